@@ -60,7 +60,7 @@ for name in whole sparse; do
     grep -q "$D/src/$name" out || fell "$name is not named: $(cat out)"
 done
 "$C" restore "latest:$D/src" --to back > out 2>&1
-grep -q "snapshot .* was made with 2 problems" out || fell "restore does not tell of the problems: $(cat out)"
+grep -q "snapshot .* was created with 2 problems" out || fell "restore does not tell of the problems: $(cat out)"
 for name in whole sparse; do
     [ -e "back/$name" ] || continue    # Not saved at all.
     cmp -s -n "$(stat -c %s "back/$name")" "src/$name" "back/$name" || fell "$name has bytes of another place"

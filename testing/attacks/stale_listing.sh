@@ -1,5 +1,5 @@
 #!/bin/bash
-# Listings that are 4 s old must not make "there is no repository" (10) or "an older state" (12).
+# Listings that are 4 s old must not make "no repository found" (10) or "the repository is older" (12).
 # Verdict: exit 0 held, 1 fell, 77 the condition did not occur (python3 is needed).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)

@@ -198,7 +198,7 @@ fn damage_is_reported_as_without_a_plan() {
         };
         assert_eq!(paths(&with), paths(&without), "{threads} threads");
         for (path, message) in &with.problems {
-            assert!(message.contains("is damaged"), "{}: {message}", path.display());
+            assert!(message.contains("authentication failed"), "{}: {message}", path.display());
             let file = with.target.path().join(path.strip_prefix("/").unwrap_or(path));
             assert!(!file.exists(), "{} is not restored", path.display());
         }

@@ -309,7 +309,7 @@ fn file_that_ends_early_is_reported_and_marked() {
     assert_eq!(path, Path::new(SHORT));
     let bytes = fs::read(SHORT).expect("it can be read");
     let numbers = format!("expected 4096, read {}", bytes.len());
-    assert!(message.contains("end early") && message.contains(&numbers), "{message}");
+    assert!(message.contains("ended early") && message.contains(&numbers), "{message}");
     let entry = place.entry(Path::new(SHORT));
     assert_eq!((entry.size, entry.defect), (bytes.len() as u64, Some(Defect::Short)));
 
@@ -373,7 +373,7 @@ fn file_truncated_during_reading_ends_at_the_cut() {
     });
     let done = place.back_up(&heard);
     assert_eq!(done.statistics.problem_count, 1, "{:?}", heard.said());
-    assert!(heard.said()[0].1.contains("its size went from"), "{:?}", heard.said());
+    assert!(heard.said()[0].1.contains("size changed from"), "{:?}", heard.said());
     let entry = place.entry(&path);
     assert_eq!((entry.size, entry.defect), (CUT, Some(Defect::Changed)));
     let target = tempfile::tempdir().expect("a target");

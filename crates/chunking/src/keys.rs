@@ -38,9 +38,9 @@ impl<'a> Keys<'a> {
         for item in list.split(',').filter(|_| !list.is_empty()) {
             let (key, value) = item.split_once('=').unwrap_or((item, ""));
             if !allowed.contains(&key) {
-                let mut allowed = format!("unknown here; allowed: {}", allowed.join(", "));
+                let mut allowed = format!("unknown; allowed: {}", allowed.join(", "));
                 if !instead.is_empty() {
-                    allowed += &format!("; instead of all: {}", instead.join(", "));
+                    allowed += &format!("; short forms: {}", instead.join(", "));
                 }
                 return Err(SpecError::new(about.name, key, value, allowed));
             }
@@ -55,7 +55,7 @@ impl<'a> Keys<'a> {
             if let Some(missing) = required().find(|each| keys.given(each.key).is_none()) {
                 let needed: Vec<&str> = required().map(|each| each.key).collect();
                 return Err(
-                    keys.error(missing.key, format!("missing; needed: {}", needed.join(", ")))
+                    keys.error(missing.key, format!("missing; required: {}", needed.join(", ")))
                 );
             }
         }

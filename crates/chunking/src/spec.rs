@@ -236,12 +236,12 @@ impl Spec {
         let name = self.algorithm();
         let Some(max) = self.chunk_size_max() else {
             let expected =
-                format!("missing: `{self}` has no largest chunk, and here one is needed");
+                format!("missing: `{self}` has no largest chunk, which is required here");
             return Err(SpecError::new(name, "max", "", expected));
         };
         if self.chunker().context_size() > 0 {
             let expected =
-                format!("`{self}` looks at bytes of other chunks, which cannot be done here");
+                format!("`{self}` reads bytes of other chunks, which is not possible here");
             return Err(SpecError::new(name, "max", max, expected));
         }
         Ok(self)

@@ -148,9 +148,9 @@ fn descriptions_name_exactly_written_keys() {
         let short: Vec<&str> = about.short_forms.iter().map(|form| form.key).collect();
         let instead = match short.len() {
             0 => String::new(),
-            _ => format!("; instead of all: {}", short.join(", ")),
+            _ => format!("; short forms: {}", short.join(", ")),
         };
-        let expected = format!("unknown here; allowed: {}{instead}", keys.join(", "));
+        let expected = format!("unknown; allowed: {}{instead}", keys.join(", "));
         assert_eq!(error.expected(), expected, "keys");
     }
     for (_, spec) in specs() {

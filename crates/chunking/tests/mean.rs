@@ -94,9 +94,8 @@ fn average_without_max_is_independent_of_max() {
         ("pci", "pci:avg=2048", 2100),
         ("samplebyte", "samplebyte:markers=20.65,avg=150", 200),
     ];
-    let is_such = |about: &&&About| {
-        about.short_forms.iter().any(|form| form.meaning.contains("were there no max"))
-    };
+    let is_such =
+        |about: &&&About| about.short_forms.iter().any(|form| form.meaning.contains("without max"));
     let names: Vec<&str> = algorithms().iter().filter(is_such).map(|about| about.name).collect();
     assert_eq!(names, texts.map(|(name, ..)| name), "those that say so");
     for (_, text, max) in texts {

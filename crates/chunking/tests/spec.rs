@@ -68,8 +68,8 @@ fn text_is_written_out() {
 #[test]
 fn errors_name_parameter_value_and_limits() {
     for (text, message) in [
-        ("fixed", "fixed: size: missing; needed: size"),
-        ("fixed:", "fixed: size: missing; needed: size"),
+        ("fixed", "fixed: size: missing; required: size"),
+        ("fixed:", "fixed: size: missing; required: size"),
         ("fixed:size", "fixed: size: must be a number of bytes, or of k or m"),
         ("fixed:size=0", "fixed: size=0: must be from 1 to 1073741824"),
         ("fixed:size=1025m", "fixed: size=1074790400: must be from 1 to 1073741824"),
@@ -86,14 +86,14 @@ fn errors_name_parameter_value_and_limits() {
             "fixed: size=17592186044416m: must be a number of bytes, or of k or m",
         ),
         ("fixed:size=1,size=1", "fixed: size=1: given twice"),
-        ("fixed:size=1,", "fixed: : unknown here; allowed: size; instead of all: avg"),
-        ("fixed:size=1,avg=2", "fixed: size=1: unknown here; allowed: avg"),
-        ("seqcdc", "seqcdc: mode: missing; needed: mode, length, trigger, skip, min, max"),
+        ("fixed:size=1,", "fixed: : unknown; allowed: size; short forms: avg"),
+        ("fixed:size=1,avg=2", "fixed: size=1: unknown; allowed: avg"),
+        ("seqcdc", "seqcdc: mode: missing; required: mode, length, trigger, skip, min, max"),
         (
             "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096",
-            "seqcdc: max: missing; needed: mode, length, trigger, skip, min, max",
+            "seqcdc: max: missing; required: mode, length, trigger, skip, min, max",
         ),
-        ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown here; allowed: avg, mode"),
+        ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown; allowed: avg, mode"),
         ("seqcdc:avg=16k,mode=up", "seqcdc: mode=up: must be inc or dec"),
         ("seqcdc:avg=1k", "seqcdc: avg=1024: must be from 2048 to 1048576"),
         ("seqcdc:avg=2m", "seqcdc: avg=2097152: must be from 2048 to 1048576"),
@@ -135,7 +135,7 @@ fn errors_name_parameter_value_and_limits() {
         ("fastcdc:avg=8k,level=4", "fastcdc: level=4: must be from 1 to 3"),
         (
             "fastcdc:min=2k,normal=8k,max=64k",
-            "fastcdc: level: missing; needed: level, min, normal, max",
+            "fastcdc: level: missing; required: level, min, normal, max",
         ),
         ("fastcdc:level=1,min=62,normal=8k,max=64k", "fastcdc: min=62: must be from 64 to 1048576"),
         ("fastcdc:level=1,min=65,normal=8k,max=64k", "fastcdc: min=65: must be even"),
@@ -395,7 +395,7 @@ fn paper_targets_are_accepted_and_named_in_errors() {
     }
     assert!(count >= 45, "{count} targets");
     let error = "ae:paper=8k".parse::<Spec>().expect_err("AE has settings of two papers");
-    let expected = "unknown here; allowed: mode, window, bytes, cut, lest, max; instead of all: avg, \
+    let expected = "unknown; allowed: mode, window, bytes, cut, lest, max; short forms: avg, \
                     paper-gregoriadis, paper-zhang, paper-zhang-opt2";
     assert_eq!(error.expected(), expected, "AE");
 }

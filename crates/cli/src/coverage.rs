@@ -46,7 +46,7 @@ impl Memory {
         let Some(file) = &self.file else { return };
         let coverage = self.coverage.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = write(file, &coverage.encode(self.repository)) {
-            report.warn(&format!("cannot remember what was read: {error:#}"));
+            report.warn(&format!("cannot record which data was read: {error:#}"));
         }
     }
 }
@@ -62,7 +62,7 @@ fn read(file: &Path, repository: RepositoryId, report: &Report) -> Option<Covera
     };
     let coverage = Coverage::decode(repository, &bytes);
     if let Err(error) = &coverage {
-        report.warn(&format!("{}: {error}; nothing counts as read yet", file.display()));
+        report.warn(&format!("{}: {error}; all data counts as unread", file.display()));
     }
     coverage.ok()
 }

@@ -71,12 +71,12 @@ impl Dump {
     /// Fails with exit code 2 if the command cannot be started.
     pub(crate) fn start(words: &[PathBuf], interrupt: Interrupt) -> Result<(Dump, DumpOutput)> {
         let Some((program, arguments)) = words.split_first() else {
-            return Err(Failure::failed("no command is named").into());
+            return Err(Failure::failed("no command given").into());
         };
         let failed = |why: &dyn fmt::Display| {
             Failure::failed(format!("command {}: {why}", program.display())).with_remedy(
-                "name a program in PATH, or its path; a pipe of programs is run by \
-                 `-- bash -o pipefail -c '...'`",
+                "name a program in PATH or the path of a program; for a pipeline, use `-- bash -o \
+                 pipefail -c '...'`",
             )
         };
         let mut command = Command::new(program);
@@ -95,7 +95,7 @@ impl Dump {
                 _ => failed(&error),
             })?;
         let Some(output) = child.stdout.take() else {
-            return Err(failed(&"has no standard output").into());
+            return Err(failed(&"no standard output").into());
         };
         let errors = child.stderr.take();
         let said = Lines::default();
@@ -115,8 +115,8 @@ impl Dump {
     /// Returns the failure of the command, if it has failed.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let failure = self.state().failure.clone()?;
-        let message = format!("command `{}`: {failure}; no snapshot is made", self.name);
-        let remedy = "run it again once the command works; what was stored is used";
+        let message = format!("command `{}`: {failure}; no snapshot was created", self.name);
+        let remedy = "run the backup again once the command works; data stored so far is reused";
         Some(Failure::failed(message).with_remedy(remedy))
     }
 
@@ -244,8 +244,8 @@ impl Read for DumpOutput {
         }
         let Some(status) = state.status()? else {
             if state.wants_terminal() {
-                let failure = "was stopped, because it uses the terminal, which it does not have: a \
-                               password comes from a file or a variable";
+                let failure = "stopped, because it tried to use the terminal, which is not \
+                               available (give a password by a file or a variable)";
                 state.failure = Some(failure.to_owned());
                 return Err(io::Error::other(failure));
             }
@@ -284,9 +284,9 @@ impl Drop for DumpOutput {
 /// Describes the end of a command.
 fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("ended with exit status {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => "ended in an unknown way".to_owned(),
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended with an unknown status".to_owned(),
     }
 }
 

@@ -57,13 +57,13 @@ impl Pauses {
 
     fn spent_for(&self, media: &dyn Media, name: impl Display) -> Failure {
         let message = format!(
-            "{}: {name} lies there, and a listing does not show it (expected within {} s)",
+            "{}: {name} exists, but listings do not show it (expected within {} s)",
             media.describe(),
             self.spent.as_secs()
         );
         Failure::new(Exit::Failed, message).with_remedy(
-            "run the same command again later: the listings of this storage lag behind. `cutpoint \
-             doctor` tries the storage out",
+            "run the same command again later, because listings of this storage lag behind; \
+             `cutpoint doctor` tests the storage",
         )
     }
 }

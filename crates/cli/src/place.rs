@@ -15,7 +15,7 @@ use crate::escape;
 use crate::exit::Failure;
 
 /// The supported kinds of places, for messages.
-const KNOWN: &str = "known: a folder, file:///FOLDER, s3://BUCKET/PREFIX";
+const KNOWN: &str = "expected a folder, file:///FOLDER or s3://BUCKET/PREFIX";
 
 /// Returns the address if `location`, a result of [`resolve`], is in an object storage.
 pub(crate) fn s3_address(location: &Path) -> Option<&str> {
@@ -44,12 +44,12 @@ pub(crate) fn resolve(given: &Path) -> Result<PathBuf, Failure> {
     }
     let shown = escape::for_terminal(bytes);
     let (scheme, rest) = (escape::for_terminal(scheme), escape::for_terminal(rest));
-    let folder = format!("`./{shown}` names a folder of this name");
+    let folder = format!("a folder of this name is given as `./{shown}`");
     let remedy = match advice(&scheme.to_ascii_lowercase(), &rest) {
         Some(advice) => format!("{advice}; {folder}"),
         None => folder,
     };
-    Err(Failure::failed(format!("{shown}: `{scheme}:` is not a kind of place ({KNOWN})"))
+    Err(Failure::failed(format!("{shown}: unknown scheme `{scheme}:` ({KNOWN})"))
         .with_remedy(remedy))
 }
 
@@ -67,8 +67,8 @@ fn folder_of_url(url: &[u8], rest: &[u8]) -> Result<PathBuf, Failure> {
             if !host.is_empty() && !host.eq_ignore_ascii_case(b"localhost") {
                 let host = escape::for_terminal(host);
                 let problem = format!(
-                    "a `file` URL names a folder of this machine (expected no host or localhost, \
-                     found {host})"
+                    "a `file` URL refers to a folder of this machine (expected no host or \
+                     localhost, found {host})"
                 );
                 return refuse(&problem, "write file:///FOLDER, with three slashes");
             }
@@ -76,12 +76,12 @@ fn folder_of_url(url: &[u8], rest: &[u8]) -> Result<PathBuf, Failure> {
         }
     };
     if path.is_empty() {
-        return refuse("the URL names no folder", "write file:///FOLDER");
+        return refuse("the URL has no folder", "write file:///FOLDER");
     }
     if let Some(mark) = path.iter().find(|byte| matches!(byte, b'?' | b'#')) {
         let mark = char::from(*mark);
-        let problem = format!("a `file` URL has neither query nor fragment (found `{mark}`)");
-        let remedy = format!("`%{:02X}` stands for `{mark}` in the name of a folder", mark as u32);
+        let problem = format!("a `file` URL has no query or fragment (found `{mark}`)");
+        let remedy = format!("write `%{:02X}` for `{mark}` in the name of a folder", mark as u32);
         return refuse(&problem, &remedy);
     }
     let is_escape = |behind: &[u8]| {
@@ -90,11 +90,11 @@ fn folder_of_url(url: &[u8], rest: &[u8]) -> Result<PathBuf, Failure> {
     let mut escapes = path.split(|&byte| byte == b'%').skip(1);
     if !escapes.all(is_escape) {
         let problem = "`%` is not followed by two hexadecimal digits";
-        return refuse(problem, "`%25` stands for `%` in the name of a folder");
+        return refuse(problem, "write `%25` for `%` in the name of a folder");
     }
     let folder: Vec<u8> = percent_decode(path).collect();
     if folder.contains(&0) {
-        return refuse("a name of a folder cannot have a byte of zero", "leave out `%00`");
+        return refuse("the name of a folder cannot contain a zero byte", "remove `%00`");
     }
     Ok(PathBuf::from(OsString::from_vec(folder)))
 }
@@ -105,11 +105,11 @@ fn advice(scheme: &str, rest: &str) -> Option<String> {
     let bucket = |text: &str| text.replacen(':', "/", 1).trim_matches('/').replace("//", "/");
     let of_bucket = |endpoint: &str| {
         let bucket = bucket(path);
-        format!("`--repo s3://{bucket} --s3-endpoint {endpoint}` names this bucket")
+        format!("use `--repo s3://{bucket} --s3-endpoint {endpoint}` for this bucket")
     };
     let mount = || {
-        "mount the folder of the server (SSHFS, NFS, SMB) and name it; `cutpoint doctor` says what \
-         it can be used for"
+        "mount the folder of the server (SSHFS, NFS, SMB) and use the mounted folder; `cutpoint \
+         doctor` tests it"
             .to_owned()
     };
     match scheme {
@@ -118,18 +118,17 @@ fn advice(scheme: &str, rest: &str) -> Option<String> {
         "b2" => Some(of_bucket("https://s3.REGION.backblazeb2.com")),
         "gs" => Some(of_bucket("https://storage.googleapis.com")),
         "http" | "https" => Some(
-            "a server of S3 is named with --s3-endpoint, and the bucket with --repo \
-             s3://BUCKET/PREFIX"
+            "give the S3 server with --s3-endpoint, and the bucket with --repo s3://BUCKET/PREFIX"
                 .to_owned(),
         ),
         "sftp" | "ssh" | "scp" | "smb" | "nfs" => Some(mount()),
         _ if scheme.contains('@') => Some(mount()),
         "rclone" => Some(
-            "`rclone mount` makes it a folder, and `rclone serve s3` a server for --s3-endpoint"
+            "`rclone mount` provides a folder, and `rclone serve s3` a server for --s3-endpoint"
                 .to_owned(),
         ),
         "file" => Some("write file:///FOLDER, with three slashes".to_owned()),
-        "local" => Some(format!("`--repo {rest}` names this folder")),
+        "local" => Some(format!("use `--repo {rest}` for this folder")),
         _ => None,
     }
 }
@@ -151,19 +150,19 @@ fn of_s3(rest: &str) -> String {
         return of_s3(&place);
     }
     if bucket.is_empty() {
-        return format!("`--repo s3://{host}` names a bucket {host}");
+        return format!("use `--repo s3://{host}` for the bucket {host}");
     }
     let place = format!("--repo s3://{bucket}");
     match region_of_aws(host) {
-        Some("") => format!("`{place}` names this place"),
-        Some(region) => format!("`{place} --s3-region {region}` names this place"),
+        Some("") => format!("use `{place}`"),
+        Some(region) => format!("use `{place} --s3-region {region}`"),
         None if host.contains(['.', ':']) || protocol != "https" => {
-            format!("`{place} --s3-endpoint {protocol}://{host}` names this place")
+            format!("use `{place} --s3-endpoint {protocol}://{host}`")
         }
         // More likely a bucket than a server, but restic would take it for a server.
         None => format!(
-            "`{place} --s3-endpoint https://{host}` names this place if {host} is a server, and \
-             `--repo s3://{host}/{bucket}` if it is a bucket"
+            "use `{place} --s3-endpoint https://{host}` if {host} is a server, or \
+             `--repo s3://{host}/{bucket}` if {host} is a bucket"
         ),
     }
 }
@@ -228,8 +227,8 @@ mod tests {
         for (url, problem) in [
             ("file://nas/a", "found nas"),
             ("file://a", "three slashes"),
-            ("file://", "names no folder"),
-            ("file://localhost", "names no folder"),
+            ("file://", "has no folder"),
+            ("file://localhost", "has no folder"),
             ("file:a", "three slashes"),
             ("file:///a?b", "%3F"),
             ("file:///a#b", "%23"),
@@ -248,7 +247,7 @@ mod tests {
             ("sftp:me@nas:/b", "SSHFS"),
             ("sftp://me@nas/b", "SSHFS"),
             ("me@nas:/b", "SSHFS"),
-            ("nas:/b", "`./nas:/b` names a folder"),
+            ("nas:/b", "is given as `./nas:/b`"),
             ("rclone:remote:b", "rclone serve s3"),
             (
                 "b2:bucket:p/q",
@@ -260,16 +259,16 @@ mod tests {
                 "`--repo s3://bucket/x --s3-endpoint https://storage.googleapis.com`",
             ),
             ("azure:container:/", "`./azure:container:/`"),
-            ("rest:https://host/", "known: a folder"),
+            ("rest:https://host/", "expected a folder"),
             ("https://host/bucket", "--s3-endpoint"),
             ("local:/a", "`--repo /a`"),
-            ("C:foo", "`./C:foo` names a folder"),
-            ("C:\\foo", "names a folder"),
-            (":/a", "known: a folder"),
+            ("C:foo", "is given as `./C:foo`"),
+            ("C:\\foo", "a folder of this name"),
+            (":/a", "expected a folder"),
             ("S3://bucket/p", "write s3://BUCKET/PREFIX"),
             ("s3:host.example/bucket", "`--repo s3://bucket --s3-endpoint https://host.example`"),
             ("s3:host/b", "`--repo s3://b --s3-endpoint https://host`"),
-            ("s3:bucket/p/q", "`--repo s3://bucket/p/q` if it is a bucket"),
+            ("s3:bucket/p/q", "`--repo s3://bucket/p/q` if bucket is a bucket"),
             ("s3:http://host:9000/b/p/", "`--repo s3://b/p --s3-endpoint http://host:9000`"),
             ("s3:s3.amazonaws.com/b/p", "`--repo s3://b/p`"),
             ("s3:s3.eu-west-1.amazonaws.com/b", "`--repo s3://b --s3-region eu-west-1`"),
@@ -279,7 +278,7 @@ mod tests {
                 "s3:s3.dualstack.eu-west-1.amazonaws.com/b",
                 "`--repo s3://b --s3-endpoint https://s3.dualstack.eu-west-1.amazonaws.com`",
             ),
-            ("s3:bucket", "`--repo s3://bucket` names a bucket"),
+            ("s3:bucket", "`--repo s3://bucket` for the bucket"),
             (
                 "s3:bucket.s3.eu-west-1.amazonaws.com/p",
                 "`--repo s3://bucket/p --s3-region eu-west-1`",
@@ -287,7 +286,7 @@ mod tests {
             ("s3:https://a.b.s3.amazonaws.com", "`--repo s3://a.b`"),
         ] {
             let error = resolved(place.as_bytes()).expect_err(place);
-            for text in ["known: a folder, file:///FOLDER, s3://BUCKET/PREFIX", spelling] {
+            for text in ["expected a folder, file:///FOLDER or s3://BUCKET/PREFIX", spelling] {
                 assert!(error.contains(text), "{place}: {error}");
             }
             assert!(
@@ -296,6 +295,6 @@ mod tests {
             );
         }
         let error = resolved(b"s3://\xff").expect_err("not UTF-8");
-        assert!(error.contains("`./s3://\\xff` names a folder"), "{error}");
+        assert!(error.contains("is given as `./s3://\\xff`"), "{error}");
     }
 }

@@ -38,7 +38,7 @@ impl<'a> Kit<'a> {
     pub(crate) fn create(path: &'a Path, report: &Report) -> Result<Kit<'a>> {
         if path == Path::new("-") {
             if report.is_json() {
-                let message = "a recovery kit does not go with --json to standard output";
+                let message = "a recovery kit on standard output cannot be combined with --json";
                 return Err(Failure::failed(message).into());
             }
             return Ok(Kit::at_standard_output());
@@ -87,10 +87,11 @@ impl<'a> Kit<'a> {
                 text
             }
         };
-        let fails = |why: String| Failure::failed(format!("the recovery kit was tried: {why}"));
+        let fails =
+            |why: String| Failure::failed(format!("recovery kit: verification failed: {why}"));
         let read = parse(&written).map_err(fails)?;
         if read != *keyring {
-            return Err(fails("it does not hold the keys of the repository".to_owned()).into());
+            return Err(fails("the kit does not hold the keys of the repository".to_owned()).into());
         }
         let kit = Unlock::Keyring(read);
         Repository::open(repository.media().clone(), interrupt::environment(), &kit)
@@ -98,7 +99,7 @@ impl<'a> Kit<'a> {
         let id = repository.add_key(&kit, label)?;
         if let Some((path, _)) = &self.file {
             report.note(&format!(
-                "The recovery kit is in {}. It was read again, and opens the repository.",
+                "Wrote recovery kit {}; a test confirmed that it opens the repository.",
                 path.display()
             ));
         }
@@ -113,11 +114,11 @@ pub(crate) fn print(keyring: &Keyring) -> Zeroizing<String> {
     kit.push_str(TITLE);
     kit.push_str(
         "\n\n\
-         Whoever has this can read the whole repository, without a passphrase. Print it, keep it\n\
-         away from the computer, and do not store it beside the repository. After the next\n\
-         `cutpoint key rotate` it opens the repository no more.\n\n\
-         To use it, type it into a file (from the first line on, or only the lines with digits\n\
-         below the first) and name the file instead of a passphrase:\n\n\
+         This kit gives access to the whole repository, without a passphrase. Print the kit, keep\n\
+         it away from the computer, and do not store it beside the repository. After the next\n\
+         `cutpoint key rotate` the kit no longer opens the repository.\n\n\
+         To use the kit, type it into a file (from the first line on, or only the first line and\n\
+         the lines with digits) and give the file instead of a passphrase:\n\n\
          \x20   cutpoint snapshots --repo REPOSITORY --key-file FILE\n\n",
     );
     push_line(&mut kit, "repository", &keyring.repository.0);
@@ -171,20 +172,20 @@ pub(crate) fn parse(text: &str) -> Result<Keyring, String> {
         words.for_each(|word| digits.push_str(word));
         let bytes = parse_hex(&digits)
             .filter(|bytes| bytes.len() == LINE_LEN)
-            .ok_or_else(|| format!("line {number} should have 32 hexadecimal digits"))?;
+            .ok_or_else(|| format!("line {number}: expected 32 hexadecimal digits"))?;
         let sum: String = sum.to_lowercase().split_whitespace().collect();
         if sum != checksum(&label, &bytes) {
-            return Err(format!("line {number} has a mistake: its checksum does not fit"));
+            return Err(format!("line {number}: wrong checksum (mistyped line)"));
         }
         match label.strip_prefix("epoch ") {
             None => repository = <[u8; 16]>::try_from(&bytes[..]).ok().map(RepositoryId),
             Some(part) => parts.push((part.to_owned(), bytes)),
         }
     }
-    let repository = repository.ok_or("the line `repository` is missing")?;
+    let repository = repository.ok_or("line `repository` is missing")?;
     let mut epochs = Vec::new();
     for pair in parts.chunks(2) {
-        let wrong = || "the lines `epoch` do not come in pairs a and b, rising".to_owned();
+        let wrong = || "lines `epoch` are not in ascending pairs a and b".to_owned();
         let [(first, a), (second, b)] = pair else { return Err(wrong()) };
         let epoch: u32 = first.strip_suffix('a').and_then(|e| e.parse().ok()).ok_or_else(wrong)?;
         let is_rising = epochs.last().is_none_or(|(last, _)| *last < epoch);
@@ -197,7 +198,7 @@ pub(crate) fn parse(text: &str) -> Result<Keyring, String> {
         epochs.push((epoch, secret));
     }
     if epochs.is_empty() {
-        return Err("the lines `epoch` are missing".to_owned());
+        return Err("lines `epoch` are missing".to_owned());
     }
     Ok(Keyring { repository, epochs })
 }

@@ -20,24 +20,25 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
     }
     let text = message(error, true);
     let remedy = match Exit::of(error) {
-        Exit::NoRepository => "name another place with --repo, or make one with `cutpoint init`",
+        Exit::NoRepository => "check --repo, or create a repository with `cutpoint init`",
         Exit::WrongKey if newer_epochs(error).next().is_some() => return None,
-        Exit::Damaged => "`cutpoint check --read-data` finds all that is damaged",
+        Exit::Damaged => "run `cutpoint check --read-data` to find all damage",
         Exit::WrongKey => {
-            "secrets come from the terminal, CUTPOINT_PASSPHRASE, --passphrase-file, \
+            "the secret comes from the terminal, CUTPOINT_PASSPHRASE, --passphrase-file, \
              --passphrase-command or --key-file; a recovery kit is given with --key-file"
         }
-        Exit::Newer => "use a newer cutpoint",
+        Exit::Newer => "use a newer version of cutpoint",
         Exit::Full if error.chain().any(|cause| cause.is::<StoreError>()) => {
-            "make room and run the same command again; what was stored is intact and is used"
+            "free some space and run the same command again; data stored so far is intact and is \
+             reused"
         }
         // The data written was not for a repository, but for a restored file, a page, or standard
         // output.
-        Exit::Full => "make room and run the same command again",
+        Exit::Full => "free some space and run the same command again",
         Exit::Conflict => "run the same command again",
-        Exit::Interrupted => "run the same command again; what was stored is used",
+        Exit::Interrupted => "run the same command again; data stored so far is reused",
         _ if text.contains("ermission denied") => {
-            "run as a user who may read and write there, or change the permissions"
+            "run as a user with permission to read and write there, or change the permissions"
         }
         _ if text.contains("ead-only file system") => "make the file system writable",
         _ => return None,
@@ -57,9 +58,9 @@ mod tests {
     fn remedy_mentions_stored_data_only_for_a_full_store() {
         let store = anyhow::Error::new(StoreError::new(Kind::Full, "data/00/x", "no space left"));
         let text = remedy(&store.context("the backup")).expect("a remedy");
-        assert!(text.contains("what was stored"), "{text}");
+        assert!(text.contains("data stored so far"), "{text}");
         let output = anyhow::Error::new(io::Error::from(io::ErrorKind::StorageFull));
         let text = remedy(&output.context("standard output")).expect("a remedy");
-        assert_eq!(text, "make room and run the same command again", "nothing was stored");
+        assert_eq!(text, "free some space and run the same command again", "nothing was stored");
     }
 }

@@ -255,7 +255,7 @@ impl Report {
         let message = message.strip_prefix(&format!("{name}: ")).unwrap_or(&message);
         self.problem(
             Path::new(&name),
-            &format!("{message}; going on without it (`cutpoint check` says what it means)"),
+            &format!("{message}; skipped (`cutpoint check` shows the consequences)"),
         );
     }
 

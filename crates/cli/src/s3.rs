@@ -109,13 +109,11 @@ impl Profile {
             || variables.keys().any(|name| name.starts_with("AWS_CONTAINER_"));
         if let Some(key) = self.values.keys().find(is_other).filter(|_| !has_others) {
             let name = &self.name;
-            let message = format!(
-                "the profile {name} gets its credentials by {key}, which cutpoint cannot do"
-            );
+            let message = format!("profile {name}: credentials by {key} are not supported");
             return Err(Failure::failed(message)
                 .with_remedy(format!(
-                    "`eval \"$(aws configure export-credentials --profile {name} --format env)\"` \
-                     puts them into the environment"
+                    "run `eval \"$(aws configure export-credentials --profile {name} --format \
+                     env)\"` to export the credentials to the environment"
                 ))
                 .into());
         }
@@ -123,7 +121,7 @@ impl Profile {
     }
 
     fn run(&self, command: &str) -> Result<Printed> {
-        let context = || format!("credential_process of the profile {}", self.name);
+        let context = || format!("credential_process of profile {}", self.name);
         let output = Command::new("sh")
             .args(["-c", command])
             .stdin(Stdio::null())
@@ -135,7 +133,7 @@ impl Profile {
         }
         // The output is secret and is not shown.
         serde_json::from_slice(&output.stdout)
-            .map_err(|_| Failure::failed(format!("{}: prints no credentials", context())).into())
+            .map_err(|_| Failure::failed(format!("{}: printed no credentials", context())).into())
     }
 }
 
@@ -170,9 +168,9 @@ fn profile(variables: &BTreeMap<String, String>) -> Result<Profile> {
         }
     }
     if asked.is_some() && !is_there {
-        let message = format!("there is no profile {} (AWS_PROFILE)", found.name);
+        let message = format!("profile {}: not found (AWS_PROFILE)", found.name);
         return Err(Failure::failed(message)
-            .with_remedy("profiles are in ~/.aws/credentials and ~/.aws/config")
+            .with_remedy("profiles are defined in ~/.aws/credentials and ~/.aws/config")
             .into());
     }
     Ok(found)
@@ -209,27 +207,34 @@ fn section(text: &str, prefix: &str, name: &str) -> Option<BTreeMap<String, Stri
 pub(crate) fn remedy(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Unreachable => {
-            "look at --s3-endpoint or AWS_ENDPOINT_URL (https://HOST, or http://HOST for a server \
-             without TLS), and at the network"
+            "check --s3-endpoint or AWS_ENDPOINT_URL (https://HOST, or http://HOST for a server \
+             without TLS), and the network"
         }
-        Refusal::NotS3 => "look at --s3-endpoint or AWS_ENDPOINT_URL: it names a server of S3, without a path",
-        Refusal::NoBucket => "make the bucket first, or name another: s3://BUCKET/PREFIX; --s3-endpoint says where",
-        Refusal::Region(Some(region)) => return format!("say --s3-region {region}"),
+        Refusal::NotS3 => {
+            "check --s3-endpoint or AWS_ENDPOINT_URL: the endpoint is an S3 server, without a path"
+        }
+        Refusal::NoBucket => {
+            "create the bucket first, or use another one: s3://BUCKET/PREFIX; --s3-endpoint \
+             selects the server"
+        }
+        Refusal::Region(Some(region)) => return format!("use --s3-region {region}"),
         Refusal::NoCredentials => {
             "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile in \
              ~/.aws/credentials"
         }
         Refusal::WrongCredentials => {
-            "look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and whether they are \
-             of this storage (--s3-endpoint) and region (--s3-region)"
+            "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; the credentials \
+             must belong to this storage (--s3-endpoint) and region (--s3-region)"
         }
-        Refusal::Expired => "get new credentials and run the same command again; what was stored is used",
-        Refusal::Clock => "set the clock of this machine",
+        Refusal::Expired => {
+            "get new credentials and run the same command again; data stored so far is reused"
+        }
+        Refusal::Clock => "correct the clock of this machine",
         Refusal::Denied => {
-            "allow these credentials to list the bucket, and to get and put objects (to delete them, \
-             too, for prune and the keys)"
+            "allow these credentials to list the bucket and to get and put objects (and to delete \
+             objects, for prune and keys)"
         }
-        _ => "say --s3-region with the region of the bucket",
+        _ => "use --s3-region with the region of the bucket",
     }
     .to_owned()
 }

@@ -63,22 +63,22 @@ pub(crate) fn warn_of_lack(id: TicketId, snapshot: &Snapshot, report: &Report) {
     let problem_count = snapshot.statistics.problem_count;
     if problem_count > 0 {
         report.warn(&format!(
-            "the snapshot {id} was made with {}: what they named is missing from it, or is not as \
-             it was at the source",
+            "snapshot {id} was created with {}: the affected files are missing or differ from the \
+             source",
             units::count(problem_count, "problem")
         ));
     }
     if snapshot.partial {
         report.warn(&format!(
-            "the snapshot {id} is of a run that was not at its end: files are missing, and one of \
-             them may be cut short"
+            "snapshot {id} is from an interrupted run: files are missing, and one file may be \
+             truncated"
         ));
     }
     if !snapshot.missing.is_empty() {
         let missing = listed(snapshot.missing_sources());
         report.warn(&format!(
-            "the snapshot {id} has nothing of {missing}, which could not be opened when it was made; \
-             `cutpoint snapshots` lists those before"
+            "snapshot {id} has nothing of {missing}, which could not be opened during the backup; \
+             `cutpoint snapshots` lists earlier snapshots"
         ));
     }
 }
@@ -122,7 +122,7 @@ pub(crate) fn snapshot<'a>(
         return candidates
             .into_iter()
             .rfind(|(id, snapshot)| !snapshot.partial && passes(filter, view, *id, snapshot))
-            .ok_or_else(|| no_snapshot("there is no snapshot yet that fits"));
+            .ok_or_else(|| no_snapshot("no matching snapshot"));
     }
     let wanted = digits(text)?;
     match by_digits(view, candidates, &wanted, filter)? {
@@ -154,11 +154,13 @@ fn digits(text: &OsStr) -> Result<String> {
     let shown = escape::for_terminal(text.as_bytes());
     let wanted = shown.to_ascii_lowercase();
     if !wanted.bytes().all(|byte| byte.is_ascii_hexdigit()) || wanted.is_empty() {
-        return Err(no_snapshot(&format!("`{shown}` is neither an id nor `{LATEST}`")));
+        return Err(no_snapshot(&format!(
+            "`{shown}`: not a snapshot (expected an id or `{LATEST}`)"
+        )));
     }
     if wanted.len() < ID_DIGITS_MIN {
         return Err(no_snapshot(&format!(
-            "`{shown}` is too short: at least {ID_DIGITS_MIN} digits of an id are needed"
+            "`{shown}`: too short (expected at least {ID_DIGITS_MIN} digits of an id)"
         )));
     }
     Ok(wanted)
@@ -185,7 +187,7 @@ fn by_digits<'a>(
                     format!("{id} ({}, {})", units::date_time(seconds), snapshot.host)
                 })
                 .collect();
-            let message = format!("`{wanted}` can mean {}", list.join(", "));
+            let message = format!("`{wanted}`: ambiguous (found {})", list.join(", "));
             Err(Failure::failed(message).with_remedy("give more digits").into())
         }
     }
@@ -201,22 +203,22 @@ fn absent(view: &View, wanted: &str) -> anyhow::Error {
     }
     if let Some((id, _)) = view.forgotten_snapshots().iter().find(|(id, _)| is_wanted(id)) {
         let id = id.short();
-        return Failure::failed(format!("the snapshot {id} is forgotten"))
-            .with_remedy(format!("`cutpoint forget --undo {id}` brings it back"))
+        return Failure::failed(format!("snapshot {id}: forgotten"))
+            .with_remedy(format!("`cutpoint forget --undo {id}` lists it again"))
             .into();
     }
     if let Some(id) = view.taken().iter().find(|id| is_wanted(id)) {
         let id = id.short();
         return no_snapshot(&format!(
-            "the snapshot {id} is gone for good: a prune has taken it, after it was forgotten, or \
-             `cutpoint repair snapshots --forget` gave it up"
+            "snapshot {id}: removed for good, by a prune after it was forgotten, or by `cutpoint \
+             repair snapshots --forget`"
         ));
     }
-    no_snapshot(&format!("there is no snapshot `{wanted}`"))
+    no_snapshot(&format!("snapshot `{wanted}`: not found"))
 }
 
 fn no_snapshot(message: &str) -> anyhow::Error {
-    Failure::failed(message).with_remedy("`cutpoint snapshots` lists those that exist").into()
+    Failure::failed(message).with_remedy("`cutpoint snapshots` lists all snapshots").into()
 }
 
 /// Returns the names in a path of a snapshot, which begins at the root, with or without a `/`.
@@ -248,14 +250,14 @@ pub(crate) fn find(reader: &Reader, root: &Content, path: &[u8]) -> Result<Found
     let mut walked = Vec::new();
     for name in names(path) {
         if name == b".." {
-            return Err(Failure::failed("a path in a snapshot cannot have `..`").into());
+            return Err(Failure::failed("a path in a snapshot cannot contain `..`").into());
         }
         let tree = match found {
             Found::Root => root.clone(),
             Found::Entry { entry, .. } if entry.kind == EntryKind::Folder => entry.content,
             Found::Entry { .. } => {
                 let shown = escape::for_terminal(&walked);
-                return Err(Failure::failed(format!("`{shown}` is no folder")).into());
+                return Err(Failure::failed(format!("`{shown}`: not a folder")).into());
             }
         };
         walked.push(b'/');
@@ -268,9 +270,9 @@ pub(crate) fn find(reader: &Reader, root: &Content, path: &[u8]) -> Result<Found
                 Some(entry) if entry.name.as_slice() < name => {}
                 _ => {
                     let shown = escape::for_terminal(&walked);
-                    return Err(Failure::failed(format!("`{shown}` is not in the snapshot"))
+                    return Err(Failure::failed(format!("`{shown}`: not in the snapshot"))
                         .with_remedy(
-                            "`cutpoint ls SNAPSHOT` shows what is; paths begin at the root",
+                            "`cutpoint ls SNAPSHOT` lists the entries; paths start at the root",
                         )
                         .into());
                 }

@@ -210,9 +210,10 @@ fn refuse_encryption(repository: &Repository, location: &Path, global: &Global) 
     let suite = repository.config().suite;
     match global.secrets.encryption {
         Some(wanted) if wanted != Encryption::Auto && wanted.suite() != suite => {
-            let message = format!("{}: its encryption is {suite}", location.display());
+            let message =
+                format!("{}: the encryption of the repository is {suite}", location.display());
             Err(Failure::new(Exit::WrongKey, message)
-                .with_remedy("only a new repository can be given another --encryption")
+                .with_remedy("--encryption applies only to a new repository")
                 .into())
         }
         _ => Ok(()),
@@ -232,14 +233,14 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
 pub(crate) fn location(global: &Global) -> Result<PathBuf> {
     let given = global.repo.as_deref().filter(|given| !given.as_os_str().is_empty());
     let given = given.ok_or_else(|| {
-        Failure::failed("no repository is named").with_remedy("use --repo or CUTPOINT_REPO")
+        Failure::failed("no repository given").with_remedy("use --repo or set CUTPOINT_REPO")
     })?;
     Ok(place::resolve(given)?)
 }
 
 fn none_at(location: &Path) -> Failure {
-    Failure::new(Exit::NoRepository, format!("{}: there is no repository", location.display()))
-        .with_remedy("name another place with --repo, or make one with `cutpoint init`")
+    Failure::new(Exit::NoRepository, format!("{}: no repository found", location.display()))
+        .with_remedy("check --repo, or create a repository with `cutpoint init`")
 }
 
 /// Opens the place that the user names. A folder must exist.
@@ -279,9 +280,9 @@ pub(crate) fn try_out(media: &dyn Media, report: &Report) -> Result<Probed> {
         report.detail(|| format!("{}: {probed}", media.describe()));
     } else {
         report.warn(&format!(
-            "{}: this storage does not create objects atomically: {probed}. Backups, restores and \
-             checks work. A run that was cut off is not gone on with, and prune demands --exclusive: \
-             nobody else may be at work then",
+            "{}: this storage does not create objects atomically ({probed}); backup, restore and \
+             check work, but interrupted runs are not resumed, and prune requires --exclusive and \
+             no other active client",
             media.describe()
         ));
     }
@@ -378,7 +379,8 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     // Created first, so that nothing has to be undone if the file exists.
     let kit = match new.recovery_kit {
         Some(path) if suite == Suite::None => {
-            let message = format!("{}: an open repository has no recovery kit", path.display());
+            let message =
+                format!("{}: an unencrypted repository has no recovery kit", path.display());
             return Err(Failure::failed(message).into());
         }
         Some(path) => Some(Kit::create(path, report)?),
@@ -397,7 +399,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     };
     let config = repository.config();
     report.note(&format!(
-        "Made the repository {} at {}: encryption {}, cut {}.",
+        "Created repository {} at {}: encryption {}, cut {}.",
         config.repository,
         location.display(),
         config.suite,
@@ -409,8 +411,8 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         }
         None if suite == Suite::None => {}
         None => report.note(
-            "No recovery kit was shown: there is no terminal. `cutpoint key add --new-recovery-kit \
-             FILE` writes one.",
+            "No recovery kit was shown, because there is no terminal; `cutpoint key add \
+             --new-recovery-kit FILE` writes one.",
         ),
     }
     let state = State::new(&repository, location);
@@ -428,11 +430,11 @@ fn make(
     // The file is never removed, because another `init` may have read it meanwhile and be the one
     // that succeeds.
     if let Some(path) = secret.made_file() {
-        report.note(&format!("Made the key file {}.", path.display()));
+        report.note(&format!("Created key file {}.", path.display()));
     }
     let media = match open_s3(location, global)? {
         Some(_) if new.is_shared => {
-            let message = format!("{}: --shared is for folders", location.display());
+            let message = format!("{}: --shared applies only to folders", location.display());
             return Err(Failure::failed(message).into());
         }
         Some(media) => media,
@@ -442,7 +444,7 @@ fn make(
             if folder.is_open_to_all() && options.suite == Suite::None {
                 report.warn(&format!(
                     "{}: every user of this machine can read this folder, and nothing in it is \
-                     encrypted: chmod 700",
+                     encrypted (chmod 700 prevents that)",
                     location.display()
                 ));
             }
@@ -483,12 +485,12 @@ fn refuse_foreign(location: &Path) -> Result<()> {
         });
         if !is_own {
             let message = format!(
-                "{}: is not empty and no repository; it has {}",
+                "{}: not empty and not a repository (found {})",
                 location.display(),
                 Path::new(&name).display()
             );
             return Err(Failure::failed(message)
-                .with_remedy("name a folder that is empty or does not exist")
+                .with_remedy("choose a folder that is empty or does not exist")
                 .into());
         }
     }
@@ -498,11 +500,11 @@ fn refuse_foreign(location: &Path) -> Result<()> {
 /// Returns a cut specification with all parameters written out. If `is_keyed`, it must be usable in
 /// a repository that keeps its cut-points secret.
 pub(crate) fn canonical_cut(text: &str, is_keyed: bool) -> Result<String> {
-    let spec: cutpoint_chunking::Spec = text.parse().context("the cut specification")?;
+    let spec: cutpoint_chunking::Spec = text.parse().context("cut specification")?;
     // A repository keeps whole chunks in buffers of known size.
-    let mut spec = spec.bounded().context("the cut specification")?;
+    let mut spec = spec.bounded().context("cut specification")?;
     if is_keyed {
-        spec = spec.keyable().context("the cut specification")?;
+        spec = spec.keyable().context("cut specification")?;
     }
     Ok(spec.to_string())
 }

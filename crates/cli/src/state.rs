@@ -142,7 +142,7 @@ impl Memory {
             |(host, head)| {
                 let id = head.snapshot.get(..8).unwrap_or_default();
                 let time = units::date_time(head.started_ns.div_euclid(1_000_000_000));
-                format!("snapshot {id} of {time} UTC by {host:?}")
+                format!("snapshot {id} of {time} UTC, host {host:?}")
             },
         );
         format!(
@@ -170,19 +170,19 @@ impl Memory {
 pub(crate) const ACCEPT: &str = "cutpoint snapshots --accept-rollback";
 /// The effect of this command, as a clause with a verb in the third person.
 pub(crate) const ACCEPT_EFFECT: &str =
-    "once you know why it is older: remembers what is there as the newest state";
+    "accepts the present state as the newest, once its cause is known";
 
 /// Describes the reason of an older state, as far as it is known: the objects `damaged` exist, but
 /// cannot be opened, and snapshots are gone if `has_gone`.
 fn reason(damaged: &[ObjectName], has_gone: bool) -> String {
-    const ROLLBACK: &str = "An older copy was put back, or what is newer was deleted";
+    const ROLLBACK: &str = "An older copy was put back, or newer objects were deleted";
     let names: Vec<String> = damaged.iter().map(ToString::to_string).collect();
-    let are = if names.len() == 1 { "is there and does" } else { "are there and do" };
+    let are = if names.len() == 1 { "exists" } else { "exist" };
     match (names.is_empty(), has_gone) {
         (true, _) => ROLLBACK.to_owned(),
         (false, gone) => {
             let rest = if gone { format!(". {ROLLBACK}") } else { String::new() };
-            format!("{} {are} not open: damaged, or replaced{rest}", names.join(", "))
+            format!("{} {are}, but cannot be opened: damaged or replaced{rest}", names.join(", "))
         }
     }
 }
@@ -236,7 +236,8 @@ impl State {
         state.now.heads.clone_from(&saved.heads);
         state.now.prune_number = saved.prune_number;
         if state.now.is_open() && !saved.is_open() {
-            return Err(state.refuse("is not encrypted, but was; somebody has replaced it"));
+            return Err(state
+                .refuse("not encrypted, but was encrypted before; the repository was replaced"));
         }
         if state.now.config_number < saved.config_number || state.now.epoch < saved.epoch {
             refuse_overtaken(repository)?;
@@ -256,11 +257,11 @@ impl State {
             && let Some((file, _)) = others.iter().find(|(_, other)| !other.is_open())
         {
             self.file = Some(file.clone());
-            return Err(self.refuse("is not encrypted; what was there before was"));
+            return Err(self.refuse("not encrypted, but the previous repository at this place was"));
         }
         if let Some((file, other)) = others.first() {
             report.warn(&format!(
-                "{}: was the repository {} when it was last used from here ({}), and is {} now",
+                "{}: the repository was {} at its last use on this machine ({}), and is {} now",
                 self.now.location,
                 other.repository,
                 file.display(),
@@ -268,8 +269,7 @@ impl State {
             ));
         } else {
             report.note(&format!(
-                "Nothing is remembered of the repository {} here: whether it is in an older state \
-                 than it was cannot be told this time.",
+                "First use of repository {} on this machine: a rollback cannot be detected yet.",
                 self.now.repository
             ));
         }
@@ -278,8 +278,8 @@ impl State {
 
     fn refuse(&self, why: &str) -> anyhow::Error {
         let file = self.file.as_deref().map(|file| file.display().to_string()).unwrap_or_default();
-        Failure::new(Exit::WrongKey, format!("{} {why}", self.now.location))
-            .with_remedy(format!("if you know why, remove {file}"))
+        Failure::new(Exit::WrongKey, format!("{}: {why}", self.now.location))
+            .with_remedy(format!("if this change is intended, remove {file}"))
             .into()
     }
 
@@ -390,9 +390,9 @@ impl State {
             report.problem(
                 Path::new("latest"),
                 &format!(
-                    "the newest snapshot of {host:?} that is remembered here, {id} of {time} UTC, is \
-                     there and does not open: it is damaged, or was replaced. What is shown and \
-                     restored as the latest is older"
+                    "the newest snapshot of {host:?} known on this machine, {id} of {time} UTC, \
+                     exists, but cannot be opened (damaged or replaced); an older snapshot is \
+                     shown and restored as the latest"
                 ),
             );
         }
@@ -413,13 +413,13 @@ impl State {
         // The newest snapshot of the same host shows best how old the state is.
         let there = host.and_then(|host| found.heads.get_key_value(host));
         let text = format!(
-            "{}: is in an older state than it was when it was last used from here{}. Remembered: {}. \
-             There: {}. {}",
+            "{}: the repository is older than at its last use on this machine{}. Expected: {}. \
+             Found: {}. {}",
             self.now.location,
             match gone.len() {
                 0 => String::new(),
                 count => format!(
-                    "; {} of {count} {} gone, and no prune has taken {}",
+                    "; {} of {count} {} missing, and no prune has removed {}",
                     if count == 1 { "the newest snapshot" } else { "the newest snapshots" },
                     if count == 1 { "host is" } else { "hosts are" },
                     if count == 1 { "it" } else { "them" },
@@ -432,10 +432,11 @@ impl State {
         match self.rollback {
             Rollback::Refuse => Err(Failure::new(Exit::WrongKey, text)
                 .with_remedy(
-                    "`cutpoint check` looks without changing anything that is remembered. If you have \
-                     put back a copy yourself, or know what became of the rest: `cutpoint snapshots \
-                     --accept-rollback` remembers what is there as the newest state, and every command \
-                     goes on; else find out first who else can write to the storage",
+                    "`cutpoint check` examines the repository without accepting its state. If an \
+                     older copy was put back on purpose, or the cause is known, `cutpoint \
+                     snapshots --accept-rollback` accepts the present state as the newest, and \
+                     every command works again. Otherwise find out first which other client can \
+                     write to the storage",
                 )
                 .into()),
             _ if was_told => Ok(()),
@@ -444,7 +445,7 @@ impl State {
                 Ok(())
             }
             Rollback::Accept => {
-                report.warn(&format!("{text}. From now on that state is remembered"));
+                report.warn(&format!("{text}. The present state is accepted as the newest"));
                 Ok(())
             }
         }
@@ -532,7 +533,7 @@ impl State {
             self.now.merge(&other);
         }
         if let Err(error) = write(file, &self.now) {
-            report.warn(&format!("cannot remember the state of the repository: {error:#}"));
+            report.warn(&format!("cannot record the state of the repository: {error:#}"));
         }
         self.saved = Some(self.now.clone());
     }
@@ -571,7 +572,7 @@ fn unlisted_number(repository: &Repository, number: u64) -> Result<Option<Object
 /// in between.
 fn refuse_overtaken(repository: &Repository) -> Result<()> {
     if repository.newest_config_number().is_ok_and(|newest| newest > repository.config_number()) {
-        let message = "somebody changed the settings at this moment";
+        let message = "settings: changed by another client meanwhile";
         return Err(Failure::new(Exit::Conflict, message)
             .with_remedy("run the same command again")
             .into());
@@ -603,7 +604,7 @@ fn read(file: &Path, report: &Report) -> Option<Memory> {
         Ok(memory) => Some(memory),
         Err(error) => {
             report.warn(&format!(
-                "{}: what was remembered of the repository is damaged and does not count: {error}",
+                "{}: the recorded state of the repository is damaged and ignored: {error}",
                 file.display()
             ));
             None
@@ -627,7 +628,7 @@ fn decode(bytes: &[u8]) -> Result<Memory, String> {
     let memory: Memory = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     match memory.version {
         VERSION => Ok(memory),
-        version => Err(format!("it is of version {version}, not {VERSION}")),
+        version => Err(format!("unknown version (expected {VERSION}, found {version})")),
     }
 }
 

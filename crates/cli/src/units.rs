@@ -20,7 +20,7 @@ pub(crate) fn parse_large_size(text: &str) -> Result<u64, String> {
         "m" | "mib" => 20,
         "g" | "gib" => 30,
         "t" | "tib" => 40,
-        unit => return Err(format!("`{unit}` is no unit of size; use k, M, G or T")),
+        unit => return Err(format!("unknown unit of size `{unit}` (expected k, M, G or T)")),
     };
     let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
@@ -30,7 +30,7 @@ pub(crate) fn parse_large_size(text: &str) -> Result<u64, String> {
 pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
     match text.parse() {
         _ if text == "all" => Ok(u32::MAX),
-        Ok(0) => Err("0 keeps nothing; leave the option out".to_owned()),
+        Ok(0) => Err("0 keeps nothing; omit the option instead".to_owned()),
         Ok(count) => Ok(count),
         Err(_) => Err(format!("`{text}` is neither a number nor `all`")),
     }
@@ -39,7 +39,8 @@ pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
 /// Parses a waiting time, in nanoseconds: a number with s, min, h or d, or 0.
 pub(crate) fn parse_wait(text: &str) -> Result<i64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let wrong = || format!("`{text}` is no time; it should be like 90s, 10min, 24h or 2d");
+    let wrong =
+        || format!("`{text}` is not a duration (expected a form such as 90s, 10min, 24h or 2d)");
     let number: i64 = text[..digits].parse().map_err(|_| wrong())?;
     let second: i64 = 1_000_000_000;
     let unit = match &text[digits..] {
@@ -58,7 +59,7 @@ pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     match number {
         Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err(format!("`{text}` is no share; it should be like 5% or 12.5%")),
+        _ => Err(format!("`{text}` is not a percentage (expected a form such as 5% or 12.5%)")),
     }
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn parse_whole_percent(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('%').and_then(|number| number.parse::<u32>().ok());
     number
         .filter(|percent| *percent <= 100)
-        .ok_or_else(|| format!("`{text}` is no whole percentage; it should be like 10%"))
+        .ok_or_else(|| format!("`{text}` is not a whole percentage (expected a form such as 10%)"))
 }
 
 /// Parses a time span: numbers with the units y, m (months), w, d and h, such as `1y6m` or `3d12h`.
@@ -80,7 +81,9 @@ pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
         let number = rest[..digits].parse::<u32>();
         let unit = rest[digits..].chars().next();
         let (Ok(number), Some(unit)) = (number, unit) else {
-            return Err(format!("`{text}` is no time; it should be like 1y6m, 2w or 3d12h"));
+            return Err(format!(
+                "`{text}` is not a duration (expected a form such as 1y6m, 2w or 3d12h)",
+            ));
         };
         let (total, factor) = match unit {
             'y' => (&mut span.months, 12),
@@ -88,14 +91,14 @@ pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
             'w' => (&mut span.hours, 7 * 24),
             'd' => (&mut span.hours, 24),
             'h' => (&mut span.hours, 1),
-            _ => return Err(format!("`{unit}` is no unit of time; use y, m, w, d and h")),
+            _ => return Err(format!("unknown unit of time `{unit}` (expected y, m, w, d or h)")),
         };
         let sum = number.checked_mul(factor).and_then(|more| total.checked_add(more));
         *total = sum.ok_or_else(too_long)?;
         rest = &rest[digits + unit.len_utf8()..];
     }
     if span == Span::default() {
-        return Err(format!("`{text}` is no time at all"));
+        return Err(format!("`{text}` is an empty duration"));
     }
     Ok(span)
 }
@@ -109,10 +112,10 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
         return match parse_large_size(text) {
             Ok(0) => Err("nothing would be read".to_owned()),
             Ok(bytes) => Ok(Portion::Bytes(bytes)),
-            Err(error) => Err(format!("{error}; or a share such as 5%, or `all`")),
+            Err(error) => Err(format!("{error}, a percentage such as 5%, or `all`")),
         };
     };
-    let bad = || format!("`{text}` is no share; use 5%, or 0.5%");
+    let bad = || format!("`{text}` is not a percentage (expected a form such as 5% or 0.5%)");
     let (whole, part) = percent.split_once('.').unwrap_or((percent, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty()
@@ -128,7 +131,7 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
         0 => Err("nothing would be read".to_owned()),
         1_000_000 => Ok(Portion::All),
         share if share < 1_000_000 => Ok(Portion::Share(share)),
-        _ => Err(format!("`{text}` is more than everything")),
+        _ => Err(format!("`{text}` is more than 100%")),
     }
 }
 

@@ -95,8 +95,8 @@ pub(crate) fn in_files(
 
 fn is_kit(path: &Path) -> Failure {
     Failure::failed(format!(
-        "{} is a recovery kit; it opens the repository that it belongs to, and cannot be the key of \
-         a new one or a new key of this one",
+        "{}: a recovery kit belongs to one repository, and cannot be the key of a new repository \
+         or a new key",
         path.display()
     ))
 }
@@ -139,7 +139,7 @@ pub(crate) fn for_new<'a>(secrets: &'a Secrets, report: &Report) -> Result<NewSe
         Failure::new(Exit::WrongKey, "a new repository needs a passphrase or a key")
             .with_remedy(
                 "give one with CUTPOINT_PASSPHRASE, --passphrase-file, --passphrase-command or \
-                 --key-file, or say --encryption none",
+                 --key-file, or use --encryption none",
             )
             .into()
     })
@@ -148,9 +148,9 @@ pub(crate) fn for_new<'a>(secrets: &'a Secrets, report: &Report) -> Result<NewSe
 /// Returns the secret of a new key of a repository: the named one, or a passphrase typed twice.
 pub(crate) fn for_new_key<'a>(secrets: &'a NewSecrets, report: &Report) -> Result<NewSecret<'a>> {
     new_by(&Sources::of_new(secrets), "Passphrase of the new key: ", report)?.ok_or_else(|| {
-        Failure::failed("the secret of the new key is missing")
+        Failure::failed("no secret given for the new key")
             .with_remedy(
-                "give it with CUTPOINT_NEW_PASSPHRASE, --new-passphrase-file, \
+                "give one with CUTPOINT_NEW_PASSPHRASE, --new-passphrase-file, \
                  --new-passphrase-command or --new-key-file",
             )
             .into()
@@ -180,8 +180,8 @@ fn new_by<'a>(
         return Ok(None);
     }
     let passphrase = prompt_passphrase(prompt)?;
-    if prompt_passphrase("The same again: ")? != passphrase {
-        return Err(Failure::new(Exit::WrongKey, "the two passphrases differ").into());
+    if prompt_passphrase("Repeat the passphrase: ")? != passphrase {
+        return Err(Failure::new(Exit::WrongKey, "the passphrases differ").into());
     }
     named(Unlock::Passphrase(passphrase))
 }
@@ -191,7 +191,7 @@ fn refuse_secret(secrets: &Secrets) -> Result<()> {
         || secrets.passphrase_file.is_some()
         || secrets.passphrase_command.is_some();
     if named {
-        let message = "--encryption none and a passphrase or key do not go together";
+        let message = "--encryption none cannot be combined with a passphrase or key";
         return Err(Failure::failed(message).into());
     }
     Ok(())
@@ -202,7 +202,7 @@ fn passphrase(sources: &Sources<'_>, report: &Report) -> Result<Option<Unlock>> 
         return read_passphrase(path, report).map(Some);
     }
     if let Some(command) = sources.passphrase_command {
-        return as_passphrase(run_command(command)?, "the passphrase command").map(Some);
+        return as_passphrase(run_command(command)?, "passphrase command").map(Some);
     }
     use std::os::unix::ffi::OsStringExt;
     let variable = std::env::var_os(sources.variable).map(OsStringExt::into_vec);
@@ -219,7 +219,7 @@ fn read_passphrase(path: &Path, report: &Report) -> Result<Unlock> {
 fn as_passphrase(bytes: Zeroizing<Vec<u8>>, origin: &str) -> Result<Unlock> {
     let passphrase = without_line_end(bytes);
     if passphrase.is_empty() {
-        return Err(Failure::new(Exit::WrongKey, format!("{origin}: gives no passphrase")).into());
+        return Err(Failure::new(Exit::WrongKey, format!("{origin}: empty passphrase")).into());
     }
     Ok(Unlock::Passphrase(passphrase))
 }
@@ -244,11 +244,11 @@ fn prompt_passphrase(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             return Err(Failure::new(Exit::Interrupted, "interrupted").into());
         }
-        other => other.context("cannot ask for a passphrase")?,
+        other => other.context("cannot prompt for a passphrase")?,
     };
     let passphrase = Zeroizing::new(passphrase.into_bytes());
     if passphrase.is_empty() {
-        return Err(Failure::new(Exit::WrongKey, "no passphrase was given").into());
+        return Err(Failure::new(Exit::WrongKey, "empty passphrase").into());
     }
     Ok(passphrase)
 }
@@ -266,7 +266,7 @@ fn run_command(command: &OsStr) -> Result<Zeroizing<Vec<u8>>> {
     let secret = child.stdout.take().map(read_bounded);
     let status = child.wait().with_context(context)?;
     if !status.success() {
-        let message = format!("the passphrase command failed: {status}");
+        let message = format!("passphrase command: failed ({status})");
         return Err(Failure::new(Exit::WrongKey, message).into());
     }
     Ok(secret.transpose().with_context(context)?.unwrap_or_default())
@@ -278,13 +278,13 @@ fn read_secret(path: &Path, what: &str, report: &Report) -> Result<Zeroizing<Vec
     let about = file.metadata().with_context(context)?;
     if about.is_file() && about.mode() & OTHERS_MODE != 0 {
         let mode = about.mode() & 0o7777;
-        let others = if mode & 0o007 == 0 { "its group" } else { "every user of this machine" };
+        let others = if mode & 0o007 == 0 { "the group" } else { "every user of this machine" };
         let shown = path.display();
         report.warning(
             path,
             &format!(
-                "this secret is open to {others} (mode {mode:04o}, expected 0600 or less): `chmod 600 \
-                 {shown}`"
+                "accessible to {others} (mode {mode:04o}, expected 0600 or less); `chmod 600 \
+                 {shown}` prevents that"
             ),
         );
     }
@@ -301,22 +301,25 @@ fn read_bounded(source: impl io::Read) -> io::Result<Zeroizing<Vec<u8>>> {
 fn read_key_file(path: &Path, report: &Report) -> Result<Unlock> {
     let bytes = read_secret(path, "key file", report)?;
     let is_wrong = |why: &str| {
-        Failure::new(Exit::WrongKey, format!("{}: {why}", path.display()))
-            .with_remedy("`cutpoint init --key-file FILE` makes a key file that does not exist yet")
+        Failure::new(Exit::WrongKey, format!("{}: {why}", path.display())).with_remedy(
+            "`cutpoint init --key-file FILE` creates the key file if FILE does not exist",
+        )
     };
     let Ok(text) = std::str::from_utf8(&bytes) else {
-        return Err(is_wrong("is neither a key file nor a recovery kit").into());
+        return Err(is_wrong("neither a key file nor a recovery kit").into());
     };
     if let Some(hex) = text.trim().strip_prefix(KEY_FILE_WORD) {
         let key = recovery::parse_hex(hex.trim())
             .and_then(|key| <[u8; 32]>::try_from(&key[..]).ok())
-            .ok_or_else(|| is_wrong("is damaged: 64 hexadecimal digits should follow the word"))?;
+            .ok_or_else(|| {
+                is_wrong("damaged key file (expected 64 hexadecimal digits after the first word)")
+            })?;
         return Ok(Unlock::KeyFile(Secret(key)));
     }
     if recovery::is_kit(text) {
         return recovery::parse(text).map(Unlock::Keyring).map_err(|error| is_wrong(&error).into());
     }
-    Err(is_wrong("is neither a key file nor a recovery kit").into())
+    Err(is_wrong("neither a key file nor a recovery kit").into())
 }
 
 /// Creates a key file that no other user can read. The file must not exist.

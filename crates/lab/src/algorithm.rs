@@ -77,7 +77,7 @@ pub fn choose(
     };
     let Some(template) = template else {
         return Chosen::None(format!(
-            "there is no {} form of it in the definition",
+            "the definition has no {} form of this algorithm",
             selection.name()
         ));
     };
@@ -189,7 +189,7 @@ fn equal(
     match best {
         Some((off, spec)) if off.abs() <= EQUAL_TOLERANCE => Chosen::Spec(spec.into()),
         Some((off, _)) => Chosen::None(format!(
-            "the nearest mean that it reaches here is {:.1} % off the target{}{refused}",
+            "the nearest reachable mean is {:.1} % off the target{}{refused}",
             off * 100.0,
             if refused.is_empty() { "" } else { "; then: " }
         )),

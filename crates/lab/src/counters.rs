@@ -15,8 +15,7 @@ pub(crate) fn count(work: &mut dyn FnMut()) -> Result<Counts, String> {
     use perf_event::events::Hardware;
     use perf_event::{Builder, Group};
 
-    let refused =
-        |error: std::io::Error| format!("the system does not let a program count: {error}");
+    let refused = |error: std::io::Error| format!("the system does not permit counters: {error}");
     let mut group = Group::new().map_err(refused)?;
     let mut add = |event| group.add(&Builder::new(event)).map_err(refused);
     let instructions = add(Hardware::INSTRUCTIONS)?;
@@ -38,5 +37,5 @@ pub(crate) fn count(work: &mut dyn FnMut()) -> Result<Counts, String> {
 /// Returns the reason why events cannot be counted.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn count(_: &mut dyn FnMut()) -> Result<Counts, String> {
-    Err("counters are read on Linux only".to_owned())
+    Err("counters are available only on Linux".to_owned())
 }

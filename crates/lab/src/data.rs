@@ -102,7 +102,8 @@ impl DataSet {
             gzip_ratio: 0.0,
         };
         if set.size() == 0 {
-            let message = "there is not a byte in it; build it (research/datasets), or take it out of the definition";
+            let message = "empty; build the data set (research/datasets), or remove it from the \
+                 definition";
             return Err(LabError::Data { name: set.name, message: message.to_owned() });
         }
         Ok(DataSet { entropy: entropy(set.streams()), gzip_ratio: gzip_ratio(&set), ..set })

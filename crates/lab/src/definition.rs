@@ -200,13 +200,14 @@ impl Definition {
         if *self.repeats.get_ref() == 0 {
             return Err(at(
                 self.repeats.span(),
-                "repeats: 0 measures nothing: give 1 or more".to_owned(),
+                "repeats: 0 measures nothing (expected 1 or more)".to_owned(),
             ));
         }
         if self.data.is_empty() || self.measures.is_empty() {
             return Err(at(
                 0..0,
-                "nothing to measure: give at least one [[dataset]] and one [[measure]]".to_owned(),
+                "nothing to measure: at least one [[dataset]] and one [[measure]] are required"
+                    .to_owned(),
             ));
         }
         let mut names = HashSet::new();
@@ -214,7 +215,7 @@ impl Definition {
             if !names.insert(part.name.get_ref()) {
                 return fail(
                     &part.name,
-                    format!("there are two data sets {:?}: rename one", part.name.get_ref()),
+                    format!("duplicate data set {:?}: rename one", part.name.get_ref()),
                 );
             }
             match (&part.path, &part.made) {
@@ -224,25 +225,35 @@ impl Definition {
                         let names = Made::NAMES.join(", ");
                         return fail(
                             made,
-                            format!("made: {:?} is not known: take one of {names}", made.get_ref()),
+                            format!(
+                                "made: unknown kind {:?} (expected one of {names})",
+                                made.get_ref()
+                            ),
                         );
                     }
                     if part.size.is_none() {
                         return fail(
                             made,
-                            "made: how much? Give a size, such as size = \"16M\"".to_owned(),
+                            "made: size missing (expected a form such as size = \"16M\")"
+                                .to_owned(),
                         );
                     }
                 }
                 _ => {
                     return fail(
                         &part.name,
-                        format!("data set {:?}: give either path or made", part.name.get_ref()),
+                        format!(
+                            "data set {:?}: either path or made is required",
+                            part.name.get_ref()
+                        ),
                     );
                 }
             }
             if part.versions.as_ref().is_some_and(|count| *count.get_ref() == 0) {
-                return fail(&part.name, "versions: 0 leaves nothing: give 1 or more".to_owned());
+                return fail(
+                    &part.name,
+                    "versions: 0 leaves nothing (expected 1 or more)".to_owned(),
+                );
             }
             part.size.as_ref().map_or(Ok(()), |size| checked_size(size, at))?;
         }
@@ -251,13 +262,16 @@ impl Definition {
             if !names.insert(part.name.get_ref()) {
                 return fail(
                     &part.name,
-                    format!("there are two algorithms {:?}: rename one", part.name.get_ref()),
+                    format!("duplicate algorithm {:?}: rename one", part.name.get_ref()),
                 );
             }
             if part.paper.is_none() && part.equal.is_none() && part.specs.is_empty() {
                 return fail(
                     &part.name,
-                    format!("algorithm {:?}: give paper, equal or both", part.name.get_ref()),
+                    format!(
+                        "algorithm {:?}: paper, equal or both are required",
+                        part.name.get_ref()
+                    ),
                 );
             }
             // A template is tried with several targets, because an algorithm may lack parameters
@@ -266,7 +280,10 @@ impl Definition {
                 if size(target).is_none() {
                     return fail(
                         spec,
-                        format!("specs: {target:?} is no target size, such as \"8k\""),
+                        format!(
+                            "specs: {target:?} is not a target size (expected a form such as \
+                             \"8k\")",
+                        ),
                     );
                 }
             }
@@ -290,14 +307,14 @@ impl Definition {
         let fail = |text: &Text, message: String| Err(at(text.span(), message));
         let kind = part.kind.get_ref();
         if part.datasets.is_empty() {
-            return Err(at(part.kind.span(), "datasets: name at least one".to_owned()));
+            return Err(at(part.kind.span(), "datasets: at least one is required".to_owned()));
         }
         for name in &part.datasets {
             if !self.data.iter().any(|each| each.name.get_ref() == name.get_ref()) {
                 return fail(
                     name,
                     format!(
-                        "there is no data set {:?}: name one of {}",
+                        "data set {:?}: not found (expected one of {})",
                         name.get_ref(),
                         listed(self.data.iter().map(|each| &each.name))
                     ),
@@ -309,7 +326,7 @@ impl Definition {
                 return fail(
                     name,
                     format!(
-                        "there is no algorithm {:?}: name one of {}",
+                        "algorithm {:?}: not found (expected one of {})",
                         name.get_ref(),
                         listed(self.algorithms.iter().map(|each| &each.name))
                     ),
@@ -319,13 +336,13 @@ impl Definition {
         if kind.needs_algorithms() && (part.algorithms.is_empty() || part.targets.is_empty()) {
             return Err(at(
                 part.kind.span(),
-                format!("kind {:?} needs algorithms and targets", kind.name()),
+                format!("kind {:?} requires algorithms and targets", kind.name()),
             ));
         }
         if !kind.needs_algorithms() && part.targets.is_empty() {
             return Err(at(
                 part.kind.span(),
-                format!("kind {:?} needs targets: the sizes of chunks", kind.name()),
+                format!("kind {:?} requires targets: the sizes of chunks", kind.name()),
             ));
         }
         for size in part.targets.iter().chain(&part.size) {
@@ -336,7 +353,7 @@ impl Definition {
                 return fail(
                     name,
                     format!(
-                        "selections: {:?} is not known: take paper, equal or both",
+                        "selections: unknown value {:?} (expected paper, equal or both)",
                         name.get_ref()
                     ),
                 );
@@ -347,7 +364,7 @@ impl Definition {
                 return fail(
                     name,
                     format!(
-                        "fingerprints: {:?} is not known: take blake3, sha256 or sha1",
+                        "fingerprints: unknown value {:?} (expected blake3, sha256 or sha1)",
                         name.get_ref()
                     ),
                 );
@@ -360,7 +377,7 @@ impl Definition {
 /// Returns the remedy for an error of the parser, which only names the problem.
 fn remedy(message: &str) -> &'static str {
     if message.starts_with("unknown field") {
-        ": remove it, or take one of those"
+        ": remove it, or use one of those"
     } else if message.starts_with("missing field") {
         ": add it"
     } else {
@@ -383,7 +400,7 @@ fn checked_size(
     Err(at(
         text.span(),
         format!(
-            "{:?} is no size: give a number of bytes, or of k, M or G, such as \"64M\"",
+            "{:?} is not a size (expected a number of bytes, or of k, M or G, such as \"64M\")",
             text.get_ref()
         ),
     ))

@@ -41,7 +41,7 @@ pub enum LabError {
         message: String,
     },
     /// The run was stopped.
-    #[error("interrupted; what was measured is kept, and the same command goes on from there")]
+    #[error("interrupted; measurements so far are kept, and the same command continues from there")]
     Interrupted,
 }
 

@@ -63,8 +63,7 @@ impl Results {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
         let results = Results::parse(&folder, &file, &text)?;
         if results.rows.is_empty() {
-            let message =
-                "has no row yet: let `cutpoint lab run` measure something first".to_owned();
+            let message = "has no rows yet; run `cutpoint lab run` first".to_owned();
             return Err(LabError::Content { path: file, message });
         }
         Ok(results)
@@ -79,7 +78,7 @@ impl Results {
             rows.push(row.map_err(|error| LabError::Content {
                 path: path.to_owned(),
                 message: format!(
-                    "is not a file of rows ({error}): move it away, or give another folder"
+                    "not a file of rows ({error}); move it away, or give another folder"
                 ),
             })?);
         }
@@ -129,7 +128,7 @@ impl Results {
         let path = self.folder.join(PARQUET);
         let bytes = parquet_file::bytes(&self.rows).map_err(|error| LabError::Content {
             path: path.clone(),
-            message: format!("cannot be made: {error}"),
+            message: format!("cannot be created: {error}"),
         })?;
         replace(&path, &bytes)
     }
@@ -143,7 +142,7 @@ impl Results {
 fn to_csv(rows: &[Row], has_header: bool, path: &Path) -> Result<Vec<u8>, LabError> {
     let failed = |error: csv::Error| LabError::Content {
         path: path.to_owned(),
-        message: format!("cannot be made: {error}"),
+        message: format!("cannot be created: {error}"),
     };
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     if has_header {

@@ -19,7 +19,7 @@ pub(crate) fn check_template(template: &str) -> Result<(), String> {
             Err(_) => {}
         }
     }
-    Err(format!("{template:?} is no algorithm with parameters: {first}"))
+    Err(format!("{template:?} is not an algorithm with parameters: {first}"))
 }
 
 pub(crate) fn spec(template: &str, target: usize) -> Result<Spec, String> {

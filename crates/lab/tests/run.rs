@@ -228,9 +228,9 @@ fn interrupted_run_is_resumed() {
 fn error_in_a_definition_is_named_with_its_line() {
     for (wrong, right, line, message) in [
         ("question = ?", "question = \"?\"", 3, ""),
-        ("repeats = 0", "repeats = 2", 4, "give 1 or more"),
-        ("made = \"randon\"", "made = \"random\"", 7, "take one of random, text"),
-        ("size = \"64q\"", "size = \"64k\"", 8, "is no size"),
+        ("repeats = 0", "repeats = 2", 4, "expected 1 or more"),
+        ("made = \"randon\"", "made = \"random\"", 7, "expected one of random, text"),
+        ("size = \"64q\"", "size = \"64k\"", 8, "is not a size"),
         ("paper = \"seqcdc:papr={target}\"", "paper = \"seqcdc:paper={target}\"", 11, "papr"),
         (
             "paper = \"seqcdc:paper={target+1}\"",
@@ -239,14 +239,14 @@ fn error_in_a_definition_is_named_with_its_line() {
             "{target*N}",
         ),
         ("kind = \"cutt\"", "kind = \"cut\"", 17, "unknown variant"),
-        ("datasets = [\"RAN\"]", "datasets = [\"RAND\"]", 18, "name one of RAND"),
+        ("datasets = [\"RAN\"]", "datasets = [\"RAND\"]", 18, "expected one of RAND"),
         (
             "algorithms = [\"Seq\"]",
             "algorithms = [\"SeqCDC\", \"Fixed\"]",
             19,
-            "name one of SeqCDC, Fixed",
+            "expected one of SeqCDC, Fixed",
         ),
-        ("selections = [\"papers\"]", "selections = [\"paper\"]", 21, "take paper, equal"),
+        ("selections = [\"papers\"]", "selections = [\"paper\"]", 21, "expected paper, equal"),
         ("tragets = [\"4k\"]", "targets = [\"4k\"]", 20, "unknown field"),
     ] {
         assert!(SMALL.contains(right), "{right}");
@@ -274,7 +274,7 @@ fn missing_or_empty_data_set_is_named() {
     assert!(missing.contains("MISSING") && missing.contains("No such file"), "{missing}");
     fs::create_dir(folder.path().join("EMPTY")).expect("a folder");
     let empty = outcome("EMPTY").expect_err("nothing in it").to_string();
-    assert!(empty.contains("data set RAND: there is not a byte in it"), "{empty}");
+    assert!(empty.contains("data set RAND: empty; build"), "{empty}");
     fs::write(folder.path().join("zero"), b"").expect("a file");
     assert!(outcome("zero").is_err(), "an empty file");
     fs::write(folder.path().join("one"), b"x").expect("a file");
@@ -349,10 +349,7 @@ fn file_without_results_is_refused() {
     fs::write(folder.path().join("results.csv"), "a,b\n1,2\n").expect("a file");
     for outcome in [Results::open(folder.path()), Results::read(folder.path())] {
         let error = outcome.expect_err("no rows").to_string();
-        assert!(
-            error.contains("is not a file of rows") && error.contains("move it away"),
-            "{error}"
-        );
+        assert!(error.contains("not a file of rows") && error.contains("move it away"), "{error}");
     }
     assert!(
         matches!(Results::read(&folder.path().join("nowhere")), Err(LabError::File { .. })),
@@ -361,7 +358,7 @@ fn file_without_results_is_refused() {
     let new = folder.path().join("new");
     Results::open(&new).expect("a new folder");
     let error = Results::read(&new).expect_err("not a row").to_string();
-    assert!(error.contains("has no row yet"), "{error}");
+    assert!(error.contains("has no rows yet"), "{error}");
 }
 
 /// A full disk, simulated by the device that is always full.

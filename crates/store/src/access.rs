@@ -134,7 +134,7 @@ impl Repository {
         if is_open || matches!(unlock, Unlock::Nothing) {
             return Err(Error::invalid(
                 self.media().describe(),
-                "a key can only be added to a repository that is encrypted",
+                "a key can be added only to an encrypted repository",
             ));
         }
         let id = self.put_key(self.keys().keyring(), unlock, label)?;
@@ -144,7 +144,8 @@ impl Repository {
                 Kind::WrongKey | Kind::Missing => Error::new(
                     Kind::Conflict,
                     key_name(id),
-                    "somebody changed the keys of the repository at this moment; try again",
+                    "the keys of the repository were changed by another client meanwhile; try \
+                     again",
                 )
                 .with_source(error),
                 _ => error,
@@ -203,11 +204,14 @@ impl Repository {
         };
         let ((name, bytes), (other, copy)) = (get(false)?, get(true)?);
         if bytes != copy || !object_is_intact(&bytes) {
-            return Err(Error::corrupt(other, "is not what was put a moment ago"));
+            return Err(Error::corrupt(other, "content differs from what was just written"));
         }
         match unwrap_keyring(name, &bytes, unlock, self.kdf_limits())? {
             Some((keyring, _)) => Ok(keyring),
-            None => Err(Error::corrupt(name, "does not open with what it was made for")),
+            None => Err(Error::corrupt(
+                name,
+                "cannot be opened with the secret that it was created for",
+            )),
         }
     }
 
@@ -242,22 +246,24 @@ impl Repository {
     pub fn remove_key(&self, id: [u8; 16], is_meant: bool) -> Result<()> {
         let entries = self.list_keys()?;
         let Some(entry) = entries.iter().find(|entry| entry.id == id) else {
-            return Err(Error::invalid(key_name(id), "there is no such key"));
+            return Err(Error::invalid(key_name(id), "not found"));
         };
         let others =
             |entries: &[KeyEntry]| entries.iter().any(|each| each.id != id && each.opens());
         if entry.opens() && !others(&entries) {
             return Err(Error::invalid(
                 key_name(id),
-                "is the last key that opens the repository; add another one first",
+                "cannot be removed: the last key that opens the repository (add another key first)",
             ));
         }
         let objection = match entry.epoch {
             _ if is_meant => None,
-            _ if entry.is_in_use => Some("is the key that the repository was opened with"),
+            _ if entry.is_in_use => {
+                Some("cannot be removed: the repository was opened with this key")
+            }
             KeyEpoch::Unknown => Some(
-                "does not say what it is; it was left by a new epoch that was cut off, or belongs to \
-                 one that somebody begins at this moment",
+                "cannot be removed: its kind is unknown, because a new epoch was interrupted or is \
+                 being started by another client",
             ),
             KeyEpoch::Current | KeyEpoch::Old => None,
         };
@@ -266,7 +272,7 @@ impl Repository {
         }
         let changed = |error: Error| match error.kind() {
             Kind::WrongKey | Kind::Missing => {
-                let message = "somebody changed the keys at this moment";
+                let message = "the keys were changed by another client meanwhile";
                 Error::new(Kind::Conflict, key_name(id), message).with_source(error)
             }
             _ => error,
@@ -294,7 +300,7 @@ impl Repository {
         Err(Error::new(
             Kind::Conflict,
             key_name(id),
-            "stays: somebody else removed the other keys at this moment",
+            "not removed, because another client removed the other keys meanwhile",
         ))
     }
 
@@ -308,7 +314,7 @@ impl Repository {
     pub fn replace_key(&mut self, id: [u8; 16], unlock: &Unlock) -> Result<[u8; 16]> {
         let entries = self.list_keys()?;
         let Some(entry) = entries.iter().find(|entry| entry.id == id) else {
-            return Err(Error::invalid(key_name(id), "there is no such key"));
+            return Err(Error::invalid(key_name(id), "not found"));
         };
         let label = entry.about.as_ref().map_or("", |about| &about.label);
         let new = self.add_key(unlock, label)?;
@@ -341,7 +347,7 @@ impl Repository {
         if suite == Suite::None || secrets.is_empty() {
             return Err(Error::invalid(
                 self.media().describe(),
-                "a new epoch needs a repository that is encrypted, and a secret to open it with",
+                "a new epoch requires an encrypted repository and a secret that opens it",
             ));
         }
         let entries = self.list_keys()?;
@@ -350,7 +356,7 @@ impl Repository {
         for unlock in secrets {
             let opened = self.keys_opened_by(&entries, unlock)?;
             let Some(first) = opened.first() else {
-                let message = "one of the secrets that are to be kept opens none of its keys";
+                let message = "one of the secrets to keep opens no key of the repository";
                 return Err(Error::new(Kind::WrongKey, self.media().describe(), message));
             };
             if !replaced.contains(&first.id) {
@@ -374,7 +380,7 @@ impl Repository {
             return Err(Error::invalid(
                 self.media().describe(),
                 format!(
-                    "without their secrets these would open nothing any more: {}",
+                    "without their secrets, these keys would no longer open the repository: {}",
                     untold.join(", ")
                 ),
             ));
@@ -411,7 +417,7 @@ impl Repository {
         let mut secret = Secret([0; 32]);
         self.environment().random(&mut secret.0)?;
         let epoch = self.keys().epoch().checked_add(1).ok_or_else(|| {
-            Error::invalid(self.media().describe(), "there are as many epochs as can be")
+            Error::invalid(self.media().describe(), "the maximum number of epochs is reached")
         })?;
         let mut keyring = self.keys().keyring().clone();
         keyring.epochs.push((epoch, secret));
@@ -429,7 +435,10 @@ impl Repository {
             let id = self.put_key(keyring, unlock, label)?;
             made.push(id);
             if self.open_key(id, unlock)? != *keyring {
-                return Err(Error::corrupt(key_name(id), "does not hold what was put"));
+                return Err(Error::corrupt(
+                    key_name(id),
+                    "content differs from what was just written",
+                ));
             }
         }
         Ok(())
@@ -448,8 +457,8 @@ impl Repository {
         let matching: Vec<&KeyEntry> = matching.collect();
         if matches!(unlock, Unlock::Passphrase(_)) && matching.len() > KDF_TRIALS_MAX {
             let message = format!(
-                "has {} keys that a passphrase opens; at most {KDF_TRIALS_MAX} are tried: remove those \
-                 that were planted (`cutpoint key remove`)",
+                "{} keys are for passphrases, and at most {KDF_TRIALS_MAX} are tried: remove \
+                 planted keys (`cutpoint key remove`)",
                 matching.len()
             );
             return Err(Error::new(Kind::Unsupported, self.media().describe(), message));
@@ -460,7 +469,7 @@ impl Repository {
                 let bytes = self.media().get(&name.to_string())?;
                 let opened = unwrap_keyring(name, &bytes, unlock, self.kdf_limits())?;
                 if opened.is_none() && !object_is_intact(&bytes) {
-                    return Err(Error::corrupt(name, "is damaged, and does not open"));
+                    return Err(Error::corrupt(name, "damaged: cannot be opened"));
                 }
                 Ok(opened.is_some())
             };

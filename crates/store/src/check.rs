@@ -284,13 +284,13 @@ impl Check<'_> {
         let mut message = plain(&object, &error);
         if error.newer().is_some() && is_commit(&object) {
             message.push_str(
-                "; `cutpoint repair snapshots --forget --ignore-newer` gives up a commit that was planted",
+                "; `cutpoint repair snapshots --forget --ignore-newer` gives up a planted commit",
             );
         }
         if error.kind() == Kind::Media {
             message.push_str(
-                "; if the storage goes on refusing it, delete it there, and check again: then it \
-                 counts as gone",
+                "; if the storage still refuses the object, delete it there and check again: it \
+                 then counts as missing",
             );
         }
         self.wrong(kind, object, message, need);
@@ -309,11 +309,11 @@ impl Check<'_> {
                 state.deferred.push(Deferred { container: (class, part), finding });
             }
             Need::Unnamed => {
-                let message = format!("nothing names it; {message}");
+                let message = format!("not referenced; {message}");
                 self.finding(FindingKind::Foreign, object, message);
             }
             Need::Past => {
-                let message = format!("nothing needs it any more; {message}");
+                let message = format!("no longer needed; {message}");
                 self.finding(FindingKind::Unneeded, object, message);
             }
         }
@@ -326,8 +326,7 @@ impl Check<'_> {
             if needed.contains(&container) {
                 self.finding(kind, object, message);
             } else {
-                let message =
-                    format!("{message}; no snapshot that is listed needs what is damaged");
+                let message = format!("{message}; no listed snapshot needs the damaged part");
                 self.finding(FindingKind::Unneeded, object, message);
             }
         }
@@ -429,7 +428,7 @@ pub fn record(
     mut recorded: impl FnMut(TicketId, usize),
 ) -> Result<()> {
     for part in damages.chunks(RECORDED_MAX) {
-        let commit = commit_alone(repository, "the record of what is damaged", |_| {
+        let commit = commit_alone(repository, "record of damage", |_| {
             Ok::<_, Error>(Some(Outcome::Damage(part.to_vec())))
         })?;
         commit.into_iter().for_each(|commit| recorded(commit, part.len()));

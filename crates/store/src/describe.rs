@@ -135,8 +135,8 @@ fn key(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<String
     let mut text = format!("method      {:?}\n", KeyMethod::of_object(name, bytes)?);
     match KeyAbout::of_object(repository.keys(), name, bytes) {
         Ok(Some(about)) => text.push_str(&pretty(&about)),
-        Ok(None) => text.push_str("says nothing of itself\n"),
-        Err(error) => text.push_str(&format!("what it says cannot be read: {error}\n")),
+        Ok(None) => text.push_str("no description\n"),
+        Err(error) => text.push_str(&format!("unreadable description: {error}\n")),
     }
     text.push_str("a wrapped keyring; its contents are secret\n");
     Ok(text)
@@ -157,12 +157,12 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
     let opener = Opener::new(repository.keys(), name, bytes)?;
     let trailer = Trailer::decode(&name, bytes, bytes.len() as u64)?;
     let start = usize::try_from(trailer.offset)
-        .map_err(|_| Error::corrupt(name, "a directory beyond all memory"))?;
+        .map_err(|_| Error::corrupt(name, "table of contents larger than memory"))?;
     let mut part = bytes[start..start + trailer.length as usize].to_vec();
     opener.open(PartKind::Directory, &mut part)?;
     let directory = Directory::decode(&part, trailer.offset)?;
     let mut text = String::new();
-    writeln!(text, "directory   {} bytes at {}", trailer.length, trailer.offset).ok();
+    writeln!(text, "contents    {} bytes at {}", trailer.length, trailer.offset).ok();
     writeln!(
         text,
         "\n{:>6} {:>10} {:>10} {:>10} {:>6}",
@@ -212,7 +212,8 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
 fn decode(opener: &Opener, number: u16, region: &RegionRecord, bytes: &[u8]) -> Result<Vec<u8>> {
     let start = region.offset as usize;
     let part = bytes.get(start..start + region.stored_len as usize);
-    let mut part = part.ok_or_else(|| Error::corrupt("", "is not there"))?.to_vec();
+    let mut part =
+        part.ok_or_else(|| Error::corrupt("", "beyond the end of the container"))?.to_vec();
     opener.open(PartKind::Region(u32::from(number)), &mut part)?;
     let decompressor = Decompressor::new();
     let mut decompressor = decompressor.map_err(|error| Error::invalid("zstd", error))?;
@@ -228,7 +229,7 @@ fn describe_extents(
 ) {
     let extents = match region {
         Ok(region) => ChunkBytes::of_record(region, chunk)
-            .ok_or_else(|| Error::corrupt("", "does not lie in its region"))
+            .ok_or_else(|| Error::corrupt("", "outside its region"))
             .and_then(|payload| extents::decode(&payload, chunk.chunk_len, references.len())),
         Err(error) => Err(Error::new(error.kind(), "", error)),
     };
@@ -245,7 +246,7 @@ fn describe_extents(
             }
         }
         Err(error) => {
-            writeln!(text, "{indent:>18} its extents cannot be read: {error}").ok();
+            writeln!(text, "{indent:>18} unreadable extents: {error}").ok();
         }
     }
 }

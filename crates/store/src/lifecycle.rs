@@ -41,7 +41,7 @@ pub fn forget<E: From<Error>>(
         for id in &chosen {
             existing(view, *id)?;
             if held.contains(id) {
-                return Err(of_snapshot(*id, "is held, and cannot be forgotten").into());
+                return Err(of_snapshot(*id, "held, cannot be forgotten").into());
             }
         }
         Ok((!chosen.is_empty()).then_some(Outcome::Forget(chosen)))
@@ -74,7 +74,7 @@ pub fn release(repository: &Arc<Repository>, snapshots: &[TicketId]) -> Result<u
     record_alone(repository, "releasing", |view| {
         let held = view.held();
         if let Some(id) = snapshots.iter().find(|id| !held.contains(id)) {
-            return Err(of_snapshot(*id, "is not held"));
+            return Err(of_snapshot(*id, "not held"));
         }
         Ok(Prune { released: snapshots.to_vec(), ..Prune::default() })
     })
@@ -148,7 +148,7 @@ impl Undo {
         for id in snapshots {
             existing(view, *id)?;
             if !forgets.iter().any(|(_, forgotten)| forgotten.contains(id)) {
-                return Err(of_snapshot(*id, "is not forgotten"));
+                return Err(of_snapshot(*id, "not forgotten"));
             }
         }
         let taken = view.taken();
@@ -172,10 +172,10 @@ impl Undo {
 /// Returns the snapshot `id`, forgotten or not, unless a prune has taken it.
 fn existing(view: &View, id: TicketId) -> Result<&Snapshot> {
     if let Some((number, _)) = view.prunes.iter().find(|(_, prune)| prune.forgotten.contains(&id)) {
-        return Err(of_snapshot(id, format!("it is too late: prune {number} has taken it")));
+        return Err(of_snapshot(id, format!("already removed by prune {number}")));
     }
     let commit = view.commits.get(&id);
-    commit.and_then(|commit| commit.snapshot()).ok_or_else(|| of_snapshot(id, "does not exist"))
+    commit.and_then(|commit| commit.snapshot()).ok_or_else(|| of_snapshot(id, "not found"))
 }
 
 fn of_snapshot(id: TicketId, message: impl std::fmt::Display) -> Error {
@@ -252,6 +252,6 @@ fn with_writer<T, E: From<Error>>(
             }
         }
     }
-    let message = "other clients came in between again and again; try again later";
+    let message = "interrupted by other clients repeatedly; try again later";
     Err(Error::new(Kind::Conflict, what, message).into())
 }

@@ -255,7 +255,7 @@ pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<
 pub(crate) fn require_alone(repository: &Repository, own: Option<TicketId>) -> Result<()> {
     let Some(other) = others_at_work(repository, own)?.into_iter().next() else { return Ok(()) };
     let name = ObjectName::Ticket { ticket: other.ticket, renewal: 0 };
-    let message = format!("its writer may be at work (expected to be alone): {other}");
+    let message = format!("another writer may be active: {other}");
     Err(Error::new(Kind::Conflict, name, message))
 }
 
@@ -265,7 +265,7 @@ impl fmt::Display for AtWork {
             Some(Process { host, process_id, .. }) => {
                 write!(f, "process {process_id} of host {host:?}, ")?;
             }
-            None => write!(f, "its ticket cannot be read, ")?,
+            None => write!(f, "unreadable ticket, ")?,
         }
         match self.age_ns {
             Some(age_ns) => write!(f, "last renewed {} min ago", age_ns.max(0) / (60 * SECOND_NS)),

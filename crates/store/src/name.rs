@@ -275,7 +275,7 @@ impl ObjectName {
     ///
     /// Returns an `Invalid` error if `path` is not the name of an object.
     pub fn parse(path: &str) -> Result<ObjectName> {
-        parse(path).ok_or_else(|| Error::invalid(path, "is not the name of an object"))
+        parse(path).ok_or_else(|| Error::invalid(path, "not the name of an object"))
     }
 }
 

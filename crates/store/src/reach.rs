@@ -226,7 +226,7 @@ pub(crate) fn enter_recipe(
 }
 
 fn not_as_said(fingerprint: &Fingerprint) -> Error {
-    Error::corrupt(format!("metadata chunk {fingerprint}"), "is not what is said of it elsewhere")
+    Error::corrupt(format!("metadata chunk {fingerprint}"), "differs from what its references say")
 }
 
 /// Decodes a recipe and compares it with the level and length that the recipe above it records.
@@ -243,7 +243,7 @@ pub(crate) fn decode_recipe(
     let recipe = RecipeChunk::decode(bytes).map_err(|error| error.of(object()))?;
     let length = recipe.segments.iter().map(Segment::length).sum();
     if expected.is_some_and(|expected| expected != (recipe.level, length)) {
-        return Err(Error::corrupt(object(), "is not what the recipe above it says"));
+        return Err(Error::corrupt(object(), "differs from what the recipe above it says"));
     }
     Ok(recipe)
 }
@@ -251,7 +251,7 @@ pub(crate) fn decode_recipe(
 fn decode_tree(fingerprint: Fingerprint, length: u64, bytes: &[u8]) -> Result<Vec<Entry>> {
     let object = || format!("tree {fingerprint}");
     if bytes.len() as u64 != length {
-        let message = format!("has {} bytes, not {length}", bytes.len());
+        let message = format!("has {} bytes (expected {length})", bytes.len());
         return Err(Error::corrupt(object(), message));
     }
     let d = &mut Decoder::new(bytes);
@@ -259,7 +259,7 @@ fn decode_tree(fingerprint: Fingerprint, length: u64, bytes: &[u8]) -> Result<Ve
     while d.position() < bytes.len() {
         let entry = Entry::decode(d).map_err(|error| error.of(object()))?;
         if entries.last().is_some_and(|last| last.name >= entry.name) {
-            return Err(Error::corrupt(object(), "names do not rise"));
+            return Err(Error::corrupt(object(), "names are not in ascending order"));
         }
         entries.push(entry);
     }

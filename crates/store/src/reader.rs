@@ -82,13 +82,14 @@ impl std::ops::Deref for ChunkBytes {
 }
 
 fn nowhere(class: Class, fingerprint: &Fingerprint) -> Error {
-    let message = "no container that the index names has it";
+    let message = "not in any container listed in the index";
     Error::missing(format!("{class} chunk {fingerprint}"), message)
 }
 
 /// Returns the error of a composite whose reference is not stored whole anywhere (rules C1 and C2).
 pub(crate) fn no_whole(class: Class, fingerprint: &Fingerprint) -> Error {
-    let message = "a composite refers to it, and no container that the index names has it whole";
+    let message = "a delta chunk refers to it, but no container listed in the index has it as a \
+         full chunk";
     Error::missing(format!("{class} chunk {fingerprint}"), message)
 }
 
@@ -118,7 +119,7 @@ pub(crate) fn gather(
         let Some(reference) = references.get(usize::from(of_one[0].0.reference)) else {
             return Err(Error::corrupt(
                 container,
-                "a composite takes of a reference that is not there",
+                "a delta chunk uses a reference that does not exist",
             ));
         };
         let whole = whole(reference)?;
@@ -126,7 +127,7 @@ pub(crate) fn gather(
             let start = extent.offset as usize;
             let Some(found) = whole.get(start..start + extent.len as usize) else {
                 let message = format!(
-                    "a composite takes {} bytes at {start} of {reference}, which has {}",
+                    "a delta chunk takes {} bytes at {start} of {reference}, which has {} bytes",
                     extent.len,
                     whole.len()
                 );
@@ -327,7 +328,7 @@ impl Reader {
         Err(Error::corrupt(
             ObjectName::Container(class, location.container.name),
             format!(
-                "region {}, chunk at byte {}: fingerprint is {found}, recorded as {}",
+                "region {}, chunk at byte {}: wrong fingerprint (found {found}, expected {})",
                 record.region, record.offset, record.fingerprint
             ),
         ))
@@ -349,7 +350,7 @@ impl Reader {
         let region = self.region(class, location)?;
         ChunkBytes::of_record(&region, record).ok_or_else(|| {
             let name = ObjectName::Container(class, location.container.name);
-            Error::corrupt(name, "a chunk does not lie in its region")
+            Error::corrupt(name, "a chunk is outside its region")
         })
     }
 
@@ -496,7 +497,8 @@ impl Segments<'_> {
                 return Err(Error::corrupt(
                     object(),
                     format!(
-                        "is of level {} and {found} bytes; level {level} and {length} were named",
+                        "has level {} and {found} bytes (expected level {level} and {length} \
+                         bytes)",
                         recipe.level
                     ),
                 ));
@@ -553,7 +555,7 @@ impl Entries<'_> {
                     self.position = d.position();
                     // Ascending names cannot repeat, and two folders can be compared in one pass.
                     if !self.name_last.is_empty() && self.name_last >= entry.name {
-                        return Err(Error::corrupt("tree", "names do not rise"));
+                        return Err(Error::corrupt("tree", "names are not in ascending order"));
                     }
                     self.name_last.clone_from(&entry.name);
                     return Ok(Some(entry));
@@ -567,7 +569,7 @@ impl Entries<'_> {
                     if chunk.len() as u64 != length {
                         return Err(Error::corrupt(
                             format!("tree {fingerprint}"),
-                            format!("has {} bytes, not {length}", chunk.len()),
+                            format!("has {} bytes (expected {length})", chunk.len()),
                         ));
                     }
                     self.chunk = Some(chunk);

@@ -128,8 +128,8 @@ pub(crate) fn is_overtaken(repository: &Repository, view: &View) -> Result<bool>
 /// swept meanwhile.
 pub(crate) fn overtaken(object: &str, failure: Error) -> Error {
     let message = format!(
-        "other clients pruned or swept meanwhile, and this run no longer holds ({failure}); run the same \
-         command again when they have ended"
+        "other clients pruned or swept meanwhile, which invalidates this run ({failure}); run the \
+         same command again when they have ended"
     );
     Error::new(Kind::Conflict, object, message).with_source(failure)
 }
@@ -141,6 +141,6 @@ fn next_number(view: &View) -> Result<u64> {
     let is_free = |number: &u64| !view.unreadable.contains_key(&ObjectName::Prune(*number));
     (highest..u64::MAX).map(|number| number + 1).find(is_free).ok_or_else(|| {
         let folder = ObjectKind::Prune.folder();
-        Error::new(Kind::Corrupt, folder, format!("no number is left after {highest}"))
+        Error::new(Kind::Corrupt, folder, format!("no number is free after {highest}"))
     })
 }

@@ -44,6 +44,6 @@ fn persist<T>(object: &str, mut attempt: impl FnMut() -> Result<Option<T>>) -> R
             return Ok(done);
         }
     }
-    let message = "other clients ended its ticket again and again; try again later";
+    let message = "the ticket was repeatedly ended by other clients; try again later";
     Err(Error::new(Kind::Conflict, object, message))
 }

@@ -96,17 +96,25 @@ impl Repository {
     ) -> Result<Repository> {
         let encrypted = options.suite != Suite::None;
         if matches!(unlock, Unlock::Keyring(_)) {
-            return Err(Error::invalid("init", "a recovery kit cannot be the key of a new one"));
+            return Err(Error::invalid(
+                "init",
+                "a recovery kit cannot be the key of a new repository",
+            ));
         }
         if encrypted == matches!(unlock, Unlock::Nothing) {
-            return Err(Error::invalid("init", "a passphrase or key and encryption go together"));
+            return Err(Error::invalid(
+                "init",
+                "encryption requires a passphrase or key, and no encryption excludes both",
+            ));
         }
         if !media.list(ObjectKind::Config.folder())?.is_empty() {
-            return Err(Error::invalid(media.describe(), "there is a repository already"));
+            return Err(Error::invalid(media.describe(), "a repository exists already"));
         }
         for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
             if let Some((name, _)) = media.list(kind.folder())?.first() {
-                let message = format!("has {name} but no config: it was deleted, or never put");
+                let message = format!(
+                    "incomplete repository: {name} found, but no config (deleted or never written)",
+                );
                 return Err(Error::invalid(media.describe(), message));
             }
         }
@@ -204,7 +212,7 @@ impl Repository {
             if key_names.is_empty() && config_names.is_empty() {
                 return Err(Error::missing(
                     media.describe(),
-                    "is not a cutpoint repository (it has neither config nor keys)",
+                    "not a cutpoint repository (neither config nor keys found)",
                 ));
             }
             let open = |ignores_newer| {
@@ -359,7 +367,7 @@ impl Repository {
         let mut number = self.config_number;
         for _ in 0..SETTINGS_PASSED_MAX {
             number = number.checked_add(1).ok_or_else(|| {
-                Error::invalid(ObjectKind::Config.folder(), "no number is left for new settings")
+                Error::invalid(ObjectKind::Config.folder(), "no number is free for new settings")
             })?;
             // A copy without an original occupies the number, too, because it would deny the
             // settings their copy.
@@ -371,7 +379,8 @@ impl Repository {
                 return Err(changed_settings(number));
             }
         }
-        let message = format!("{SETTINGS_PASSED_MAX} objects that do not open take the numbers");
+        let message =
+            format!("{SETTINGS_PASSED_MAX} objects that cannot be opened take the numbers");
         Err(Error::corrupt(ObjectKind::Config.folder(), message))
     }
 
@@ -600,7 +609,7 @@ fn open_by_any(
     if let Some(only) = options.only_key {
         if !listed.contains_key(&only) {
             let name = ObjectName::Key { id: only, copy: false };
-            return Err(Error::new(Kind::WrongKey, name, "there is no such key"));
+            return Err(Error::new(Kind::WrongKey, name, "not found"));
         }
         ids = vec![only];
     }
@@ -697,12 +706,12 @@ fn open_by_any(
         return Err(Error::new(
             Kind::WrongKey,
             media.describe(),
-            "is not encrypted, but a passphrase or key was given: if it should be encrypted, \
-             somebody has put another repository in its place; if not, say --encryption none",
+            "not encrypted, but a passphrase or key was given: if encryption is expected, the \
+             repository was replaced; otherwise use --encryption none",
         ));
     }
     if let Some(error) = damaged.filter(|_| !was_read && refused.is_none()) {
-        let message = format!("{error}; without a keyring nothing can be opened");
+        let message = format!("{error}; nothing can be opened without a keyring");
         return Err(Error::new(error.kind(), "", message)
             .with_remedy("put keys/ back from a copy of the repository, or give a recovery kit")
             .with_source(error));
@@ -713,22 +722,22 @@ fn open_by_any(
         return Err(Error::new(Kind::Unsupported, "", error.to_string()));
     }
     let mut message = match unlock {
-        Unlock::Nothing => "is encrypted: a passphrase or key file is needed",
-        Unlock::Passphrase(_) => "the passphrase opens none of its keys",
-        _ => "the key file opens none of its keys",
+        Unlock::Nothing => "encrypted: a passphrase or key file is required",
+        Unlock::Passphrase(_) => "wrong passphrase",
+        _ => "wrong key file",
     }
     .to_owned();
     if options.only_key.is_some() {
-        message.push_str(" that may be tried: --key-id names one");
+        message.push_str(" for the key given with --key-id");
     }
     if untried_count > 0 {
         message.push_str(&format!(
-            " of the {KDF_TRIALS_MAX} that were tried; {untried_count} more are there: name yours with \
-             --key-id ID (`cutpoint key list` shows the ids)"
+            " ({KDF_TRIALS_MAX} keys tried, {untried_count} not tried: select the key with \
+             --key-id ID, `cutpoint key list` shows the ids)"
         ));
     }
     if let Some(error) = refused {
-        message.push_str(&format!("; one was not tried: {error}"));
+        message.push_str(&format!("; one key was not tried: {error}"));
     }
     Err(Error::new(Kind::WrongKey, media.describe(), message))
 }
@@ -753,7 +762,7 @@ pub(crate) fn require_len(name: ObjectName, len: u64) -> Result<()> {
     if len <= len_max {
         return Ok(());
     }
-    let message = format!("would be {len} bytes long, an object of its kind has at most {len_max}");
+    let message = format!("too long ({len} bytes, at most {len_max} allowed for this kind)");
     Err(Error::invalid(name, message))
 }
 
@@ -774,7 +783,7 @@ fn shared_ticket(name: ObjectName) -> Error {
     Error::new(
         Kind::Conflict,
         name,
-        "exists already, with other content; two writers share a ticket",
+        "exists already with other content: two writers share a ticket",
     )
 }
 
@@ -782,7 +791,7 @@ fn changed_settings(number: u64) -> Error {
     Error::new(
         Kind::Conflict,
         ObjectName::Config { number, copy: false },
-        "another client made or changed the settings at this moment; try again",
+        "the settings were created or changed by another client meanwhile; try again",
     )
 }
 
@@ -806,7 +815,7 @@ fn does_not_open(error: &Error) -> bool {
 fn as_damage(name: ObjectName, bytes: &[u8], error: Error) -> Error {
     let is_claim = error.newer().is_some() || error.kind() == Kind::Unsupported;
     if is_claim && !object_is_intact(bytes) {
-        return Error::corrupt(name, "its header is damaged: the checksum in its trailer differs");
+        return Error::corrupt(name, "damaged header: wrong checksum in the trailer");
     }
     error
 }
@@ -824,9 +833,9 @@ fn open_config(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<(u32, Conf
             Kind::WrongKey,
             name,
             format!(
-                "the repository is at key epoch {epoch}, but this key knows only those up to {}: a \
-                 new epoch was begun without it (`cutpoint key rotate`). Who has a newer key can add \
-                 yours again. If the object was planted, --ignore-newer passes over it",
+                "the repository is at key epoch {epoch}, but this key only has epochs up to {}: a \
+                 new epoch was begun without this key (`cutpoint key rotate`). A holder of a newer \
+                 key can add this key again. If the object was planted, --ignore-newer skips it",
                 keys.epoch()
             ),
         )
@@ -872,8 +881,8 @@ pub(crate) fn newest_config(
                     let error = Error::missing(
                         name,
                         format!(
-                            "is of key epoch {epoch}, but this key is for epoch {}: newer settings \
-                             are gone, or were never put",
+                            "has key epoch {epoch}, but this key has epoch {}: newer settings are \
+                             missing or were never written",
                             keys.epoch()
                         ),
                     );
@@ -905,13 +914,13 @@ pub(crate) fn newest_config(
     let says_most = |(_, error): &&(ObjectName, Arc<Error>)| error.kind() == Kind::Corrupt;
     match unopened.iter().find(says_most).or(unopened.first()) {
         Some((_, error)) => {
-            let message = format!("{error}; without settings nothing can be opened");
+            let message = format!("{error}; nothing can be opened without settings");
             Err(Error::new(error.kind(), "", message)
                 .with_remedy("put config/ back from a copy of the repository"))
         }
         None => Err(Error::missing(
             media.describe(),
-            "has keys but no config: it was not finished, or the config was deleted",
+            "incomplete repository: keys found, but no config (not finished, or deleted)",
         )),
     }
 }

@@ -291,7 +291,7 @@ pub fn judge<'a>(
     offset_s: &dyn Fn(i64) -> i64,
 ) -> Result<Vec<Group<'a>>> {
     if policy.is_empty() {
-        return Err(Error::invalid("the policy", "has no rule: it would keep nothing"));
+        return Err(Error::invalid("retention policy", "no rule given, so nothing would be kept"));
     }
     let mut groups: BTreeMap<GroupKey<'a>, Vec<Candidate<'a>>> = BTreeMap::new();
     for candidate in candidates {

@@ -156,7 +156,10 @@ impl<const N: usize> Source<'_, N> {
                     return if hasher.digest() == *digest {
                         Ok(None)
                     } else {
-                        Err(Error::corrupt("temporary file", "is not what was written to it"))
+                        Err(Error::corrupt(
+                            "temporary file",
+                            "content differs from what was written",
+                        ))
                     };
                 }
                 let mut record = [0; N];

@@ -209,7 +209,7 @@ impl Sweeper {
         let mut writer = Writer::begin_knowing(self.repository.clone(), Purpose::Sweep, view)?;
         match writer.commit(Outcome::Swept(number), Vec::new(), &BTreeSet::new())? {
             Committed::Done => Ok(Sweep::Done(done)),
-            Committed::Ended => Err(ended("that it is swept")),
+            Committed::Ended => Err(ended("the sweep")),
         }
     }
 
@@ -306,7 +306,7 @@ impl Sweeper {
         let is_passed =
             |name: &ObjectName| !matches!(name, ObjectName::Commit(id) if !passed.contains(id));
         if let Some((name, error)) = view.unreadable.iter().find(|(name, _)| !is_passed(name)) {
-            let message = format!("cannot be read, and somebody may go on from it ({error})");
+            let message = format!("cannot be read, and a writer may continue from it ({error})");
             return Err(Error::corrupt(name, message));
         }
         let marked: HashSet<TicketId> = prune.marked.iter().copied().collect();
@@ -373,7 +373,7 @@ impl Sweeper {
         let (commit, containers) = (Some(writer.ticket()), writer.named().clone());
         match inline.commit(Outcome::Rescue)? {
             Committed::Done => Ok(Rescued { count: chunks.len() as u64, commit, containers }),
-            Committed::Ended => Err(ended("what was rescued")),
+            Committed::Ended => Err(ended("the rescue")),
         }
     }
 
@@ -398,7 +398,7 @@ impl Sweeper {
             return Ok(());
         }
         let message = format!(
-            "what was stored again for late snapshots is gone (expected {name} and {} containers); \
+            "data stored again for late snapshots is missing (expected {name} and {} containers); \
              nothing was deleted; run the same command again",
             rescued.containers.len()
         );
@@ -523,6 +523,7 @@ fn has_something_to_delete(prune: &Prune) -> bool {
 }
 
 fn ended(what: &str) -> Error {
-    let message = format!("somebody ended its ticket before it could record {what}; try again");
+    let message =
+        format!("the ticket was ended by another client before {what} was recorded; try again");
     Error::new(Kind::Conflict, "sweep", message)
 }

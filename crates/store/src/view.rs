@@ -245,15 +245,16 @@ impl View {
         };
         let others = match found.len() {
             1 => String::new(),
-            count => format!(" (and so do {} others)", count - 1),
+            count => format!(" (as do {} others)", count - 1),
         };
         Err(Error::new(
             Kind::WrongKey,
             name,
             format!(
-                "says that it is sealed with a key of epoch {}{others}, but settings and keys are of \
-                 epoch {}: nothing is written with a key that may have been given up. Either older \
-                 settings and keys were put back, or the object was planted; --ignore-newer goes on",
+                "claims to be sealed with a key of epoch {}{others}, but settings and keys are of \
+                 epoch {}: nothing is written with a key that may be revoked. Either older \
+                 settings and keys were put back, or the object was planted (--ignore-newer skips \
+                 it)",
                 match newer {
                     Newer::Epoch(epoch) => epoch.to_string(),
                     other => other.to_string(),
@@ -280,8 +281,8 @@ impl View {
         if let Some(number) = self.missing_prunes().first() {
             return Err(Error::missing(
                 ObjectName::Prune(*number),
-                "is not there, and nothing can be written safely without it; what is there can be \
-                 restored; `cutpoint check` says how to go on",
+                "not found, and nothing can be written safely without it; existing snapshots can \
+                 be restored; `cutpoint check` names the remedy",
             ));
         }
         let prune = self.unresolved().find(|(name, _)| name.kind() == ObjectKind::Prune);
@@ -290,7 +291,7 @@ impl View {
             Some((name, error)) => Err(hindered(
                 name,
                 error,
-                "nothing can be written safely without it; what is there can be restored",
+                "nothing can be written safely without it; existing snapshots can be restored",
             )),
         }
     }
@@ -355,8 +356,9 @@ impl View {
         if self.gone_commits().is_empty() {
             return Ok(Vec::new());
         }
-        let message = "is gone, though others have seen it: a snapshot, or what has forgotten one, was \
-                       deleted; put it back, or give it up by `cutpoint repair snapshots --forget`";
+        let message = "missing, although other clients have seen it: a snapshot or a forget was \
+                       deleted; put the object back, or give it up with `cutpoint repair snapshots \
+                       --forget`";
         let gone = self.list_again(repository)?.gone_commits().into_iter();
         Ok(gone.map(ObjectName::Commit).map(|name| (name, Error::missing(name, message))).collect())
     }
@@ -368,17 +370,17 @@ impl View {
             return Err(hindered(
                 name,
                 error,
-                "it is not known what is needed and what is forgotten; nothing is deleted, or \
-                 forgotten by rules",
+                "it is unknown which snapshots are needed and which are forgotten; nothing is \
+                 deleted, or forgotten by rules",
             ));
         }
         match self.gone_commits().first() {
             None => Ok(()),
             Some(ticket) => Err(Error::missing(
                 ObjectName::Commit(*ticket),
-                "is gone, though others have seen it: it is not known what is needed and what is \
-                 forgotten; nothing is deleted, or forgotten by rules; put it back, or give it up \
-                 by `cutpoint repair snapshots --forget`",
+                "missing, although other clients have seen it: it is unknown which snapshots are \
+                 needed and which are forgotten; nothing is deleted, or forgotten by rules; put \
+                 the object back, or give it up with `cutpoint repair snapshots --forget`",
             )),
         }
     }
@@ -649,7 +651,7 @@ impl View {
 fn hindered(name: &ObjectName, error: &Error, consequence: &str) -> Error {
     let (kind, remedy) = match error.kind() {
         kind @ (Kind::Media | Kind::Unsupported) => (kind, ""),
-        _ => (Kind::Corrupt, "; `cutpoint check` says how to go on"),
+        _ => (Kind::Corrupt, "; `cutpoint check` names the remedy"),
     };
     Error::new(kind, name, format!("cannot be read, and {consequence}{remedy} ({error})"))
 }

@@ -525,7 +525,7 @@ fn lengths_are_compared_with_the_listing() {
     store.replace(&name, Some(bytes.into()));
     let findings = store.check(false);
     let finding = findings.all.iter().find(|finding| finding.object == name).expect("it is named");
-    assert!(finding.message.ends_with("were put"), "{finding:?}");
+    assert!(finding.message.starts_with("wrong length"), "{finding:?}");
 }
 
 /// Chunks shared by listed and forgotten snapshots are lost. Chunks that only forgotten ones need
@@ -550,7 +550,7 @@ fn losses_of_forgotten_snapshots_are_only_counted() {
         assert_eq!(findings.report.lost_count, lost_count, "{:#?}", findings.all);
         let told: Vec<_> = findings.all.iter().filter(|it| it.object == "chunks").collect();
         let told: Vec<_> = told.iter().map(|it| (it.kind, it.message.as_str())).collect();
-        let message = "6 that only forgotten snapshots need are lost";
+        let message = "6 needed only by forgotten snapshots are lost";
         let expected = (lost_count == 0).then_some((FindingKind::Unneeded, message));
         assert_eq!(told, Vec::from_iter(expected), "{:#?}", findings.all);
     }

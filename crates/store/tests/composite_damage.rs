@@ -124,7 +124,8 @@ fn lost_whole_names_everything_that_depends_on_it() {
             store.compare(&findings, &case);
             let lost = findings.of(FindingKind::Affected).any(|path| path.ends_with("1001001"));
             assert!(lost, "{case}: {:#?}", findings.all);
-            let lacks = findings.all.iter().filter(|it| it.message.contains("it lacks the whole"));
+            let lacks =
+                findings.all.iter().filter(|it| it.message.contains("lacks the full chunk"));
             let named: Vec<_> = lacks.map(|it| it.object.as_str()).collect();
             assert!(!named.is_empty(), "{case}: composites are named: {:#?}", findings.all);
             assert!(named.iter().all(|it| it.starts_with("data chunk ")), "{case}: {named:?}");

@@ -339,7 +339,7 @@ fn names_that_lead_out_of_a_folder_are_not_read() {
             Ok(folder_of(inline.store_meta(&tree)?, tree.len() as u64))
         });
         let found = findings(&repository);
-        assert!(found.iter().any(|text| text.contains("impossible name")), "{name:?}: {found:?}");
+        assert!(found.iter().any(|text| text.contains("invalid name")), "{name:?}: {found:?}");
         let reader = reader(&repository);
         let view = reader.view();
         let (_, snapshot) = view.snapshots().into_iter().next().expect("a snapshot");
@@ -516,15 +516,21 @@ fn malformed_composites_are_refused() {
     let middle = [&old[..300], &old[310..]].concat();
     let cases: [Case<'_>; 10] = [
         ("well", &good, &new, vec![whole], ""),
-        ("itself", &good, &new, vec![fingerprint(&new)], "has it whole"),
-        ("a composite", &[(0, 0, 900)], &middle[..900], vec![fingerprint(&middle)], "has it whole"),
-        ("nothing", &good, &new, vec![nowhere], "has it whole"),
+        ("itself", &good, &new, vec![fingerprint(&new)], "as a full chunk"),
+        (
+            "a composite",
+            &[(0, 0, 900)],
+            &middle[..900],
+            vec![fingerprint(&middle)],
+            "as a full chunk",
+        ),
+        ("nothing", &good, &new, vec![nowhere], "as a full chunk"),
         ("beyond", &[(0, 0, 500), (0, 601, 400)], &new, vec![whole], "takes 400 bytes at 601"),
-        ("another chunk", &[(0, 0, 500), (0, 599, 400)], &new, vec![whole], "recorded as"),
+        ("another chunk", &[(0, 0, 500), (0, 599, 400)], &new, vec![whole], "wrong fingerprint"),
         ("unknown reference", &[(1, 0, 900)], &new, vec![whole], "a reference"),
         ("65 references", &many, &old[..16].repeat(65), vec![whole; 65], "a reference"),
         ("short extents", &short, &every_second, vec![whole], "more extents than its length"),
-        ("65,535 that are nowhere", &good, &new, vec![nowhere; 65_535], "has it whole"),
+        ("65,535 that are nowhere", &good, &new, vec![nowhere; 65_535], "as a full chunk"),
     ];
     for (case, list, bytes, references, message) in cases {
         let repository = new_repository();
@@ -599,7 +605,7 @@ fn composites_with_excessive_claims_cost_little() {
     plant_regions(&repository, &regions, |record| record.form == Form::Composite);
     let before = peak_memory();
     let found = findings(&repository);
-    let more = "4984 more composites are not believed";
+    let more = "4984 more delta chunks were not verified";
     assert!(found.iter().any(|text| text.contains(more)), "{:?}", &found[..20]);
     assert!(found.iter().any(|text| text.contains("/file 0000")), "files are named");
     if let (Some(before), Some(after)) = (before, peak_memory()) {

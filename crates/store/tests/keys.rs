@@ -112,7 +112,7 @@ fn keys_can_be_added_and_removed() {
     let kit = Unlock::Keyring(repository.keys().keyring().clone());
     let record = repository.add_key(&kit, "in the safe").expect("memory takes a record");
     let error = repository.remove_key(all[0].id, true).expect_err("it is the last one");
-    assert!(error.to_string().contains("is the last key"), "{error}");
+    assert!(error.to_string().contains("the last key"), "{error}");
     let by_kit = open_by(&media, 4, &kit).expect("the kit opens it");
     assert_eq!(by_kit.key_id(), Some(record), "the kit's record");
     repository.remove_key(record, false).expect("records may go");
@@ -296,7 +296,7 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     let error = view.unreadable.values().next().expect("one").to_string();
     assert!(error.contains("key of epoch 2") && error.contains("up to 1"), "{error}");
     let error = open_by(&media, 5, &old_kit).expect_err("the kit is old");
-    let told = "is at key epoch 2, but this key knows only those up to 1";
+    let told = "is at key epoch 2, but this key only has epochs up to 1";
     assert!(error.kind() == Kind::WrongKey && error.to_string().contains(told), "{error}");
     // Such a client cannot change the settings, and a key that it adds would open nothing.
     let config = reading.config().clone();
@@ -333,7 +333,7 @@ fn settings_of_an_older_epoch_are_refused() {
         media.delete(&name.to_string()).expect("memory deletes");
     }
     let error = open_by(&media, 2, &unlock()).expect_err("the newest settings are gone");
-    assert!(error.to_string().contains("this key is for epoch 2"), "{error}");
+    assert!(error.to_string().contains("this key has epoch 2"), "{error}");
 }
 
 /// Whatever is printed of the values that hold secrets, no secret is in it.

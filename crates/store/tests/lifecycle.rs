@@ -111,7 +111,7 @@ fn forgotten_snapshot_can_be_brought_back() {
     assert_eq!(listed(&view(&repository)), set([a, b, c]), "all are back");
     let again = unforget(&repository, &[b]).map_err(|error| error.to_string());
     let short = b.short();
-    assert_eq!(again, Err(format!("snapshot {short}: is not forgotten")), "a second time");
+    assert_eq!(again, Err(format!("snapshot {short}: not forgotten")), "a second time");
     assert_eq!(restore_all(&repository).expect("all restore"), 3, "snapshots");
     // If nothing is chosen, nothing is written except the end of the ticket.
     assert_eq!(forget_these(&repository, &[]).expect("memory takes it"), None, "no commit");
@@ -128,7 +128,7 @@ fn hold_and_unforget_after_a_prune_are_too_late() {
         let error = result.expect_err("a prune has taken it");
         assert_eq!(error.kind(), Kind::Invalid, "{error}");
         let short = a.short();
-        let text = format!("snapshot {short}: it is too late: prune 1 has taken it");
+        let text = format!("snapshot {short}: already removed by prune 1");
         assert_eq!(error.to_string(), text, "what it says");
     }
     // The snapshot that was forgotten with it can still be brought back.
@@ -160,7 +160,7 @@ fn hold_and_unforget_overtaken_by_a_prune_are_too_late() {
         };
         let (result, is_taken) = run(None);
         let error = result.expect_err("a prune was faster");
-        assert!(error.to_string().contains("it is too late: prune 1"), "{error}");
+        assert!(error.to_string().contains("already removed by prune 1"), "{error}");
         assert!(is_taken, "the prune has its number");
         // Without the judge, success is reported for a snapshot that is gone.
         let (result, is_taken) = run(Some(Mutant::TakesNextNumber));
@@ -262,11 +262,11 @@ fn held_snapshot_is_neither_forgotten_nor_taken() {
     release(&repository, &[b]).expect("it is held");
     assert_eq!(view(&repository).takeable(), set([b]), "held no more");
     let error = release(&repository, &[b]).expect_err("it is held no more");
-    assert_eq!(error.to_string(), format!("snapshot {}: is not held", b.short()), "what it says");
+    assert_eq!(error.to_string(), format!("snapshot {}: not held", b.short()), "what it says");
     let nobody = TicketId([0xee; 12]);
     for result in [hold(&repository, &[nobody]), unforget(&repository, &[nobody])] {
         let error = result.expect_err("there is no such snapshot");
-        assert_eq!(error.to_string(), "snapshot eeeeeeee: does not exist", "what it says");
+        assert_eq!(error.to_string(), "snapshot eeeeeeee: not found", "what it says");
     }
     assert_tidy(&repository);
 }

@@ -508,12 +508,12 @@ fn probe_reports_each_kind_of_fault() {
     assert!(told.to_string().contains("several of 8"), "{told}");
     let told = of(Lie::SaysExists);
     assert_eq!(told.no_winner_count, told.round_count, "{told}");
-    assert!(!told.creates_atomically() && told.to_string().contains("nobody"), "{told}");
+    assert!(!told.creates_atomically() && told.to_string().contains("no put"), "{told}");
     let told = of(Lie::SaysExistsOnce);
     assert!(told.may_be_shared(), "a lost answer is no finding: {told}");
     let told = of(Lie::LastWins);
     assert!(told.wrong_content_count > 10 && !told.creates_atomically(), "{told}");
-    assert!(told.to_string().contains("not what its creator had put"), "{told}");
+    assert!(told.to_string().contains("differed from what its creator had put"), "{told}");
     let told = of(Lie::ForgetsOne);
     assert!(told.creates_atomically(), "{told}");
     assert!(!told.lists_at_once() && !told.may_be_shared(), "{told}");

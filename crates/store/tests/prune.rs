@@ -667,7 +667,7 @@ fn lost_chunks_are_counted() {
     media.delete(&before[0]).expect("it goes");
     let error = plan(&repository, &ALL, &()).expect_err("it is lost");
     assert_eq!(error.kind(), Kind::Missing, "{error}");
-    assert!(error.to_string().contains("(6 such)"), "{error}");
+    assert!(error.to_string().contains("(6 such chunks)"), "{error}");
 }
 
 /// Segments are merged although no container moves. Containers that are gone are in none of the new

@@ -252,7 +252,7 @@ fn planted_keys_cost_a_bounded_number_of_trials() {
     let error = open_with(&media, &passphrase, OpenOptions::default()).expect_err("too many");
     let text = error.to_string();
     assert!(error.kind() == Kind::WrongKey && text.contains("--key-id"), "{text}");
-    assert!(text.contains(&format!("of the {KDF_TRIALS_MAX} that were tried")), "{text}");
+    assert!(text.contains(&format!("({KDF_TRIALS_MAX} keys tried")), "{text}");
     let named = OpenOptions { only_key: Some(own), ..OpenOptions::default() };
     let opened = open_with(&media, &passphrase, named).expect("it is named");
     assert_eq!(opened.key_id(), Some(own));
@@ -261,8 +261,8 @@ fn planted_keys_cost_a_bounded_number_of_trials() {
     let wrong = OpenOptions { only_key: Some([0; 16]), ..OpenOptions::default() };
     open_with(&media, &passphrase, wrong).expect_err("another key is not tried");
     let absent = OpenOptions { only_key: Some([7; 16]), ..OpenOptions::default() };
-    let error = open_with(&media, &passphrase, absent).expect_err("there is no such key");
-    assert!(error.to_string().contains("there is no such key"), "{error}");
+    let error = open_with(&media, &passphrase, absent).expect_err("not found");
+    assert!(error.to_string().contains("not found"), "{error}");
 }
 
 #[test]

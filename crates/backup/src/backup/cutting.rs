@@ -344,7 +344,7 @@ impl<'a> Cutting<'a> {
     }
 
     fn not_compared(&self, path: &Path, error: &Error) {
-        let message = format!("the former snapshot cannot be compared: {error}");
+        let message = format!("the previous snapshot cannot be compared: {error}");
         self.monitor.warning(path, &message);
     }
 
@@ -438,11 +438,11 @@ impl<'a> Cutting<'a> {
     ) -> Result<()> {
         if entry.kind != EntryKind::File {
             let what = match entry.kind {
-                EntryKind::Socket => Some("a socket: only its metadata is saved"),
+                EntryKind::Socket => Some("socket: only its metadata is saved"),
                 EntryKind::CharDevice | EntryKind::BlockDevice => {
-                    Some("a device: its number is saved, not what is on it")
+                    Some("device: its number is saved, but not its content")
                 }
-                EntryKind::Fifo => Some("a named pipe: only its metadata is saved"),
+                EntryKind::Fifo => Some("named pipe: only its metadata is saved"),
                 _ => None,
             };
             if let Some(what) = what {
@@ -501,7 +501,7 @@ impl<'a> Cutting<'a> {
         match file.changed(&entry) {
             Ok(None) if is_short => {
                 let message = format!(
-                    "its bytes end early (expected {}, read {}); saved as far as it was read",
+                    "ended early (expected {}, read {}); saved as far as it was read",
                     entry.size, self.cut_size
                 );
                 self.problem(path, &message);
@@ -760,7 +760,7 @@ impl<'a> Cutting<'a> {
         if taken == size {
             return Ok(());
         }
-        let message = "the checkpoint lacks what was read of it before";
+        let message = "the checkpoint lacks data that was read before";
         Err(Error::corrupt("standard input", message).into())
     }
 }

@@ -24,8 +24,8 @@ use super::{BackupMonitor, BackupOptions, BackupReport, Parent, Source};
 use crate::files::walk::Walk;
 
 /// The warning if the kernel has no bound for the writeback of pages, which rule W3 depends on.
-const NO_BOUND: &str = "is 0 or cannot be read: pages that programs have changed can stay in memory for ever, \
-    and no time tells; every file is read";
+const NO_BOUND: &str = "0 or unreadable: pages changed by programs may stay in memory \
+    indefinitely, and no time shows that; every file is read";
 
 /// The maximum number of consecutive attempts that other clients may end before the run gives up.
 const LOSSES_MAX: u64 = 8;
@@ -37,7 +37,7 @@ pub(super) fn run(
     monitor: &dyn BackupMonitor,
 ) -> Result<BackupReport> {
     let unsupported =
-        |error| Error::new(Kind::Unsupported, "config", format!("the cut specification: {error}"));
+        |error| Error::new(Kind::Unsupported, "config", format!("cut specification: {error}"));
     let cut = repository.config().cut.parse().and_then(Spec::bounded).map_err(unsupported)?;
     let chunker = chunker(repository, &cut).map_err(unsupported)?;
     let mut restarts = 0;
@@ -77,7 +77,7 @@ pub(super) fn run(
             return Err(Error::new(
                 Kind::Conflict,
                 "backup",
-                format!("other clients ended this run {losses} times; what was stored is kept"),
+                format!("other clients ended this run {losses} times; stored data is kept"),
             ));
         }
     }
@@ -275,7 +275,7 @@ impl Attempt {
                 let (walk, missing) = Walk::of_those_there(paths, walk_options.clone())
                     .map_err(|error| Error::invalid("backup", error))?;
                 for (number, error) in &missing {
-                    monitor.problem(&paths[*number], &format!("the source is left out: {error}"));
+                    monitor.problem(&paths[*number], &format!("source skipped: {error}"));
                 }
                 self.missing = missing.into_iter().map(|(number, _)| number).collect();
                 Input::Walk(walk.with_mounts(options.file_systems.clone()))
@@ -295,7 +295,7 @@ impl Attempt {
         let statistics = Statistics { problem_count, ..statistics };
         self.missing.extend(&counts.lost_sources);
         if self.missing.len() == self.sources.len() && !self.sources.is_empty() {
-            return Err(Error::invalid("backup", "none of the sources could be read"));
+            return Err(Error::invalid("backup", "no source could be read"));
         }
         let missing = self.missing.iter().filter_map(|number| u32::try_from(*number).ok());
         let mut report = Box::new(BackupReport {
@@ -384,15 +384,15 @@ fn choose_parent(
             Some((id, _)) if !view.may_be_parent(id) => {
                 return Err(Error::invalid(
                     format!("snapshot {}", wanted.short()),
-                    "was made before the newest key epoch, or compared with one that was, and cannot \
-                     be the parent: who knows the keys of before could have written it",
+                    "cannot be the parent: created before the newest key epoch, or compared with a \
+                     snapshot from before that; a holder of the old keys could have written it",
                 ));
             }
             Some(found) => Some(found),
             None => {
                 return Err(Error::missing(
                     format!("snapshot {}", wanted.short()),
-                    "is not there, and cannot be the parent",
+                    "not found, and cannot be the parent",
                 ));
             }
         },

@@ -135,11 +135,11 @@ impl SourceFile {
     pub fn changed(&self, entry: &Entry) -> io::Result<Option<String>> {
         let stat = rustix::fs::fstat(&self.file)?;
         Ok(if size(&stat) != entry.size {
-            Some(format!("its size went from {} to {} bytes", entry.size, size(&stat)))
+            Some(format!("size changed from {} to {} bytes", entry.size, size(&stat)))
         } else if mtime(&stat) != entry.mtime {
-            Some("it was written to".to_owned())
+            Some("written to".to_owned())
         } else if ctime(&stat) != entry.ctime {
-            Some("its metadata changed".to_owned())
+            Some("metadata changed".to_owned())
         } else {
             None
         })

@@ -31,7 +31,7 @@ impl Sources {
     /// be opened, each with the reason; these are not among the sources.
     pub(super) fn new(paths: &[PathBuf]) -> io::Result<(Sources, Vec<(usize, io::Error)>)> {
         if paths.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no source to walk"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no source given"));
         }
         let mut sources = Sources(vec![Node::default()]);
         let mut missing = Vec::new();

@@ -340,7 +340,9 @@ impl Walk {
         let is_source = node.is_some_and(|node| self.sources.node(node).whole);
         let home = if is_source { Some(stat.st_dev) } else { home };
         let Some(kind) = kind(&stat) else {
-            return Some(self.problem(io::Error::other("neither file nor folder nor device")));
+            return Some(
+                self.problem(io::Error::other("neither a file nor a folder nor a device")),
+            );
         };
         if kind == EntryKind::Folder {
             return Some(self.enter(name, folder, stat, node, home));
@@ -373,7 +375,9 @@ impl Walk {
                     entry.content = Content::Raw(target.into_bytes());
                 }
                 Ok(_) => {
-                    return Some(self.problem(io::Error::other("the link's target is too long")));
+                    return Some(
+                        self.problem(io::Error::other("the target of the link is too long")),
+                    );
                 }
                 Err(error) => return Some(self.problem(error.into())),
             }

@@ -83,7 +83,7 @@ impl<'a> Pieces<'a> {
 }
 
 fn wrong_size(size: u64, what: &str) -> Error {
-    Error::corrupt("", format!("the file has {size} bytes, its recipe has {what}"))
+    Error::corrupt("", format!("the file has {size} bytes, but its recipe has {what}"))
 }
 
 impl Iterator for Pieces<'_> {
@@ -141,7 +141,7 @@ impl Buffer {
                 });
                 let bytes = range.and_then(|range| chunk.get(range)).ok_or_else(|| {
                     let message = format!(
-                        "has {} bytes, and a recipe asks for {length} from {start} on",
+                        "has {} bytes (expected {length} bytes at offset {start})",
                         chunk.len()
                     );
                     Error::corrupt(format!("chunk {fingerprint}"), message)

@@ -45,7 +45,7 @@ impl Owners {
         let (user, group) = (user.unwrap_or(entry.user_id), group.unwrap_or(entry.group_id));
         // For the system, this number means "leave the owner unchanged".
         if user == u32::MAX || group == u32::MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no such id"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no such id"));
         }
         Ok((Uid::from_raw(user), Gid::from_raw(group)))
     }
@@ -156,7 +156,7 @@ fn set_named_mode(
     let fd = rustix::fs::openat(folder, entry.name.as_slice(), flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&fd)?;
     if kind(&stat) != Some(entry.kind) {
-        return Err(io::Error::other("something else has taken its place"));
+        return Err(io::Error::other("replaced by another process meanwhile"));
     }
     let mode = permitted_mode(owners, entry, || Ok(stat), warn);
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
@@ -191,7 +191,7 @@ fn permitted_mode(
         }
     }
     if mode & taken != 0 {
-        warn("set-user-id or set-group-id left out, since the owner is another one".to_owned());
+        warn("set-user-id and set-group-id not set, because the owner differs".to_owned());
     }
     mode & !taken
 }

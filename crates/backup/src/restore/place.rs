@@ -136,10 +136,10 @@ pub(super) enum Standing {
 static SPARE_NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// The message for a name that is taken.
-pub(super) const EXISTS: &str = "something is there already, and it is not to be replaced";
+pub(super) const EXISTS: &str = "exists; not overwritten (see --overwrite)";
 /// The message for a name that the target does not distinguish from another one.
-pub(super) const TWIN: &str = "the target takes its name for that of another in the same folder, \
-    which was restored";
+pub(super) const TWIN: &str = "not restored: the target takes its name for the name of another \
+    restored entry of the same folder";
 
 impl Place {
     /// Returns the existing entry in the place of `entry`, which is not a folder.
@@ -154,7 +154,7 @@ impl Place {
             Err(error) => return Err(error.into()),
         };
         if kind(&stat) == Some(EntryKind::Folder) {
-            return Ok(Standing::Refused("a folder is in its place"));
+            return Ok(Standing::Refused("exists as a folder"));
         }
         let identity = Identity::of(&stat);
         Ok(match overwrite {

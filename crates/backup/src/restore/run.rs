@@ -30,8 +30,8 @@ pub(super) struct Run<'a> {
 }
 
 /// The reason added for a file that is too large for a limit, although the target is not full.
-const TOO_LARGE: &str = "; a limit of the target's file system, or of this process (`ulimit -f`), \
-    is below its size";
+const TOO_LARGE: &str = "; its size exceeds a limit of the target's file system, or of this \
+    process (`ulimit -f`)";
 
 /// The counters of a [`RestoreStats`].
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
     /// Returns `true` if the restore is to end now.
     pub(super) fn stopped(&self) -> bool {
         if !self.stopped.load(Relaxed) && self.monitor.cancelled() {
-            self.stop(Error::new(Kind::Interrupted, "", "the restore was stopped"));
+            self.stop(Error::new(Kind::Interrupted, "", "restore interrupted"));
         }
         self.stopped.load(Relaxed)
     }
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
                 {
                     self.stop(Error::new(Kind::Full, path.display(), error));
                 }
-                let mut message = format!("cannot be made: {error}");
+                let mut message = format!("cannot be created: {error}");
                 if error.kind() == io::ErrorKind::FileTooLarge {
                     // Smaller files can still be created.
                     message.push_str(TOO_LARGE);

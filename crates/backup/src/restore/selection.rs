@@ -40,7 +40,7 @@ impl Selection {
                 let name = match component {
                     Component::Normal(name) => name.as_bytes(),
                     Component::ParentDir => {
-                        let message = "a path in a snapshot cannot have `..`";
+                        let message = "a path in a snapshot cannot contain `..`";
                         return Err(Error::invalid(path.display(), message));
                     }
                     Component::RootDir | Component::CurDir | Component::Prefix(_) => continue,

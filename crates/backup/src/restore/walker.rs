@@ -191,7 +191,7 @@ impl<'r, 'a> Walker<'r, 'a> {
         check_name(&entry.name)?;
         if frame.last.as_ref().is_some_and(|last| *last >= entry.name) {
             let name = String::from_utf8_lossy(&entry.name);
-            return Err(Error::corrupt("", format!("{name:?} comes too late or twice")));
+            return Err(Error::corrupt("", format!("{name:?} is out of order or a duplicate")));
         }
         match &mut frame.last {
             Some(last) => last.clone_from(&entry.name),
@@ -620,7 +620,7 @@ fn make_link(
         Err(Errno::EXIST) => Err(Failure::Refused(EXISTS)),
         Err(error) => {
             let first = written.folder.join(&written.name);
-            let message = format!("no link to {}, a copy instead: {error}", first.display());
+            let message = format!("no hard link to {}, copied instead: {error}", first.display());
             run.warn(&place.path(entry), &message);
             Ok(false)
         }
@@ -694,7 +694,7 @@ fn make_special(
         Err(Errno::PERM)
             if matches!(entry.kind, EntryKind::CharDevice | EntryKind::BlockDevice) =>
         {
-            return Err(Failure::Refused("a device, which only root can make"));
+            return Err(Failure::Refused("a device, which only root can create"));
         }
         Err(error) => return Err(error.into()),
     }

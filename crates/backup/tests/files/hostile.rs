@@ -470,7 +470,7 @@ fn devices_are_made_by_root_or_not_at_all() {
             Err(error) => println!("SKIPPED as another user, who cannot run this test: {error}"),
         }
     } else {
-        let text = "a device, which only root can make".to_owned();
+        let text = "a device, which only root can create".to_owned();
         let expected = ["disk", "null"].map(|name| (PathBuf::from(name), text.clone()));
         let mut problems = problems;
         problems.sort();

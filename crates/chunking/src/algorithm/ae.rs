@@ -62,7 +62,7 @@ const ABOUT: About = About {
              nothing of the content.",
     key: KeyUse::Permutation,
     parameters: &[
-        Parameter::new("mode", "", "max or min", "Which values are extreme."),
+        Parameter::new("mode", "", "max or min", "The kind of extreme value."),
         Parameter::new(
             "window",
             "bytes",
@@ -74,14 +74,15 @@ const ABOUT: About = About {
             "cut",
             "",
             "after or before",
-            "Whether the byte that completes the window is the chunk's last.",
+            "Cut after or before the byte that completes the window.",
         )
         .or("after"),
         Parameter::new(
             "lest",
             "bytes",
             "2 to window",
-            "The low-entropy string threshold: so many equal values at the start are a chunk.",
+            "The low-entropy string threshold: number of equal values at the start that make a \
+             chunk.",
         )
         .or("none"),
         Parameter::new("max", "bytes", "window + 1 to 1073741824", "The largest chunk.").or("none"),
@@ -91,7 +92,7 @@ const ABOUT: About = About {
             "avg",
             &["mode", "bytes", "cut", "max"],
             "64 to 16777216",
-            "The window whose mean is this many bytes, were there no max; mode max unless given.",
+            "Mean in bytes without max, which sets the window; mode max unless given.",
         ),
         ShortForm::new(
             "paper-gregoriadis",

@@ -68,7 +68,7 @@ const ABOUT: About = About {
              instructions for AES it is some hundred times slower.",
     key: KeyUse::Cipher,
     parameters: &[
-        Parameter::new("bits", "bits", "1 to 30", "How many lowest bits must be zeros."),
+        Parameter::new("bits", "bits", "1 to 30", "Number of lowest bits that must be zero."),
         Parameter::new("window", "bytes", "16 or 32", "The window.").or("32"),
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
         Parameter::new("max", "bytes", "min and window to 1073741824", "The largest chunk.")
@@ -78,7 +78,7 @@ const ABOUT: About = About {
         "avg",
         &["window", "max"],
         "256 to 16777216, not above max",
-        "The parameters whose mean is this many bytes.",
+        "Mean in bytes, which sets the other parameters.",
     )],
     dialects: &[],
 };

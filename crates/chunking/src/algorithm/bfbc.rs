@@ -63,9 +63,9 @@ const ABOUT: About = About {
              algorithms 6 and 7.",
     differences: "min is the smallest chunk, as in the code of Gregoriadis et al.; algorithm 6 \
                   wants a byte more. Pairs of one frequency rank by value, in their code by chance.",
-    good_at: "One look into a table of 8 KiB a byte, and none before the smallest size.",
+    good_at: "One table look-up (8 KiB) per byte, and none before the smallest size.",
     bad_at: "The pairs must be learned, and suit no other data: sizes drift with the content. \
-             It cannot be keyed, as other pairs than the learned ones would not do.",
+             Cannot be keyed, because other pairs than the learned ones would not work.",
     key: KeyUse::Refused,
     parameters: &[
         Parameter::new(

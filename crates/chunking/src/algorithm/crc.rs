@@ -52,15 +52,10 @@ const ABOUT: About = About {
     bad_at: "Zeros match: they are cut at every smallest size.",
     key: KeyUse::Permutation,
     parameters: &[
-        Parameter::new("bits", "bits", "1 to 30", "How many lowest bits must be zeros."),
+        Parameter::new("bits", "bits", "1 to 30", "Number of lowest bits that must be zero."),
         Parameter::new("window", "bytes", "4 to 65536", "The window."),
-        Parameter::new(
-            "cut",
-            "",
-            "after or before",
-            "Whether the byte that is found is the chunk's last.",
-        )
-        .or("after"),
+        Parameter::new("cut", "", "after or before", "Cut after or before the byte that is found.")
+            .or("after"),
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
         Parameter::new("max", "bytes", "min and window to 1073741824", "The largest chunk.")
             .or("none"),
@@ -70,7 +65,7 @@ const ABOUT: About = About {
             "avg",
             &["window", "cut", "max"],
             "256 to 16777216, above window and not above max",
-            "The parameters whose mean is this many bytes; window 48 unless given.",
+            "Mean in bytes, which sets the other parameters; window 48 unless given.",
         ),
         ShortForm::new(
             "paper",

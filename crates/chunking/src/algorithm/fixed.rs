@@ -17,11 +17,12 @@ const NAME: &str = "fixed";
 const ABOUT: About = About {
     name: NAME,
     title: "chunks of one size",
-    rule: "A chunk ends after `size` bytes. The content does not matter.",
+    rule: "A chunk ends after `size` bytes, whatever the content.",
     source: "The yardstick of the papers: XC in Udayashankar et al., FSC in Gregoriadis et al.",
     differences: "",
     good_at: "Content that changes in place, such as disk images and databases; the fastest.",
-    bad_at: "An insertion or deletion moves every later cut-point: what follows is stored again.",
+    bad_at: "An insertion or deletion moves every later cut-point, so all later data is stored \
+         again.",
     key: KeyUse::None,
     parameters: &[Parameter::new("size", "bytes", "1 to 1073741824", "The size of a chunk.")],
     short_forms: &[ShortForm::new("avg", &[], "1 to 1073741824", "The same as size.")],

@@ -51,7 +51,7 @@ const ABOUT: About = About {
             "form",
             "",
             "released or strict",
-            "Whether equal bytes may stand on the left, and where a stream's end is.",
+            "Treatment of equal bytes on the left, and of the end of a stream.",
         )
         .or("released"),
         Parameter::new("max", "bytes", "2 * window + 1 to 1073741824", "The largest chunk.")
@@ -61,7 +61,7 @@ const ABOUT: About = About {
         "avg",
         &["form", "max"],
         "2048 to 1048576",
-        "The window whose mean is this many bytes, were there no max.",
+        "Mean in bytes without max, which sets the window.",
     )],
     dialects: &[Dialect::new("form=strict", "The papers' text: strictly greater on both sides.")],
 };

@@ -45,8 +45,8 @@ const ABOUT: About = About {
     differences: "Length counts bytes, as in the code of Gregoriadis et al., where their algorithm \
                   counts steps.",
     good_at: "A change moves cut-points within a few bytes only; one comparison a byte.",
-    bad_at: "Only few averages can be reached, and text, whose bytes rise often, is cut into chunks \
-             of another size than random data.",
+    bad_at: "Only few averages can be reached. Text, whose bytes rise often, is cut into chunks of \
+             another size than random data.",
     key: KeyUse::Permutation,
     parameters: &[
         Parameter::new("length", "bytes", "2 to 32", "The rising bytes that end a chunk (w)."),
@@ -54,7 +54,7 @@ const ABOUT: About = About {
             "first",
             "bytes",
             "0 or 1",
-            "The run that the first chunk of a stream begins with; all others begin with 1.",
+            "The run that the first chunk of a stream begins with; all other chunks begin with 1.",
         )
         .or("1"),
         Parameter::new("max", "bytes", "length to 1073741824", "The largest chunk.").or("none"),
@@ -64,7 +64,7 @@ const ABOUT: About = About {
             "avg",
             &["max"],
             "within 2 % of 8, 31, 149, 888, 6232, 50461 or 463007",
-            "The length whose mean is this many bytes, were there no max.",
+            "Mean in bytes without max, which sets the length.",
         ),
         ShortForm::new(
             "paper",

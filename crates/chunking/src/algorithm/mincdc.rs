@@ -41,20 +41,25 @@ const ABOUT: About = About {
     differences: "None for min from 4 on; smaller ones are refused.",
     good_at: "Every size is bounded, nothing is cut by force but the end, sizes vary little, and \
               there is no table.",
-    bad_at: "A whole largest chunk must be there before anything can be cut, and its bytes beyond \
-             the cut-point are looked at again.",
+    bad_at: "A whole largest chunk must be available before any cut, and its bytes beyond the \
+             cut-point are read again.",
     key: KeyUse::Permutation,
     parameters: &[
         Parameter::new("min", "bytes", "4 to max", "The smallest chunk."),
         Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk."),
-        Parameter::new("value", "", "hash or plain", "Whether the four bytes are hashed.")
-            .or("hash"),
+        Parameter::new(
+            "value",
+            "",
+            "hash or plain",
+            "Hash the four bytes, or compare them as they are.",
+        )
+        .or("hash"),
     ],
     short_forms: &[ShortForm::new(
         "avg",
         &["value"],
         "64 to 268435456",
-        "The sizes whose mean is this many bytes, the largest three times the smallest.",
+        "Mean in bytes, which sets the sizes; the largest is three times the smallest.",
     )],
     dialects: &[Dialect::new(
         "value=plain",

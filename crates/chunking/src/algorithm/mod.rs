@@ -112,8 +112,8 @@ use constructors;
 /// Checks that the rule can be keyed.
 pub(crate) fn check_key(about: &About) -> Result<(), SpecError> {
     if about.key == KeyUse::Refused {
-        let expected = "cannot be used: what this rule looks for was learned from data, so that its \
-                        cut-points cannot be secret";
+        let expected = "cannot be used: this rule searches for patterns that were learned from \
+                        data, so its cut-points cannot be secret";
         return Err(SpecError::new(about.name, "key", "", expected));
     }
     Ok(())

@@ -55,7 +55,7 @@ const ABOUT: About = About {
                   another hash, that of Karp and Rabin.",
     good_at: "A hash of exactly the window, with proofs about collisions; the oldest rule, and that \
               of restic.",
-    bad_at: "Two table look-ups a byte more than a gear hash. Zeros match: they are cut at every \
+    bad_at: "Two more table look-ups per byte than a gear hash. Zeros match: they are cut at every \
              smallest size.",
     key: KeyUse::Permutation,
     parameters: &[
@@ -63,7 +63,7 @@ const ABOUT: About = About {
             "bits",
             "bits",
             "1 to 30, not above the degree of poly or 8 times the window",
-            "How many lowest bits must be zeros.",
+            "Number of lowest bits that must be zero.",
         ),
         Parameter::new("window", "bytes", "1 to 65536", "The window (w or W)."),
         Parameter::new(
@@ -77,7 +77,7 @@ const ABOUT: About = About {
             "start",
             "",
             "full or one",
-            "Whether only full windows are tested, or all, behind a one.",
+            "Test only full windows, or all windows after a leading one.",
         )
         .or("full"),
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
@@ -94,7 +94,7 @@ const ABOUT: About = About {
             "avg",
             &["window", "poly", "start", "max"],
             "256 to 16777216, above window and not above max",
-            "The parameters whose mean is this many bytes; window 48 unless given.",
+            "Mean in bytes, which sets the other parameters; window 48 unless given.",
         ),
         ShortForm::new(
             "paper-gregoriadis",

@@ -41,20 +41,20 @@ const ABOUT: About = About {
     source: "Widodo et al., RAM (2017); Gregoriadis et al., A Thorough Investigation, algorithm 3.",
     differences: "None from algorithm 3; the programs differ by a byte, see the module.",
     good_at: "Speed: the window needs no decision at all, and behind it one comparison a byte.",
-    bad_at: "Where bytes after the window are all below its maximum, chunks grow without end: it \
-             needs a largest size.",
+    bad_at: "If all bytes after the window are below its maximum, chunks grow without end: a \
+             largest size is required.",
     key: KeyUse::Permutation,
     parameters: &[
         Parameter::new("window", "bytes", "1 to 1073741823", "The window at the start (w or h)."),
+        Parameter::new("cut", "", "after or before", "Cut after or before the byte that is found.")
+            .or("after"),
         Parameter::new(
-            "cut",
+            "equal",
             "",
-            "after or before",
-            "Whether the byte that is found is the chunk's last.",
+            "cut or pass",
+            "Whether a byte equal to the maximum ends the chunk.",
         )
-        .or("after"),
-        Parameter::new("equal", "", "cut or pass", "Whether a byte equal to the maximum ends it.")
-            .or("cut"),
+        .or("cut"),
         Parameter::new("max", "bytes", "window + 1 to 1073741824", "The largest chunk.").or("none"),
     ],
     short_forms: &[
@@ -62,7 +62,7 @@ const ABOUT: About = About {
             "avg",
             &["cut", "max"],
             "64 to 16777216",
-            "The window whose mean is this many bytes, were there no max.",
+            "Mean in bytes without max, which sets the window.",
         ),
         ShortForm::new(
             "paper",

@@ -44,11 +44,11 @@ const ABOUT: About = About {
     rule: "Half a sampling period is skipped at the start of a chunk; then the first byte that is a \
            marker ends it. Markers are byte values that were learned from data before.",
     source: "Aggarwal et al., EndRE (2010), as Zhang et al., AE (2017), describe it in related work.",
-    differences: "The first chunk of a stream is cut like all others. How markers are learned is \
-                  ours: by falling frequency, until the mean is near the period.",
-    good_at: "Very small chunks: one look into a table a byte, and a skip.",
-    bad_at: "No mean above 256 bytes; the markers must be learned, and suit no other data. It \
-             cannot be keyed, as other markers than the learned ones would not do.",
+    differences: "The first chunk of a stream is cut like all others. The learning of markers is \
+                  our own: by falling frequency, until the mean is near the period.",
+    good_at: "Very small chunks: one table look-up per byte, and a skip.",
+    bad_at: "No mean above 256 bytes; the markers must be learned, and suit no other data. Cannot \
+             be keyed, because other markers than the learned ones would not work.",
     key: KeyUse::Refused,
     parameters: &[
         Parameter::new("period", "bytes", "2 to 256, even", "Twice the skip (p)."),
@@ -65,7 +65,7 @@ const ABOUT: About = About {
         "avg",
         &["markers", "max"],
         "above 256 / the number of markers, by up to 128, and at most 256",
-        "The period whose mean with these markers is this many bytes, were there no max.",
+        "Mean in bytes without max, which sets the period for these markers.",
     )],
     dialects: &[],
 };

@@ -87,14 +87,14 @@ const ABOUT: About = About {
             "equal",
             "",
             "absorb or break",
-            "Whether an equal pair leaves a run alone or ends it.",
+            "An equal pair leaves a run unchanged, or ends the run.",
         )
         .or("absorb"),
         Parameter::new(
             "rule",
             "",
             "released or literal",
-            "Whether the released code or the papers' text is followed.",
+            "The form that is followed: the released code or the papers' text.",
         )
         .or("released"),
     ],
@@ -103,7 +103,7 @@ const ABOUT: About = About {
             "avg",
             &["mode"],
             "2048 to 1048576",
-            "The parameters whose mean is this many bytes; mode inc unless given.",
+            "Mean in bytes, which sets the other parameters; mode inc unless given.",
         ),
         ShortForm::new(
             "paper",

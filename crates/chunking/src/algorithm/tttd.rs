@@ -69,13 +69,13 @@ const ABOUT: About = About {
             "divisor",
             "",
             "2 to 1073741824, and to 2 to the degree of poly and to 8 times the window",
-            "What the fingerprint is divided by (D).",
+            "The divisor of the fingerprint (D).",
         ),
         Parameter::new(
             "backup",
             "",
             "1 to divisor - 1",
-            "The divisor for places to fall back to (D').",
+            "The divisor for fallback cut-points (D').",
         )
         .or("divisor / 2"),
         Parameter::new("window", "bytes", "1 to 65536", "The window."),
@@ -90,28 +90,23 @@ const ABOUT: About = About {
             "remainder",
             "",
             "0 to divisor - 1",
-            "What is left in a match; for backup, what backup leaves of it.",
+            "The remainder of a match; for backup, this value modulo backup.",
         )
         .or("divisor - 1"),
         Parameter::new(
             "start",
             "",
             "full or cold",
-            "Whether only full windows are tested, or all behind the smallest size.",
+            "Test only full windows, or all windows beyond the smallest size.",
         )
         .or("full"),
-        Parameter::new(
-            "cut",
-            "",
-            "after or before",
-            "Whether the byte that is found is the chunk's last.",
-        )
-        .or("after"),
+        Parameter::new("cut", "", "after or before", "Cut after or before the byte that is found.")
+            .or("after"),
         Parameter::new(
             "end",
             "",
             "whole or backup",
-            "Whether the rest of a stream is a chunk, or is cut at its fallback.",
+            "The rest of a stream is one chunk, or is cut at its fallback.",
         )
         .or("whole"),
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk (Tmin)."),

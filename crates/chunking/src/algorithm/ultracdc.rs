@@ -58,14 +58,20 @@ const ABOUT: About = About {
              comes soon. Cut-points lie on a grid of eight bytes from the last one.",
     key: KeyUse::Permutation,
     parameters: &[
-        Parameter::new("min", "bytes", "8 to 268435456", "Where it begins to look."),
-        Parameter::new("normal", "bytes", "min to max", "Where the easier mask begins."),
+        Parameter::new("min", "bytes", "8 to 268435456", "The size at which the search begins."),
+        Parameter::new(
+            "normal",
+            "bytes",
+            "min to max",
+            "The size from which the easier mask is used.",
+        ),
         Parameter::new("max", "bytes", "min + 16 to 1073741824", "The largest chunk."),
         Parameter::new(
             "lest",
             "steps",
             "1 to 134217728",
-            "How many steps of 8 bytes that are equal to the one before end a chunk (LEST).",
+            "Number of steps of 8 bytes in a row, each equal to the one before, that end a chunk \
+             (LEST).",
         )
         .or("64"),
     ],

@@ -209,7 +209,11 @@ impl fmt::Display for LevelError {
         let LevelError { name, is_known } = self;
         if *is_known {
             let available: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
-            write!(f, "level {name:?}: this CPU lacks it; it has {}", available.join(", "))
+            write!(
+                f,
+                "level {name:?}: not supported by this CPU (supported: {})",
+                available.join(", ")
+            )
         } else {
             write!(f, "level {name:?}: must be one of {}", NAMES.join(", "))
         }

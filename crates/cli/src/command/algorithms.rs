@@ -17,8 +17,8 @@ pub(crate) fn run(args: &Algorithms, report: &Report) -> Result<Exit> {
         chosen.retain(|about| about.name == name);
         if chosen.is_empty() {
             let names: Vec<&str> = algorithms().iter().map(|about| about.name).collect();
-            return Err(Failure::failed(format!("there is no algorithm `{name}`"))
-                .with_remedy(format!("name one of {}", names.join(", ")))
+            return Err(Failure::failed(format!("algorithm `{name}`: not found"))
+                .with_remedy(format!("choose one of {}", names.join(", ")))
                 .into());
         }
     }
@@ -57,8 +57,8 @@ fn explain(about: &About, report: &Report) -> Result<()> {
     if !about.differences.is_empty() {
         section(report, "Differences", &[about.differences.to_owned()])?;
     }
-    section(report, "Good at", &[about.good_at.to_owned()])?;
-    section(report, "Bad at", &[about.bad_at.to_owned()])?;
+    section(report, "Strengths", &[about.good_at.to_owned()])?;
+    section(report, "Weaknesses", &[about.bad_at.to_owned()])?;
     let parameters: Vec<String> = about
         .parameters
         .iter()
@@ -79,13 +79,13 @@ fn explain(about: &About, report: &Report) -> Result<()> {
         .map(|each| {
             let beside = match each.beside {
                 [] => String::new(),
-                keys => format!(" Beside it, if wanted: {}.", keys.join(", ")),
+                keys => format!(" Optional: {}.", keys.join(", ")),
             };
             format!("{}: {} Allowed: {}.{beside}", each.key, each.meaning, each.allowed)
         })
         .collect();
     if !short_forms.is_empty() {
-        section(report, "Instead of all parameters", &short_forms)?;
+        section(report, "Short forms", &short_forms)?;
     }
     let dialects: Vec<String> =
         about.dialects.iter().map(|each| format!("{}: {}", each.keys, each.meaning)).collect();
@@ -93,11 +93,11 @@ fn explain(about: &About, report: &Report) -> Result<()> {
         section(report, "Dialects", &dialects)?;
     }
     let key = match about.key {
-        KeyUse::Permutation => "It sees each byte value as another one, by a secret permutation.",
-        KeyUse::Table => "Its table is a secret one.",
-        KeyUse::Cipher => "Its hash and its cipher have secret keys: proven, as no other rule is.",
-        KeyUse::Refused => "It is refused: its cut-points cannot be secret.",
-        _ => "It has no use for a key.",
+        KeyUse::Permutation => "Sees each byte value through a secret permutation.",
+        KeyUse::Table => "Uses a secret table.",
+        KeyUse::Cipher => "Uses a hash and a cipher with secret keys; the only rule with a proof.",
+        KeyUse::Refused => "Refused, because its cut-points cannot be secret.",
+        _ => "Has no use for a key.",
     };
     section(report, "In an encrypted repository", &[key.to_owned()])
 }

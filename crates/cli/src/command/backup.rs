@@ -145,7 +145,10 @@ fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
     if !wanted {
         let text = missing.to_string();
         return Err(Failure::new(Exit::NoRepository, text)
-            .with_remedy("--init makes it, `cutpoint init` too, --repo names another place")
+            .with_remedy(
+                "create the repository with --init or `cutpoint init`, or use --repo for another \
+                 place",
+            )
             .into());
     }
     let settings = Settings::default();
@@ -161,7 +164,7 @@ fn offer(global: &Global) -> Result<bool> {
     }
     let location = session::location(global)?;
     let shown = escape::for_terminal(location.as_os_str().as_bytes());
-    write!(io::stderr(), "There is no repository at {shown}. Make one? [y/N] ").ok();
+    write!(io::stderr(), "No repository at {shown}. Create one? [y/N] ").ok();
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
@@ -187,14 +190,14 @@ fn exclude_own(
             continue;
         };
         if is_repository && sources.iter().any(|source| source.starts_with(&folder)) {
-            let message = format!("{} cannot be saved into itself", folder.display());
+            let message = format!("{}: a repository cannot be saved into itself", folder.display());
             return Err(Failure::failed(message).into());
         }
         if sources.iter().any(|source| folder.starts_with(source)) {
             exclude.push(pattern(&folder));
             if is_repository {
                 let shown = escape::for_terminal(folder.as_os_str().as_bytes());
-                report.note(&format!("The repository itself, {shown}, is left out."));
+                report.note(&format!("The repository itself, {shown}, is excluded."));
             }
         }
     }
@@ -306,8 +309,8 @@ impl<'a> Monitor<'a> {
         {
             let limit_s = stop::PUBLISHING_MAX.as_secs();
             self.report.note(&format!(
-                "Interrupted: what is on its way is stored and published, within {limit_s} s; a \
-                 second signal ends the run at once."
+                "Interrupted: storing and publishing pending data, within {limit_s} s; a second \
+                 signal ends the run at once."
             ));
         }
     }
@@ -333,7 +336,8 @@ impl BackupMonitor for Monitor<'_> {
 
     fn resumed(&self, ended: TicketId) {
         let ended = ended.short();
-        self.report.note(&format!("The run {ended} was cut off; what it had stored is used."));
+        self.report
+            .note(&format!("Run {ended} was interrupted; the data stored by that run is reused."));
     }
 
     fn unreadable(&self, name: &ObjectName, error: &Error) {
@@ -386,39 +390,39 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
     ));
     if statistics.composite_count > 0 {
         report.note(&format!(
-            "{} of these chunks, {}, resemble former versions: of them {} are new",
-            statistics.composite_count,
+            "{} changed, {} of it new",
             units::size(statistics.composite_bytes),
             units::size(statistics.literal_bytes),
         ));
     }
     if let Some(bursts) = &done.bursts {
         report.note(&format!(
-            "Bursts: {} by head, {} by tail; {} found what had c_max of them",
+            "Bursts: {} by head, {} by tail; {} reached the maximum c_max",
             bursts.head.hit_count,
             bursts.tail.hit_count,
             bursts.head.exhausted_count + bursts.tail.exhausted_count,
         ));
     }
     if done.excluded_count > 0 {
-        report.detail(|| format!("{} left out", units::count(done.excluded_count, "name")));
+        report.detail(|| format!("{} excluded", units::count(done.excluded_count, "name")));
     }
     if !done.missing_sources.is_empty() {
         report.warn(&format!(
-            "the snapshot is incomplete: it has nothing of {}; rules of `cutpoint forget` keep the \
-             last complete one beside it, and the next backup compares with the last one that has it",
+            "the snapshot is incomplete: it has nothing of {}; rules of `cutpoint forget` also \
+             keep the last complete snapshot, and the next backup compares with the last snapshot \
+             that has this path",
             select::listed(done.missing_sources.iter().map(Vec::as_slice))
         ));
     }
     if statistics.problem_count > 0 {
         report.warn(&format!(
-            "{}: what they name is not in the snapshot as it is on disk",
+            "{}: the affected files are missing or differ from the source",
             units::count(statistics.problem_count, "problem")
         ));
     }
     report.note(&match done.snapshot {
-        Some(id) => format!("Snapshot {} is made.", id.short()),
-        None => "Nothing has changed; no snapshot was made.".to_owned(),
+        Some(id) => format!("Created snapshot {}.", id.short()),
+        None => "Nothing has changed; no snapshot was created.".to_owned(),
     });
     Ok(())
 }

@@ -104,19 +104,19 @@ impl Setting {
     fn lines(&self) -> Vec<String> {
         let size = units::size(self.size as u64);
         let pages = match self.large_page_bytes {
-            Some(0) => "on small pages: the system gave no large ones".to_owned(),
+            Some(0) => "on small pages, because the system provided no large ones".to_owned(),
             Some(bytes) => {
                 format!("{} of it on large pages (MADV_HUGEPAGE)", units::size(bytes as u64))
             }
-            None => "the system does not say on which pages".to_owned(),
+            None => "page size unknown".to_owned(),
         };
         vec![
             format!("{}; levels {}", self.processor, self.levels.join(", ")),
-            format!("{}, {size}, in a mapping of its own, {pages}", self.data),
+            format!("{}, {size}, in a separate mapping, {pages}", self.data),
             format!("plain read: {}", self.read),
             format!(
-                "GB (10^9 bytes) a second of CPU time, one thread; medians of {}, in turns; \
-                 +- is half of what lies between the quartiles",
+                "GB (10^9 bytes) per second of CPU time, one thread; medians of {}, interleaved; \
+                 +- is half of the interquartile range",
                 units::count(self.round_count as u64, "round")
             ),
         ]
@@ -130,7 +130,9 @@ pub(crate) fn run(args: &Bench, report: &Report) -> Result<Exit> {
         None => Limit::Rounds(args.rounds.unwrap_or(ROUND_COUNT) as usize),
     };
     if cfg!(debug_assertions) {
-        report.note("this program was built without optimization: a release is many times faster");
+        report.note(
+            "this program was built without optimization: a release build is many times faster",
+        );
     }
     report.begin_progress();
     if args.instructions {
@@ -211,7 +213,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 fn interrupted() -> anyhow::Error {
-    Failure::new(Exit::Interrupted, "interrupted; what was measured so far is not shown").into()
+    Failure::new(Exit::Interrupted, "interrupted; no results are shown").into()
 }
 
 /// Returns the requested levels (empty for all), and the specifications to measure.
@@ -237,7 +239,7 @@ fn plan(args: &Bench, report: &Report) -> Result<(Vec<Level>, Vec<Spec>)> {
         }
         if !without.is_empty() {
             report.note(&format!(
-                "left out, as --average {} alone does not say their parameters: {}",
+                "skipped, because --average {} alone does not determine their parameters: {}",
                 args.average,
                 without.join(", ")
             ));
@@ -254,7 +256,7 @@ fn plan(args: &Bench, report: &Report) -> Result<(Vec<Level>, Vec<Spec>)> {
                 "--average: no algorithm has a mean of {}",
                 args.average
             ))
-            .with_remedy("try 8k, or name algorithms with --algorithm")
+            .with_remedy("try 8k, or select algorithms with --algorithm")
             .into());
         }
     }
@@ -262,19 +264,16 @@ fn plan(args: &Bench, report: &Report) -> Result<(Vec<Level>, Vec<Spec>)> {
         let has_code =
             !levels(spec, &wanted).is_empty() || (args.papers && !papers(spec).is_empty());
         if !has_code && !args.algorithms.is_empty() {
-            report.note(&format!(
-                "{}: has no code for that level, and is left out",
-                spec.algorithm()
-            ));
+            report.note(&format!("{}: no code for that level, skipped", spec.algorithm()));
         }
         has_code
     });
     if specs.is_empty() {
         return Err(Failure::failed(format!(
-            "--level: nothing of what is asked for has code for {}",
+            "--level: none of the selected algorithms has code for {}",
             args.levels.join(", ")
         ))
-        .with_remedy("without --level, each algorithm is measured at all levels that it has")
+        .with_remedy("without --level, each algorithm is measured at all its levels")
         .into());
     }
     Ok((wanted, specs))
@@ -299,7 +298,7 @@ fn fill(args: &Bench, interrupt: &Interrupt, report: &Report) -> Result<(Buffer,
         };
         check_size(wanted, "--size")?;
         check_memory(wanted, if data == Data::Text { 2 } else { 1 })?;
-        report.show(|| format!("making {} of data", units::size(wanted as u64)));
+        report.show(|| format!("generating {} of data", units::size(wanted as u64)));
         let mut buffer = Buffer::new(wanted).context("--size")?;
         data.write(buffer.bytes_mut());
         return Ok((buffer, format!("{} data", data.name())));
@@ -338,8 +337,8 @@ fn check_size(size: usize, what: &str) -> Result<()> {
     }
     let is = if size == 0 { "empty".to_owned() } else { units::size(size as u64) };
     let least = units::size(SIZE_MIN as u64);
-    Err(Failure::failed(format!("{what}: {is} is too little to measure"))
-        .with_remedy(format!("take {least} or more; many MiB, to see what memory does"))
+    Err(Failure::failed(format!("{what}: {is} is too small to measure"))
+        .with_remedy(format!("use {least} or more; many MiB show the effect of memory"))
         .into())
 }
 
@@ -348,11 +347,11 @@ fn check_memory(size: usize, count: u64) -> Result<()> {
     let needed = size as u64 * count + size as u64 / 4;
     match available_memory() {
         Some(available) if needed > available => Err(Failure::failed(format!(
-            "--size: {} of memory are needed, and {} are available",
+            "--size: not enough memory ({} needed, {} available)",
             units::size(needed),
             units::size(available)
         ))
-        .with_remedy("give a smaller --size")
+        .with_remedy("use a smaller --size")
         .into()),
         _ => Ok(()),
     }
@@ -363,7 +362,7 @@ fn tell(setting: &Setting, measured: &[Measured], report: &Report) -> Result<()>
         for row in each.rows.iter().filter(|row| !row.agrees) {
             report.problem(
                 Path::new(&each.name),
-                &format!("{} finds something else than {}: a bug", row.name, each.rows[0].name),
+                &format!("{}: results differ from {} (a bug)", row.name, each.rows[0].name),
             );
         }
     }
@@ -421,7 +420,7 @@ fn time_instructions(round_count: usize, interrupt: &Interrupt, report: &Report)
         return Err(interrupted());
     }
     if costs.is_empty() {
-        return Err(Failure::failed("--instructions: none are known for this architecture").into());
+        return Err(Failure::failed("--instructions: none known for this architecture").into());
     }
     if !report.is_json() {
         report.line(&processor())?;

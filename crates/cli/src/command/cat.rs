@@ -23,14 +23,18 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> {
     if report.is_json() {
-        return Err(Failure::failed("`cat` writes the file itself; it has no --json").into());
+        return Err(
+            Failure::failed("`cat` has no --json, because the file itself is the output").into()
+        );
     }
     let place = Place::parse(&args.snapshot);
     let path = match (place.path, &args.path) {
         (Some(path), None) => path,
         (None, Some(path)) => path.as_os_str().as_bytes(),
         _ => {
-            return Err(Failure::failed("name one file: SNAPSHOT:PATH, or SNAPSHOT PATH").into());
+            return Err(
+                Failure::failed("expected one file: SNAPSHOT:PATH, or SNAPSHOT PATH").into()
+            );
         }
     };
     let mut session = Session::open(global, report)?;
@@ -48,7 +52,7 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
         }
         _ => {
             let shown = escape::for_terminal(path);
-            return Err(Failure::failed(format!("`{shown}` is not a file")).into());
+            return Err(Failure::failed(format!("`{shown}`: not a file")).into());
         }
     }
     Ok(Exit::of_problems(report.problem_count()))
@@ -70,7 +74,7 @@ fn write(reader: &Reader, content: &Content, report: &Report) -> Result<()> {
                         StoreError::corrupt(
                             format!("data chunk {fingerprint}"),
                             format!(
-                                "has {} bytes; {length} from byte {offset} on are named",
+                                "has {} bytes (expected {length} bytes at offset {offset})",
                                 chunk.len()
                             ),
                         )

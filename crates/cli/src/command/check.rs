@@ -71,7 +71,7 @@ fn say_remedies(
         return;
     }
     let again = if has_read { "check --read-data" } else { "check" };
-    report.note(&format!("To do, in this order, until `cutpoint {again}` finds nothing:"));
+    report.note(&format!("To repair, run in this order until `cutpoint {again}` finds nothing:"));
     let say = |command: &str, effect: &str| report.note(&format!("  {command:<36} {effect}"));
     // Until then, all other commands end with exit code 12.
     if is_rollback_told {
@@ -141,7 +141,7 @@ fn record_damage(session: &Session, done: &CheckReport, report: &Report) -> u64 
         let left = done.damages.len() as u64 - count;
         report.warn(&format!(
             "{left} of {} damaged places could not be recorded, so the next backup may refer to \
-             them: {error}",
+             this data: {error}",
             done.damages.len()
         ));
     }
@@ -191,21 +191,21 @@ fn summarize(
     {
         let since = units::date_time(since_ns.div_euclid(1_000_000_000));
         report.note(&format!(
-            "Of {} in containers {} have been read by now, all since {since} UTC.",
+            "{} in containers, {} of it read, all since {since} UTC.",
             units::size(done.container_bytes),
             units::size(done.covered.bytes),
         ));
     }
     if done.unreferenced_count > 0 {
         report.note(&format!(
-            "{} ({}) of interrupted runs are not in use.",
+            "Unused, from interrupted runs: {} ({}).",
             units::count(done.unreferenced_count, "container"),
             units::size(done.unreferenced_bytes),
         ));
     }
     if done.unprotected_count > 0 {
         report.note(&format!(
-            "{} ({}) have no parity that can be used; `cutpoint repair data` makes it.",
+            "Without usable parity: {} ({}); `cutpoint repair data` creates parity.",
             units::count(done.unprotected_count, "container"),
             units::size(done.unprotected_bytes),
         ));
@@ -217,27 +217,28 @@ fn summarize(
             .map(|(epoch, count)| format!("epoch {epoch}: {}", units::count(*count, "commit")));
         let epochs: Vec<String> = epochs.collect();
         report.note(&format!(
-            "Sealed with keys of older key epochs: {}. They are believed; who knows those keys can have \
-             written them.",
+            "Sealed with keys of older key epochs: {}. These are accepted; any holder of those \
+             keys may have written them.",
             epochs.join(", ")
         ));
     }
     if done.lost_count > 0 {
         report.note(&format!(
-            "{} that snapshots need cannot be read from anywhere.",
+            "{} needed by snapshots cannot be read from any container.",
             units::count(done.lost_count, "chunk")
         ));
     }
     if recorded > 0 {
         report.note(
-            "What is damaged is recorded: the next backup stores again what its sources still have.",
+            "The damage is recorded: the next backup stores again the affected data that its \
+             sources still have.",
         );
     }
     // Problems that were reported before the check count, too.
     match done.error_count + report.problem_count() {
-        0 if read_data == Some(Portion::All) => report.note("Nothing is wrong."),
-        0 if read_data.is_some() => report.note("Nothing is wrong with what was read."),
-        0 => report.note("Nothing is wrong; --read-data would read every byte, too."),
+        0 if read_data == Some(Portion::All) => report.note("No problems found."),
+        0 if read_data.is_some() => report.note("No problems found in the data that was read."),
+        0 => report.note("No problems found; --read-data would also read every byte."),
         count => report.warn(&format!("{} found", units::count(count, "problem"))),
     }
     Ok(())

@@ -21,8 +21,8 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
         let cut = canonical_cut(cut, config.cut_is_keyed)?;
         if cut != config.cut {
             report.warn(
-                "the cut changes: duplicates of what was saved before are not found any more, so \
-                 the next backups store again what they read",
+                "the cut changes: duplicates of data saved before are no longer found, so the next \
+                 backups store again all data that they read",
             );
         }
         config.cut = cut;
@@ -41,12 +41,12 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
         Some(Matching::Burst(options)) => config.set_burst(Some(options)),
         Some(Matching::Off) if !config.matches_imperfectly() => {}
         Some(Matching::Off) => {
-            let message = "--matching off: matching stays on: chunks of this repository may be \
-                           stored as what they have in common with others, and by this setting \
-                           every client knows that it has to read such chunks";
-            let remedy = "`cutpoint init --matching off` makes another repository without it; \
-                          `cutpoint config --compression-level 1` makes backups into this one take \
-                          less time";
+            let message = "--matching off: matching cannot be turned off, because this repository \
+                           may hold delta chunks, and this setting tells every client to support \
+                           them";
+            let remedy = "`cutpoint init --matching off` creates another repository without \
+                          matching; `cutpoint config --compression-level 1` makes backups into \
+                          this one faster";
             return Err(Failure::failed(message).with_remedy(remedy).into());
         }
     }

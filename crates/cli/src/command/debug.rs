@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit
         return Ok(Exit::of_problems(report.problem_count()));
     };
     let name = ObjectName::parse(object).map_err(|error| {
-        Failure::failed(error.to_string()).with_remedy("`cutpoint debug --list` prints all names")
+        Failure::failed(error.to_string()).with_remedy("`cutpoint debug --list` lists all names")
     })?;
     let text = describe(&session.repository, name)?;
     if report.is_json() {

@@ -31,11 +31,9 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let location = &session::location(global)?;
     let media = session::open_media(global).map_err(|error| match Exit::of(&error) {
-        Exit::NoRepository => {
-            Failure::failed(format!("{}: there is no folder", location.display()))
-                .with_remedy("make it first: what is tried is the disk that it lies on")
-                .into()
-        }
+        Exit::NoRepository => Failure::failed(format!("{}: folder not found", location.display()))
+            .with_remedy("create the folder first, because the test runs on its disk")
+            .into(),
         _ => error,
     })?;
     let folder = place::s3_address(location).is_none().then_some(location.as_path());
@@ -80,7 +78,7 @@ impl Doctor<'_> {
         let (reached, listed) = timed(|| self.media.list(ObjectKind::Config.folder()))?;
         let has_repository = !listed.is_empty();
         let state = if has_repository { "holds a repository" } else { "holds no repository" };
-        self.report.note(&format!("{}: can be reached, {state}", self.media.describe()));
+        self.report.note(&format!("{}: reachable, {state}", self.media.describe()));
         self.tell("reach", &[reached], None, "the first request")?;
         let run = scratch_name(&System)?;
         self.small(&run)?;
@@ -101,31 +99,45 @@ impl Doctor<'_> {
             self.objects.push(name.clone());
             let (elapsed, put) = timed(|| self.media.put_new(name, bytes.clone().into()))?;
             times.push(elapsed);
-            self.expect(put == Put::Created, "a new object is said to have been there before");
+            self.expect(
+                put == Put::Created,
+                "a put of a new object reports that the object exists already",
+            );
         }
         self.tell("put", &times, None, &remark)?;
         let again = self.media.put_new(&names[0], random_bytes("another", SMALL_LEN).into())?;
-        self.expect(again == Put::Exists, "a second put of one name is not refused");
-        self.expect(self.media.get(&names[0])? == bytes, "a second put has replaced the first");
+        self.expect(again == Put::Exists, "a second put of the same name is not refused");
+        self.expect(
+            self.media.get(&names[0])? == bytes,
+            "a second put has replaced the first object",
+        );
 
-        self.each("look", &names, &remark, "its length is wrong", |media, name| {
+        self.each("look", &names, &remark, "the length of an object is wrong", |media, name| {
             Ok(media.head(name)? == Some(SMALL_LEN as u64))
         })?;
-        self.each("get", &names, &remark, "what comes back is not what was put", |media, name| {
-            Ok(media.get(name)? == bytes)
-        })?;
+        self.each(
+            "get",
+            &names,
+            &remark,
+            "a get returns other bytes than were put",
+            |media, name| Ok(media.get(name)? == bytes),
+        )?;
         let (from, to) = (SMALL_LEN / 4, SMALL_LEN / 2);
-        self.each("get a part", &names, &remark, "a part is not what was put", |media, name| {
-            Ok(media.get_range(name, from as u64, to - from)? == bytes[from..to])
-        })?;
+        self.each(
+            "get a part",
+            &names,
+            &remark,
+            "a get of a range returns other bytes than were put",
+            |media, name| Ok(media.get_range(name, from as u64, to - from)? == bytes[from..to]),
+        )?;
         let beyond = self.media.get_range(&names[0], from as u64, SMALL_LEN);
         let is_refused = beyond.is_err_and(|error| error.kind() == Kind::Corrupt);
-        self.expect(is_refused, "a part that ends behind the end comes back all the same");
+        self.expect(is_refused, "a get of a range beyond the end of an object is not refused");
         self.each(
             "list",
             &names,
             &remark,
-            "a listing does not show what was put",
+            "a listing does not show a new object",
             |media, name| Ok(media.list("tmp")?.contains(&(name.to_owned(), SMALL_LEN as u64))),
         )?;
 
@@ -135,8 +147,8 @@ impl Doctor<'_> {
                 Ok((elapsed, ())) => times.push(elapsed),
                 Err(error) => {
                     self.problem(&format!(
-                        "{error}: objects cannot be deleted. Backups work; prune does not, and what \
-                         was tried here stays in tmp/"
+                        "{error}: objects cannot be deleted. Backup works, prune does not, and the \
+                         test objects stay in tmp/"
                     ));
                     return Ok(());
                 }
@@ -144,10 +156,10 @@ impl Doctor<'_> {
             self.objects.retain(|object| object != name);
         }
         self.tell("delete", &times, None, &remark)?;
-        self.expect(self.media.head(&names[0])?.is_none(), "what was deleted is still there");
+        self.expect(self.media.head(&names[0])?.is_none(), "a deleted object still exists");
         let left = self.media.list("tmp")?;
         let is_left = left.iter().any(|(name, _)| names.contains(name));
-        self.expect(!is_left, "a listing shows what was deleted");
+        self.expect(!is_left, "a listing shows a deleted object");
         Ok(())
     }
 
@@ -161,13 +173,16 @@ impl Doctor<'_> {
         let (elapsed, _) = timed(|| self.media.put_new(&name, bytes.clone().into()))?;
         self.tell("put 16 MiB", &[elapsed], len, &format!("{size} in one object"))?;
         let (elapsed, found) = timed(|| self.media.get(&name))?;
-        self.expect(found == bytes, "a large object is not what was put");
+        self.expect(found == bytes, "a get of a large object returns other bytes than were put");
         self.tell("get 16 MiB", &[elapsed], len, &format!("{size} in one object"))?;
         let middle = LARGE_LEN / 2 + 1;
         let (elapsed, found) = timed(|| self.media.get_range(&name, middle as u64, RANGE_LEN))?;
         let is_same = found == bytes[middle..middle + RANGE_LEN];
-        self.expect(is_same, "a part of a large object is not what was put");
-        let remark = format!("{} of it", units::size(RANGE_LEN as u64));
+        self.expect(
+            is_same,
+            "a get of a range of a large object returns other bytes than were put",
+        );
+        let remark = format!("{} of the object", units::size(RANGE_LEN as u64));
         self.tell("get 128 KiB", &[elapsed], Some(RANGE_LEN), &remark)
     }
 
@@ -268,8 +283,8 @@ impl Doctor<'_> {
         self.report.line(if may_be_shared {
             "Several machines at once, and prune while they write: yes."
         } else {
-            "Several machines at once: yes. Prune: with --exclusive only, while nobody writes. Runs \
-             that were cut off: not gone on with."
+            "Several machines at once: yes. Prune: only with --exclusive, while no other client is \
+             active. Interrupted runs: not resumed."
         })
     }
 

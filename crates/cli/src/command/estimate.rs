@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
         sample: args.sample.then(|| sample_options(args)).transpose()?,
     };
     if args.sample && !args.no_bursts {
-        report.detail(|| "a sample knows nothing of bursts: they are left out".to_owned());
+        report.detail(|| "bursts cannot be estimated from a sample, and are omitted".to_owned());
     }
     let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
     report.begin_progress();
@@ -100,10 +100,10 @@ pub(crate) fn scan_options_of(paths: &[PathBuf], choice: &Choice) -> Result<Scan
 fn sample_options(args: &Estimate) -> Result<SampleOptions> {
     if args.sample_memory < SAMPLE_MEMORY_MIN {
         return Err(Failure::failed(format!(
-            "--sample-memory: {} is too little for a sample",
+            "--sample-memory: {} is too small for a sample",
             units::size(args.sample_memory)
         ))
-        .with_remedy(format!("take {} or more", units::size(SAMPLE_MEMORY_MIN)))
+        .with_remedy(format!("use {} or more", units::size(SAMPLE_MEMORY_MIN)))
         .into());
     }
     let defaults = SampleOptions::default();
@@ -125,8 +125,8 @@ pub(crate) fn check_data(counts: &cutpoint_estimate::ScanCounts, report: &Report
         return Ok(());
     }
     let files = units::count(counts.file_count, "file");
-    Err(Failure::failed(format!("there is nothing to look at: {files} without a byte"))
-        .with_remedy("name files or folders that hold data")
+    Err(Failure::failed(format!("no data found: {files} without a byte"))
+        .with_remedy("name files or folders that contain data")
         .into())
 }
 
@@ -171,7 +171,7 @@ impl Monitor for Watch<'_> {
 pub(crate) fn warn_of_part(counts: &cutpoint_estimate::ScanCounts, report: &Report) {
     if counts.is_partial {
         report.warn(&format!(
-            "interrupted: what follows is of the first {} only",
+            "interrupted: the results cover only the first {}",
             units::size(counts.size)
         ));
     }

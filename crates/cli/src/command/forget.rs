@@ -54,23 +54,24 @@ fn refuse_nonsense(args: &Forget) -> Result<()> {
         || args.utc
         || args.allow_empty;
     if args.undo && !is_named && !args.last {
-        let remedy = "name snapshots, or use --last; `cutpoint snapshots --forgotten` lists them";
-        return refuse("nothing to bring back is named", remedy);
+        let remedy = "name snapshots or use --last; `cutpoint snapshots --forgotten` lists \
+             forgotten snapshots";
+        return refuse("--undo: no snapshot given", remedy);
     }
     if args.undo && has_rules {
-        return refuse("--undo has no use for rules", "name snapshots, or use --last");
+        return refuse("--undo: cannot be combined with rules", "name snapshots, or use --last");
     }
     if is_named && has_rules {
-        let remedy = "name the snapshots to forget, or say by --keep-... which ones stay";
-        return refuse("snapshots that are named and rules do not go together", remedy);
+        let remedy = "name the snapshots to forget, or give rules by --keep-... options";
+        return refuse("named snapshots cannot be combined with rules", remedy);
     }
     if !args.undo && !is_named && !has_rules {
         let remedy = "use --keep-last N or another rule, or name the snapshots to forget";
-        return refuse("no rule says what to keep", remedy);
+        return refuse("no rule and no snapshot given", remedy);
     }
     if is_of_rules && !has_rules {
-        let message = "--path, --group-by, --utc and --allow-empty are for rules only";
-        return refuse(message, "leave them out");
+        let message = "--path, --group-by, --utc and --allow-empty require rules";
+        return refuse(message, "remove these options");
     }
     Ok(())
 }
@@ -85,8 +86,8 @@ fn forget_named(args: &Forget, session: &Session, view: &View, report: &Report) 
         let (id, _) = select::snapshot(view, text, &args.selection.filter)?;
         if held.contains(&id) {
             let id = id.short();
-            return Err(Failure::failed(format!("the snapshot {id} is held"))
-                .with_remedy(format!("`cutpoint hold --release {id}` lets go of it"))
+            return Err(Failure::failed(format!("snapshot {id}: held"))
+                .with_remedy(format!("`cutpoint hold --release {id}` releases it"))
                 .into());
         }
         ids.insert(id);
@@ -119,7 +120,9 @@ fn forget_by_rules(args: &Forget, session: &Session, view: View, report: &Report
         show(args, view, &groups, report)?;
         for id in planned.difference(&done) {
             let id = id.short();
-            report.warn(&format!("the snapshot {id} stays: another client came in between"));
+            report.warn(&format!(
+                "snapshot {id}: kept, because another client has changed its state meanwhile",
+            ));
         }
     }
     summarize(args, (total - done.len()) as u64, done.len() as u64, report)
@@ -178,9 +181,9 @@ fn refuse_lost(args: &Forget, groups: &[Group<'_>]) -> Result<()> {
     let lost = groups.iter().find(|group| group.is_lost());
     let Some(lost) = lost.filter(|_| !args.allow_empty) else { return Ok(()) };
     let count = units::count(lost.verdicts.len() as u64, "snapshot");
-    let message = format!("the rules would keep none of the {count} of {}", described(&lost.key));
+    let message = format!("the rules keep none of the {count} of {}", described(&lost.key));
     Err(Failure::failed(message)
-        .with_remedy("add a rule; or use --allow-empty to forget them all; --dry-run shows them")
+        .with_remedy("add a rule, or use --allow-empty to forget all of them; --dry-run lists them")
         .into())
 }
 
@@ -264,7 +267,7 @@ fn about(view: &View, id: TicketId, snapshot: &Snapshot, key: &GroupKey<'_>) -> 
         parts.push(format!("[{}]", escape::for_terminal(tags.join(", ").as_bytes())));
     }
     if snapshot.partial {
-        parts.push("(cut off, not complete)".to_owned());
+        parts.push("(interrupted, incomplete)".to_owned());
     }
     if !snapshot.missing.is_empty() {
         parts.push(format!("(incomplete: without {})", select::listed(snapshot.missing_sources())));
@@ -304,7 +307,7 @@ fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Repo
     let count = units::count(forgotten_count, "snapshot");
     report.note(&format!("{forgot} {count}, {kept} {kept_count}."));
     if forgotten_count > 0 && !args.dry_run {
-        report.note("Nothing is deleted: `cutpoint forget --undo --last` takes this back.");
+        report.note("Nothing is deleted yet; `cutpoint forget --undo --last` undoes this.");
     }
     Ok(())
 }
@@ -338,8 +341,8 @@ fn warn_of_losses(session: &Session, view: &View, ids: &[TicketId], report: &Rep
         if let Some(twin) = repaired_as(view, *id) {
             let twin = twin.short();
             report.warn(&format!(
-                "the snapshot {short} has lost something, and was given up: {twin} has what is left of \
-                 it; `cutpoint check` will name the loss again until it is forgotten"
+                "snapshot {short} is damaged and was replaced: {twin} has the intact part; `cutpoint \
+                 check` reports the damage again until {short} is forgotten"
             ));
             continue;
         }
@@ -347,8 +350,8 @@ fn warn_of_losses(session: &Session, view: &View, ids: &[TicketId], report: &Rep
         let mut looks = LOOKS_MAX;
         if root.is_some_and(|snapshot| !has_something(&reader, &snapshot.root, &mut looks)) {
             report.warn(&format!(
-                "the snapshot {short} is lost: nothing of it was found that can be read; `cutpoint \
-                 check` will name the loss again until it is forgotten"
+                "snapshot {short} is lost: no readable data was found; `cutpoint check` reports the \
+                 loss again until {short} is forgotten"
             ));
         }
     }
@@ -386,8 +389,8 @@ fn named(args: &Forget, view: &View) -> Result<Vec<TicketId>> {
     let mut ids = BTreeSet::new();
     for text in &args.snapshots {
         if text.as_bytes() == b"latest" {
-            return Err(Failure::failed("`latest` is the newest that is not forgotten")
-                .with_remedy("`--undo --last` brings back what the last forget took off the lists")
+            return Err(Failure::failed("`latest` is never a forgotten snapshot")
+                .with_remedy("`--undo --last` undoes the last forget")
                 .into());
         }
         ids.insert(select::any_snapshot(view, text, &args.selection.filter)?);
@@ -400,7 +403,7 @@ fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
     let time = |id: &TicketId| (view.commits.get(id).map(|commit| commit.time_ns), *id);
     let last = view.forgets().into_iter().max_by_key(|(id, _)| time(id));
     let Some((last, snapshots)) = last else {
-        return Err(Failure::failed("nothing is forgotten").into());
+        return Err(Failure::failed("no snapshot is forgotten").into());
     };
     let back: BTreeSet<TicketId> =
         view.forgotten_snapshots().into_iter().map(|(id, _)| id).collect();
@@ -415,21 +418,25 @@ fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
         let is_newer_undone = forgets.any(|(id, _)| time(id) > time(&last));
         let message = match gone.len() {
             count if count == snapshots.len() && is_newer_undone => {
-                "the last forget is undone already; a prune has taken all that the one before named"
+                "the last forget is already undone, and a prune has removed all snapshots of the \
+                 one before"
             }
-            0 => "all that the last forget named is listed again",
-            count if count == snapshots.len() => "a prune has taken all that the last forget named",
-            _ => "what the last forget named is listed again, but for what a prune has taken",
+            0 => "all snapshots of the last forget are already listed again",
+            count if count == snapshots.len() => {
+                "a prune has removed all snapshots of the last forget"
+            }
+            _ => {
+                "the snapshots of the last forget are already listed again, except those removed \
+                 by a prune"
+            }
         };
         return Err(Failure::failed(message)
-            .with_remedy(
-                "`cutpoint snapshots --forgotten` lists what can be brought back, by its id",
-            )
+            .with_remedy("`cutpoint snapshots --forgotten` lists the ids of forgotten snapshots")
             .into());
     }
     for id in gone {
         let path = format!("snapshot {}", id.short());
-        report.problem(path.as_ref(), "cannot be brought back: a prune has taken it");
+        report.problem(path.as_ref(), "cannot be brought back: removed by a prune");
     }
     Ok(back)
 }

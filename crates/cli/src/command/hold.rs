@@ -26,8 +26,8 @@ pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit>
     let count = ids.len() as u64;
     if args.release {
         if let Some(id) = ids.iter().find(|id| !held.contains(id)) {
-            return Err(Failure::failed(format!("the snapshot {} is not held", id.short()))
-                .with_remedy("`cutpoint snapshots` shows those that are")
+            return Err(Failure::failed(format!("snapshot {}: not held", id.short()))
+                .with_remedy("`cutpoint snapshots` shows held snapshots")
                 .into());
         }
         lifecycle::release(&session.repository, &ids)?;
@@ -38,15 +38,14 @@ pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit>
         let (held_count, released_count) = if args.release { (0, count) } else { (count, 0) };
         report.event(&Event::Summary(Summary::Hold { held_count, released_count }))?;
     } else if args.release {
-        report.note(&format!("{} held no more.", counted(count)));
+        report.note(&format!("{} no longer held.", counted(count)));
     } else {
         report.note(&format!("{} held.", counted(count)));
         let forgotten = view.forgotten();
         for id in ids.iter().filter(|id| forgotten.contains(id)) {
             let id = id.short();
-            report.note(&format!(
-                "{id} is forgotten; `cutpoint forget --undo {id}` puts it on the lists again."
-            ));
+            report
+                .note(&format!("{id} is forgotten; `cutpoint forget --undo {id}` lists it again."));
         }
     }
     Ok(Exit::of_problems(report.problem_count()))

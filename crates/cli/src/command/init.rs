@@ -11,7 +11,7 @@ use crate::session::{self, New};
 pub(crate) fn run(args: &Init, global: &Global, report: &Report) -> Result<Exit> {
     let location = session::location(global)?;
     if !session::is_missing(global)? {
-        let message = format!("{}: there is a repository already", location.display());
+        let message = format!("{}: a repository exists already", location.display());
         return Err(Failure::failed(message).into());
     }
     let new = New {

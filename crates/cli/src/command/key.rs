@@ -46,11 +46,11 @@ fn list(session: &Session, report: &Report) -> Result<()> {
     }
     report.line(&format!(
         "{:<ID_DIGITS$}  {:<12}  {:<19}  {:<7}  label",
-        "id", "opened by", "made (UTC)", "state"
+        "id", "opened by", "created (UTC)", "state"
     ))?;
     for entry in &entries {
         let made = entry.about.as_ref().map_or_else(
-            || "not known".to_owned(),
+            || "unknown".to_owned(),
             |about| units::date_time(about.made_ns.div_euclid(1_000_000_000)),
         );
         let label = entry.about.as_ref().map_or("", |about| &about.label);
@@ -65,7 +65,7 @@ fn list(session: &Session, report: &Report) -> Result<()> {
     }
     report.flush()?;
     if repository.key_id().is_none() {
-        report.note("The repository was opened by a recovery kit that is not in the list.");
+        report.note("The repository was opened with a recovery kit that is not in the list.");
     }
     explain(&entries, report);
     Ok(())
@@ -81,16 +81,16 @@ fn explain(entries: &[KeyEntry], report: &Report) {
     };
     told(
         |entry| entry.epoch == KeyEpoch::Old,
-        "made before the newest epoch; does not open the repository any more",
+        "created before the newest epoch; no longer opens the repository",
     );
     told(
         |entry| entry.epoch == KeyEpoch::Unknown && entry.copy_count > 0,
-        "left by a `key rotate` that was cut off, or of one that is at work now",
+        "from a `key rotate` that was interrupted or is still running",
     );
-    told(|entry| entry.copy_count == 0, "damaged, in both copies");
+    told(|entry| entry.copy_count == 0, "both copies are damaged");
     told(
         |entry| entry.copy_count == 1,
-        "only one of its two copies is whole; add the key again and remove this one",
+        "only one of the two copies is intact; add the key again and remove this one",
     );
 }
 
@@ -162,13 +162,13 @@ fn add(args: &KeyAdd, session: &Session, report: &Report) -> Result<()> {
         note_made(&secret, report);
         repository.add_key(&secret.unlock, &args.label)?
     };
-    report.note(&format!("Added the key {}; it opens the repository.", shown(id)));
+    report.note(&format!("Added key {}, which opens the repository.", shown(id)));
     tell("add", Some(id), repository, report)
 }
 
 fn note_made(secret: &unlock::NewSecret<'_>, report: &Report) {
     if let Some(path) = secret.made_file() {
-        report.note(&format!("Made the key file {}.", path.display()));
+        report.note(&format!("Created key file {}.", path.display()));
     }
 }
 
@@ -177,25 +177,27 @@ fn remove(args: &KeyRemove, session: &Session, report: &Report) -> Result<()> {
     let entries = repository.list_keys()?;
     let entry = find(&args.id, &entries)?;
     if entry.is_in_use && entry.opens() && !args.force {
-        let message = format!("{} is the key in use", shown(entry.id));
+        let message = format!("key {}: in use", shown(entry.id));
         return Err(Failure::failed(message)
-            .with_remedy("`key passwd` replaces it; `key remove --force` removes it")
+            .with_remedy(
+                "use `key passwd` to replace the key, or `key remove --force` to remove it",
+            )
             .into());
     }
     repository.remove_key(entry.id, args.force)?;
-    report.note(&format!("Removed the key {}, both copies.", shown(entry.id)));
-    let who = match entry.method {
+    report.note(&format!("Removed key {}, both copies.", shown(entry.id)));
+    let remark = match entry.method {
         Some(KeyMethod::RecoveryKit) => {
-            "Only the record that there is a recovery kit is gone. Whoever has the kit can still open \
-             the repository, until a new epoch is begun, and read what is there now for ever."
+            "Only the record of the recovery kit is removed. The kit still opens the repository \
+             until a new epoch begins, and gives access to the present data permanently."
         }
         _ => {
-            "Whoever has its secret and a copy of the key from before can still read what is there, \
-             and what comes until a new epoch is begun: `cutpoint key rotate`."
+            "The secret of the removed key, with an old copy of that key, still gives access to \
+             the present data, and to new data until a new epoch begins (`cutpoint key rotate`)."
         }
     };
     if entry.epoch == KeyEpoch::Current {
-        report.note(who);
+        report.note(remark);
     }
     tell("remove", Some(entry.id), repository, report)
 }
@@ -205,18 +207,20 @@ fn find<'a>(text: &str, entries: &'a [KeyEntry]) -> Result<&'a KeyEntry> {
     let wanted = text.strip_prefix("keys/").unwrap_or(text).to_lowercase();
     let shown = escape::for_terminal(text.as_bytes());
     if wanted.len() < ID_DIGITS_MIN {
-        let message = format!("`{shown}`: at least {ID_DIGITS_MIN} digits of an id are needed");
+        let message =
+            format!("`{shown}`: too short (expected at least {ID_DIGITS_MIN} digits of an id)");
         return Err(Failure::failed(message).into());
     }
     let mut found = entries.iter().filter(|entry| id_of(entry.id).starts_with(&wanted));
     match (found.next(), found.next()) {
         (Some(entry), None) => Ok(entry),
-        (None, _) => Err(Failure::failed(format!("there is no key `{shown}`"))
-            .with_remedy("`cutpoint key list` shows all keys")
+        (None, _) => Err(Failure::failed(format!("key `{shown}`: not found"))
+            .with_remedy("`cutpoint key list` lists all keys")
             .into()),
-        (Some(_), Some(_)) => {
-            Err(Failure::failed(format!("`{shown}` begins the ids of several keys")).into())
-        }
+        (Some(_), Some(_)) => Err(Failure::failed(format!(
+            "`{shown}`: ambiguous (several key ids begin with these digits)",
+        ))
+        .into()),
     }
 }
 
@@ -224,16 +228,16 @@ fn passwd(args: &NewSecrets, session: &mut Session, report: &Report) -> Result<(
     let repository = writable(session)?;
     let entries = repository.list_keys()?;
     let used = entries.iter().find(|entry| entry.is_in_use && entry.opens()).ok_or_else(|| {
-        Failure::failed("no key was used that could be replaced")
-            .with_remedy("`cutpoint key add` adds one, also where a recovery kit was used")
+        Failure::failed("no key in use that could be replaced")
+            .with_remedy("`cutpoint key add` adds a key, also with a recovery kit")
     })?;
     let secret = unlock::for_new_key(args, report)?;
     note_made(&secret, report);
     let id = repository.replace_key(used.id, &secret.unlock)?;
     report.note(&format!(
-        "Replaced the key {} by {}, which opens the repository. Whoever has the old secret and a copy \
-         of the old key can still read what is there, and what comes until a new epoch is begun: \
-         `cutpoint key rotate`.",
+        "Replaced key {} by {}, which opens the repository. The old secret, with a copy of the old \
+         key, still gives access to the present data, and to new data until a new epoch begins \
+         (`cutpoint key rotate`).",
         shown(used.id),
         shown(id)
     ));
@@ -243,8 +247,8 @@ fn passwd(args: &NewSecrets, session: &mut Session, report: &Report) -> Result<(
 
 fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Report) -> Result<()> {
     if matches!(unlock, Unlock::Keyring(_)) {
-        return Err(Failure::failed("a recovery kit cannot be told of a new epoch")
-            .with_remedy("`cutpoint key add` adds a key; use that one")
+        return Err(Failure::failed("a recovery kit cannot be updated for a new epoch")
+            .with_remedy("add a key with `cutpoint key add`, and use that key")
             .into());
     }
     let repository = writable(session)?;
@@ -259,8 +263,8 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
             report.problem(
                 Path::new("keys"),
                 &format!(
-                    "not all keys that are of no use any more could be removed ({error}): `cutpoint \
-                     key list` shows them, `cutpoint key remove` removes them"
+                    "not all obsolete keys could be removed ({error}): `cutpoint key list` lists \
+                     them, `cutpoint key remove` removes them"
                 ),
             );
             repository.key_id().into_iter().collect()
@@ -275,8 +279,8 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
             return Err(if is_about_others && others == Others::Refuse {
                 Failure::failed(error.to_string())
                     .with_remedy(
-                        "give their secrets with --keep-passphrase-file and --keep-key-file, or say \
-                         --remove-others",
+                        "give their secrets with --keep-passphrase-file and --keep-key-file, or \
+                         use --remove-others",
                     )
                     .into()
             } else {
@@ -285,7 +289,7 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
         }
     };
     report.note(&format!(
-        "Epoch {} has begun: what comes is sealed with new keys. {} {} the repository.",
+        "Epoch {} has begun: new data is sealed with new keys. {} {} the repository.",
         repository.keys().epoch(),
         made.iter().map(|id| shown(*id)).collect::<Vec<_>>().join(", "),
         if made.len() == 1 { "opens" } else { "open" }
@@ -295,8 +299,8 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
             kit.write(repository, "", report)?;
         }
         None => report.warn(
-            "recovery kits of before open the repository no more; \
-             `cutpoint key add --new-recovery-kit FILE` makes a new one",
+            "earlier recovery kits no longer open the repository; `cutpoint key add \
+             --new-recovery-kit FILE` writes a new one",
         ),
     }
     tell("rotate", made.first().copied(), repository, report)

@@ -27,7 +27,9 @@ fn measure(args: &LabRun, report: &Report) -> Result<Exit> {
     let interrupt = Interrupt::listen_without_limit();
     let definition = Definition::read(&args.definition)?;
     if cfg!(debug_assertions) {
-        report.note("this program was built without optimization: a release is many times faster");
+        report.note(
+            "this program was built without optimization: a release build is many times faster",
+        );
     }
     let name = args.definition.file_stem().unwrap_or_default().to_string_lossy();
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("lab-{name}")));
@@ -46,7 +48,7 @@ fn measure(args: &LabRun, report: &Report) -> Result<Exit> {
     report.end_progress();
     let left_out = outcome.map_err(explained)?;
     for name in &left_out {
-        report.warn(&format!("data set {name} is not there and was left out"));
+        report.warn(&format!("data set {name}: not found, skipped"));
     }
     let new_row_count = results.rows().len() - row_count_before;
     if report.is_json() {
@@ -67,7 +69,7 @@ fn measure(args: &LabRun, report: &Report) -> Result<Exit> {
             out.display()
         ))?;
         report.note(&format!(
-            "`cutpoint lab report {} --html report.html` makes a page of it",
+            "`cutpoint lab report {} --html report.html` writes a page about it",
             out.display()
         ));
     }
@@ -92,7 +94,8 @@ fn explained(error: LabError) -> anyhow::Error {
     match &error {
         LabError::Interrupted => Failure::new(Exit::Interrupted, error.to_string()).into(),
         LabError::File { source, .. } if source.kind() == ErrorKind::NotFound => {
-            let remedy = "name the folder of data sets with --data, build the set (research/datasets), or say `optional = true` there";
+            let remedy = "name the folder of data sets with --data, build the set \
+                 (research/datasets), or set `optional = true` there";
             Failure::failed(error.to_string()).with_remedy(remedy).into()
         }
         _ => error.into(),

@@ -47,8 +47,7 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
     match run_once(args, report) {
         Err(error) if is_of_newer_epoch(&error) && report.may_begin_again() => {
             report.begin_again();
-            report
-                .note("Objects of a newer key epoch were found: settings and keys are read again.");
+            report.note("Found objects of a newer key epoch; reading settings and keys again.");
             run_once(args, report)
         }
         ended => ended,

@@ -55,14 +55,13 @@ fn run_optimize(
             show_plan(plan, monitor.report());
             true
         })?;
-        done.ok_or_else(|| Failure::failed("it was called off").into())
+        done.ok_or_else(|| Failure::failed("canceled").into())
     })
 }
 
 fn show_plan(plan: &Plan, report: &Report) {
     report.note(&format!(
-        "Of {} ({}): {} ({}) are read and stored again; {} ({}) were optimized before; {} ({}) do not \
-         compress.",
+        "Of {} ({}): {} ({}) to be rewritten; {} ({}) already optimized; {} ({}) incompressible.",
         units::count(plan.container_count, "container"),
         units::size(plan.container_bytes),
         plan.rewritten_count,
@@ -74,8 +73,8 @@ fn show_plan(plan: &Plan, report: &Report) {
     ));
     if plan.rewritten_count > 0 {
         report.note(&format!(
-            "Decodes {}, and writes about {}, as a sample of {} says; less where chunks resemble each \
-             other.",
+            "Decodes {} and writes about {}, estimated from a sample of {}; less where chunks \
+             resemble each other.",
             units::size(plan.raw_bytes),
             units::size(plan.moved_bytes),
             units::size(plan.sampled_bytes),
@@ -121,7 +120,7 @@ fn summarize(args: &Optimize, done: &Pruned, freed: &Freed, report: &Report) -> 
         return Ok(());
     }
     if done.number.is_none() {
-        report.note("There is nothing to optimize.");
+        report.note("Nothing to optimize.");
     } else {
         report.note(&format!(
             "Stored {} in place of {}; {}.",
@@ -132,11 +131,11 @@ fn summarize(args: &Optimize, done: &Pruned, freed: &Freed, report: &Report) -> 
     }
     if done.recomposed_count > 0 {
         report.note(&format!(
-            "{} ({}) that resemble others are stored as composites now.",
+            "Stored as delta chunks, because others resemble them: {} ({}).",
             units::count(done.recomposed_count, "chunk"),
             units::size(done.recomposed_bytes)
         ));
     }
-    say_freed(freed, report, "optimize");
+    say_freed(done, freed, report, "optimize");
     Ok(())
 }

@@ -64,7 +64,7 @@ pub(super) fn require_atomic(session: &Session, report: &Report) -> Result<()> {
     }
     let message = format!("{}: this storage does not create objects atomically", media.describe());
     Err(Failure::failed(message)
-        .with_remedy("--exclusive prunes all the same, if nobody else is at work meanwhile")
+        .with_remedy("--exclusive prunes anyway, if no other client is active")
         .into())
 }
 
@@ -86,8 +86,8 @@ pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
     let place = escape::for_terminal(session.repository.media().describe().as_bytes());
     write!(
         io::stderr(),
-        "{place}: --exclusive ends whatever begins meanwhile. Does no other client \
-                          use this repository until it is done? [y/N] "
+        "{place}: --exclusive ends every run that begins meanwhile. Is this the only client until \
+         the command is done? [y/N] "
     )
     .ok();
     let mut answer = String::new();
@@ -95,8 +95,8 @@ pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
-    Err(Failure::failed("--exclusive: not confirmed, nothing was done")
-        .with_remedy("without --exclusive, backups may run meanwhile; --yes asks no question")
+    Err(Failure::failed("--exclusive: not confirmed; nothing was done")
+        .with_remedy("without --exclusive, backups may run meanwhile; --yes skips the question")
         .into())
 }
 
@@ -108,13 +108,13 @@ fn refuse_others(session: &Session) -> Result<()> {
     }
     let names = others.iter().map(|other| format!("{} ({other})", other.ticket.short()));
     let names: Vec<String> = names.collect();
-    let message = format!("--exclusive: other clients may be at work: {}", names.join(", "));
+    let message = format!("--exclusive: other clients may be active: {}", names.join(", "));
     let hours = AT_WORK_NS / (3600 * SECOND_NS);
     Err(Failure::new(Exit::Conflict, message)
         .with_remedy(format!(
-            "wait until they have ended. If one is known to be dead: run the same command on its \
-             machine, which sees that it is, or wait until its ticket has not been renewed for {hours} \
-             hours"
+            "wait until they have ended. If one is known to be dead, run the same command on its \
+             machine, where that can be verified, or wait until its ticket has not been renewed \
+             for {hours} hours"
         ))
         .into())
 }
@@ -154,7 +154,7 @@ fn prune(
             show_plan(plan, monitor.report);
             true
         })?;
-        pruned.ok_or_else(|| Failure::failed("it was called off").into())
+        pruned.ok_or_else(|| Failure::failed("canceled").into())
     })
 }
 
@@ -190,7 +190,7 @@ pub(super) fn between_sweeps(
     if args.exclusive && !others_at_work(&session.repository, None)?.is_empty() {
         // The other client may refer to containers that were condemned a moment ago.
         let message =
-            "another client has begun meanwhile: what was condemned stays for the next prune";
+            "another client has begun meanwhile: condemned containers stay until the next prune";
         monitor.report.warn(message);
         return Ok((pruned, freed));
     }
@@ -238,7 +238,7 @@ fn prune_stop(monitor: &Monitor<'_>) -> Result<()> {
     if !monitor.cancelled() {
         return Ok(());
     }
-    let message = "interrupted; the next prune deletes what is left";
+    let message = "interrupted; the next prune deletes the rest";
     Err(Failure::new(Exit::Interrupted, message).into())
 }
 
@@ -268,7 +268,7 @@ impl<'a> Monitor<'a> {
         let left = u128::from(total.saturating_sub(done)) * elapsed.as_millis();
         let left = Duration::from_millis(of_time(left, u128::from(done)));
         format!(
-            "Storing again: {} of {}, {}/s, {} left",
+            "Rewriting: {} of {}, {}/s, {} left",
             units::size(done),
             units::size(total),
             units::size(rate),
@@ -280,17 +280,17 @@ impl<'a> Monitor<'a> {
 impl PruneMonitor for Monitor<'_> {
     fn progress(&self, phase: Phase, done: u64, total: u64) {
         self.report.show(|| match phase {
-            Phase::Mark => format!("Going through snapshots: {done} of {total}"),
-            Phase::Look => "Looking up what they need".to_owned(),
-            Phase::Weigh => format!("Looking at containers: {done} of {total}"),
+            Phase::Mark => format!("Marking snapshots: {done} of {total}"),
+            Phase::Look => "Looking up the live chunks".to_owned(),
+            Phase::Weigh => format!("Examining containers: {done} of {total}"),
             Phase::Sample => format!("Compressing a sample: {done} of {total} containers"),
-            Phase::Compare => format!("Looking for what is alike: {done} of {total} containers"),
+            Phase::Compare => format!("Comparing chunks: {done} of {total} containers"),
             Phase::Rewrite => self.rewriting(done, total),
         });
     }
 
     fn passed_over(&self, error: &Error) {
-        self.report.warn(&format!("stays as it is: {error}"));
+        self.report.warn(&format!("not rewritten: {error}"));
     }
 
     fn cancelled(&self) -> bool {
@@ -300,12 +300,12 @@ impl PruneMonitor for Monitor<'_> {
 
 fn show_plan(plan: &Plan, report: &Report) {
     report.note(&format!(
-        "Takes {}; {} stay.",
+        "Removing {}, keeping {}.",
         units::count(plan.forgotten_count, "forgotten snapshot"),
         plan.marked_count
     ));
     report.note(&format!(
-        "Of {} ({}): nothing is needed of {} ({}); {} ({}) are rewritten for {}.",
+        "Of {} ({}): {} ({}) not needed; {} ({}) to be rewritten, keeping {}.",
         units::count(plan.container_count, "container"),
         units::size(plan.container_bytes),
         plan.dead_count,
@@ -317,21 +317,21 @@ fn show_plan(plan: &Plan, report: &Report) {
     note_others(plan, report);
     if plan.pinned_count > 0 {
         report.note(&format!(
-            "{} ({}) stay only because composites refer to them.",
+            "Kept only because delta chunks refer to them: {} ({}).",
             units::count(plan.pinned_count, "chunk"),
             units::size(plan.pinned_bytes)
         ));
     }
     if plan.dissolved_count > 0 {
         report.note(&format!(
-            "{} ({}) are stored again as wholes; {} of containers had stayed for them alone.",
-            units::count(plan.dissolved_count, "composite"),
+            "To be stored again as full chunks: {} ({}), which frees {} of containers.",
+            units::count(plan.dissolved_count, "delta chunk"),
             units::size(plan.dissolved_bytes),
             units::size(plan.released_bytes)
         ));
     }
     report.note(&format!(
-        "Frees {}; {} of what stays are unused.",
+        "Frees {}, leaving {} unused.",
         units::size(plan.freed_bytes()),
         units::size(plan.unused_bytes)
     ));
@@ -341,42 +341,64 @@ fn show_plan(plan: &Plan, report: &Report) {
 pub(super) fn note_others(plan: &Plan, report: &Report) {
     if plan.adopted_count > 0 {
         let count = units::count(plan.adopted_count, "container");
-        report.note(&format!("{count} of interrupted runs are taken up."));
+        report.note(&format!("Adding {count} of interrupted runs to the index."));
     }
     if plan.merged_segment_count > 0 {
         let count = units::count(plan.merged_segment_count, "index segment");
-        report.note(&format!("{count} are merged."));
+        report.note(&format!("Merging {count}."));
     }
 }
 
 fn waiting_text(waiting: &Sweep) -> String {
     match waiting {
-        Sweep::Settling { number, until_ns } => format!(
-            "What prune {number} has condemned can be deleted from {} on",
-            units::date_time(until_ns.div_euclid(SECOND_NS))
-        ),
-        Sweep::Waiting { number, writers } => {
-            let names: Vec<String> = writers.iter().map(writer_text).collect();
-            format!(
-                "What prune {number} has condemned can be deleted once these have ended: {}",
-                names.join(", ")
-            )
+        Sweep::Settling { number, .. } | Sweep::Waiting { number, .. } => {
+            format!("Containers condemned by prune {number} can be deleted {}", when(waiting))
         }
         Sweep::Nothing | Sweep::Done(_) => String::new(),
     }
+}
+
+/// Describes the moment from which a sweep can continue.
+fn when(waiting: &Sweep) -> String {
+    match waiting {
+        Sweep::Settling { until_ns, .. } => format!(
+            "after {} UTC (another client may still need this data)",
+            units::date_time(until_ns.div_euclid(SECOND_NS))
+        ),
+        Sweep::Waiting { writers, .. } => {
+            let names: Vec<String> = writers.iter().map(writer_text).collect();
+            format!("once these clients have ended: {}", names.join(", "))
+        }
+        Sweep::Nothing | Sweep::Done(_) => String::new(),
+    }
+}
+
+/// Describes what waits for the next run of `command`, with its size if it was condemned by this
+/// run.
+fn pending_text(pruned: &Pruned, waiting: &Sweep, command: &str) -> String {
+    let (Sweep::Settling { number, .. } | Sweep::Waiting { number, .. }) = waiting else {
+        return String::new();
+    };
+    let what = if pruned.number == Some(*number) {
+        units::size(pruned.plan.dead_bytes + pruned.plan.rewritten_bytes)
+    } else {
+        format!("Containers condemned by prune {number}")
+    };
+    format!("{what} will be freed by the next {command} {}", when(waiting))
 }
 
 fn writer_text(writer: &Awaited) -> String {
     let ticket = writer.ticket.short();
     match &writer.process {
         Some(process) => format!(
-            "backup {ticket} (host {}, process {}, last heard of at {})",
+            "backup {ticket} (host {}, process {}, last seen at {})",
             process.host,
             process.process_id,
             units::date_time(writer.time_ns.div_euclid(SECOND_NS))
         ),
         None => format!(
-            "{ticket} (its ticket cannot be read; --exclusive ends it once it is 3 hours old)"
+            "{ticket} (unreadable ticket; --exclusive ends its writer once the ticket is 3 hours \
+             old)"
         ),
     }
 }
@@ -418,14 +440,14 @@ fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> R
         return Ok(());
     }
     if pruned.number.is_none() {
-        report.note("There is nothing to condemn.");
+        report.note("Nothing to condemn.");
     }
-    say_freed(freed, report, "prune");
+    say_freed(pruned, freed, report, "prune");
     Ok(())
 }
 
-/// Prints what was deleted, and what has to wait for the next run of the command `verb`.
-pub(super) fn say_freed(freed: &Freed, report: &Report, verb: &str) {
+/// Prints what was deleted, and what has to wait for the next run of `command`.
+pub(super) fn say_freed(pruned: &Pruned, freed: &Freed, report: &Report, command: &str) {
     if freed.container_count > 0 {
         report.note(&format!(
             "Deleted {} ({}).",
@@ -434,6 +456,7 @@ pub(super) fn say_freed(freed: &Freed, report: &Report, verb: &str) {
         ));
     }
     if let Some(waiting) = &freed.waiting {
-        report.note(&format!("{}; the next {verb} does it, or --wait.", waiting_text(waiting)));
+        let pending = pending_text(pruned, waiting, command);
+        report.note(&format!("{pending}; with --wait, one run frees this data."));
     }
 }

@@ -46,7 +46,7 @@ fn objects(session: &Session, args: &RepairObjects, report: &Report) -> Result<E
     let done = done?;
     let would = if args.dry_run { "would be" } else { "is" };
     for name in &done.mended {
-        report.note(&format!("{name} {would} again as it was put."));
+        report.note(&format!("{name} {would} repaired."));
     }
     for name in &done.removed {
         report.note(&format!("{name} {would} removed."));
@@ -61,7 +61,7 @@ fn objects(session: &Session, args: &RepairObjects, report: &Report) -> Result<E
         }
     }
     for name in &done.left {
-        let message = "is left as it is: `cutpoint check` names what else helps";
+        let message = "not repaired: `cutpoint check` names other remedies";
         report.problem(Path::new(&name.to_string()), message);
     }
     if report.is_json() {
@@ -73,7 +73,7 @@ fn objects(session: &Session, args: &RepairObjects, report: &Report) -> Result<E
             elapsed_ns: report.elapsed_ns(),
         }))?;
     } else if done == ObjectsRepair::default() {
-        report.note("No object is damaged that could be put again, as far as is known.");
+        report.note("No damage is known that `repair objects` can repair.");
     }
     Ok(Exit::of_problems(report.problem_count()))
 }
@@ -90,23 +90,23 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
         report.detail(|| format!("replaced {error}"));
     }
     for name in &done.found {
-        report.detail(|| format!("found {name}: no segment that can be read names it"));
+        report.detail(|| format!("found {name}, which no readable segment lists"));
     }
     for ticket in &done.ended {
         let name = ObjectName::Ticket { ticket: *ticket, renewal: 0 }.to_string();
-        let message = "nobody can tell whether its writer is at work, so that one was ended";
+        let message = "unreadable ticket: its writer may have been active, and was ended";
         report.warning(Path::new(&name), message);
     }
     for name in &done.gone {
-        report.warning(Path::new(&name.to_string()), "is not there; the index named it");
+        report.warning(Path::new(&name.to_string()), "not found, but listed in the index");
     }
     for error in &done.unnamed {
-        report.detail(|| format!("left alone, for nothing names it: {error}"));
+        report.detail(|| format!("ignored, because no segment lists it: {error}"));
     }
     for error in &done.unreadable {
         let message = error.to_string();
         let message = message.strip_prefix(error.object()).unwrap_or(&message);
-        let message = format!("is not in the new index{message}");
+        let message = format!("not in the new index{message}");
         report.warning(Path::new(error.object()), &message);
     }
     // The chunks of abandoned containers and records are lost from now on, so a check must record
@@ -117,7 +117,7 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
             true => "Prune records",
             false => "Some containers",
         };
-        report.note(&format!("{what} are given up; looking for what is lost with them."));
+        report.note(&format!("{what} are given up; checking for losses."));
         check::examine(session, None, 0, !dry_run, report)?
     } else {
         0
@@ -139,8 +139,8 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
     } else {
         let would = if dry_run { "would be" } else { "is" };
         report.note(&format!(
-            "The index {would} made anew: {} with {}, {} of which no segment named that can be \
-             read; {} in the place of {}, {} of which cannot be read; {}.",
+            "The index {would} rebuilt: {} with {}; containers listed by no readable segment: {}; \
+             {} in place of {}, {} of these unreadable; {}.",
             units::count(done.container_count, "container"),
             units::count(done.chunk_count, "chunk"),
             done.found.len(),
@@ -163,8 +163,8 @@ fn data(session: &Session, args: &RepairData, report: &Report) -> Result<Exit> {
     for (name, count) in &done.rebuilt {
         let chunks = units::count(*count, "chunk");
         report.detail(|| match dry_run {
-            true => format!("{name} can be rebuilt; {chunks} of it would be stored again"),
-            false => format!("rebuilt {name}; {chunks} of it are stored again"),
+            true => format!("{name} can be rebuilt; {chunks} would be stored again"),
+            false => format!("rebuilt {name}; {chunks} stored again"),
         });
     }
     for error in &done.failed {
@@ -187,7 +187,7 @@ fn data(session: &Session, args: &RepairData, report: &Report) -> Result<Exit> {
     }
     let would = if dry_run { "would be " } else { "" };
     report.note(&format!(
-        "{} {would}rebuilt, {} {would}stored again; parity {would}made for {}{}; {}.",
+        "{} {would}rebuilt, {} {would}stored again; parity {would}created for {}{}; {}.",
         units::count(done.rebuilt.len() as u64, "container"),
         units::count(stored_chunk_count, "chunk"),
         units::count(done.protected_count, "container"),
@@ -195,7 +195,7 @@ fn data(session: &Session, args: &RepairData, report: &Report) -> Result<Exit> {
         units::duration(report.elapsed()),
     ));
     if session.repository.config().parity_percent == 0 {
-        report.note("The settings ask for no parity; `cutpoint config --parity 10%` changes that.");
+        report.note("The settings request no parity; `cutpoint config --parity 10%` changes that.");
     }
     Ok(Exit::of_problems(report.problem_count()))
 }
@@ -215,8 +215,8 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
     for ticket in &done.lost_commits {
         let name = ObjectName::Commit(*ticket).to_string();
         let message = match done.record {
-            Some(_) => "is lost, and was given up; if it was a snapshot, that is lost",
-            None => "is lost; if it was a snapshot, that is lost. --forget gives it up",
+            Some(_) => "lost, and given up; if it was a snapshot, the snapshot is lost",
+            None => "lost; if it was a snapshot, the snapshot is lost. --forget gives it up",
         };
         report.problem(Path::new(&name), message);
     }
@@ -226,17 +226,24 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
         let (fate, repaired, message) = match each.fate {
             Fate::Repaired(new) => {
                 repaired_count += 1;
-                ("repaired", Some(new), format!("what is left of it is {}", new.short()))
+                (
+                    "repaired",
+                    Some(new),
+                    format!("its intact part is saved as snapshot {}", new.short()),
+                )
             }
             Fate::RepairedBefore(new) => {
-                let message = format!("what is left of it is {} already", new.short());
+                let message =
+                    format!("its intact part is already saved as snapshot {}", new.short());
                 ("repaired_before", Some(new), message)
             }
-            Fate::WouldBeRepaired => {
-                ("would_be_repaired", None, "a second one would have what is left of it".to_owned())
-            }
-            Fate::NothingLeft => ("nothing_left", None, "nothing is left of it".to_owned()),
-            Fate::Taken => ("taken", None, "a prune has taken it meanwhile".to_owned()),
+            Fate::WouldBeRepaired => (
+                "would_be_repaired",
+                None,
+                "its intact part would be saved as a new snapshot".to_owned(),
+            ),
+            Fate::NothingLeft => ("nothing_left", None, "no intact part is left".to_owned()),
+            Fate::Taken => ("taken", None, "a prune has removed it meanwhile".to_owned()),
         };
         if report.is_json() {
             report.event(&Event::Repaired {
@@ -250,15 +257,17 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
         }
         let mut line = format!("snapshot {id}: {message}");
         if done.forgotten.contains(&each.snapshot) {
-            line.push_str("; it is forgotten");
+            line.push_str("; forgotten");
         } else if done.held.contains(&each.snapshot) {
-            line.push_str("; it is held, and not forgotten");
+            line.push_str("; held, therefore not forgotten");
         } else if each.is_refused {
-            line.push_str("; some of it may come back: run `cutpoint repair index`, and try again");
+            line.push_str(
+                "; some of its data may be recoverable: run `cutpoint repair index`, and try again",
+            );
         }
         if each.unnamed_count > 0 {
             line.push_str(&format!(
-                "; {} more are lost in folders that are the same as others that are named",
+                "; {} more are lost in folders identical to named ones",
                 units::count(each.unnamed_count, "place")
             ));
         }
@@ -266,11 +275,11 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
     }
     if !report.is_json() {
         for id in &done.makeshift {
-            let forgotten = if done.forgotten.contains(id) { "; it is forgotten" } else { "" };
+            let forgotten = if done.forgotten.contains(id) { "; forgotten" } else { "" };
             let id = id.short();
             report.line(&format!(
-                "snapshot {id}: was made while the storage refused something, and there is a better \
-                 one now{forgotten}"
+                "snapshot {id}: was created while the storage refused an object, and a better one \
+                 exists now{forgotten}"
             ))?;
         }
     }
@@ -287,13 +296,13 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
             elapsed_ns: report.elapsed_ns(),
         }))?;
     } else if done.snapshots.is_empty() && done.lost_commits.is_empty() {
-        report.note("No snapshot that is listed has lost anything, as far as is known.");
+        report.note("No listed snapshot is known to be damaged.");
     } else if !done.snapshots.is_empty() {
         let damaged = units::count(done.snapshots.len() as u64, "snapshot");
         report.note(&format!(
-            "{damaged} of those listed lost something; {}.{}",
+            "{damaged} damaged; {} lost.{}",
             units::count(loss_count, "place"),
-            if args.forget || args.dry_run { "" } else { " --forget takes them off the list." },
+            if args.forget || args.dry_run { "" } else { " --forget removes them from the list." },
         ));
     }
     Ok(Exit::of_problems(loss_count.saturating_add(report.problem_count())))
@@ -367,15 +376,15 @@ const RANGES_MAX: usize = 8;
 fn in_words(loss: &Loss) -> String {
     let Loss::Parts { ranges, size, kept_as } = loss else {
         return match loss {
-            Loss::File { size } => format!("all of it, {}", units::size(*size)),
-            _ => "some of what was in this folder, or all; the names are lost, too".to_owned(),
+            Loss::File { size } => format!("the whole file, {}", units::size(*size)),
+            _ => "some or all entries of this folder, including their names".to_owned(),
         };
     };
     let named = ranges.iter().take(RANGES_MAX);
     let named: Vec<_> = named.map(|range| format!("{}..{}", range.start, range.end)).collect();
     let more = match ranges.len().saturating_sub(RANGES_MAX) {
         0 => String::new(),
-        more => format!(" and {more} ranges more"),
+        more => format!(" and {more} more ranges"),
     };
     let lost = ranges.iter().map(|range| range.end - range.start).sum();
     format!(

@@ -67,8 +67,10 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
 /// Adds a remedy to the failures with external causes.
 fn explain(error: StoreError) -> anyhow::Error {
     let remedy = match error.kind() {
-        Kind::Interrupted => "the same command with --overwrite changed goes on where it stopped",
-        Kind::Full => "make room; the same command with --overwrite changed goes on",
+        Kind::Interrupted => "run the same command with --overwrite changed to continue",
+        Kind::Full => {
+            "free some space, then run the same command with --overwrite changed to continue"
+        }
         _ => return error.into(),
     };
     Failure::new(Exit::of_kind(error.kind()), error.to_string()).with_remedy(remedy).into()
@@ -151,7 +153,7 @@ fn summarize(
     report.note(&format!("{text}."));
     report.detail(|| {
         format!(
-            "Read {} by {}; {} decoded, {} of them again.",
+            "Read {} in {}; decoded {}, {} of them repeatedly.",
             units::size(read.fetched_bytes),
             units::count(read.request_count, "request"),
             units::count(read.region_count, "region"),
@@ -159,7 +161,10 @@ fn summarize(
         )
     });
     if done.failed_entries > 0 {
-        report.warn(&format!("{}: not restored", units::count(done.failed_entries, "problem")));
+        report.warn(&format!(
+            "{}: the affected entries were not restored",
+            units::count(done.failed_entries, "problem")
+        ));
     }
     Ok(())
 }

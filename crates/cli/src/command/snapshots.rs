@@ -34,11 +34,7 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
         return Ok(Exit::of_problems(report.problem_count()));
     }
     if snapshots.is_empty() {
-        report.note(if args.forgotten {
-            "There is nothing that could be brought back."
-        } else {
-            "There are no snapshots."
-        });
+        report.note(if args.forgotten { "No forgotten snapshots." } else { "No snapshots." });
         return Ok(Exit::of_problems(report.problem_count()));
     }
     let width = snapshots.iter().map(|(_, snapshot)| snapshot.host.chars().count()).max();
@@ -62,7 +58,7 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
             about.push_str(&format!("  (key epoch {})", view.epoch_of(*id)));
         }
         if snapshot.partial {
-            about.push_str("  (cut off, not complete)");
+            about.push_str("  (interrupted, incomplete)");
         }
         if !snapshot.missing.is_empty() {
             let missing = select::listed(snapshot.missing_sources());

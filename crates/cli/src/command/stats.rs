@@ -159,10 +159,10 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
     };
     let ratio = stats.dedup_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     let dedup = saves(stats.dedup_space_savings, stats.unique_bytes, stats.size);
-    let dedup = format!("dedup_ratio {ratio}, {dedup}");
+    let dedup = format!("dedup ratio {ratio}, {dedup}");
     let matching = saves(stats.matching_space_savings, stats.matched_bytes, stats.unique_bytes);
     let matching = format!(
-        "matching {matching}: of {}, {}, {} are stored",
+        "matching {matching}: {} of {} stored in {}",
         units::count(stats.composite_count, "chunk"),
         units::size(stats.composite_bytes),
         units::size(stats.composite_stored_bytes)
@@ -171,7 +171,7 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
         saves(stats.compression_space_savings, stats.compressed_bytes, stats.matched_bytes);
     let compression = format!("compression {compression}");
     let total = saves(stats.space_savings, stats.stored_bytes, stats.size);
-    let total = format!("all together {total}");
+    let total = format!("in total {total}");
     let of_snapshots = format!(
         "{}, {}",
         units::count(stats.snapshot_count, "snapshot"),
@@ -179,7 +179,7 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
     );
     let bursts = stats.bursts.as_ref().map(|bursts| {
         let remark = format!(
-            "{} on {}; {} new, half of them less than {}",
+            "{} on {}; {} new, median below {}",
             units::size(bursts.bytes),
             units::count(bursts.reference_count, "chunk"),
             units::size(bursts.data_bytes),

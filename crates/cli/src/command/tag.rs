@@ -18,14 +18,14 @@ pub(crate) fn run(args: &Tag, global: &Global, report: &Report) -> Result<Exit> 
     let sets_tags = !args.set.is_empty() || args.clear;
     let changes_tags = sets_tags || !args.add.is_empty() || !args.remove.is_empty();
     if !changes_tags && args.description.is_none() {
-        return Err(Failure::failed("nothing to change is named")
+        return Err(Failure::failed("no change given")
             .with_remedy("use --add, --remove, --set, --clear or --description")
             .into());
     }
     let given = [&args.add, &args.remove, &args.set];
     if given.into_iter().flatten().any(String::is_empty) {
         return Err(Failure::failed("a tag cannot be empty")
-            .with_remedy("--clear removes all tags")
+            .with_remedy("use --clear to remove all tags")
             .into());
     }
     let mut session = Session::open(global, report)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Tag, global: &Global, report: &Report) -> Result<Exit> 
     } else {
         let mut text = format!("Changed {}", units::count(changed_count, "snapshot"));
         if unchanged_count > 0 {
-            text.push_str(&format!("; {unchanged_count} had it so already"));
+            text.push_str(&format!("; {unchanged_count} unchanged"));
         }
         report.note(&format!("{text}."));
     }

@@ -21,14 +21,17 @@ const KEY_CONTEXT: &str = "cutpoint v1 trace fingerprints";
 pub(crate) fn run(args: &Trace, report: &Report) -> Result<Exit> {
     let Some(output) = &args.output else { return read(args, report) };
     let format = Format::of(output).ok_or_else(|| {
-        Failure::failed(format!("--output: {} ends in neither .parquet nor .csv", output.display()))
+        Failure::failed(format!(
+            "--output: {}: unknown type of file (expected .parquet or .csv)",
+            output.display()
+        ))
     })?;
     let spec = args.algorithm.parse::<Spec>().and_then(Spec::bounded).context("--algorithm")?;
     let key = match &args.fingerprint_key {
         Some(file) => {
             let bytes = fs::read(file).with_context(|| file.display().to_string())?;
             if bytes.is_empty() {
-                return Err(Failure::failed(format!("{}: an empty key", file.display())).into());
+                return Err(Failure::failed(format!("{}: empty key", file.display())).into());
             }
             Some(blake3::derive_key(KEY_CONTEXT, &bytes))
         }
@@ -86,7 +89,7 @@ fn read(args: &Trace, report: &Report) -> Result<Exit> {
     report.end_progress();
     let is_partial = interrupt.is_asked();
     if is_partial {
-        report.warn("interrupted: what follows is of a part of the traces only");
+        report.warn("interrupted: the results cover only a part of the traces");
     }
     let found = savings.savings();
     if report.is_json() {

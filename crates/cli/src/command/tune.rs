@@ -26,10 +26,13 @@ const CHART_HEIGHT: usize = 12;
 pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
     if !(AVERAGE_MIN..=AVERAGE_MAX).contains(&args.average) {
         let (least, most) = (units::size(AVERAGE_MIN.into()), units::size(AVERAGE_MAX.into()));
-        return Err(Failure::failed(format!("--average: must be {least} to {most}")).into());
+        return Err(Failure::failed(format!(
+            "--average: out of range (expected {least} to {most})"
+        ))
+        .into());
     }
     if args.sample_size == 0 {
-        return Err(Failure::failed("--sample-size: nothing would be looked at").into());
+        return Err(Failure::failed("--sample-size: 0 selects no data").into());
     }
     let options = TuneOptions {
         scan: scan_options(&args.data)?,
@@ -39,7 +42,7 @@ pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
     };
     let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
     if cfg!(debug_assertions) {
-        report.note("this program was built without optimization: speeds say little");
+        report.note("this program was built without optimization: speeds are not representative");
     }
     report.begin_progress();
     let tuning = tune(&options, &watch, &|what, done, all| {
@@ -48,24 +51,24 @@ pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
     report.end_progress();
     let tuning = tuning?;
     if tuning.is_partial && tuning.tuned.is_empty() {
-        return Err(Failure::new(Exit::Interrupted, "interrupted before anything was tried").into());
+        return Err(Failure::new(Exit::Interrupted, "interrupted before the first trial").into());
     }
     if tuning.sample_bytes == 0 && report.problem_count() == 0 {
-        let message = "there is nothing to look at: no file with a byte";
+        let message = "no data found: no file with a byte";
         return Err(Failure::failed(message)
-            .with_remedy("name files or folders that hold data")
+            .with_remedy("name files or folders that contain data")
             .into());
     }
     if tuning.is_partial {
-        report.warn("interrupted: what was not tried, or not measured, is missing");
+        report.warn("interrupted: the results are incomplete");
     }
     if !tuning.unreached_algorithms.is_empty() {
         let average = units::size(args.average.into());
         let names = tuning.unreached_algorithms.join(", ");
-        let message = format!("nothing has a mean near {average}: {names}");
+        let message = format!("no algorithm has a mean chunk size near {average}: {names}");
         if tuning.tuned.iter().all(|each| each.origin == Origin::Paper) && !tuning.is_partial {
             return Err(Failure::failed(message)
-                .with_remedy("take another --average, or other algorithms")
+                .with_remedy("use another --average, or other algorithms")
                 .into());
         }
         report.warn(&message);
@@ -133,8 +136,8 @@ fn print(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
     }
     report.line("")?;
     report.line(
-        "net saved: with what directories, index and recipes take for the chunks. *: nothing else \
-         with this mean is better in both.",
+        "net saved: savings less the size of tables of contents, index and recipes. *: no other \
+         row with this mean is better in both.",
     )?;
     let best = |tuned: Option<&Tuned>, what: &str| match tuned {
         Some(tuned) => report.line(&format!("{what}: {}", init(tuned))),

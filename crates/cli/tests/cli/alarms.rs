@@ -135,7 +135,7 @@ fn abandoned_commit_raises_no_alarm() {
     bytes[100] ^= 1;
     write(&sandbox, &commit, &bytes);
     assert_eq!(remedies(&sandbox), ["repair snapshots --forget"]);
-    sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[&commit, "was given up"]);
+    sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[&commit, "given up"]);
     all_is_quiet(&sandbox, "a commit that was given up");
 }
 
@@ -156,7 +156,7 @@ fn commit_of_unknown_version_can_be_given_up() {
     // The version follows the magic and the kind.
     bytes[5] ^= 0x40;
     write(&sandbox, &commit, &bytes);
-    sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[&commit, "was given up"]);
+    sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[&commit, "given up"]);
     all_is_quiet(&sandbox, "a commit of another version");
 }
 
@@ -185,7 +185,7 @@ fn objects_damaged_after_their_content_are_repaired() {
             let said = remedies(&sandbox);
             assert!(said.iter().all(|it| it.starts_with("repair objects")), "{name}: {said:?}");
             assert!(!said.is_empty(), "{name}, {number}");
-            sandbox.run(["repair", "objects", "--read-data"]).ended(0, &[name, "as it was put"]);
+            sandbox.run(["repair", "objects", "--read-data"]).ended(0, &[name, "is repaired"]);
             let now = fs::read(path_of(&sandbox, name)).expect("it is there");
             assert!(now == whole, "{name}, {number}: other bytes than were put");
         }
@@ -214,7 +214,7 @@ fn container_abandoned_by_index_repair_is_reported_once() {
     let whole = fs::read(path_of(&sandbox, &name)).expect("it is there");
     write(&sandbox, &name, &whole[..whole.len() / 2]);
     sandbox.run(["check", "--read-data"]).ended(1, &[&name]);
-    sandbox.run(["repair", "index"]).ended(1, &[&name, "is not in the new index"]);
+    sandbox.run(["repair", "index"]).ended(1, &[&name, "not in the new index"]);
     sandbox.run(["backup", "source"]).well();
     sandbox.run(["check", "--read-data"]).well();
     all_is_quiet(&sandbox, "a container that was given up");
@@ -246,10 +246,10 @@ fn missing_or_damaged_prune_record_raises_no_alarm_after_its_remedies() {
         let record = objects(&sandbox, "prunes/").pop().expect("a record");
         let text = if is_damaged {
             write(&sandbox, &record, b"junk");
-            format!("{record} is there and does not open")
+            format!("{record} exists, but cannot be opened")
         } else {
             fs::remove_file(path_of(&sandbox, &record)).expect("it goes");
-            "An older copy was put back, or what is newer was deleted".to_owned()
+            "An older copy was put back, or newer objects were deleted".to_owned()
         };
         sandbox.run(["snapshots"]).ended(12, &[&text, "cutpoint snapshots --accept-rollback"]);
         let give_up = "repair index --give-up 1";
@@ -276,7 +276,7 @@ fn damaged_settings_raise_no_alarm_after_their_remedies() {
     for name in &names {
         write(&sandbox, name, b"junk");
     }
-    let text = format!("{} is there and does not open: damaged, or replaced", names[0]);
+    let text = format!("{} exists, but cannot be opened: damaged or replaced", names[0]);
     let removals = names.iter().map(|name| format!("repair objects --remove {name}"));
     let removals: Vec<String> = removals.collect();
     let remove = &removals[0];
@@ -287,7 +287,7 @@ fn damaged_settings_raise_no_alarm_after_their_remedies() {
     assert_eq!(remedies(&sandbox), named);
     sandbox.run(["snapshots", "--accept-rollback"]).ended(1, &[names[0]]);
     // The copy is left, and reported under its own name only.
-    sandbox.run(removals[0].split(' ')).ended(1, &[names[1], "is left as it is"]);
+    sandbox.run(removals[0].split(' ')).ended(1, &[names[1], "not repaired"]);
     let run = sandbox.run(["snapshots"]).ended(1, &[&format!("problem: {}: ", names[1])]);
     assert_eq!(run.stderr.matches("config/").count(), 1, "{}", run.stderr);
     sandbox.run(removals[1].split(' ')).well();

@@ -123,15 +123,15 @@ fn unmeasurable_input_is_refused() {
     };
     refused(&["--file", "nowhere"], &["nowhere: No such file"]);
     refused(&["--file", "."], &["directory"]);
-    refused(&["--file", "empty"], &["empty: empty is too little", "64.0 KiB"]);
-    refused(&["--file", "short"], &["short: 1000 B is too little"]);
+    refused(&["--file", "empty"], &["empty: empty is too small", "64.0 KiB"]);
+    refused(&["--file", "short"], &["short: 1000 B is too small"]);
     refused(&["--level", "mmx"], &["--level", "\"mmx\"", "scalar"]);
     refused(&["-a", "gear:avg=1"], &["--algorithm", "gear"]);
     refused(&["--average", "0"], &["--average"]);
     refused(&["--file", "short", "--data", "zeros"], &["--data"]);
     refused(&["--instructions", "--papers"], &["--papers"]);
     refused(&["--time", "1"], &["--rounds"]);
-    sandbox.run(["bench", "--size", "1k"]).ended(2, &["--size: 1.0 KiB is too little"]);
+    sandbox.run(["bench", "--size", "1k"]).ended(2, &["--size: 1.0 KiB is too small"]);
     sandbox.run(["bench", "--rounds", "0"]).ended(2, &["--rounds"]);
     // Fixed sizes need no vectors.
     if Level::named("avx2").is_ok() {
@@ -168,6 +168,6 @@ fn ctrl_c_ends_a_benchmark() {
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("cutpoint: interrupted; what was measured so far"), "{stderr}");
+    assert!(stderr.contains("cutpoint: interrupted; no results are shown"), "{stderr}");
     assert!(output.stdout.is_empty(), "no figures");
 }

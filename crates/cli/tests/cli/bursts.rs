@@ -26,10 +26,11 @@ fn burst_rule_is_a_setting() {
         "burst:c_max=1,variant=head-raw"
     );
     assert_eq!(setting(&sandbox, &["--matching", "on"]), "on");
-    let why = "chunks of this repository may be stored as what they have in common with others";
-    sandbox
-        .run(["config", "--matching", "off"])
-        .ended(2, &["stays on", why, "`cutpoint init --matching off`", "--compression-level 1"]);
+    let why = "this repository may hold delta chunks";
+    sandbox.run(["config", "--matching", "off"]).ended(
+        2,
+        &["cannot be turned off", why, "`cutpoint init --matching off`", "--compression-level 1"],
+    );
     sandbox.run(["config", "--matching", "burst:tau=1/2"]).ended(2, &["1/3 or less"]);
     sandbox.run(["config", "--matching", "bust"]).ended(2, &["off, on, or burst"]);
 }

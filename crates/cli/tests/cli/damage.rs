@@ -49,7 +49,7 @@ fn damaged_commit_hides_its_snapshot_only() {
     let (sandbox, [first, second]) = with_two_snapshots();
     let commit = format!("commits/{second}");
     flip(&sandbox.path("repo").join(&commit), 100);
-    let named = &[commit.as_str(), "going on without it"];
+    let named = &[commit.as_str(), "skipped (`cutpoint check`"];
     let list = sandbox.run(["snapshots"]).ended(1, named);
     assert!(list.text().contains(&first[..8]), "the other is listed: {}", list.text());
     assert!(!list.text().contains(&second[..8]), "it cannot be listed: {}", list.text());
@@ -58,7 +58,7 @@ fn damaged_commit_hides_its_snapshot_only() {
     sandbox.run(["restore", "latest", "--to", "back"]).ended(1, named);
     is_back(&sandbox, 1);
     // The next backup reports it, too, and saves everything.
-    sandbox.run(["backup", "source"]).ended(1, &["is made", &commit]);
+    sandbox.run(["backup", "source"]).ended(1, &["Created snapshot", &commit]);
     sandbox.run(["restore", "latest", "--to", "back", "--overwrite", "changed"]).ended(1, named);
     is_back(&sandbox, 2);
     sandbox.run(["check"]).ended(1, &[&format!("corrupt: {commit}")]);
@@ -81,7 +81,7 @@ fn without_a_segment(of: usize, damage: impl Fn(&Path)) {
     let (sandbox, ids) = with_two_snapshots();
     let segment = objects(&sandbox, "index/", &ids[of]).remove(0);
     damage(&sandbox.path("repo").join(&segment));
-    let named = &[segment.as_str(), "going on without it"];
+    let named = &[segment.as_str(), "skipped (`cutpoint check`"];
     // The directories of its containers replace the segment, so everything is restored.
     let latest = ["restore", "latest", "--to", "back", "--no-cache"];
     sandbox.run(latest).ended(1, named);
@@ -90,7 +90,7 @@ fn without_a_segment(of: usize, damage: impl Fn(&Path)) {
     sandbox.run(["check"]).ended(1, &[&segment, "1 problem found"]);
     // A backup continues without the segment, and stores again the chunks it needs. Its snapshot
     // needs neither the segment nor the containers that only the segment lists.
-    sandbox.run(["backup", "source", "--no-cache"]).ended(1, &[&segment, "is made"]);
+    sandbox.run(["backup", "source", "--no-cache"]).ended(1, &[&segment, "Created snapshot"]);
     for container in ["data/", "meta/"].iter().flat_map(|kind| objects(&sandbox, kind, &ids[of])) {
         fs::remove_file(sandbox.path("repo").join(container)).expect("it is there");
     }
@@ -127,7 +127,7 @@ fn check_and_heal(folder: &str, of: usize, healed_bytes: u64) -> (Run, String) {
     let commits = || objects(&sandbox, "commits/", "").len();
     let before = commits();
     let check = ["check", "--read-data", "--no-record"];
-    sandbox.run(check).ended(1, &[&container, "cannot be read from anywhere"]);
+    sandbox.run(check).ended(1, &[&container, "cannot be read from any container"]);
     assert_eq!(commits(), before, "nothing is recorded");
     sandbox.run(&check[..2]).ended(1, &[&container, "recorded"]);
     sandbox.run(&check[..2]).ended(1, &[&container]);
@@ -145,7 +145,7 @@ fn check_and_heal(folder: &str, of: usize, healed_bytes: u64) -> (Run, String) {
 #[test]
 fn backup_heals_data_that_a_check_has_recorded() {
     let (last, container) = check_and_heal("data/", 0, FILE_LEN as u64);
-    last.ended(0, &["unneeded: ", &container, "Nothing is wrong."]);
+    last.ended(0, &["unneeded: ", &container, "No problems found."]);
 }
 
 /// Damages the recipe of the first file, which the tree of the second snapshot references.
@@ -153,14 +153,14 @@ fn backup_heals_data_that_a_check_has_recorded() {
 fn backup_heals_recipes_that_a_check_has_recorded() {
     let (last, container) = check_and_heal("meta/", 0, FILE_LEN as u64);
     // The tree of the first snapshot is lost with the recipe, and no backup recreates it.
-    last.ended(1, &["corrupt: ", &container, "affected: ", "some of this folder", "2 problems"]);
+    last.ended(1, &["corrupt: ", &container, "affected: ", "a part of this folder", "2 problems"]);
 }
 
 /// Without the tree of the folder, the changed files are not known.
 #[test]
 fn backup_heals_trees_that_a_check_has_recorded() {
     let (last, container) = check_and_heal("meta/", 1, 2 * FILE_LEN as u64);
-    last.ended(0, &["unneeded: ", &container, "Nothing is wrong."]);
+    last.ended(0, &["unneeded: ", &container, "No problems found."]);
 }
 
 /// The writer of a snapshot could not read the record of the damage, although it read a commit that

@@ -184,7 +184,7 @@ fn empty_and_tiny_input_is_handled() {
     let refused = |arguments: &[&str], code: i32, texts: &[&str]| {
         sandbox.run([&["estimate"], arguments].concat()).ended(code, texts);
     };
-    refused(&["empty"], 2, &["there is nothing to look at: 0 files without a byte"]);
+    refused(&["empty"], 2, &["no data found: 0 files without a byte"]);
     refused(&["none"], 2, &["1 file without a byte"]);
     refused(&["nowhere"], 2, &["nowhere: No such file"]);
     refused(&[], 2, &["PATH"]);
@@ -194,7 +194,7 @@ fn empty_and_tiny_input_is_handled() {
     refused(&["one", "--exclude-file", "nowhere"], 2, &["exclude file nowhere"]);
     refused(&["one", "--html", "nowhere/x.html"], 2, &["nowhere/x.html: No such file"]);
     let full = sandbox.run(["estimate", "one", "--html", "/dev/full"]);
-    let full = full.ended(14, &["/dev/full: No space left", "make room"]);
+    let full = full.ended(14, &["/dev/full: No space left", "free some space"]);
     assert!(!full.stderr.contains("stored"), "nothing was stored: {}", full.stderr);
     let events = sandbox.json(["estimate", "one", "none"]);
     let estimate = estimates(&events)[0];

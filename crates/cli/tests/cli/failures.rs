@@ -37,13 +37,13 @@ fn missing_repository_is_reported() {
     for place in ["nowhere", "empty", "file"] {
         sandbox
             .run(["snapshots", "--repo", place])
-            .ended(10, &[&format!("{place}: there is no repository"), "cutpoint init"]);
+            .ended(10, &[&format!("{place}: no repository found"), "cutpoint init"]);
     }
     // A script is not asked, and nothing is created.
-    sandbox.run(["backup", "source"]).ended(10, &["there is no repository", "--init"]);
+    sandbox.run(["backup", "source"]).ended(10, &["no repository found", "--init"]);
     assert!(!sandbox.path("repo").exists(), "nothing was made");
     run(sandbox.command(["snapshots"]).env_remove("CUTPOINT_REPO"))
-        .ended(2, &["no repository is named", "CUTPOINT_REPO"]);
+        .ended(2, &["no repository given", "CUTPOINT_REPO"]);
 }
 
 /// Places in the syntax of other programs. A folder of that name on this machine would be mistaken
@@ -60,7 +60,7 @@ fn unknown_kind_of_place_is_refused() {
         ("gs://bucket/x", "./gs://bucket/x"),
         ("C:foo", "./C:foo"),
     ] {
-        let texts = [place, "known: a folder, file:///FOLDER, s3://BUCKET/PREFIX", spelling];
+        let texts = [place, "expected a folder, file:///FOLDER or s3://BUCKET/PREFIX", spelling];
         let init = ["init", "--encryption", "none", "--repo", place];
         sandbox.run(init).ended(2, &texts);
         let backup = ["backup", "source", "--init", "--encryption", "none", "--repo", place];
@@ -93,7 +93,7 @@ fn file_url_names_its_folder() {
     // The repository is found among the sources, and excluded.
     let own = sandbox.path("");
     let mut command = sandbox.command(["backup", "--repo", &urls[0]]);
-    run(command.arg(own)).ended(0, &["The repository itself", "is left out"]);
+    run(command.arg(own)).ended(0, &["The repository itself", "is excluded"]);
     sandbox
         .run(["snapshots", "--repo", "file://nas/b"])
         .ended(2, &["expected no host or localhost, found nas", "file:///FOLDER"]);
@@ -108,35 +108,35 @@ fn empty_variable_counts_as_unset() {
         command.env("CUTPOINT_REPO", "").env("CUTPOINT_PASSPHRASE", "");
         run(command.env("CUTPOINT_NEW_PASSPHRASE", ""))
     };
-    without(&["snapshots"]).ended(2, &["no repository is named", "CUTPOINT_REPO"]);
+    without(&["snapshots"]).ended(2, &["no repository given", "CUTPOINT_REPO"]);
     without(&["cut", "file"]).well();
     without(&["init", "--repo", "repo"]).ended(12, &["needs a passphrase or a key"]);
     without(&["init", "--repo", "repo", "--key-file", "key"]).well();
     without(&["key", "add", "--repo", "repo", "--key-file", "key"])
-        .ended(2, &["the secret of the new key is missing"]);
+        .ended(2, &["no secret given for the new key"]);
     assert!(!sandbox.path("snapshots").exists(), "an empty place is no folder");
 }
 
 #[test]
 fn init_in_an_occupied_place_is_refused() {
     let sandbox = Sandbox::with_repository();
-    sandbox.run(["init", "--encryption", "none"]).ended(2, &["there is a repository already"]);
+    sandbox.run(["init", "--encryption", "none"]).ended(2, &["a repository exists already"]);
     make_source(&sandbox.path("source"));
     sandbox
         .run(["init", "--encryption", "none", "--repo", "source"])
-        .ended(2, &["source: is not empty and no repository", "does not exist"]);
+        .ended(2, &["source: not empty and not a repository", "does not exist"]);
     assert!(!sandbox.path("source/config").exists(), "nothing was made");
     sandbox
         .run(["init", "--encryption", "none", "--repo", "new", "--region-size", "1"])
-        .ended(2, &["region-size: 1 is not in"]);
+        .ended(2, &["region-size: 1 is out of range"]);
     sandbox
         .run(["init", "--encryption", "none", "--repo", "new", "--cut", "nonsense"])
-        .ended(2, &["the cut specification", "nonsense"]);
+        .ended(2, &["cut specification", "nonsense"]);
     // The cut-points would be the same as those of all users, although secret ones are promised.
     let cut = "bfbc:pairs=6520,min=4k,max=64k";
     sandbox
         .run(["init", "--repo", "secret", "--cut", cut])
-        .ended(2, &["the cut specification", "bfbc: key: cannot be used"]);
+        .ended(2, &["cut specification", "bfbc: key: cannot be used"]);
     assert!(!sandbox.path("secret").exists(), "nothing was made");
     sandbox.run(["init", "--encryption", "none", "--repo", "open", "--cut", cut]).well();
 }
@@ -152,7 +152,7 @@ fn interrupted_init_can_be_repeated() {
     };
     sandbox.run(["init", "--key-file", "key"]).well();
     remove_config();
-    sandbox.run(["snapshots", "--key-file", "key"]).ended(10, &["there is no repository"]);
+    sandbox.run(["snapshots", "--key-file", "key"]).ended(10, &["no repository found"]);
     // The second attempt behaves as if the first one had not happened.
     sandbox.run(["init", "--key-file", "key"]).well();
     make_source(&sandbox.path("source"));
@@ -162,8 +162,8 @@ fn interrupted_init_can_be_repeated() {
     remove_config();
     sandbox
         .run(["snapshots", "--key-file", "key"])
-        .ended(11, &["has keys but no config", "cutpoint check"]);
-    sandbox.run(["init", "--key-file", "key"]).ended(2, &["there is a repository already"]);
+        .ended(11, &["keys found, but no config", "cutpoint check"]);
+    sandbox.run(["init", "--key-file", "key"]).ended(2, &["a repository exists already"]);
 }
 
 #[test]
@@ -174,10 +174,10 @@ fn missing_sources_and_paths_are_reported() {
         .ended(2, &["source gone: No such file", "source nowhere: No such file"]);
     sandbox.run(["backup"]).ended(2, &["PATH"]);
     sandbox.run(["frobnicate"]).ended(2, &["frobnicate"]);
-    sandbox.run(["ls", "latest"]).ended(2, &["there is no snapshot yet"]);
+    sandbox.run(["ls", "latest"]).ended(2, &["no matching snapshot"]);
     sandbox.backup("source");
-    sandbox.run(["ls", "latest:/no/such"]).ended(2, &["`/no` is not in the snapshot"]);
-    sandbox.run(["cat", "latest:/"]).ended(2, &["`/` is not a file"]);
+    sandbox.run(["ls", "latest:/no/such"]).ended(2, &["`/no`: not in the snapshot"]);
+    sandbox.run(["cat", "latest:/"]).ended(2, &["`/`: not a file"]);
     sandbox.run(["cat", "latest"]).ended(2, &["SNAPSHOT:PATH"]);
     sandbox.run(["backup", "source", "--exclude", "[z-a]"]).ended(2, &["[z-a]"]);
     let mut command = sandbox.command(["restore", "latest", "--to"]);
@@ -266,7 +266,7 @@ fn missing_source_makes_an_incomplete_snapshot() {
     let disk = disk.to_str().expect("UTF-8");
     sandbox.run(["backup", "source", "disk"]).ended(
         1,
-        &["disk: the source is left out: No such file", "1 problem", &format!("nothing of {disk}")],
+        &["disk: source skipped: No such file", "1 problem", &format!("nothing of {disk}")],
     );
     let events = sandbox.json(["snapshots"]);
     let missing: Vec<_> = events.iter().map(|event| event["missing_sources"].to_string()).collect();
@@ -304,14 +304,14 @@ fn missing_permission_is_reported() {
     // A source that cannot be opened is treated as a missing one.
     close("source/sub", 0o000);
     let two = ["backup", "source/sub", "source/hello"];
-    as_user(&two).ended(1, &["source/sub: the source is left out: Permission denied", "1 problem"]);
+    as_user(&two).ended(1, &["source/sub: source skipped: Permission denied", "1 problem"]);
     as_user(&["backup", "source/big", "source/sub"]).ended(2, &["source/big: Permission denied"]);
     close("source/sub", 0o755);
     close("repo/config", 0o000);
-    as_user(&["snapshots"]).ended(2, &["ermission denied", "run as a user who"]);
+    as_user(&["snapshots"]).ended(2, &["ermission denied", "run as a user with permission"]);
     close("repo/config", 0o755);
     close("repo/commits", 0o555);
-    as_user(&["backup", "source"]).ended(2, &["ermission denied", "run as a user who"]);
+    as_user(&["backup", "source"]).ended(2, &["ermission denied", "run as a user with permission"]);
     close("repo/commits", 0o755);
     close("repo", 0o000);
     as_user(&["snapshots"]).ended(2, &["ermission denied"]);
@@ -391,12 +391,12 @@ fn full_disk_is_reported() {
     fs::write(sandbox.path("source/big"), &bytes).expect("written");
     let limited = |arguments: &str| limited(&sandbox, 1000, arguments);
     fs::write(sandbox.path("source/small"), "small").expect("written");
-    let full = ["data/", "File too large", "make room and run the same command again"];
+    let full = ["data/", "File too large", "free some space and run the same command again"];
     limited("backup source").ended(14, &full);
     sandbox.run(["backup", "source"]).well();
     sandbox.run(["restore", "latest", "--to", "back"]).well();
     // The limit applies to each file, so the files that fit are restored.
-    let named = ["source/big: cannot be made", "File too large", "ulimit -f", "1 problem"];
+    let named = ["source/big: cannot be created", "File too large", "ulimit -f", "1 problem"];
     limited("restore latest --to again").ended(1, &named);
     let source = sandbox.path("source");
     let again = sandbox.path("again").join(source.strip_prefix("/").expect("an absolute path"));
@@ -425,7 +425,7 @@ fn messages_are_escaped_for_a_terminal() {
     }
     let told = sandbox.run(["init", "--repo", name, "--encryption", "none"]);
     assert!(!told.stderr.contains('\u{1b}'), "init said {:?}", told.stderr);
-    told.ended(2, &["re\\x1b]0;po\\x07\\u{9b}2J: there is a repository already"]);
+    told.ended(2, &["re\\x1b]0;po\\x07\\u{9b}2J: a repository exists already"]);
 }
 
 /// A small file system at `folder` of the sandbox, until it is dropped.
@@ -474,11 +474,12 @@ fn run_on_a_full_disk_publishes_its_data() {
     for _ in 0..2 {
         let full = sandbox.run(["backup", "source"]);
         // The object that did not fit, the reason, and the remedy are reported.
-        let full = full.ended(14, &["No space left", "make room and run the same command again"]);
+        let full =
+            full.ended(14, &["No space left", "free some space and run the same command again"]);
         let object = ["data/", "meta/", "tickets/", "index/", "commits/"];
         assert!(object.iter().any(|name| full.stderr.contains(name)), "named: {}", full.stderr);
         // Everything that was completed is intact, on a disk without any space left.
-        sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+        sandbox.run(["check", "--read-data"]).ended(0, &["No problems found"]);
         assert_eq!(sandbox.json(["snapshots"]).len(), 1, "the first snapshot");
         sandbox.run(["restore", "latest", "--to", "first", "--overwrite", "replace"]).well();
     }
@@ -495,7 +496,9 @@ fn run_on_a_full_disk_publishes_its_data() {
     // The target is too small.
     let target = SmallDisk::mount(&sandbox, "target", "12m").expect("the first one was mounted");
     let restore = ["restore", "latest", "--to", "target", "--overwrite", "changed"];
-    sandbox.run(restore).ended(14, &["source/big: ", "No space left", "make room", "goes on"]);
+    sandbox
+        .run(restore)
+        .ended(14, &["source/big: ", "No space left", "free some space", "to continue"]);
     target.grow("400m");
     sandbox.run(restore).well();
     let back = sandbox.path("target").join(source.strip_prefix("/").expect("an absolute path"));
@@ -625,8 +628,8 @@ fn file_that_ends_early_is_reported_by_backup_restore_and_cat() {
     let sandbox = Sandbox::with_repository();
     // Such a file gets new times when its attributes are read for the first time.
     sandbox.run(["backup", file]).ended(1, &[file, "1 problem"]);
-    sandbox.run(["backup", file]).ended(1, &[file, "end early (expected 4096, read "]);
-    let told = &["was made with 1 problem", &file[1..], "ended early"];
+    sandbox.run(["backup", file]).ended(1, &[file, "ended early (expected 4096, read "]);
+    let told = &["was created with 1 problem", &file[1..], "ended early"];
     sandbox.run(["restore", "latest", "--to", "back"]).ended(0, told);
     sandbox.run(["cat", &format!("latest:{file}")]).ended(0, told);
 }

@@ -120,10 +120,10 @@ fn forget_can_be_undone() {
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 2 snapshots, kept 1."]);
     sandbox
         .run(["ls", &all[1]])
-        .ended(2, &["is forgotten", &format!("cutpoint forget --undo {}", &all[1][..8])]);
-    sandbox.run(["forget", &all[1]]).ended(2, &["is forgotten"]);
+        .ended(2, &[": forgotten", &format!("cutpoint forget --undo {}", &all[1][..8])]);
+    sandbox.run(["forget", &all[1]]).ended(2, &[": forgotten"]);
     sandbox.run(["forget", "--undo", &all[1][..6]]).ended(0, &["Brought back 1 snapshot"]);
-    sandbox.run(["forget", "--undo", &all[1]]).ended(2, &["is not forgotten"]);
+    sandbox.run(["forget", "--undo", &all[1]]).ended(2, &["not forgotten"]);
     assert_eq!(ids(&sandbox, &[]), [all[1].clone(), all[3].clone()], "it is back, alone");
     let undone = sandbox.json(["forget", "--undo", "--last"]);
     assert_eq!(undone[0]["unforgotten_count"], 1, "the other of the last forget");
@@ -132,16 +132,16 @@ fn forget_can_be_undone() {
     let short = &all[0][..8];
     sandbox
         .run(["forget", "--undo", short])
-        .ended(2, &[&format!("snapshot {short}: it is too late: prune")]);
-    sandbox.run(["hold", short]).ended(2, &["it is too late: prune"]);
-    sandbox.run(["ls", short]).ended(2, &["a prune has taken it", "cutpoint snapshots"]);
-    sandbox.run(["forget", "--undo", "--last"]).ended(2, &["a prune has taken all"]);
+        .ended(2, &[&format!("snapshot {short}: already removed by prune")]);
+    sandbox.run(["hold", short]).ended(2, &["already removed by prune"]);
+    sandbox.run(["ls", short]).ended(2, &["removed for good", "cutpoint snapshots"]);
+    sandbox.run(["forget", "--undo", "--last"]).ended(2, &["a prune has removed all"]);
     // Of two snapshots that were forgotten together, a prune takes one.
     sandbox.run(["forget", &all[1], &all[2]]).well();
     take(&sandbox, &all[1]);
     sandbox
         .run(["forget", "--undo", "--last"])
-        .ended(1, &["a prune has taken it", &format!("Brought back 1 snapshot: {}", &all[2][..8])]);
+        .ended(1, &["removed by a prune", &format!("Brought back 1 snapshot: {}", &all[2][..8])]);
     assert_eq!(ids(&sandbox, &[]), [all[2].clone(), all[3].clone()], "what is left");
 }
 
@@ -180,7 +180,7 @@ fn rules_need_every_commit() {
     overwrite(forget, &whole);
     snapshot_at(&sandbox, "other", 9, &[]);
     fs::remove_file(forget).expect("it is removed");
-    sandbox.run(["forget", "--keep-last", "1"]).ended(11, &[&name, "is gone", "repair snapshots"]);
+    sandbox.run(["forget", "--keep-last", "1"]).ended(11, &[&name, "missing", "repair snapshots"]);
 
     fs::write(forget, whole).expect("it is written");
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 0 snapshots, kept 2."]);
@@ -206,7 +206,7 @@ fn held_snapshots_stay() {
     assert!(text.text().lines().nth(1).is_some_and(|line| line.ends_with("(held)")), "as text");
     sandbox
         .run(["forget", short, &all[1]])
-        .ended(2, &["is held", &format!("cutpoint hold --release {short}")]);
+        .ended(2, &[": held", &format!("cutpoint hold --release {short}")]);
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 1 snapshot, kept 2."]);
     assert_eq!(ids(&sandbox, &[]), [all[0].clone(), all[2].clone()], "the held one stays");
     // A forgotten snapshot can be held. `latest` is one that is not forgotten.
@@ -214,8 +214,10 @@ fn held_snapshots_stay() {
     assert_eq!(sandbox.json(["hold", "latest"])[0]["held_count"], 1, "latest");
     let released = sandbox.json(["hold", "--release", short, "latest"]);
     assert_eq!(released[0]["released_count"], 2, "released");
-    sandbox.run(["hold", "--release", short]).ended(2, &["is not held"]);
-    sandbox.run(["hold", "abcdef"]).ended(2, &["no snapshot `abcdef`", "cutpoint snapshots"]);
+    sandbox.run(["hold", "--release", short]).ended(2, &["not held"]);
+    sandbox
+        .run(["hold", "abcdef"])
+        .ended(2, &["snapshot `abcdef`: not found", "cutpoint snapshots"]);
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 1 snapshot, kept 1."]);
 }
 
@@ -243,9 +245,9 @@ fn tags_change() {
     assert_eq!(ids(&sandbox, &["--tag", "b"]), [&*first], "found by it");
     sandbox.run(["forget", "--keep-tag", "b"]).ended(0, &["Forgot 1 snapshot"]);
     assert_eq!(ids(&sandbox, &[]), [&*first], "kept by it");
-    sandbox.run(["tag", &first]).ended(2, &["nothing to change", "--add"]);
+    sandbox.run(["tag", &first]).ended(2, &["no change given", "--add"]);
     sandbox.run(["tag", &first, "--add", ""]).ended(2, &["cannot be empty", "--clear"]);
-    sandbox.run(["tag", &second, "--add", "x"]).ended(2, &["is forgotten"]);
+    sandbox.run(["tag", &second, "--add", "x"]).ended(2, &[": forgotten"]);
 }
 
 #[test]
@@ -277,24 +279,24 @@ fn contradictory_options_are_refused() {
     let sandbox = Sandbox::with_repository();
     let id = snapshot_at(&sandbox, "h", 0, &[]);
     let refused: [(&[&str], &[&str]); 10] = [
-        (&[], &["no rule says what to keep", "--keep-last"]),
+        (&[], &["no rule and no snapshot given", "--keep-last"]),
         (&["--keep-last", "0"], &["0 keeps nothing"]),
-        (&["--keep-within", "3x"], &["`x` is no unit of time"]),
-        (&["--keep-tag", "t"], &["would keep none of the 1 snapshot of host h", "--allow-empty"]),
-        (&["--keep-tag", "t", "-n"], &["would keep none", "--allow-empty"]),
-        (&["--undo"], &["nothing to bring back is named", "--last"]),
-        (&["--undo", "--last"], &["nothing is forgotten"]),
-        (&["--undo", "latest"], &["`latest` is the newest that is not forgotten", "--last"]),
-        (&["--undo", "--last", "--keep-last", "1"], &["--undo has no use for rules"]),
-        (&["--utc", &id], &["are for rules only"]),
+        (&["--keep-within", "3x"], &["unknown unit of time `x`"]),
+        (&["--keep-tag", "t"], &["keep none of the 1 snapshot of host h", "--allow-empty"]),
+        (&["--keep-tag", "t", "-n"], &["keep none", "--allow-empty"]),
+        (&["--undo"], &["--undo: no snapshot given", "--last"]),
+        (&["--undo", "--last"], &["no snapshot is forgotten"]),
+        (&["--undo", "latest"], &["`latest` is never a forgotten snapshot", "--last"]),
+        (&["--undo", "--last", "--keep-last", "1"], &["--undo: cannot be combined with rules"]),
+        (&["--utc", &id], &["require rules"]),
     ];
     for (arguments, texts) in refused {
         sandbox.run(["forget"].iter().chain(arguments)).ended(2, texts);
     }
-    sandbox.run(["forget", &id, "--keep-last", "1"]).ended(2, &["do not go together"]);
+    sandbox.run(["forget", &id, "--keep-last", "1"]).ended(2, &["cannot be combined"]);
     assert_eq!(ids(&sandbox, &[]), [id], "nothing was forgotten");
     sandbox.run(["forget", "--keep-tag", "t", "--allow-empty"]).ended(0, &["Forgot 1 snapshot"]);
-    sandbox.run(["snapshots"]).ended(0, &["There are no snapshots."]);
+    sandbox.run(["snapshots"]).ended(0, &["No snapshots."]);
     sandbox.run(["forget", "--keep-last", "1"]).ended(0, &["Forgot 0 snapshots, kept 0."]);
 }
 
@@ -308,6 +310,6 @@ fn undone_forget_is_not_taken_for_pruned() {
     sandbox.run(["forget", "--undo", &all[1]]).well();
     sandbox.run(["forget", "--undo", "--last"]).ended(
         2,
-        &["the last forget is undone already; a prune has taken all that the one before named"],
+        &["the last forget is already undone, and a prune has removed all snapshots of the one before"],
     );
 }

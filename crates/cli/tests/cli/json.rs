@@ -48,7 +48,7 @@ fn every_command_prints_json() {
 #[test]
 fn errors_are_events_too() {
     let sandbox = Sandbox::new();
-    let run = sandbox.run(["snapshots", "--json"]).ended(10, &["there is no repository"]);
+    let run = sandbox.run(["snapshots", "--json"]).ended(10, &["no repository found"]);
     let events = run.events();
     assert_eq!(events.len(), 1, "one line");
     assert_eq!(events[0]["kind"], "no_repository", "kind");

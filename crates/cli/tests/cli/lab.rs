@@ -93,9 +93,7 @@ fn failures_come_with_a_remedy() {
         .ended(2, &["two: No such file", "--data", "optional = true"]);
     let sandbox = with_definition(DEFINITION);
     fs::write(sandbox.path("one"), b"").expect("emptied");
-    sandbox
-        .run(["lab", "run", "small.toml"])
-        .ended(2, &["data set ONE: there is not a byte in it"]);
+    sandbox.run(["lab", "run", "small.toml"]).ended(2, &["data set ONE: empty; build"]);
     fs::write(sandbox.path("one"), b"x").expect("one byte");
     sandbox.run(["lab", "run", "small.toml"]).well();
     let page = sandbox.path("no/such/folder/page.html").display().to_string();
@@ -139,7 +137,7 @@ fn ctrl_c_keeps_completed_cells() {
     let output = child.wait_with_output().expect("it ends");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{error}");
-    assert!(error.contains("the same command goes on from there"), "{error}");
+    assert!(error.contains("the same command continues from there"), "{error}");
     assert!(sandbox.path("lab-small/results.parquet").exists(), "in Parquet, too");
     sandbox.run(["lab", "report", "lab-small", "--html", "page.html"]).well();
 }

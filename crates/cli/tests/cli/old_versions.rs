@@ -105,7 +105,7 @@ fn comes_back(folder: &str, name: &str, unlock: &[&str]) {
             .map(|event| event["id"].as_str().expect("an id").to_owned())
             .collect()
     };
-    by(&["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+    by(&["check", "--read-data"]).ended(0, &["No problems found"]);
     let listed = ids(&["snapshots", "--json"]);
     let forgotten = ids(&["snapshots", "--forgotten", "--json"]);
     assert_eq!((listed.len(), forgotten.len()), (3, 1), "five, of which a prune took one");
@@ -135,7 +135,7 @@ fn comes_back(folder: &str, name: &str, unlock: &[&str]) {
 
     make_source(&sandbox.path("source"));
     by(&["backup", "source"]).well();
-    by(&["check", "--read-data"]).ended(0, &["Checked 5 snapshots", "Nothing is wrong"]);
+    by(&["check", "--read-data"]).ended(0, &["Checked 5 snapshots", "No problems found"]);
 }
 
 #[test]

@@ -277,7 +277,7 @@ impl World {
         for (id, saved) in self.saved.clone() {
             if !listed.contains(&id) {
                 // Only this machine remembers the newest commit, and it has reported the loss.
-                let is_told = |line: &String| line.contains("is in an older state");
+                let is_told = |line: &String| line.contains("is older than at its last use");
                 if self.log.iter().any(is_told)
                     || self.log.iter().any(|l| l.contains(&format!("commits/{id}: deleted")))
                 {

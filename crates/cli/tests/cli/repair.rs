@@ -32,13 +32,13 @@ fn damaged_index_is_rebuilt() {
     }
     sandbox.run(["check"]).ended(1, &["corrupt: index/"]);
     let before = objects(&sandbox, "");
-    sandbox.run(["repair", "index", "--dry-run"]).ended(0, &["would be made anew"]);
+    sandbox.run(["repair", "index", "--dry-run"]).ended(0, &["would be rebuilt"]);
     assert_eq!(objects(&sandbox, ""), before, "a dry run writes nothing");
     let events = sandbox.json(["repair", "index"]);
     let summary = events.last().expect("a summary");
     assert_eq!(summary["record"], 1, "{summary}");
     assert_eq!(summary["unreadable_segment_count"], 1, "{summary}");
-    sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong."]);
+    sandbox.run(["check", "--read-data"]).ended(0, &["No problems found."]);
     sandbox.run(["restore", "latest", "--to", "back"]).well();
 }
 
@@ -52,16 +52,16 @@ fn chunks_abandoned_by_index_repair_are_stored_again() {
     sandbox.backup("source");
     let gone = objects(&sandbox, "data/").remove(0);
     fs::remove_file(sandbox.path("repo").join(&gone)).expect("it is there");
-    sandbox.run(["repair", "index"]).ended(1, &[&gone, "is not there", "affected: ", "recorded"]);
+    sandbox.run(["repair", "index"]).ended(1, &[&gone, "not found", "affected: ", "recorded"]);
     sandbox.run(["backup", "source"]).well();
-    sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong."]);
+    sandbox.run(["check", "--read-data"]).ended(0, &["No problems found."]);
     sandbox.run(["restore", "latest", "--to", "back"]).well();
 }
 
 #[test]
 fn remains_of_a_snapshot_are_kept() {
     let (sandbox, id) = with_a_large_file();
-    sandbox.run(["repair", "snapshots"]).ended(0, &["has lost anything"]);
+    sandbox.run(["repair", "snapshots"]).ended(0, &["No listed snapshot is known to be damaged"]);
     let container = objects(&sandbox, "data/").remove(0);
     flip(&sandbox.path("repo").join(container), 5000);
     sandbox.run(["check", "--read-data"]).ended(1, &["affected: "]);
@@ -81,7 +81,7 @@ fn remains_of_a_snapshot_are_kept() {
 
     let list = sandbox.run(["snapshots"]).well();
     assert!(!list.text().contains(&format!("\n{}", &id[..8])), "it is forgotten: {}", list.text());
-    sandbox.run(["check", "--read-data"]).ended(0, &["unneeded: ", "Nothing is wrong."]);
+    sandbox.run(["check", "--read-data"]).ended(0, &["unneeded: ", "No problems found."]);
     sandbox.run(["restore", "latest", "--to", "back"]).well();
     let source = sandbox.path("source");
     let back = sandbox.path("back").join(source.strip_prefix("/").expect("absolute"));
@@ -99,8 +99,8 @@ fn remains_of_a_snapshot_are_kept() {
     sandbox.run(["forget", "--undo", short]).ended(
         0,
         &[
-            &format!("warning: the snapshot {short} has lost something"),
-            &format!("{twin} has what is left of it"),
+            &format!("warning: snapshot {short} is damaged and was replaced"),
+            &format!("{twin} has the intact part"),
             "Brought back 1 snapshot",
         ],
     );
@@ -122,7 +122,7 @@ fn undo_of_abandoned_snapshot_warns() {
         fs::remove_file(sandbox.path("repo").join(container)).expect("it is there");
     }
     sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[]);
-    let warning = format!("warning: the snapshot {} is lost", &lost[..8]);
+    let warning = format!("warning: snapshot {} is lost", &lost[..8]);
     sandbox.run(["forget", "--undo", &lost]).ended(0, &[&warning, "Brought back 1 snapshot"]);
 
     // A commit that cannot be read any more is lost for good.
@@ -130,7 +130,7 @@ fn undo_of_abandoned_snapshot_warns() {
     sandbox.run(["repair", "snapshots", "--forget"]).ended(1, &[]);
     sandbox
         .run(["forget", "--undo", &whole])
-        .ended(2, &["is gone for good", "`cutpoint repair snapshots --forget` gave it up"]);
+        .ended(2, &["removed for good", "by `cutpoint repair snapshots --forget`"]);
 }
 
 /// Four checks of a quarter read everything, even with a backup in between. Then the cycle starts
@@ -178,7 +178,7 @@ fn partial_checks_take_turns() {
         .find(|path| path.extension().is_some_and(|extension| extension == "read"))
         .expect("what was read is remembered");
     flip(&memory, 20);
-    let texts = ["nothing counts as read yet"];
+    let texts = ["all data counts as unread"];
     sandbox.run(["check", "--read-data", "1M"]).ended(0, &texts);
     sandbox.run(["check", "--read-data", "0%"]).ended(2, &["nothing would be read"]);
     // The record is intact again.
@@ -193,12 +193,12 @@ fn container_with_parity_is_rebuilt() {
     let (sandbox, _) = with_a_large_file();
     sandbox
         .run(["repair", "data"])
-        .ended(0, &["parity made for 0 containers", "ask for no parity"]);
+        .ended(0, &["parity created for 0 containers", "request no parity"]);
     sandbox.run(["config", "--parity", "5"]).ended(2, &["10%"]);
     let settings = sandbox.run(["config", "--parity", "10%"]).well();
     assert!(settings.text().contains("parity-percent     10"), "{}", settings.text());
-    sandbox.run(["check"]).ended(0, &["have no parity that can be used"]);
-    sandbox.run(["repair", "data", "--dry-run"]).ended(0, &["parity would be made for"]);
+    sandbox.run(["check"]).ended(0, &["Without usable parity"]);
+    sandbox.run(["repair", "data", "--dry-run"]).ended(0, &["parity would be created for"]);
     assert!(objects(&sandbox, "parity/").is_empty(), "a dry run writes nothing");
     let events = sandbox.json(["repair", "data"]);
     let made = events.last().expect("a summary").clone();
@@ -218,7 +218,7 @@ fn container_with_parity_is_rebuilt() {
     let events = sandbox.json(["repair", "data"]);
     let repaired = events.last().expect("a summary");
     assert_eq!((&repaired["rebuilt_count"], &repaired["failed_count"]), (&2.into(), &0.into()));
-    sandbox.run(["check", "--read-data"]).ended(0, &["Nothing is wrong."]);
+    sandbox.run(["check", "--read-data"]).ended(0, &["No problems found."]);
     sandbox.run(["restore", "latest", "--to", "back"]).well();
     let source = sandbox.path("source");
     let back = sandbox.path("back").join(source.strip_prefix("/").expect("absolute"));

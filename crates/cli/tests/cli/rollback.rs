@@ -49,10 +49,10 @@ fn older_copy_is_refused() {
     assert!(before.contains(&second), "{before}");
 
     let (there, gone) = (
-        format!("There: settings 0, key epoch 1, prune 0, snapshot {}", &first[..8]),
-        format!("Remembered: settings 0, key epoch 1, prune 0, snapshot {}", &second[..8]),
+        format!("Found: settings 0, key epoch 1, prune 0, snapshot {}", &first[..8]),
+        format!("Expected: settings 0, key epoch 1, prune 0, snapshot {}", &second[..8]),
     );
-    let texts = [gone.as_str(), there.as_str(), "--accept-rollback", "older state"];
+    let texts = [gone.as_str(), there.as_str(), "--accept-rollback", "older than at its last use"];
     sandbox.run(["snapshots"]).ended(12, &texts);
     sandbox.run(["restore", "latest", "--to", "back"]).ended(12, &texts);
     assert!(!sandbox.path("back").exists(), "nothing was done");
@@ -65,11 +65,11 @@ fn older_copy_is_refused() {
     sandbox.run(["check"]).ended(1, &told);
     assert_eq!(remembered(&sandbox), before, "it is remembered still");
     // Another machine that was never used here cannot know, and neither can a new one.
-    elsewhere(&sandbox, &["snapshots"]).ended(0, &["Nothing is remembered of the repository"]);
+    elsewhere(&sandbox, &["snapshots"]).ended(0, &["First use of repository"]);
 
     sandbox
         .run(["snapshots", "--accept-rollback"])
-        .ended(0, &["warning: ", &gone, "From now on that state is remembered"]);
+        .ended(0, &["warning: ", &gone, "The present state is accepted"]);
     let after = remembered(&sandbox);
     assert!(after.contains(&first) && !after.contains(&second), "{after}");
     let quiet = sandbox.run(["snapshots"]).well();
@@ -89,8 +89,8 @@ fn older_epoch_is_refused() {
     sandbox.run(["snapshots", "--key-file", "key"]).ended(
         12,
         &[
-            "Remembered: settings 1, key epoch 2",
-            "There: settings 0, key epoch 1",
+            "Expected: settings 1, key epoch 2",
+            "Found: settings 0, key epoch 1",
             "--accept-rollback",
         ],
     );
@@ -109,11 +109,7 @@ fn legitimate_changes_are_not_refused() {
     elsewhere(&sandbox, &["config", "--compression-level", "1"]).well();
     let silent = |run: Run| {
         let run = run.well();
-        assert!(
-            !run.stderr.contains("older state") && !run.stderr.contains("remembered"),
-            "{}",
-            run.stderr
-        );
+        assert!(!run.stderr.contains("on this machine"), "{}", run.stderr);
     };
     silent(sandbox.run(["snapshots"]));
     sandbox.backup("source");
@@ -127,11 +123,11 @@ fn legitimate_changes_are_not_refused() {
     // Without a remembered state, the repository counts as seen for the first time, with a note.
     let folder = sandbox.path("home/.local/state/cutpoint");
     fs::remove_dir_all(&folder).expect("it goes");
-    sandbox.run(["snapshots"]).ended(0, &["Nothing is remembered of the repository"]);
+    sandbox.run(["snapshots"]).ended(0, &["First use of repository"]);
     let file = fs::read_dir(&folder).expect("it is read").next().expect("one").expect("an entry");
     for damage in ["{", "{\"version\":1}", "\0\0"] {
         fs::write(file.path(), damage).expect("written");
-        sandbox.run(["snapshots"]).ended(0, &["is damaged and does not count"]);
+        sandbox.run(["snapshots"]).ended(0, &["is damaged and ignored"]);
         let again = sandbox.run(["snapshots"]).well();
         assert!(again.stderr.is_empty(), "it is remembered again: {}", again.stderr);
     }
@@ -147,20 +143,20 @@ fn repository_in_place_of_another_is_reported() {
         assert!(!made.stderr.contains("warning"), "{}", made.stderr);
         elsewhere(&sandbox, &["snapshots", "--key-file", "key"]).well();
         let saved = sandbox.run(["backup", "source", "--key-file", "key"]).well();
-        assert!(!saved.stderr.contains("rememb"), "{}", saved.stderr);
+        assert!(!saved.stderr.contains("on this machine"), "{}", saved.stderr);
         fs::remove_dir_all(sandbox.path("repo")).expect("the repository goes");
     }
     // The other machine has used both, one after the other.
     sandbox.run(["init", "--encryption", "none"]).well();
     let known = sandbox.run(["snapshots"]).well();
-    assert!(known.stderr.contains("There are no snapshots"), "{}", known.stderr);
-    elsewhere(&sandbox, &["snapshots"]).ended(12, &["is not encrypted; what was there before was"]);
+    assert!(known.stderr.contains("No snapshots"), "{}", known.stderr);
+    elsewhere(&sandbox, &["snapshots"]).ended(12, &["not encrypted, but the previous repository"]);
     // Another repository is put in its place.
     fs::remove_dir_all(sandbox.path("repo")).expect("the repository goes");
     elsewhere(&sandbox, &["init", "--key-file", "key"]).well();
     sandbox
         .run(["snapshots", "--key-file", "key"])
-        .ended(0, &["warning: ", "was the repository", "when it was last used from here"]);
+        .ended(0, &["warning: ", "the repository was", "at its last use on this machine"]);
     let again = sandbox.run(["snapshots", "--key-file", "key", "--quiet"]).well();
     assert!(again.stderr.is_empty(), "it is known now: {}", again.stderr);
 }
@@ -171,7 +167,7 @@ fn snapshot_deleted_from_the_middle_is_reported_by_every_listing() {
     let [_, middle, last] = [(); 3].map(|()| sandbox.backup("source"));
     let commit = format!("commits/{middle}");
     std::fs::rename(sandbox.path("repo").join(&commit), sandbox.path("kept")).expect("it goes");
-    let texts = [commit.as_str(), "is gone, though others have seen it"];
+    let texts = [commit.as_str(), "missing, although other clients have seen it"];
     let path = sandbox.path("source/hello");
     let path = path.to_str().expect("UTF-8");
     for arguments in [
@@ -245,7 +241,8 @@ fn void_in_place_of_newest_snapshot_is_older_state() {
     let newest = sandbox.backup("source");
     let commit = sandbox.path("repo/commits").join(&newest);
     fs::rename(&commit, sandbox.path("kept")).expect("it goes");
-    let texts = ["older state", &newest[..8], "cutpoint snapshots --accept-rollback"];
+    let texts =
+        ["older than at its last use", &newest[..8], "cutpoint snapshots --accept-rollback"];
     sandbox.run(["snapshots"]).ended(12, &texts);
     // A command that deletes also checks first.
     for arguments in [&["prune"][..], &["prune", "--dry-run"], &["optimize"]] {
@@ -267,7 +264,7 @@ fn void_in_place_of_newest_snapshot_is_older_state() {
         sandbox.run(arguments).ended(12, &texts);
     }
     sandbox.run(["check"]).ended(1, &["problem: rollback: ", texts[2]]);
-    sandbox.run(["snapshots", "--accept-rollback"]).ended(0, &["From now on"]);
+    sandbox.run(["snapshots", "--accept-rollback"]).ended(0, &["The present state is accepted"]);
     let listed = sandbox.run(["snapshots"]).well();
     assert!(listed.text().contains(&first[..8]), "{}", listed.text());
     sandbox.run(["check"]).well();
@@ -282,7 +279,7 @@ fn record_of_own_prune_is_remembered() {
     copy(&sandbox.path("repo"), &sandbox.path("copy"));
     sandbox.run(["prune"]).well();
     copy(&sandbox.path("copy"), &sandbox.path("repo"));
-    let texts = ["Remembered: settings 0, key epoch 1, prune 1", "key epoch 1, prune 0"];
+    let texts = ["Expected: settings 0, key epoch 1, prune 1", "key epoch 1, prune 0"];
     sandbox.run(["prune"]).ended(12, &texts);
     sandbox.run(["snapshots"]).ended(12, &texts);
 }
@@ -305,9 +302,9 @@ fn accepted_older_state_is_remembered_by_every_command() {
     ] {
         copy(&sandbox.path("copy"), &sandbox.path("repo"));
         copy(&sandbox.path("state"), &sandbox.path("home/.local/state"));
-        sandbox.run(["snapshots"]).ended(12, &["Remembered: settings 1"]);
+        sandbox.run(["snapshots"]).ended(12, &["Expected: settings 1"]);
         let accepted = [arguments, &["--accept-rollback"]].concat();
-        sandbox.run(accepted).ended(0, &["From now on that state is remembered"]);
+        sandbox.run(accepted).ended(0, &["The present state is accepted"]);
         let after = sandbox.run(["snapshots"]).well();
         assert!(after.stderr.is_empty(), "{arguments:?}: {}", after.stderr);
     }
@@ -320,7 +317,9 @@ fn missing_commit_is_reported_once() {
     let [_, last] = [(); 2].map(|()| sandbox.backup("source"));
     sandbox.run(["tag", "latest", "--add", "word"]).well();
     fs::remove_file(sandbox.path("repo/commits").join(&last)).expect("it goes");
-    let run = sandbox.run(["backup", "source", "--accept-rollback"]).ended(1, &["From now on"]);
+    let run = sandbox
+        .run(["backup", "source", "--accept-rollback"])
+        .ended(1, &["The present state is accepted"]);
     let told = run.stderr.matches(&format!("problem: commits/{last}")).count();
     assert_eq!(told, 1, "{}", run.stderr);
 }

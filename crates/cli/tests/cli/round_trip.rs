@@ -88,9 +88,9 @@ fn snapshots_are_found_by_their_first_digits() {
     sandbox.run(["ls", &id[..4]]).well();
     sandbox.run(["ls", &id.to_uppercase()]).well();
     sandbox.run(["ls", &id[..3]]).ended(2, &["too short", "4 digits"]);
-    sandbox.run(["ls", "0000000000"]).ended(2, &["there is no snapshot `0000000000`"]);
-    sandbox.run(["ls", "newest"]).ended(2, &["neither an id nor `latest`"]);
-    sandbox.run(["ls", "latest", "--host", "elsewhere"]).ended(2, &["no snapshot"]);
+    sandbox.run(["ls", "0000000000"]).ended(2, &["snapshot `0000000000`: not found"]);
+    sandbox.run(["ls", "newest"]).ended(2, &["expected an id or `latest`"]);
+    sandbox.run(["ls", "latest", "--host", "elsewhere"]).ended(2, &["no matching snapshot"]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn restore_can_select_paths() {
     assert_eq!(names, ["", "hello", "sub", "sub/deep", "sub/deep/text"], "what came back");
     let mut command = sandbox.command(["restore"]);
     command.arg(latest(&sandbox, "source")).args(["nowhere", "--to", "back"]);
-    run(&mut command).ended(2, &["`/nowhere` is not in the snapshot"]);
+    run(&mut command).ended(2, &["`/nowhere`: not in the snapshot"]);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn excluded_files_are_not_saved() {
 #[test]
 fn repository_inside_of_a_source_is_excluded() {
     let sandbox = Sandbox::with_source();
-    sandbox.run(["backup", "."]).ended(0, &["The repository itself", "is left out"]);
+    sandbox.run(["backup", "."]).ended(0, &["The repository itself", "is excluded"]);
     let list = sandbox.run(["ls", "-R", "latest"]).well();
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     assert!(list.contains("/source/hello"), "the rest is there: {list}");
@@ -211,7 +211,7 @@ fn unchanged_source_needs_no_snapshot() {
 fn settings_change() {
     let sandbox = Sandbox::with_repository();
     let changed = sandbox.run(["config", "--cut", "seqcdc:avg=16k", "--region-size", "256k"]);
-    let changed = changed.ended(0, &["duplicates of what was saved before are not found"]);
+    let changed = changed.ended(0, &["duplicates of data saved before are no longer found"]);
     assert!(changed.text().contains("seqcdc:mode=inc"), "written out: {}", changed.text());
     let settings = sandbox.json(["config", "--compression-level", "-3"]);
     let value = |name: &str| {
@@ -221,7 +221,9 @@ fn settings_change() {
     assert_eq!(value("region-size"), 262_144, "kept");
     assert_eq!(value("compression-level"), -3, "changed");
     assert_eq!(value("config-number"), 2, "twice");
-    sandbox.run(["config", "--compression-level", "99"]).ended(2, &["99 is not in -7 to 19"]);
+    sandbox
+        .run(["config", "--compression-level", "99"])
+        .ended(2, &["99 is out of range (expected -7 to 19)"]);
     sandbox.run(["config", "--cut", "seqcdc:avg=1"]).ended(2, &["cut specification"]);
 }
 
@@ -269,5 +271,5 @@ fn objects_are_listed() {
     let list = sandbox.json(["debug", "--list"]);
     assert!(list.iter().any(|o| o["name"] == "config/00000000000000000000"), "the config");
     assert!(list.iter().all(|o| o["stored_bytes"].as_u64() > Some(0)), "with sizes");
-    sandbox.run(["debug", "config/7"]).ended(2, &["is not the name of an object", "--list"]);
+    sandbox.run(["debug", "config/7"]).ended(2, &["not the name of an object", "--list"]);
 }

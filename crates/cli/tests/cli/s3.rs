@@ -29,14 +29,14 @@ fn backup_over_s3_is_restored() {
     for prefix in ["round/trip", "round/trip2"] {
         let run =
             |arguments: &[&str]| -> Run { run(&mut command(&sandbox, server, prefix, arguments)) };
-        run(&["snapshots"]).ended(10, &["there is no repository"]);
+        run(&["snapshots"]).ended(10, &["no repository found"]);
         let key = format!("{}.key", prefix.replace('/', "-"));
         let with_key = |arguments: &[&str]| run(&[arguments, &["--key-file", &key]].concat());
-        with_key(&["init"]).ended(0, &["Made the repository"]);
-        with_key(&["init"]).ended(2, &["there is a repository already"]);
-        with_key(&["backup", "source"]).ended(0, &["is made"]);
+        with_key(&["init"]).ended(0, &["Created repository"]);
+        with_key(&["init"]).ended(2, &["a repository exists already"]);
+        with_key(&["backup", "source"]).ended(0, &["Created snapshot"]);
         with_key(&["backup", "source"]).ended(0, &["new 0 B in 0 chunks"]);
-        with_key(&["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+        with_key(&["check", "--read-data"]).ended(0, &["No problems found"]);
         let snapshots = with_key(&["snapshots", "--json"]).events();
         assert_eq!(snapshots.len(), 2, "both snapshots are listed");
         let inner = format!("latest:{}", sandbox.path("source").display());
@@ -69,16 +69,16 @@ fn refusals_come_with_a_remedy() {
             command.env(name, value);
         }
     };
-    let keys = "look at AWS_ACCESS_KEY_ID";
+    let keys = "check AWS_ACCESS_KEY_ID";
     let wrong_secret = set("AWS_SECRET_ACCESS_KEY", "wrong");
     run(&wrong_secret, &["snapshots"], &["403 SignatureDoesNotMatch", "attempt 1", keys]);
     run(&set("AWS_ACCESS_KEY_ID", "nobody"), &["init", "--encryption", "none"], &[keys]);
-    run(&set("AWS_REGION", "eu-north-1"), &["snapshots"], &["say --s3-region us-east-1"]);
+    run(&set("AWS_REGION", "eu-north-1"), &["snapshots"], &["use --s3-region us-east-1"]);
     let nobody = ["snapshots", "--s3-endpoint", "http://127.0.0.1:1"];
-    run(&|_| {}, &nobody, &["refused", "look at --s3-endpoint"]);
+    run(&|_| {}, &nobody, &["refused", "check --s3-endpoint"]);
     let other = set("CUTPOINT_REPO", "s3://no-such-bucket/x");
     for arguments in [&["snapshots"][..], &["init", "--encryption", "none"], &["doctor"]] {
-        run(&other, arguments, &["NoSuchBucket", "make the bucket first"]);
+        run(&other, arguments, &["NoSuchBucket", "create the bucket first"]);
     }
     run(&set("AWS_PROFILE", "nobody"), &["snapshots"], &["no profile nobody"]);
 }
@@ -101,7 +101,7 @@ fn profile_provides_keys_and_address() {
     fs::write(folder.join("config"), config).expect("it is written");
     let mut command = sandbox.command(["init", "--encryption", "none"]);
     command.env("CUTPOINT_REPO", "s3://bucket/profile").env("AWS_PROFILE", "disk");
-    run(&mut command).ended(0, &["Made the repository"]);
+    run(&mut command).ended(0, &["Created repository"]);
 }
 
 /// A storage that emulates creates by a lookup before each put, so that several creators succeed.
@@ -118,17 +118,17 @@ fn storage_without_atomic_creates_is_reported() {
         run(&mut command)
     };
     let doctor =
-        emulated(&["doctor"]).ended(1, &["not created atomically", "told that they created"]);
-    assert!(doctor.text().contains("with --exclusive only"), "{}", doctor.text());
-    let warning = ["does not create objects atomically", "prune demands --exclusive"];
+        emulated(&["doctor"]).ended(1, &["not created atomically", "reported that they created"]);
+    assert!(doctor.text().contains("only with --exclusive"), "{}", doctor.text());
+    let warning = ["does not create objects atomically", "prune requires --exclusive"];
     emulated(&["init", "--encryption", "none"]).ended(0, &warning);
     let atomic = |events: Vec<serde_json::Value>| {
         let setting = events.into_iter().find(|event| event["name"] == "creates-atomically");
         setting.expect("the setting is shown")["value"].clone()
     };
     assert_eq!(atomic(emulated(&["config", "--json"]).events()), false, "it is noted");
-    emulated(&["backup", "source"]).ended(0, &["is made"]);
-    emulated(&["check", "--read-data"]).ended(0, &["Nothing is wrong"]);
+    emulated(&["backup", "source"]).ended(0, &["Created snapshot"]);
+    emulated(&["check", "--read-data"]).ended(0, &["No problems found"]);
     // The same bucket, used by a client with conditional puts.
     let mut probe = command(&sandbox, server, "emulated", &["config", "--probe", "--json"]);
     assert_eq!(atomic(run(&mut probe).events()), true, "it was moved to a better place");
@@ -159,6 +159,8 @@ fn doctor_tests_places() {
     assert!(free.text().contains("Free space: "), "{}", free.text());
     sandbox.run(["init", "--encryption", "none"]).well();
     sandbox.run(["doctor"]).ended(0, &["holds a repository"]);
-    sandbox.run(["check"]).ended(0, &["Nothing is wrong"]);
-    sandbox.run(["doctor", "--repo", "nowhere"]).ended(2, &["there is no folder", "make it first"]);
+    sandbox.run(["check"]).ended(0, &["No problems found"]);
+    sandbox
+        .run(["doctor", "--repo", "nowhere"])
+        .ended(2, &["folder not found", "create the folder first"]);
 }

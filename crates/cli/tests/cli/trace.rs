@@ -117,14 +117,14 @@ fn untraceable_input_is_refused() {
     };
     refused(&[], 2, &["required"]);
     refused(&["source"], 2, &["--output"]);
-    refused(&["source", "-o", "x.txt"], 2, &["x.txt ends in neither .parquet nor .csv"]);
+    refused(&["source", "-o", "x.txt"], 2, &["x.txt: unknown type of file"]);
     refused(&["nowhere", "-o", "x.csv"], 2, &["nowhere: No such file"]);
     assert!(!sandbox.path("x.csv").exists(), "nothing was made");
     refused(&["source", "-o", "nowhere/x.csv"], 2, &["nowhere/x.csv: No such file"]);
     refused(&["source", "-o", "full.csv"], 14, &["full.csv: No space left"]);
     refused(&["source", "-o", "full.parquet"], 14, &["full.parquet: No space left"]);
-    refused(&["empty", "-o", "x.csv"], 2, &["nothing to look at: 1 file without a byte"]);
-    refused(&["source", "-o", "x.csv", "--fingerprint-key", "empty"], 2, &["empty: an empty key"]);
+    refused(&["empty", "-o", "x.csv"], 2, &["no data found: 1 file without a byte"]);
+    refused(&["source", "-o", "x.csv", "--fingerprint-key", "empty"], 2, &["empty: empty key"]);
     for shard in ["0/3", "4/3", "3", "1/0", "a/b"] {
         refused(&["source", "-o", "x.csv", "--shard", shard], 2, &["--shard"]);
     }

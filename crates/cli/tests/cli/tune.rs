@@ -140,7 +140,7 @@ fn only_requested_algorithms_are_tried() {
     assert!(text.contains(command) || text.matches(table_one).count() == 2, "{text}");
     // An algorithm without such a mean is named.
     let none = sandbox.run(["tune", "source", "-a", "samplebyte"]);
-    none.ended(2, &["nothing has a mean near 16.0 KiB: samplebyte"]);
+    none.ended(2, &["no algorithm has a mean chunk size near 16.0 KiB: samplebyte"]);
     sandbox.run(["tune", "source", "-a", "gaer"]).ended(2, &["gaer", "gear"]);
 }
 
@@ -152,7 +152,11 @@ fn untunable_input_is_refused() {
         sandbox.run([&["tune"], arguments].concat()).ended(code, texts);
     };
     refused(&["nowhere"], 2, &["nowhere: No such file"]);
-    refused(&["empty", "--average", "2k"], 2, &["there is nothing to look at"]);
-    refused(&["empty", "--average", "100"], 2, &["--average: must be 1.0 KiB to 1.0 MiB"]);
+    refused(&["empty", "--average", "2k"], 2, &["no data found"]);
+    refused(
+        &["empty", "--average", "100"],
+        2,
+        &["--average: out of range (expected 1.0 KiB to 1.0 MiB)"],
+    );
     refused(&["empty", "--sample-size", "0"], 2, &["--sample-size"]);
 }

@@ -333,12 +333,12 @@ fn lying_server_costs_a_client_little() {
     let sandbox = with_key_file();
     for (lie, code, text) in [
         (Lie::None, 0, ""),
-        (Lie::EndlessBody, 11, "is too long"),
-        (Lie::HugeObjects, 11, "is too long"),
+        (Lie::EndlessBody, 11, "too long"),
+        (Lie::HugeObjects, 11, "too long"),
         (Lie::ShortBody, 0, ""),
-        (Lie::EndlessPages, 2, "more than 10000 names came"),
+        (Lie::EndlessPages, 2, "more than 10000 names"),
         (Lie::RepeatedToken, 2, "the same continuation token came twice"),
-        (Lie::EmptyPages, 2, "pages came without a name"),
+        (Lie::EmptyPages, 2, "pages without a name"),
         (Lie::EndlessPage, 2, "the answer has no end"),
     ] {
         let server = Server::start(sandbox.path("repo"), sandbox.path("repo"), lie);
@@ -359,8 +359,8 @@ fn lying_folder_costs_a_client_little() {
     }
     let key = ["--key-file", "key"];
     let run = bounded(sandbox.command([&["snapshots"][..], &key].concat()));
-    run.ended(1, &["commits/000000000000000000000000", "is too long"]);
-    bounded(sandbox.command([&["check"][..], &key].concat())).ended(1, &["is too long"]);
+    run.ended(1, &["commits/000000000000000000000000", "too long"]);
+    bounded(sandbox.command([&["check"][..], &key].concat())).ended(1, &["too long"]);
 }
 
 fn junk(sandbox: &Sandbox, name: &str) {
@@ -383,13 +383,13 @@ fn junk_prune_excuses_nothing_and_is_not_remembered() {
     let bytes = fs::read(&commit).expect("it is read");
     fs::remove_file(&commit).expect("it goes");
     for arguments in [&["snapshots"][..], &["restore", "latest", "--to", "back"]] {
-        sandbox.run(arguments).ended(12, &["older state", "--accept-rollback"]);
+        sandbox.run(arguments).ended(12, &["older than at its last use", "--accept-rollback"]);
     }
     assert!(!sandbox.path("back").exists(), "nothing was restored");
     // The commit exists and does not open, which is reported as damage.
     junk(&sandbox, &format!("commits/{second}"));
-    sandbox.run(["snapshots"]).ended(1, &["is there and does not open", &second[..8]]);
-    sandbox.run(["snapshots"]).ended(1, &["is there and does not open"]);
+    sandbox.run(["snapshots"]).ended(1, &["exists, but cannot be opened", &second[..8]]);
+    sandbox.run(["snapshots"]).ended(1, &["exists, but cannot be opened"]);
     fs::write(&commit, bytes).expect("it comes back");
     sandbox.run(["snapshots"]).ended(1, &["prunes/00000000000000000001"]);
 }
@@ -415,7 +415,7 @@ fn junk_settings_are_damage_but_not_fatal() {
         fs::remove_file(sandbox.path(name)).expect("it goes");
     }
     junk(&sandbox, highest);
-    sandbox.run(["snapshots"]).ended(12, &["Remembered: settings 1", "There: settings 0"]);
+    sandbox.run(["snapshots"]).ended(12, &["Expected: settings 1", "Found: settings 0"]);
 }
 
 /// Old settings and keys are put back. A client without a remembered state must not write with the

@@ -59,7 +59,7 @@ pub(super) fn read(
             return Ok(());
         } else {
             let row = parse(line.trim_end()).ok_or_else(|| {
-                malformed(format!("line {number} is not {HEADER}: `{}`", line.trim_end()))
+                malformed(format!("line {number}: not {HEADER} (found `{}`)", line.trim_end()))
             })?;
             on_row(row)?;
         }

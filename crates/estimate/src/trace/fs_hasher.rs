@@ -60,10 +60,9 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.input.read_exact(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => malformed(format!(
-                "a trace of fs-hasher that ends too early, behind byte {}",
-                self.offset
-            )),
+            io::ErrorKind::UnexpectedEof => {
+                malformed(format!("truncated trace of fs-hasher (ends after byte {})", self.offset))
+            }
             _ => error,
         })?;
         self.offset += bytes.len() as u64;
@@ -114,7 +113,7 @@ impl Header {
         let version = input.u32()?;
         if !(1..=7).contains(&version) {
             return Err(malformed(format!(
-                "a trace of fs-hasher, version {version}: 1 to 7 are known"
+                "trace of fs-hasher: unknown version (expected 1 to 7, found {version})"
             )));
         }
         let file_count = input.u64()?;
@@ -127,7 +126,7 @@ impl Header {
             VARIABLE if version >= 3 => None,
             VARIABLE => {
                 return Err(malformed(format!(
-                    "a trace of fs-hasher, version {version}, does not have the sizes of its chunks"
+                    "trace of fs-hasher, version {version}: no sizes of chunks"
                 )));
             }
             _ => return Err(malformed(format!("method of chunking {method}, size {parameter}"))),

@@ -133,7 +133,7 @@ pub(super) fn read(file: File, on_row: &mut dyn FnMut(Row) -> io::Result<()>) ->
     let names = ["path_id", "offset", "length", "fingerprint", "flags"];
     for (place, name) in places.iter_mut().zip(names) {
         let found = schema.columns().iter().position(|column| column.name() == name);
-        *place = found.ok_or_else(|| malformed(format!("the column {name} is missing")))?;
+        *place = found.ok_or_else(|| malformed(format!("column {name}: missing")))?;
     }
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number).map_err(io_error)?;
@@ -162,7 +162,7 @@ pub(super) fn read(file: File, on_row: &mut dyn FnMut(Row) -> io::Result<()>) ->
 fn fingerprint(value: &FixedLenByteArray) -> io::Result<[u8; FINGERPRINT_LEN]> {
     let found = value.data();
     found.try_into().map_err(|_| {
-        malformed(format!("fingerprints have {} bytes, not {FINGERPRINT_LEN}", found.len()))
+        malformed(format!("fingerprints have {} bytes (expected {FINGERPRINT_LEN})", found.len()))
     })
 }
 
@@ -199,8 +199,8 @@ typed!(FixedLenByteArrayType, FixedLenByteArrayColumnReader);
 
 impl<T: Typed> Column<T> {
     fn new(name: &'static str, reader: ColumnReader) -> io::Result<Column<T>> {
-        let reader = T::typed(reader)
-            .ok_or_else(|| malformed(format!("the column {name} has another type")))?;
+        let reader =
+            T::typed(reader).ok_or_else(|| malformed(format!("column {name}: wrong type")))?;
         Ok(Column { name, reader, values: Vec::new().into_iter() })
     }
 
@@ -213,8 +213,6 @@ impl<T: Typed> Column<T> {
         let mut values = Vec::with_capacity(BATCH_ROW_COUNT);
         self.reader.read_records(BATCH_ROW_COUNT, None, None, &mut values).map_err(io_error)?;
         self.values = values.into_iter();
-        self.values
-            .next()
-            .ok_or_else(|| malformed(format!("the column {} is too short", self.name)))
+        self.values.next().ok_or_else(|| malformed(format!("column {}: too short", self.name)))
     }
 }

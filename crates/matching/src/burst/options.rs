@@ -249,7 +249,7 @@ impl FromStr for Options {
                         .ok_or_else(|| error("must be burst, head, raw, head-raw or legacy"))?;
                     (options.sub_chunks, is_raw) = (*sub_chunks, *raw);
                 }
-                _ => return Err(error("unknown here; allowed: tau, c_max, variant")),
+                _ => return Err(error("unknown; allowed: tau, c_max, variant")),
             }
         }
         if is_raw {

@@ -127,7 +127,7 @@ impl<'a> Affected<'a> {
             }
         }
         if !is_listed && all.count > 0 {
-            let message = format!("is forgotten; {} of its paths cannot be restored", all.count);
+            let message = format!("forgotten; {} of its paths cannot be restored", all.count);
             let object = format!("snapshot {}", id.short());
             self.walk.check.finding(FindingKind::Unneeded, object, message);
         }
@@ -230,7 +230,7 @@ impl<'a> Affected<'a> {
         }
         if self.names() {
             let (path, message) = match what {
-                What::Folder => (format!("{path}/"), "some of this folder cannot be listed"),
+                What::Folder => (format!("{path}/"), "a part of this folder cannot be listed"),
                 _ => (path.to_owned(), "cannot be restored from this snapshot"),
             };
             self.walk.check.finding(FindingKind::Affected, path, message);

@@ -49,7 +49,7 @@ impl<'a> Composites<'a> {
     pub(super) fn more(&self) -> Option<String> {
         let count = self.unbelieved_count;
         (count > 0).then(|| {
-            format!("{count} more composites are not believed: {LIES_MAX} are not what they say")
+            format!("{count} more delta chunks were not verified, because {LIES_MAX} were wrong")
         })
     }
 
@@ -67,7 +67,7 @@ impl<'a> Composites<'a> {
             return Built::Unbelieved;
         }
         let Some(payload) = ChunkBytes::of_record(decoded, chunk) else {
-            return Built::Bad(Error::corrupt("", "does not lie in its region"));
+            return Built::Bad(Error::corrupt("", "outside its region"));
         };
         let extents = match extents::decode(&payload, chunk.chunk_len, region.references.len()) {
             Ok(extents) => extents,
@@ -108,7 +108,7 @@ impl<'a> Composites<'a> {
             Ok(bytes) => {
                 self.lie_count += 1;
                 let (found, recorded) = (self.fingerprint(&bytes), chunk.fingerprint);
-                let message = format!("fingerprint is {found}, recorded as {recorded}");
+                let message = format!("wrong fingerprint (expected {recorded}, found {found})");
                 Built::Bad(Error::corrupt("", message))
             }
         }
@@ -122,10 +122,10 @@ impl<'a> Composites<'a> {
     fn try_whole(&self, reference: &Fingerprint) -> Result<ChunkBytes> {
         let key = (self.task.class, *reference);
         if let Some(error) = self.check.lock().lacking.get(&key) {
-            return Err(Error::new(error.kind(), error.object(), "cannot be had"));
+            return Err(Error::new(error.kind(), error.object(), "unavailable"));
         }
         self.reader.try_whole(self.task.class, reference).map_err(|error| {
-            let again = Error::new(error.kind(), error.object(), "cannot be had");
+            let again = Error::new(error.kind(), error.object(), "unavailable");
             self.check.lock().lacking.entry(key).or_insert(error);
             again
         })

@@ -177,7 +177,7 @@ impl Coverage {
     ///
     /// Returns a `Corrupt` error if the bytes are damaged, or belong to another repository.
     pub fn decode(repository: RepositoryId, bytes: &[u8]) -> Result<Coverage> {
-        let bad = || Error::corrupt("", "is not what was written");
+        let bad = || Error::corrupt("", "content differs from what was written");
         let (body, hash) = bytes.split_last_chunk::<HASH_LEN>().ok_or_else(bad)?;
         let (head, marks) = body.split_at_checked(HEAD_LEN).ok_or_else(bad)?;
         let (marks, rest) = marks.as_chunks::<MARK_LEN>();

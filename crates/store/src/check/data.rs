@@ -132,11 +132,11 @@ fn check_container(
 fn compare_with_index(check: &Check<'_>, task: &Task, directory: &Directory) {
     let Some(record) = task.record else { return };
     let message = match (record.has_composites, directory.has_composites()) {
-        (false, true) => "has composites, and the index says that it has none",
-        (true, false) => "has no composites, and the index says that it has some",
+        (false, true) => "has delta chunks, but the index says that it has none",
+        (true, false) => "has no delta chunks, but the index says that it has some",
         _ => return,
     };
-    let message = format!("{message}; `cutpoint repair index` makes that anew");
+    let message = format!("{message}; `cutpoint repair index` rebuilds the index");
     check.wrong(FindingKind::Corrupt, name(task), message, task.need);
 }
 
@@ -179,7 +179,7 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
     };
     match trailer {
         Ok(trailer) if (trailer.offset, trailer.length) == (offset, length) => {}
-        Ok(_) => scan.weak("its trailer names another directory than the index"),
+        Ok(_) => scan.weak("the trailer refers to another table of contents than the index"),
         Err(error) => scan.weak(error),
     }
     let mut directory = scan.part(offset, length)?;
@@ -201,10 +201,10 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
     let is_padded = padding.is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
         && scan.bytes.len().is_multiple_of(PADDING_CONTAINER);
     if !is_padded {
-        scan.weak("its padding is not what was put");
+        scan.weak("the padding differs from what was written");
     }
     if !is_intact && !scan.found {
-        scan.weak("the checksum in its trailer does not match, though all else is well");
+        scan.weak("wrong checksum in the trailer, although all else is intact");
     }
     if scan.is_weak && task.need != Need::Unnamed {
         let damages = directory.chunks.iter().map(|chunk| task.damage(chunk));
@@ -247,7 +247,10 @@ impl Scan<'_> {
         let part = self.bytes.get(range).map(<[u8]>::to_vec);
         part.ok_or_else(|| {
             let len = self.bytes.len();
-            Error::corrupt(self.name, format!("ends at {len}, inside a part that ends at {end}"))
+            Error::corrupt(
+                self.name,
+                format!("truncated at {len}, inside a part that ends at {end}"),
+            )
         })
     }
 
@@ -276,8 +279,13 @@ impl Scan<'_> {
             Err(error) => {
                 chunks.iter().for_each(|chunk| self.bad(chunk));
                 let message = plain(&self.name, error);
-                let lost = chunks.len();
-                self.found(format!("region {number}: {message}; it held {lost} chunks"));
+                let prefix = format!("region {number}: ");
+                let message = message.strip_prefix(&prefix).unwrap_or(&message);
+                let lost = match chunks.len() {
+                    1 => "1 chunk".to_owned(),
+                    count => format!("{count} chunks"),
+                };
+                self.found(format!("{prefix}{message} ({lost} affected)"));
                 return Ok(());
             }
         };
@@ -303,8 +311,8 @@ impl Scan<'_> {
             let (start, recorded) = (chunk.offset, chunk.fingerprint);
             let found = found.map_or_else(String::new, |found| found.to_string());
             self.found(format!(
-                "region {number}, chunk at byte {start}: fingerprint is {found}, recorded as \
-                 {recorded}"
+                "region {number}, chunk at byte {start}: wrong fingerprint (expected {recorded}, \
+                 found {found})"
             ));
         }
         for chunk in chunks.iter().filter(|chunk| chunk.form == Form::Composite) {
@@ -316,7 +324,7 @@ impl Scan<'_> {
                     self.bad(chunk);
                     let start = chunk.offset;
                     let message = plain(&self.name, message);
-                    self.found(format!("region {number}, composite at byte {start}: {message}"));
+                    self.found(format!("region {number}, delta chunk at byte {start}: {message}"));
                 }
                 Built::Unbelieved => self.bad(chunk),
             }

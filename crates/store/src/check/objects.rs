@@ -149,7 +149,7 @@ fn names(check: &Check<'_>, kind: ObjectKind) -> Vec<ObjectName> {
 pub(super) fn check_names(check: &Check<'_>) {
     for path in check.listing.keys() {
         if ObjectName::parse(path).is_err() {
-            check.finding(FindingKind::Foreign, path, "cutpoint has not written this");
+            check.finding(FindingKind::Foreign, path, "not written by cutpoint");
         }
     }
 }
@@ -192,7 +192,7 @@ fn get_unless(
         // Opening the object gives a more specific error, if the seal is damaged.
         let error = match open_object(check.repository.keys(), name, &bytes) {
             Err(error) if name.kind() != ObjectKind::Key => Error::corrupt("", error),
-            _ => Error::corrupt("", "the checksum in its trailer does not match"),
+            _ => Error::corrupt("", "wrong checksum in the trailer"),
         };
         check.failed(name, error, need)?;
     }
@@ -254,7 +254,7 @@ pub(super) fn check_configs(check: &Check<'_>) -> Result<()> {
         for copy in [false, true] {
             let name = ObjectName::Config { number, copy };
             if !found.contains(&name) {
-                check.wrong(FindingKind::Missing, name, "is not there".to_owned(), need(number));
+                check.wrong(FindingKind::Missing, name, "not found".to_owned(), need(number));
             }
         }
     }
@@ -285,7 +285,7 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
         let ObjectName::Key { id, copy } = *name else { continue };
         let other = ObjectName::Key { id, copy: !copy };
         if !found.contains(&other) {
-            check.finding(FindingKind::Missing, other, "is not there");
+            check.finding(FindingKind::Missing, other, "not found");
         }
         let Some(bytes) = get(check, *name, Need::Named)? else { continue };
         if let Err(error) = Header::decode(name, &bytes) {
@@ -301,7 +301,7 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
         }
     }
     if found.is_empty() {
-        check.finding(FindingKind::Missing, "keys", "there is no keyring at all");
+        check.finding(FindingKind::Missing, "keys", "no keyring found");
     }
     Ok(())
 }
@@ -360,7 +360,7 @@ pub(super) fn check_view(check: &Check<'_>) -> Result<Seen> {
     name_unfound(check, &mut seen, &unfound)?;
     for ticket in &seen.unfinished {
         let name = ObjectName::Ticket { ticket: *ticket, renewal: 0 };
-        let message = "a writer that has not ended: at work, or interrupted";
+        let message = "a writer that has not ended (active or interrupted)";
         check.finding(FindingKind::Unfinished, name, message);
     }
     // A listing may miss an object that was put during it, lag, or have lost an entry.
@@ -384,7 +384,7 @@ fn name_unfound(check: &Check<'_>, seen: &mut Seen, unfound: &[ObjectName]) -> R
     for name in unfound {
         let ObjectName::Commit(ticket) = name else { continue };
         if !taken.contains(ticket) {
-            let message = "the storage lists it, and does not have it";
+            let message = "listed by the storage, but not found";
             check.finding(FindingKind::Missing, name, message);
             seen.lost_commits.insert(*ticket);
         }
@@ -395,7 +395,7 @@ fn name_unfound(check: &Check<'_>, seen: &mut Seen, unfound: &[ObjectName]) -> R
 /// Reports commits that a later writer has seen and that are gone, although no prune has taken
 /// them.
 fn check_named_commits(check: &Check<'_>, seen: &mut Seen) {
-    let message = "a later writer has seen it, and no prune has taken it: it was deleted";
+    let message = "deleted: a later writer has seen it, and no prune has removed it";
     for ticket in seen.view.gone_commits() {
         check.finding(FindingKind::Missing, ObjectName::Commit(ticket), message);
         seen.lost_commits.insert(ticket);
@@ -405,7 +405,7 @@ fn check_named_commits(check: &Check<'_>, seen: &mut Seen) {
 fn check_prune_numbers(check: &Check<'_>, seen: &Seen) {
     for number in seen.view.missing_prunes() {
         let message =
-            "is gone, and prune records are never deleted: what it condemned is not known";
+            "missing, although prune records are never deleted; what it condemned is unknown";
         check.finding(FindingKind::Missing, ObjectName::Prune(number), message);
     }
 }
@@ -436,7 +436,7 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             let before = tasks.entry((record.class, record.name)).or_insert(task);
             if before.record != Some(record) {
                 let container = ObjectName::Container(record.class, record.name);
-                let message = format!("says of {container} what another segment does not");
+                let message = format!("contradicts another segment about {container}");
                 check.finding(FindingKind::Corrupt, name, message);
             }
         }
@@ -528,7 +528,7 @@ pub(super) fn check_containers(
                 match found {
                     Ok(Some(_)) => {}
                     Ok(None) => {
-                        let message = "is not there; the index names it".to_owned();
+                        let message = "not found, but listed in the index".to_owned();
                         check.wrong(FindingKind::Missing, name, message, task.need);
                     }
                     Err(error) => check.failed(name, error, task.need)?,
@@ -536,7 +536,7 @@ pub(super) fn check_containers(
                 continue;
             }
             Some(len) if len != put_len => {
-                let message = format!("has {len} bytes; {put_len} were put");
+                let message = format!("wrong length (expected {put_len} bytes, found {len})");
                 check.wrong(FindingKind::Corrupt, name, message, task.need);
             }
             Some(_) => {}

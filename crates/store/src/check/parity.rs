@@ -74,7 +74,7 @@ pub(super) fn check_container(
 ///
 /// Returns an error if a part of the object is damaged, or if it does not belong to this container.
 fn look(check: &Check<'_>, name: ObjectName, stored_len: u64, container: &Protected) -> Result<()> {
-    let another = || Error::corrupt("", "is not the parity of what its container holds");
+    let another = || Error::corrupt("", "not the parity of the content of its container");
     if let Protected::Unread(container_len) = container {
         let table = read_table(check.repository, name, stored_len)?;
         return if table.container_len == *container_len { Ok(()) } else { Err(another()) };
@@ -84,10 +84,10 @@ fn look(check: &Check<'_>, name: ObjectName, stored_len: u64, container: &Protec
     let damaged = parity.shards.iter().filter(|shard| shard.is_none()).count();
     if damaged > 0 {
         let count = parity.shards.len();
-        return Err(Error::corrupt("", format!("{damaged} of its {count} shards are damaged")));
+        return Err(Error::corrupt("", format!("{damaged} of {count} shards are damaged")));
     }
     if !object_is_intact(&bytes) {
-        return Err(Error::corrupt("", "the checksum in its trailer does not match"));
+        return Err(Error::corrupt("", "wrong checksum in the trailer"));
     }
     if let Protected::Whole(container) = container {
         let again = encode_again(container, &parity.table)?;
@@ -112,7 +112,7 @@ pub(super) fn check_others(check: &Check<'_>, seen: &Seen, tasks: &[Task]) -> Re
                 continue;
             }
             let container = ObjectName::Container(container.0, container.1);
-            let message = format!("is for {container}, which is not there");
+            let message = format!("belongs to {container}, which does not exist");
             check.finding(FindingKind::Foreign, name, message);
         }
     }

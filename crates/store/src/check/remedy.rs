@@ -64,21 +64,18 @@ impl Remedy {
     /// Returns the effect of the command in a few words, beginning with a verb in the third person.
     pub fn effect(&self) -> &'static str {
         match self {
-            Remedy::Objects { .. } => "puts objects again of which all that counts is left",
+            Remedy::Objects { .. } => "repairs objects whose essential content is intact",
             Remedy::RemoveSettings(_) => "deletes settings that no key opens",
             Remedy::RemoveKey(_) => {
-                "removes a damaged keyring; whoever still opens with it runs `key passwd` first"
+                "removes a damaged keyring; while its secret still works, run `key passwd` with it \
+                 first"
             }
-            Remedy::ReplaceKey => "puts a new key in the place of the one in use",
-            Remedy::GiveUpPrune(_) => {
-                "while nobody else is at work: gives up what a prune record said"
-            }
-            Remedy::Data { .. } => "rebuilds from parity",
-            Remedy::Backup => "of the same sources: stores again what these still have",
-            Remedy::Index => "makes the index anew from the containers",
-            Remedy::Snapshots => {
-                "lists what is lost for good, keeps the rest, and forgets what has lost something"
-            }
+            Remedy::ReplaceKey => "replaces the key in use by a new one",
+            Remedy::GiveUpPrune(_) => "discards a prune record, while no other client is active",
+            Remedy::Data { .. } => "rebuilds damaged containers from parity",
+            Remedy::Backup => "of the same sources: stores again data that they still have",
+            Remedy::Index => "rebuilds the index from the containers",
+            Remedy::Snapshots => "lists lost data, keeps the rest, and forgets damaged snapshots",
         }
     }
 }

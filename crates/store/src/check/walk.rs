@@ -168,7 +168,8 @@ impl<'a> Walk<'a> {
                 if offset.checked_add(length).is_some_and(|end| end <= found) {
                     return;
                 }
-                let message = format!("has {found} bytes; {length} at {offset} are needed");
+                let message =
+                    format!("has {found} bytes (expected {length} bytes at offset {offset})");
                 Some(Error::corrupt(format!("data chunk {fingerprint}"), message))
             }
             Err(error) => error,
@@ -219,7 +220,7 @@ impl<'a> Walk<'a> {
             return Ok(location);
         }
         let nowhere = || {
-            let message = "no container that the index names has it";
+            let message = "not in any container listed in the index";
             is_nowhere.then(|| Error::missing(format!("data chunk {fingerprint}"), message))
         };
         Err(error.or(failure).or_else(nowhere))
@@ -274,7 +275,7 @@ impl<'a> Walk<'a> {
         }
         let forgotten = self.lost.values().filter(|lost| !lost.is_listed).count();
         if forgotten > 0 {
-            let message = format!("{forgotten} that only forgotten snapshots need are lost");
+            let message = format!("{forgotten} needed only by forgotten snapshots are lost");
             self.check.finding(FindingKind::Unneeded, "chunks", message);
         }
         Ok(())

@@ -106,7 +106,7 @@ impl<'a> Wholes<'a> {
             more => format!(", and {more} more"),
         };
         let message = format!(
-            "a composite in {container}, region {}; it lacks the whole {}{more}",
+            "a delta chunk in {container}, region {}, lacks the full chunk {}{more}",
             record.region,
             references[usize::from(*first)]
         );
@@ -204,7 +204,7 @@ impl<'a> Wholes<'a> {
             }
             let object = format!("{class} chunk {reference}");
             let message = super::plain(&object, &error);
-            let message = format!("{message} ({} composites need it)", missed.composite_count);
+            let message = format!("{message} (needed by {} delta chunks)", missed.composite_count);
             check.failed(object, Error::new(error.kind(), "", message), Need::Named)?;
         }
         Ok(())

@@ -259,7 +259,7 @@ impl Commit {
                 return Err(Error::new(
                     crate::error::Kind::Unsupported,
                     "",
-                    format!("a commit of kind {kind} needs a newer cutpoint"),
+                    format!("a commit of kind {kind} requires a newer cutpoint"),
                 ));
             }
         };
@@ -345,7 +345,7 @@ impl Snapshot {
                 let [started_ns, finished_ns] = times[..] else {
                     return Err(Error::corrupt(
                         "",
-                        "malformed snapshot: two times belong together",
+                        "malformed snapshot: only one of a pair of times",
                     ));
                 };
                 (self.started_ns, self.finished_ns) = (started_ns, finished_ns);
@@ -381,7 +381,7 @@ impl Snapshot {
         }
         Err(Error::corrupt(
             "",
-            "malformed snapshot: the missing sources are not rising positions of its sources",
+            "malformed snapshot: the missing sources are not ascending positions of its sources",
         ))
     }
 }

@@ -81,7 +81,10 @@ impl Config {
             if (low..=high).contains(&value) {
                 Ok(())
             } else {
-                Err(Error::invalid(name, format!("{value} is not in {low} to {high}")))
+                Err(Error::invalid(
+                    name,
+                    format!("{value} is out of range (expected {low} to {high})"),
+                ))
             }
         };
         range(
@@ -163,7 +166,9 @@ impl Config {
                 return Err(Error::new(
                     Kind::Unsupported,
                     "config",
-                    format!("the repository needs the feature {feature:?}; use a newer cutpoint"),
+                    format!(
+                        "the repository requires the feature {feature:?}; use a newer cutpoint"
+                    ),
                 ));
             }
         }

@@ -48,7 +48,7 @@ impl Codec {
             _ => Err(Error::new(
                 Kind::Unsupported,
                 "",
-                format!("a region with codec {code} needs a newer cutpoint"),
+                format!("a region with codec {code} requires a newer cutpoint"),
             )),
         }
     }
@@ -98,7 +98,7 @@ impl Form {
             _ => Err(Error::new(
                 Kind::Unsupported,
                 "",
-                format!("a chunk with flags {code:#04x} needs a newer cutpoint"),
+                format!("a chunk with flags {code:#04x} requires a newer cutpoint"),
             )),
         }
     }
@@ -183,7 +183,7 @@ impl Directory {
     /// regions, or two chunks of a region, overlap or are out of order, so that reading all of them
     /// reads no byte twice.
     pub fn decode(bytes: &[u8], regions_end: u64) -> Result<Directory> {
-        let bad = |what: String| Error::corrupt("", format!("malformed directory: {what}"));
+        let bad = |what: String| Error::corrupt("", format!("malformed table of contents: {what}"));
         let mut reader = Reader::new(bytes, "directory");
         let length = reader.u32()? as usize;
         let mut reader = Reader::new(reader.take(length)?, "directory");
@@ -240,11 +240,11 @@ impl Directory {
             let inside = region.is_some_and(|region| end <= u64::from(region.raw_len));
             let is_long = chunk.form == Form::Composite && chunk.chunk_len <= REGION_RAW_LEN_MAX;
             if !inside || !(is_long || chunk.payload_len == chunk.chunk_len) {
-                return Err(bad(format!("chunk {index} does not lie in region {}", chunk.region)));
+                return Err(bad(format!("chunk {index} is outside region {}", chunk.region)));
             }
             // The same limit applies to chunks, because each one is hashed.
             if (chunk.region, u64::from(chunk.offset)) < last {
-                return Err(bad(format!("chunk {index} overlaps the one before it")));
+                return Err(bad(format!("chunk {index} overlaps the previous chunk")));
             }
             last = (chunk.region, end);
             chunks.push(chunk);

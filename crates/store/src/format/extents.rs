@@ -125,7 +125,7 @@ pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
 /// Returns a `Corrupt` error if the payload is malformed: its extents do not add up to the chunk,
 /// are too many for it, use references that do not exist, or end beyond 4 GiB.
 pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Result<Vec<Extent>> {
-    let bad = |what: &str| Error::corrupt("", format!("malformed composite: {what}"));
+    let bad = |what: &str| Error::corrupt("", format!("malformed delta chunk: {what}"));
     let payload = &mut payload;
     let count = take_varint(payload)?;
     // Each extent has a control, so that the remaining bytes limit the allocation.
@@ -140,7 +140,7 @@ pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Res
         let control = take_varint(payload)?;
         let rank = control / MODE_COUNT;
         if rank > used_count || (rank == used_count && new_count == REFERENCES_MAX) {
-            return Err(bad("a reference that was never named"));
+            return Err(bad("undefined reference"));
         }
         if rank == used_count {
             used_count += 1;
@@ -154,7 +154,7 @@ pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Res
         let reference = reference.and_then(|number| u16::try_from(number).ok());
         let reference = reference.filter(|number| usize::from(*number) < reference_count);
         let reference =
-            reference.ok_or_else(|| bad("a reference that the region does not have"))?;
+            reference.ok_or_else(|| bad("a reference that its region does not have"))?;
         new_next = i64::from(reference) + 1;
         references.push(reference);
     }
@@ -173,7 +173,7 @@ pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Res
         let left = u64::from(chunk_len) - chunk_at;
         let length = if number + 1 == count { left } else { length };
         if length == 0 || length > left {
-            return Err(bad("its extents are not as long as it is"));
+            return Err(bad("extents do not add up to its length"));
         }
         let rank = usize::try_from(control / MODE_COUNT).unwrap_or(usize::MAX);
         let mut of = if rank == used.len() {
@@ -199,7 +199,7 @@ pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Res
         used.push(of);
     }
     if chunk_at != u64::from(chunk_len) || !payload.is_empty() {
-        return Err(bad("its extents are not as long as it is"));
+        return Err(bad("extents do not add up to its length"));
     }
     Ok(extents)
 }

@@ -163,7 +163,7 @@ pub fn read_map<'b>(
             return Err(Error::new(
                 Kind::Unsupported,
                 "",
-                format!("key {key} is not known to this version; a newer cutpoint is needed"),
+                format!("unknown key {key}; a newer cutpoint is required"),
             ));
         }
         let start = d.position();
@@ -220,13 +220,13 @@ pub fn read_array<'b, T>(
 pub fn read_fixed<const N: usize>(d: &mut Decoder<'_>) -> Result<[u8; N]> {
     let bytes = d.bytes().map_err(malformed)?;
     bytes.try_into().map_err(|_| {
-        Error::corrupt("", format!("malformed metadata: {} bytes where {N} belong", bytes.len()))
+        Error::corrupt("", format!("malformed metadata: {} bytes (expected {N})", bytes.len()))
     })
 }
 
 /// Returns a required field, or an error if the field is absent.
 pub fn required<T>(field: Option<T>, name: &str) -> Result<T> {
-    field.ok_or_else(|| Error::corrupt("", format!("malformed metadata: no {name}")))
+    field.ok_or_else(|| Error::corrupt("", format!("malformed metadata: missing {name}")))
 }
 
 /// Checks that no bytes follow.
@@ -234,6 +234,6 @@ pub fn at_end(d: &Decoder<'_>) -> Result<()> {
     if d.position() == d.input().len() {
         Ok(())
     } else {
-        Err(Error::corrupt("", "malformed metadata: bytes behind the end"))
+        Err(Error::corrupt("", "malformed metadata: trailing bytes"))
     }
 }

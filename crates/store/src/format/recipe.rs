@@ -125,7 +125,7 @@ fn bad(what: &str) -> Error {
 
 fn take_fingerprint(bytes: &mut &[u8]) -> Result<Fingerprint> {
     let (first, rest) =
-        bytes.split_first_chunk::<FINGERPRINT_LEN>().ok_or_else(|| bad("ends in a fingerprint"))?;
+        bytes.split_first_chunk::<FINGERPRINT_LEN>().ok_or_else(|| bad("truncated fingerprint"))?;
     *bytes = rest;
     Ok(Fingerprint(*first))
 }
@@ -162,7 +162,7 @@ impl Content {
     /// Decodes a content.
     pub fn decode(d: &mut Decoder<'_>) -> Result<Content> {
         if d.array().map_err(malformed)? != Some(2) {
-            return Err(bad("a content is a code and bytes"));
+            return Err(bad("content without code or bytes"));
         }
         let code = d.u32().map_err(malformed)?;
         let bytes = d.bytes().map_err(malformed)?;
@@ -179,7 +179,7 @@ impl Content {
                 }
             }
             3 if bytes.len() <= RAW_LEN_MAX => Ok(Content::Raw(bytes.to_vec())),
-            _ => Err(bad("a content of unknown form")),
+            _ => Err(bad("content of unknown form")),
         }
     }
 }
@@ -231,12 +231,12 @@ impl RecipeChunk {
         // A cycle is impossible, because a chunk cannot contain its own hash, but an excessive
         // height is not.
         if chunk.level > LEVEL_MAX {
-            return Err(bad("higher than any writer builds"));
+            return Err(bad("level too high for any writer"));
         }
         if chunk.level > 0
             && chunk.segments.iter().any(|s| !matches!(s, Segment::Chunk { offset: 0, .. }))
         {
-            return Err(bad("an upper level names whole recipe chunks only"));
+            return Err(bad("an upper level may refer only to complete recipe chunks"));
         }
         Ok(chunk)
     }

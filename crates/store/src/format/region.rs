@@ -40,13 +40,13 @@ pub(crate) fn decode_region_into(
             // At most the buffer is filled, so a frame that lies about its size fails.
             decompressor
                 .decompress_to_buffer(&bytes, &mut buffer)
-                .map_err(|error| Error::corrupt("", format!("does not decompress: {error}")))?;
+                .map_err(|error| Error::corrupt("", format!("decompression failed: {error}")))?;
             buffer
         }
     };
     if decoded.len() == raw_len {
         Ok(decoded)
     } else {
-        Err(Error::corrupt("", format!("decodes to {} bytes, not {raw_len}", decoded.len())))
+        Err(Error::corrupt("", format!("decodes to {} bytes (expected {raw_len})", decoded.len())))
     }
 }

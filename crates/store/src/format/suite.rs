@@ -34,7 +34,7 @@ impl Suite {
             _ => Err(Error::new(
                 Kind::Unsupported,
                 "",
-                format!("sealed with suite {code}, which needs a newer cutpoint"),
+                format!("sealed with suite {code}, which requires a newer cutpoint"),
             )),
         }
     }

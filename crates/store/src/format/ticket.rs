@@ -48,7 +48,7 @@ impl Purpose {
             1 => Purpose::Prune,
             2 => Purpose::Sweep,
             3 => Purpose::Other,
-            _ => return Err(Error::corrupt("", format!("ticket for the unknown purpose {code}"))),
+            _ => return Err(Error::corrupt("", format!("ticket with the unknown purpose {code}"))),
         })
     }
 }

@@ -102,10 +102,10 @@ impl Defect {
     /// Returns a predicate for messages, whose subject is the path of the entry.
     pub fn message(self) -> &'static str {
         match self {
-            Defect::Changed => "changed while the snapshot was made; this is what was read",
-            Defect::Short => "is not whole in the snapshot: its bytes ended early when it was read",
-            Defect::Lacking => "is not whole in the snapshot: something in it could not be saved",
-            Defect::Other(_) => "has a defect in the snapshot that a newer cutpoint can name",
+            Defect::Changed => "changed during the backup; saved as read",
+            Defect::Short => "incomplete in the snapshot: the file ended early when it was read",
+            Defect::Lacking => "incomplete in the snapshot: a part of it could not be saved",
+            Defect::Other(_) => "has a defect in the snapshot that only a newer cutpoint can name",
         }
     }
 }
@@ -276,7 +276,7 @@ pub fn check_name(name: &[u8]) -> Result<()> {
     if bad {
         return Err(Error::corrupt(
             "",
-            format!("tree entry with the impossible name {:?}", String::from_utf8_lossy(name)),
+            format!("tree entry with the invalid name {:?}", String::from_utf8_lossy(name)),
         ));
     }
     Ok(())
@@ -288,7 +288,7 @@ fn write_time(e: &mut Encoder<Vec<u8>>, time: Time) {
 
 fn read_time(d: &mut Decoder<'_>) -> Result<Time> {
     if d.array().map_err(malformed)? != Some(2) {
-        return Err(Error::corrupt("", "malformed metadata: a time is two numbers"));
+        return Err(Error::corrupt("", "malformed metadata: a time requires two numbers"));
     }
     let time =
         Time { seconds: d.i64().map_err(malformed)?, nanoseconds: d.u32().map_err(malformed)? };

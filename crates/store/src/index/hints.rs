@@ -38,7 +38,8 @@ impl Hints<'_> {
         let mut merge = Merge::new(&runs).map_err(|run| self.replace(run))?;
         while let Some((hint, container, run)) = merge.next().map_err(|run| self.replace(run))? {
             let number = self.numbers[run].get(container as usize);
-            let number = number.ok_or_else(|| Error::corrupt("the index", "names no container"))?;
+            let number =
+                number.ok_or_else(|| Error::corrupt("the index", "no container listed"))?;
             visit(hint, *number)?;
         }
         Ok(())
@@ -46,7 +47,7 @@ impl Hints<'_> {
 
     fn replace(&self, run: usize) -> Error {
         match self.index.replace(&self.runs[run]) {
-            Ok(()) => Error::new(Kind::Conflict, "the cached index", "was damaged, and made anew"),
+            Ok(()) => Error::new(Kind::Conflict, "the cached index", "damaged, and rebuilt"),
             Err(error) => error,
         }
     }

@@ -739,7 +739,7 @@ pub(crate) fn read_record(
     let bytes = repository.media().get_range(&name.to_string(), offset, TRAILER_LEN)?;
     let trailer = Trailer::decode(&name, &bytes, stored_len)?;
     let number = |number: u64| {
-        u32::try_from(number).map_err(|_| Error::corrupt(name, format!("{number} is too much")))
+        u32::try_from(number).map_err(|_| Error::corrupt(name, format!("{number} is too large")))
     };
     Ok(ContainerRecord {
         name: part,
@@ -765,7 +765,10 @@ pub fn load_directory(repository: &Repository, container: &ContainerRecord) -> R
     let offset = u64::from(container.directory_offset);
     let length = container.directory_len;
     if offset + u64::from(length) > u64::from(container.stored_len) {
-        return Err(Error::corrupt(name, "the index names a directory behind its end"));
+        return Err(Error::corrupt(
+            name,
+            "the index lists a table of contents beyond the end of its container",
+        ));
     }
     let mut part = media.get_range(&path, offset, length as usize)?.to_vec();
     opener.open(PartKind::Directory, &mut part)?;

@@ -45,7 +45,7 @@ pub fn count_max(prefix: &str) -> usize {
 }
 
 pub(crate) fn too_long(name: &str, len: u64, len_max: u64) -> Error {
-    Error::corrupt(name, format!("is too long: {len} bytes, at most {len_max} are expected"))
+    Error::corrupt(name, format!("too long ({len} bytes, expected at most {len_max})"))
 }
 
 /// The result of a put.
@@ -169,7 +169,7 @@ pub trait Media: Debug + Send + Sync {
     /// Returns a `Full` or `Media` error, or `Unsupported` if the medium cannot replace objects.
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         let _ = bytes;
-        Err(Error::new(Kind::Unsupported, name, "this storage cannot replace an object"))
+        Err(Error::new(Kind::Unsupported, name, "objects cannot be replaced on this storage"))
     }
 
     /// Creates the folders of a new repository, if the medium has folders.

@@ -75,8 +75,8 @@ impl Access {
                 Err(_) if self.mode & 0o070 == 0 => {}
                 Err(error) => {
                     let message = format!(
-                        "cannot be given the group {} of the repository's folder, whose members share \
-                         it: {error}; write as a member of that group",
+                        "cannot be assigned to group {}, whose members share the repository's \
+                         folder: {error}; write as a member of that group",
                         self.group
                     );
                     return Err(Error::new(Kind::Media, name, message));
@@ -102,9 +102,8 @@ impl Local {
     /// Returns a `Missing` error if the folder does not exist.
     pub fn open(root: &Path) -> Result<Local> {
         let describe = root.display();
-        let store = LocalFileSystem::new_with_prefix(root).map_err(|error| {
-            Error::missing(&describe, "there is no such folder").with_source(error)
-        })?;
+        let store = LocalFileSystem::new_with_prefix(root)
+            .map_err(|error| Error::missing(&describe, "folder not found").with_source(error))?;
         let access = Access::of(root).map_err(|error| io_error(&describe, error))?;
         Ok(Local { root: root.to_path_buf(), store, access })
     }
@@ -321,7 +320,7 @@ fn open_file(name: &str, path: &Path) -> Result<(File, u64)> {
     let file = File::options().read(true).custom_flags(no_wait).open(path).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
     if !about.is_file() {
-        return Err(Error::corrupt(name, "is no regular file"));
+        return Err(Error::corrupt(name, "not a regular file"));
     }
     Ok((file, about.len()))
 }
@@ -379,7 +378,7 @@ fn get_range(store: &dyn ObjectStore, name: &str, offset: u64, len: usize) -> Re
 }
 
 pub(super) fn too_short(name: &str, offset: u64, len: usize) -> Error {
-    Error::corrupt(name, format!("is too short: {len} bytes were to be read at {offset}"))
+    Error::corrupt(name, format!("too short (expected {len} bytes at offset {offset})"))
 }
 
 fn head(store: &dyn ObjectStore, name: &str) -> Result<Option<u64>> {
@@ -410,7 +409,7 @@ fn require_count(prefix: &str, count: usize) -> Result<()> {
     if count <= count_max {
         return Ok(());
     }
-    let message = format!("holds more than {count_max} objects, the maximum of its kind");
+    let message = format!("more than {count_max} objects, the maximum of this kind");
     Err(Error::new(Kind::Media, prefix, message))
 }
 
@@ -631,7 +630,7 @@ impl Media for Memory {
     }
 
     fn sync(&self, name: &str) -> Result<()> {
-        self.head(name)?.map(|_| ()).ok_or_else(|| Error::missing(name, "is not there"))
+        self.head(name)?.map(|_| ()).ok_or_else(|| Error::missing(name, "not found"))
     }
 
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {

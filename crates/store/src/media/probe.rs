@@ -73,17 +73,17 @@ impl fmt::Display for Probed {
         if self.may_be_shared() {
             return write!(
                 f,
-                "in each of {round_count} rounds, one of {creator_count} that put the same name at \
-                 once created it"
+                "in each of {round_count} rounds, exactly one of {creator_count} simultaneous puts \
+                 of one name created the object"
             );
         }
         let several =
-            format!("several of {creator_count} were told that they created the same object");
+            format!("several of {creator_count} puts reported that they created the same object");
         let findings = [
             (self.several_winners_count, several.as_str()),
-            (self.no_winner_count, "nobody was told to have created the object"),
-            (self.wrong_content_count, "the object was not what its creator had put"),
-            (self.unlisted_count, "a listing did not show the object that was there"),
+            (self.no_winner_count, "no put reported that it created the object"),
+            (self.wrong_content_count, "the object differed from what its creator had put"),
+            (self.unlisted_count, "a listing did not show an existing object"),
         ];
         let mut separator = "";
         for (count, finding) in findings.into_iter().filter(|(count, _)| *count > 0) {
@@ -211,8 +211,8 @@ fn round(
             return Ok(finding);
         }
         if media.head(&first.name)?.is_none() {
-            let message = "what was put for a trial has vanished: another client has removed it, or \
-                           the storage has lost it";
+            let message = "a test object has vanished: another client has removed it, or the \
+                           storage has lost it";
             let error = Error::new(Kind::Media, &first.name, message);
             *witness = None;
             return Err(error);

@@ -68,7 +68,7 @@ pub(crate) fn encode(
 /// Returns a `Corrupt` error if the length differs.
 pub(crate) fn encode_again(bytes: &[u8], table: &ParityTable) -> Result<Vec<Vec<u8>>> {
     if bytes.len() as u64 != table.container_len {
-        return Err(Error::corrupt("", "is for a container of another length"));
+        return Err(Error::corrupt("", "belongs to a container of another length"));
     }
     parity_of(&Shards::new(bytes, table.shard_len as usize), table)
 }
@@ -126,8 +126,8 @@ pub(crate) fn rebuild(
         return Err(Error::corrupt(
             "",
             format!(
-                "{} of its {count} pieces of {shard_len} bytes are damaged; what is left of its \
-                 parity makes good {}",
+                "{} of {count} pieces of {shard_len} bytes are damaged; the intact parity can \
+                 repair {}",
                 damaged.len(),
                 usable.len()
             ),
@@ -153,7 +153,7 @@ pub(crate) fn rebuild(
     }
     for (shard, number) in rebuilt.iter().zip(&damaged) {
         if checksum(shard) != table.checksums[*number] {
-            let message = format!("piece {number} does not come out as what it was");
+            let message = format!("piece {number} differs from the original after rebuilding");
             return Err(Error::corrupt("", message));
         }
     }
@@ -201,7 +201,7 @@ fn checksum(shard: &[u8]) -> [u8; CHECKSUM_LEN] {
 /// Converts an error of the crate. The parameters were validated before, but a refusal is an error,
 /// not a panic.
 fn refused(error: reed_solomon_simd::Error) -> Error {
-    Error::corrupt("", format!("the code refuses its parity: {error}"))
+    Error::corrupt("", format!("the erasure code rejects the parity: {error}"))
 }
 
 #[cfg(test)]

@@ -114,11 +114,11 @@ fn open_table(
     let is_its_own = matches!(name, ObjectName::Parity { class, container, .. }
         if (class, container) == (table.class, table.container));
     if !is_its_own {
-        return Err(Error::corrupt(name, "is for another container than its name says"));
+        return Err(Error::corrupt(name, "belongs to another container than its name says"));
     }
     let shards_len = u64::from(table.parity_count) * (u64::from(table.shard_len) + TAG_LEN as u64);
     if HEADER_LEN as u64 + shards_len != trailer.offset {
-        let message = format!("has no room for {} shards before its table", table.parity_count);
+        let message = format!("no room for {} shards before the table", table.parity_count);
         return Err(Error::corrupt(name, message));
     }
     Ok(table)
@@ -182,7 +182,7 @@ pub(crate) fn rebuild_container(
 ) -> Result<Vec<u8>> {
     let name = ObjectName::Container(class, container);
     let media = &**repository.media();
-    let mut failure = Error::missing(name, "has no parity that it could be rebuilt from");
+    let mut failure = Error::missing(name, "no parity to rebuild from");
     for (parity_name, _) in listed.get(&(class, container)).into_iter().flatten() {
         let rebuilt = media
             .get(&parity_name.to_string())
@@ -193,7 +193,10 @@ pub(crate) fn rebuild_container(
                 if object_is_intact(&bytes) {
                     Ok(bytes)
                 } else {
-                    Err(Error::corrupt(name, "what its parity gives is not what was put"))
+                    Err(Error::corrupt(
+                        name,
+                        "content rebuilt from parity differs from the original",
+                    ))
                 }
             });
         match rebuilt {

@@ -51,7 +51,7 @@ impl Container {
         let (class, part) = self.name();
         Err(Error::corrupt(
             ObjectName::Container(class, part),
-            "has other chunks than the index says; `cutpoint repair index` makes that anew",
+            "chunks differ from the index; `cutpoint repair index` rebuilds the index",
         ))
     }
 

@@ -83,7 +83,7 @@ impl Lookup<'_> {
             let directory =
                 load_directory(self.repository, &container.record).map_err(|error| {
                     let known =
-                        "it is not known to what its composites refer, and nothing is deleted";
+                        "the references of its delta chunks are unknown, so nothing is deleted";
                     error.of(format!("{}: {known}", ObjectName::Container(class, part)))
                 })?;
             let mut composites = staying(&directory, &kept.of(number)?);

@@ -209,7 +209,7 @@ fn run(
 
 fn too_often() -> Error {
     let message =
-        "other clients pruned, held or brought back snapshots again and again; try again later";
+        "other clients repeatedly pruned, held or brought back snapshots; try again later";
     Error::new(Kind::Conflict, "prune", message)
 }
 

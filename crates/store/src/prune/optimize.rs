@@ -52,10 +52,10 @@ impl Default for OptimizeOptions {
 impl OptimizeOptions {
     fn task(&self) -> Result<Task> {
         if !(REGION_SIZE_MIN..=REGION_RAW_LEN_MAX).contains(&self.region_size) {
-            return Err(Error::invalid("region size", "is not from 16 KiB to 16 MiB"));
+            return Err(Error::invalid("region size", "out of range (expected 16 KiB to 16 MiB)"));
         }
         if !LEVELS.contains(&self.compression_level) {
-            return Err(Error::invalid("compression level", "is not from 1 to 19"));
+            return Err(Error::invalid("compression level", "out of range (expected 1 to 19)"));
         }
         let Self { region_size, compression_level, rewrite_bytes_max, is_alone, .. } = *self;
         Ok(Task {

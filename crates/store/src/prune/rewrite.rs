@@ -25,7 +25,8 @@ pub(super) fn rewrite(
         // A hint or the index was wrong, so the container stays.
         let found: HashSet<Fingerprint> = live.iter().map(|chunk| chunk.fingerprint).collect();
         let lost = kept.keys().find(|chunk| !found.contains(chunk)).map(ToString::to_string);
-        let message = format!("does not have chunk {} as it says", lost.unwrap_or_default());
+        let message =
+            format!("chunk {} differs from the table of contents", lost.unwrap_or_default());
         return source.damaged(message);
     }
     for of_region in live.chunk_by(|one, other| one.region == other.region) {

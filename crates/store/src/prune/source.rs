@@ -197,7 +197,7 @@ impl Source<'_> {
         let keys = self.sources.repository.keys();
         if is_whole && keys.fingerprint(self.class(), payload) != chunk.fingerprint {
             let (number, chunk) = (chunk.region, chunk.fingerprint);
-            return self.damaged(format!("region {number} has other bytes than chunk {chunk}"));
+            return self.damaged(format!("region {number}: bytes differ from chunk {chunk}"));
         }
         Ok(payload)
     }

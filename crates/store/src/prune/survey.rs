@@ -68,14 +68,15 @@ pub(crate) fn require_readable(index: &Index) -> Result<()> {
             Err(Error::new(
                 Kind::Conflict,
                 name,
-                "is gone; if a sweep has not just taken it, `cutpoint repair index` makes it anew",
+                "not found; unless a sweep has just deleted it, `cutpoint repair index` rebuilds \
+                 the index",
             ))
         }
         Some((name, error)) => Err(Error::corrupt(
             name,
             format!(
-                "cannot be read, so that it is not known what there is, and nothing is deleted; \
-                 `cutpoint repair index` makes it anew ({error})"
+                "cannot be read, so the stored containers are not known, and nothing is deleted; \
+                 `cutpoint repair index` rebuilds the index ({error})"
             ),
         )),
     }
@@ -176,9 +177,9 @@ pub(crate) fn require_nothing_lost(places: &Places) -> Result<()> {
         Some((class, fingerprint)) => Err(Error::missing(
             format!("{class} chunk {fingerprint}"),
             format!(
-                "is needed by a snapshot, and no container has it ({} such); nothing is deleted; \
-                 `cutpoint check` names what is affected, `cutpoint repair index` finds what only the \
-                 index has lost, `cutpoint repair snapshots` leaves out the rest",
+                "needed by a snapshot, but in no container ({} such chunks); nothing is deleted; \
+                 `cutpoint check` names the affected files, `cutpoint repair index` finds chunks \
+                 that only the index has lost, `cutpoint repair snapshots` omits the rest",
                 places.lost_count
             ),
         )),

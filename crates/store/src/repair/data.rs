@@ -255,7 +255,7 @@ impl<'a> Repair<'a> {
                 let payload = region.get(start..start + chunk.payload_len as usize);
                 let payload = payload.unwrap_or_default();
                 if self.repository.keys().fingerprint(class, payload) != chunk.fingerprint {
-                    let message = format!("does not hold chunk {}", chunk.fingerprint);
+                    let message = format!("does not contain chunk {}", chunk.fingerprint);
                     self.done.failed.push(Error::corrupt(rebuilt.name, message));
                     continue;
                 }

@@ -137,7 +137,7 @@ fn lost_beside(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTre
     match given_up.difference(&lost).next() {
         None => Ok(lost),
         Some(number) => {
-            let message = "is not lost, so that it cannot be given up";
+            let message = "not lost, and cannot be given up";
             Err(Error::invalid(ObjectName::Prune(*number), message))
         }
     }

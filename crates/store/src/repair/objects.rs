@@ -132,15 +132,15 @@ fn put_again(repository: &Repository, name: ObjectName, bytes: Bytes) -> Result<
 fn require_useless(repository: &Repository, name: ObjectName) -> Result<()> {
     let ObjectName::Config { number, .. } = name else {
         let message =
-            "is no settings object; others are given up by the commands that a check names";
+            "not a settings object; other objects are given up by the commands that `check` names";
         return Err(Error::invalid(name, message));
     };
     if number == repository.config_number() {
-        return Err(Error::invalid(name, "is of the settings that hold"));
+        return Err(Error::invalid(name, "belongs to the settings in use"));
     }
     let bytes = repository.media().get(&name.to_string())?;
     match open_object(repository.keys(), name, &bytes) {
-        Ok(_) => Err(Error::invalid(name, "can be read, and is not removed")),
+        Ok(_) => Err(Error::invalid(name, "readable, and not removed")),
         Err(error) if is_newer(repository, name) => Err(error),
         Err(_) => Ok(()),
     }

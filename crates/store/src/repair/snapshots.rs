@@ -173,7 +173,7 @@ pub fn repair_snapshots(
     };
     for (id, snapshot) in view.snapshots() {
         if lost.unread.contains(&id) {
-            let message = "could not be read at first, and can be now; try again";
+            let message = "unreadable at first, and readable now; try again";
             return Err(Error::new(Kind::Media, ObjectName::Commit(id), message));
         }
         if !lost.walked.contains(&id) {
@@ -353,7 +353,7 @@ fn forget(
         ids.map(|each| each.snapshot).chain(makeshift).partition(|id| held.contains(id));
     done.held = held;
     if !ids.is_empty() {
-        persist("the record of what is forgotten", || {
+        persist("record of forgotten snapshots", || {
             let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
             let outcome = Outcome::Forget(ids.clone());
             let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new())?;

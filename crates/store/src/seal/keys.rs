@@ -93,7 +93,7 @@ impl Keyring {
         };
         let rising = keyring.epochs.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if keyring.epochs.is_empty() || !rising {
-            return Err(Error::corrupt("", "malformed keyring: epochs do not rise"));
+            return Err(Error::corrupt("", "malformed keyring: epochs are not ascending"));
         }
         Ok(keyring)
     }

@@ -111,7 +111,10 @@ impl Header {
         let Some(bytes) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(Error::corrupt(
                 name,
-                format!("{} bytes are too few for a header of {HEADER_LEN}", bytes.len()),
+                format!(
+                    "too short for a header (expected {HEADER_LEN} bytes, found {})",
+                    bytes.len()
+                ),
             ));
         };
         let field = |offset: usize| {
@@ -120,7 +123,7 @@ impl Header {
             field
         };
         if bytes[..OFFSET_KIND] != MAGIC {
-            return Err(Error::corrupt(name, "does not begin as an object of cutpoint does"));
+            return Err(Error::corrupt(name, "not an object of cutpoint"));
         }
         // The version is examined before any field whose meaning it could change.
         if bytes[OFFSET_VERSION] > VERSION {
@@ -128,15 +131,15 @@ impl Header {
                 Kind::Unsupported,
                 name,
                 format!(
-                    "format {} is newer than this cutpoint, which reads up to {VERSION}; \
-                     use a newer one",
+                    "format {} is newer than this version of cutpoint, which reads up to \
+                     {VERSION}; use a newer one",
                     bytes[OFFSET_VERSION]
                 ),
             )
             .with_source(Newer::Format(bytes[OFFSET_VERSION])));
         }
         if bytes[OFFSET_VERSION] == 0 {
-            return Err(Error::corrupt(name, "format 0 was never written"));
+            return Err(Error::corrupt(name, "format 0 does not exist"));
         }
         let header = Header {
             kind: bytes[OFFSET_KIND],
@@ -292,7 +295,10 @@ impl Trailer {
     /// Returns a `Corrupt` error if the part does not lie inside the object.
     pub fn decode(name: &ObjectName, bytes: &[u8], object_len: u64) -> Result<Trailer> {
         let Some(bytes) = bytes.last_chunk::<TRAILER_LEN>() else {
-            return Err(Error::corrupt(name, format!("{} bytes hold no trailer", bytes.len())));
+            return Err(Error::corrupt(
+                name,
+                format!("too short for a trailer ({} bytes)", bytes.len()),
+            ));
         };
         let mut checksum = [0; 16];
         checksum.copy_from_slice(&bytes[16..]);
@@ -306,7 +312,9 @@ impl Trailer {
         if offset < HEADER_LEN as u64 || !inside || bytes[4..8] != [0; 4] {
             return Err(Error::corrupt(
                 name,
-                format!("trailer names {length} bytes at {offset}; the object has {object_len}"),
+                format!(
+                    "the trailer refers to {length} bytes at {offset}; the object has {object_len}",
+                ),
             ));
         }
         Ok(Trailer { length, offset, checksum })
@@ -496,7 +504,7 @@ impl Opener {
         if (decoded.suite == Suite::None) != (keys.suite() == Suite::None) {
             return Err(Error::corrupt(
                 name,
-                format!("is sealed with {}, this repository uses {}", decoded.suite, keys.suite()),
+                format!("sealed with {}, but this repository uses {}", decoded.suite, keys.suite()),
             ));
         }
         // Settings decide whether keys fit. If the keys have opened the settings, any other object
@@ -511,8 +519,7 @@ impl Opener {
                     if decoded.epoch > keys.epoch() { Kind::WrongKey } else { misfit },
                     name,
                     format!(
-                        "is sealed with a key of epoch {}; the keys that were used to open the \
-                         repository go up to {}",
+                        "sealed with a key of epoch {}, but the available keys go up to epoch {}",
                         decoded.epoch,
                         keys.epoch()
                     ),
@@ -529,7 +536,7 @@ impl Opener {
             return Err(Error::new(
                 misfit,
                 name,
-                "was sealed with another key, or its header is damaged: it belongs to another \
+                "sealed with another key, or its header is damaged: it belongs to another \
                  repository, or was not written by cutpoint",
             ));
         }
@@ -565,12 +572,12 @@ impl Opener {
             }
             None => {
                 let part = match kind {
-                    PartKind::Body => "its body".to_owned(),
+                    PartKind::Body => "body".to_owned(),
                     PartKind::Region(number) => format!("region {number}"),
-                    PartKind::Directory => "its directory".to_owned(),
-                    PartKind::About => "what is known about it".to_owned(),
+                    PartKind::Directory => "table of contents".to_owned(),
+                    PartKind::About => "description".to_owned(),
                 };
-                Err(Error::corrupt(self.name, format!("{part} is damaged: the tag does not match")))
+                Err(Error::corrupt(self.name, format!("{part}: authentication failed")))
             }
         }
     }

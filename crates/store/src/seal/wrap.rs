@@ -66,7 +66,7 @@ impl KeyMethod {
         let all =
             [KeyMethod::Nothing, KeyMethod::Passphrase, KeyMethod::KeyFile, KeyMethod::RecoveryKit];
         all.into_iter().find(|method| method.code() == code).ok_or_else(|| {
-            let message = format!("is opened by method {code}, which needs a newer cutpoint");
+            let message = format!("method {code} requires a newer cutpoint");
             Error::new(Kind::Unsupported, name, message)
         })
     }
@@ -125,15 +125,16 @@ impl KeyAbout {
         };
         let epoch = u32::from_le_bytes(*epoch);
         let class_key = keys.class_key(epoch, KeyClass::Config).ok_or_else(|| {
-            let message =
-                format!("says what it is with a key of epoch {epoch}, which is not there");
+            let message = format!(
+                "the description is sealed with a key of epoch {epoch}, which does not exist",
+            );
             Error::new(Kind::WrongKey, name, message)
         })?;
         let (key, _) = object_key(class_key, bytes, wrap);
         let mut part = sealed.to_vec();
         let len = Cipher::new(header.suite, key)
             .open(&header.encode(), PartKind::About, &mut part)
-            .ok_or_else(|| Error::corrupt(name, "what is known about it does not open"))?;
+            .ok_or_else(|| Error::corrupt(name, "the description cannot be opened"))?;
         KeyAbout::decode(&part[..len]).map(Some).map_err(|error| error.of(name))
     }
 }
@@ -143,7 +144,7 @@ fn wrap_of<'a>(name: &ObjectName, bytes: &'a [u8]) -> Result<&'a [u8; WRAP_LEN]>
     bytes
         .get(HEADER_LEN..)
         .and_then(|wrap| wrap.first_chunk::<WRAP_LEN>())
-        .ok_or_else(|| Error::corrupt(name, "ends inside its header"))
+        .ok_or_else(|| Error::corrupt(name, "truncated in its header"))
 }
 
 /// The second recommended choice of RFC 9106: 64 MiB, three passes, four lanes.
@@ -236,7 +237,7 @@ pub fn wrap_keyring(
 ) -> Result<Bytes> {
     let name = ObjectName::Key { id, copy: false };
     if about.label.len() > LABEL_LEN_MAX {
-        let message = format!("a label has at most {LABEL_LEN_MAX} bytes");
+        let message = format!("label too long (at most {LABEL_LEN_MAX} bytes)");
         return Err(Error::invalid(name, message));
     }
     let method = unlock.method();
@@ -312,7 +313,7 @@ pub fn unwrap_keyring(
     // Suite 0 and method "nothing" belong together, so that a passphrase never opens an unencrypted
     // repository which was put in the place of an encrypted one.
     if (header.suite == Suite::None) != (method == KeyMethod::Nothing) {
-        return Err(damaged("says that it is encrypted, and that it is not"));
+        return Err(damaged("contradictory: encrypted and not encrypted"));
     }
     let wrapping_key = wrapping_key(&name, unlock, wrap, limits)?;
     let (key, commitment) = object_key(&wrapping_key, bytes, wrap);
@@ -324,7 +325,7 @@ pub fn unwrap_keyring(
     let mut part = Zeroizing::new(bytes[start..start + trailer.length as usize].to_vec());
     let len = Cipher::new(header.suite, key)
         .open(&header.encode(), PartKind::Body, &mut part)
-        .ok_or_else(|| damaged("is damaged: the tag does not match"))?;
+        .ok_or_else(|| damaged("authentication failed"))?;
     let keyring = Keyring::decode(&part[..len]).map_err(|error| error.of(name))?;
     Ok(Some((keyring, header.suite)))
 }
@@ -356,8 +357,8 @@ fn wrapping_key(
                     Kind::Unsupported,
                     name,
                     format!(
-                        "asks for Argon2id with {memory_kib} KiB, {passes} passes, {lanes} lanes; \
-                         refused above {} KiB, {} passes, {} lanes (--kdf-limit raises this)",
+                        "Argon2id with {memory_kib} KiB, {passes} passes, {lanes} lanes refused \
+                         (at most {} KiB, {} passes, {} lanes; --kdf-limit raises the limits)",
                         limits.memory_kib_max, limits.passes_max, limits.lanes_max
                     ),
                 ));

@@ -475,7 +475,7 @@ fn verify(
         Err(Error::new(
             Kind::Machine,
             name,
-            "what was sealed does not open to what it was: check this machine's memory",
+            "sealed data does not open to the original: check the memory of this machine",
         ))
     }
 }

@@ -199,7 +199,7 @@ impl Stream<'_> {
             if length > u64::from(REGION_RAW_LEN_MAX) {
                 return Err(Error::corrupt(
                     format!("chunk {fingerprint}"),
-                    "is said to be too long",
+                    "recorded length is too large",
                 ));
             }
             let number = self.ahead_first + self.ahead.len() as u64;

@@ -403,8 +403,8 @@ impl Writer {
             Purpose::Sweep => "sweep",
             Purpose::Other => "this run",
         };
-        let text = "another client took it for dead and ended it; what it had stored is kept; run the \
-                    same command again";
+        let text = "ended by another client, which considered it dead; stored data is kept; run \
+                    the same command again";
         match failure {
             Some(failure) => Error::new(Kind::Conflict, object, format!("{text} ({failure})"))
                 .with_source(failure),
@@ -566,7 +566,7 @@ fn put_ticket(repository: &Repository, purpose: Purpose) -> Result<TicketId> {
             Err(error) => return Err(error),
         }
     }
-    let message = "whatever ticket is put, the storage says that it is there, with other content";
+    let message = "the storage reports every new ticket as existing with other content";
     Err(Error::new(Kind::Media, ObjectKind::Ticket.folder(), message))
 }
 
@@ -617,7 +617,7 @@ pub(crate) fn put_first(
         }
     }
     Err(failure.unwrap_or_else(|| {
-        Error::new(Kind::Media, name, "the storage neither takes it nor has it")
+        Error::new(Kind::Media, name, "the storage neither accepts nor has the object")
     }))
 }
 

@@ -198,8 +198,8 @@ impl RegionCodec {
                 return Err(Error::new(
                     Kind::Machine,
                     format!("region {}", raw.number),
-                    "what was compressed does not decode to what it was: check this machine's \
-                     memory",
+                    "compressed data does not decode to the original: check the memory of this \
+                     machine",
                 ));
             }
         }

@@ -43,7 +43,7 @@ impl TreeWriter {
         if !self.name_last.is_empty() && self.name_last >= entry.name {
             return Err(Error::invalid(
                 String::from_utf8_lossy(&entry.name),
-                "names of a tree must rise",
+                "names of a tree must be in ascending order",
             ));
         }
         self.name_last.clear();

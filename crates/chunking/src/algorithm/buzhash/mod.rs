@@ -67,22 +67,22 @@ const ABOUT: About = About {
             "divisor",
             "",
             "1 to 1073741824",
-            "What the hash is divided by; 2^b tests for b zeros at the low end.",
+            "The divisor of the hash; 2^b tests for b zeros at the low end.",
         ),
-        Parameter::new("remainder", "", "0 to divisor - 1", "What is left in a match.").or("0"),
+        Parameter::new("remainder", "", "0 to divisor - 1", "The remainder of a match.").or("0"),
         Parameter::new("window", "bytes", "1 to 65536", "The window (w or W)."),
         Parameter::new(
             "table",
             "",
             "cutpoint, cutpoint32, bita or casync",
-            "Whose table; all but cutpoint make a hash of 32 bits, that of 64.",
+            "The source of the table; all but cutpoint make a hash of 32 bits, that of 64.",
         )
         .or("cutpoint"),
         Parameter::new(
             "runs",
             "",
             "rolled or early",
-            "Whether a run of zeros behind the first window is left one byte early.",
+            "Leave a run of zeros behind the first window when it ends, or one byte early.",
         )
         .or("rolled"),
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
@@ -94,7 +94,7 @@ const ABOUT: About = About {
             "avg",
             &["window", "table", "runs", "max"],
             "256 to 16777216, above window and not above max",
-            "The parameters whose mean is this many bytes; window 48 unless given.",
+            "Mean in bytes, which sets the other parameters; window 48 unless given.",
         ),
         ShortForm::new(
             "paper",

@@ -69,7 +69,8 @@ const ABOUT: About = About {
             "normal",
             "bytes",
             "256 to 4194304, even, not below min",
-            "Where the easier mask begins; the crate calls it the average, which it is not.",
+            "The size from which the easier mask is used; the crate calls it the average, but the \
+             mean differs.",
         ),
         Parameter::new(
             "max",
@@ -79,7 +80,7 @@ const ABOUT: About = About {
         ),
         Parameter::new("seed", "", "64 bits, decimal or 0x...", "XORed onto the table; no secret.")
             .or("0"),
-        Parameter::new("form", "", "crate or dedup-bench", "Whose masks and table are used.")
+        Parameter::new("form", "", "crate or dedup-bench", "The source of masks and table.")
             .or("crate"),
     ],
     short_forms: &[
@@ -87,8 +88,8 @@ const ABOUT: About = About {
             "avg",
             &["level", "seed", "form"],
             "1024 to 1048576; with a level, not in the gaps between two powers of two",
-            "The parameters whose mean is this many bytes; the level of 2, 3 and 1 that fits best \
-             unless given.",
+            "Mean in bytes, which sets the other parameters; the level of 2, 3 and 1 that fits \
+             best unless given.",
         ),
         ShortForm::new(
             "paper",
@@ -214,7 +215,7 @@ impl Params {
                 }
             }
         }
-        Err(SpecError::new(NAME, "avg", mean, "not possible at this level; leave the level out"))
+        Err(SpecError::new(NAME, "avg", mean, "not possible at this level; omit the level"))
     }
 
     /// Returns the setting of Udayashankar et al., "SeqCDC", section 6, for an expected average of

@@ -68,7 +68,7 @@ const ABOUT: About = About {
              table look-up a byte, each waiting for the one before.",
     key: KeyUse::Table,
     parameters: &[
-        Parameter::new("bits", "bits", "1 to 30", "How many top bits must be zeros (b)."),
+        Parameter::new("bits", "bits", "1 to 30", "Number of top bits that must be zero (b)."),
         Parameter::new(
             "level",
             "bits",
@@ -79,31 +79,27 @@ const ABOUT: About = About {
         Parameter::new(
             "normal",
             "bytes",
-            "1 to 1073741824; needed with a level, and only then allowed",
-            "How many bytes of a chunk are tested for more zeros.",
+            "1 to 1073741824; required with a level, and only then allowed",
+            "Number of bytes of a chunk that are tested for more zeros.",
         )
         .or("none"),
         Parameter::new(
             "table",
             "",
             "cutpoint, cutpoint32, cdchunking, gearhash or dedup-bench",
-            "Whose table; cutpoint32 and cdchunking make a hash of 32 bits, others of 64.",
+            "The source of the table; cutpoint32 and cdchunking make a hash of 32 bits, others of \
+             64.",
         )
         .or("cutpoint"),
         Parameter::new(
             "start",
             "",
             "warm, cold or carry",
-            "Which bytes in front of the first that may be found are hashed.",
+            "The bytes that are hashed before the first tested position.",
         )
         .or("warm"),
-        Parameter::new(
-            "cut",
-            "",
-            "after or before",
-            "Whether the byte that is found is the chunk's last.",
-        )
-        .or("after"),
+        Parameter::new("cut", "", "after or before", "Cut after or before the byte that is found.")
+            .or("after"),
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk.").or("1"),
         Parameter::new("max", "bytes", "min to 1073741824", "The largest chunk.").or("none"),
     ],
@@ -112,7 +108,7 @@ const ABOUT: About = About {
             "avg",
             &["level", "table", "start", "cut", "max"],
             "256 to 16777216, not above max",
-            "The parameters whose mean is this many bytes; a smallest size of a fifth or more.",
+            "Mean in bytes, which sets the other parameters; a smallest size of a fifth or more.",
         ),
         ShortForm::new(
             "paper-gregoriadis",
@@ -215,14 +211,16 @@ impl Params {
         check_range(NAME, "bits", bits as usize, level + 1, (31 - level).min(30))?;
         match (normal_size, level) {
             (None, 0) => {}
-            (None, _) => return Err(SpecError::new(NAME, "normal", "", "missing, beside a level")),
-            (Some(normal), 0) => {
+            (None, _) => {
                 return Err(SpecError::new(
                     NAME,
                     "normal",
-                    normal,
-                    "has no meaning without a level",
+                    "",
+                    "missing, but required with a level",
                 ));
+            }
+            (Some(normal), 0) => {
+                return Err(SpecError::new(NAME, "normal", normal, "not allowed without a level"));
             }
             (Some(normal), _) => check_range(NAME, "normal", normal, 1, CHUNK_SIZE_LIMIT)?,
         }

@@ -44,9 +44,10 @@ const NAME: &str = "jc";
 const ABOUT: About = About {
     name: NAME,
     title: "a gear hash that jumps",
-    rule: "From the smallest size on, every byte goes into a hash: twice the hash plus the byte's entry \
-           in a table. Where the hash has zeros at all bits of a mask, the chunk ends before the byte \
-           if one bit more is zero, too; else a number of bytes is jumped over, and the hash begins anew.",
+    rule: "From the smallest size on, every byte goes into a hash: twice the hash plus the byte's \
+           entry in a table. Where the hash has zeros at all bits of a mask, the chunk ends before \
+           the byte if one bit more is zero, too; otherwise a number of bytes is skipped, and the \
+           hash starts again.",
     source: "Jin et al., Accelerating Content-Defined Chunking for Data Deduplication Based on \
              Speculative Jump (2023), algorithm 1, as in PlakarKorp/go-cdc-chunkers v1.1.0, jc-v1.1.0.",
     differences: "Any number of bits and any jump; the table is our own. form=plakar has the table and \
@@ -56,13 +57,18 @@ const ABOUT: About = About {
              A long constant stretch is cut at the largest size, or wherever it may.",
     key: KeyUse::Table,
     parameters: &[
-        Parameter::new("bits", "bits", "2 to 30", "How many bits must be zeros to cut."),
-        Parameter::new("jump", "bytes", "1 to 1073741824", "How many bytes are jumped over."),
+        Parameter::new(
+            "bits",
+            "bits",
+            "Number of bits that must be zero for a cut.",
+            "How many bits must be zeros to cut.",
+        ),
+        Parameter::new("jump", "bytes", "1 to 1073741824", "Number of bytes that a jump skips."),
         Parameter::new(
             "form",
             "",
             "cutpoint or plakar",
-            "Whose table and masks; plakar with 11 bits.",
+            "The source of table and masks; plakar with 11 bits.",
         )
         .or("cutpoint"),
         Parameter::new("min", "bytes", "1 to 1073741824", "The smallest chunk."),

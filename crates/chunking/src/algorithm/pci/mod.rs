@@ -38,18 +38,18 @@ const ABOUT: About = About {
            set between them.",
     source: "Zhang et al., PCI (2020); Gregoriadis et al., A Thorough Investigation, algorithm 5.",
     differences: "None from algorithm 5. The means of the published settings miss by up to 6 %; \
-                  avg chooses window and threshold anew, by measured means.",
+                  avg chooses window and threshold by measured means.",
     good_at: "A change moves cut-points within a window only, and there is no table.",
-    bad_at: "Text has few bits set, so that it is seldom cut, and some binary data at every window: \
-             it needs a largest size. Sizes vary as much as those of Gear.",
+    bad_at: "Text has few bits set, so it is seldom cut, and some binary data at every window: a \
+             largest size is required. Sizes vary as much as those of Gear.",
     key: KeyUse::Permutation,
     parameters: &[
-        Parameter::new("window", "bytes", "1 to 65536", "The bytes that are looked at (w)."),
+        Parameter::new("window", "bytes", "1 to 65536", "The window (w)."),
         Parameter::new(
             "threshold",
             "bits",
             "1 to 8 * window",
-            "How many of their bits must be set (theta).",
+            "Number of bits that must be set in the window (theta).",
         ),
         Parameter::new("max", "bytes", "window to 1073741824", "The largest chunk.").or("none"),
     ],
@@ -58,7 +58,7 @@ const ABOUT: About = About {
             "avg",
             &["max"],
             "512 to 65536",
-            "The window and threshold whose mean is this many bytes, were there no max.",
+            "Mean in bytes without max, which sets window and threshold.",
         ),
         ShortForm::new(
             "paper",

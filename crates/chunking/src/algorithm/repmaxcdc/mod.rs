@@ -64,13 +64,19 @@ const ABOUT: About = About {
     key: KeyUse::Table,
     parameters: &[
         Parameter::new("min", "bytes", "64 to 268435456", "The smallest chunk."),
-        Parameter::new("horizon", "bytes", "1 to 268435456", "How much farther it is looked."),
+        Parameter::new(
+            "horizon",
+            "bytes",
+            "1 to 268435456",
+            "The horizon: number of bytes searched beyond the smallest chunk.",
+        ),
     ],
     short_forms: &[ShortForm::new(
         "avg",
         &[],
         "128 to 16777216",
-        "The smallest size that gives this mean, three quarters of it, with a horizon of eight times that.",
+        "Mean in bytes, which sets the smallest size, three quarters of it, and a horizon of eight \
+         times that.",
     )],
     dialects: &[],
 };

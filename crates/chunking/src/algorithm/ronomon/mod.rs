@@ -40,8 +40,8 @@ const ABOUT: About = About {
     source: "Crate fastcdc 5.0.0, module ronomon, after ronomon/deduplication and Xia et al., FastCDC.",
     differences: "None.",
     good_at: "Cut-points equal to those of ronomon, and of PyPI's fastcdc.",
-    bad_at: "Its average is nominal: the mean on random data is another. The hash needs a shift and \
-             an addition a byte that wait for each other.",
+    bad_at: "The average is nominal: the mean on random data differs. The hash needs a shift and \
+             an addition per byte, each waiting for the other.",
     key: KeyUse::Table,
     parameters: &[
         Parameter::new("min", "bytes", "64 to 67108864", "The smallest chunk."),
@@ -52,7 +52,7 @@ const ABOUT: About = About {
         "avg",
         &[],
         "1024 to 16777216",
-        "Sizes whose mean is this many bytes; the largest is eight times it.",
+        "Mean in bytes, which sets the sizes; the largest is eight times the mean.",
     )],
     dialects: &[],
 };

@@ -36,7 +36,8 @@ pub(super) fn html(estimated: &Estimated, rows: &[Row<'_>], elapsed: Duration) -
         units::size(counts.size),
         units::duration(elapsed),
         match (counts.is_partial, counts.problem_count) {
-            (true, _) => "The run was interrupted: this is a part of the data.".to_owned(),
+            (true, _) =>
+                "The run was interrupted: the results cover a part of the data.".to_owned(),
             (false, 0) => String::new(),
             (false, count) => format!("{} could not be read.", units::count(count, "file")),
         }
@@ -44,10 +45,10 @@ pub(super) fn html(estimated: &Estimated, rows: &[Row<'_>], elapsed: Duration) -
     chart(&mut body, rows)?;
     table(&mut body, rows)?;
     body.push_str(
-        "<p><b>dedup</b>: each chunk counts once. <b>bursts</b>: of chunks that resemble others only \
-         the new part counts. <b>stored</b>: what a repository takes, compressed and with all \
-         metadata. <b>index</b>: memory for the index, a tenth of it with a cache. <b>GB/s</b>: \
-         cutting and fingerprinting, CPU time of one thread, 10^9 bytes.</p>\n",
+        "<p><b>dedup</b>: each chunk counts once. <b>bursts</b>: of a chunk that resembles \
+         another, only the new part counts. <b>stored</b>: size in a repository, compressed and \
+         with all metadata. <b>index</b>: memory for the index, a tenth of it with a cache. \
+         <b>GB/s</b>: cutting and fingerprinting, CPU time of one thread, 10^9 bytes.</p>\n",
     );
     Ok(page::page("cutpoint estimate", &body))
 }
@@ -67,14 +68,14 @@ fn chart(body: &mut String, rows: &[Row<'_>]) -> Result<()> {
     let read = rows.iter().map(|row| row.found.dedup.read_bytes).max().unwrap_or(0).max(1);
     let bar_count: usize = rows.iter().map(|row| bars(row).iter().flatten().count()).sum();
     let height = rows.len() as f64 * (LABEL_HEIGHT + 10.0) + bar_count as f64 * LINE_HEIGHT;
-    body.push_str("<h2>What is left of the data</h2>\n<p class=\"legend\">");
+    body.push_str("<h2>Data that remains</h2>\n<p class=\"legend\">");
     for (name, class) in BARS {
         write!(body, "<span class=\"key {class}\"></span>{name} ")?;
     }
     writeln!(
         body,
         "</p>\n<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         role=\"img\" aria-label=\"Bytes that are left, by configuration; the table has the numbers\">"
+         role=\"img\" aria-label=\"Remaining bytes by configuration; the table has the numbers\">"
     )?;
     let mut y = 0.0;
     for row in rows {

@@ -20,11 +20,11 @@ const HEADINGS: [&str; 9] = [
 ];
 
 const LEGEND: [&str; 5] = [
-    "dedup: saved where each chunk is kept once; bursts: where chunks that resemble others are their",
-    "new part. stored, with bursts: what a repository takes, compressed and with all metadata, and what",
-    "that saves; metadata: what of it is neither files nor their chunks. index: memory for the index,",
-    "a tenth of it with a cache. GB/s: cutting and fingerprinting, a thread's CPU time. What matching",
-    "in backups finds beyond bursts is not counted.",
+    "dedup: savings if each chunk is kept once; bursts: if also of a chunk that resembles another only",
+    "the new part is kept. stored, with bursts: size in a repository, compressed and with all metadata,",
+    "and the savings; metadata: the part of it that is not content of files. index: memory for the",
+    "index, a tenth of it with a cache. GB/s: cutting and fingerprinting, CPU time of one thread.",
+    "Savings by matching in backups beyond bursts are not counted.",
 ];
 
 pub(super) fn print(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> {

@@ -26,7 +26,7 @@ pub(super) fn html(target_size: u64, tuning: &Tuning) -> Result<String> {
     )?;
     if !tuning.unreached_algorithms.is_empty() {
         let names = tuning.unreached_algorithms.join(", ");
-        writeln!(body, "<p>Nothing has such a mean: {}.</p>", escaped(&names))?;
+        writeln!(body, "<p>No such mean: {}.</p>", escaped(&names))?;
     }
     chart(&mut body, &tuning.tuned)?;
     body.push_str("<h2>The best of each algorithm, beside Table I of the SeqCDC papers</h2>\n");
@@ -34,9 +34,9 @@ pub(super) fn html(target_size: u64, tuning: &Tuning) -> Result<String> {
     body.push_str("<h2>All numbers</h2>\n");
     table(&mut body, tuning.tuned.iter())?;
     body.push_str(
-        "<p><b>net saved</b>: with what directories, index and recipes take for the \
-         chunks. <b>best</b>: nothing else with this mean is better in both, net savings and \
-         speed. <b>GB/s</b>: cutting, CPU time of one thread, 10^9 bytes.</p>\n",
+        "<p><b>net saved</b>: savings less the size of tables of contents, index and recipes. \
+         <b>best</b>: no other row with this mean is better in both, net savings and speed. \
+         <b>GB/s</b>: cutting, CPU time of one thread, 10^9 bytes.</p>\n",
     );
     Ok(page::page("cutpoint tune", &body))
 }

@@ -44,11 +44,11 @@ impl ListBounds {
         let allowed_ns = BASE_NS.saturating_add(NAME_NS.saturating_mul(self.count as u64));
         let elapsed_ns = now_ns.saturating_sub(self.began_ns);
         let text = if !self.tokens.insert(xxh3_128(token.as_bytes())) {
-            "the listing goes round in a circle: the same continuation token came twice".to_owned()
+            "the listing is circular: the same continuation token came twice".to_owned()
         } else if self.count > self.count_max {
-            format!("the listing has no end: more than {} names came", self.count_max)
+            format!("the listing has no end: more than {} names", self.count_max)
         } else if self.empty_count > EMPTY_PAGES_MAX {
-            format!("the listing has no end: more than {EMPTY_PAGES_MAX} pages came without a name")
+            format!("the listing has no end: more than {EMPTY_PAGES_MAX} pages without a name")
         } else if elapsed_ns > allowed_ns {
             let elapsed_s = elapsed_ns / 1_000_000_000;
             format!("the listing has no end: {} names in {elapsed_s} s", self.count)

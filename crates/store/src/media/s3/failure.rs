@@ -36,15 +36,17 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Unreachable => f.write_str("the storage cannot be reached"),
-            Refusal::NotS3 => f.write_str("this does not answer as an S3 storage does"),
-            Refusal::NoBucket => f.write_str("there is no such bucket"),
+            Refusal::NotS3 => f.write_str("the endpoint does not answer like an S3 storage"),
+            Refusal::NoBucket => f.write_str("the bucket does not exist"),
             Refusal::Region(Some(region)) => write!(f, "the bucket is in the region {region}"),
             Refusal::Region(None) => f.write_str("the bucket is in another region"),
-            Refusal::NoCredentials => f.write_str("there are no credentials"),
-            Refusal::WrongCredentials => f.write_str("the storage does not accept the credentials"),
+            Refusal::NoCredentials => f.write_str("no credentials found"),
+            Refusal::WrongCredentials => f.write_str("the storage rejects the credentials"),
             Refusal::Expired => f.write_str("the credentials have expired"),
-            Refusal::Clock => f.write_str("the clock of this machine differs from the storage's"),
-            Refusal::Denied => f.write_str("the credentials do not allow this"),
+            Refusal::Clock => {
+                f.write_str("the clock of this machine differs from the clock of the storage")
+            }
+            Refusal::Denied => f.write_str("the credentials do not allow this operation"),
         }
     }
 }

@@ -78,7 +78,7 @@ impl S3 {
     /// started.
     pub fn open(settings: &S3Settings, environment: Arc<dyn Environment>) -> Result<S3> {
         let root = StorePath::parse(&settings.prefix).map_err(|error| {
-            Error::invalid(&settings.prefix, "is a bad prefix").with_source(error)
+            Error::invalid(&settings.prefix, "invalid prefix").with_source(error)
         })?;
         let address = match settings.prefix.as_str() {
             "" => format!("s3://{}", settings.bucket),
@@ -211,7 +211,7 @@ impl S3 {
             let answer = within(self.limits.silence, self.store.get_opts(&path, options)).await?;
             let len = answer.range.end.saturating_sub(answer.range.start);
             if len > len_max {
-                let text = format!("is too long: {len} bytes, at most {len_max} are expected");
+                let text = format!("too long ({len} bytes, expected at most {len_max})");
                 let (meaning, kind) = (Meaning::Final, Kind::Corrupt);
                 return Err(Failure { meaning, kind, ..Failure::passing(text) });
             }
@@ -230,7 +230,7 @@ impl S3 {
                 }
             }
             if bytes.len() as u64 != len {
-                let text = format!("{} of {len} bytes came", bytes.len());
+                let text = format!("received {} of {len} bytes", bytes.len());
                 return Err(Failure::passing(text));
             }
             Ok(bytes.freeze())
@@ -313,7 +313,7 @@ impl Media for S3 {
 
     fn sync(&self, name: &str) -> Result<()> {
         // A storage that shows an object has stored it.
-        self.head(name)?.map(|_| ()).ok_or_else(|| Error::missing(name, "is not there"))
+        self.head(name)?.map(|_| ()).ok_or_else(|| Error::missing(name, "not found"))
     }
 
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {

@@ -156,7 +156,7 @@ pub(super) struct TooLong;
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the answer has no end: more than {ANSWER_LEN_MAX} bytes came")
+        write!(f, "the answer has no end: more than {ANSWER_LEN_MAX} bytes")
     }
 }
 

@@ -82,18 +82,19 @@ impl S3Settings {
     ///
     /// Returns an `Invalid` error if the text is not such an address.
     pub fn parse(address: &str) -> Result<S3Settings> {
-        let invalid = |why: &str| Error::invalid(address, format!("{why}: s3://BUCKET/PREFIX"));
-        let rest = address.strip_prefix("s3://").ok_or_else(|| invalid("is no address of S3"))?;
+        let invalid =
+            |why: &str| Error::invalid(address, format!("{why} (expected s3://BUCKET/PREFIX)"));
+        let rest = address.strip_prefix("s3://").ok_or_else(|| invalid("not an S3 address"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_legal = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
         if bucket.is_empty() || !bucket.chars().all(is_legal) {
-            return Err(invalid("names no bucket"));
+            return Err(invalid("no bucket given"));
         }
         if prefix.starts_with('/') {
-            return Err(invalid("has an empty name in its prefix"));
+            return Err(invalid("empty name in the prefix"));
         }
         let path = StorePath::parse(prefix)
-            .map_err(|error| invalid("has a bad prefix").with_source(error))?;
+            .map_err(|error| invalid("invalid prefix").with_source(error))?;
         Ok(S3Settings { bucket: bucket.to_owned(), prefix: path.into(), ..S3Settings::default() })
     }
 
@@ -134,7 +135,10 @@ impl S3Settings {
         let (scheme, host) = address.split_once("://").unwrap_or_default();
         let host = host.trim_end_matches('/');
         if !["http", "https"].contains(&scheme) || host.is_empty() {
-            return Err(Error::invalid(&address, "an endpoint is https://HOST or http://HOST"));
+            return Err(Error::invalid(
+                &address,
+                "not an endpoint (expected https://HOST or http://HOST)",
+            ));
         }
         let bucket =
             if self.is_virtual_hosted() { format!("{}.", self.bucket) } else { String::new() };
@@ -169,7 +173,7 @@ impl S3Settings {
             .with_allow_http(address.starts_with("http://"))
             .build()
             .map_err(|error| {
-                Error::invalid(format!("s3://{}", self.bucket), "its settings make no sense")
+                Error::invalid(format!("s3://{}", self.bucket), "invalid settings")
                     .with_source(error)
             })
     }
