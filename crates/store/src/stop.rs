@@ -32,7 +32,8 @@ thread_local! {
 }
 
 impl Stop {
-    /// Makes the request, at `now_ns` by [`Environment::elapsed_ns`]. Later calls change nothing.
+    /// Makes the request, at `now_ns` of the environment's clock
+    /// ([`elapsed_ns`](crate::environment::Environment::elapsed_ns)). Later calls change nothing.
     pub fn ask(&self, now_ns: u64) {
         self.0.asked_ns.set(now_ns).ok();
     }
