@@ -80,7 +80,7 @@ fn refusals_come_with_a_remedy() {
     for arguments in [&["snapshots"][..], &["init", "--encryption", "none"], &["doctor"]] {
         run(&other, arguments, &["NoSuchBucket", "create the bucket first"]);
     }
-    run(&set("AWS_PROFILE", "nobody"), &["snapshots"], &["no profile nobody"]);
+    run(&set("AWS_PROFILE", "nobody"), &["snapshots"], &["profile nobody: not found"]);
 }
 
 /// Keys and address can also come from the shared files.

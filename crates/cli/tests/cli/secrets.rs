@@ -209,7 +209,7 @@ fn secret_file_open_to_others_causes_a_warning() {
     for (mode, to) in [
         (0o640, "key: accessible to the group (mode 0640, expected 0600 or less)"),
         (0o620, "accessible to the group (mode 0620"),
-        (0o604, "open to every user of this machine (mode 0604"),
+        (0o604, "accessible to every user of this machine (mode 0604"),
     ] {
         let stderr = warned(mode);
         assert!(stderr.contains(to) && stderr.contains("`chmod 600 key`"), "{mode:o}: {stderr}");
