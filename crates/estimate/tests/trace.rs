@@ -244,8 +244,8 @@ fn invalid_trace_is_refused_with_its_reason() {
     refused(b"", "nor CSV that begins with `path_id");
     refused(b"x", "nor CSV that begins with `path_id");
     refused(&[0xff; 100], "neither Parquet, nor CSV");
-    refused(b"path_id,offset,length,fingerprint,flags\n1,2,3,xy,0\n", "line 2 is not");
-    refused(b"path_id,offset,length,fingerprint,flags\n1,2,3\n", "line 2 is not");
+    refused(b"path_id,offset,length,fingerprint,flags\n1,2,3,xy,0\n", "line 2: not");
+    refused(b"path_id,offset,length,fingerprint,flags\n1,2,3\n", "line 2: not");
     refused(b"PAR1 and nothing that follows", "");
     let header = b"path_id,offset,length,fingerprint,flags\n";
     let path = folder.path().join("only a header");

@@ -294,7 +294,7 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     let view = View::list(&reading).expect("it lists");
     assert_eq!((view.snapshots().len(), view.unreadable.len()), (2, 1), "one is new");
     let error = view.unreadable.values().next().expect("one").to_string();
-    assert!(error.contains("key of epoch 2") && error.contains("up to 1"), "{error}");
+    assert!(error.contains("key of epoch 2") && error.contains("up to epoch 1"), "{error}");
     let error = open_by(&media, 5, &old_kit).expect_err("the kit is old");
     let told = "is at key epoch 2, but this key only has epochs up to 1";
     assert!(error.kind() == Kind::WrongKey && error.to_string().contains(told), "{error}");

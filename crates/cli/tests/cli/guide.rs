@@ -507,12 +507,25 @@ fn is_time_of_day(word: &str) -> bool {
     parts.clone().count() == 3 && parts.all(|part| is_number(bare(part)))
 }
 
+/// The units of sizes.
+const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+
 /// Hides the numbers that depend on the secret of a repository, which decides where its files are
-/// cut: numbers of chunks.
+/// cut: numbers of chunks, references and containers, and sizes. Sizes in parentheses are those of
+/// files, and stay.
 fn hide_secret_cuts(words: &mut [String]) {
     for at in 1..words.len() {
-        if words[at].starts_with("chunk") && is_number(bare(&words[at - 1])) {
+        let (number, word) = (words[at - 1].clone(), bare(&words[at]).to_owned());
+        if bare(&number).parse::<f64>().is_err() || number.starts_with('(') {
+            continue;
+        }
+        let counted = ["chunk", "reference", "container"];
+        if let Some(counted) = counted.iter().find(|each| word.starts_with(**each)) {
             words[at - 1] = "N".to_owned();
+            words[at] = format!("{counted}s");
+        } else if UNITS.contains(&word.as_str()) {
+            words[at - 1] = "SIZE".to_owned();
+            words[at] = words[at].replace(&word, "UNIT");
         }
     }
 }

@@ -11,8 +11,8 @@ mod dump;
 mod estimate;
 mod failures;
 mod forget;
-mod help;
 mod guide;
+mod help;
 mod json;
 mod keys;
 #[cfg(feature = "lab")]
