@@ -527,7 +527,7 @@ fn malformed_composites_are_refused() {
         ("nothing", &good, &new, vec![nowhere], "as a full chunk"),
         ("beyond", &[(0, 0, 500), (0, 601, 400)], &new, vec![whole], "takes 400 bytes at 601"),
         ("another chunk", &[(0, 0, 500), (0, 599, 400)], &new, vec![whole], "wrong fingerprint"),
-        ("unknown reference", &[(1, 0, 900)], &new, vec![whole], "undefined reference"),
+        ("unknown reference", &[(1, 0, 900)], &new, vec![whole], "a reference"),
         ("65 references", &many, &old[..16].repeat(65), vec![whole; 65], "undefined reference"),
         ("short extents", &short, &every_second, vec![whole], "more extents than its length"),
         ("65,535 that are nowhere", &good, &new, vec![nowhere; 65_535], "as a full chunk"),
