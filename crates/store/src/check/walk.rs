@@ -16,7 +16,7 @@ use crate::reach::{self, Visit};
 use crate::reader::{ChunkBytes, Reader};
 use crate::view::View;
 
-/// A placeholder for the container of a chunk to which no hint leads.
+/// The container that damage of a chunk names if no hint leads to one.
 const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
 
 /// A snapshot to be walked.
