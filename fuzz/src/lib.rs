@@ -1,17 +1,17 @@
 //! What the fuzz targets run: bodies that are in the tests of the crates, which run them on random input.
 
-#[path = "../../crates/store/tests/common/backup.rs"]
+#[path = "../../crates/repository/tests/common/backup.rs"]
 #[expect(dead_code, reason = "honest backups matter elsewhere")]
 mod backup;
 #[path = "../../crates/chunking/tests/common/mod.rs"]
 #[allow(dead_code, reason = "vectors matter elsewhere")]
 mod chunking;
-#[path = "../../crates/store/tests/common/decoding.rs"]
+#[path = "../../crates/repository/tests/common/decoding.rs"]
 #[allow(dead_code, reason = "its pieces matter elsewhere")]
 mod decoding;
-#[path = "../../crates/store/tests/common/planted.rs"]
+#[path = "../../crates/repository/tests/common/planted.rs"]
 mod planted;
-#[path = "../../crates/store/tests/common/whole.rs"]
+#[path = "../../crates/repository/tests/common/whole.rs"]
 mod whole;
 
 /// Every decoder of the store's format.

@@ -14,12 +14,13 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 15] = [
+const CRATES: [(&str, &[&str]); 16] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
-    ("cutpoint-matching", &[]),
-    ("cutpoint-store", &["cutpoint-fingerprint", "cutpoint-matching"]),
-    ("cutpoint-backup", &["cutpoint-chunking", "cutpoint-store"]),
+    ("cutpoint-delta", &[]),
+    ("cutpoint-storage", &[]),
+    ("cutpoint-repository", &["cutpoint-delta", "cutpoint-fingerprint", "cutpoint-storage"]),
+    ("cutpoint-backup", &["cutpoint-chunking", "cutpoint-repository", "cutpoint-storage"]),
     (
         "cutpoint-estimate",
         &[
@@ -27,7 +28,8 @@ const CRATES: [(&str, &[&str]); 15] = [
             "cutpoint-burst",
             "cutpoint-chunking",
             "cutpoint-fingerprint",
-            "cutpoint-store",
+            "cutpoint-repository",
+            "cutpoint-storage",
             "cutpoint-testing",
         ],
     ),
@@ -39,20 +41,21 @@ const CRATES: [(&str, &[&str]); 15] = [
             "cutpoint-chunking",
             "cutpoint-estimate",
             "cutpoint-lab",
-            "cutpoint-store",
+            "cutpoint-repository",
+            "cutpoint-storage",
         ],
     ),
     ("cutpoint-testing", &[]),
-    ("cutpoint-reference", &["cutpoint-testing"]),
-    ("cutpoint-baseline", &["cutpoint-chunking"]),
-    ("cutpoint-burst", &["cutpoint-matching"]),
+    ("cutpoint-oracle", &["cutpoint-testing"]),
+    ("cutpoint-paper-simd", &["cutpoint-chunking"]),
+    ("cutpoint-burst", &["cutpoint-delta"]),
     (
         "cutpoint-bench",
         &[
-            "cutpoint-baseline",
             "cutpoint-chunking",
             "cutpoint-fingerprint",
-            "cutpoint-reference",
+            "cutpoint-oracle",
+            "cutpoint-paper-simd",
             "cutpoint-testing",
         ],
     ),
@@ -68,14 +71,14 @@ const CRATES: [(&str, &[&str]); 15] = [
         ],
     ),
     ("cutpoint-torture", &["cutpoint-testing"]),
-    ("xtask", &["cutpoint-chunking", "cutpoint-reference", "cutpoint-testing"]),
+    ("xtask", &["cutpoint-chunking", "cutpoint-oracle", "cutpoint-testing"]),
 ];
 
 /// The rooms of a crate, lowest first: a room may use those of the lines before its own.
 type Layers = &'static [&'static [&'static str]];
 
 /// The crates whose rooms have an order.
-const ROOMS: [(&str, Layers); 4] = [
+const ROOMS: [(&str, Layers); 5] = [
     (
         "cutpoint-chunking",
         &[
@@ -91,29 +94,33 @@ const ROOMS: [(&str, Layers); 4] = [
         ],
     ),
     (
-        "cutpoint-store",
+        "cutpoint-storage",
         &[
-            &["calendar", "error", "fingerprint", "mutant", "stop"],
-            &["name", "recent", "sorted"],
+            &["error", "hex", "kind", "stop"],
             &["environment"],
-            &["format", "wait"],
-            &["media"],
-            &["seal"],
-            &["repository"],
-            &["access", "liveness", "parity", "view"],
-            &["index"],
-            &["places", "reader"],
-            &["reach"],
-            &["writer"],
-            &["record"],
-            &["lifecycle", "prune", "retention"],
-            &["sweep"],
-            &["check"],
-            &["repair"],
-            &["describe"],
+            &["wait"],
+            &["storage"],
+            &["layer"],
+            &["faulty", "object", "probe"],
+            &["s3"],
         ],
     ),
-    ("cutpoint-backup", &[&["files"], &["restore"], &["snapshots"], &["backup"]]),
+    (
+        "cutpoint-repository",
+        &[
+            &["rules"],
+            &["format"],
+            &["crypto", "util"],
+            &["repo"],
+            &["index", "parity"],
+            &["read"],
+            &["write"],
+            &["snapshots"],
+            &["gc"],
+            &["verify"],
+        ],
+    ),
+    ("cutpoint-backup", &[&["source"], &["restore"], &["snapshots"], &["save"]]),
     (
         "cutpoint-estimate",
         &[&["counter", "savings", "scan"], &["sampler"], &["estimate"], &["trace"], &["tune"]],

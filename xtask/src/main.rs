@@ -251,7 +251,7 @@ fn data_sets() -> Result<(), String> {
     run(command)?;
     // The picture of README.md has the numbers of its table.
     let mut command = Command::new("python3");
-    command.args(["-B", "research/bench/sizes.py", "--check"]).current_dir(root());
+    command.args(["-B", "research/peers/sizes.py", "--check"]).current_dir(root());
     run(command)
 }
 

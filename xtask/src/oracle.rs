@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use cutpoint_chunking::{Level, Spec, cuts};
-use cutpoint_reference::oracle::{Inputs, List, lists};
+use cutpoint_oracle::oracle::{Inputs, List, lists};
 use cutpoint_testing::digest::sha256;
 use cutpoint_testing::input;
 

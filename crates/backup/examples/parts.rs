@@ -1,7 +1,7 @@
 //! Prints the cost of reading, cutting and fingerprinting a file, together and separately, in one
 //! thread. This is the minimum cost of a backup of known data.
 //!
-//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `research/bench/reread.py`
+//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `research/peers/reread.py`
 //! compares it with a backup.
 
 use std::fs::File;
@@ -9,8 +9,7 @@ use std::hint::black_box;
 use std::io::Read;
 
 use cutpoint_chunking::{Chunks, KeyMaterial, Spec};
-use cutpoint_store::fingerprint::Class;
-use cutpoint_store::seal::{Keyring, Keys, RepositoryId, Secret, Suite};
+use cutpoint_repository::{Class, Keyring, Keys, RepositoryId, Secret, Suite};
 use cutpoint_testing::thread_cpu_time;
 
 /// The default cut specification of repositories.

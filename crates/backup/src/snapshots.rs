@@ -1,11 +1,10 @@
 //! The implementation of [`SnapshotReader`] by the reader of the store.
 
 use bytes::Bytes;
-use cutpoint_store::error::Result;
-use cutpoint_store::fingerprint::{Class, Fingerprint};
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::Entry;
-use cutpoint_store::reader::{Plan, Reader};
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::read::Plan;
+use cutpoint_repository::{Class, Content, Entry, Fingerprint, Reader};
+use cutpoint_storage::Result;
 
 use crate::restore::SnapshotReader;
 

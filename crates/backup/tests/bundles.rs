@@ -9,18 +9,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use cutpoint_backup::backup::backup;
-use cutpoint_store::check::{CheckOptions, Portion, check};
-use cutpoint_store::format::commit::Statistics;
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::{Entry, EntryKind};
-use cutpoint_store::media::{Media, Memory};
-use cutpoint_store::reader::Reader;
-use cutpoint_store::repository::Repository;
-use cutpoint_store::view::View;
-use cutpoint_testing::SplitMix64;
-
 use common::{files, options};
+use cutpoint_backup::save::backup;
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
+use cutpoint_repository::{Content, Entry, EntryKind, Reader, Repository, Statistics, View};
+use cutpoint_storage::{Media, Memory};
+use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, restore_and_compare};
 
 /// The number of folders, and of files in each of them.

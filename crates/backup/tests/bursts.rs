@@ -8,14 +8,13 @@ mod repository;
 use std::fs;
 use std::sync::Arc;
 
-use cutpoint_backup::backup::backup;
-use cutpoint_store::check::{CheckOptions, Portion, check};
-use cutpoint_store::media::{Media, Memory};
-use cutpoint_store::prune::{PruneOptions, prune};
-use cutpoint_store::repository::Repository;
-use cutpoint_testing::SplitMix64;
-
 use common::{files, options};
+use cutpoint_backup::save::backup;
+use cutpoint_repository::Repository;
+use cutpoint_repository::gc::prune::{PruneOptions, prune};
+use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
+use cutpoint_storage::{Media, Memory};
+use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, restore_and_compare, unlock};
 
 fn repository(media: &Arc<dyn Media>, matching: &str) -> Arc<Repository> {

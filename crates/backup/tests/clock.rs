@@ -15,18 +15,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Source, backup};
-use cutpoint_backup::files::FileSystem;
-use cutpoint_backup::restore::{RestoreOptions, restore};
-use cutpoint_store::error::Kind;
-use cutpoint_store::media::Media;
-use cutpoint_store::reader::Reader;
-use cutpoint_store::repository::Repository;
-use cutpoint_store::view::View;
-use cutpoint_testing::SplitMix64;
-
 use clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
 use common::{files, options};
+use cutpoint_backup::restore::{RestoreOptions, restore};
+use cutpoint_backup::save::{BackupMonitor, BackupOptions, Source, backup};
+use cutpoint_backup::source::FileSystem;
+use cutpoint_repository::{Reader, Repository, View};
+use cutpoint_storage::{Kind, Media};
+use cutpoint_testing::SplitMix64;
 
 /// A limit longer than the pipeline takes to reach the awaited state.
 const PATIENCE: Duration = Duration::from_secs(40);

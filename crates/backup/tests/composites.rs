@@ -10,14 +10,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use cutpoint_backup::backup::{BackupReport, Source, backup};
-use cutpoint_store::check::{CheckOptions, Portion, check};
-use cutpoint_store::format::commit::Statistics;
-use cutpoint_store::media::{Media, Memory};
-use cutpoint_store::repository::Repository;
-use cutpoint_testing::SplitMix64;
-
 use common::{files, options};
+use cutpoint_backup::save::{BackupReport, Source, backup};
+use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
+use cutpoint_repository::{Repository, Statistics};
+use cutpoint_storage::{Media, Memory};
+use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, init_exact, restore_and_compare};
 
 /// Returns text of few words, which compresses and in which short pieces occur many times.

@@ -8,20 +8,17 @@ mod common;
 mod repository;
 
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cutpoint_backup::backup::faults::{self, Plan};
-use cutpoint_backup::backup::{Source, backup};
-use cutpoint_store::error::{Error, Kind, Result};
-use cutpoint_store::media::{Layer, Media, Memory, Put};
-use cutpoint_store::repository::Repository;
-use cutpoint_testing::SplitMix64;
-
 use common::options;
+use cutpoint_backup::save::faults::{self, Plan};
+use cutpoint_backup::save::{Source, backup};
+use cutpoint_repository::Repository;
+use cutpoint_storage::{Error, Kind, Layer, Media, Memory, Put, Result};
+use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, init_exact, unlock};
 
 /// The time limit of a run, far beyond the time that one takes. It ends a run that waits for ever.

@@ -10,31 +10,24 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime};
 
-use cutpoint_backup::backup::{BackupMonitor, BackupOptions, Progress, Source, backup};
-use cutpoint_backup::restore::{RestoreOptions, restore};
-use cutpoint_store::check::{CheckOptions, Portion, check, record};
-use cutpoint_store::environment::Environment;
-use cutpoint_store::error::Kind;
-use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::Outcome;
-use cutpoint_store::format::directory::{ChunkRecord, Form};
-use cutpoint_store::format::segment::ContainerRecord;
-use cutpoint_store::format::ticket::Purpose;
-use cutpoint_store::index::{Index, load_directory};
-use cutpoint_store::media::{Fault, Faulty, Local, Media, Memory};
-use cutpoint_store::name::{ObjectName, TicketId};
-use cutpoint_store::reader::Reader;
-use cutpoint_store::repository::Repository;
-use cutpoint_store::view::View;
-use cutpoint_store::writer::{Writer, end_writer};
-use cutpoint_testing::SplitMix64;
-
 use common::{files, options};
+use cutpoint_backup::restore::{RestoreOptions, restore};
+use cutpoint_backup::save::{BackupMonitor, BackupOptions, Progress, Source, backup};
+use cutpoint_repository::format::commit::Outcome;
+use cutpoint_repository::format::directory::{ChunkRecord, Form};
+use cutpoint_repository::format::segment::ContainerRecord;
+use cutpoint_repository::index::load_directory;
+use cutpoint_repository::verify::check::{CheckOptions, Portion, check, record};
+use cutpoint_repository::write::end_writer;
+use cutpoint_repository::{
+    Class, Index, ObjectName, Purpose, Reader, Repository, TicketId, View, Writer,
+};
+use cutpoint_storage::{Environment, Fault, Faulty, Kind, Local, Media, Memory};
+use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, restore_and_compare, unlock};
 
 /// Makes a folder of many small files, some large ones, duplicates, zeros, a sparse file, and

@@ -7,21 +7,19 @@ mod repository;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cutpoint_backup::backup::backup;
-use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
-use cutpoint_store::error::Result;
-use cutpoint_store::media::{Layer, Media, Memory};
-use cutpoint_store::reader::{ReadStatistics, Reader};
-use cutpoint_store::repository::Repository;
-use cutpoint_store::view::View;
-use cutpoint_testing::SplitMix64;
-
 use common::{files, options};
+use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_backup::save::backup;
+use cutpoint_repository::read::ReadStatistics;
+use cutpoint_repository::{Reader, Repository, View};
+use cutpoint_storage::{Layer, Media, Memory, Result};
+use cutpoint_testing::SplitMix64;
 use repository::{Seeded, compare, init, unlock};
 
 /// A medium that delays reads of data, and counts the concurrent ones.

@@ -14,17 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use cutpoint_backup::backup::{BackupMonitor, BackupOptions, BackupReport, Parent, Source, backup};
-use cutpoint_backup::files::walk::WalkOptions;
-use cutpoint_store::access::Others;
-use cutpoint_store::error::{Error, Kind, Result};
-use cutpoint_store::format::commit::Snapshot;
-use cutpoint_store::lifecycle;
-use cutpoint_store::media::{Media, Memory};
-use cutpoint_store::repository::Repository;
-use cutpoint_store::view::View;
-
 use common::options;
+use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupReport, Parent, Source, backup};
+use cutpoint_backup::source::walk::WalkOptions;
+use cutpoint_repository::repo::keys::Others;
+use cutpoint_repository::snapshots::lifecycle;
+use cutpoint_repository::{Repository, Snapshot, View};
+use cutpoint_storage::{Error, Kind, Media, Memory, Result};
 use forge::{forge, with_other_bytes};
 use repository::{Seeded, init, restore_and_compare, unlock};
 

@@ -15,17 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use cutpoint_backup::backup::{BackupMonitor, BackupOptions, BackupReport, backup};
-use cutpoint_backup::files::FileSystem;
-use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
-use cutpoint_store::format::tree::{Defect, Entry};
-use cutpoint_store::reader::Reader;
-use cutpoint_store::repository::Repository;
-use cutpoint_store::view::View;
-use cutpoint_testing::{SplitMix64, skipped};
-
 use clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
 use common::{files, options};
+use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupReport, backup};
+use cutpoint_backup::source::FileSystem;
+use cutpoint_repository::format::tree::Defect;
+use cutpoint_repository::{Entry, Reader, Repository, View};
+use cutpoint_testing::{SplitMix64, skipped};
 use forge::forge;
 
 const DAY_NS: i64 = 24 * HOUR_NS;

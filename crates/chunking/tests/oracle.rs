@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::{Feed, check_invariants, fed_cuts};
 use cutpoint_chunking::{Level, Spec};
-use cutpoint_reference::oracle::{Inputs, lists};
+use cutpoint_oracle::oracle::{Inputs, lists};
 
 #[test]
 fn cut_points_match_oracle_lists() {

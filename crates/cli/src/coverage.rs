@@ -11,9 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use cutpoint_store::check::Coverage;
-use cutpoint_store::repository::Repository;
-use cutpoint_store::seal::RepositoryId;
+use cutpoint_repository::verify::check::Coverage;
+use cutpoint_repository::{Repository, RepositoryId};
 
 use crate::report::Report;
 use crate::state::{make_private_folder, xdg};

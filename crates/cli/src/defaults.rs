@@ -1,6 +1,6 @@
 //! All defaults that were chosen by measurement.
 
-use cutpoint_store::seal::Suite;
+use cutpoint_repository::Suite;
 
 /// The default cut specification of a new repository.
 pub(crate) const DEFAULT_CUT: &str = "fastcdc:avg=64k";

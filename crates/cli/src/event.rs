@@ -4,16 +4,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use cutpoint_chunking::About;
-use cutpoint_store::format::commit::Statistics;
-use cutpoint_store::writer::BurstStatistics;
+use cutpoint_repository::Statistics;
+use cutpoint_repository::write::BurstStatistics;
 use serde::Serialize;
 
 #[cfg(feature = "estimate")]
 mod estimate;
+use crate::escape;
+
 #[cfg(feature = "estimate")]
 pub(crate) use estimate::{Counted, Estimate, Trace, Tuned};
-
-use crate::escape;
 
 /// The version of the schema. It increases when a field is removed or changes its meaning, but not
 /// when one is added.

@@ -1,9 +1,9 @@
 //! The end of a run: exit codes, and the remedies for failures.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
-use cutpoint_store::error::{Error as StoreError, Kind};
+use cutpoint_repository::format::newer::Newer;
+use cutpoint_storage::{Error as StoreError, Kind};
 
 /// The exit codes as `--help` shows them. The meaning of a number never changes.
 pub(crate) const TABLE: &str = "\
@@ -193,7 +193,7 @@ pub(crate) fn message(error: &anyhow::Error, with_causes: bool) -> String {
 /// Returns the causes of `error` that are objects of a newer key epoch.
 pub(crate) fn newer_epochs(error: &anyhow::Error) -> impl Iterator<Item = &StoreError> {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref::<StoreError>());
-    causes.filter(|cause| cause.is_of_newer_epoch())
+    causes.filter(|cause| Newer::is_epoch_of(&cause))
 }
 
 #[cfg(test)]

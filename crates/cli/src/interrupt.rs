@@ -1,7 +1,7 @@
 //! Ctrl-C and SIGTERM: the first signal asks the run to end, the second one ends it at once.
 //!
 //! A command without anything to complete ends at the first signal already. A command that listens
-//! ([`Interrupt::listen`]) ends gracefully: its waits end ([`cutpoint_store::stop`]), and the
+//! ([`Interrupt::listen`]) ends gracefully: its waits end ([`cutpoint_storage::stop`]), and the
 //! process exits after [`LIMIT`] at the latest. If stored objects are still to be published,
 //! [`stop::PUBLISHING_MAX`] is added to the limit.
 
@@ -13,9 +13,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cutpoint_store::environment::{Environment, Interruptible, System};
-use cutpoint_store::stop::{self, Stop};
-use cutpoint_store::wait;
+use cutpoint_storage::stop::{self, Stop};
+use cutpoint_storage::{Environment, Interruptible, System, wait};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};

@@ -1,6 +1,7 @@
 //! Ids of `keys/` objects as texts.
 
-use cutpoint_store::name::{ObjectKind, ObjectName};
+use cutpoint_repository::ObjectName;
+use cutpoint_storage::ObjectKind;
 
 /// Parses the id of a `keys/` object, 32 hexadecimal digits.
 pub(crate) fn parse(text: &str) -> Option<[u8; 16]> {

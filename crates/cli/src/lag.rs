@@ -8,11 +8,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutpoint_store::environment::Environment;
-use cutpoint_store::error::{Error, Kind};
-use cutpoint_store::media::Media;
-use cutpoint_store::name::{ObjectKind, ObjectName};
-use cutpoint_store::wait;
+use cutpoint_repository::ObjectName;
+use cutpoint_storage::{Environment, Error, Kind, Media, ObjectKind, wait};
 
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -147,12 +144,12 @@ pub(crate) fn open_when_listed<T>(
 pub(crate) mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use cutpoint_store::environment::{Interruptible, System};
-    use cutpoint_store::error::Result;
-    use cutpoint_store::media::{Layer, Memory};
-    use cutpoint_store::repository::{InitOptions, Repository};
-    use cutpoint_store::seal::{Suite, Unlock};
-    use cutpoint_store::stop::Stop;
+    use cutpoint_repository::{InitOptions, Repository};
+    use cutpoint_repository::{Suite, Unlock};
+    use cutpoint_storage::Result;
+    use cutpoint_storage::stop::Stop;
+    use cutpoint_storage::{Interruptible, System};
+    use cutpoint_storage::{Layer, Memory};
 
     use super::*;
 

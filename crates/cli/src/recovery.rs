@@ -10,15 +10,12 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use cutpoint_store::repository::Repository;
-use cutpoint_store::seal::{Keyring, RepositoryId, Secret, Unlock};
+use cutpoint_repository::{Keyring, Repository, RepositoryId, Secret, Unlock};
 use zeroize::Zeroizing;
 
-use crate::escape;
 use crate::exit::Failure;
-use crate::interrupt;
-use crate::private;
 use crate::report::Report;
+use crate::{escape, interrupt, private};
 
 /// The first line of a kit.
 const TITLE: &str = "cutpoint recovery kit v1";

@@ -1,7 +1,6 @@
 //! Remedies: the next step of a user after each failure.
 
-use cutpoint_store::error::Error as StoreError;
-use cutpoint_store::media::Refusal;
+use cutpoint_storage::{Error as StoreError, Refusal};
 
 use crate::exit::{Exit, Failure, message, newer_epochs};
 use crate::s3;
@@ -50,7 +49,7 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
 mod tests {
     use std::io;
 
-    use cutpoint_store::error::Kind;
+    use cutpoint_storage::Kind;
 
     use super::*;
 

@@ -6,22 +6,22 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use cutpoint_store::check::Remedy;
-use cutpoint_store::error::Error as StoreError;
-use cutpoint_store::name::ObjectName;
+use cutpoint_repository::ObjectName;
+use cutpoint_repository::verify::check::Remedy;
+use cutpoint_storage::Error as StoreError;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::Global;
-use crate::escape;
 use crate::event::{Event, Finding, Line, Message, PathText, Progress};
 use crate::exit::{self, Exit, StdoutClosed};
 use crate::remedy::remedy;
-use crate::units;
+use crate::{escape, units};
 
 /// The interval of progress events.
 const EVENT_INTERVAL: Duration = Duration::from_millis(500);

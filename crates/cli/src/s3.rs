@@ -5,13 +5,12 @@
 //! identity, the container, the machine. The medium itself handles the last three.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::{fs, io};
 
 use anyhow::{Context, Result};
-use cutpoint_store::media::{Refusal, S3Settings};
+use cutpoint_storage::{Refusal, S3Settings};
 use serde::Deserialize;
 
 use crate::args::S3Args;

@@ -5,19 +5,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use cutpoint_store::format::commit::Snapshot;
-use cutpoint_store::format::recipe::Content;
-use cutpoint_store::format::tree::{Entry, EntryKind};
-use cutpoint_store::name::{ObjectName, TicketId};
-use cutpoint_store::reader::Reader;
-use cutpoint_store::view::View;
+use cutpoint_repository::{
+    Content, Entry, EntryKind, ObjectName, Reader, Snapshot, TicketId, View,
+};
 
 use crate::args::{Filter, Selection};
 use crate::defaults::ID_DIGITS_MIN;
-use crate::escape;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
-use crate::units;
+use crate::{escape, units};
 
 /// The name of the newest snapshot.
 const LATEST: &str = "latest";
@@ -287,7 +283,7 @@ pub(crate) fn find(reader: &Reader, root: &Content, path: &[u8]) -> Result<Found
 mod tests {
     use std::sync::Arc;
 
-    use cutpoint_store::format::commit::{Commit, Note, Outcome, ViewRecord};
+    use cutpoint_repository::format::commit::{Commit, Note, Outcome, ViewRecord};
 
     use super::*;
 

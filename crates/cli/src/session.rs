@@ -1,32 +1,25 @@
 //! An opened repository, and the creation of new ones.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use anyhow::{Context, Result};
-use cutpoint_store::environment::System;
-use cutpoint_store::error::{Error as StoreError, Kind};
-use cutpoint_store::format::commit::Commit;
-use cutpoint_store::media::{Local, Media, Probed, S3, probe};
-use cutpoint_store::name::{ObjectKind, ObjectName};
-use cutpoint_store::reader::Reader;
-use cutpoint_store::repository::{InitOptions, OpenOptions, Repository};
-use cutpoint_store::seal::{KdfLimits, Suite, Unlock};
-use cutpoint_store::view::View;
+use cutpoint_repository::format::commit::Commit;
+use cutpoint_repository::{
+    InitOptions, KdfLimits, ObjectName, OpenOptions, Reader, Repository, Suite, Unlock, View,
+};
+use cutpoint_storage::{
+    Error as StoreError, Kind, Local, Media, ObjectKind, Probed, S3, System, probe,
+};
 
 use crate::args::{Encryption, Global, Matching, Mode, Settings};
-use crate::defaults;
 use crate::exit::{Exit, Failure};
-use crate::interrupt;
 use crate::lag::{self, Pauses, is_absent};
-use crate::place;
 use crate::recovery::Kit;
 use crate::report::Report;
-use crate::s3;
 use crate::state::{self, Rollback, State, keys_of, xdg};
-use crate::unlock;
+use crate::{defaults, interrupt, place, s3, unlock};
 
 /// The maximum number of attempts to type a passphrase.
 const TRIES: usize = 3;

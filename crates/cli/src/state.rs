@@ -12,19 +12,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cutpoint_store::media::Media;
-use cutpoint_store::name::{ObjectKind, ObjectName, TicketId};
-use cutpoint_store::repository::Repository;
-use cutpoint_store::seal::Suite;
-use cutpoint_store::view::View;
+use cutpoint_repository::{ObjectName, Repository, Suite, TicketId, View};
+use cutpoint_storage::{Media, ObjectKind};
 use serde::{Deserialize, Serialize};
 
-use crate::escape;
 use crate::exit::{Exit, Failure};
-use crate::key_id;
-use crate::private;
 use crate::report::Report;
-use crate::units;
+use crate::{escape, key_id, private, units};
 
 /// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -697,14 +691,15 @@ fn clear_staged(folder: &Path) {
 mod tests {
     use std::sync::Arc;
 
+    use ::cutpoint_storage;
     use clap::Parser;
-    use cutpoint_store::environment::System;
-    use cutpoint_store::error::Error;
-    use cutpoint_store::format::commit::{Commit, Outcome, Snapshot, ViewRecord};
-    use cutpoint_store::format::prune::Prune;
-    use cutpoint_store::media;
-    use cutpoint_store::repository::InitOptions;
-    use cutpoint_store::seal::Unlock;
+    use cutpoint_repository::InitOptions;
+    use cutpoint_repository::Snapshot;
+    use cutpoint_repository::Unlock;
+    use cutpoint_repository::format::commit::{Commit, Outcome, ViewRecord};
+    use cutpoint_repository::format::prune::Prune;
+    use cutpoint_storage::Error;
+    use cutpoint_storage::System;
 
     use super::*;
     use crate::args::Args;
@@ -842,7 +837,7 @@ mod tests {
     /// repository. This is not an older state.
     #[test]
     fn settings_changed_meanwhile_are_not_older() {
-        let media = Arc::new(media::Memory::new());
+        let media = Arc::new(Memory::new());
         let options = InitOptions {
             suite: Suite::None,
             cut: "fixed:size=4096".to_owned(),
@@ -867,7 +862,7 @@ mod tests {
 
     #[test]
     fn state_in_lagging_listing_is_not_older() {
-        let media = media::Memory::new();
+        let media = Memory::new();
         let mut state = state(Rollback::Refuse);
         let newest = with_prune(view(&[1, 2]), 2, &[]);
         state.see(&newest, &report()).expect("nothing is older");
@@ -892,7 +887,7 @@ mod tests {
     /// A prune that has taken a snapshot is not listed yet, nor is its deletion by a sweep.
     #[test]
     fn snapshot_taken_by_unlisted_prune_is_awaited() {
-        let media = media::Memory::new();
+        let media = Memory::new();
         let mut state = state(Rollback::Refuse);
         state.see(&view(&[1, 2]), &report()).expect("nothing is older");
         let name = ObjectName::Prune(1);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use cutpoint_store::calendar::{DAY_S, civil};
-use cutpoint_store::check::Portion;
-use cutpoint_store::retention::Span;
+use cutpoint_repository::snapshots::calendar::{DAY_S, civil};
+use cutpoint_repository::snapshots::retention::Span;
+use cutpoint_repository::verify::check::Portion;
 
 /// Parses a size in bytes: `131072`, `128k`, `16M`, `16MiB`; at most 4 GiB.
 pub(crate) fn parse_size(text: &str) -> Result<u32, String> {

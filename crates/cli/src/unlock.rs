@@ -8,17 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
-use cutpoint_store::environment::{Environment, System};
-use cutpoint_store::seal::{Secret, Unlock};
+use cutpoint_repository::{Secret, Unlock};
+use cutpoint_storage::{Environment, System};
 use zeroize::Zeroizing;
 
 use crate::args::{Encryption, NewSecrets, Secrets};
-use crate::escape;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Prompting;
-use crate::private;
-use crate::recovery;
 use crate::report::Report;
+use crate::{escape, private, recovery};
 
 /// The first word of a key file. The key follows in hexadecimal.
 const KEY_FILE_WORD: &str = "cutpoint-key-v1";

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use crossbeam_channel::Sender;
-use cutpoint_store::format::recipe::Segment;
-use cutpoint_store::reader::{Plan, Step};
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::read::{Plan, Step};
 
 use super::job::Job;
 

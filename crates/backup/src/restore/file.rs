@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
-use cutpoint_store::error::{Error, Result};
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::Entry;
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::{Content, Entry};
+use cutpoint_storage::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -16,7 +17,7 @@ use super::links::{LinkOwner, Written};
 use super::place::{EXISTS, Place, Standing};
 use super::run::{Failure, Run, count};
 use super::{PIECE_LEN, SnapshotReader};
-use crate::files::folder::Identity;
+use crate::source::folder::Identity;
 
 /// The maximum number of segments in a piece, however short they are.
 pub(super) const PIECE_SEGMENTS_MAX: usize = 8192;

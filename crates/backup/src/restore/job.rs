@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cutpoint_store::format::tree::Entry;
+use cutpoint_repository::Entry;
 
 use super::file::{NewFile, Piece};
 use super::links::{Link, LinkOwner};

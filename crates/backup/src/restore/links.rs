@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::place::PathNode;
-use crate::files::folder::Identity;
+use crate::source::folder::Identity;
 
 /// A file that has several names in the snapshot.
 #[derive(Debug, Default)]

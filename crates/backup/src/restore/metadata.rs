@@ -4,14 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
 
-use cutpoint_store::format::tree::{Entry, EntryKind, Time};
+use cutpoint_repository::{Entry, EntryKind, Time};
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,
 };
 
 use super::RestoreOptions;
-use crate::files::folder::Handle;
-use crate::files::{OwnerIds, kind, xattrs};
+use crate::source::folder::Handle;
+use crate::source::{OwnerIds, kind, xattrs};
 
 const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";

@@ -5,17 +5,17 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cutpoint_store::format::recipe::Content;
-use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_repository::{Content, Entry, EntryKind};
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::Overwrite;
-use crate::files::folder::{self, Handle, Identity};
-use crate::files::{device_number, kind, mtime, size};
+use crate::source::folder::{self, Handle, Identity};
+use crate::source::{device_number, kind, mtime, size};
 
 /// The path of a folder below the target. Paths share the nodes of their common ancestors.
 #[derive(Debug, Default)]

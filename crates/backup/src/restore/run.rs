@@ -2,17 +2,18 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cutpoint_store::error::{Error, Kind};
-use cutpoint_store::format::tree::Entry;
+use cutpoint_repository::Entry;
+use cutpoint_storage::{Error, Kind};
 
 use super::metadata::{self, Owners};
 use super::place::{Folder, Place};
 use super::{RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader};
-use crate::files::folder;
-use crate::files::folder::Handle;
+use crate::source::folder;
+use crate::source::folder::Handle;
 
 /// The shared state of one restore.
 pub(super) struct Run<'a> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use cutpoint_store::error::{Error, Result};
+use cutpoint_storage::{Error, Result};
 
 #[derive(Debug, Default)]
 struct Node {

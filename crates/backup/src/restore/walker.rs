@@ -6,9 +6,10 @@ use std::iter;
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
-use cutpoint_store::error::{Error, Result};
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::{Entry, EntryKind, Time, check_name};
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::format::tree::check_name;
+use cutpoint_repository::{Content, Entry, EntryKind, Time};
+use cutpoint_storage::{Error, Result};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
@@ -20,7 +21,7 @@ use super::place::{EXISTS, Folder, PathNode, Place, Standing, TWIN, Taken};
 use super::run::{Failure, Run, count};
 use super::selection::{Choice, Selection};
 use super::{Overwrite, PIECE_LEN, metadata};
-use crate::files::folder::{self, Access, FolderStack, Handle, Identity};
+use crate::source::folder::{self, Access, FolderStack, Handle, Identity};
 
 /// A folder that is being filled, and the entries that remain.
 struct Frame<'a> {

@@ -4,12 +4,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use cutpoint_backup::files::{FileSystem, FileSystems};
-use cutpoint_store::environment::{Environment, Process};
-use cutpoint_store::error::Result;
-use cutpoint_store::media::{Media, Memory};
-use cutpoint_store::repository::{InitOptions, Repository};
-use cutpoint_store::seal::{Suite, Unlock};
+use cutpoint_backup::source::{FileSystem, FileSystems};
+use cutpoint_repository::{InitOptions, Repository, Suite, Unlock};
+use cutpoint_storage::{Environment, Media, Memory, Process, Result};
 use cutpoint_testing::SplitMix64;
 
 pub(crate) const SECOND_NS: i64 = 1_000_000_000;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use cutpoint_store::format::commit::{Outcome, Snapshot};
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::ticket::Purpose;
-use cutpoint_store::format::tree::{Entry, EntryKind};
-use cutpoint_store::reader::Reader;
-use cutpoint_store::repository::Repository;
-use cutpoint_store::writer::{Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
+use cutpoint_repository::format::commit::Outcome;
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::write::{Inline, RecipeWriter, TreeWriter};
+use cutpoint_repository::{
+    Committed, Content, Entry, EntryKind, Purpose, Reader, Repository, Snapshot, Verify, Writer,
+};
 
 /// Commits a copy of `former`, begun a nanosecond later, with the entry of each file changed by
 /// `change`.

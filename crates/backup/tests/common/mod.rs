@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use cutpoint_backup::backup::{BackupOptions, Parent, Source};
-use cutpoint_backup::files::Kernel;
-use cutpoint_backup::files::walk::WalkOptions;
-use cutpoint_store::writer::Verify;
+use cutpoint_backup::save::{BackupOptions, Parent, Source};
+use cutpoint_backup::source::Kernel;
+use cutpoint_backup::source::walk::WalkOptions;
+use cutpoint_repository::Verify;
 
 /// Returns the options of a run with `threads` threads.
 pub(crate) fn options(threads: usize) -> BackupOptions {

@@ -8,13 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use cutpoint_backup::restore::{RestoreOptions, restore};
-use cutpoint_store::environment::{Environment, Process};
-use cutpoint_store::error::Result;
-use cutpoint_store::media::Media;
-use cutpoint_store::reader::Reader;
-use cutpoint_store::repository::{InitOptions, Repository};
-use cutpoint_store::seal::{Secret, Suite, Unlock};
-use cutpoint_store::view::View;
+use cutpoint_repository::{InitOptions, Reader, Repository, Secret, Suite, Unlock, View};
+use cutpoint_storage::{Environment, Media, Process, Result};
 use cutpoint_testing::SplitMix64;
 
 /// A clock that advances a second per reading, and randomness from a seed.
@@ -107,7 +102,7 @@ fn init_with(
 
 pub(crate) fn contents(media: &dyn Media) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
-    for kind in cutpoint_store::name::ObjectKind::ALL {
+    for kind in cutpoint_storage::ObjectKind::ALL {
         for (name, _) in media.list(kind.folder()).expect("list") {
             let bytes = media.get(&name).expect("get").to_vec();
             all.insert(name, bytes);

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use cutpoint_backup::restore::RestoreOptions;
-use cutpoint_store::format::tree::EntryKind;
+use cutpoint_repository::EntryKind;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, getrlimit, setrlimit};
 

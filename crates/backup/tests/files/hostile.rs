@@ -5,17 +5,17 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use bytes::Bytes;
 use cutpoint_backup::restore::{
     Overwrite, RestoreMonitor, RestoreOptions, SnapshotReader, restore,
 };
-use cutpoint_store::error::{Kind, Result};
-use cutpoint_store::fingerprint::Fingerprint;
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::{Content, Entry, EntryKind, Fingerprint};
+use cutpoint_storage::{Kind, Result};
 use cutpoint_testing::SplitMix64;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -605,7 +605,7 @@ fn damaged_files_are_refused_and_the_others_restored() {
     let unseen = store.file("unseen", b"unseen");
     entries.push(store.folder("z damaged", vec![inside, damage, unseen]));
     let mut lost = store.folder("z lost", vec![]);
-    lost.content = Content::Recipe(cutpoint_store::fingerprint::Fingerprint([9; 32]));
+    lost.content = Content::Recipe(cutpoint_repository::Fingerprint([9; 32]));
     entries.push(lost);
     entries.push(store.file("zz", b"last"));
     let root = store.tree_of(entries);

@@ -5,8 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::Mutex;
 
 use cutpoint_backup::restore::{Overwrite, RestoreMonitor, RestoreOptions, restore};
-use cutpoint_store::format::recipe::Content;
-use cutpoint_store::format::tree::Time;
+use cutpoint_repository::{Content, Time};
 
 use crate::store::{MemoryStore, restore_into};
 

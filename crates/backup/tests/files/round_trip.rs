@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use cutpoint_backup::restore::RestoreOptions;
-use cutpoint_store::format::recipe::Segment;
+use cutpoint_repository::format::recipe::Segment;
 use cutpoint_testing::SplitMix64;
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,

@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use cutpoint_backup::files::{Extent, Step, Walk, WalkOptions, open_file, xattrs};
 use cutpoint_backup::restore::{
     RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader, restore,
 };
-use cutpoint_store::error::{Error, Result};
-use cutpoint_store::fingerprint::Fingerprint;
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_backup::source::{Extent, Step, Walk, WalkOptions, open_file, xattrs};
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::{Content, Entry, EntryKind, Fingerprint};
+use cutpoint_storage::{Error, Result};
 use cutpoint_testing::digest::sha256;
 
 /// The length of the chunks that files are cut into, in bytes.
@@ -233,7 +233,7 @@ pub(crate) fn flatten(store: &MemoryStore, root: &Content) -> Vec<(PathBuf, Entr
         for entry in store.tree(&content).unwrap() {
             let mut entry = entry.unwrap();
             let path = path.join(std::ffi::OsStr::from_bytes(&entry.name));
-            entry.ctime = cutpoint_store::format::tree::Time::default();
+            entry.ctime = cutpoint_repository::Time::default();
             entry.device = 0;
             let next = inodes.len() as u64;
             entry.inode = *inodes.entry(entry.inode).or_insert(next);

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cutpoint_backup::files::{Extent, Step, Walk, WalkOptions, open_file};
-use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_backup::source::{Extent, Step, Walk, WalkOptions, open_file};
+use cutpoint_repository::{Entry, EntryKind};
 use rustix::fs::{CWD, FileType, Mode};
 
 /// Returns the steps below `base` as lines: `+folder`, `item`, `-`, `!problem`.
@@ -318,6 +318,6 @@ fn holes_and_changes_are_detected() {
     }
 }
 
-fn now(path: &Path) -> cutpoint_store::format::tree::Time {
+fn now(path: &Path) -> cutpoint_repository::Time {
     entry_of(path).ctime
 }

@@ -56,11 +56,11 @@ fn check(spec: &Spec, input: &mut Unstructured<'_>) -> Result<()> {
     let data = data(input)?;
     let text = spec.to_string();
     let (chunker, expected): (Box<dyn Chunker>, _) = match key_seed {
-        None => (spec.chunker(), cutpoint_reference::cuts(&text, &data)),
+        None => (spec.chunker(), cutpoint_oracle::cuts(&text, &data)),
         Some(seed) => {
             let material = key_material(seed);
             let bytes = SplitMix64::bytes(seed, cutpoint_chunking::KeyMaterial::SIZE);
-            let expected = cutpoint_reference::keyed_cuts(&text, &bytes, &data);
+            let expected = cutpoint_oracle::keyed_cuts(&text, &bytes, &data);
             let Ok(chunker) = spec.keyed_chunker(&material) else { return Ok(()) };
             (chunker, expected)
         }

@@ -18,7 +18,7 @@ use futures_io::AsyncRead;
 
 /// Returns the cut-points of `data` by the reference of the written-out `spec`.
 pub(crate) fn reference_cuts(spec: &Spec, data: &[u8]) -> Vec<usize> {
-    let cuts = cutpoint_reference::cuts(&spec.to_string(), data);
+    let cuts = cutpoint_oracle::cuts(&spec.to_string(), data);
     cuts.unwrap_or_else(|| panic!("{} has no reference", spec.algorithm()))
 }
 

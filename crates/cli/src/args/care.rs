@@ -1,8 +1,8 @@
 //! The arguments of the commands that keep a repository healthy and small.
 
 use clap::{Args as ClapArgs, Subcommand};
-use cutpoint_store::check::Portion;
-use cutpoint_store::name::ObjectName;
+use cutpoint_repository::ObjectName;
+use cutpoint_repository::verify::check::Portion;
 
 use crate::units::{parse_large_size, parse_percent, parse_portion, parse_size, parse_wait};
 

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_store::seal::{KdfLimits, Suite};
+use cutpoint_repository::{KdfLimits, Suite};
 
-use crate::defaults;
-use crate::key_id;
+use crate::{defaults, key_id};
 
 /// The options of every command.
 #[derive(Debug, ClapArgs)]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_store::retention::{Grouping, Period, Policy, Span};
+use cutpoint_repository::snapshots::retention::{Grouping, Period, Policy, Span};
 
 use super::{Filter, Selection};
 use crate::units::{parse_count, parse_span};

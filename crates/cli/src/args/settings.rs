@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_store::format::config::BurstOptions;
+use cutpoint_repository::format::config::BurstOptions;
 
 use crate::defaults::{self, Preset};
 use crate::units::{parse_size, parse_whole_percent};

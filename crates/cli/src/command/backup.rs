@@ -9,26 +9,21 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cutpoint_backup::backup::{
+use cutpoint_backup::save::{
     BackupMonitor, BackupOptions, BackupReport, Parent, Progress, Source, backup,
 };
-use cutpoint_backup::files::{FileSystems, Kernel, WalkOptions};
-use cutpoint_store::error::{Error, Kind};
-use cutpoint_store::name::{ObjectName, TicketId};
-use cutpoint_store::stop;
-use cutpoint_store::view::View;
-use cutpoint_store::writer::Verify;
+use cutpoint_backup::source::{FileSystems, Kernel, WalkOptions};
+use cutpoint_repository::{ObjectName, TicketId, Verify, View};
+use cutpoint_storage::{Error, Kind, stop};
 
 use crate::args::{Backup, Exclusion, Filter, Global, Settings};
 use crate::dump::{self, Dump};
-use crate::escape;
 use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{Interrupt, Patient};
 use crate::report::Report;
-use crate::select;
 use crate::session::{self, New, Session};
-use crate::units;
+use crate::{escape, select, units};
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
     // Impossible requests are detected before a passphrase is asked for.
@@ -249,7 +244,7 @@ fn file_systems() -> Arc<dyn FileSystems> {
 mod hurried {
     use std::os::fd::BorrowedFd;
 
-    use cutpoint_backup::files::{FileSystem, FileSystems, Kernel};
+    use cutpoint_backup::source::{FileSystem, FileSystems, Kernel};
 
     /// The file systems of the kernel, but with this settling time, in nanoseconds.
     #[derive(Debug)]

@@ -5,11 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use anyhow::Result;
-use cutpoint_store::error::Error as StoreError;
-use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::EntryKind;
-use cutpoint_store::reader::Reader;
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::{Class, Content, EntryKind, Reader};
+use cutpoint_storage::Error as StoreError;
 
 use crate::args::{Cat, Global};
 use crate::escape;

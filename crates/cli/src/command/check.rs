@@ -1,11 +1,12 @@
 //! `check`: verifies that everything exists and is intact.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use cutpoint_store::check::{
+use cutpoint_repository::verify::check::{
     self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, Remedy,
 };
 
@@ -16,8 +17,7 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::session::Session;
-use crate::state;
-use crate::units;
+use crate::{state, units};
 
 pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open_to_examine(global, report)?;

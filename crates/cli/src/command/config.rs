@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use cutpoint_store::format::config::Config;
+use cutpoint_repository::format::config::Config;
 
 use crate::args::{ConfigArgs, Global, Matching, Mode};
 use crate::event::Event;

@@ -1,8 +1,9 @@
 //! `debug`: prints a decoded object of the repository, or the names of all objects.
 
 use anyhow::Result;
-use cutpoint_store::describe::describe;
-use cutpoint_store::name::{ObjectKind, ObjectName};
+use cutpoint_repository::ObjectName;
+use cutpoint_repository::verify::describe::describe;
+use cutpoint_storage::ObjectKind;
 
 use crate::args::{Debug, Global};
 use crate::event::Event;

@@ -5,18 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use cutpoint_store::environment::System;
-use cutpoint_store::error::{Error as StoreError, Kind};
-use cutpoint_store::media::{Media, Probed, Put, probe, scratch_name};
-use cutpoint_store::name::ObjectKind;
+use cutpoint_storage::{
+    Error as StoreError, Kind, Media, ObjectKind, Probed, Put, System, probe, scratch_name,
+};
 
 use crate::args::Global;
 use crate::event::{Event, Summary, Trial};
 use crate::exit::{Exit, Failure};
-use crate::place;
 use crate::report::Report;
-use crate::session;
-use crate::units;
+use crate::{place, session, units};
 
 /// The number of small objects to test with.
 const SMALL_COUNT: usize = 10;

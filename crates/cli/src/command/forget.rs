@@ -5,25 +5,19 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Result;
 use chrono::{Local, Offset, TimeZone};
-use cutpoint_store::fingerprint::Class;
-use cutpoint_store::format::commit::{Commit, Outcome, Snapshot};
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::tree::EntryKind;
-use cutpoint_store::lifecycle;
-use cutpoint_store::name::TicketId;
-use cutpoint_store::reader::Reader;
-use cutpoint_store::repair::repaired_as;
-use cutpoint_store::retention::{Candidate, Group, GroupKey, Reason, judge};
-use cutpoint_store::view::View;
+use cutpoint_repository::format::commit::{Commit, Outcome};
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::snapshots::lifecycle;
+use cutpoint_repository::snapshots::retention::{Candidate, Group, GroupKey, Reason, judge};
+use cutpoint_repository::verify::repair::repaired_as;
+use cutpoint_repository::{Class, Content, EntryKind, Reader, Snapshot, TicketId, View};
 
 use crate::args::{Forget, Global, GroupBy};
-use crate::escape;
 use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
-use crate::select;
 use crate::session::Session;
-use crate::units;
+use crate::{escape, select, units};
 
 /// The maximum number of entries that are examined before a snapshot counts as lost. It also bounds
 /// the depth of folders.

@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use cutpoint_store::lifecycle;
-use cutpoint_store::name::TicketId;
+use cutpoint_repository::TicketId;
+use cutpoint_repository::snapshots::lifecycle;
 
 use crate::args::{Global, Hold};
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
-use crate::select;
 use crate::session::Session;
-use crate::units;
+use crate::{select, units};
 
 pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;

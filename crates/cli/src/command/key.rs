@@ -4,20 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use cutpoint_store::access::{KeyEntry, KeyEpoch, Others};
-use cutpoint_store::repository::Repository;
-use cutpoint_store::seal::{KeyMethod, Unlock};
+use cutpoint_repository::repo::keys::{KeyEntry, KeyEpoch, Others};
+use cutpoint_repository::{KeyMethod, Repository, Unlock};
 
 use crate::args::{Global, Key, KeyAdd, KeyRemove, KeyRotate, KeyVerb, NewSecrets};
 use crate::defaults::ID_DIGITS_MIN;
-use crate::escape;
 use crate::event::{self, Event, Summary};
 use crate::exit::{Exit, Failure};
 use crate::recovery::Kit;
 use crate::report::Report;
 use crate::session::Session;
-use crate::units;
-use crate::unlock;
+use crate::{escape, units, unlock};
 
 /// The number of digits shown of the id of a key.
 const ID_DIGITS: usize = 8;
@@ -274,7 +271,7 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
             if let Some(kit) = &kit {
                 kit.discard();
             }
-            let is_about_others = error.kind() == cutpoint_store::error::Kind::Invalid;
+            let is_about_others = error.kind() == cutpoint_storage::Kind::Invalid;
             let error = anyhow::Error::new(error);
             return Err(if is_about_others && others == Others::Refuse {
                 Failure::failed(error.to_string())

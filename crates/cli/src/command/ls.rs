@@ -1,18 +1,15 @@
 //! `ls`: lists the entries of a snapshot.
 
 use anyhow::Result;
-use cutpoint_store::format::recipe::Content;
-use cutpoint_store::format::tree::{Entry, EntryKind};
-use cutpoint_store::reader::Reader;
+use cutpoint_repository::{Content, Entry, EntryKind, Reader};
 
 use crate::args::{Global, Ls};
-use crate::escape;
 use crate::event::{self, Event, PathText};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::select::{self, Found, Place};
 use crate::session::Session;
-use crate::units;
+use crate::{escape, units};
 
 pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;

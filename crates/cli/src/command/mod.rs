@@ -33,7 +33,7 @@ mod trace;
 mod tune;
 
 use anyhow::Result;
-use cutpoint_store::name::ObjectKind;
+use cutpoint_storage::ObjectKind;
 
 use crate::args::{Args, Verb};
 use crate::exit::{self, Exit};

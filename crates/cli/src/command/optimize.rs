@@ -1,7 +1,7 @@
 //! `optimize`: makes the stored data smaller, and the newest snapshots fast to read.
 
 use anyhow::Result;
-use cutpoint_store::prune::{OptimizeOptions, Plan, Pruned, optimize, plan_optimize};
+use cutpoint_repository::gc::prune::{OptimizeOptions, Plan, Pruned, optimize, plan_optimize};
 
 use super::prune::{
     Freed, Monitor, approve_alone, between_sweeps, note_others, require_atomic, say_freed,

@@ -5,20 +5,18 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cutpoint_store::error::{Error, Kind};
-use cutpoint_store::liveness::{AT_WORK_NS, others_at_work};
-use cutpoint_store::prune::{self, Phase, Plan, PruneMonitor, PruneOptions, Pruned};
-use cutpoint_store::sweep::{Awaited, Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::gc::prune::{self, Phase, Plan, PruneMonitor, PruneOptions, Pruned};
+use cutpoint_repository::gc::sweep::{Awaited, Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::repo::liveness::{AT_WORK_NS, others_at_work};
+use cutpoint_storage::{Error, Kind};
 
 use crate::args::{Clearing, Global, Prune};
-use crate::escape;
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::place;
 use crate::report::Report;
 use crate::session::{self, Session};
-use crate::units;
+use crate::{escape, place, units};
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// The default age, in nanoseconds, that a prune in a folder must reach before a sweep deletes what

@@ -3,21 +3,20 @@
 use std::path::Path;
 
 use anyhow::Result;
-use cutpoint_store::check::CheckMonitor;
-use cutpoint_store::name::{ObjectName, TicketId};
-use cutpoint_store::repair::{
+use cutpoint_repository::verify::check::CheckMonitor;
+use cutpoint_repository::verify::repair::{
     DataOptions, Fate, IndexOptions, Loss, ObjectsOptions, ObjectsRepair, RepairMonitor,
     SnapshotOptions, repair_data, repair_index, repair_objects, repair_snapshots,
 };
+use cutpoint_repository::{ObjectName, TicketId};
 
 use super::check;
 use crate::args::{Global, Repair, RepairData, RepairObjects, RepairSnapshots, Repairable};
-use crate::escape;
 use crate::event::{self, ByteRange, Event, PathText, Summary};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::session::Session;
-use crate::units;
+use crate::{escape, units};
 
 pub(crate) fn run(args: &Repair, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = match &args.what {

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
-use cutpoint_store::error::{Error as StoreError, Kind};
-use cutpoint_store::format::tree::EntryKind;
-use cutpoint_store::name::TicketId;
-use cutpoint_store::reader::ReadStatistics;
+use cutpoint_repository::read::ReadStatistics;
+use cutpoint_repository::{EntryKind, TicketId};
+use cutpoint_storage::{Error as StoreError, Kind};
 
 use crate::args::{Global, Restore};
 use crate::event::{self, Event, Summary};

@@ -1,18 +1,14 @@
 //! `snapshots`: lists the snapshots.
 
 use anyhow::Result;
-use cutpoint_store::format::commit::Snapshot;
-use cutpoint_store::name::TicketId;
-use cutpoint_store::view::View;
+use cutpoint_repository::{Snapshot, TicketId, View};
 
 use crate::args::{Global, Snapshots};
-use crate::escape;
 use crate::event::{self, Event, PathText};
 use crate::exit::Exit;
 use crate::report::Report;
-use crate::select;
 use crate::session::Session;
-use crate::units;
+use crate::{escape, select, units};
 
 pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;

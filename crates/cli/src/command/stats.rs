@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use anyhow::Result;
-use cutpoint_store::fingerprint::{Class, Fingerprint};
-use cutpoint_store::format::directory::Form;
-use cutpoint_store::index::load_directory;
-use cutpoint_store::name::{ObjectKind, ObjectName};
-use cutpoint_store::reader::StoredBurst;
+use cutpoint_repository::format::directory::Form;
+use cutpoint_repository::index::load_directory;
+use cutpoint_repository::read::StoredBurst;
+use cutpoint_repository::{Class, Fingerprint, ObjectName};
+use cutpoint_storage::ObjectKind;
 
 use crate::args::{Global, StatsArgs};
 use crate::event::{BurstStats, Event, Stats, Summary};

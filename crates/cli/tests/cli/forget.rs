@@ -5,16 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cutpoint_store::environment::System;
-use cutpoint_store::format::commit::{Outcome, Snapshot};
-use cutpoint_store::format::prune::Prune;
-use cutpoint_store::format::ticket::Purpose;
-use cutpoint_store::media::Local;
-use cutpoint_store::name::TicketId;
-use cutpoint_store::record::{Recorded, publish};
-use cutpoint_store::repository::Repository;
-use cutpoint_store::seal::Unlock;
-use cutpoint_store::writer::{Committed, Writer};
+use cutpoint_repository::format::commit::Outcome;
+use cutpoint_repository::format::prune::Prune;
+use cutpoint_repository::write::prune_log::{Recorded, publish};
+use cutpoint_repository::{Committed, Purpose, Repository, Snapshot, TicketId, Unlock, Writer};
+use cutpoint_storage::{Local, System};
 
 use crate::sandbox::{Sandbox, run};
 

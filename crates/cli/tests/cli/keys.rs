@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use cutpoint_store::name::ObjectName;
-use cutpoint_store::repository::KDF_TRIALS_MAX;
-use cutpoint_store::seal::{HEADER_LEN, Header, Suite};
+use cutpoint_repository::crypto::{HEADER_LEN, Header};
+use cutpoint_repository::repo::repository::KDF_TRIALS_MAX;
+use cutpoint_repository::{ObjectName, Suite};
 use serde_json::Value;
 
 use crate::rollback::elsewhere;

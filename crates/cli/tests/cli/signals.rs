@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cutpoint_store::stop::{PUBLISHING_MAX, STORING_MAX};
+use cutpoint_storage::stop::{PUBLISHING_MAX, STORING_MAX};
 use cutpoint_testing::SplitMix64;
 
 use crate::rollback::copy;

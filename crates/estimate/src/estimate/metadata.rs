@@ -6,14 +6,16 @@ use std::hash::BuildHasherDefault;
 use std::io;
 use std::sync::Arc;
 
-use cutpoint_store::error::Result;
-use cutpoint_store::fingerprint::{Class, Fingerprint};
-use cutpoint_store::format::directory::{CHUNK_RECORD_LEN, DIRECTORY_PADDING, REGION_RECORD_LEN};
-use cutpoint_store::format::recipe::{Content, Segment};
-use cutpoint_store::format::segment::{CONTAINER_RECORD_LEN, HINT_LEN};
-use cutpoint_store::format::tree::Entry;
-use cutpoint_store::seal::{Keyring, Keys, RepositoryId, Secret, Suite};
-use cutpoint_store::writer::{ChunkSink, RecipeWriter, TreeWriter};
+use cutpoint_repository::format::directory::{
+    CHUNK_RECORD_LEN, DIRECTORY_PADDING, REGION_RECORD_LEN,
+};
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::format::segment::{CONTAINER_RECORD_LEN, HINT_LEN};
+use cutpoint_repository::write::{ChunkSink, RecipeWriter, TreeWriter};
+use cutpoint_repository::{
+    Class, Content, Entry, Fingerprint, Keyring, Keys, RepositoryId, Secret, Suite,
+};
+use cutpoint_storage::Result;
 
 use super::regions::{Packed, Regions};
 use crate::counter::{Key, KeyHasher};

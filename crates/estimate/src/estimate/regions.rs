@@ -1,9 +1,10 @@
 //! The size of new data after compression, measured in regions as the store makes them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
-use cutpoint_store::writer::{PROBE_LEN, Probe};
+use cutpoint_repository::write::{PROBE_LEN, Probe};
 use cutpoint_testing::thread_cpu_time;
 
 use crate::scan::{Job, Tools};

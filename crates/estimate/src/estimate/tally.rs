@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutpoint_chunking::Spec;
-use cutpoint_store::fingerprint::Fingerprint as StoreFingerprint;
-use cutpoint_store::format::recipe::Segment;
-use cutpoint_store::format::tree::Entry;
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::{Entry, Fingerprint as StoreFingerprint};
 
 use super::metadata::{self, BURST_COST, CHUNK_COST, ENDS_COST, Metadata};
 use super::regions::{Packed, Regions};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use cutpoint_store::format::tree::Entry;
+use cutpoint_repository::Entry;
 
 /// The target size of a block in bytes, small enough that chunks are still in the cache when they
 /// are fingerprinted.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cutpoint_chunking::{Chunker, Spec, SpecError};
 use cutpoint_fingerprint::{Blake3, Digest};
-use cutpoint_store::format::tree::Entry;
+use cutpoint_repository::Entry;
 use cutpoint_testing::thread_cpu_time;
 
 use super::block::{Block, Event};

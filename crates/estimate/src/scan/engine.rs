@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, available_parallelism};
 
-use cutpoint_backup::files::Walk;
+use cutpoint_backup::source::Walk;
 
 use super::block::Block;
 use super::cutter::{Cutter, Sink};

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cutpoint_backup::files::{
+use cutpoint_backup::source::{
     Extent, Handle, SourceFile, Step, Walk, WalkOptions, open_file, xattrs,
 };
-use cutpoint_store::format::tree::{Entry, EntryKind};
+use cutpoint_repository::{Entry, EntryKind};
 
 use super::block::{BLOCK_SIZE, Block, EVENT_COUNT_MAX, Event};
 

@@ -1,0 +1,226 @@
+//! The ordered stage: decides which chunks are new, and builds recipes and trees.
+
+use std::collections::HashMap;
+
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::format::tree::Defect;
+use cutpoint_repository::write::{Bursts, Matcher, Packer, RecipeWriter, TreeWriter};
+use cutpoint_repository::{Class, Content, Entry, EntryKind, Keys, Statistics};
+use cutpoint_storage::Error;
+
+use super::batch::{Batch, Cut, Event, LinkKey};
+use super::shutdown::Result;
+
+/// A folder with entries still to come.
+struct OpenFolder {
+    /// The entry of the folder; `None` for the root.
+    entry: Option<Box<Entry>>,
+    tree: TreeWriter,
+}
+
+/// The data that all names of a file share.
+struct Linked {
+    content: Content,
+    size: u64,
+    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    defect: Option<Defect>,
+}
+
+/// The chunks that new chunks are compared with.
+pub(super) enum Compared<'a> {
+    /// No chunks.
+    None,
+    /// The chunks of the previous version of a file, or of a similar file.
+    Former(Box<Matcher<'a>>),
+    /// A chunk that begins or ends alike, found by BURST.
+    Burst(Box<Bursts<'a>>),
+}
+
+/// The stage that takes batches in order and passes chunks to the packer.
+pub(super) struct Decide<'a> {
+    keys: Keys,
+    pub(super) packer: Packer,
+    pub(super) compared: Compared<'a>,
+    cut: String,
+    folders: Vec<OpenFolder>,
+    file: Option<RecipeWriter>,
+    /// The chunk that small files share at present.
+    bundle: Option<Cut>,
+    /// The contents of files that have several names.
+    links: HashMap<LinkKey, Linked>,
+    pub(super) statistics: Statistics,
+    pub(super) lost_links: u64,
+}
+
+impl<'a> Decide<'a> {
+    pub(super) fn new(
+        keys: Keys,
+        packer: Packer,
+        compared: Compared<'a>,
+        cut: String,
+    ) -> Decide<'a> {
+        Decide {
+            keys,
+            packer,
+            compared,
+            cut,
+            folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
+            file: None,
+            bundle: None,
+            links: HashMap::new(),
+            statistics: Statistics::default(),
+            lost_links: 0,
+        }
+    }
+
+    /// Processes one batch. `hand_on` takes regions from the packer as soon as there are some.
+    pub(super) fn take(
+        &mut self,
+        batch: &mut Batch,
+        hand_on: &mut dyn FnMut(&mut Packer) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = &batch.bytes;
+        for event in batch.events.drain(..) {
+            match event {
+                Event::Enter(entry) => {
+                    self.folders.push(OpenFolder { entry: Some(entry), tree: TreeWriter::new() });
+                }
+                Event::Leave => self.leave()?,
+                Event::Item(entry) => {
+                    let key = LinkKey::of(&entry);
+                    self.add(*entry, key)?;
+                }
+                Event::Link(mut entry) => {
+                    match self.links.get(&LinkKey::of(&entry)) {
+                        Some(linked) => {
+                            entry.content = linked.content.clone();
+                            entry.size = linked.size;
+                            entry.xattrs.clone_from(&linked.xattrs);
+                            entry.defect = linked.defect;
+                            self.push(&entry)?;
+                            self.statistics.file_count += 1;
+                        }
+                        // The first name of the file could not be read, and was reported as a
+                        // problem then.
+                        None => {
+                            self.lost_links += 1;
+                            self.lack();
+                        }
+                    }
+                }
+                Event::Begin(former) => self.compare_with(former.as_deref()),
+                Event::Chunk(cut) => {
+                    self.store(&cut, bytes, hand_on)?;
+                    self.piece(cut.segment(0, cut.len as u64))?;
+                }
+                Event::Bundle(cut, former) => {
+                    self.compare_with(former.as_deref());
+                    self.store(&cut, bytes, hand_on)?;
+                    self.compare_with(None);
+                    self.bundle = Some(cut);
+                }
+                Event::Part { offset, length } => {
+                    let bundle = self.bundle.ok_or_else(misordered)?;
+                    self.piece(bundle.segment(offset, length))?;
+                }
+                Event::Piece(segment) => self.piece(segment)?,
+                Event::File(mut entry) => {
+                    self.compare_with(None);
+                    let recipe = self.file.take();
+                    let recipe = recipe.unwrap_or_else(|| RecipeWriter::new(self.cut.clone()));
+                    let key = LinkKey::of(&entry);
+                    // The size that was read counts, in case the file has changed meanwhile.
+                    entry.size = recipe.size();
+                    entry.content = recipe.finish(&mut self.packer)?;
+                    self.add(*entry, key)?;
+                }
+                Event::Dropped => {
+                    self.compare_with(None);
+                    self.file = None;
+                }
+                Event::Lacking => self.lack(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a chunk, unless it is known or consists of zeros.
+    fn store(
+        &mut self,
+        cut: &Cut,
+        batch: &[u8],
+        hand_on: &mut dyn FnMut(&mut Packer) -> Result<()>,
+    ) -> Result<()> {
+        if cut.zeros {
+            return Ok(());
+        }
+        let chunk = cut.bytes(batch);
+        match &mut self.compared {
+            Compared::None => self.packer.store(Class::Data, cut.fingerprint, chunk)?,
+            Compared::Former(matcher) => {
+                self.packer.store_similar(cut.fingerprint, chunk, matcher)?
+            }
+            Compared::Burst(bursts) => self.packer.store_burst(cut.fingerprint, chunk, bursts)?,
+        };
+        if self.packer.has_regions() { hand_on(&mut self.packer) } else { Ok(()) }
+    }
+
+    fn compare_with(&mut self, former: Option<&Content>) {
+        if let Compared::Former(matcher) = &mut self.compared {
+            matcher.begin(former);
+        }
+    }
+
+    fn piece(&mut self, segment: Segment) -> Result<()> {
+        let recipe = self.file.get_or_insert_with(|| RecipeWriter::new(self.cut.clone()));
+        Ok(recipe.push(segment, &mut self.packer)?)
+    }
+
+    fn push(&mut self, entry: &Entry) -> Result<()> {
+        let folder = self.folders.last_mut().ok_or_else(misordered)?;
+        Ok(folder.tree.push(entry, &self.keys, &mut self.packer)?)
+    }
+
+    /// Marks the innermost open folder as lacking something.
+    fn lack(&mut self) {
+        if let Some(entry) = self.folders.last_mut().and_then(|folder| folder.entry.as_mut()) {
+            entry.defect = Some(Defect::Lacking);
+        }
+    }
+
+    /// Adds an entry. If it is a file with several names, further names find it by `key`.
+    fn add(&mut self, entry: Entry, key: LinkKey) -> Result<()> {
+        self.push(&entry)?;
+        if entry.kind == EntryKind::File {
+            self.statistics.file_count += 1;
+            self.statistics.size += entry.size;
+        } else {
+            self.statistics.other_count += 1;
+        }
+        if entry.is_hard_link() {
+            let Entry { content, size, xattrs, defect, .. } = entry;
+            self.links.insert(key, Linked { content, size, xattrs, defect });
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        let folder = self.folders.pop().ok_or_else(misordered)?;
+        let mut entry = folder.entry.ok_or_else(misordered)?;
+        entry.content = folder.tree.finish(&mut self.packer)?;
+        self.statistics.folder_count += 1;
+        self.push(&entry)
+    }
+
+    /// Ends the root folder and closes the open regions. Returns the content of the root folder.
+    pub(super) fn finish(&mut self) -> Result<Content> {
+        let root = self.folders.pop().ok_or_else(misordered)?;
+        let content = root.tree.finish(&mut self.packer)?;
+        self.packer.flush();
+        Ok(content)
+    }
+}
+
+fn misordered() -> Error {
+    Error::invalid("backup", "folders end that did not begin")
+}

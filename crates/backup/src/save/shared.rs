@@ -1,0 +1,62 @@
+//! The state that the stages share: jobs for any thread, and communication besides data.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cutpoint_repository::Statistics;
+use cutpoint_repository::write::RawRegion;
+
+use super::Progress;
+use super::batch::Batch;
+use super::shutdown::Shutdown;
+
+/// A job for any thread.
+#[derive(Debug)]
+pub(super) enum Job {
+    Fingerprint(Batch),
+    Encode(u64, RawRegion, Vec<u8>),
+}
+
+/// Communication between the stages besides data.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// The end of the run.
+    pub(super) shutdown: Shutdown,
+    read_bytes: AtomicU64,
+    stored_bytes: AtomicU64,
+    ticket_is_old: AtomicBool,
+    statistics: Mutex<Statistics>,
+}
+
+impl Shared {
+    pub(super) fn add_read(&self, bytes: u64) {
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn read_bytes(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_stored(&self, bytes: u64) {
+        self.stored_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Records that the ticket has reached its maximum age for writing (W8).
+    pub(super) fn set_old(&self) {
+        self.ticket_is_old.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_old(&self) -> bool {
+        self.ticket_is_old.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_statistics(&self, statistics: Statistics) {
+        *self.statistics.lock().unwrap_or_else(PoisonError::into_inner) = statistics;
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        let mut statistics = *self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        statistics.read_bytes = self.read_bytes();
+        Progress { statistics, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) }
+    }
+}

@@ -1,0 +1,37 @@
+//! Imperfect matching: encoding a new chunk as pieces of old bytes.
+//!
+//! A [`Window`] holds a stretch of an old stream. [`Window::find`] splits a new chunk into
+//! [`Piece`]s: copies from the window, and literals between the copies. The burst of BURST (paper
+//! 5, section III-A) is the special case of two copies, the prefix and the suffix of one old chunk,
+//! and a literal between them. As the new stream advances, the window moves along the old one. The
+//! bytes that stay in the window keep their index entries, so that no old byte is indexed twice.
+//! Where much was inserted or removed, a [`Scout`] finds the position in the old stream at which to
+//! continue.
+//!
+//! [`super_features`] detect chunks that resemble each other, wherever the chunks are. [`burst`] is
+//! the rule of the paper itself.
+//!
+//! ```
+//! use cutpoint_delta::{Piece, Window};
+//!
+//! let old = b"the quick brown fox jumps over the lazy dog, and then goes home";
+//! let new = b"the quick brown fox jumps over one lazy cat, and then goes home";
+//! let mut window = Window::new(1000);
+//! window.push(old);
+//! let mut pieces = Vec::new();
+//! window.find(new, 1000, &mut pieces);
+//! assert_eq!(pieces[0], Piece::Copy { position: 1000, len: 31 });
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod burst;
+mod common;
+mod features;
+mod scout;
+mod window;
+
+pub use common::{common_ends, common_prefix, common_suffix};
+pub use features::{SUPER_FEATURE_COUNT, super_features};
+pub use scout::Scout;
+pub use window::{COPY_LEN_MIN, Piece, Window};

@@ -1,0 +1,249 @@
+//! The settings of a repository.
+
+use cutpoint_storage::{Error, Kind, Result};
+use minicbor::Decoder;
+
+use super::map::{
+    Extra, KEY_OPTIONAL_MIN, MapWriter, at_end, malformed, read_array, read_fixed, read_map,
+    required,
+};
+use super::repository_id::RepositoryId;
+use super::suite::Suite;
+
+pub use cutpoint_delta::burst::Options as BurstOptions;
+
+/// A feature for writers: the storage may let several clients create the same object, so that no
+/// client ends the ticket of another.
+const NO_ATOMIC_CREATE: &str = "no-atomic-create";
+
+/// A feature for readers: chunks that resemble others are stored as composites.
+const COMPOSITES: &str = "composites";
+
+/// The features that this version supports. A repository that needs another one is refused.
+const FEATURES: [&str; 2] = [NO_ATOMIC_CREATE, COMPOSITES];
+
+/// The settings of a repository: the body of `config/<n>`. The highest n counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The id of the repository.
+    pub repository: RepositoryId,
+    /// The cipher suite by which objects are sealed.
+    pub suite: Suite,
+    /// The specification of the cutting algorithm for new data, with all parameters written out.
+    pub cut: String,
+    /// Set if cut-points depend on a secret of the repository.
+    pub cut_is_keyed: bool,
+    /// The number of chunk bytes that a region gathers before it is compressed.
+    pub region_size: u32,
+    /// The size that a container grows to, in bytes.
+    pub container_size: u32,
+    /// The zstd level.
+    pub compression_level: i32,
+    /// The parity of a container, in percent of its length; 0 for none.
+    pub parity_percent: u32,
+    /// The rule by which chunks are compared: the text of the rule, or an empty text for the
+    /// default rule. A text that this version does not know counts as empty.
+    pub matching: String,
+    /// The time at which these settings were written, in nanoseconds since 1970.
+    pub created_ns: i64,
+    /// Features that a client must support to read.
+    pub features_read: Vec<String>,
+    /// Features that a client must support to write.
+    pub features_write: Vec<String>,
+    /// Features that a client may ignore.
+    pub features_optional: Vec<String>,
+    /// Entries that a newer version wrote.
+    pub extra: Extra,
+}
+
+/// The valid sizes of a region, in bytes.
+pub const REGION_SIZE: std::ops::RangeInclusive<u32> = 16 * 1024..=4 * 1024 * 1024;
+/// The valid sizes at which a container is put, in bytes.
+pub const CONTAINER_SIZE: std::ops::RangeInclusive<u32> = 4 * 1024 * 1024..=48 * 1024 * 1024;
+/// The valid zstd levels.
+pub const COMPRESSION_LEVEL: std::ops::RangeInclusive<i32> = -7..=19;
+/// The valid amounts of parity, in percent.
+pub const PARITY_PERCENT: std::ops::RangeInclusive<u32> = 0..=100;
+
+/// The key of the parity. Programs that do not know it may ignore it.
+const KEY_PARITY: u32 = KEY_OPTIONAL_MIN;
+/// The key of the rule by which chunks are compared. The rule decides which chunks are stored as
+/// composites, but not the form of a composite. Therefore it may be ignored, too.
+const KEY_MATCHING: u32 = KEY_OPTIONAL_MIN + 1;
+
+impl Config {
+    /// Checks that the settings are valid.
+    ///
+    /// # Errors
+    ///
+    /// Returns an `Invalid` error that names the setting, its value, and the valid range.
+    pub fn check(&self) -> Result<()> {
+        let range = |name: &str, value: i64, low: i64, high: i64| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::invalid(
+                    name,
+                    format!("{value} is out of range (expected {low} to {high})"),
+                ))
+            }
+        };
+        range(
+            "region-size",
+            i64::from(self.region_size),
+            i64::from(*REGION_SIZE.start()),
+            i64::from(*REGION_SIZE.end()),
+        )?;
+        range(
+            "container-size",
+            i64::from(self.container_size),
+            i64::from(*CONTAINER_SIZE.start()),
+            i64::from(*CONTAINER_SIZE.end()),
+        )?;
+        range(
+            "compression-level",
+            i64::from(self.compression_level),
+            i64::from(*COMPRESSION_LEVEL.start()),
+            i64::from(*COMPRESSION_LEVEL.end()),
+        )?;
+        range(
+            "parity",
+            i64::from(self.parity_percent),
+            i64::from(*PARITY_PERCENT.start()),
+            i64::from(*PARITY_PERCENT.end()),
+        )
+    }
+
+    /// Returns `true` unless a probe has found that several puts of one name may all create the
+    /// object. On such a storage, a client may end tickets of others, or delete, only if it is
+    /// alone.
+    pub fn creates_atomically(&self) -> bool {
+        !self.features_write.iter().any(|feature| feature == NO_ATOMIC_CREATE)
+    }
+
+    /// Records the result of a probe.
+    pub fn set_creates_atomically(&mut self, creates_atomically: bool) {
+        self.features_write.retain(|feature| feature != NO_ATOMIC_CREATE);
+        if !creates_atomically {
+            self.features_write.push(NO_ATOMIC_CREATE.to_owned());
+        }
+    }
+
+    /// Returns `true` if chunks that resemble others are stored as composites.
+    pub fn matches_imperfectly(&self) -> bool {
+        self.features_read.iter().any(|feature| feature == COMPOSITES)
+    }
+
+    /// Enables composites for chunks that resemble others. Composites cannot be disabled again,
+    /// because stored ones have to be read.
+    pub fn set_matches_imperfectly(&mut self) {
+        if !self.matches_imperfectly() {
+            self.features_read.push(COMPOSITES.to_owned());
+        }
+    }
+
+    /// Returns the options of BURST, if chunks are compared by BURST.
+    pub fn burst(&self) -> Option<BurstOptions> {
+        self.matching.parse().ok().filter(|_| self.matches_imperfectly())
+    }
+
+    /// Selects BURST as the rule by which chunks are compared, or the default rule if `options` is
+    /// `None`. In both cases composites are enabled.
+    pub fn set_burst(&mut self, options: Option<BurstOptions>) {
+        self.set_matches_imperfectly();
+        self.matching = options.map_or_else(String::new, |options| options.to_string());
+    }
+
+    /// Refuses a repository that needs features which this version lacks.
+    ///
+    /// # Errors
+    ///
+    /// Returns an `Unsupported` error that names the feature.
+    pub fn check_features(&self, to_write: bool) -> Result<()> {
+        let needed =
+            self.features_read.iter().chain(self.features_write.iter().filter(|_| to_write));
+        for feature in needed {
+            if !FEATURES.contains(&feature.as_str()) {
+                return Err(Error::new(
+                    Kind::Unsupported,
+                    "config",
+                    format!(
+                        "the repository requires the feature {feature:?}; use a newer cutpoint"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes the body of the object.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut map = MapWriter::new();
+        map.bytes(0, &self.repository.0).uint(1, u64::from(self.suite.code()));
+        map.text(2, &self.cut).bool(3, self.cut_is_keyed);
+        map.uint(4, u64::from(self.region_size)).uint(5, u64::from(self.container_size));
+        map.int(6, i64::from(self.compression_level)).int(7, self.created_ns);
+        map.array_of_texts(8, &self.features_read).array_of_texts(9, &self.features_write);
+        map.array_of_texts(10, &self.features_optional);
+        if self.parity_percent > 0 {
+            map.uint(KEY_PARITY, u64::from(self.parity_percent));
+        }
+        if !self.matching.is_empty() {
+            map.text(KEY_MATCHING, &self.matching);
+        }
+        map.extra(&self.extra);
+        map.finish()
+    }
+
+    /// Decodes the body of the object.
+    pub fn decode(bytes: &[u8]) -> Result<Config> {
+        let d = &mut Decoder::new(bytes);
+        let mut config = Config {
+            repository: RepositoryId([0; 16]),
+            suite: Suite::None,
+            cut: String::new(),
+            cut_is_keyed: false,
+            region_size: 0,
+            container_size: 0,
+            compression_level: 0,
+            parity_percent: 0,
+            matching: String::new(),
+            created_ns: 0,
+            features_read: Vec::new(),
+            features_write: Vec::new(),
+            features_optional: Vec::new(),
+            extra: Extra::new(),
+        };
+        let (mut repository, mut suite, mut cut) = (None, None, None);
+        config.extra = read_map(d, |key, d| {
+            match key {
+                0 => repository = Some(RepositoryId(read_fixed(d)?)),
+                1 => suite = Some(Suite::from_code(d.u8().map_err(malformed)?)?),
+                2 => cut = Some(d.str().map_err(malformed)?.to_owned()),
+                3 => config.cut_is_keyed = d.bool().map_err(malformed)?,
+                4 => config.region_size = d.u32().map_err(malformed)?,
+                5 => config.container_size = d.u32().map_err(malformed)?,
+                6 => config.compression_level = d.i32().map_err(malformed)?,
+                7 => config.created_ns = d.i64().map_err(malformed)?,
+                8 => config.features_read = read_texts(d)?,
+                9 => config.features_write = read_texts(d)?,
+                10 => config.features_optional = read_texts(d)?,
+                KEY_PARITY => config.parity_percent = d.u32().map_err(malformed)?,
+                KEY_MATCHING => config.matching = d.str().map_err(malformed)?.to_owned(),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        at_end(d)?;
+        config.repository = required(repository, "repository id in config")?;
+        config.suite = required(suite, "suite in config")?;
+        config.cut = required(cut, "cut in config")?;
+        config.check().map_err(|error| Error::corrupt("", error))?;
+        Ok(config)
+    }
+}
+
+/// Decodes an array of texts.
+pub(crate) fn read_texts(d: &mut Decoder<'_>) -> Result<Vec<String>> {
+    read_array(d, |d| Ok(d.str().map_err(malformed)?.to_owned()))
+}

@@ -1,0 +1,94 @@
+//! Hints objects: the ends of wholes, by which similar chunks are found.
+
+use cutpoint_storage::Result;
+use minicbor::Decoder;
+
+use super::directory::{ChunkRecord, Form};
+use super::map::{Extra, MapWriter, at_end, read_map};
+use super::packed::Reader;
+use crate::format::names::PartName;
+
+/// The length of the head of a chunk, and of its tail, in bytes.
+pub const END_LEN: usize = 256;
+/// The length of encoded ends: hashes of head and tail, 4 bytes each.
+pub const ENDS_LEN: usize = 8;
+/// The length of a container's name and the number of its chunks, in bytes.
+const CONTAINER_LEN: usize = 20;
+
+/// Hashes of the head and of the tail of a chunk.
+pub type Ends = [u32; 2];
+
+/// The hints about one container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerEnds {
+    /// The name of the container.
+    pub container: PartName,
+    /// The ends of the container's chunks that [`has_ends`] selects, in the order of its directory.
+    pub ends: Vec<Ends>,
+}
+
+/// The body of a hints object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// Containers of file chunks.
+    pub containers: Vec<ContainerEnds>,
+    /// Entries that a newer version wrote.
+    pub extra: Extra,
+}
+
+/// Returns `true` if hints include a chunk: it is a whole in which head and tail do not overlap.
+pub fn has_ends(form: Form, chunk_len: u32) -> bool {
+    form == Form::Whole && chunk_len as usize >= 2 * END_LEN
+}
+
+/// Returns the numbers of the chunks of a directory that hints include.
+pub fn numbers_with_ends(chunks: &[ChunkRecord]) -> impl Iterator<Item = usize> {
+    let chunks = chunks.iter().enumerate();
+    chunks.filter(|(_, chunk)| has_ends(chunk.form, chunk.chunk_len)).map(|(number, _)| number)
+}
+
+impl Hints {
+    /// Encodes the body of the object.
+    pub fn encode(&self) -> Vec<u8> {
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
+        let mut body = count(self.containers.len()).to_vec();
+        for ContainerEnds { container, ends } in &self.containers {
+            body.extend_from_slice(&container.to_bytes());
+            body.extend_from_slice(&count(ends.len()));
+        }
+        for end in self.containers.iter().flat_map(|container| &container.ends).flatten() {
+            body.extend_from_slice(&end.to_le_bytes());
+        }
+        let mut map = MapWriter::new();
+        map.extra(&self.extra);
+        map.finish_into(&mut body);
+        body
+    }
+
+    /// Decodes the body of the object.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Corrupt` error if the body is shorter than its counts claim, or has bytes behind
+    /// its end.
+    pub fn decode(bytes: &[u8]) -> Result<Hints> {
+        let mut reader = Reader::new(bytes, "hints");
+        let count = reader.u32()? as usize;
+        let mut counts = Vec::with_capacity(reader.capacity(count, CONTAINER_LEN));
+        for _ in 0..count {
+            counts.push((PartName::from_bytes(reader.array()?), reader.u32()? as usize));
+        }
+        let mut containers = Vec::with_capacity(counts.len());
+        for (container, count) in counts {
+            let mut ends = Vec::with_capacity(reader.capacity(count, ENDS_LEN));
+            for _ in 0..count {
+                ends.push([reader.u32()?, reader.u32()?]);
+            }
+            containers.push(ContainerEnds { container, ends });
+        }
+        let d = &mut Decoder::new(reader.rest());
+        let extra = read_map(d, |_, _| Ok(false))?;
+        at_end(d)?;
+        Ok(Hints { containers, extra })
+    }
+}

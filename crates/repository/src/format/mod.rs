@@ -1,0 +1,30 @@
+//! Encoding and decoding of all values, without I/O and keys. `docs/format.md` describes the same
+//! format in prose.
+//!
+//! Decoders trust nothing: no length makes a decoder allocate more than the available bytes could
+//! hold, and every error describes what was found.
+
+pub mod bursts;
+pub mod commit;
+pub mod config;
+pub mod directory;
+pub mod ends;
+pub mod extents;
+pub mod fingerprint;
+pub mod grouping;
+pub mod map;
+pub mod names;
+pub mod newer;
+mod packed;
+pub mod parity;
+pub mod prune;
+pub mod recipe;
+pub(crate) mod region;
+pub mod repository_id;
+pub mod segment;
+pub mod suite;
+pub mod ticket;
+pub mod tree;
+
+/// The length of the header of every object, in bytes.
+pub const HEADER_LEN: usize = 64;

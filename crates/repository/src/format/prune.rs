@@ -1,0 +1,106 @@
+//! Prune records: the containers that a prune condemns, and the segments that it publishes instead.
+
+use cutpoint_storage::Result;
+use minicbor::{Decoder, Encoder};
+
+use super::commit::read_ids;
+use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, read_map};
+use crate::format::fingerprint::Class;
+use crate::format::names::{PartName, TicketId};
+
+/// The body of `prunes/<n>`. Records are never deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prune {
+    /// Segments that count from now on.
+    pub published: Vec<PartName>,
+    /// Segments that do not count any more.
+    pub superseded: Vec<PartName>,
+    /// Containers that are condemned. Readers use them as long as they exist, and writers never
+    /// refer to them.
+    pub condemned: Vec<(Class, PartName)>,
+    /// F: the snapshots that this prune takes.
+    pub forgotten: Vec<TicketId>,
+    /// The snapshots whose chunks the prune kept.
+    pub marked: Vec<TicketId>,
+    /// The writer of the record.
+    pub ticket: Option<TicketId>,
+    /// The time of the record, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Snapshots that are held from now on, so that no rule forgets them.
+    pub held: Vec<TicketId>,
+    /// Snapshots that are not held any more.
+    pub released: Vec<TicketId>,
+    /// `forget` commits that are cancelled.
+    pub unforgotten: Vec<TicketId>,
+    /// Numbers of lost records that do not count any more, even if one comes back.
+    pub given_up: Vec<u64>,
+    /// Entries that a newer version wrote.
+    pub extra: Extra,
+}
+
+impl Prune {
+    /// Encodes the body of the object.
+    pub fn encode(&self) -> Vec<u8> {
+        let parts = |parts: &[PartName]| parts.iter().map(|p| p.to_bytes()).collect::<Vec<_>>();
+        let ids = |ids: &[TicketId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
+        let of = |class| {
+            let each = self.condemned.iter().filter(move |(each, _)| *each == class);
+            each.map(|(_, part)| part.to_bytes()).collect::<Vec<_>>()
+        };
+        let mut map = MapWriter::new();
+        map.array_of_bytes(0, &parts(&self.published));
+        map.array_of_bytes(1, &parts(&self.superseded));
+        map.array_of_bytes(2, &of(Class::Data)).array_of_bytes(3, &of(Class::Meta));
+        map.array_of_bytes(4, &ids(&self.forgotten)).array_of_bytes(5, &ids(&self.marked));
+        if let Some(ticket) = self.ticket {
+            map.bytes(6, &ticket.0);
+        }
+        map.int(7, self.time_ns).array_of_bytes(8, &ids(&self.held));
+        map.array_of_bytes(9, &ids(&self.released)).array_of_bytes(10, &ids(&self.unforgotten));
+        if !self.given_up.is_empty() {
+            map.item(11, |e| write_numbers(e, &self.given_up));
+        }
+        map.extra(&self.extra);
+        map.finish()
+    }
+
+    /// Decodes the body of the object.
+    pub fn decode(bytes: &[u8]) -> Result<Prune> {
+        let d = &mut Decoder::new(bytes);
+        let mut prune = Prune::default();
+        prune.extra = read_map(d, |key, d| {
+            match key {
+                0 => prune.published = read_parts(d)?,
+                1 => prune.superseded = read_parts(d)?,
+                2 | 3 => {
+                    let class = if key == 2 { Class::Data } else { Class::Meta };
+                    prune.condemned.extend(read_parts(d)?.into_iter().map(|part| (class, part)));
+                }
+                4 => prune.forgotten = read_ids(d)?,
+                5 => prune.marked = read_ids(d)?,
+                6 => prune.ticket = Some(TicketId(read_fixed(d)?)),
+                7 => prune.time_ns = d.i64().map_err(malformed)?,
+                8 => prune.held = read_ids(d)?,
+                9 => prune.released = read_ids(d)?,
+                10 => prune.unforgotten = read_ids(d)?,
+                11 => prune.given_up = read_array(d, |d| d.u64().map_err(malformed))?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        at_end(d)?;
+        Ok(prune)
+    }
+}
+
+fn write_numbers(e: &mut Encoder<Vec<u8>>, numbers: &[u64]) {
+    // Writing to a vector cannot fail.
+    e.array(numbers.len() as u64).ok();
+    for number in numbers {
+        e.u64(*number).ok();
+    }
+}
+
+fn read_parts(d: &mut Decoder<'_>) -> Result<Vec<PartName>> {
+    read_array(d, |d| Ok(PartName::from_bytes(read_fixed(d)?)))
+}

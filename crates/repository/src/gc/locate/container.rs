@@ -1,0 +1,107 @@
+//! Containers, and the records that stay in them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use cutpoint_storage::{Error, ObjectKind, Result};
+
+use super::need::Need;
+use crate::format::directory::{ChunkRecord, Directory, Form};
+use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::names::{ObjectName, PartName};
+use crate::format::segment::ContainerRecord;
+use crate::repo::repository::Repository;
+
+/// A container that the index or the caller names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Container {
+    /// The location and length of the container.
+    pub(crate) record: ContainerRecord,
+    /// Set if the container exists with the length that its record says.
+    pub(crate) is_there: bool,
+    /// Set if a prune of the view has condemned the container.
+    pub(crate) is_condemned: bool,
+    /// Number of distinct hints that lead to the container.
+    pub(crate) hint_count: u32,
+    /// Wrapping sum of the distinct hints that lead to the container.
+    pub(crate) hint_sum: u64,
+    /// Number of chunks that stay in the container because they are needed.
+    pub(crate) kept_count: u32,
+    /// Number of kept chunks that are needed only because composites refer to them.
+    pub(crate) pinned_count: u32,
+}
+
+impl Container {
+    /// Returns `true` if chunks can stay in the container.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.is_there && !self.is_condemned
+    }
+
+    /// Checks that the hints that lead to the container are those of its directory. If a hint is
+    /// missing, its chunk may be needed and not be found anywhere else.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Corrupt`, naming the container, if they differ.
+    pub(crate) fn require_hints(&self, directory: &Directory) -> Result<()> {
+        let chunks = directory.chunks.iter();
+        let hints: BTreeSet<u64> = chunks.map(|chunk| chunk.fingerprint.hint()).collect();
+        let sum = hints.iter().fold(0_u64, |sum, hint| sum.wrapping_add(*hint));
+        if hints.len() as u64 == u64::from(self.hint_count) && sum == self.hint_sum {
+            return Ok(());
+        }
+        let (class, part) = self.name();
+        Err(Error::corrupt(
+            ObjectName::Container(class, part),
+            "chunks differ from the index; `cutpoint repair index` rebuilds the index",
+        ))
+    }
+
+    /// Returns the class and the name of the container.
+    pub(crate) fn name(&self) -> (Class, PartName) {
+        (self.record.class, self.record.name)
+    }
+}
+
+/// The chunks that stay in one container.
+pub(crate) type KeptChunks = HashMap<Fingerprint, Need>;
+
+/// Returns the records that stay in a container, in the order in which they lie: one of each chunk
+/// in `kept`, a whole if there is one. A chunk that the container does not have in the needed form
+/// has no record.
+pub(crate) fn staying<'a>(directory: &'a Directory, kept: &KeptChunks) -> Vec<&'a ChunkRecord> {
+    let numbers = staying_numbers(directory, kept).into_iter();
+    numbers.map(|number| &directory.chunks[number]).collect()
+}
+
+/// Returns the numbers of the records that [`staying`] returns.
+pub(crate) fn staying_numbers(directory: &Directory, kept: &KeptChunks) -> Vec<usize> {
+    let mut best: HashMap<Fingerprint, usize> = HashMap::with_capacity(kept.len());
+    for (number, chunk) in directory.chunks.iter().enumerate() {
+        if kept.get(&chunk.fingerprint).is_some_and(|need| need.is_met_by(chunk.form)) {
+            let known = best.entry(chunk.fingerprint).or_insert(number);
+            if directory.chunks[*known].form == Form::Composite && chunk.form != Form::Composite {
+                *known = number;
+            }
+        }
+    }
+    let mut numbers: Vec<usize> = best.into_values().collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Returns the containers that exist, with their lengths.
+///
+/// # Errors
+///
+/// Returns any error of the storage.
+pub(crate) fn list_containers(repository: &Repository) -> Result<HashMap<(Class, PartName), u64>> {
+    let mut found = HashMap::new();
+    for kind in [ObjectKind::Data, ObjectKind::Meta] {
+        for (path, length) in repository.media().list(kind.folder())? {
+            if let Ok(ObjectName::Container(class, part)) = ObjectName::parse(&path) {
+                found.insert((class, part), length);
+            }
+        }
+    }
+    Ok(found)
+}

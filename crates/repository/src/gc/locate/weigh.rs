@@ -1,0 +1,187 @@
+//! The references of staying composites, and whether the composites are worth keeping.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+
+use cutpoint_storage::Result;
+
+use super::container::{Container, staying};
+use super::need::{Need, Needs, SORTER_BYTES};
+use super::{Lookup, PLACED_LEN, Places, placed, unplace};
+use crate::format::directory::{ChunkRecord, Form};
+use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::names::{ObjectName, PartName};
+use crate::index::load_directory;
+use crate::util::extsort::Sorter;
+
+/// Maximum number of pinned chunks whose containers are weighed, which takes 40 MB. These
+/// containers have only chunks that composites refer to.
+const WEIGHED_MAX: usize = 500_000;
+/// Maximum number of regions with composites that refer to such chunks, which takes about as much
+/// again.
+const REGIONS_WEIGHED_MAX: usize = 250_000;
+
+/// A region of a container.
+pub(super) type Region = (Class, PartName, u16);
+
+/// The references of the composites that stay.
+pub(super) struct References {
+    pub(super) needs: Needs,
+    /// Composites that stay in regions which are dissolved.
+    pub(super) dissolved: HashSet<[u8; PLACED_LEN]>,
+    pub(super) dissolved_bytes: u64,
+}
+
+/// The regions that are worth dissolving.
+#[derive(Debug, Default)]
+pub(super) struct Weighed {
+    /// Regions whose composites should be stored again as wholes.
+    pub(super) dissolved: HashSet<Region>,
+    /// Total size of the containers that had stayed only for dissolved composites, in bytes.
+    pub(super) released_bytes: u64,
+}
+
+impl Places {
+    /// Moves the chunks of `records` from the kept ones to those that are stored again as wholes.
+    pub(super) fn dissolve(
+        &mut self,
+        records: &HashSet<[u8; PLACED_LEN]>,
+        folder: Option<&Path>,
+    ) -> Result<()> {
+        let mut left = Sorter::new(folder, SORTER_BYTES);
+        let mut iter = self.kept.iter()?;
+        while let Some(record) = iter.next()? {
+            if records.contains(&record) {
+                let (number, need) = unplace(&record);
+                let Need { class, fingerprint, .. } = Need::decode(&need);
+                self.containers[number as usize].kept_count -= 1;
+                self.dissolved.push((class, fingerprint));
+            } else {
+                left.push(record)?;
+            }
+        }
+        self.kept = left.finish();
+        Ok(())
+    }
+}
+
+impl Lookup<'_> {
+    /// Calls `visit` with each region in which composites stay, and with these composites.
+    fn each_region(
+        &self,
+        places: &Places,
+        mut visit: impl FnMut(u32, Region, &[Fingerprint], &[&ChunkRecord]) -> Result<()>,
+    ) -> Result<()> {
+        let mut kept = places.kept()?;
+        for (number, container) in (0..).zip(&places.containers) {
+            if container.kept_count == 0 || !container.record.has_composites {
+                continue;
+            }
+            (self.stop_if_cancelled)()?;
+            let (class, part) = container.name();
+            // An unreadable directory is an error: if it were skipped, composites that can still be
+            // repaired could lack their references.
+            let directory =
+                load_directory(self.repository, &container.record).map_err(|error| {
+                    let known =
+                        "the references of its delta chunks are unknown, so nothing is deleted";
+                    error.of(format!("{}: {known}", ObjectName::Container(class, part)))
+                })?;
+            let mut composites = staying(&directory, &kept.of(number)?);
+            composites.retain(|chunk| chunk.form == Form::Composite);
+            for of_region in composites.chunk_by(|one, other| one.region == other.region) {
+                let region = of_region[0].region;
+                let references = &directory.regions[usize::from(region)].references;
+                visit(number, (class, part, region), references, of_region)?;
+            }
+        }
+        kept.end()
+    }
+
+    pub(super) fn references(
+        &self,
+        places: &Places,
+        dissolved: &HashSet<Region>,
+    ) -> Result<References> {
+        let needs = Needs::new(self.folder);
+        let mut found = References { needs, dissolved: HashSet::new(), dissolved_bytes: 0 };
+        self.each_region(places, |number, region, references, composites| {
+            let class = region.0;
+            if !dissolved.contains(&region) {
+                return references
+                    .iter()
+                    .try_for_each(|reference| found.needs.push_reference(class, reference));
+            }
+            for chunk in composites {
+                let fingerprint = chunk.fingerprint;
+                let need = Need { class, fingerprint, is_whole: false, is_reached: true };
+                found.dissolved.insert(placed(number, &need.encode()));
+                found.dissolved_bytes += u64::from(chunk.chunk_len);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Chooses the regions whose composites should be stored again as wholes: some container stays
+    /// only for these composites, and takes more than they would.
+    pub(super) fn weigh(&self, places: &Places) -> Result<Weighed> {
+        let mut weighed = Weighed::default();
+        let is_pinned = |container: &Container| {
+            container.kept_count > 0 && container.pinned_count == container.kept_count
+        };
+        if places.lost_count > 0 || self.dissolved_bytes_max == 0 {
+            return Ok(weighed);
+        }
+        let mut pinned: HashMap<(Class, Fingerprint), u32> = HashMap::new();
+        let mut kept = places.kept()?;
+        for (number, container) in (0..).zip(&places.containers) {
+            if is_pinned(container) && pinned.len() < WEIGHED_MAX {
+                let chunks = kept.of(number)?.into_keys();
+                pinned.extend(chunks.map(|chunk| ((container.record.class, chunk), number)));
+            }
+        }
+        kept.end()?;
+        if pinned.is_empty() {
+            return Ok(weighed);
+        }
+        let mut pinning: HashMap<u32, BTreeSet<usize>> = HashMap::new();
+        // Containers of which not all referring regions are known.
+        let mut uncounted: HashSet<u32> = HashSet::new();
+        let mut regions: Vec<(Region, u64)> = Vec::new();
+        self.each_region(places, |_, region, references, composites| {
+            let pins = references.iter().filter_map(|chunk| pinned.get(&(region.0, *chunk)));
+            let pins: BTreeSet<u32> = pins.copied().collect();
+            if regions.len() >= REGIONS_WEIGHED_MAX {
+                uncounted.extend(pins);
+            } else if !pins.is_empty() {
+                pins.iter().for_each(|container| {
+                    pinning.entry(*container).or_default().insert(regions.len());
+                });
+                let len = composites.iter().map(|chunk| u64::from(chunk.chunk_len)).sum();
+                regions.push((region, len));
+            }
+            Ok(())
+        })?;
+        let mut dissolved_bytes = 0;
+        for (number, container) in (0..).zip(&places.containers) {
+            if uncounted.contains(&number) {
+                continue;
+            }
+            let Some(pinning) = pinning.get(&number) else { continue };
+            let left = pinning.iter().map(|index| regions[*index]);
+            let left: Vec<_> =
+                left.filter(|(region, _)| !weighed.dissolved.contains(region)).collect();
+            // Uncompressed sizes, so that dissolving is worthwhile in any case.
+            let cost: u64 = left.iter().map(|(_, len)| len).sum();
+            if cost < u64::from(container.record.stored_len)
+                && dissolved_bytes + cost <= self.dissolved_bytes_max
+            {
+                dissolved_bytes += cost;
+                weighed.released_bytes += u64::from(container.record.stored_len);
+                weighed.dissolved.extend(left.into_iter().map(|(region, _)| region));
+            }
+        }
+        Ok(weighed)
+    }
+}

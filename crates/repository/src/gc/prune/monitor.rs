@@ -1,0 +1,50 @@
+//! Progress of a prune, and requests to stop it.
+
+use cutpoint_storage::{Error, Kind, Result};
+
+/// The phase of a prune, for progress reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Walks the snapshots. Counts snapshots.
+    Mark,
+    /// Looks up the chunks that the snapshots need.
+    Look,
+    /// Reads the directories of containers that are used in part. Counts containers.
+    Weigh,
+    /// Compresses a sample of what is to be optimized. Counts containers.
+    Sample,
+    /// Searches for chunks that resemble each other. Counts containers.
+    Compare,
+    /// Stores again what has to move. Counts bytes, of containers in a prune and of chunks in an
+    /// optimization.
+    Rewrite,
+}
+
+/// Callbacks of a running prune.
+pub trait PruneMonitor: Sync {
+    /// Reports that `done` of the `total` units of the phase are done.
+    fn progress(&self, phase: Phase, done: u64, total: u64) {
+        let _ = (phase, done, total);
+    }
+
+    /// Reports a container that cannot be read and stays as it is.
+    fn passed_over(&self, error: &Error) {
+        let _ = error;
+    }
+
+    /// Returns `true` if the prune should stop. Called often.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// A monitor that ignores every report.
+impl PruneMonitor for () {}
+
+pub(crate) fn stop_if_cancelled(monitor: &dyn PruneMonitor) -> Result<()> {
+    if monitor.cancelled() {
+        Err(Error::new(Kind::Interrupted, "prune", "interrupted"))
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,248 @@
+//! A cache of recently used directories. Chunks that are stored together are mostly looked up
+//! together.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::{Loaded, Location};
+use crate::format::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
+use crate::format::names::PartName;
+
+/// The maximum size of the cache, in bytes, by the constants below.
+const BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The size of a chunk in the cache: its record, and its entry in the map.
+const CHUNK_BYTES: u64 = 56 + 24;
+/// The size of a directory in the cache without its chunks.
+const DIRECTORY_BYTES: u64 = 512;
+
+/// Number of uses from which a directory is mapped. Before that, searching it costs less.
+const MAPPED_FROM: u32 = 4;
+
+/// Number of wholes in each of the two generations that are remembered individually.
+const WHOLES_MAX: usize = 8192;
+/// The size of each such whole in the cache.
+const WHOLE_BYTES: u64 = 8 + size_of::<Location>() as u64;
+
+/// A bounded cache of directories, with a map from the hints of those that are used often. The
+/// oldest directory is dropped first. Wholes that were found outlast their directories, because the
+/// additions of many versions of a file are in as many containers, with few chunks in each, and all
+/// of them are needed again and again.
+#[derive(Debug, Default)]
+pub(super) struct Directories {
+    /// The directories by slot number. Slot numbers rise, and are not reused.
+    slots: HashMap<u32, Slot>,
+    by_name: HashMap<(Class, PartName), u32>,
+    order: VecDeque<u32>,
+    next_slot: u32,
+    chunks: HashMap<u64, (u32, u32)>,
+    bytes: u64,
+    /// The remembered wholes, by hint. When this generation is full, it becomes the previous one.
+    wholes: HashMap<u64, Location>,
+    wholes_before: HashMap<u64, Location>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    loaded: Arc<Loaded>,
+    use_count: u32,
+}
+
+impl Slot {
+    fn is_mapped(&self) -> bool {
+        self.use_count >= MAPPED_FROM
+    }
+}
+
+impl Directories {
+    pub(super) fn find(&mut self, fingerprint: &Fingerprint) -> Option<Location> {
+        let hint = fingerprint.hint();
+        if let Some((slot, chunk)) = self.chunks.get(&hint)
+            && let Some(Slot { loaded, .. }) = self.slots.get(slot)
+            && let Some(record) = loaded.directory.chunks.get(*chunk as usize)
+            && record.fingerprint == *fingerprint
+        {
+            return Some(Location::new(loaded, *chunk as usize));
+        }
+        if !self.wholes.contains_key(&hint)
+            && let Some(location) = self.wholes_before.remove(&hint)
+        {
+            self.remember(&location);
+        }
+        let location = self.wholes.get(&hint)?;
+        (location.chunk().fingerprint == *fingerprint).then(|| location.clone())
+    }
+
+    /// Remembers a whole that was found.
+    pub(super) fn remember(&mut self, whole: &Location) {
+        if self.wholes.len() >= WHOLES_MAX {
+            self.wholes_before = std::mem::take(&mut self.wholes);
+        }
+        self.wholes.insert(whole.chunk().fingerprint.hint(), whole.alone());
+    }
+
+    pub(super) fn get(&mut self, name: PartName, class: Class) -> Option<Arc<Loaded>> {
+        let number = *self.by_name.get(&(class, name))?;
+        let slot = self.slots.get_mut(&number)?;
+        slot.use_count = slot.use_count.saturating_add(1);
+        if slot.use_count == MAPPED_FROM {
+            for (chunk_number, chunk) in (0..).zip(&slot.loaded.directory.chunks) {
+                self.chunks.insert(chunk.fingerprint.hint(), (number, chunk_number));
+            }
+        }
+        Some(slot.loaded.clone())
+    }
+
+    pub(super) fn insert(&mut self, loaded: Arc<Loaded>) {
+        let name = (loaded.container.class, loaded.container.name);
+        if self.by_name.contains_key(&name) {
+            return; // Two threads have read it at once.
+        }
+        let number = self.next_slot;
+        self.next_slot = self.next_slot.wrapping_add(1);
+        self.bytes += cost(&loaded);
+        self.by_name.insert(name, number);
+        self.order.push_back(number);
+        self.slots.insert(number, Slot { loaded, use_count: 1 });
+        while self.bytes > BYTES_MAX && self.order.len() > 1 {
+            self.remove_oldest();
+        }
+    }
+
+    fn remove_oldest(&mut self) {
+        let Some(number) = self.order.pop_front() else { return };
+        let Some(slot) = self.slots.remove(&number) else { return };
+        self.bytes -= cost(&slot.loaded);
+        let container = &slot.loaded.container;
+        self.by_name.remove(&(container.class, container.name));
+        if !slot.is_mapped() {
+            return;
+        }
+        for chunk in &slot.loaded.directory.chunks {
+            let hint = chunk.fingerprint.hint();
+            if self.chunks.get(&hint).is_some_and(|(owner, _)| *owner == number) {
+                self.chunks.remove(&hint);
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let whole_count = self.wholes.len() + self.wholes_before.len();
+        self.bytes + whole_count as u64 * WHOLE_BYTES
+    }
+}
+
+fn cost(loaded: &Loaded) -> u64 {
+    let references = loaded.directory.regions.iter().map(|region| region.references.len() as u64);
+    DIRECTORY_BYTES
+        + loaded.directory.chunks.len() as u64 * CHUNK_BYTES
+        + references.sum::<u64>() * FINGERPRINT_LEN as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
+    use crate::format::names::TicketId;
+    use crate::format::segment::ContainerRecord;
+
+    fn part(count: u32) -> PartName {
+        PartName { ticket: TicketId([1; 12]), count }
+    }
+
+    /// Returns the fingerprint of chunk `chunk` of directory `directory`.
+    fn fingerprint(directory: u32, chunk: u64) -> Fingerprint {
+        let mut fingerprint = Fingerprint([0; FINGERPRINT_LEN]);
+        let number = (u64::from(directory) << 32) + chunk;
+        fingerprint.0[..8]
+            .copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        fingerprint
+    }
+
+    /// Returns a directory of `count` chunks, the last of which is in all directories.
+    fn loaded(number: u32, count: u64) -> Arc<Loaded> {
+        let container = ContainerRecord {
+            name: part(number),
+            class: Class::Data,
+            has_composites: false,
+            stored_len: 1,
+            directory_offset: 2,
+            directory_len: 3,
+        };
+        let of_all = std::iter::once(fingerprint(u32::MAX, 0));
+        let all = (0..count - 1).map(|chunk| fingerprint(number, chunk)).chain(of_all);
+        let chunks = all.map(|fingerprint| ChunkRecord {
+            fingerprint,
+            form: Form::Whole,
+            region: 0,
+            offset: 0,
+            payload_len: 1,
+            chunk_len: 1,
+        });
+        let region = RegionRecord {
+            offset: 4096,
+            stored_len: 1,
+            raw_len: 1,
+            codec: Codec::Store,
+            references: vec![fingerprint(number, 0)],
+        };
+        let (regions, chunks) = (vec![region], chunks.collect());
+        let directory = Directory { regions, chunks, ..Directory::default() };
+        Arc::new(Loaded::new(container, directory))
+    }
+
+    fn use_much(directories: &mut Directories, number: u32) {
+        for _ in 1..MAPPED_FROM {
+            assert!(directories.get(part(number), Class::Data).is_some(), "directory {number}");
+        }
+    }
+
+    #[test]
+    fn oldest_directories_are_dropped_first() {
+        let count = BYTES_MAX / CHUNK_BYTES / 3;
+        let mut directories = Directories::default();
+        for number in 0..5 {
+            directories.insert(loaded(number, count));
+            use_much(&mut directories, number);
+            let kept = u64::from(number + 1).min(2);
+            let kept_bytes = DIRECTORY_BYTES + count * CHUNK_BYTES + FINGERPRINT_LEN as u64;
+            assert_eq!(directories.bytes(), kept * kept_bytes);
+            let found = directories.find(&fingerprint(u32::MAX, 0)).expect("all have it");
+            assert_eq!(found.container.name, part(number), "in the newest");
+        }
+        for number in 0..5 {
+            let is_kept = number >= 3;
+            let found = directories.get(part(number), Class::Data);
+            assert_eq!(found.is_some(), is_kept, "directory {number}");
+            let found = directories.find(&fingerprint(number, 0));
+            assert_eq!(found.is_some(), is_kept, "of directory {number}");
+        }
+        assert!(directories.get(part(4), Class::Meta).is_none(), "of another class");
+        // A directory that exceeds the limit alone is useful all the same.
+        directories.insert(loaded(5, BYTES_MAX / CHUNK_BYTES + 1));
+        assert!(directories.find(&fingerprint(5, 0)).is_none(), "not used much");
+        use_much(&mut directories, 5);
+        assert_eq!(directories.order.len(), 1, "alone");
+        assert!(directories.find(&fingerprint(5, 0)).is_some(), "it is found");
+        assert_eq!(directories.chunks.len() as u64, BYTES_MAX / CHUNK_BYTES + 1, "nothing is left");
+    }
+
+    #[test]
+    fn wholes_outlast_their_directories() {
+        let mut directories = Directories::default();
+        let found = Location::new(&loaded(1, 3), 1);
+        directories.remember(&found);
+        assert_eq!(directories.bytes(), WHOLE_BYTES, "and hold nothing of them");
+        for number in 0..3 * WHOLES_MAX as u64 {
+            if number % 1000 == 0 {
+                let again = directories.find(&fingerprint(1, 1)).expect("it is asked for");
+                assert_eq!((again.place(), again.chunk()), (found.place(), found.chunk()));
+                assert_eq!(again.region().offset, 4096);
+            }
+            let one = Location::new(&loaded(2, 2), 0);
+            let chunk = ChunkRecord { fingerprint: fingerprint(3, number), ..*one.chunk() };
+            directories.remember(&Location { chunk, ..one });
+            assert!(directories.bytes() <= 2 * WHOLES_MAX as u64 * WHOLE_BYTES, "no more are kept");
+        }
+        assert!(directories.find(&fingerprint(3, 0)).is_none(), "nobody has asked for it");
+    }
+}

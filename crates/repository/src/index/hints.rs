@@ -1,0 +1,88 @@
+//! All hints in rising order, for a prune to compare with the chunks that are needed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cutpoint_storage::{Error, Kind, Result};
+
+use super::Index;
+use super::run::{Merge, Run};
+use crate::format::fingerprint::Class;
+use crate::format::names::PartName;
+use crate::format::segment::{ContainerRecord, Segment};
+
+/// All hints of an index at one moment, and the numbered containers to which they lead.
+#[derive(Debug)]
+pub(crate) struct Hints<'a> {
+    index: &'a Index,
+    runs: Vec<Arc<Run>>,
+    containers: Vec<ContainerRecord>,
+    /// The numbers in `containers` of the containers of each run.
+    numbers: Vec<Vec<u32>>,
+}
+
+impl Hints<'_> {
+    /// Returns the containers, without repetition.
+    pub(crate) fn containers(&self) -> &[ContainerRecord] {
+        &self.containers
+    }
+
+    /// Calls `visit` with every hint and the number of the container to which it leads, in rising
+    /// order. The same pair may occur several times.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Conflict` error if a cached run is damaged. The index has replaced the run by
+    /// then, and the caller has to start again with new numbers. Also returns any error of `visit`.
+    pub(crate) fn each(&self, mut visit: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+        let runs: Vec<&Run> = self.runs.iter().map(|run| &**run).collect();
+        let mut merge = Merge::new(&runs).map_err(|run| self.replace(run))?;
+        while let Some((hint, container, run)) = merge.next().map_err(|run| self.replace(run))? {
+            let number = self.numbers[run].get(container as usize);
+            let number =
+                number.ok_or_else(|| Error::corrupt("the index", "no container listed"))?;
+            visit(hint, *number)?;
+        }
+        Ok(())
+    }
+
+    fn replace(&self, run: usize) -> Error {
+        match self.index.replace(&self.runs[run]) {
+            Ok(()) => Error::new(Kind::Conflict, "the cached index", "damaged, and rebuilt"),
+            Err(error) => error,
+        }
+    }
+}
+
+impl Index {
+    /// Returns all hints, including those of `more`, whose containers no segment names yet.
+    pub(crate) fn hints(&self, more: Segment) -> Hints<'_> {
+        let mut runs: Vec<Arc<Run>> = {
+            let state = self.lock();
+            state.runs.iter().chain(&state.unnamed).cloned().collect()
+        };
+        runs.push(Arc::new(Run::in_memory(Vec::new(), &more)));
+        let mut containers = Vec::new();
+        let mut known: HashMap<(Class, PartName), u32> = HashMap::new();
+        let mut number = |container: &ContainerRecord| {
+            *known.entry((container.class, container.name)).or_insert_with(|| {
+                containers.push(*container);
+                u32::try_from(containers.len() - 1).unwrap_or(u32::MAX)
+            })
+        };
+        let numbers =
+            runs.iter().map(|run| run.containers().iter().map(&mut number).collect()).collect();
+        Hints { index: self, runs, containers, numbers }
+    }
+
+    /// Rebuilds a damaged run from the segments.
+    fn replace(&self, damaged: &Arc<Run>) -> Result<()> {
+        let mut state = self.lock();
+        let Some(found) = state.runs.iter().position(|run| Arc::ptr_eq(run, damaged)) else {
+            return Ok(());
+        };
+        let damaged = state.runs.swap_remove(found);
+        let segments = state.drop_damaged(&damaged);
+        self.read_again(&mut state, segments)
+    }
+}

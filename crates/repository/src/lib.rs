@@ -1,0 +1,31 @@
+//! Cutpoint's repository: the object format, the write rules, the reader, and the checker.
+#![forbid(unsafe_code)]
+
+pub mod crypto;
+pub mod format;
+pub mod gc;
+pub mod index;
+mod parity;
+pub mod read;
+pub mod repo;
+#[cfg(feature = "mutants")]
+pub mod rules;
+pub mod snapshots;
+mod util;
+pub mod verify;
+pub mod write;
+
+pub use crypto::{KdfLimits, KeyMethod, Keyring, Keys, Secret, Unlock};
+pub use format::commit::{Snapshot, Statistics};
+pub use format::fingerprint::{Class, Fingerprint};
+pub use format::names::{ObjectName, PartName, TicketId};
+pub use format::recipe::Content;
+pub use format::repository_id::RepositoryId;
+pub use format::suite::Suite;
+pub use format::ticket::Purpose;
+pub use format::tree::{Entry, EntryKind, Time};
+pub use index::{Index, Scope};
+pub use read::Reader;
+pub use repo::repository::{InitOptions, OpenOptions, Repository};
+pub use repo::view::View;
+pub use write::{Committed, Verify, Writer};

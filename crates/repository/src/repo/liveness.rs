@@ -1,0 +1,275 @@
+//! Liveness: the evidence by which a writer that has not ended is presumed dead.
+//!
+//! Only three things are evidence (`docs/protocol.md`, "Interrupted runs"):
+//!
+//! 1. The writer ran on this machine since its last start, and the writer's process is gone.
+//! 2. The writer ran on this machine before its last start: the writer's machine value and host
+//!    name are those of this machine, its boot id is another, and its last renewal is older than
+//!    this start. The age of the renewal is needed because clones of a machine share its value and
+//!    name, and may run at the same time.
+//! 3. The writer has not renewed its ticket for 24 hours.
+//!
+//! The age of a renewal is the difference between two stamps of the storage: that of the renewal,
+//! and that of an object which this process has just put. The clock of another client decides
+//! nothing. A writer that is wrongly presumed dead has to start again; its data stays.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+use cutpoint_storage::{
+    Environment, Error, Kind, Media, ObjectKind, Process, Result, scratch_name,
+};
+
+use crate::format::names::{ObjectName, TicketId};
+use crate::format::repository_id::RepositoryId;
+use crate::format::ticket::{MachineValue, Ticket};
+use crate::repo::repository::Repository;
+
+const SECOND_NS: i64 = 1_000_000_000;
+const HOUR_NS: i64 = 3600 * SECOND_NS;
+
+/// The age above which any writer is presumed dead, in nanoseconds without a renewal: 24 hours.
+pub const STALE_NS: i64 = 24 * HOUR_NS;
+
+/// The maximum age at which a writer that is not known to be dead counts as at work, for a client
+/// that has to be alone, in nanoseconds without a renewal: two intervals between renewals (1 hour
+/// each), and an hour for an object that is on its way.
+pub const AT_WORK_NS: i64 = 3 * HOUR_NS;
+
+/// The margin by which a renewal must precede the start of this machine, in nanoseconds: stamps are
+/// rounded, by 2 s at most, and the servers of one storage differ a little.
+const BOOT_MARGIN_NS: i64 = 5 * SECOND_NS;
+
+/// The context that separates machine values from everything else derived from a repository's id.
+const MACHINE_CONTEXT: &str = "cutpoint v1 machine of a ticket";
+
+/// Returns the value of a machine in `repository`: the identity `id` of its installation
+/// ([`Environment::machine_id`]), hashed with a key derived from the repository's id. The identity
+/// cannot be computed from the value, and values of two repositories cannot be compared.
+pub fn machine_value(id: &[u8; 16], repository: RepositoryId) -> MachineValue {
+    let key = blake3::derive_key(MACHINE_CONTEXT, &repository.0);
+    let hash = blake3::keyed_hash(&key, id);
+    let mut value = [0; 16];
+    value.copy_from_slice(&hash.as_bytes()[..16]);
+    MachineValue(value)
+}
+
+/// Returns the value of this machine in `repository`; `None` if the machine has no identity.
+pub(crate) fn own_machine(repository: &Repository) -> Option<MachineValue> {
+    let id = repository.environment().machine_id()?;
+    Some(machine_value(&id, repository.keys().repository()))
+}
+
+/// Returns the storage's own time, in nanoseconds since 1970: the stamp of an object that is put in
+/// `tmp/` for this purpose, and removed again. `None` if the medium has no stamps.
+///
+/// # Errors
+///
+/// Returns any error of the medium, except one of deleting the object.
+pub(crate) fn storage_now_ns(
+    media: &dyn Media,
+    environment: &dyn Environment,
+) -> Result<Option<i64>> {
+    let name = scratch_name(environment)?;
+    media.put_new(&name, Bytes::from_static(b"now"))?;
+    let stamp_ns = media.stamp_ns(&name);
+    media.delete(&name).ok();
+    stamp_ns
+}
+
+/// Judges the writers that have not ended. The storage's time is read once, when the first age is
+/// needed.
+#[derive(Debug)]
+pub(crate) struct Judge<'a> {
+    repository: &'a Repository,
+    /// The ticket that this process has just put, if any.
+    own: Option<TicketId>,
+    process: Process,
+    machine: Option<MachineValue>,
+    /// The storage's own time, not later than now; `None` inside if it cannot be determined.
+    now_ns: OnceCell<Option<i64>>,
+}
+
+impl<'a> Judge<'a> {
+    /// Creates a judge for a process that has put the ticket `own` a moment ago, or has no ticket.
+    pub(crate) fn new(repository: &'a Repository, own: Option<TicketId>) -> Judge<'a> {
+        let process = repository.environment().process();
+        let machine = own_machine(repository);
+        Judge { repository, own, process, machine, now_ns: OnceCell::new() }
+    }
+
+    /// Returns `true` if a writer is dead by the available evidence. `ticket` is the writer's
+    /// newest renewal, and `name` that object's name.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the medium.
+    pub(crate) fn is_dead(&self, name: ObjectName, ticket: &Ticket) -> Result<bool> {
+        let environment = self.repository.environment();
+        let (this, other) = (&self.process, &ticket.process);
+        let is_of_this_machine =
+            self.machine.is_some() && ticket.machine == self.machine && other.host == this.host;
+        let tells_boots = !this.boot_id.is_empty() && !other.boot_id.is_empty();
+        let is_of_this_boot = is_of_this_machine && tells_boots && other.boot_id == this.boot_id;
+        if is_of_this_boot && !environment.may_be_alive(other) {
+            return Ok(true);
+        }
+        let Some(age_ns) = self.age_ns(name)? else { return Ok(false) };
+        if age_ns > STALE_NS {
+            return Ok(true);
+        }
+        if !is_of_this_machine || !tells_boots || is_of_this_boot {
+            return Ok(false);
+        }
+        #[cfg(feature = "mutants")]
+        if crate::rules::is_active(crate::rules::Mutant::TrustsBoots) {
+            return Ok(true);
+        }
+        let since_boot_ns = environment.since_boot_ns().and_then(|ns| i64::try_from(ns).ok());
+        Ok(since_boot_ns.is_some_and(|ns| age_ns > ns.saturating_add(BOOT_MARGIN_NS)))
+    }
+
+    /// Returns a lower bound of the age of the object `name` in nanoseconds, by the storage's own
+    /// stamps. `None` if the medium has no stamps, or the object is gone.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the medium.
+    pub(crate) fn age_ns(&self, name: ObjectName) -> Result<Option<i64>> {
+        #[cfg(feature = "mutants")]
+        if crate::rules::is_active(crate::rules::Mutant::TrustsClocks) {
+            let time_ns = self.repository.read(name, Ticket::decode)?.time_ns;
+            return Ok(Some(self.repository.environment().now_ns().saturating_sub(time_ns)));
+        }
+        let Some(stamp_ns) = self.repository.media().stamp_ns(&name.to_string())? else {
+            return Ok(None);
+        };
+        // The order matters: an object stamped before now is read cannot be younger than now.
+        let Some(now_ns) = self.now_ns()? else { return Ok(None) };
+        Ok(Some(now_ns.saturating_sub(stamp_ns)))
+    }
+
+    fn now_ns(&self) -> Result<Option<i64>> {
+        if let Some(now_ns) = self.now_ns.get() {
+            return Ok(*now_ns);
+        }
+        let media = self.repository.media();
+        let now_ns = match self.own {
+            Some(ticket) => {
+                media.stamp_ns(&ObjectName::Ticket { ticket, renewal: 0 }.to_string())?
+            }
+            None => {
+                let ask = || storage_now_ns(&**media, &**self.repository.environment());
+                match ask() {
+                    Err(error) if error.kind() == Kind::Full => {
+                        self.repository.give_up_reserve();
+                        // A client that frees space must be able to proceed; it then presumes no
+                        // writer dead by age.
+                        ask().or_else(|error| match error.kind() {
+                            Kind::Full => Ok(None),
+                            _ => Err(error),
+                        })?
+                    }
+                    asked => asked?,
+                }
+            }
+        };
+        Ok(*self.now_ns.get_or_init(|| now_ns))
+    }
+}
+
+/// Returns the writers that have not ended, each with the number of its newest renewal. A writer
+/// that is not in the list has ended, or began after the listing.
+///
+/// # Errors
+///
+/// Returns any error of the storage.
+pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId, u32>> {
+    let media = repository.media();
+    let mut renewals: BTreeMap<TicketId, u32> = BTreeMap::new();
+    for (path, _) in media.list(ObjectKind::Ticket.folder())? {
+        if let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) {
+            let newest = renewals.entry(ticket).or_default();
+            *newest = renewal.max(*newest);
+        }
+    }
+    for (path, _) in media.list(ObjectKind::Commit.folder())? {
+        if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
+            renewals.remove(&ticket);
+        }
+    }
+    Ok(renewals)
+}
+
+/// A writer that may be at work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtWork {
+    /// The ticket of the writer.
+    pub ticket: TicketId,
+    /// The writer's process; `None` if the ticket cannot be read.
+    pub process: Option<Process>,
+    /// The time since the last renewal of the ticket, in nanoseconds, by the storage's own stamps;
+    /// `None` if the medium has no stamps.
+    pub age_ns: Option<i64>,
+}
+
+/// Returns the writers other than `own` that may be at work: those that have not ended, are not
+/// known to be dead, and have renewed their tickets within [`AT_WORK_NS`], by the storage's own
+/// stamps.
+///
+/// # Errors
+///
+/// Returns any error of the medium.
+pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<Vec<AtWork>> {
+    let mut open: BTreeMap<TicketId, u32> = open_tickets(repository)?;
+    open.retain(|ticket, _| Some(*ticket) != own);
+    let judge = Judge::new(repository, own);
+    let mut found = Vec::new();
+    for (ticket, renewal) in open {
+        let name = ObjectName::Ticket { ticket, renewal };
+        let process = match repository.read(name, Ticket::decode) {
+            Ok(body) if judge.is_dead(name, &body)? => continue,
+            Ok(body) => Some(body.process),
+            // A sweep may have deleted the ticket.
+            Err(error) if error.kind() == Kind::Missing => continue,
+            // A damaged ticket tells nothing about its writer.
+            Err(error) if error.kind() == Kind::Corrupt => None,
+            Err(error) => return Err(error),
+        };
+        let age_ns = judge.age_ns(name)?;
+        if age_ns.is_none_or(|age_ns| age_ns <= AT_WORK_NS) {
+            found.push(AtWork { ticket, process, age_ns });
+        }
+    }
+    Ok(found)
+}
+
+/// Requires that no other writer may be at work, for a client that has to be alone.
+///
+/// # Errors
+///
+/// Returns a `Conflict` error that names one of the other writers, or any error of
+/// [`others_at_work`].
+pub(crate) fn require_alone(repository: &Repository, own: Option<TicketId>) -> Result<()> {
+    let Some(other) = others_at_work(repository, own)?.into_iter().next() else { return Ok(()) };
+    let name = ObjectName::Ticket { ticket: other.ticket, renewal: 0 };
+    let message = format!("another writer may be active: {other}");
+    Err(Error::new(Kind::Conflict, name, message))
+}
+
+impl fmt::Display for AtWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.process {
+            Some(Process { host, process_id, .. }) => {
+                write!(f, "process {process_id} of host {host:?}, ")?;
+            }
+            None => write!(f, "unreadable ticket, ")?,
+        }
+        match self.age_ns {
+            Some(age_ns) => write!(f, "last renewed {} min ago", age_ns.max(0) / (60 * SECOND_NS)),
+            None => write!(f, "last renewed at an unknown time"),
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Checks of containers: their directories and, on request, every byte.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use cutpoint_storage::{Error, Kind, Result};
+use zstd::bulk::Decompressor;
+
+use super::composites::{Built, Composites};
+use super::objects::{Seen, Task};
+use super::parity::{self, Protected};
+use super::{Check, CheckOptions, FindingKind, Need, plain};
+use crate::crypto::{Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact};
+use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
+use crate::format::names::ObjectName;
+use crate::format::region::decode_region;
+use crate::index::{load_directory, read_record};
+use crate::read::{ChunkBytes, Reader};
+
+/// Checks the containers of `tasks`, several at a time.
+pub(super) fn check(
+    check: &Check<'_>,
+    seen: &Seen,
+    reader: &Reader,
+    tasks: &[Task],
+    options: &CheckOptions<'_>,
+) -> Result<()> {
+    let kept = Mutex::default();
+    let coverage = options.coverage.unwrap_or(&kept);
+    let lock = || coverage.lock().unwrap_or_else(PoisonError::into_inner);
+    let containers: Vec<_> =
+        tasks.iter().map(|task| (task.class, task.name, stored_len(check, task))).collect();
+    let chosen = options.read_data.map(|portion| lock().choose(portion, &containers));
+    let chosen = chosen.unwrap_or_default();
+    if options.read_data.is_some() {
+        let bytes = containers.iter().filter(|(class, part, _)| chosen.contains(&(*class, *part)));
+        check.monitor.expected(chosen.len() as u64, bytes.map(|(_, _, len)| len).sum());
+    }
+    let one = |task: &Task| {
+        check.stop_if_cancelled()?;
+        let is_chosen = chosen.contains(&(task.class, task.name));
+        check_container(check, seen, task, is_chosen.then_some(reader))?;
+        if is_chosen {
+            lock().note(task.class, task.name, check.repository.environment().now_ns());
+        }
+        Ok(())
+    };
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(2, usize::from),
+        threads => threads,
+    };
+    let queue = Mutex::new(tasks.iter());
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(tasks.len()) {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                    let Some(task) = next else { return };
+                    if let Err(error) = one(task) {
+                        *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        // The other threads find no more work.
+                        *queue.lock().unwrap_or_else(PoisonError::into_inner) = [].iter();
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)?;
+    let mut coverage = lock();
+    if let Some(portion) = options.read_data {
+        coverage.finish(portion, &containers);
+    }
+    let covered = coverage.covered(&containers);
+    check.count(|report| {
+        report.container_bytes = containers.iter().map(|(_, _, len)| len).sum();
+        report.covered = covered;
+    });
+    Ok(())
+}
+
+fn name(task: &Task) -> ObjectName {
+    ObjectName::Container(task.class, task.name)
+}
+
+fn stored_len(check: &Check<'_>, task: &Task) -> u64 {
+    check.listing.get(&name(task).to_string()).copied().unwrap_or(0)
+}
+
+/// Checks a container. With a `reader` for the wholes of its composites, reads it completely.
+fn check_container(
+    check: &Check<'_>,
+    seen: &Seen,
+    task: &Task,
+    reader: Option<&Reader>,
+) -> Result<()> {
+    let name = name(task);
+    let len = stored_len(check, task);
+    let result = if let Some(reader) = reader {
+        let result = read_container(check, task, reader);
+        check.count(|report| report.read_bytes += len);
+        check.monitor.progress(1, len);
+        result
+    } else {
+        let record = task
+            .record
+            .map_or_else(|| read_record(check.repository, task.class, task.name, len), Ok);
+        record
+            .and_then(|record| load_directory(check.repository, &record))
+            .map(|directory| compare_with_index(check, task, &directory))
+            .map(|()| Protected::Unread(task.record.map_or(len, |record| record.stored_len.into())))
+    };
+    let protected = result.as_ref().unwrap_or(&Protected::Damaged);
+    parity::check_container(check, seen, task, protected)?;
+    match result {
+        Ok(_) => Ok(()),
+        // A sweep has deleted the container after the listing.
+        Err(error) if error.kind() == Kind::Missing && may_be_gone(check, seen, task)? => Ok(()),
+        Err(error) => {
+            if error.kind() == Kind::Media {
+                check.lock().refused.insert((task.class, task.name));
+            }
+            check.failed(name, error, task.need)
+        }
+    }
+}
+
+/// Compares the index with the directory, because operations that delete look for references only
+/// in containers that have composites according to the index.
+fn compare_with_index(check: &Check<'_>, task: &Task, directory: &Directory) {
+    let Some(record) = task.record else { return };
+    let message = match (record.has_composites, directory.has_composites()) {
+        (false, true) => "has delta chunks, but the index says that it has none",
+        (true, false) => "has no delta chunks, but the index says that it has some",
+        _ => return,
+    };
+    let message = format!("{message}; `cutpoint repair index` rebuilds the index");
+    check.wrong(FindingKind::Corrupt, name(task), message, task.need);
+}
+
+fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
+    let key = (task.class, task.name);
+    if task.need == Need::Unnamed || seen.view.condemned().contains(&key) {
+        return Ok(true);
+    }
+    let mut later = seen.clone();
+    Ok(later.list_again(check)? && later.view.condemned().contains(&key))
+}
+
+/// Reads a whole container, and reports each region and chunk that is damaged.
+///
+/// # Errors
+///
+/// Returns an error if nothing of the container can be read.
+fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Protected> {
+    let name = name(task);
+    let bytes = check.repository.media().get(&name.to_string())?;
+    let mut scan = Scan {
+        check,
+        task,
+        name,
+        bytes,
+        decompressor: None,
+        found: false,
+        is_weak: false,
+        composites: Composites::new(check, reader, task),
+    };
+    let is_intact = object_is_intact(&scan.bytes);
+    let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
+    let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
+    // The place of the directory is recorded in the index and in the trailer. The trailer is needed
+    // if the index is lost.
+    let (offset, length) = match (task.record, trailer.as_ref()) {
+        (Some(record), _) => (u64::from(record.directory_offset), record.directory_len),
+        (None, Ok(trailer)) => (trailer.offset, trailer.length),
+        (None, Err(_)) => return trailer.map(|_| Protected::Damaged),
+    };
+    match trailer {
+        Ok(trailer) if (trailer.offset, trailer.length) == (offset, length) => {}
+        Ok(_) => scan.weak("the trailer refers to another table of contents than the index"),
+        Err(error) => scan.weak(error),
+    }
+    let mut directory = scan.part(offset, length)?;
+    opener.open(PartKind::Directory, &mut directory)?;
+    let directory = Directory::decode(&directory, offset)?;
+    compare_with_index(check, task, &directory);
+    let mut chunks = directory.chunks.as_slice();
+    for (region, number) in directory.regions.iter().zip(0_u16..) {
+        let here = chunks.partition_point(|chunk| chunk.region <= number);
+        let (chunks_here, rest) = chunks.split_at(here);
+        chunks = rest;
+        scan.region(&opener, number, region, chunks_here)?;
+    }
+    if let Some(message) = scan.composites.more() {
+        scan.found(message);
+    }
+    let behind = usize::try_from(offset + u64::from(length)).unwrap_or(usize::MAX);
+    let padding = scan.bytes.get(behind..scan.bytes.len() - TRAILER_LEN);
+    let is_padded = padding.is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
+        && scan.bytes.len().is_multiple_of(PADDING_CONTAINER);
+    if !is_padded {
+        scan.weak("the padding differs from what was written");
+    }
+    if !is_intact && !scan.found {
+        scan.weak("wrong checksum in the trailer, although all else is intact");
+    }
+    if scan.is_weak && task.need != Need::Unnamed {
+        let damages = directory.chunks.iter().map(|chunk| task.damage(chunk));
+        check.lock().weak.extend(damages);
+    }
+    // The damaged chunks have been noted; all others are undamaged.
+    check.lock().read.insert((task.class, task.name));
+    Ok(if scan.found { Protected::Damaged } else { Protected::Whole(scan.bytes) })
+}
+
+struct Scan<'a> {
+    check: &'a Check<'a>,
+    task: &'a Task,
+    name: ObjectName,
+    bytes: Bytes,
+    decompressor: Option<Decompressor<'static>>,
+    /// Set if there was a finding.
+    found: bool,
+    /// Set if a part is damaged that is not needed for reading chunks.
+    is_weak: bool,
+    composites: Composites<'a>,
+}
+
+impl Scan<'_> {
+    fn weak(&mut self, message: impl ToString) {
+        self.is_weak = true;
+        self.found(message);
+    }
+
+    fn found(&mut self, message: impl ToString) {
+        self.found = true;
+        let message = plain(&self.name, message);
+        self.check.wrong(FindingKind::Corrupt, self.name, message, self.task.need);
+    }
+
+    fn part(&self, offset: u64, length: u32) -> Result<Vec<u8>> {
+        let end = offset + u64::from(length);
+        let range = usize::try_from(offset).unwrap_or(usize::MAX)
+            ..usize::try_from(end).unwrap_or(usize::MAX);
+        let part = self.bytes.get(range).map(<[u8]>::to_vec);
+        part.ok_or_else(|| {
+            let len = self.bytes.len();
+            Error::corrupt(
+                self.name,
+                format!("truncated at {len}, inside a part that ends at {end}"),
+            )
+        })
+    }
+
+    fn decode(&mut self, opener: &Opener, number: u16, region: &RegionRecord) -> Result<Vec<u8>> {
+        let mut part = self.part(u64::from(region.offset), region.stored_len)?;
+        opener.open(PartKind::Region(u32::from(number)), &mut part)?;
+        let decompressor = match &mut self.decompressor {
+            Some(decompressor) => decompressor,
+            none => {
+                none.insert(Decompressor::new().map_err(|error| Error::invalid("zstd", error))?)
+            }
+        };
+        decode_region(decompressor, region.codec, part, region.raw_len)
+    }
+
+    /// Opens and decodes a region, and verifies every chunk in it.
+    fn region(
+        &mut self,
+        opener: &Opener,
+        number: u16,
+        region: &RegionRecord,
+        chunks: &[ChunkRecord],
+    ) -> Result<()> {
+        let decoded = match self.decode(opener, number, region) {
+            Ok(decoded) => Arc::new(decoded),
+            Err(error) => {
+                chunks.iter().for_each(|chunk| self.bad(chunk));
+                let message = plain(&self.name, error);
+                let prefix = format!("region {number}: ");
+                let message = message.strip_prefix(&prefix).unwrap_or(&message);
+                let lost = match chunks.len() {
+                    1 => "1 chunk".to_owned(),
+                    count => format!("{count} chunks"),
+                };
+                self.found(format!("{prefix}{message} ({lost} affected)"));
+                return Ok(());
+            }
+        };
+        let whole: Vec<_> = chunks
+            .iter()
+            .filter(|chunk| chunk.form != Form::Composite)
+            .map(|chunk| (chunk, ChunkBytes::of_record(&decoded, chunk)))
+            .collect();
+        let payloads: Vec<&[u8]> =
+            whole.iter().filter_map(|(_, payload)| payload.as_deref()).collect();
+        let keys = self.check.repository.keys();
+        let mut fingerprints = keys.fingerprints(self.task.class, &payloads).into_iter();
+        let mut verified = 0;
+        let mut near = HashMap::new();
+        for (chunk, payload) in whole {
+            let found = payload.as_ref().and_then(|_| fingerprints.next());
+            if found == Some(chunk.fingerprint) {
+                verified += 1;
+                near.extend(payload.map(|payload| (chunk.fingerprint, payload)));
+                continue;
+            }
+            self.bad(chunk);
+            let (start, recorded) = (chunk.offset, chunk.fingerprint);
+            let found = found.map_or_else(String::new, |found| found.to_string());
+            self.found(format!(
+                "region {number}, chunk at byte {start}: wrong fingerprint (expected {recorded}, \
+                 found {found})"
+            ));
+        }
+        for chunk in chunks.iter().filter(|chunk| chunk.form == Form::Composite) {
+            self.check.stop_if_cancelled()?;
+            match self.composites.rebuild(region, chunk, &decoded, &near) {
+                Built::Well => verified += 1,
+                Built::Lacks => {}
+                Built::Bad(message) => {
+                    self.bad(chunk);
+                    let start = chunk.offset;
+                    let message = plain(&self.name, message);
+                    self.found(format!("region {number}, delta chunk at byte {start}: {message}"));
+                }
+                Built::Unbelieved => self.bad(chunk),
+            }
+        }
+        self.check.count(|report| report.chunk_count += verified);
+        Ok(())
+    }
+
+    fn bad(&self, chunk: &ChunkRecord) {
+        if self.task.need == Need::Unnamed {
+            return;
+        }
+        self.check.lock().bad.insert(self.task.damage(chunk));
+    }
+}

@@ -1,0 +1,143 @@
+//! The bytes with which an object was put: read from the object itself, or derived from what is left
+//! of it and from its second copy.
+//!
+//! Nothing that an object says is changed by deriving them: header and sealed parts are authenticated,
+//! padding and trailer follow from them. The copies of settings and keyrings are the same bytes.
+
+use bytes::Bytes;
+use cutpoint_storage::{Error, Kind, ObjectKind};
+
+use crate::crypto::{
+    HEADER_LEN, Header, KdfLimits, KeyAbout, KeyMethod, Keys, Opener, PartKind, Trailer, Unlock,
+    object_as_put, object_is_intact, unwrap_keyring, with_tail_anew,
+};
+use crate::format::directory::Directory;
+use crate::format::names::ObjectName;
+use crate::format::segment::ContainerRecord;
+use crate::repo::repository::Repository;
+#[cfg(feature = "mutants")]
+use crate::rules::{self, Mutant};
+
+/// The bytes with which an object was put, as far as they can be known.
+pub(crate) enum Original {
+    /// The object has them.
+    Intact,
+    /// The object has other bytes, or is gone; these follow from what is left.
+    Restorable(Bytes),
+    /// The original bytes cannot be determined; with the error of reading the object, if any.
+    Unknown(Option<Error>),
+}
+
+/// Returns the bytes with which an object was put; `record` is the index record of a container.
+pub(crate) fn original(
+    repository: &Repository,
+    name: ObjectName,
+    record: Option<ContainerRecord>,
+) -> Original {
+    let (found, error) = match repository.media().get(&name.to_string()) {
+        Ok(bytes) => (Some(bytes), None),
+        // An object that cannot be read may have a copy that can.
+        Err(error) => (None, Some(error)),
+    };
+    let keys = repository.keys();
+    let alone = found.as_ref().and_then(|bytes| match name {
+        ObjectName::Container(..) => container_as_put(keys, name, bytes, record),
+        ObjectName::Parity { .. } => None,
+        ObjectName::Key { .. } => keyring_as_put(keys, name, bytes),
+        _ => object_as_put(keys, name, bytes),
+    });
+    match alone.or_else(|| from_copy(repository, name)) {
+        Some(bytes) if found.as_ref() == Some(&bytes) => Original::Intact,
+        Some(bytes) => Original::Restorable(bytes),
+        None => Original::Unknown(error.filter(|error| error.kind() != Kind::Missing)),
+    }
+}
+
+/// Returns the original bytes of a keyring. A keyring cannot be opened without its secret, so that
+/// it must be intact. Padding and checksum can be restored only for one that opens without a
+/// secret.
+fn keyring_as_put(keys: &Keys, name: ObjectName, bytes: &Bytes) -> Option<Bytes> {
+    if object_is_intact(bytes) && KeyMethod::of_object(name, bytes).is_ok() {
+        return Some(bytes.clone());
+    }
+    let opened = unwrap_keyring(name, bytes, &Unlock::Nothing, KdfLimits::default()).ok()??;
+    KeyAbout::of_object(keys, name, bytes).ok()?;
+    let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok()?;
+    let is_own = opened.0 == *keys.keyring();
+    is_own.then(|| with_tail_anew(name, bytes, trailer.offset, trailer.length))?
+}
+
+/// Returns the name of the other copy of settings or of a keyring.
+pub(crate) fn twin(name: ObjectName) -> Option<ObjectName> {
+    match name {
+        ObjectName::Config { number, copy } => Some(ObjectName::Config { number, copy: !copy }),
+        ObjectName::Key { id, copy } => Some(ObjectName::Key { id, copy: !copy }),
+        _ => None,
+    }
+}
+
+/// Returns the bytes of an object from its other copy, which has the same bytes.
+fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
+    let twin = twin(name)?;
+    let bytes = repository.media().get(&twin.to_string()).ok()?;
+    if twin.kind() == ObjectKind::Key {
+        return keyring_as_put(repository.keys(), twin, &bytes);
+    }
+    object_as_put(repository.keys(), twin, &bytes)
+}
+
+/// Returns the original bytes of a container whose regions and directory are undamaged.
+fn container_as_put(
+    keys: &Keys,
+    name: ObjectName,
+    bytes: &Bytes,
+    record: Option<ContainerRecord>,
+) -> Option<Bytes> {
+    let opener = Opener::new(keys, name, bytes).ok()?;
+    let (offset, length) = match record {
+        Some(record) => (u64::from(record.directory_offset), record.directory_len),
+        None => {
+            let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok()?;
+            (trailer.offset, trailer.length)
+        }
+    };
+    let part = |kind, offset: u64, length: u32| {
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        let mut part = bytes.get(start..end)?.to_vec();
+        opener.open(kind, &mut part).ok()?;
+        Some(part)
+    };
+    let directory = part(PartKind::Directory, offset, length)?;
+    let directory = Directory::decode(&directory, offset).ok()?;
+    let mut end = HEADER_LEN as u64;
+    for (region, number) in directory.regions.iter().zip(0..) {
+        let begin = u64::from(region.offset);
+        if begin != end {
+            return None;
+        }
+        let is_read = part(PartKind::Region(number), begin, region.stored_len).is_some();
+        #[cfg(feature = "mutants")]
+        let is_read = is_read || rules::is_active(Mutant::MendsUnread);
+        if !is_read {
+            return None;
+        }
+        end = begin + u64::from(region.stored_len);
+    }
+    if end != offset {
+        return None;
+    }
+    with_tail_anew(name, bytes, offset, length)
+}
+
+/// Returns `true` if an intact object was put by a client that knows more than this one: a newer
+/// key epoch, or a newer version. Such an object is not damaged, although this client cannot read
+/// it. Returns `false` if objects that claim to be newer are ignored (`--ignore-newer`).
+pub(crate) fn is_newer(repository: &Repository, name: ObjectName) -> bool {
+    let Ok(bytes) = repository.media().get(&name.to_string()) else { return false };
+    match Header::decode(&name, &bytes) {
+        _ if repository.ignores_newer() || !object_is_intact(&bytes) => false,
+        Ok(header) => header.epoch > repository.keys().epoch(),
+        Err(error) => error.kind() == Kind::Unsupported,
+    }
+}

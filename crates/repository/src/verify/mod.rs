@@ -1,0 +1,5 @@
+//! Verification: finding damage, repairing it, and describing objects as text.
+
+pub mod check;
+pub mod describe;
+pub mod repair;

@@ -1,0 +1,385 @@
+//! Repair of the index: rebuilds it from the directories of the containers, which are
+//! authoritative.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use cutpoint_storage::{Error, Kind, ObjectKind, Result};
+
+use super::{anew_if_ended, is_damage, is_lost, persist};
+use crate::format::fingerprint::Class;
+use crate::format::names::{ObjectName, PartName, TicketId};
+use crate::format::prune::Prune;
+use crate::format::segment::{ContainerRecord, Segment};
+use crate::format::ticket::{Purpose, Ticket};
+use crate::index::Loaded;
+use crate::repo::liveness::require_alone;
+use crate::repo::repository::Repository;
+use crate::repo::view::View;
+use crate::util::tolerance::Tolerance;
+use crate::verify::check::CheckMonitor;
+use crate::verify::check::original::{Original, is_newer, original};
+use crate::write::prune_log::{self, Recorded};
+use crate::write::{Writer, end_writer};
+
+/// Number of hints at which a segment is put: 12 MB.
+const HINTS_MAX: usize = 1_000_000;
+
+/// The options of a repair of the index.
+#[derive(Clone, Debug, Default)]
+pub struct IndexOptions {
+    /// Set to write nothing.
+    pub dry_run: bool,
+    /// Lost commits that are given up, so that no client misses them any more. The data that their
+    /// writers had stored stays.
+    pub given_up: BTreeSet<TicketId>,
+    /// Lost prune records that are given up. Such a record does not count any more, even if it
+    /// comes back. Containers that it condemned and that still exist count again, and snapshots
+    /// that it took are listed again; a check finds which of their data is gone. No other client
+    /// may be at work, because one that is deleting what the record condemned would go on.
+    pub given_up_prunes: BTreeSet<u64>,
+}
+
+/// The results of a repair of the index; in a dry run, the expected ones.
+#[derive(Debug, Default)]
+pub struct IndexRepair {
+    /// The number of the record that published the index; `None` in a dry run.
+    pub record: Option<u64>,
+    /// Number of containers in the new index.
+    pub container_count: u64,
+    /// Number of chunks in these containers.
+    pub chunk_count: u64,
+    /// Number of segments that were written.
+    pub segment_count: u64,
+    /// Number of segments that do not count any more.
+    pub superseded_count: u64,
+    /// The errors of superseded segments that could not be read.
+    pub unreadable_segments: Vec<Error>,
+    /// Containers that no readable object named before.
+    pub found: Vec<ObjectName>,
+    /// Containers that were named, and do not exist.
+    pub gone: Vec<ObjectName>,
+    /// The errors of containers that exist and cannot be read; the index does not name them any
+    /// more.
+    pub unreadable: Vec<Error>,
+    /// The errors of unreadable containers that neither a readable nor an unreadable object can
+    /// have named, so that nothing is given up with them.
+    pub unnamed: Vec<Error>,
+    /// Writers that were ended because their tickets cannot be read.
+    pub ended: Vec<TicketId>,
+}
+
+/// Writes index segments for all containers of writers that have ended, condemned or not, and
+/// publishes them by a numbered record that supersedes the existing segments. Even the hints of
+/// readable segments are not trusted; the directory of every container is read.
+///
+/// If the storage refuses to read the directory of a container, the readable segments that name the
+/// container stay.
+///
+/// # Errors
+///
+/// Returns a `Corrupt` error if a prune record cannot be read, because nothing can be written
+/// safely then; `Interrupted` if the monitor asks to stop; `Invalid` if a prune record that is to
+/// be given up is not lost; and `Conflict` if a ticket cannot be read and its writer may be at work
+/// on a storage that does not create atomically. Also returns any error of the medium.
+pub fn repair_index(
+    repository: &Arc<Repository>,
+    options: &IndexOptions,
+    monitor: &dyn CheckMonitor,
+) -> Result<IndexRepair> {
+    let lost = &lost_beside(repository, &options.given_up_prunes)?;
+    if options.dry_run {
+        let view = View::without(lost.clone()).list_again(repository)?;
+        let unreadable = unreadable_writers(repository, &view)?;
+        let mut anew = Anew::new(repository, None);
+        anew.report.ended = unreadable;
+        anew.build(&view, monitor)?;
+        return Ok(anew.report);
+    }
+    if !repository.config().creates_atomically()
+        && !unreadable_writers(repository, &View::list(repository)?)?.is_empty()
+    {
+        // On such a storage, no client may end the ticket of a writer that may be at work.
+        require_alone(repository, None)?;
+    }
+    persist("the new index", || {
+        let mut writer = Writer::begin_without(repository.clone(), Purpose::Other, lost.clone())?;
+        match rebuild(&mut writer, options, monitor) {
+            Ok(done) => Ok(done),
+            // The objects that were put are correct, and may count.
+            Err(error) => anew_if_ended(writer.fail(error)),
+        }
+    })
+}
+
+/// Returns all lost prune records, if some of them are given up. The others do not prevent that,
+/// because a rebuild names the containers that exist but makes no new references to them, whatever
+/// the records condemned. They are still reported as missing.
+///
+/// # Errors
+///
+/// Returns an `Invalid` error if one of `given_up` is not lost, because it can be restored, or
+/// another client can read it.
+fn lost_beside(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
+    if given_up.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let view = View::list(repository)?;
+    let damaged = view.unresolved().filter_map(|(name, error)| match name {
+        ObjectName::Prune(number) if is_lost(error) && !is_newer(repository, *name) => {
+            Some(*number)
+        }
+        _ => None,
+    });
+    let mut lost: BTreeSet<u64> = damaged.chain(view.missing_prunes()).collect();
+    lost.retain(|number| {
+        let original = original(repository, ObjectName::Prune(*number), None);
+        !matches!(original, Original::Intact | Original::Restorable(_))
+    });
+    match given_up.difference(&lost).next() {
+        None => Ok(lost),
+        Some(number) => {
+            let message = "not lost, and cannot be given up";
+            Err(Error::invalid(ObjectName::Prune(*number), message))
+        }
+    }
+}
+
+/// Makes one attempt; returns `None` if another client had ended the ticket.
+fn rebuild(
+    writer: &mut Writer,
+    options: &IndexOptions,
+    monitor: &dyn CheckMonitor,
+) -> Result<Option<IndexRepair>> {
+    let repository = writer.repository().clone();
+    let mut view = writer.view().clone();
+    let mut ended = unreadable_writers(&repository, &view)?;
+    ended.retain(|ticket| *ticket != writer.ticket());
+    for ticket in &ended {
+        end_writer(&repository, *ticket)?;
+    }
+    if !ended.is_empty() {
+        view = view.list_again(&repository)?;
+    }
+    let mut anew = Anew::new(&repository, Some(writer));
+    anew.report.ended = ended;
+    let (published, superseded) = anew.build(&view, monitor)?;
+    let mut report = anew.report;
+    let forgotten = options.given_up.iter().copied().collect();
+    let given_up = options.given_up_prunes.iter().copied().collect();
+    let record = Prune { published, superseded, forgotten, given_up, ..Prune::default() };
+    // The record names existing containers and condemns none, so that it holds whatever other
+    // clients did meanwhile: containers that they condemned are never referred to, although a
+    // segment names them, and segments that they superseded stay superseded.
+    let put = prune_log::publish(writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)))?;
+    let Recorded::Done(number) = put else { return Ok(None) };
+    report.record = Some(number);
+    for ticket in &options.given_up {
+        if !view.unreadable.contains_key(&ObjectName::Commit(*ticket)) {
+            // No client needs to wait for this writer any more.
+            end_writer(&repository, *ticket)?;
+        }
+    }
+    Ok(Some(report))
+}
+
+/// Returns the writers without a commit whose last ticket is damaged, so that no client can
+/// determine whether they are at work. Writers whose commit existed and was deleted are not
+/// included.
+fn unreadable_writers(repository: &Repository, view: &View) -> Result<Vec<TicketId>> {
+    let mut newest: BTreeMap<TicketId, u32> = BTreeMap::new();
+    for (path, _) in repository.media().list(ObjectKind::Ticket.folder())? {
+        let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) else { continue };
+        let last = newest.entry(ticket).or_default();
+        *last = renewal.max(*last);
+    }
+    let seen = view.seen();
+    newest.retain(|ticket, _| !has_ended(view, *ticket) && !seen.contains(ticket));
+    let is_unreadable = |(ticket, renewal)| {
+        let name = ObjectName::Ticket { ticket, renewal };
+        let read = repository.read(name, Ticket::decode);
+        let is_lost = read.is_err_and(|error| is_damage(&error)) && !is_newer(repository, name);
+        is_lost.then_some(ticket)
+    };
+    Ok(newest.into_iter().filter_map(is_unreadable).collect())
+}
+
+fn has_ended(view: &View, ticket: TicketId) -> bool {
+    view.commits.contains_key(&ticket) || view.unreadable.contains_key(&ObjectName::Commit(ticket))
+}
+
+/// The new index under construction.
+struct Anew<'a> {
+    repository: &'a Arc<Repository>,
+    /// The writer of the segments; `None` in a dry run.
+    writer: Option<&'a mut Writer>,
+    open: Segment,
+    published: Vec<PartName>,
+    report: IndexRepair,
+}
+
+/// The contents of the readable segments.
+#[derive(Default)]
+struct Old {
+    /// The record of each container in one of the segments that name it.
+    records: BTreeMap<(Class, PartName), ContainerRecord>,
+    /// The readable segments and the containers that they name.
+    segments: Vec<(PartName, Vec<(Class, PartName)>)>,
+    unreadable: Vec<PartName>,
+}
+
+impl<'a> Anew<'a> {
+    fn new(repository: &'a Arc<Repository>, writer: Option<&'a mut Writer>) -> Anew<'a> {
+        let (open, published, report) = (Segment::default(), Vec::new(), IndexRepair::default());
+        Anew { repository, writer, open, published, report }
+    }
+
+    /// Writes all segments for the state of `view`. Returns them, and the segments that they
+    /// supersede.
+    fn build(
+        &mut self,
+        view: &View,
+        monitor: &dyn CheckMonitor,
+    ) -> Result<(Vec<PartName>, Vec<PartName>)> {
+        // The listing comes after the view. A commit is put after the containers that bear its
+        // name, so that the listing is complete for any writer whose commit is in the view. A
+        // ticket is put before the containers, so that a writer that begins or ends meanwhile is in
+        // the last listing; the writer's segments are not superseded.
+        let mut listed = Vec::new();
+        for kind in [ObjectKind::Data, ObjectKind::Meta] {
+            listed.extend(self.repository.media().list(kind.folder())?);
+        }
+        let tickets = self.repository.media().list(ObjectKind::Ticket.folder())?;
+        let writers = tickets.iter().filter_map(|(path, _)| match ObjectName::parse(path) {
+            Ok(ObjectName::Ticket { ticket, .. }) => Some(ticket),
+            _ => None,
+        });
+        let ended: &[TicketId] = if self.writer.is_none() { &self.report.ended } else { &[] };
+        // A writer whose commit others have seen is not at work, even if the commit is gone.
+        let seen = view.seen();
+        let is_at_work = |ticket: &TicketId| {
+            !has_ended(view, *ticket) && !ended.contains(ticket) && !seen.contains(ticket)
+        };
+        let at_work: HashSet<TicketId> = writers.filter(is_at_work).collect();
+        let mut tolerance = Tolerance::default();
+        let old = self.read_old(view, &mut tolerance)?;
+        let lost = old.unreadable.iter().map(|part| ObjectName::Segment(*part));
+        let lost: Vec<_> = view.unresolved().map(|(name, _)| *name).chain(lost).collect();
+        let hidden = view.hidden(&lost);
+        let condemned = view.condemned();
+        let mut there = HashSet::new();
+        let mut refused = HashSet::new();
+        monitor.expected(listed.len() as u64, 0);
+        for (path, stored_len) in listed {
+            if monitor.cancelled() {
+                return Err(Error::new(Kind::Interrupted, "repair", "interrupted"));
+            }
+            let Ok(name @ ObjectName::Container(class, part)) = ObjectName::parse(&path) else {
+                continue;
+            };
+            there.insert((class, part));
+            let record = old.records.get(&(class, part)).copied();
+            if record.is_none() && at_work.contains(&part.ticket) {
+                continue;
+            }
+            // This puts objects of the repair, so that an error says nothing about the container.
+            if let Some(writer) = &mut self.writer {
+                writer.renew()?;
+            }
+            // As long as the container exists, late snapshots need it, and their sweep finds it by
+            // the index.
+            let is_condemned = condemned.contains(&(class, part));
+            match self.take_up(class, part, stored_len, record) {
+                Ok(()) if record.is_none() && !is_condemned => self.report.found.push(name),
+                Ok(()) => {}
+                // A sweep has deleted the container after the listing.
+                Err(error)
+                    if error.kind() == Kind::Missing
+                        && view
+                            .list_again(self.repository)?
+                            .condemned()
+                            .contains(&(class, part)) => {}
+                Err(error) => {
+                    let error = tolerance.of_one(error)?;
+                    if error.kind() == Kind::Media {
+                        refused.insert((class, part));
+                    }
+                    if record.is_some() || hidden.may_name(part.ticket) {
+                        if !is_condemned {
+                            self.report.unreadable.push(error);
+                        }
+                    } else {
+                        self.report.unnamed.push(error);
+                    }
+                }
+            }
+            monitor.progress(1, 0);
+            self.put_if(HINTS_MAX)?;
+        }
+        self.put_if(1)?;
+        let gone = old.records.keys().filter(|c| !there.contains(*c) && !condemned.contains(*c));
+        self.report.gone = gone.map(|(class, part)| ObjectName::Container(*class, *part)).collect();
+        let replaced = old.segments.into_iter().filter(|(_, containers)| {
+            !containers.iter().any(|container| refused.contains(container))
+        });
+        let mut superseded: Vec<PartName> = replaced.map(|(name, _)| name).collect();
+        superseded.extend(old.unreadable);
+        superseded.sort_unstable();
+        self.report.superseded_count = superseded.len() as u64;
+        Ok((std::mem::take(&mut self.published), superseded))
+    }
+
+    /// Reads the segments that count now.
+    fn read_old(&mut self, view: &View, tolerance: &mut Tolerance) -> Result<Old> {
+        let mut old = Old::default();
+        for part in view.segments() {
+            match self.repository.read(ObjectName::Segment(part), Segment::decode) {
+                Ok(segment) => {
+                    let names = segment.containers.iter().map(|each| (each.class, each.name));
+                    old.segments.push((part, names.collect()));
+                    let records = segment.containers.into_iter();
+                    old.records.extend(records.map(|each| ((each.class, each.name), each)));
+                }
+                Err(error) => {
+                    self.report.unreadable_segments.push(tolerance.of_one(error)?);
+                    old.unreadable.push(part);
+                }
+            }
+        }
+        Ok(old)
+    }
+
+    /// Adds the contents of a container's own directory.
+    fn take_up(
+        &mut self,
+        class: Class,
+        part: PartName,
+        stored_len: u64,
+        record: Option<ContainerRecord>,
+    ) -> Result<()> {
+        // The trailer tells where the directory is. If it is damaged, the old index may know.
+        let by_trailer = Loaded::read(self.repository, class, part, stored_len);
+        let loaded = match (by_trailer, record) {
+            (Err(_), Some(record)) => Loaded::at(self.repository, record)?,
+            (by_trailer, _) => by_trailer?,
+        };
+        let segment = loaded.segment();
+        self.report.container_count += 1;
+        self.report.chunk_count += segment.hints.len() as u64;
+        self.open.append(&segment);
+        Ok(())
+    }
+
+    /// Puts the open segment if it has at least `count` hints or containers.
+    fn put_if(&mut self, count: usize) -> Result<()> {
+        if self.open.hints.len().max(self.open.containers.len()) < count {
+            return Ok(());
+        }
+        let mut segment = std::mem::take(&mut self.open);
+        self.report.segment_count += 1;
+        if let Some(writer) = &mut self.writer {
+            self.published.push(writer.put_segment(&mut segment)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! Finds old chunks that begin or end as a new one does, for files without a previous version.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+use cutpoint_storage::ObjectKind;
+
+use crate::format::ends::{ENDS_LEN, Ends, Hints};
+use crate::format::fingerprint::Class;
+use crate::format::names::{ObjectName, PartName, TicketId};
+use crate::index::Index;
+use crate::repo::repository::Repository;
+
+/// Maximum number of remembered ends, heads and tails together: 12 MiB. Of more chunks than that,
+/// an evenly spread part is remembered.
+pub(super) const ENDS_MAX: usize = 3 << 19;
+/// Maximum total size of hints objects to read, in bytes, beginning with those of the latest
+/// writers.
+const READ_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Maximum number of chunks with the same end among which a choice is made.
+const CHOICE_MAX: usize = 8;
+
+/// Places of chunks, indexed by head and tail: 16 bytes for each chunk.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    /// Ends with the numbers of their chunks, sorted. The lowest bit of an end tells a tail from a
+    /// head.
+    ends: Vec<(u32, u32)>,
+    /// Containers with the number of their first chunk. The numbers count all chunks with ends.
+    containers: Vec<(u32, PartName)>,
+}
+
+/// Returns the key of an end: its hash, tagged as head or tail.
+fn key(end: u32, is_tail: bool) -> u32 {
+    end & !1 | u32::from(is_tail)
+}
+
+/// Returns the containers of file chunks in `index`, except for those of the writer of `own`.
+pub(super) fn known_containers(index: &Index, own: TicketId) -> HashSet<PartName> {
+    let containers = index.containers().into_iter();
+    containers
+        .filter(|container| container.class == Class::Data && container.name.ticket != own)
+        .map(|container| container.name)
+        .collect()
+}
+
+/// Returns the hints objects of the writers of these containers with their lengths, up to the total
+/// size to read, beginning with the latest writers. `times` has the times at which writers ended.
+pub(super) fn hints_objects(
+    repository: &Repository,
+    known: &HashSet<PartName>,
+    times: &BTreeMap<TicketId, i64>,
+) -> Vec<(PartName, u64)> {
+    let writers: HashSet<TicketId> = known.iter().map(|name| name.ticket).collect();
+    let listed = repository.media().list(ObjectKind::Hints.folder()).unwrap_or_default();
+    let mut objects: Vec<(Reverse<i64>, PartName, u64)> = listed
+        .into_iter()
+        .filter_map(|(path, len)| match ObjectName::parse(&path) {
+            Ok(ObjectName::Hints(name)) if writers.contains(&name.ticket) => {
+                let time = times.get(&name.ticket).copied().unwrap_or(i64::MIN);
+                Some((Reverse(time), name, len))
+            }
+            _ => None,
+        })
+        .collect();
+    objects.sort_unstable();
+    let mut left = READ_BYTES_MAX;
+    objects.retain(|(_, _, len)| {
+        let is_read = *len <= left;
+        left = left.saturating_sub(*len);
+        is_read
+    });
+    objects.into_iter().map(|(_, name, len)| (name, len)).collect()
+}
+
+impl Finder {
+    /// Loads the hints of the containers in `index`, except for those of the writer of `own`.
+    /// `times` has the times at which writers ended. Hints that are missing or unreadable are
+    /// skipped.
+    pub(super) fn load(
+        repository: &Repository,
+        index: &Index,
+        own: TicketId,
+        times: &BTreeMap<TicketId, i64>,
+        ends_max: usize,
+    ) -> Finder {
+        let known = known_containers(index, own);
+        let objects = hints_objects(repository, &known, times);
+        let len: u64 = objects.iter().map(|(_, len)| len).sum();
+        // An estimate, slightly too high because of what surrounds the ends. If there are too many
+        // chunks, an evenly spread part is kept.
+        let chunk_count = len / ENDS_LEN as u64;
+        let kept_count = chunk_count.min(ends_max as u64 / 2);
+        let kept_before = |number: u32| u64::from(number) * kept_count / chunk_count.max(1);
+        let mut finder = Finder::default();
+        let mut next = 0_u32;
+        for (name, _) in objects {
+            let Ok(hints) = repository.read(ObjectName::Hints(name), Hints::decode) else {
+                continue;
+            };
+            for container in hints.containers {
+                if !known.contains(&container.container) {
+                    continue;
+                }
+                finder.containers.push((next, container.container));
+                for ends in container.ends {
+                    if kept_before(next) < kept_before(next.saturating_add(1)) {
+                        finder.ends.push((key(ends[0], false), next));
+                        finder.ends.push((key(ends[1], true), next));
+                    }
+                    next = next.saturating_add(1);
+                }
+            }
+        }
+        finder.ends.sort_unstable();
+        finder
+    }
+
+    /// Returns the place of a chunk with one of these ends: its container, and the number of chunks
+    /// with ends before it there.
+    pub(super) fn find(&self, ends: Ends) -> Option<(PartName, usize)> {
+        let of = |key| {
+            let start = self.ends.partition_point(|(end, _)| *end < key);
+            let same = self.ends[start..].iter().take_while(move |(end, _)| *end == key);
+            same.map(|(_, number)| *number).take(CHOICE_MAX).collect::<Vec<u32>>()
+        };
+        let (heads, tails) = (of(key(ends[0], false)), of(key(ends[1], true)));
+        // A chunk with both ends is preferred, then the end that fewer chunks have. Among equals
+        // the newest comes first.
+        let both = heads.iter().find(|number| tails.contains(number));
+        let tails_say_more = !tails.is_empty() && (heads.is_empty() || tails.len() < heads.len());
+        let number = *both.or(if tails_say_more { tails.first() } else { heads.first() })?;
+        let index = self.containers.partition_point(|(first, _)| *first <= number);
+        let (first, container) = self.containers[index.checked_sub(1)?];
+        Some((container, (number - first) as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(count: u32) -> PartName {
+        PartName { ticket: TicketId([1; 12]), count }
+    }
+
+    #[test]
+    fn find_prefers_the_rarer_end() {
+        let mut ends = Vec::new();
+        // Three chunks have the same head; the second and the third have the same tail.
+        for (number, [head, tail]) in (0..).zip([[10, 20], [10, 30], [10, 30], [40, 20]]) {
+            ends.push((key(head, false), number));
+            ends.push((key(tail, true), number));
+        }
+        ends.sort_unstable();
+        let finder = Finder { ends, containers: vec![(0, part(0)), (2, part(1))] };
+        assert_eq!(finder.find([10, 30]), Some((part(0), 1)), "both, the first that has them");
+        assert_eq!(finder.find([10, 99]), Some((part(0), 0)), "the head alone");
+        assert_eq!(finder.find([98, 30]), Some((part(0), 1)), "the tail alone");
+        assert_eq!(finder.find([40, 99]), Some((part(1), 1)), "in the second container");
+        assert_eq!(finder.find([40, 30]), Some((part(1), 1)), "fewer begin so than end so");
+        assert_eq!(finder.find([20, 10]), None, "a head is no tail");
+        assert_eq!(Finder::default().find([10, 20]), None, "nothing is known");
+    }
+}

@@ -1,0 +1,309 @@
+//! Packer, codec and archive in one thread, for small writers and for tests.
+
+use std::sync::Arc;
+
+use cutpoint_storage::Result;
+
+use super::archive::Archive;
+use super::burst::Bursts;
+use super::matcher::Matcher;
+use super::packer::{ChunkSink, Packer};
+use super::recompose::{self, Comparison};
+use super::region::{EncodedRegion, RegionCodec, Verify};
+use super::uploads::Uploads;
+use super::{Committed, Writer};
+use crate::format::bursts::BurstCount;
+use crate::format::commit::Outcome;
+use crate::format::extents::Extent;
+use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::grouping::Grouping;
+use crate::format::names::PartName;
+use crate::format::segment::Segment;
+use crate::index::Index;
+
+/// Stores chunks one after another and puts the resulting objects at once.
+#[derive(Debug)]
+pub struct Inline {
+    writer: Writer,
+    index: Arc<Index>,
+    packer: Packer,
+    codec: RegionCodec,
+    archive: Archive,
+    uploads: Uploads,
+    encoded: Vec<u8>,
+    /// Created at the first use.
+    comparison: Option<Comparison>,
+}
+
+impl Inline {
+    /// Begins to store for `writer`.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the index.
+    pub fn new(writer: Writer, verify: Verify) -> Result<Inline> {
+        let index = Arc::new(Index::open(writer.repository().clone(), writer.view())?);
+        Inline::with_index(writer, index, verify)
+    }
+
+    /// Begins to store for `writer`, including chunks that other writers have stored: only chunks
+    /// of this writer count as known.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the compressor.
+    pub fn anew(writer: Writer) -> Result<Inline> {
+        let index = Arc::new(Index::empty(writer.repository().clone()));
+        Inline::with_index(writer, index, Verify::All)
+    }
+
+    /// Does the same as [`Inline::anew`], with the region size and compression level of `grouping`.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Inline::anew`].
+    pub(crate) fn grouped(writer: Writer, grouping: Grouping) -> Result<Inline> {
+        let index = Arc::new(Index::empty(writer.repository().clone()));
+        let inline = Inline::with_grouping(writer, index, Verify::All, grouping)?;
+        Ok(Inline { archive: inline.archive.grouped(grouping), ..inline })
+    }
+
+    /// Begins to store for `writer`. The chunks in `index`, which must be of the writer's view,
+    /// count as known.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the compressor.
+    pub(crate) fn with_index(writer: Writer, index: Arc<Index>, verify: Verify) -> Result<Inline> {
+        let config = writer.repository().config();
+        let (region_size, compression_level) = (config.region_size, config.compression_level);
+        Inline::with_grouping(writer, index, verify, Grouping { region_size, compression_level })
+    }
+
+    fn with_grouping(
+        writer: Writer,
+        index: Arc<Index>,
+        verify: Verify,
+        grouping: Grouping,
+    ) -> Result<Inline> {
+        let repository = writer.repository().clone();
+        let keys = repository.keys().clone();
+        Ok(Inline {
+            packer: Packer::new(keys, index.clone(), grouping.region_size, verify)?,
+            codec: RegionCodec::new(grouping.compression_level)?,
+            archive: Archive::new(repository.clone(), writer.ticket()),
+            uploads: Uploads::default(),
+            encoded: Vec::new(),
+            comparison: None,
+            index,
+            writer,
+        })
+    }
+
+    /// Returns the writer.
+    pub fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
+    /// Stores a chunk of file data unless it is known, and returns its fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the index or the storage.
+    pub fn store_data(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
+        let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
+        self.packer.store(Class::Data, fingerprint, chunk)?;
+        self.pump()?;
+        Ok(fingerprint)
+    }
+
+    /// Does the same as [`Inline::store_data`], by what `matcher` finds of the chunk in an old
+    /// stream. Also returns `true` if the chunk was new.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Packer::store_similar`] or the storage.
+    pub fn store_similar(
+        &mut self,
+        chunk: &[u8],
+        matcher: &mut Matcher<'_>,
+    ) -> Result<(Fingerprint, bool)> {
+        let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
+        let is_new = self.packer.store_similar(fingerprint, chunk, matcher)?;
+        self.pump()?;
+        Ok((fingerprint, is_new))
+    }
+
+    /// Does the same as [`Inline::store_data`], by the reference chunk that `bursts` finds. Also
+    /// returns `true` if the chunk was new.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Packer::store_burst`] or the storage.
+    pub fn store_burst(
+        &mut self,
+        chunk: &[u8],
+        bursts: &mut Bursts<'_>,
+    ) -> Result<(Fingerprint, bool)> {
+        let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
+        let is_new = self.packer.store_burst(fingerprint, chunk, bursts)?;
+        self.pump()?;
+        Ok((fingerprint, is_new))
+    }
+
+    /// Sets the counts of bursts that the next hints object records.
+    pub fn count_bursts(&mut self, counts: Vec<BurstCount>) {
+        self.archive.count_bursts(counts);
+    }
+
+    /// Returns the index of the chunks that count as stored, for a [`Matcher`] or [`Bursts`].
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
+    fn pump(&mut self) -> Result<()> {
+        for region in self.packer.take_regions() {
+            let encoded = self.codec.encode(region, std::mem::take(&mut self.encoded))?;
+            self.archive.append(encoded)?;
+            self.put()?;
+        }
+        self.put()?;
+        self.writer.renew()
+    }
+
+    fn put(&mut self) -> Result<()> {
+        for part in self.archive.take_parts() {
+            let written = self.uploads.write(self.writer.repository(), part)?;
+            if let Some(upload) = written.upload
+                && let Some(published) = self.writer.put(upload)?
+            {
+                self.index.add(published.name, &published.segment)?;
+                self.packer.forget_published(|region| published.regions.contains(&region));
+            }
+            if let Some(buffers) = written.buffers {
+                self.packer.recycle(buffers.raw);
+                self.encoded = buffers.encoded;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts everything that was stored, and the segment that names it. More chunks can be stored
+    /// afterwards.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage.
+    pub fn publish(&mut self) -> Result<()> {
+        self.packer.flush();
+        self.pump()?;
+        self.archive.finish()?;
+        self.pump()
+    }
+
+    /// Stores a chunk whose fingerprint the caller has verified, unless this writer has stored it.
+    pub(crate) fn store(&mut self, class: Class, name: Fingerprint, chunk: &[u8]) -> Result<()> {
+        self.packer.store(class, name, chunk)?;
+        self.pump()
+    }
+
+    /// Returns `true` if this writer has stored a chunk. If `whole` is set, only wholes count.
+    pub(crate) fn has(&self, class: Class, name: &Fingerprint, whole: bool) -> Result<bool> {
+        self.packer.has(class, name, whole)
+    }
+
+    /// Stores a chunk whose fingerprint the caller has verified as a whole, even if this writer has
+    /// stored it as a composite.
+    pub(crate) fn store_whole(
+        &mut self,
+        class: Class,
+        name: Fingerprint,
+        chunk: &[u8],
+    ) -> Result<()> {
+        self.packer.store_whole(class, name, chunk);
+        self.pump()
+    }
+
+    /// Stores a chunk as a composite of `extents` over `references`, if that is worthwhile. The
+    /// caller has verified that the chunk is made of these extents, and that the references stay.
+    /// Returns `true` if the composite was stored.
+    pub(crate) fn store_composite(
+        &mut self,
+        (class, name): (Class, Fingerprint),
+        chunk: &[u8],
+        extents: &[Extent],
+        references: &[Fingerprint],
+    ) -> Result<bool> {
+        let composed = recompose::of_extents(extents, references);
+        let stored = composed
+            .is_some_and(|composed| self.packer.store_composed(class, name, chunk, &composed));
+        self.pump()?;
+        Ok(stored)
+    }
+
+    /// Stores a chunk as a composite over the whole `base`, if that is worthwhile. The whole stays,
+    /// and the caller has verified its bytes. Returns `true` if the composite was stored.
+    pub(crate) fn store_resembling(
+        &mut self,
+        (class, name): (Class, Fingerprint),
+        chunk: &[u8],
+        base: (Fingerprint, &[u8]),
+    ) -> Result<bool> {
+        let comparison = self.comparison.get_or_insert_with(Comparison::new);
+        let stored = match comparison.compose(chunk, base.0, base.1) {
+            Some(composed) => self.packer.store_composed(class, name, chunk, &composed),
+            None => false,
+        };
+        self.pump()?;
+        Ok(stored)
+    }
+
+    /// Closes the open regions, because chunks of another kind follow.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.packer.flush();
+        self.pump()
+    }
+
+    /// Stores an encoded region of another container.
+    pub(crate) fn store_region(&mut self, region: EncodedRegion) -> Result<()> {
+        self.archive.append(region)?;
+        self.put()?;
+        self.writer.renew()
+    }
+
+    /// Publishes containers of other writers in a segment of this writer.
+    pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
+        self.archive.publish_existing(containers)?;
+        self.put()
+    }
+
+    /// Returns the writer and the segments that it has published.
+    pub(crate) fn into_parts(self) -> (Writer, Vec<PartName>) {
+        let segments = self.archive.segments().to_vec();
+        (self.writer, segments)
+    }
+
+    /// Returns the number of stored bytes so far.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.archive.statistics().stored_bytes
+    }
+
+    /// Publishes everything and commits.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Writer::commit`].
+    pub fn commit(mut self, outcome: Outcome) -> Result<Committed> {
+        self.publish()?;
+        let segments = self.archive.segments().to_vec();
+        self.writer.commit(outcome, segments, self.packer.hits())
+    }
+}
+
+impl ChunkSink for Inline {
+    fn store_meta(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
+        let fingerprint = self.packer.store_meta(chunk)?;
+        self.pump()?;
+        Ok(fingerprint)
+    }
+}

@@ -1,0 +1,26 @@
+//! Stores chunks without regard to known ones, under any given fingerprint.
+
+use std::sync::Arc;
+
+use cutpoint_repository::write::Packer;
+use cutpoint_repository::{
+    Class, Fingerprint, Index, PartName, Repository, TicketId, Verify, View,
+};
+use cutpoint_storage::Result;
+
+use crate::packed::put_packed;
+
+/// Stores `chunks` and returns the segments that name them.
+pub(crate) fn store_anew(
+    repository: &Arc<Repository>,
+    ticket: TicketId,
+    chunks: impl IntoIterator<Item = (Class, Fingerprint, Vec<u8>)>,
+) -> Result<Vec<PartName>> {
+    let nothing = Arc::new(Index::open(repository.clone(), &View::default())?);
+    let keys = repository.keys().clone();
+    let mut packer = Packer::new(keys, nothing, repository.config().region_size, Verify::Some)?;
+    for (class, fingerprint, bytes) in chunks {
+        packer.store(class, fingerprint, &bytes)?;
+    }
+    put_packed(repository, ticket, packer)
+}

@@ -1,0 +1,187 @@
+//! Deleted commits are reported. Commits that a prune took, that arrive meanwhile, or that a
+//! lagging listing lacks are not.
+
+#[path = "common/backup.rs"]
+#[allow(dead_code, reason = "other tests need more of it")]
+mod backup;
+#[path = "common/overtaken.rs"]
+#[allow(dead_code, reason = "other tests ask for other moments")]
+mod overtaken;
+#[path = "common/whole.rs"]
+#[allow(dead_code, reason = "other tests need more of it")]
+mod whole;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use backup::{back_up, init, open};
+use cutpoint_repository::format::prune::Prune;
+use cutpoint_repository::verify::check::{CheckOptions, check};
+use cutpoint_repository::verify::repair::{SnapshotOptions, repair_snapshots};
+use cutpoint_repository::write::prune_log::{Recorded, publish};
+use cutpoint_repository::{ObjectName, Purpose, Repository, TicketId, View, Writer};
+use cutpoint_storage::{Layer, Media, Memory, Result};
+use overtaken::{Overtaken, When};
+
+/// A storage whose first listings lack one name.
+#[derive(Debug)]
+struct Lagging {
+    inner: Arc<dyn Media>,
+    hidden: String,
+    listings: AtomicU64,
+}
+
+impl Layer for Lagging {
+    fn below(&self) -> &dyn Media {
+        &*self.inner
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let mut listed = self.inner.list(prefix)?;
+        let is_of_folder = self.hidden.starts_with(&format!("{prefix}/"));
+        if is_of_folder && self.listings.load(Ordering::SeqCst) > 0 {
+            self.listings.fetch_sub(1, Ordering::SeqCst);
+            listed.retain(|(name, _)| *name != self.hidden);
+        }
+        Ok(listed)
+    }
+}
+
+/// A storage that lists an object which it does not have.
+#[derive(Debug)]
+struct Listing {
+    inner: Arc<dyn Media>,
+    extra: (String, u64),
+}
+
+impl Layer for Listing {
+    fn below(&self) -> &dyn Media {
+        &*self.inner
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let mut listed = self.inner.list(prefix)?;
+        if self.extra.0.starts_with(prefix) {
+            listed.push(self.extra.clone());
+            listed.sort();
+        }
+        Ok(listed)
+    }
+}
+
+/// Creates a repository with three snapshots, each of which has the previous one in its view.
+/// Returns the middle one as well.
+fn start() -> (Arc<dyn Media>, TicketId) {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init(media.clone()).expect("an empty memory takes a repository");
+    let repository = open(media.clone(), 1).expect("it opens");
+    let mut middle = None;
+    for number in 0..3 {
+        back_up(&repository, &[number], false).expect("nothing fails here");
+        let view = View::list(&repository).expect("memory lists");
+        middle = middle.or(view.snapshots().get(1).map(|(id, _)| *id));
+    }
+    (media, middle.expect("three"))
+}
+
+fn gone(media: Arc<dyn Media>) -> Vec<ObjectName> {
+    let repository = open(media, 2).expect("it opens");
+    let view = View::list(&repository).expect("it lists");
+    let gone = view.look_for_gone(&repository).expect("it lists");
+    gone.into_iter().map(|(name, _)| name).collect()
+}
+
+fn take(repository: &Arc<Repository>, id: TicketId) {
+    let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
+    let record = Prune { forgotten: vec![id], ..Prune::default() };
+    let view = writer.view().clone();
+    let recorded =
+        publish(&mut writer, &view, record, &Default::default(), |_, _, it| Ok(Some(it)));
+    assert!(matches!(recorded, Ok(Recorded::Done(_))), "a prune: {recorded:?}");
+}
+
+#[test]
+fn deleted_commit_is_reported() {
+    let (media, middle) = start();
+    assert_eq!(gone(media.clone()), [], "all are there");
+    let name = ObjectName::Commit(middle);
+    media.delete(&name.to_string()).expect("it goes");
+    assert_eq!(gone(media), [name]);
+}
+
+#[test]
+fn commit_missing_from_listings_is_no_alarm() {
+    for listings in [1, 2, u64::MAX] {
+        let (inner, middle) = start();
+        let hidden = ObjectName::Commit(middle).to_string();
+        let listings = AtomicU64::new(listings);
+        assert_eq!(gone(Arc::new(Lagging { inner, hidden, listings })), [], "it is there");
+    }
+}
+
+/// A sweep has deleted the commit, and the record that had taken it is listed later.
+#[test]
+fn commit_taken_by_an_unlisted_prune_is_no_alarm() {
+    let (inner, middle) = start();
+    take(&open(inner.clone(), 3).expect("it opens"), middle);
+    inner.delete(&ObjectName::Commit(middle).to_string()).expect("it goes");
+    let hidden = ObjectName::Prune(1).to_string();
+    assert_eq!(gone(Arc::new(Lagging { inner, hidden, listings: AtomicU64::new(1) })), []);
+}
+
+#[test]
+fn commit_taken_by_a_prune_is_no_alarm_during_its_sweep() {
+    // Between the listing of commits and reading them, between that and the listing of records, and
+    // before both.
+    for when in [When::AfterList("commits"), When::BeforeCall(0), When::AfterList("prunes")] {
+        let (media, middle) = start();
+        let other = open(media.clone(), 3).expect("it opens");
+        let swept = media.clone();
+        let overtaken = Overtaken::new(media, when, move || {
+            take(&other, middle);
+            swept.delete(&ObjectName::Commit(middle).to_string()).expect("it goes");
+        });
+        assert_eq!(gone(overtaken.clone()), [], "{when:?}");
+        assert!(overtaken.has_acted(), "{when:?}: the sweep was beside it");
+    }
+}
+
+/// Returns the errors of a check, and the commits that a repair gives up.
+fn errors_and_given_up(media: Arc<dyn Media>) -> (u64, BTreeSet<TicketId>) {
+    let repository = open(media, 4).expect("it opens");
+    let report = check(&repository, &CheckOptions::default(), &()).expect("it lists");
+    let options = SnapshotOptions { forget: true, threads: 1, ..SnapshotOptions::default() };
+    let repaired = repair_snapshots(&repository, &options, &()).expect("it lists");
+    (report.error_count, repaired.lost_commits)
+}
+
+#[test]
+fn commit_missing_from_listings_is_not_given_up() {
+    for listings in [1, u64::MAX] {
+        let (inner, middle) = start();
+        let hidden = ObjectName::Commit(middle).to_string();
+        let media = Arc::new(Lagging { inner: inner.clone(), hidden, listings: listings.into() });
+        let repository = open(media.clone(), 3).expect("it opens");
+        let view = View::list(&repository).expect("it lists");
+        assert_eq!(view.snapshots().len(), 3, "what is there by its name is there");
+        view.whole(&repository).expect("nothing is gone");
+        assert_eq!(errors_and_given_up(media), (0, BTreeSet::new()));
+        assert_eq!(errors_and_given_up(inner), (0, BTreeSet::new()), "it was not given up");
+    }
+}
+
+#[test]
+fn commit_listed_but_missing_is_reported_and_can_be_given_up() {
+    let (inner, middle) = start();
+    let lost = ObjectName::Commit(middle).to_string();
+    let len = inner.head(&lost).expect("memory tells").expect("it is there");
+    inner.delete(&lost).expect("it goes");
+    let media: Arc<dyn Media> = Arc::new(Listing { inner, extra: (lost, len) });
+    let repository = open(media.clone(), 3).expect("it opens");
+    View::list(&repository).and_then(|view| view.whole(&repository)).expect_err("it is missed");
+    assert_eq!(errors_and_given_up(media.clone()), (1, BTreeSet::from([middle])));
+    assert_eq!(errors_and_given_up(media.clone()), (0, BTreeSet::new()), "it is given up");
+    let repository = open(media, 5).expect("it opens");
+    View::list(&repository).and_then(|view| view.whole(&repository)).expect("nothing misses it");
+}

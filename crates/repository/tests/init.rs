@@ -1,0 +1,74 @@
+//! Creating a repository: leftovers of another `init`, and two at the same moment.
+
+#[path = "common/backup.rs"]
+#[expect(dead_code, reason = "other tests need more of it")]
+mod backup;
+#[path = "common/overtaken.rs"]
+#[expect(dead_code, reason = "other tests ask for other moments")]
+mod overtaken;
+#[path = "common/whole.rs"]
+mod whole;
+
+use std::sync::Arc;
+
+use backup::{back_up, init, init_by, open};
+use cutpoint_storage::{Fault, Faulty, Media, Memory, ObjectKind};
+use overtaken::{Overtaken, When};
+
+fn names(media: &dyn Media, kind: ObjectKind) -> Vec<String> {
+    let listed = media.list(kind.folder()).expect("memory lists");
+    listed.into_iter().map(|(name, _)| name).collect()
+}
+
+fn remove_config(media: &dyn Media) {
+    for name in names(media, ObjectKind::Config) {
+        media.delete(&name).expect("memory deletes");
+    }
+}
+
+/// The leftovers of an interrupted init are gone after the next one. If there is more than keys,
+/// the settings of a real repository were lost.
+#[test]
+fn init_removes_keys_of_an_interrupted_init() {
+    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    init(media.clone()).expect("an empty memory takes a repository");
+    remove_config(&*media);
+    let left = names(&*media, ObjectKind::Key);
+    init_by(media.clone(), 1).expect("keys alone are what an init has left");
+    let keys = names(&*media, ObjectKind::Key);
+    assert!(keys.len() == 2 && left.iter().all(|name| !keys.contains(name)), "{left:?} {keys:?}");
+    let repository = open(media.clone(), 2).expect("it opens");
+    back_up(&repository, &[1], false).expect("it works");
+
+    remove_config(&*media);
+    let error = init(media.clone()).expect_err("there is more than keys");
+    assert!(error.to_string().contains("no config"), "{error}");
+}
+
+/// Of two concurrent inits one wins, and the repository that it has made opens.
+#[test]
+fn one_of_two_concurrent_inits_makes_the_repository() {
+    let calls = {
+        let faulty = Arc::new(Faulty::new(Arc::new(Memory::new()), Fault::None));
+        init(faulty.clone()).expect("an empty memory takes a repository");
+        faulty.calls()
+    };
+    let mut lost = 0;
+    for call in 0..calls {
+        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        let place = media.clone();
+        // The second may find beginnings of the first, but never a config.
+        let other = move || drop(init_by(place, 7));
+        let first = init(Overtaken::new(media.clone(), When::BeforeCall(call), other));
+        lost += u64::from(first.is_err());
+        let repository =
+            open(media.clone(), 1).unwrap_or_else(|error| panic!("overtaken at {call}: {error}"));
+        if let Ok(first) = first {
+            assert_eq!(first.config().repository, repository.config().repository, "{call}");
+        }
+        back_up(&repository, &[1], false).expect("it works");
+        let keys = names(&*media, ObjectKind::Key).len();
+        assert!(keys == 2, "overtaken at {call}: {keys} keys");
+    }
+    assert!(0 < lost && lost < calls, "{lost} of {calls} lost");
+}

@@ -1,0 +1,388 @@
+//! The behaviour of the S3 storage on answers that well-behaved servers seldom give. A small server
+//! in this file gives them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cutpoint_storage::{Error, Kind, Media, Put, Refusal, S3, S3Limits, S3Settings, System};
+
+/// The reaction of the server to one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Odd {
+    /// Gives this answer, and does nothing.
+    Answer(u16, &'static str),
+    /// Does what was asked for, and still gives this answer.
+    DoneBut(u16, &'static str),
+    /// Hangs up without an answer, and does nothing.
+    HangsUp,
+    /// Does what was asked for, and hangs up.
+    DoneHangsUp,
+    /// Hangs up, and does what was asked for after the next request.
+    LateHangsUp,
+    /// Puts what another client has sent at the same moment, and gives this answer.
+    AnotherWins(u16, &'static str),
+    /// Answers with half of the body.
+    HalfAnswer,
+    /// Answers with half of the body, and stays connected in silence.
+    HalfAnswerAndSilence,
+    /// Answers with a body that continues behind its end.
+    LongAnswer,
+    /// Gives this status without a text.
+    Status(u16),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    objects: BTreeMap<String, Vec<u8>>,
+    /// The reactions to the next requests with each method.
+    odd: BTreeMap<&'static str, VecDeque<Odd>>,
+    late: Option<(String, Vec<u8>)>,
+    requests: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Server {
+    state: Arc<Mutex<State>>,
+    address: String,
+}
+
+impl Server {
+    fn start() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = format!("http://{}", listener.local_addr().expect("it listens"));
+        let server = Server { state: Arc::default(), address };
+        let serving = server.clone();
+        // The thread ends with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let serving = serving.clone();
+                std::thread::spawn(move || serving.serve(stream));
+            }
+        });
+        server
+    }
+
+    fn with(method: &'static str, odd: &[Odd]) -> Server {
+        let server = Server::start();
+        server.state().odd.insert(method, odd.iter().copied().collect());
+        server
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics")
+    }
+
+    fn media(&self) -> S3 {
+        self.media_with(S3Limits::default())
+    }
+
+    fn media_with(&self, limits: S3Limits) -> S3 {
+        let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
+        let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
+        settings.endpoint = Some(self.address.clone());
+        settings.variables = keys.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
+        settings.limits = limits;
+        S3::open(&settings, Arc::new(System)).expect("it opens")
+    }
+
+    fn put(&self, bytes: &'static [u8]) -> Result<Put, Error> {
+        self.media().put_new("commits/x", Bytes::from_static(bytes))
+    }
+
+    fn object(&self) -> Option<Vec<u8>> {
+        self.state().objects.get("/bucket/repo/commits/x").cloned()
+    }
+
+    fn methods(&self) -> Vec<String> {
+        self.state().requests.clone()
+    }
+
+    fn serve(&self, mut stream: TcpStream) -> Option<()> {
+        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (method, path) = (words.next()?, words.next()?);
+        let (mut len, mut is_conditional) = (0, false);
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).ok()?;
+            let Some((name, value)) = header.trim_end().split_once(": ") else { break };
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => len = value.parse().ok()?,
+                "if-none-match" => is_conditional = value == "*",
+                _ => {}
+            }
+        }
+        let mut body = vec![0; len];
+        reader.read_exact(&mut body).ok()?;
+        let mut state = self.state();
+        state.requests.push(method.clone());
+        let odd = state.odd.get_mut(method.as_str()).and_then(VecDeque::pop_front);
+        if let Some(Odd::AnotherWins(..)) = odd {
+            state.objects.insert(path.clone(), b"another's".to_vec());
+        }
+        let late = state.late.take();
+        let mut do_it = || match method.as_str() {
+            "PUT" if is_conditional && state.objects.contains_key(&path) => {
+                (412, "PreconditionFailed".into())
+            }
+            "PUT" => {
+                state.objects.insert(path.clone(), body.clone());
+                (200, Vec::new())
+            }
+            "DELETE" => (state.objects.remove(&path).map_or(404, |_| 204), Vec::new()),
+            _ => match state.objects.get(&path) {
+                Some(found) => (200, found.clone()),
+                None => (404, b"<Error><Code>NoSuchKey</Code></Error>".to_vec()),
+            },
+        };
+        let error = |code: &str| format!("<Error><Code>{code}</Code></Error>").into_bytes();
+        let (status, answer) = match odd {
+            None | Some(Odd::HalfAnswer | Odd::HalfAnswerAndSilence) => do_it(),
+            Some(Odd::LongAnswer) => {
+                let (status, mut answer) = do_it();
+                answer.extend_from_slice(b"more");
+                (status, answer)
+            }
+            Some(Odd::Status(status)) => (status, Vec::new()),
+            Some(Odd::Answer(status, code) | Odd::AnotherWins(status, code)) => {
+                (status, error(code))
+            }
+            Some(Odd::DoneBut(status, code)) => {
+                do_it();
+                (status, error(code))
+            }
+            Some(Odd::HangsUp) => return None,
+            Some(Odd::DoneHangsUp) => {
+                do_it();
+                return None;
+            }
+            Some(Odd::LateHangsUp) => {
+                state.late = Some((path, body));
+                return None;
+            }
+        };
+        if let Some((path, body)) = late {
+            state.objects.entry(path).or_insert(body);
+        }
+        let head = format!(
+            "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nETag: \"e\"\r\nLast-Modified: Sat, 21 Nov 2026 16:00:00 GMT\r\n\
+             Connection: close\r\n\r\n",
+            answer.len()
+        );
+        let sent = match (method.as_str(), odd) {
+            ("HEAD", _) => 0,
+            (_, Some(Odd::HalfAnswer | Odd::HalfAnswerAndSilence)) => answer.len() / 2,
+            _ => answer.len(),
+        };
+        drop(state);
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&answer[..sent])).ok()?;
+        if odd == Some(Odd::HalfAnswerAndSilence) {
+            // Until the client hangs up.
+            reader.read_to_end(&mut Vec::new()).ok()?;
+        }
+        Some(())
+    }
+}
+
+/// Whatever happened to the first attempt: if the stored object has our bytes, the put has created
+/// it.
+#[test]
+fn unknown_outcome_of_a_put_is_resolved() {
+    let unknown: [(&[Odd], usize); 9] = [
+        // Not the storage's own answer, but one of something on the way.
+        (&[Odd::Answer(501, "")], 2),
+        (&[Odd::Answer(503, "SlowDown")], 2),
+        (&[Odd::Answer(409, "ConditionalRequestConflict")], 2),
+        (&[Odd::HangsUp], 2),
+        (&[Odd::HangsUp, Odd::Answer(500, "InternalError")], 3),
+        (&[Odd::DoneBut(500, "InternalError")], 1),
+        (&[Odd::DoneBut(409, "ConditionalRequestConflict")], 1),
+        (&[Odd::DoneHangsUp], 1),
+        // The first put arrives between the read and the second attempt, which is told that the
+        // object exists.
+        (&[Odd::LateHangsUp], 2),
+    ];
+    for (odd, put_count) in unknown {
+        let server = Server::with("PUT", odd);
+        assert_eq!(server.put(b"ours").expect("an answer"), Put::Created, "{odd:?}");
+        assert_eq!(server.object().as_deref(), Some(&b"ours"[..]), "{odd:?}");
+        let puts = server.methods().iter().filter(|method| *method == "PUT").count();
+        assert_eq!(puts, put_count, "{odd:?}: {:?}", server.methods());
+    }
+}
+
+/// An object of another client was there before.
+#[test]
+fn object_of_another_client_is_never_taken_for_own() {
+    let another = [
+        Odd::AnotherWins(412, "PreconditionFailed"),
+        Odd::AnotherWins(409, "ConditionalRequestConflict"),
+        Odd::AnotherWins(503, "SlowDown"),
+    ];
+    for odd in another {
+        let server = Server::with("PUT", &[odd]);
+        assert_eq!(server.put(b"ours").expect("an answer"), Put::Exists, "{odd:?}");
+        assert_eq!(server.object().as_deref(), Some(&b"another's"[..]), "{odd:?}");
+    }
+    let server = Server::with("PUT", &[Odd::AnotherWins(412, "PreconditionFailed")]);
+    server.put(b"ours").expect("an answer");
+    assert_eq!(server.methods(), ["PUT"], "a refused first try needs no second look");
+    // As long as the own object.
+    let server = Server::with("PUT", &[Odd::AnotherWins(503, "SlowDown")]);
+    assert_eq!(server.put(b"not yours").expect("an answer"), Put::Exists, "the same length");
+}
+
+/// If conditional puts are refused, a backup can still be made.
+#[test]
+fn storage_without_conditional_puts_is_looked_at_first() {
+    let server = Server::with("PUT", &[Odd::Answer(501, "NotImplemented")]);
+    let media = server.media();
+    let put = |bytes: &'static [u8]| media.put_new("commits/x", Bytes::from_static(bytes));
+    assert_eq!(put(b"ours").expect("an answer"), Put::Created);
+    assert_eq!(put(b"second").expect("an answer"), Put::Exists);
+    assert_eq!(server.object().as_deref(), Some(&b"ours"[..]), "the first stays");
+    assert_eq!(server.methods(), ["PUT", "HEAD", "PUT", "HEAD"], "conditions are not tried again");
+}
+
+#[test]
+fn truncated_answer_is_requested_again() {
+    let server = Server::with("GET", &[Odd::HalfAnswer, Odd::HangsUp, Odd::Answer(500, "")]);
+    server.put(b"all of it").expect("an answer");
+    let media = server.media();
+    // A first success, so that further attempts are worthwhile.
+    media.head("commits/x").expect("an answer");
+    assert_eq!(media.get("commits/x").expect("an answer"), "all of it");
+}
+
+/// A storage whose answers always end early returns nothing, and costs no more than the attempts.
+#[test]
+fn endless_truncated_answers_are_given_up() {
+    for (odd, tries_max) in [(Odd::HalfAnswer, 4), (Odd::HalfAnswerAndSilence, 2)] {
+        let server = Server::with("GET", &[odd; 20]);
+        server.put(b"all of it").expect("an answer");
+        let silence = Duration::from_millis(500);
+        let media = server.media_with(S3Limits { silence, tries_max });
+        // A first success, so that further attempts are worthwhile.
+        media.head("commits/x").expect("an answer");
+        let began = Instant::now();
+        let error = media.get("commits/x").expect_err("never whole");
+        assert_eq!(error.kind(), Kind::Media, "{odd:?}: {error}");
+        assert!(error.to_string().contains(&format!("attempt {tries_max}")), "{odd:?}: {error}");
+        let gets = server.methods().iter().filter(|method| *method == "GET").count();
+        assert_eq!(gets, tries_max as usize, "{odd:?}: {:?}", server.methods());
+        assert!(began.elapsed() < Duration::from_secs(10), "{odd:?}: {:?}", began.elapsed());
+    }
+}
+
+/// A failed put is neither `Missing` nor `Corrupt`, whatever the answer, because some callers do
+/// without an object that cannot be read.
+#[test]
+fn failed_put_is_never_a_loss() {
+    let refused = [
+        // With and without a text, like the answer for a missing object.
+        (&[Odd::Answer(404, "NoSuchKey")][..], &[][..]),
+        (&[Odd::Status(404)], &[]),
+        (&[Odd::Answer(501, "NotImplemented"), Odd::Status(404)], &[]),
+        // After an attempt of unknown outcome, the stored object is longer than its length says.
+        (&[Odd::DoneBut(500, "InternalError")], &[Odd::LongAnswer]),
+    ];
+    for (puts, gets) in refused {
+        let server = Server::with("PUT", puts);
+        server.state().odd.insert("GET", gets.iter().copied().collect());
+        let error = server.put(b"ours").expect_err("it fails");
+        assert_eq!(error.kind(), Kind::Media, "{puts:?}, {gets:?}: {error}");
+        // Some replacements succeed at the second attempt.
+        let replaced = Server::with("PUT", puts).media().replace("commits/x", Bytes::new());
+        let kind = replaced.map_or_else(|error| error.kind(), |()| Kind::Media);
+        assert_eq!(kind, Kind::Media, "{puts:?}");
+    }
+}
+
+fn refusal(error: &Error) -> Option<&Refusal> {
+    std::error::Error::source(error)?.downcast_ref()
+}
+
+/// A request that cannot work is not repeated, and the error says why.
+#[test]
+fn refused_request_is_not_retried() {
+    let refused = [
+        (403, "AccessDenied", Kind::Media, Some(Refusal::Denied)),
+        (403, "InvalidAccessKeyId", Kind::Media, Some(Refusal::WrongCredentials)),
+        (403, "SignatureDoesNotMatch", Kind::Media, Some(Refusal::WrongCredentials)),
+        (403, "RequestTimeTooSkewed", Kind::Media, Some(Refusal::Clock)),
+        (400, "ExpiredToken", Kind::Media, Some(Refusal::Expired)),
+        (404, "NoSuchBucket", Kind::Media, Some(Refusal::NoBucket)),
+        (301, "PermanentRedirect", Kind::Media, Some(Refusal::Region(None))),
+        (404, "Oops", Kind::Media, Some(Refusal::NotS3)),
+        (404, "NoSuchKey", Kind::Media, Some(Refusal::NotS3)),
+        (507, "", Kind::Full, None),
+        (403, "QuotaExceeded", Kind::Full, None),
+    ];
+    for (status, code, kind, expected) in refused {
+        let server = Server::with("PUT", &[Odd::Answer(status, code)]);
+        let error = server.put(b"ours").expect_err("it is refused");
+        assert_eq!(error.kind(), kind, "{status} {code}: {error}");
+        assert_eq!(refusal(&error), expected.as_ref(), "{status} {code}");
+        assert_eq!(server.methods(), ["PUT"], "{status} {code}: it is tried once");
+        let text = error.to_string();
+        for part in ["commits/x", "put", "s3://bucket/repo", "attempt 1", &status.to_string()] {
+            assert!(text.contains(part), "{text:?} does not say {part:?}");
+        }
+    }
+}
+
+/// Before the first success three attempts are enough, because a user waits for the message.
+#[test]
+fn first_request_that_never_works_ends_soon() {
+    let server = Server::with("PUT", &[Odd::Answer(500, "InternalError"); 20]);
+    let error = server.put(b"ours").expect_err("it is refused");
+    assert!(error.to_string().contains("attempt 3"), "{error}");
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("http://{}", nobody.local_addr().expect("it listens"));
+    drop(nobody);
+    let error = Server { address, ..server }.put(b"ours").expect_err("nobody is there");
+    assert_eq!(refusal(&error), Some(&Refusal::Unreachable), "{error}");
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+/// An address where something else than a storage answers has no listing, and is not empty.
+#[test]
+fn unlistable_storage_is_not_empty() {
+    for code in ["NoSuchKey", "Oops"] {
+        let server = Server::with("GET", &[Odd::Answer(404, code)]);
+        let error = server.media().list("commits").expect_err("it is no storage");
+        assert_eq!(error.kind(), Kind::Media, "{error}");
+        assert_eq!(refusal(&error), Some(&Refusal::NotS3), "{error}");
+    }
+}
+
+/// Failing credentials are not a failure of the storage.
+#[test]
+fn missing_credentials_are_not_a_storage_failure() {
+    let refusing = Server::with("PUT", &[Odd::Answer(403, "Forbidden"); 9]);
+    let server = Server::start();
+    let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
+    settings.endpoint = Some(server.address.clone());
+    settings.variables = vec![("AWS_METADATA_ENDPOINT".to_owned(), refusing.address.clone())];
+    let media = S3::open(&settings, Arc::new(System)).expect("it opens");
+    let error = media.head("commits/x").expect_err("nobody can ask");
+    assert_eq!(refusal(&error), Some(&Refusal::NoCredentials), "{error}");
+    assert!(error.to_string().contains("no credentials"), "{error}");
+    assert!(server.methods().is_empty(), "the storage is not asked without credentials");
+}
+
+#[test]
+fn deleting_a_missing_object_succeeds() {
+    let server = Server::start();
+    let media = server.media();
+    media.delete("commits/x").expect("nothing was there");
+    server.put(b"ours").expect("an answer");
+    media.delete("commits/x").expect("it is deleted");
+    assert_eq!(server.object(), None);
+}

@@ -1,0 +1,296 @@
+//! A test whether a medium keeps the promise on which deletion depends: of several puts of one
+//! name, exactly one is answered with "created".
+//!
+//! Two puts in sequence are not a sufficient test. Some storages accept the condition and ignore
+//! it; others look before they put, so that all simultaneous puts succeed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Barrier;
+
+use bytes::Bytes;
+
+use crate::environment::Environment;
+use crate::error::{Error, Kind, Result};
+use crate::storage::{Media, Put};
+
+/// Number of names that are raced for.
+const ROUNDS: u32 = 20;
+/// Number of threads that race for each name.
+const CREATORS: u8 = 8;
+/// The length of the objects in bytes: more than a packet holds.
+const OBJECT_LEN: usize = 4000;
+/// The folder that holds the objects for a moment.
+const FOLDER: &str = "tmp";
+const PREFIX: &str = "tmp/probe-";
+/// The age after which the remnants of a probe that was cut off are removed, in nanoseconds, by the
+/// storage's own stamps: 24 hours.
+const LEFTOVER_NS_MAX: i64 = 24 * 3600 * 1_000_000_000;
+/// Number of failed rounds at which a probe gives up and returns the last error.
+const FAULTS_MAX: u32 = 5;
+/// Maximum number of attempts of a round in which no thread is told that it has created the object.
+const NO_WINNER_TRIES: u32 = 3;
+
+/// The behaviour of a medium when one name was put several times at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probed {
+    /// Number of names that were raced for.
+    pub round_count: u32,
+    /// Number of threads that raced for each name.
+    pub creator_count: u32,
+    /// Rounds in which several threads were told that they had created the object.
+    pub several_winners_count: u32,
+    /// Rounds in which no thread was told so.
+    pub no_winner_count: u32,
+    /// Rounds with one winner after which the object was absent, or had the bytes of another
+    /// thread.
+    pub wrong_content_count: u32,
+    /// Rounds after which a listing did not show the object, or showed another length.
+    pub unlisted_count: u32,
+}
+
+impl Probed {
+    /// Returns `true` if exactly one put succeeded in each round, and its bytes were stored.
+    pub fn creates_atomically(&self) -> bool {
+        self.several_winners_count + self.no_winner_count + self.wrong_content_count == 0
+    }
+
+    /// Returns `true` if each listing showed the object that was put before.
+    pub fn lists_at_once(&self) -> bool {
+        self.unlisted_count == 0
+    }
+
+    /// Returns `true` if data can be deleted while other clients write, and tickets of other
+    /// clients can be ended. Otherwise only a client that is alone may do either.
+    pub fn may_be_shared(&self) -> bool {
+        self.creates_atomically() && self.lists_at_once()
+    }
+}
+
+impl fmt::Display for Probed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Probed { round_count, creator_count, .. } = self;
+        if self.may_be_shared() {
+            return write!(
+                f,
+                "in each of {round_count} rounds, exactly one of {creator_count} simultaneous puts \
+                 of one name created the object"
+            );
+        }
+        let several =
+            format!("several of {creator_count} puts reported that they created the same object");
+        let findings = [
+            (self.several_winners_count, several.as_str()),
+            (self.no_winner_count, "no put reported that it created the object"),
+            (self.wrong_content_count, "the object differed from what its creator had put"),
+            (self.unlisted_count, "a listing did not show an existing object"),
+        ];
+        let mut separator = "";
+        for (count, finding) in findings.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "{separator}in {count} of {round_count} rounds {finding}")?;
+            separator = "; ";
+        }
+        Ok(())
+    }
+}
+
+/// Tests a medium with 20 rounds, in each of which 8 threads put the same name at once. Takes about
+/// two seconds over a network. The objects are put in `tmp/`, and removed if the medium permits.
+///
+/// A round counts only if no call has failed, and nothing else has interfered: an object that was
+/// put before all rounds still exists. (This process may have been suspended for so long that
+/// another client has removed its objects as remnants.) Otherwise the round is repeated under
+/// another name, a few times.
+///
+/// # Errors
+///
+/// Returns any error of the medium, except one of deleting, if rounds fail repeatedly. Returns
+/// `Media` if the objects vanish. The behaviour of the medium is unknown in these cases.
+pub fn probe(media: &dyn Media, environment: &dyn Environment) -> Result<Probed> {
+    let mut probed =
+        Probed { round_count: ROUNDS, creator_count: CREATORS.into(), ..Probed::default() };
+    let mut faults = 0;
+    let mut witness = None;
+    let result = (|| {
+        for _ in 0..ROUNDS {
+            loop {
+                match round(media, environment, &mut witness) {
+                    Ok(finding) => {
+                        probed.count(finding);
+                        break;
+                    }
+                    Err(error) => {
+                        faults += 1;
+                        let may_pass = matches!(error.kind(), Kind::Media | Kind::Missing);
+                        if !may_pass || faults >= FAULTS_MAX {
+                            return Err(error);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    })();
+    // If the medium does not permit deleting, the object stays.
+    if let Some(witness) = witness {
+        media.delete(&witness.name).ok();
+    }
+    result.map(|()| probed)
+}
+
+/// An object that is put before the objects of all rounds. A client that removes those as remnants
+/// removes this one first, because its name is a prefix of theirs.
+#[derive(Debug)]
+struct Witness {
+    name: String,
+}
+
+impl Witness {
+    /// Puts a new witness, and removes remnants.
+    fn put(media: &dyn Media, environment: &dyn Environment) -> Result<Witness> {
+        let witness = Witness { name: scratch_name(environment)? };
+        media.put_new(&witness.name, Bytes::from_static(b"probe"))?;
+        if let Err(error) = remove_leftovers(media, &witness.name) {
+            media.delete(&witness.name).ok();
+            return Err(error);
+        }
+        Ok(witness)
+    }
+}
+
+/// The result of one round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Finding {
+    winner_count: usize,
+    has_wrong_content: bool,
+    is_unlisted: bool,
+}
+
+impl Finding {
+    fn is_fine(self) -> bool {
+        self == Finding { winner_count: 1, ..Finding::default() }
+    }
+}
+
+impl Probed {
+    fn count(&mut self, finding: Finding) {
+        self.no_winner_count += u32::from(finding.winner_count == 0);
+        self.several_winners_count += u32::from(finding.winner_count > 1);
+        self.wrong_content_count += u32::from(finding.has_wrong_content);
+        self.unlisted_count += u32::from(finding.is_unlisted);
+    }
+}
+
+/// Performs one round that counts. A storage may create an object, retry by itself after a failure,
+/// and then tell the creator that the object existed before. Therefore a round without a winner is
+/// a finding only if it has none repeatedly.
+///
+/// # Errors
+///
+/// Returns any error of the medium, or `Media` if another client has removed the objects.
+fn round(
+    media: &dyn Media,
+    environment: &dyn Environment,
+    witness: &mut Option<Witness>,
+) -> Result<Finding> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let first = match witness {
+            Some(witness) => &*witness,
+            None => &*witness.insert(Witness::put(media, environment)?),
+        };
+        let mut random = [0; 8];
+        environment.random(&mut random)?;
+        let name = format!("{}-{:016x}", first.name, u64::from_le_bytes(random));
+        let raced = race(media, &name);
+        // If the medium does not permit deleting, the object stays.
+        media.delete(&name).ok();
+        let finding = raced?;
+        if finding.is_fine() {
+            return Ok(finding);
+        }
+        if media.head(&first.name)?.is_none() {
+            let message = "a test object has vanished: another client has removed it, or the \
+                           storage has lost it";
+            let error = Error::new(Kind::Media, &first.name, message);
+            *witness = None;
+            return Err(error);
+        }
+        if finding.winner_count > 0 || tries >= NO_WINNER_TRIES {
+            return Ok(finding);
+        }
+    }
+}
+
+/// Returns a new name for a temporary object. Any name with this prefix is also temporary. If the
+/// object is not deleted, a later probe removes it.
+///
+/// # Errors
+///
+/// Returns any error of [`Environment::random`].
+pub fn scratch_name(environment: &dyn Environment) -> Result<String> {
+    let now_s = environment.now_ns().div_euclid(1_000_000_000);
+    let mut random = [0; 8];
+    environment.random(&mut random)?;
+    Ok(format!("{PREFIX}{now_s}-{:016x}", u64::from_le_bytes(random)))
+}
+
+/// Lets all threads put `name` at once.
+fn race(media: &dyn Media, name: &str) -> Result<Finding> {
+    let start = Barrier::new(CREATORS.into());
+    let start = &start;
+    let create = |creator: u8| {
+        let bytes = Bytes::from(vec![creator; OBJECT_LEN]);
+        start.wait();
+        media.put_new(name, bytes)
+    };
+    let create = &create;
+    let answers: Vec<Result<Put>> = std::thread::scope(|scope| {
+        let creators: Vec<_> =
+            (0..CREATORS).map(|creator| scope.spawn(move || create(creator))).collect();
+        let joined = creators.into_iter().map(|creator| match creator.join() {
+            Ok(answer) => answer,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    });
+    let mut winners = BTreeSet::new();
+    for (creator, answer) in (0..CREATORS).zip(answers) {
+        if answer? == Put::Created {
+            winners.insert(creator);
+        }
+    }
+    let mut finding = Finding { winner_count: winners.len(), ..Finding::default() };
+    if winners.len() == 1 {
+        finding.has_wrong_content = !is_of(media, name, winners.first().copied())?;
+    }
+    let expected = (name.to_owned(), OBJECT_LEN as u64);
+    finding.is_unlisted = !media.list(FOLDER)?.contains(&expected);
+    Ok(finding)
+}
+
+fn is_of(media: &dyn Media, name: &str, creator: Option<u8>) -> Result<bool> {
+    match media.get(name) {
+        Ok(bytes) => Ok(creator.is_some_and(|creator| bytes == vec![creator; OBJECT_LEN])),
+        Err(error) if error.kind() == crate::error::Kind::Missing => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the remnants of probes that were cut off, judged by the storage's own stamps relative to
+/// that of `new`, which was just put. The times in names cannot be used, because they are from the
+/// clocks of other clients.
+fn remove_leftovers(media: &dyn Media, new: &str) -> Result<()> {
+    let Some(now_ns) = media.stamp_ns(new)? else { return Ok(()) };
+    for (name, _) in media.list(FOLDER)? {
+        if !name.starts_with(PREFIX) || name == new {
+            continue;
+        }
+        let Some(stamp_ns) = media.stamp_ns(&name)? else { continue };
+        if now_ns.saturating_sub(stamp_ns) > LEFTOVER_NS_MAX {
+            media.delete(&name).ok();
+        }
+    }
+    Ok(())
+}

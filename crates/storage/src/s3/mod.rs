@@ -1,0 +1,378 @@
+//! Object storages with an S3 interface, on top of the crate `object_store`.
+//!
+//! The crate's runtime is confined to this module: calls block their thread
+//! (`docs/decisions/0001`). This module handles attempts, pauses and time-outs itself.
+//! `object_store` makes only one attempt, because it does not distinguish the answers 409 and 412
+//! to a conditional put, and does not tell whether an earlier attempt of its own may have been
+//! carried out.
+//!
+//! A put is one request with `If-None-Match: *`. The answer 412 means "exists" if there was no
+//! earlier attempt. After an attempt with an unknown outcome (a time-out, a cut connection, 5xx),
+//! the stored object is read and compared. The answer 409 means that another put of the name was
+//! under way. It is open then whether the object will exist, so that the request is repeated.
+
+mod bounds;
+mod failure;
+mod patience;
+mod service;
+mod settings;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use object_store::aws::AmazonS3;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path as StorePath;
+use object_store::{
+    GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+};
+use tokio::runtime::Runtime;
+
+use self::bounds::ListBounds;
+use self::failure::{Failure, Meaning};
+use self::patience::Patience;
+use crate::environment::Environment;
+use crate::error::{Error, Kind, Result};
+use crate::object::too_short;
+use crate::storage::{Media, Put};
+
+pub use failure::Refusal;
+pub use settings::{S3Limits, S3Settings};
+
+/// The minimum speed of a put, in bytes per second; it extends the time limit for large objects.
+const UPLOAD_BYTES_PER_S_MIN: u64 = 100_000;
+/// Number of ranges that are requested before they are needed. An answer takes as long as the
+/// transfer of megabytes.
+const REQUESTS_AHEAD_MAX: usize = 8;
+/// Number of threads that move bytes between sockets and the threads that wait for them.
+const RUNTIME_THREADS: usize = 2;
+/// The minimum speed of an answer, in bytes per second; a slower one is given up.
+const DOWNLOAD_BYTES_PER_S_MIN: u64 = 10_000;
+/// The maximum allocation before bytes arrive, in bytes.
+const CAPACITY_MAX: u64 = 16 * 1024 * 1024;
+
+/// A bucket, or the part of it below a prefix.
+#[derive(Debug)]
+pub struct S3 {
+    address: String,
+    root: StorePath,
+    store: AmazonS3,
+    runtime: Runtime,
+    patience: Patience,
+    limits: S3Limits,
+    /// Set if the storage does not support conditions, so that puts look for an existing object
+    /// first.
+    has_no_conditions: AtomicBool,
+}
+
+impl S3 {
+    /// Opens the place that `settings` describe. No request is made yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns an `Invalid` error if the settings make no sense, and `Media` if threads cannot be
+    /// started.
+    pub fn open(settings: &S3Settings, environment: Arc<dyn Environment>) -> Result<S3> {
+        let root = StorePath::parse(&settings.prefix).map_err(|error| {
+            Error::invalid(&settings.prefix, "invalid prefix").with_source(error)
+        })?;
+        let address = match settings.prefix.as_str() {
+            "" => format!("s3://{}", settings.bucket),
+            _ => format!("s3://{}/{root}", settings.bucket),
+        };
+        let failed = |error: std::io::Error| {
+            Error::new(Kind::Media, &address, format!("cannot start threads: {error}"))
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(RUNTIME_THREADS)
+            .thread_name("s3")
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        // The client's own tasks belong to the runtime.
+        let entered = runtime.enter();
+        let store = settings.client()?;
+        drop(entered);
+        let limits = settings.limits;
+        let patience = Patience::new(environment, limits.tries_max);
+        let has_no_conditions = AtomicBool::new(false);
+        Ok(S3 { address, root, store, runtime, patience, limits, has_no_conditions })
+    }
+
+    fn path(&self, name: &str) -> StorePath {
+        self.root.parts().chain(StorePath::from(name).parts()).collect()
+    }
+
+    /// Repeats `act`, which is one attempt, until it succeeds or must not be tried again.
+    fn tries<T>(
+        &self,
+        verb: &str,
+        name: &str,
+        mut act: impl FnMut() -> Result<T, Failure>,
+    ) -> Result<T> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let began_ns = self.patience.now_ns();
+            let tried = if self.patience.is_over() { Err(Failure::interrupted()) } else { act() };
+            let mut failure = match tried {
+                Ok(done) => {
+                    self.patience.worked();
+                    return Ok(done);
+                }
+                Err(failure) => failure,
+            };
+            if failure.meaning == Meaning::TryAgain {
+                if self.patience.wait(tries, began_ns) {
+                    continue;
+                }
+                if self.patience.is_over() {
+                    failure = Failure::interrupted();
+                }
+            }
+            let kind =
+                if failure.meaning == Meaning::Missing { Kind::Missing } else { failure.kind };
+            let text =
+                format!("cannot {verb} in {}, attempt {tries}: {}", self.address, failure.text);
+            let error = Error::new(kind, name, text);
+            return Err(match failure.refusal {
+                Some(refusal) => error.with_source(refusal),
+                None => error,
+            });
+        }
+    }
+
+    /// Runs `requests`, unless a request to stop leaves no time for them.
+    fn block_on<T>(
+        &self,
+        requests: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.runtime.block_on(self.patience.unless_over(requests))
+    }
+
+    fn wait<T>(
+        &self,
+        limit: Duration,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, Failure> {
+        self.block_on(within(limit, request))
+    }
+
+    fn put_by(&self, name: &str, bytes: &Bytes, mode: PutMode) -> Result<(), Failure> {
+        let limit_s = bytes.len() as u64 / UPLOAD_BYTES_PER_S_MIN;
+        let limit = self.limits.silence + Duration::from_secs(limit_s);
+        let options = PutOptions { mode, ..PutOptions::default() };
+        let payload = PutPayload::from_bytes(bytes.clone());
+        self.wait(limit, self.store.put_opts(&self.path(name), payload, options))
+            .map(|_| ())
+            .map_err(Failure::of_place)
+    }
+
+    fn put_once(&self, name: &str, bytes: &Bytes) -> Result<(), Failure> {
+        let put = |mode| self.put_by(name, bytes, mode);
+        if !self.has_no_conditions.load(Ordering::Relaxed) {
+            match put(PutMode::Create) {
+                Err(failure) if failure.meaning == Meaning::NoConditions => {
+                    self.has_no_conditions.store(true, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        // This is the best that is possible here; `probe` detects that it is not sufficient for
+        // deletion.
+        match self.head_once(name)? {
+            Some(_) => Err(Failure { meaning: Meaning::Exists, ..Failure::passing("exists") }),
+            None => put(PutMode::Overwrite),
+        }
+    }
+
+    fn head_once(&self, name: &str) -> Result<Option<u64>, Failure> {
+        match self.wait(self.limits.silence, self.store.head(&self.path(name))) {
+            Ok(meta) => Ok(Some(meta.size)),
+            Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Reads an object, or a range of it, of at most `len_max` bytes.
+    fn read_once(
+        &self,
+        name: &str,
+        range: Option<Range<u64>>,
+        len_max: u64,
+    ) -> Result<Bytes, Failure> {
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
+        let path = self.path(name);
+        self.block_on(async {
+            let answer = within(self.limits.silence, self.store.get_opts(&path, options)).await?;
+            let len = answer.range.end.saturating_sub(answer.range.start);
+            if len > len_max {
+                let text = format!("too long ({len} bytes, expected at most {len_max})");
+                let (meaning, kind) = (Meaning::Final, Kind::Corrupt);
+                return Err(Failure { meaning, kind, ..Failure::passing(text) });
+            }
+            let limit = self.limits.silence + Duration::from_secs(len / DOWNLOAD_BYTES_PER_S_MIN);
+            let began_ns = self.patience.now_ns();
+            let capacity = usize::try_from(len.min(CAPACITY_MAX)).unwrap_or(0);
+            let mut bytes = BytesMut::with_capacity(capacity);
+            let mut pieces = answer.into_stream();
+            while let Some(piece) =
+                within(self.limits.silence, async { pieces.next().await.transpose() }).await?
+            {
+                bytes.extend_from_slice(&piece);
+                let elapsed_ns = self.patience.now_ns().saturating_sub(began_ns);
+                if bytes.len() as u64 > len || u128::from(elapsed_ns) > limit.as_nanos() {
+                    break;
+                }
+            }
+            if bytes.len() as u64 != len {
+                let text = format!("received {} of {len} bytes", bytes.len());
+                return Err(Failure::passing(text));
+            }
+            Ok(bytes.freeze())
+        })
+    }
+
+    /// Returns `true` if the object `name` equals `bytes`; `None` if there is no object.
+    fn is_there(&self, name: &str, bytes: &Bytes) -> Result<Option<bool>, Failure> {
+        match self.head_once(name)? {
+            None => Ok(None),
+            Some(len) if len != bytes.len() as u64 => Ok(Some(false)),
+            Some(len) => match self.read_once(name, None, len) {
+                Ok(found) => Ok(Some(found == *bytes)),
+                Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
+                Err(failure) => Err(failure),
+            },
+        }
+    }
+
+    fn list_once(&self, prefix: &str) -> Result<Vec<(String, u64)>, Failure> {
+        let mut bounds = ListBounds::new(super::count_max(prefix), self.patience.now_ns());
+        let folder = format!("{}/", self.path(prefix));
+        let mut found = Vec::new();
+        let mut page_token = None;
+        loop {
+            let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
+            let page = self.store.list_paginated(Some(&folder), options);
+            let page = self.wait(self.limits.silence, page).map_err(Failure::of_place)?;
+            let count = page.result.objects.len();
+            for meta in page.result.objects {
+                if let Some(parts) = meta.location.prefix_match(&self.root) {
+                    let name: StorePath = parts.collect();
+                    found.push((String::from(name), meta.size));
+                }
+            }
+            let Some(token) = page.page_token else { break };
+            bounds.page(count, &token, self.patience.now_ns())?;
+            page_token = Some(token);
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    request: impl Future<Output = object_store::Result<T>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, request).await {
+        Ok(done) => done.map_err(|error| Failure::of(&error)),
+        Err(_) => Err(Failure::passing(format!("no answer within {} s", limit.as_secs_f64()))),
+    }
+}
+
+impl Media for S3 {
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        // Set if an earlier attempt may have been carried out, so that an existing object may be
+        // the one being put.
+        let mut is_unsure = false;
+        self.tries("put", name, || {
+            if is_unsure && let Some(is_own) = self.is_there(name, &bytes)? {
+                return Ok(if is_own { Put::Created } else { Put::Exists });
+            }
+            match self.put_once(name, &bytes) {
+                Ok(()) => Ok(Put::Created),
+                Err(failure) if failure.meaning == Meaning::Exists && !is_unsure => Ok(Put::Exists),
+                Err(failure) if failure.meaning == Meaning::Exists => {
+                    // The earlier attempt was carried out after the look, so the loop has to look
+                    // again.
+                    Err(Failure { meaning: Meaning::TryAgain, ..failure })
+                }
+                Err(failure) => {
+                    is_unsure |= failure.meaning == Meaning::TryAgain;
+                    Err(failure)
+                }
+            }
+        })
+        .map_err(Error::of_put)
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        // A storage that shows an object has stored it.
+        self.head(name)?.map(|_| ()).ok_or_else(|| Error::missing(name, "not found"))
+    }
+
+    fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
+        self.tries("get", name, || self.read_once(name, None, len_max))
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        let end = offset.checked_add(len as u64).ok_or_else(|| too_short(name, offset, len))?;
+        if len == 0 {
+            return Ok(Bytes::new());
+        }
+        let read = || self.read_once(name, Some(offset..end), len as u64);
+        match self.tries("get a range", name, read) {
+            Ok(bytes) if bytes.len() == len => Ok(bytes),
+            Ok(_) => Err(too_short(name, offset, len)),
+            // A range that begins behind the end is refused, so the length has to be requested.
+            Err(error) => match self.head(name) {
+                Ok(Some(length)) if length < end => Err(too_short(name, offset, len)),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn requests_ahead_max(&self) -> usize {
+        REQUESTS_AHEAD_MAX
+    }
+
+    fn head(&self, name: &str) -> Result<Option<u64>> {
+        self.tries("look", name, || self.head_once(name))
+    }
+
+    fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
+        self.tries("look", name, || {
+            match self.wait(self.limits.silence, self.store.head(&self.path(name))) {
+                Ok(meta) => Ok(meta.last_modified.timestamp_nanos_opt()),
+                Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
+                Err(failure) => Err(failure),
+            }
+        })
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        self.tries("list", prefix, || self.list_once(prefix))
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        self.tries("delete", name, || {
+            match self.wait(self.limits.silence, self.store.delete(&self.path(name))) {
+                Err(failure) if failure.meaning == Meaning::Missing => Ok(()),
+                other => other,
+            }
+        })
+    }
+
+    fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
+        self.tries("replace", name, || self.put_by(name, &bytes, PutMode::Overwrite))
+    }
+
+    fn describe(&self) -> String {
+        self.address.clone()
+    }
+}

@@ -1,0 +1,168 @@
+//! The operations of a storage.
+
+use std::fmt::Debug;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Kind, Result};
+use crate::kind::ObjectKind;
+
+/// The maximum length of an object outside of the folders of objects, in bytes.
+const OTHER_LEN_MAX: u64 = 64 * 1024 * 1024;
+/// The maximum number of names in a listing outside of the folders of objects.
+const OTHER_COUNT_MAX: usize = 100_000;
+
+/// Returns the maximum length of the object `name` in bytes, which depends on its kind.
+pub fn len_max(name: &str) -> u64 {
+    ObjectKind::of_path(name).map_or(OTHER_LEN_MAX, ObjectKind::len_max)
+}
+
+/// Returns the maximum number of names in a listing of `prefix`.
+pub fn count_max(prefix: &str) -> usize {
+    ObjectKind::of_path(prefix).map_or(OTHER_COUNT_MAX, ObjectKind::count_max)
+}
+
+/// Returns the error of an object that is longer than `len_max` bytes.
+pub fn too_long(name: &str, len: u64, len_max: u64) -> Error {
+    Error::corrupt(name, format!("too long ({len} bytes, expected at most {len_max})"))
+}
+
+/// The result of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The object exists now, and did not exist before.
+    Created,
+    /// An object of this name existed before, and is unchanged.
+    Exists,
+}
+
+/// An object that is being written to a medium in pieces. An object that is dropped before it is
+/// finished never exists, but may leave a remnant that [`Media::clean`] removes.
+pub trait Staged: Debug + Send {
+    /// Appends `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Full` or `Media` error if the medium cannot store the bytes.
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Completes the object, with the same guarantees as [`Media::put_new`].
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Media::put_new`].
+    fn finish(self: Box<Self>) -> Result<Put>;
+}
+
+/// A storage of objects. Names are paths with `/`, as [`cutpoint_repository::ObjectName`] prints them.
+pub trait Media: Debug + Send + Sync {
+    /// Puts an object that must not exist yet. When this returns, the object has reached the disk.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Full` or `Media` error, never `Missing` or `Corrupt`, which describe objects that
+    /// are read. After an error the object may exist all the same, completely.
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put>;
+
+    /// Begins an object that must not exist yet and is written in pieces, so that a large object
+    /// need not be gathered in memory. Returns `None` if the medium only takes whole objects.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Full` or `Media` error if the medium cannot begin the object.
+    fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Ensures that a visible object has reached the disk. Called if a put failed, and the object
+    /// exists all the same.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Missing` error if there is no such object, or a `Media` error.
+    fn sync(&self, name: &str) -> Result<()>;
+
+    /// Returns a whole object, of at most the maximum length of its kind ([`len_max`]).
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Media::get_at_most`].
+    fn get(&self, name: &str) -> Result<Bytes> {
+        self.get_at_most(name, len_max(name))
+    }
+
+    /// Returns a whole object of at most `len_max` bytes. No more than that is read of a longer
+    /// object, and the length that an object claims never determines an allocation.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Missing` error if there is no such object, `Corrupt` if it is longer, or `Media`.
+    fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes>;
+
+    /// Returns `len` bytes of an object, beginning at `offset`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Missing` error if there is no such object, `Corrupt` if it is shorter, or
+    /// `Media`.
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes>;
+
+    /// Returns the number of ranges that are worth requesting at once, before they are needed; 0 if
+    /// the medium answers as fast as a copy is made.
+    fn requests_ahead_max(&self) -> usize {
+        0
+    }
+
+    /// Returns the length of an object in bytes, or `None` if there is no such object.
+    fn head(&self, name: &str) -> Result<Option<u64>>;
+
+    /// Returns the time at which an object was put, in nanoseconds since 1970, by the storage's own
+    /// clock, which need not be right. The difference of two stamps is exact to 2 s. `None` if
+    /// there is no such object, or the medium has no stamps.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Media` error if the medium fails.
+    fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Returns name and length of every object whose name begins with `prefix` and `/`, sorted by
+    /// name.
+    fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>>;
+
+    /// Removes an object, if there is one.
+    fn delete(&self, name: &str) -> Result<()>;
+
+    /// Replaces the bytes of an object in one step: a concurrent read returns either the old ones
+    /// or the new ones. When this returns, the new bytes have reached the disk. The object need not
+    /// exist.
+    ///
+    /// Only a repair uses this method, to restore the original bytes of an object that damage has
+    /// changed. The content of an object never changes.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Full` or `Media` error, or `Unsupported` if the medium cannot replace objects.
+    fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
+        let _ = bytes;
+        Err(Error::new(Kind::Unsupported, name, "objects cannot be replaced on this storage"))
+    }
+
+    /// Creates the folders of a new repository, if the medium has folders.
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Removes remnants of unfinished puts for which `is_stale` returns `true`, given the name of
+    /// the object and the age in seconds. Returns the number of removed remnants.
+    fn clean(&self, is_stale: &dyn Fn(&str, u64) -> bool) -> Result<usize> {
+        let _ = is_stale;
+        Ok(0)
+    }
+
+    /// Returns a short text for messages: a path or an address.
+    fn describe(&self) -> String;
+}
