@@ -837,7 +837,7 @@ mod tests {
     /// repository. This is not an older state.
     #[test]
     fn settings_changed_meanwhile_are_not_older() {
-        let media = Arc::new(Memory::new());
+        let media = Arc::new(cutpoint_storage::Memory::new());
         let options = InitOptions {
             suite: Suite::None,
             cut: "fixed:size=4096".to_owned(),
@@ -862,7 +862,7 @@ mod tests {
 
     #[test]
     fn state_in_lagging_listing_is_not_older() {
-        let media = Memory::new();
+        let media = cutpoint_storage::Memory::new();
         let mut state = state(Rollback::Refuse);
         let newest = with_prune(view(&[1, 2]), 2, &[]);
         state.see(&newest, &report()).expect("nothing is older");
@@ -887,7 +887,7 @@ mod tests {
     /// A prune that has taken a snapshot is not listed yet, nor is its deletion by a sweep.
     #[test]
     fn snapshot_taken_by_unlisted_prune_is_awaited() {
-        let media = Memory::new();
+        let media = cutpoint_storage::Memory::new();
         let mut state = state(Rollback::Refuse);
         state.see(&view(&[1, 2]), &report()).expect("nothing is older");
         let name = ObjectName::Prune(1);
