@@ -131,15 +131,15 @@ fn bundles_are_compared_with_previous_versions_of_their_files() {
             }
         }
         let changed = save(&repository, root.path(), 2);
-        let Statistics { composite_bytes, literal_bytes, new_bytes, .. } = changed;
-        assert!(composite_bytes * 20 > new_bytes * 19, "day {day}: {changed:?}");
-        assert!(literal_bytes * 10 < composite_bytes, "day {day}: {changed:?}");
+        let Statistics { delta_chunk_bytes, literal_bytes, new_bytes, .. } = changed;
+        assert!(delta_chunk_bytes * 20 > new_bytes * 19, "day {day}: {changed:?}");
+        assert!(literal_bytes * 10 < delta_chunk_bytes, "day {day}: {changed:?}");
     }
 }
 
-/// Without composites, one changed byte would cause a whole bundle to be stored again.
+/// Without delta chunks, one changed byte would cause a whole bundle to be stored again.
 #[test]
-fn without_composites_no_chunk_is_shared() {
+fn without_delta_chunks_no_chunk_is_shared() {
     let root = tempfile::tempdir().expect("a folder");
     make_folder(root.path());
     let media: Arc<dyn Media> = Arc::new(Memory::new());

@@ -114,18 +114,19 @@ fn versions_are_restored_and_take_little_space() {
         let repository = init(&media, &Seeded::new(1));
         folder.write(root.path());
         let report = save(&repository, root.path(), threads);
-        assert_eq!(report.statistics.composite_count, 0, "there is nothing to resemble");
+        assert_eq!(report.statistics.delta_chunk_count, 0, "there is nothing to resemble");
         let begun = stored_bytes(&*media);
         for day in 1..6 {
             folder.change(day);
             folder.write(root.path());
             let before = stored_bytes(&*media);
-            let Statistics { composite_count, composite_bytes, literal_bytes, new_bytes, .. } =
-                save(&repository, root.path(), threads).statistics;
-            assert!(composite_count > 50, "day {day}: {composite_count} composites");
-            assert!(literal_bytes * 5 < composite_bytes, "day {day}: {literal_bytes} new bytes");
+            let Statistics {
+                delta_chunk_count, delta_chunk_bytes, literal_bytes, new_bytes, ..
+            } = save(&repository, root.path(), threads).statistics;
+            assert!(delta_chunk_count > 50, "day {day}: {delta_chunk_count} delta chunks");
+            assert!(literal_bytes * 5 < delta_chunk_bytes, "day {day}: {literal_bytes} new bytes");
             let inserted = if day == 2 { 700_000 } else { 0 };
-            assert!(new_bytes - composite_bytes < inserted + 300_000, "day {day}");
+            assert!(new_bytes - delta_chunk_bytes < inserted + 300_000, "day {day}");
             let grown = stored_bytes(&*media) - before;
             assert!(grown * 3 < begun + 3 * usize::try_from(inserted).expect("small"), "{grown}");
             restore_and_compare(&repository, root.path());
@@ -155,8 +156,11 @@ fn stream_is_compared_with_its_previous_version() {
         let reader = Box::new(std::io::Cursor::new(dump.clone()));
         let source = Source::Stream { name: b"dump.sql".to_vec(), reader };
         let report = backup(&repository, source, &options(2), &()).expect("it is saved");
-        let Statistics { composite_bytes, new_bytes, .. } = report.statistics;
-        assert!(day == 0 || composite_bytes * 10 > new_bytes * 9, "day {day}: {composite_bytes}");
+        let Statistics { delta_chunk_bytes, new_bytes, .. } = report.statistics;
+        assert!(
+            day == 0 || delta_chunk_bytes * 10 > new_bytes * 9,
+            "day {day}: {delta_chunk_bytes}"
+        );
         edit(&mut random, &mut dump, 300);
     }
 }
@@ -212,10 +216,10 @@ fn renamed_folder_takes_hardly_more_space() {
         fs::remove_dir_all(root.path().join("old")).expect("it goes");
         write(name, &files);
         // Containers are padded, so the stored file data is compared instead.
-        let Statistics { new_bytes, composite_bytes, literal_bytes, .. } =
+        let Statistics { new_bytes, delta_chunk_bytes, literal_bytes, .. } =
             save(&repository, root.path(), 2).statistics;
         restore_and_compare(&repository, root.path());
-        new_bytes - composite_bytes + literal_bytes
+        new_bytes - delta_chunk_bytes + literal_bytes
     });
     println!("new bytes: in place {}, renamed {}, without hints {}", grown[0], grown[1], grown[2]);
     assert!(grown[1] < grown[0] * 2, "{grown:?}");
@@ -243,10 +247,10 @@ fn bundle_with_few_kept_names_is_found_by_its_ends() {
         fs::remove_file(old).expect("it goes");
         fs::write(root.path().join(format!("{number:02} {name}")), bytes).expect("a file");
     }
-    let Statistics { new_bytes, composite_bytes, literal_bytes, .. } =
+    let Statistics { new_bytes, delta_chunk_bytes, literal_bytes, .. } =
         save(&repository, root.path(), 2).statistics;
     restore_and_compare(&repository, root.path());
-    let stored_bytes = new_bytes - composite_bytes + literal_bytes;
+    let stored_bytes = new_bytes - delta_chunk_bytes + literal_bytes;
     assert!(stored_bytes < 60_000, "{stored_bytes} of 600,000");
 }
 
@@ -261,7 +265,7 @@ fn unrelated_version_is_stored_whole() {
         fs::write(root.path().join("noise"), random.take(3_000_000)).expect("a file");
         let before = stored_bytes(&*media);
         let report = save(&repository, root.path(), 2);
-        assert_eq!(report.statistics.composite_count, 0, "day {day}");
+        assert_eq!(report.statistics.delta_chunk_count, 0, "day {day}");
         let grown = stored_bytes(&*media) - before;
         // Cut into 8 KiB, and padded.
         assert!(grown < 3_200_000, "day {day}: {grown} bytes");
@@ -316,6 +320,6 @@ fn known_data_after_much_new_data_is_found() {
     rows.splice(0..0, new);
     fs::write(root.path().join("rows"), &rows).expect("a file");
     let statistics = save(&repository, root.path(), 2).statistics;
-    assert!(statistics.composite_bytes > 1_000_000, "{statistics:?}");
+    assert!(statistics.delta_chunk_bytes > 1_000_000, "{statistics:?}");
     restore_and_compare(&repository, root.path());
 }

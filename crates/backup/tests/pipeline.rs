@@ -1,4 +1,4 @@
-//! The pipeline as a whole: stored bytes do not depend on threads, unchanged files are not read,
+//! The pipeline as a full chunk: stored bytes do not depend on threads, unchanged files are not read,
 //! and the data of an interrupted run is reused.
 
 mod common;
@@ -146,12 +146,12 @@ fn records(repository: &Arc<Repository>, form: Form) -> Vec<(ContainerRecord, u3
 }
 
 /// A file has three versions, and the first two are forgotten. A chunk is damaged that no recipe of
-/// a listed snapshot references, but composites of the third version do. After a check, the file is
+/// a listed snapshot references, but delta chunks of the third version do. After a check, the file is
 /// read again, whether or not it looks changed, and everything is intact.
 #[test]
-fn damaged_chunk_referenced_by_composites_only_is_stored_again() {
+fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
     for (form, is_touched) in
-        [(Form::Whole, false), (Form::Whole, true), (Form::Literal, false), (Form::Literal, true)]
+        [(Form::Full, false), (Form::Full, true), (Form::Literal, false), (Form::Literal, true)]
     {
         let case = format!("{form:?}, touched: {is_touched}");
         let folder = tempfile::tempdir().expect("folder");
@@ -173,7 +173,7 @@ fn damaged_chunk_referenced_by_composites_only_is_stored_again() {
         former.pop();
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("writer");
         writer.commit(Outcome::Forget(former), Vec::new(), &BTreeSet::new()).expect("forget");
-        assert!(records(&repository, Form::Composite).len() > 20, "{case}: composites");
+        assert!(records(&repository, Form::Delta).len() > 20, "{case}: delta chunks");
         // The chunks that the first version has stored, or the second.
         let mut by_time = records(&repository, form);
         let view = View::list(&repository).expect("view");

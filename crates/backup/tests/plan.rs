@@ -82,7 +82,7 @@ fn save_versions(media: &Arc<dyn Media>, root: &Path) -> Arc<Repository> {
         fs::write(root.join("large"), &large).expect("a file");
         fs::write(root.join("middle"), &middle).expect("a file");
         let report = backup(&repository, files(root), &options(2), &()).expect("it is saved");
-        assert!(day == 0 || report.statistics.composite_count > 100, "day {day}");
+        assert!(day == 0 || report.statistics.delta_chunk_count > 100, "day {day}");
     }
     repository
 }

@@ -57,7 +57,7 @@ fn repository_with_fixed_randomness_is_equal_byte_for_byte() {
         region_size: 64 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 3,
-        composites: true,
+        delta_chunks: true,
         parity_percent: 10,
     };
     let shared: Arc<dyn Environment> = environment.clone();

@@ -221,7 +221,7 @@ pub(crate) enum Summary<'a> {
         pinned_bytes: u64,
         dissolved_count: u64,
         dissolved_bytes: u64,
-        /// The size of the containers that had stayed for these composites alone.
+        /// The size of the containers that had stayed for these delta chunks alone.
         released_bytes: u64,
         merged_segment_count: u64,
         freed_bytes: u64,
@@ -560,9 +560,9 @@ pub(crate) struct Stats {
     pub(crate) compression_space_savings: Option<f64>,
     pub(crate) space_savings: Option<f64>,
     pub(crate) chunk_count: u64,
-    pub(crate) composite_count: u64,
-    pub(crate) composite_bytes: u64,
-    pub(crate) composite_stored_bytes: u64,
+    pub(crate) delta_chunk_count: u64,
+    pub(crate) delta_chunk_bytes: u64,
+    pub(crate) delta_chunk_stored_bytes: u64,
     pub(crate) metadata_chunk_count: u64,
     pub(crate) container_count: u64,
     pub(crate) object_count: u64,
@@ -572,7 +572,7 @@ pub(crate) struct Stats {
     pub(crate) bursts: Option<BurstStats>,
 }
 
-/// The composites that are bursts, which the paper keeps in its table BT.
+/// The delta chunks that are bursts, which the paper keeps in its table BT.
 #[derive(Default, Serialize)]
 pub(crate) struct BurstStats {
     pub(crate) count: u64,
@@ -634,8 +634,8 @@ pub(crate) struct Counts {
     new_bytes: u64,
     stored_bytes: u64,
     problem_count: u64,
-    composite_count: u64,
-    composite_bytes: u64,
+    delta_chunk_count: u64,
+    delta_chunk_bytes: u64,
     literal_bytes: u64,
 }
 
@@ -652,8 +652,8 @@ impl From<&Statistics> for Counts {
             new_bytes: statistics.new_bytes,
             stored_bytes: statistics.stored_bytes,
             problem_count: statistics.problem_count,
-            composite_count: statistics.composite_count,
-            composite_bytes: statistics.composite_bytes,
+            delta_chunk_count: statistics.delta_chunk_count,
+            delta_chunk_bytes: statistics.delta_chunk_bytes,
             literal_bytes: statistics.literal_bytes,
         }
     }

@@ -201,7 +201,7 @@ pub(crate) mod tests {
             region_size: 65_536,
             container_size: 4 << 20,
             compression_level: 1,
-            composites: false,
+            delta_chunks: false,
             parity_percent: 0,
         };
         Repository::init(media, Arc::new(System), &Unlock::Nothing, &options)

@@ -366,7 +366,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         region_size: settings.region_size.unwrap_or(preset.region_size),
         container_size: settings.container_size.unwrap_or(preset.container_size),
         compression_level: settings.compression_level.unwrap_or(preset.compression_level),
-        composites: settings.matching != Some(Matching::Off),
+        delta_chunks: settings.matching != Some(Matching::Off),
         parity_percent: settings.parity.unwrap_or(defaults::PARITY_PERCENT),
     };
     // Created first, so that nothing has to be undone if the file exists.

@@ -844,7 +844,7 @@ mod tests {
             region_size: 65_536,
             container_size: 4 << 20,
             compression_level: 1,
-            composites: false,
+            delta_chunks: false,
             parity_percent: 0,
         };
         let system = Arc::new(System);

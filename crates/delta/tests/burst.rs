@@ -146,7 +146,7 @@ fn removed_burst_makes_room_unless_its_reference_was_replaced() {
     views.remove_burst(Side::Head, 1, 'a');
     assert_eq!(find(&mut views, keys), Some((Side::Head, 'a')));
     views.replace(&[Some(1), Some(9)], 'b');
-    views.remove_whole(&keys, 'a');
+    views.remove_full_chunk(&keys, 'a');
     assert_eq!(find(&mut views, keys), Some((Side::Head, 'b')), "the younger one stays");
     assert!(!views.has(Side::Tail, 2), "the entry of its own goes");
 }

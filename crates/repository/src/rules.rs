@@ -42,15 +42,15 @@ pub enum Mutant {
     PassesOverTaken,
     /// S5: deletes tickets of writers that have not ended.
     DeletesOpenTickets,
-    /// P2: ignores the references of composites.
+    /// P2: ignores the references of delta chunks.
     IgnoresReferences,
-    /// S3: stores again what late snapshots reach, but not the references of composites there.
+    /// S3: stores again what late snapshots reach, but not the references of delta chunks there.
     RescuesNoReferences,
-    /// C1: makes composites refer to composites.
-    RefersToComposites,
-    /// C2: accepts a composite as the reference of a composite.
-    MeetsReferencesByComposites,
-    /// C3: does not confirm the references of a composite that is found as a duplicate.
+    /// C1: makes delta chunks refer to delta chunks.
+    RefersToDeltaChunks,
+    /// C2: accepts a delta chunk as the reference of a delta chunk.
+    MeetsReferencesByDeltaChunks,
+    /// C3: does not confirm the references of a delta chunk that is found as a duplicate.
     DoesNotConfirm,
     /// Liveness: judges the age of a renewal by the clocks of two clients.
     TrustsClocks,
@@ -88,8 +88,8 @@ impl Mutant {
         Mutant::DeletesOpenTickets,
         Mutant::IgnoresReferences,
         Mutant::RescuesNoReferences,
-        Mutant::RefersToComposites,
-        Mutant::MeetsReferencesByComposites,
+        Mutant::RefersToDeltaChunks,
+        Mutant::MeetsReferencesByDeltaChunks,
         Mutant::DoesNotConfirm,
         Mutant::TrustsClocks,
         Mutant::TrustsBoots,

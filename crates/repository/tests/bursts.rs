@@ -127,13 +127,13 @@ impl Store {
         assert_eq!(&*read, chunk, "what is read");
         let mut burst = None;
         let mut visit = |number, found: Option<StoredBurst>| {
-            assert!(found.is_some(), "all composites are bursts");
+            assert!(found.is_some(), "all delta chunks are bursts");
             if number == location.number {
                 burst = found;
             }
         };
         reader.bursts(&location.container, &mut visit).expect("it is read");
-        assert_eq!(burst.is_none(), location.is_whole(), "a burst or a whole");
+        assert_eq!(burst.is_none(), location.is_full(), "a burst or a full chunk");
         burst
     }
 
@@ -214,7 +214,7 @@ fn exhausted_reference_is_replaced() {
             sum.head.replaced_count += statistics.head.replaced_count;
         }
         let [reference, first, second, third] = &chunks;
-        assert_eq!((store.burst(reference), store.burst(second)), (None, None), "wholes");
+        assert_eq!((store.burst(reference), store.burst(second)), (None, None), "full chunks");
         assert!(store.is_burst_on(first, reference), "the first burst keeps the old one");
         assert!(store.is_burst_on(third, second), "the second miss is the new one");
         let counts = [sum.head.hit_count, sum.head.exhausted_count, sum.head.replaced_count];
@@ -225,7 +225,7 @@ fn exhausted_reference_is_replaced() {
 
 /// A burst is never a reference chunk, and a tail leads where a head does not.
 #[test]
-fn tail_leads_only_to_wholes() {
+fn tail_leads_only_to_full_chunks() {
     let store = Store::new(Options { c_max: 3, ..QUARTER_ONCE });
     let chunks = ["hhaaaatt", "hhbbbbuu", "iiccccuu", "jjaaaatt"].map(letters);
     let statistics = store.backup(&chunks);
@@ -281,7 +281,7 @@ fn reference_stays_while_bursts_need_it() {
 /// A writer remembers what it has stored itself for a while. An older chunk is found by the next
 /// backup, with the bursts on it.
 #[test]
-fn writer_forgets_wholes_beyond_its_memory() {
+fn writer_forgets_full_chunks_beyond_its_memory() {
     let chunks =
         ["hhaaaaaa", "hhbbbbbb", "iicccccc", "jjdddddd", "hheeeeee", "hhffffff"].map(letters);
     let [old, new, .., last, third] = &chunks;
@@ -290,7 +290,7 @@ fn writer_forgets_wholes_beyond_its_memory() {
         let store = Store::new(options);
         let (_, statistics) = store.backup_within(&chunks[..5], false, recent_bytes_max);
         assert!(store.is_burst_on(new, old));
-        assert_eq!(store.is_burst_on(last, old), is_known, "three wholes of 800 bytes");
+        assert_eq!(store.is_burst_on(last, old), is_known, "three full chunks of 800 bytes");
         assert_eq!(statistics.lost_count, 0, "its entries went with it");
         let store = Store::new(options);
         store.backup_within(&chunks[..4], false, recent_bytes_max);
@@ -300,7 +300,7 @@ fn writer_forgets_wholes_beyond_its_memory() {
     }
 }
 
-/// If that takes less, a prune stores bursts again as wholes, and lets their reference chunk go.
+/// If that takes less, a prune stores bursts again as full chunks, and lets their reference chunk go.
 #[test]
 fn single_burst_does_not_keep_a_container() {
     let store = Store::new(QUARTER_ONCE);
@@ -422,7 +422,7 @@ fn similar_blocks(seed: u64, count: usize) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// The store and the deduplicator in memory make the same of every block: a whole, or a burst of
+/// The store and the deduplicator in memory make the same of every block: a full chunk, or a burst of
 /// the same length on the same reference chunk. This holds for every variant and number of backups,
 /// and whenever containers are named.
 #[test]

@@ -424,10 +424,10 @@ fn chunk_that_differs_from_its_record_is_found() {
     assert_eq!(damaged, [bad], "and it can be recorded");
 }
 
-/// Prunes look for the references of composites only where the index says that there are
-/// composites.
+/// Prunes look for the references of delta chunks only where the index says that there are
+/// delta chunks.
 #[test]
-fn index_that_is_wrong_about_composites_is_named() {
+fn index_that_is_wrong_about_delta_chunks_is_named() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     backup::init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
@@ -442,13 +442,13 @@ fn index_that_is_wrong_about_composites_is_named() {
         let body = repository.get(name).expect("it is there");
         let mut segment = Segment::decode(&body).expect("it decodes");
         for container in segment.containers.iter_mut().filter(|each| each.class == Class::Data) {
-            container.has_composites = !container.has_composites;
+            container.has_delta_chunks = !container.has_delta_chunks;
             turned.insert(ObjectName::Container(Class::Data, container.name).to_string());
         }
         media.delete(&name.to_string()).expect("it goes");
         repository.seal_and_put(name, &segment.encode()).expect("memory takes it");
     }
-    assert_eq!(turned.len(), 2, "one with composites, and one without");
+    assert_eq!(turned.len(), 2, "one with delta chunks, and one without");
     for read_data in [false, true] {
         let findings = check_on(&repository, read_data, 1);
         let named: BTreeSet<String> =

@@ -205,7 +205,7 @@ fn missing_commit_is_named_whatever_follows() {
     assert!(findings.iter().all(|finding| finding.object != name), "{findings:#?}");
 }
 
-/// A check can be stopped at any moment, also among composites.
+/// A check can be stopped at any moment, also among delta chunks.
 #[test]
 fn check_can_be_stopped_at_any_moment() {
     let media = start_similar();

@@ -1,4 +1,4 @@
-//! Checks of composites: the findings, the recorded damage, and what heals it.
+//! Checks of delta chunks: the findings, the recorded damage, and what heals it.
 
 #[path = "common/backup.rs"]
 mod backup;
@@ -28,7 +28,7 @@ use cutpoint_storage::{Media, Memory};
 use damage::{Findings, Store, everything};
 use similar::{Record, back_up_similar, of_form};
 
-/// Three files; then later versions of two of them, as composites, and an unchanged one; then a
+/// Three files; then later versions of two of them, as delta chunks, and an unchanged one; then a
 /// later version of one of those. The first two snapshots are forgotten.
 fn build() -> BTreeMap<String, Bytes> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -47,7 +47,7 @@ fn build() -> BTreeMap<String, Bytes> {
     writer
         .commit(Outcome::Forget(earlier), Vec::new(), &BTreeSet::new())
         .expect("memory takes a commit");
-    assert_eq!(of_form(&repository, Form::Composite).len(), 18, "each chunk of three versions");
+    assert_eq!(of_form(&repository, Form::Delta).len(), 18, "each chunk of three versions");
     assert_eq!(of_form(&repository, Form::Literal).len(), 2, "their new bytes");
     assert_eq!(restore_all(&repository).expect("all is well"), 1, "a snapshot on the lists");
     everything(&*media)
@@ -68,14 +68,14 @@ fn damage_region(store: &Store, record: &Record) {
     store.replace(&name, Some(bytes.into()));
 }
 
-/// Returns a whole of the first version of a file that composites refer to.
+/// Returns a full chunk of the first version of a file that delta chunks refer to.
 fn old_whole(repository: &Arc<Repository>) -> Record {
-    let references: BTreeSet<_> = of_form(repository, Form::Composite)
+    let references: BTreeSet<_> = of_form(repository, Form::Delta)
         .into_iter()
-        .flat_map(|composite| composite.references)
+        .flat_map(|delta_chunk| delta_chunk.references)
         .collect();
-    let mut wholes = of_form(repository, Form::Whole).into_iter();
-    wholes.find(|whole| references.contains(&whole.chunk.fingerprint)).expect("there is one")
+    let mut full_chunks = of_form(repository, Form::Full).into_iter();
+    full_chunks.find(|whole| references.contains(&whole.chunk.fingerprint)).expect("there is one")
 }
 
 #[test]
@@ -88,18 +88,18 @@ fn sound_repository_has_no_findings() {
         assert_eq!(findings.report.damages, [], "nothing");
         store.compare(&findings, "undamaged");
         let count = similar::records(&store.repository).len() as u64;
-        assert!(!read_data || findings.report.chunk_count >= count, "composites are rebuilt");
+        assert!(!read_data || findings.report.chunk_count >= count, "delta chunks are rebuilt");
     }
 }
 
-/// A chunk that only composites refer to is damaged or gone. The check says so, and names what
+/// A chunk that only delta chunks refer to is damaged or gone. The check says so, and names what
 /// depends on it. The next backup stores that again, and only that.
 #[test]
 fn lost_whole_names_everything_that_depends_on_it() {
     let objects = build();
     let repository = Store::new(&objects).repository;
     let literals = of_form(&repository, Form::Literal);
-    let of_last = of_form(&repository, Form::Composite);
+    let of_last = of_form(&repository, Form::Delta);
     let is_last = |record: &&Record| {
         let refers = |it: &Record| it.references.contains(&record.chunk.fingerprint);
         of_last.iter().any(|it| it.container != record.container && refers(it))
@@ -125,27 +125,27 @@ fn lost_whole_names_everything_that_depends_on_it() {
             let lacks =
                 findings.all.iter().filter(|it| it.message.contains("lacks the full chunk"));
             let named: Vec<_> = lacks.map(|it| it.object.as_str()).collect();
-            assert!(!named.is_empty(), "{case}: composites are named: {:#?}", findings.all);
+            assert!(!named.is_empty(), "{case}: delta chunks are named: {:#?}", findings.all);
             assert!(named.iter().all(|it| it.starts_with("data chunk ")), "{case}: {named:?}");
             heal(&store, &findings, &case);
         }
     }
 }
 
-/// In a region in which one composite lacks a whole, the others can be read. They are stored again
+/// In a region in which one delta chunk lacks a full chunk, the others can be read. They are stored again
 /// all the same, because a prune keeps all references of a region or none.
 #[test]
-fn neighbours_of_a_composite_with_a_lost_whole_are_stored_again() {
+fn neighbours_of_a_delta_chunk_with_a_lost_whole_are_stored_again() {
     let store = Store::new(&build());
     let whole = old_whole(&store.repository);
     damage_region(&store, &whole);
     let findings = store.check(true);
     let lost = findings.report.lost_count;
     let damages = &findings.report.damages;
-    let composites = of_form(&store.repository, Form::Composite);
-    let recorded = composites.iter().filter(|composite| {
+    let delta_chunks = of_form(&store.repository, Form::Delta);
+    let recorded = delta_chunks.iter().filter(|delta_chunk| {
         let is_it = |it: &&Damage| {
-            it.container == composite.container && it.fingerprint == composite.chunk.fingerprint
+            it.container == delta_chunk.container && it.fingerprint == delta_chunk.chunk.fingerprint
         };
         damages.iter().any(|it| is_it(&it))
     });
@@ -154,7 +154,7 @@ fn neighbours_of_a_composite_with_a_lost_whole_are_stored_again() {
     heal(&store, &findings, "neighbours");
 }
 
-/// Only some containers are read: the whole is in one that is not, and its composites are in one
+/// Only some containers are read: the full chunk is in one that is not, and its delta chunks are in one
 /// that is.
 #[test]
 fn partial_check_finds_the_damaged_whole_in_an_unread_container() {
@@ -198,16 +198,16 @@ fn heal(store: &Store, findings: &Findings, case: &str) {
 }
 
 #[test]
-fn composites_can_be_described() {
+fn delta_chunks_can_be_described() {
     let store = Store::new(&build());
-    let composite = of_form(&store.repository, Form::Composite).remove(0);
-    let name = ObjectName::Container(Class::Data, composite.container);
+    let delta_chunk = of_form(&store.repository, Form::Delta).remove(0);
+    let name = ObjectName::Container(Class::Data, delta_chunk.container);
     let text = describe(&store.repository, name).expect("it is well");
-    for (number, reference) in composite.references.iter().enumerate() {
+    for (number, reference) in delta_chunk.references.iter().enumerate() {
         let line = format!("reference {number:>5}  {reference}");
         assert!(text.contains(&line), "{line}:\n{text}");
     }
-    assert!(text.contains(&format!("Composite {}", composite.chunk.fingerprint)), "{text}");
+    assert!(text.contains(&format!("Delta chunk {}", delta_chunk.chunk.fingerprint)), "{text}");
     // 2000 bytes of the previous version lie before the new ones.
     let extents = text.lines().filter(|line| line.contains(" of reference "));
     assert!(extents.clone().any(|line| line.contains(" 2000  of reference ")), "{text}");

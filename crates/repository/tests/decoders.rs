@@ -27,7 +27,7 @@ use cutpoint_repository::{
     Purpose, RepositoryId, Secret, Snapshot, Statistics, Suite, TicketId, Time, Unlock,
 };
 use cutpoint_storage::{Kind, Process};
-use decoding::{DECODERS, REGIONS_END, encode_composite, encode_content, keyring};
+use decoding::{DECODERS, REGIONS_END, encode_content, encode_delta_chunk, keyring};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -136,7 +136,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
     let record = |byte, class| ContainerRecord {
         name: part(byte),
         class,
-        has_composites: byte == 1,
+        has_delta_chunks: byte == 1,
         stored_len: 1 << 24,
         directory_offset: 1 << 23,
         directory_len: 4112,
@@ -165,9 +165,9 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
     let directory = Directory {
         regions: vec![region(64, Vec::new()), region(1064, vec![Fingerprint([4; 32]); 2])],
         chunks: vec![
-            chunk(Form::Whole, 0, 4000),
+            chunk(Form::Full, 0, 4000),
             chunk(Form::Literal, 1, 4000),
-            ChunkRecord { offset: 4010, ..chunk(Form::Composite, 1, 90) },
+            ChunkRecord { offset: 4010, ..chunk(Form::Delta, 1, 90) },
         ],
         extra: vec![(200, vec![0xf6])],
     };
@@ -229,7 +229,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         (8, encode_content(&Content::Raw(b"../target".to_vec()))),
         (11, Hints::default().encode()),
         (11, hints.encode()),
-        (10, encode_composite([0xb6, 0x14, 0, 0, 4, 0], &burst())),
+        (10, encode_delta_chunk([0xb6, 0x14, 0, 0, 4, 0], &burst())),
     ]
 });
 
@@ -303,7 +303,7 @@ fn overlapping_regions_and_chunks_are_refused() {
     };
     let chunk = |region, offset| ChunkRecord {
         fingerprint: Fingerprint([1; 32]),
-        form: Form::Whole,
+        form: Form::Full,
         region,
         offset,
         payload_len: 100,

@@ -71,15 +71,15 @@ fn store(
     is_new
 }
 
-/// Stores a chunk as a whole, even if it is known.
-fn store_whole(repository: &Arc<Repository>, chunk: &[u8]) {
+/// Stores a chunk as a full chunk, even if it is known.
+fn store_full_chunk(repository: &Arc<Repository>, chunk: &[u8]) {
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let mut inline = Inline::anew(writer).expect("it opens");
     inline.store_data(chunk).expect("it is stored");
     inline.commit(Outcome::Snapshot(Box::new(Snapshot::empty()))).expect("it ends");
 }
 
-/// Creates a repository with the old chunk and the new one, a composite. Returns the name of the
+/// Creates a repository with the old chunk and the new one, a delta chunk. Returns the name of the
 /// container with the old chunk as well.
 fn build(seed: u32) -> (Arc<dyn Media>, Arc<Repository>, String) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -103,28 +103,28 @@ fn places(repository: &Arc<Repository>) -> Vec<PartName> {
     places.expect("it finds")
 }
 
-/// A composite that has lost its whole does not hide a record that counts, in whatever order they
+/// A delta chunk that has lost its whole does not hide a record that counts, in whatever order they
 /// are found.
 #[test]
 fn record_that_does_not_count_hides_no_other() {
     let mut is_first = [0; 2];
     for seed in 1..7 {
         let (media, repository, container) = build(seed);
-        let composite = places(&repository);
+        let delta_chunk = places(&repository);
         media.delete(&container).expect("memory deletes");
         let again = store(&repository, &[new(), old()], None, false);
         assert_eq!(again, [true, true], "neither can be had");
         let (media, repository, container) = build(seed);
         media.delete(&container).expect("memory deletes");
-        store_whole(&repository, &new());
-        is_first[usize::from(places(&repository)[0] == composite[0])] += 1;
+        store_full_chunk(&repository, &new());
+        is_first[usize::from(places(&repository)[0] == delta_chunk[0])] += 1;
         let again = store(&repository, &[new(), old()], None, false);
-        assert_eq!(again, [false, true], "a whole of the new one is there");
+        assert_eq!(again, [false, true], "a full chunk of the new one is there");
     }
     assert!(is_first.iter().all(|count| *count > 0), "either comes first: {is_first:?}");
 }
 
-/// Each version changes another piece. What is left of 60 versions is assembled from 20 wholes and
+/// Each version changes another piece. What is left of 60 versions is assembled from 20 full chunks and
 /// new bytes: the rest is stored again.
 #[test]
 fn chunk_changed_by_many_versions_needs_few_regions() {
@@ -150,20 +150,20 @@ fn chunk_changed_by_many_versions_needs_few_regions() {
     }
     assert_eq!(counts[..20], (2..22).collect::<Vec<u64>>(), "another each time");
     let most = counts.iter().max();
-    assert_eq!(most, Some(&21), "its own and one for each whole: {counts:?}");
+    assert_eq!(most, Some(&21), "its own and one for each full chunk: {counts:?}");
 }
 
-/// A whole is preferred to a composite, even if the directory of the composite was read last.
+/// A full chunk is preferred to a delta chunk, even if the directory of the delta chunk was read last.
 #[test]
 fn chosen_record_is_independent_of_earlier_lookups() {
     for seed in 1..5 {
         let (_, repository, _) = build(seed);
-        store_whole(&repository, &new());
+        store_full_chunk(&repository, &new());
         let chunk = fingerprint(&repository, &new());
         let index = open_index(&repository);
         let find = |accepts: &dyn Fn(bool) -> bool| {
             let found = index.find_where(Class::Data, &chunk, Scope::Write, |location| {
-                Ok(accepts(location.is_whole()))
+                Ok(accepts(location.is_full()))
             });
             found.expect("it finds").expect("it is there")
         };
@@ -171,32 +171,32 @@ fn chosen_record_is_independent_of_earlier_lookups() {
         let all = index.find_where(Class::Data, &chunk, Scope::Write, |location| {
             // Would deadlock under a lock.
             assert!(index.find(Class::Data, &chunk, Scope::Write).expect("it finds").is_some());
-            offered.push(location.is_whole());
+            offered.push(location.is_full());
             Ok(false)
         });
         assert!(all.expect("it finds").is_none(), "nothing was accepted");
         assert_eq!(offered, [true, false], "each once");
         for _ in 0..2 {
-            assert!(!find(&|is_whole| !is_whole).is_whole(), "the composite is there");
-            assert!(find(&|_| true).is_whole(), "a whole comes first");
+            assert!(!find(&|is_full| !is_full).is_full(), "the delta chunk is there");
+            assert!(find(&|_| true).is_full(), "a full chunk comes first");
         }
         let index = open_index(&repository);
-        let literal = index.containers().into_iter().find(|record| record.has_composites);
-        let composite = literal.expect("one has the composite").name;
+        let literal = index.containers().into_iter().find(|record| record.has_delta_chunks);
+        let delta_chunk = literal.expect("one has the delta chunk").name;
         // Reads only the directory of the container.
         let found = index.find_where(Class::Data, &chunk, Scope::Read, |location| {
-            Ok(location.container.name == composite)
+            Ok(location.container.name == delta_chunk)
         });
-        assert!(!found.expect("it finds").expect("it is there").is_whole());
+        assert!(!found.expect("it finds").expect("it is there").is_full());
         let found = index.find(Class::Data, &chunk, Scope::Write).expect("it finds");
-        assert!(found.expect("it is there").is_whole(), "a whole comes first");
+        assert!(found.expect("it is there").is_full(), "a full chunk comes first");
     }
 }
 
-/// A composite of another writer counts or not, independently of the time at which this writer's
+/// A delta chunk of another writer counts or not, independently of the time at which this writer's
 /// chunks become readable.
 #[test]
-fn own_chunks_do_not_make_composites_of_others_count() {
+fn own_chunks_do_not_make_delta_chunks_of_others_count() {
     for publish in [false, true] {
         let (media, repository, container) = build(1);
         media.delete(&container).expect("memory deletes");
@@ -204,7 +204,7 @@ fn own_chunks_do_not_make_composites_of_others_count() {
         assert_eq!(is_new, [true, true, false], "published: {publish}");
         let is_new = store(&repository, &[old(), new()], None, publish);
         assert_eq!(is_new, [false, false], "afterwards both are there");
-        // The writer's own composites count before and after they are published.
+        // The writer's own delta chunks count before and after they are published.
         let (_, repository, _) = build(2);
         let mut newer = new();
         newer[3000] ^= 1;

@@ -183,11 +183,11 @@ fn other_values_match_the_page() {
     assert_eq!(shown.into_iter().rev().collect::<Vec<_>>(), values, "the last lines of the page");
 }
 
-/// The payload of a composite, byte by byte, and the extents that it stands for.
+/// The payload of a delta chunk, byte by byte, and the extents that it stands for.
 #[test]
-fn composite_matches_the_page() {
+fn delta_chunk_matches_the_page() {
     let page = page();
-    let (_, section) = page.split_once("\n### Composites\n").expect("the section is there");
+    let (_, section) = page.split_once("\n### Delta chunks\n").expect("the section is there");
     let (_, example) = section.split_once("A chunk of 5302 bytes").expect("the example is there");
     let example = example.split("\n### ").next().expect("a first part");
     let numbers = |row: &str| -> Option<Vec<u32>> {

@@ -386,7 +386,7 @@ fn of_region(
 #[test]
 fn regions_with_wrong_sizes_are_refused() {
     let frame = |len: usize| zstd::bulk::compress(&vec![0; len], 3).expect("zstd works");
-    let (read, found) = of_region(frame(5000), Codec::Zstd, 5000, &[0; 100], Form::Whole);
+    let (read, found) = of_region(frame(5000), Codec::Zstd, 5000, &[0; 100], Form::Full);
     assert_eq!((read.expect("it is well").len(), found), (100, vec![]), "what is true");
     let bomb = frame(1024 * MIB);
     assert!(bomb.len() < MIB, "a bomb is small");
@@ -403,7 +403,7 @@ fn regions_with_wrong_sizes_are_refused() {
         ("no frame", vec![0x55; 5000], Codec::Zstd, 5000),
         ("nothing", vec![], Codec::Zstd, 5000),
     ] {
-        let (read, found) = of_region(region, codec, raw_len, &[0; 100], Form::Whole);
+        let (read, found) = of_region(region, codec, raw_len, &[0; 100], Form::Full);
         assert_eq!(read.err().map(|error| error.kind()), Some(Kind::Corrupt), "{case}");
         assert!(!found.is_empty(), "{case}: the check says so");
     }
@@ -424,11 +424,11 @@ impl Planted {
     fn whole(repository: &Repository, bytes: &[u8]) -> Planted {
         let fingerprint = repository.keys().fingerprint(Class::Data, bytes);
         let chunk_len = u32::try_from(bytes.len()).expect("small");
-        Planted { form: Form::Whole, payload: bytes.to_vec(), fingerprint, chunk_len }
+        Planted { form: Form::Full, payload: bytes.to_vec(), fingerprint, chunk_len }
     }
 
-    /// A composite that claims to become `bytes`.
-    fn composite(repository: &Repository, bytes: &[u8], list: &[(u16, u32, u32)]) -> Planted {
+    /// A delta chunk that claims to become `bytes`.
+    fn delta_chunk(repository: &Repository, bytes: &[u8], list: &[(u16, u32, u32)]) -> Planted {
         let extent = |(reference, offset, len): &_| Extent {
             reference: *reference,
             offset: *offset,
@@ -437,7 +437,7 @@ impl Planted {
         let list: Vec<Extent> = list.iter().map(extent).collect();
         let mut payload = Vec::new();
         extents::encode(&list, &mut payload);
-        Planted { form: Form::Composite, payload, ..Planted::whole(repository, bytes) }
+        Planted { form: Form::Delta, payload, ..Planted::whole(repository, bytes) }
     }
 }
 
@@ -495,9 +495,9 @@ fn plant_regions(
     put_commit(repository, &records, &hints, root).expect("it is put");
 }
 
-/// Composites that no writer writes. Each is an error of the reader, and the check names the file.
+/// Delta chunks that no writer writes. Each is an error of the reader, and the check names the file.
 #[test]
-fn malformed_composites_are_refused() {
+fn malformed_delta_chunks_are_refused() {
     let old = SplitMix64::bytes(1, 1000);
     let new: Vec<u8> = [&old[..500], &old[600..]].concat();
     let good = [(0, 0, 500), (0, 600, 400)];
@@ -514,7 +514,7 @@ fn malformed_composites_are_refused() {
         ("well", &good, &new, vec![whole], ""),
         ("itself", &good, &new, vec![fingerprint(&new)], "as a full chunk"),
         (
-            "a composite",
+            "a delta chunk",
             &[(0, 0, 900)],
             &middle[..900],
             vec![fingerprint(&middle)],
@@ -537,11 +537,11 @@ fn malformed_composites_are_refused() {
         );
         let records = vec![
             Planted::whole(&repository, &old),
-            Planted::composite(&repository, &middle, &[(0, 0, 300), (0, 310, 690)]),
+            Planted::delta_chunk(&repository, &middle, &[(0, 0, 300), (0, 310, 690)]),
         ];
-        let composite = Planted::composite(&repository, bytes, list);
-        let chunk = composite.fingerprint;
-        let regions = [(vec![whole], records), (references, vec![composite])];
+        let delta_chunk = Planted::delta_chunk(&repository, bytes, list);
+        let chunk = delta_chunk.fingerprint;
+        let regions = [(vec![whole], records), (references, vec![delta_chunk])];
         plant_regions(&repository, &regions, |_| true);
         let read = reader(&repository).chunk(Class::Data, &chunk);
         let found = findings(&repository);
@@ -559,22 +559,24 @@ fn malformed_composites_are_refused() {
     }
 }
 
-/// However its extents lie, a chunk needs its own region and at most one for each of 64 wholes.
+/// However its extents lie, a chunk needs its own region and at most one for each of 64 full chunks.
 #[test]
 fn chunk_needs_at_most_65_regions() {
     let repository = new_repository();
-    let wholes: Vec<Vec<u8>> = (0..64).map(|seed| SplitMix64::bytes(seed, 50)).collect();
+    let full_chunks: Vec<Vec<u8>> = (0..64).map(|seed| SplitMix64::bytes(seed, 50)).collect();
     // Each whole is used twice.
     let list: Vec<(u16, u32, u32)> =
         (0..128).map(|number| (number % 64, u32::from(number / 64) * 25, 25)).collect();
-    let halves =
-        [0..25, 25..50].map(|half| wholes.iter().flat_map(move |it| it[half.clone()].to_vec()));
+    let halves = [0..25, 25..50]
+        .map(|half| full_chunks.iter().flat_map(move |it| it[half.clone()].to_vec()));
     let bytes: Vec<u8> = halves.into_iter().flatten().collect();
-    let mut regions: Vec<_> =
-        wholes.iter().map(|bytes| (vec![], vec![Planted::whole(&repository, bytes)])).collect();
+    let mut regions: Vec<_> = full_chunks
+        .iter()
+        .map(|bytes| (vec![], vec![Planted::whole(&repository, bytes)]))
+        .collect();
     let references = regions.iter().map(|(_, records)| records[0].fingerprint).collect();
-    regions.push((references, vec![Planted::composite(&repository, &bytes, &list)]));
-    plant_regions(&repository, &regions, |record| record.form == Form::Composite);
+    regions.push((references, vec![Planted::delta_chunk(&repository, &bytes, &list)]));
+    plant_regions(&repository, &regions, |record| record.form == Form::Delta);
     let reader = reader(&repository);
     let chunk = repository.keys().fingerprint(Class::Data, &bytes);
     assert_eq!(*reader.chunk(Class::Data, &chunk).expect("it is well"), bytes, "its bytes");
@@ -582,23 +584,23 @@ fn chunk_needs_at_most_65_regions() {
     assert_eq!((statistics.region_count, statistics.request_count), (65, 65), "{statistics:?}");
 }
 
-/// Each composite claims 16 MiB, from three bytes. A few are tried, and the check reports that it
+/// Each delta chunk claims 16 MiB, from three bytes. A few are tried, and the check reports that it
 /// left out the others.
 #[test]
-fn composites_with_excessive_claims_cost_little() {
+fn delta_chunks_with_excessive_claims_cost_little() {
     let repository = new_repository();
     let zeros = vec![0; 16 * MIB];
     let whole = Planted::whole(&repository, &zeros);
     let references = vec![whole.fingerprint];
     let liar = |number: u16| {
-        let mut liar = Planted::composite(&repository, b"", &[(0, 0, 16 << 20)]);
+        let mut liar = Planted::delta_chunk(&repository, b"", &[(0, 0, 16 << 20)]);
         liar.chunk_len = 16 << 20;
         liar.fingerprint.0[..2].copy_from_slice(&number.to_le_bytes());
         liar
     };
     let liars = (0..5000).map(liar).collect();
     let regions = [(vec![], vec![whole]), (references, liars)];
-    plant_regions(&repository, &regions, |record| record.form == Form::Composite);
+    plant_regions(&repository, &regions, |record| record.form == Form::Delta);
     let before = peak_memory();
     let found = findings(&repository);
     let more = "4984 more delta chunks were not verified";

@@ -157,7 +157,7 @@ fn back_up(actor: &mut Actor) -> Result<()> {
         entry.size = size(&chunks);
         entry.content = store_file(actor, &mut inline, &chunks, old.get(place).or(old.last()))?;
         if actor.chance(4) {
-            // In a folder of its own, to be taken over as a whole.
+            // In a folder of its own, to be taken over as a full chunk.
             let mut folder = Entry::new(format!("folder {place}"), EntryKind::Folder);
             folder.content = store_tree(actor, &mut inline, &[entry])?;
             entry = folder;
@@ -387,7 +387,7 @@ fn prune(actor: &mut Actor) -> Result<()> {
         unused_max: [0.0, 0.3, 1.0][actor.random.below(3)],
         segment_count_max: [2, 500][actor.random.below(2)],
         small_count_max: [2, 64, 64][actor.random.below(3)],
-        // With 0, no composite is dissolved for being cheaper than its references.
+        // With 0, no delta chunk is dissolved for being cheaper than its references.
         rewrite_bytes_max: [0, u64::MAX, u64::MAX][actor.random.below(3)],
         ..PruneOptions::default()
     };
@@ -584,9 +584,9 @@ fn random_interleavings_lose_nothing() {
     }
     // A run in which nothing meets would pass as well.
     let is_wild = total.rescues * 20 > seeds
-        && total.composites > 2 * seeds
-        && total.composite_hits > seeds
-        && total.composites_deleted * 5 > seeds
+        && total.delta_chunks > 2 * seeds
+        && total.delta_chunk_hits > seeds
+        && total.delta_chunks_deleted * 5 > seeds
         && total.unstaged * 20 > seeds;
     assert!(seeds < 100 || is_wild, "the runs are too tame: {total:?}");
 }
@@ -805,7 +805,7 @@ fn containers_condemned_by_any_prune_count_as_condemned() {
     rule_is_needed(Mutant::SweepsApart, 3, &cast, &script);
 }
 
-/// Backs up the second version of a file of one chunk: a composite.
+/// Backs up the second version of a file of one chunk: a delta chunk.
 fn back_up_second(actor: &mut Actor) -> Result<()> {
     back_up_files(actor, &[(1, Some(0))])
 }
@@ -827,18 +827,18 @@ fn retire_first(actor: &mut Actor) -> Result<()> {
     retire_files(actor, &[0])
 }
 
-/// P2: the references of a composite are needed, although no snapshot reaches them.
+/// P2: the references of a delta chunk are needed, although no snapshot reaches them.
 #[test]
-fn references_of_composites_stay() {
+fn references_of_delta_chunks_stay() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (back_up_second, false), (retire_first, false), (sweep_once, true)];
     let script = (1..=4).map(|actor| (actor, Until::End)).collect();
     rule_is_needed(Mutant::IgnoresReferences, 2, &cast, &script);
 }
 
-/// S3: a late snapshot has a composite in a staying container, with references that are condemned.
+/// S3: a late snapshot has a delta chunk in a staying container, with references that are condemned.
 #[test]
-fn references_of_late_composites_are_stored_again() {
+fn references_of_late_delta_chunks_are_stored_again() {
     let cast: [(Act, bool); 4] =
         [(back_up_one, false), (back_up_second, false), (retire_first, false), (sweep_once, true)];
     let script = vec![
@@ -851,21 +851,21 @@ fn references_of_late_composites_are_stored_again() {
     rule_is_needed(Mutant::RescuesNoReferences, 2, &cast, &script);
 }
 
-/// C1: the third version refers to the wholes that the second refers to.
+/// C1: the third version refers to the full chunks that the second refers to.
 #[test]
-fn composites_refer_only_to_wholes() {
+fn delta_chunks_refer_only_to_full_chunks() {
     fn back_up_third(actor: &mut Actor) -> Result<()> {
         back_up_files(actor, &[(2, Some(1))])
     }
     let cast: [(Act, bool); 3] =
         [(back_up_one, false), (back_up_second, false), (back_up_third, false)];
     let script = (1..=3).map(|actor| (actor, Until::End)).collect();
-    rule_is_needed(Mutant::RefersToComposites, 3, &cast, &script);
+    rule_is_needed(Mutant::RefersToDeltaChunks, 3, &cast, &script);
 }
 
-/// C2: the reference of a composite is stored as a whole, and also as another composite.
+/// C2: the reference of a delta chunk is stored as a full chunk, and also as another delta chunk.
 #[test]
-fn references_of_composites_stay_as_wholes() {
+fn references_of_delta_chunks_stay_as_full_chunks() {
     fn back_up_whole(actor: &mut Actor) -> Result<()> {
         back_up_files(actor, &[(1, None)])
     }
@@ -875,7 +875,7 @@ fn references_of_composites_stay_as_wholes() {
     fn retire_second(actor: &mut Actor) -> Result<()> {
         retire_files(actor, &[1])
     }
-    // Among several containers the least name is chosen: that of the composite.
+    // Among several containers the least name is chosen: that of the delta chunk.
     let cast: [(Act, bool); 6] = [
         (back_up_one, false),
         (back_up_second, false),
@@ -893,10 +893,10 @@ fn references_of_composites_stay_as_wholes() {
         (5, Until::End),
         (6, Until::End),
     ];
-    rule_is_needed(Mutant::MeetsReferencesByComposites, 4, &cast, &script);
+    rule_is_needed(Mutant::MeetsReferencesByDeltaChunks, 4, &cast, &script);
 }
 
-/// C3: a composite lies in a container that stays for other chunks, and its references are gone.
+/// C3: a delta chunk lies in a container that stays for other chunks, and its references are gone.
 #[test]
 fn references_of_a_duplicate_are_confirmed() {
     fn back_up_two(actor: &mut Actor) -> Result<()> {

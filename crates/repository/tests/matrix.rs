@@ -120,10 +120,10 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         Ok(ObjectName::Ticket { ticket, .. }) => !view.commits.contains_key(&ticket),
         _ => false,
     });
-    let composite = of_form(&store.repository, Form::Composite).remove(0);
-    let wholes = of_form(&store.repository, Form::Whole);
-    let refers = |whole: &&Record| composite.references.contains(&whole.chunk.fingerprint);
-    let whole = wholes.iter().find(refers).expect("it refers to wholes of before");
+    let delta_chunk = of_form(&store.repository, Form::Delta).remove(0);
+    let full_chunks = of_form(&store.repository, Form::Full);
+    let refers = |whole: &&Record| delta_chunk.references.contains(&whole.chunk.fingerprint);
+    let whole = full_chunks.iter().find(refers).expect("it refers to full chunks of before");
     let container = |part| ObjectName::Container(Class::Data, part).to_string();
     vec![
         ("settings that hold", ObjectName::Config { number: 1, copy: false }.to_string()),
@@ -144,8 +144,8 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         ("prune record", ObjectName::Prune(1).to_string()),
         ("index segment", first("index/")),
         ("container of data", first("data/")),
-        ("wholes that composites refer to", container(whole.container)),
-        ("composites", container(composite.container)),
+        ("full chunks that delta chunks refer to", container(whole.container)),
+        ("composites", container(delta_chunk.container)),
         ("container of metadata", first("meta/")),
         ("parity", first_of("parity/")),
         ("hints", objects.keys().find(|n| n.starts_with("hints/")).expect("there is one").clone()),

@@ -261,7 +261,7 @@ impl Run {
             ObjectName::Hints(_) | ObjectName::Parity { .. } => false,
             ObjectName::Key { .. } | ObjectName::Ticket { .. } | ObjectName::Prune(_) => true,
         };
-        let has_whole_twin = |name: ObjectName| {
+        let has_full_twin = |name: ObjectName| {
             twin_of(name).is_none_or(|twin| {
                 let twin = twin.to_string();
                 objects.contains_key(&twin) && !self.harmed.contains_key(&twin)
@@ -271,7 +271,7 @@ impl Run {
             .keys()
             .filter(|name| !self.harmed.contains_key(*name))
             .filter_map(|name| ObjectName::parse(name).ok())
-            .filter(|name| counts(*name) && has_whole_twin(*name))
+            .filter(|name| counts(*name) && has_full_twin(*name))
             .collect();
         // Chosen by kind first, so that frequent kinds do not hide rare ones.
         let kinds: Vec<ObjectKind> = ObjectKind::ALL

@@ -27,8 +27,8 @@ use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::{Class, Fingerprint, PartName, Purpose, Repository, Scope, View, Writer};
 use cutpoint_storage::{Fault, Faulty, Kind, Media, ObjectKind, Result};
 use retiring::{
-    ALONE, Named, assert_clean, back_up_knowing, composite_count, forget, memory,
-    memory_with_composites, records, size, start, start_similar, sweep_all,
+    ALONE, Named, assert_clean, back_up_knowing, delta_chunk_count, forget, memory,
+    memory_with_delta_chunks, records, size, start, start_similar, sweep_all,
 };
 use whole::reader_of_all;
 
@@ -67,7 +67,7 @@ fn swept(repository: &Arc<Repository>, snapshots: usize, when: &str) -> u64 {
 
 #[test]
 fn versions_become_smaller_and_a_second_run_has_nothing_to_do() {
-    for (what, media) in [("wholes", memory()), ("composites", memory_with_composites())] {
+    for (what, media) in [("full chunks", memory()), ("composites", memory_with_delta_chunks())] {
         let repository = versions(media.clone());
         let before = size(&*media);
         let planned = plan_optimize(&repository, &OPTIONS, &()).expect("it works");
@@ -80,9 +80,9 @@ fn versions_become_smaller_and_a_second_run_has_nothing_to_do() {
         let after = swept(&repository, 20, what);
         assert!(after * 3 < before, "{what}: {before} became {after}");
         // Six chunks, each stored in two forms or more.
-        let is_composed = done.recomposed_count >= 50;
-        assert_eq!(is_composed, what == "composites", "{done:?}");
-        assert_eq!(composite_count(&repository) as u64, done.recomposed_count, "{what}");
+        let is_delta = done.recomposed_count >= 50;
+        assert_eq!(is_delta, what == "composites", "{done:?}");
+        assert_eq!(delta_chunk_count(&repository) as u64, done.recomposed_count, "{what}");
         let weaker = OptimizeOptions { compression_level: 4, ..OPTIONS };
         let other = OptimizeOptions { compression_level: 9, region_size: 1 << 19, ..OPTIONS };
         for options in [OPTIONS, weaker, other] {
@@ -135,22 +135,22 @@ fn newest_snapshot_is_stored_in_order() {
     assert!(places.len() >= 54 && places.is_sorted(), "{places:?}");
 }
 
-/// The references of composites move with them, and they stay composites.
+/// The references of delta chunks move with them, and they stay delta chunks.
 #[test]
-fn composites_are_moved_unchanged() {
+fn delta_chunks_are_moved_unchanged() {
     let repository = open(start_similar(), 2).expect("it opens");
     back_up(&repository, &[103, 203, 260], false).expect("it works");
-    let composites = |repository: &Arc<Repository>| {
+    let delta_chunks = |repository: &Arc<Repository>| {
         let all = records(repository).into_iter();
-        let composites = all.filter(|record| record.form == Form::Composite);
-        composites.map(|record| record.fingerprint).collect::<BTreeSet<_>>()
+        let delta_chunks = all.filter(|record| record.form == Form::Delta);
+        delta_chunks.map(|record| record.fingerprint).collect::<BTreeSet<_>>()
     };
-    let before: BTreeSet<Fingerprint> = composites(&repository);
+    let before: BTreeSet<Fingerprint> = delta_chunks(&repository);
     let done = optimize_all(&repository, &OPTIONS).expect("it works");
     assert_eq!(done.plan.forgotten_count, 2, "it is a prune: {done:?}");
     swept(&repository, 2, "composites");
-    let after = composites(&repository);
-    assert!(after.len() >= 9, "{} composites of {}", after.len(), before.len());
+    let after = delta_chunks(&repository);
+    assert!(after.len() >= 9, "{} delta chunks of {}", after.len(), before.len());
     assert!(after.is_subset(&before), "nothing else resembles here");
 }
 
@@ -168,7 +168,7 @@ fn incompressible_containers_are_spared() {
 
 #[test]
 fn limits_are_kept_and_the_rest_follows() {
-    let media = memory_with_composites();
+    let media = memory_with_delta_chunks();
     let repository = versions(media.clone());
     let some = OptimizeOptions { rewrite_bytes_max: 1_000_000, ..OPTIONS };
     let mut runs = 0;
@@ -281,7 +281,7 @@ type Start = (&'static str, fn() -> Arc<dyn Media>);
 
 /// Creates a few versions that no writer has compared.
 fn start_whole() -> Arc<dyn Media> {
-    let media = memory_with_composites();
+    let media = memory_with_delta_chunks();
     let repository = open(media.clone(), 1).expect("it opens");
     for version in [100, 101, 102] {
         back_up_knowing(&repository, version, &[]);
@@ -359,7 +359,7 @@ fn full_disk_does_not_stop_deletion() {
 /// Later prunes find what they need, and free the rest.
 #[test]
 fn prune_after_optimize_frees_what_is_left() {
-    let media = memory_with_composites();
+    let media = memory_with_delta_chunks();
     let repository = versions(media.clone());
     optimize_all(&repository, &OPTIONS).expect("it works");
     swept(&repository, 20, "optimized");

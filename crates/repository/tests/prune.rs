@@ -46,8 +46,8 @@ use failing::FailingReads;
 use failing_puts::FailingPuts;
 use overtaken::{Overtaken, When};
 use retiring::{
-    ALONE, Named, assert_clean, back_up_knowing, composite_count, forget, memory,
-    memory_with_composites, size, start, start_similar, sweep_all,
+    ALONE, Named, assert_clean, back_up_knowing, delta_chunk_count, forget, memory,
+    memory_with_delta_chunks, size, start, start_similar, sweep_all,
 };
 
 /// Options that remove everything that is not needed.
@@ -73,10 +73,10 @@ fn size_of(backups: &[&[u64]]) -> u64 {
     size(&*media)
 }
 
-/// The references of composites stay with them, or the composites are stored again as wholes,
+/// The references of delta chunks stay with them, or the delta chunks are stored again as full chunks,
 /// whichever takes less.
 #[test]
-fn composites_stay_with_their_references_or_become_wholes() {
+fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     // With no rewriting allowed, the references stay where they are.
     let media = start_similar();
     let repository = open(media.clone(), 2).expect("it opens");
@@ -86,9 +86,9 @@ fn composites_stay_with_their_references_or_become_wholes() {
     assert!((45_000..50_000).contains(&pruned.plan.pinned_bytes), "{pruned:?}");
     assert_eq!((pruned.plan.dissolved_count, pruned.plan.rewritten_count), (0, 0), "{pruned:?}");
     sweep_all(&repository).expect("it works");
-    assert!(composite_count(&repository) >= 9, "they stay");
+    assert!(delta_chunk_count(&repository) >= 9, "they stay");
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
-    assert_clean(&repository, "what composites refer to");
+    assert_clean(&repository, "what delta chunks refer to");
     let before = size(&*media);
     // Six chunks of 5000 bytes take less than the container that stays only for them.
     let pruned = prune_all(&repository, &ALL).expect("it works");
@@ -96,7 +96,7 @@ fn composites_stay_with_their_references_or_become_wholes() {
     assert!(pruned.plan.dissolved_count >= 6, "{pruned:?}");
     sweep_all(&repository).expect("it works");
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
-    assert_clean(&repository, "composites that became wholes");
+    assert_clean(&repository, "delta chunks that became full chunks");
     assert!(size(&*media) < before, "it is less");
     let left = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!(
@@ -108,34 +108,34 @@ fn composites_stay_with_their_references_or_become_wholes() {
 
 /// Regions of which most stays are copied in their compressed form, with their references.
 #[test]
-fn regions_with_composites_are_copied() {
-    let media = memory_with_composites();
+fn regions_with_delta_chunks_are_copied() {
+    let media = memory_with_delta_chunks();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[3, 100], false).expect("it works");
-    // Ten versions of one file in one container: small regions, mostly of composites.
+    // Ten versions of one file in one container: small regions, mostly of delta chunks.
     let versions: Vec<u64> = (101..111).collect();
     back_up(&repository, &versions, false).expect("it works");
     back_up(&repository, &[100, 101, 102, 103, 104, 105, 106, 107, 108], false).expect("it works");
-    let before = composite_count(&repository);
+    let before = delta_chunk_count(&repository);
     assert!(before >= 30, "{before}");
     forget(&repository, &[1]).expect("it works");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
     assert_eq!(pruned.plan.dissolved_count, 0, "{pruned:?}");
     sweep_all(&repository).expect("it works");
-    assert_eq!(composite_count(&repository), 24, "eight versions, three chunks each");
+    assert_eq!(delta_chunk_count(&repository), 24, "eight versions, three chunks each");
     assert_eq!(restore_all(&repository).expect("it restores"), 2);
-    assert_clean(&repository, "copied composites");
+    assert_clean(&repository, "copied delta chunks");
 }
 
-/// An unreached composite lies in a container that stayed, and its references are gone. A later
-/// writer stores the chunk again. The next prune must neither take the composite for the chunk, nor
+/// An unreached delta chunk lies in a container that stayed, and its references are gone. A later
+/// writer stores the chunk again. The next prune must neither take the delta chunk for the chunk, nor
 /// miss its references.
 #[test]
-fn composites_with_lost_references_do_no_harm() {
+fn delta_chunks_with_lost_references_do_no_harm() {
     // Which of two containers has the lesser name is random, and differs between the rounds.
     for process in 1..6 {
-        let media = memory_with_composites();
+        let media = memory_with_delta_chunks();
         let repository = open(media.clone(), process).expect("it opens");
         back_up(&repository, &[100], false).expect("it works");
         back_up(&repository, &[3, 101], false).expect("it works");
@@ -145,11 +145,11 @@ fn composites_with_lost_references_do_no_harm() {
         prune_all(&repository, &lazy).expect("it works");
         let swept = sweep_all(&repository).expect("it works");
         assert!(swept.container_count > 0, "{swept:?}");
-        assert_eq!(composite_count(&repository), 3, "they lie about");
-        // Every chunk is another one; then composites over these.
-        for (files, composites) in [(&[150][..], 3), (&[101], 9), (&[101, 102], 15)] {
+        assert_eq!(delta_chunk_count(&repository), 3, "they lie about");
+        // Every chunk is another one; then delta chunks over these.
+        for (files, delta_chunks) in [(&[150][..], 3), (&[101], 9), (&[101, 102], 15)] {
             back_up(&repository, files, false).expect("it works");
-            assert_eq!(composite_count(&repository), composites, "{files:?}");
+            assert_eq!(delta_chunk_count(&repository), delta_chunks, "{files:?}");
             prune_all(&repository, &lazy).expect("nothing is lost");
             sweep_all(&repository).expect("it works");
             restore_all(&repository).expect("it restores");
@@ -157,26 +157,26 @@ fn composites_with_lost_references_do_no_harm() {
         prune_all(&repository, &ALL).expect("it works");
         sweep_all(&repository).expect("it works");
         assert_eq!(restore_all(&repository).expect("it restores"), 4);
-        assert_clean(&repository, "composites that nothing reached");
+        assert_clean(&repository, "delta chunks that nothing reached");
     }
 }
 
 /// Two writers that do not know of each other store two chunks as each other's reference.
 #[test]
-fn composites_may_refer_to_each_others_chunks() {
+fn delta_chunks_may_refer_to_each_others_chunks() {
     for forgotten in 0..15_u32 {
         for options in [
             ALL,
             PruneOptions { unused_max: 1.0, ..ALL },
             PruneOptions { rewrite_bytes_max: 0, ..ALL },
         ] {
-            let media = memory_with_composites();
+            let media = memory_with_delta_chunks();
             let repository = open(media.clone(), 1).expect("it opens");
             let one = back_up_knowing(&repository, 100, &[]);
             let other = back_up_knowing(&repository, 101, &[]);
             back_up_knowing(&repository, 101, &[one]);
             back_up_knowing(&repository, 100, &[other]);
-            assert_eq!(composite_count(&repository), 6, "three chunks each");
+            assert_eq!(delta_chunk_count(&repository), 6, "three chunks each");
             let places: Vec<usize> = (0..4).filter(|bit| forgotten >> bit & 1 == 1).collect();
             let left = 4 - places.len();
             forget(&repository, &places).expect("it works");
@@ -198,7 +198,7 @@ fn forgotten_snapshots_go_and_the_rest_stays() {
     let before = size(&*media);
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((planned.forgotten_count, planned.marked_count), (2, 1));
-    assert_eq!((planned.pinned_count, planned.pinned_bytes), (0, 0), "there are no composites");
+    assert_eq!((planned.pinned_count, planned.pinned_bytes), (0, 0), "there are no delta chunks");
     assert!(planned.rewritten_count >= 1, "containers that are used in part: {planned:?}");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!((pruned.number, pruned.plan), (Some(1), planned), "what was planned is done");
@@ -586,9 +586,9 @@ fn data_names(media: &dyn Media) -> Vec<String> {
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Unreadable composites cannot become wholes: they stay, with their references.
+/// Unreadable delta chunks cannot become full chunks: they stay, with their references.
 #[test]
-fn unreadable_composites_stay_as_they_are() {
+fn unreadable_delta_chunks_stay_as_they_are() {
     let media = start_similar();
     let names = data_names(&*media);
     let repository = open(media.clone(), 2).expect("it opens");
@@ -601,15 +601,15 @@ fn unreadable_composites_stay_as_they_are() {
     assert!(pruned.plan.pinned_count >= 9, "{pruned:?}");
     assert!(!named.0.lock().expect("no panics").is_empty(), "it says so");
     sweep_all(&repository).expect("it works");
-    assert!(composite_count(&repository) >= 9, "they stay");
+    assert!(delta_chunk_count(&repository) >= 9, "they stay");
     let left = data_names(&*media);
     assert!(names.iter().filter(|name| left.contains(name)).count() >= 3, "{names:?}: {left:?}");
 }
 
-/// Rule C5: a composite is copied only if it rebuilds to its fingerprint.
+/// Rule C5: a delta chunk is copied only if it rebuilds to its fingerprint.
 #[test]
-fn composites_over_damaged_chunks_are_not_copied() {
-    let media = memory_with_composites();
+fn delta_chunks_over_damaged_chunks_are_not_copied() {
+    let media = memory_with_delta_chunks();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[3, 100], false).expect("it works");
     let base = data_names(&*media);
@@ -947,24 +947,24 @@ fn small_containers_are_below_an_eighth_and_count_by_class() {
     }
 }
 
-/// Composites in regions of which little stays are stored again as wholes, and the plan says so.
+/// Delta chunks in regions of which little stays are stored again as full chunks, and the plan says so.
 #[test]
-fn composites_of_regions_that_are_taken_apart_become_wholes() {
-    let media = memory_with_composites();
+fn delta_chunks_of_regions_that_are_taken_apart_become_full_chunks() {
+    let media = memory_with_delta_chunks();
     let repository = open(media.clone(), 1).expect("it opens");
     back_up(&repository, &[3, 100], false).expect("it works");
     let versions: Vec<u64> = (101..111).collect();
     back_up(&repository, &versions, false).expect("it works");
     back_up(&repository, &[100, 101], false).expect("it works");
-    assert_eq!(composite_count(&repository), 30, "three of each");
+    assert_eq!(delta_chunk_count(&repository), 30, "three of each");
     forget(&repository, &[1]).expect("it works");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     let Plan { dissolved_count, dissolved_bytes, .. } = pruned.plan;
     assert_eq!((dissolved_count, dissolved_bytes), (3, 15_000), "{pruned:?}");
     sweep_all(&repository).expect("it works");
-    assert_eq!(composite_count(&repository), 0, "no other version stays");
+    assert_eq!(delta_chunk_count(&repository), 0, "no other version stays");
     assert_eq!(restore_all(&repository).expect("it restores"), 2);
-    assert_clean(&repository, "composites that became wholes");
+    assert_clean(&repository, "delta chunks that became full chunks");
 }
 
 /// Cancels after a number of questions.
@@ -1165,7 +1165,7 @@ fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     let repository = open(media.clone(), 5).expect("it opens");
     assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
     assert_clean(&repository, &when);
-    // References of composites that became wholes go with the next run.
+    // References of delta chunks that became full chunks go with the next run.
     retire(media.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
     let left: Plan = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");

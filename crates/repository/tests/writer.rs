@@ -131,9 +131,9 @@ fn containers_of_an_abandoned_writer_are_found() {
     assert_eq!(places, [PartName { ticket: writer.ticket(), count: 0 }], "it is found");
 }
 
-/// New versions of old chunks are counted if they became composites.
+/// New versions of old chunks are counted if they became delta chunks.
 #[test]
-fn composites_are_counted() {
+fn delta_chunks_are_counted() {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
     let repository = open(media.clone(), 1).expect("it opens");
@@ -153,7 +153,7 @@ fn composites_are_counted() {
         let stored = packer.store_similar(fingerprint, chunk, &mut matcher);
         new += u64::from(stored.expect("it stores"));
     }
-    let counted = packer.composites();
+    let counted = packer.delta_chunks();
     assert_eq!((new, counted.count, counted.bytes), (3, 3, 3 * CHUNK_LEN as u64), "{counted:?}");
     assert!((1..600).contains(&counted.literal_bytes), "{counted:?}");
 }

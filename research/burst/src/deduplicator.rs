@@ -136,7 +136,7 @@ impl Deduplicator {
     ) {
         self.views.replace(sub_fingerprints, fingerprint);
         self.statistics.unique_count += 1;
-        self.statistics.wholes.add(chunk.len());
+        self.statistics.full_chunks.add(chunk.len());
         self.dt.insert(fingerprint, Whole { data: chunk.into(), use_count: 1, burst_count: 0 });
     }
 
@@ -215,8 +215,8 @@ impl Deduplicator {
             return;
         }
         let whole = slot.remove();
-        self.statistics.wholes.remove(whole.data.len());
-        self.views.remove_whole(&sub_fingerprints(&self.options, &whole.data), *fingerprint);
+        self.statistics.full_chunks.remove(whole.data.len());
+        self.views.remove_full_chunk(&sub_fingerprints(&self.options, &whole.data), *fingerprint);
     }
 
     /// Returns the current contents, and the outcomes of all writes so far.

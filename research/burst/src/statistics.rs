@@ -63,7 +63,7 @@ pub struct Statistics {
     /// The chunks written and not deleted.
     pub logical: Payloads,
     /// The chunks stored as they are, in DT.
-    pub wholes: Payloads,
+    pub full_chunks: Payloads,
     /// The bursts stored, in BT.
     pub bursts: Payloads,
     /// The histogram of the lengths of the stored bursts (`post_len`), in sixteenths of their
@@ -90,7 +90,7 @@ impl Statistics {
     /// Returns the number of bytes of chunks and bursts, without tables.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
-        self.wholes.bytes + self.bursts.bytes
+        self.full_chunks.bytes + self.bursts.bytes
     }
 
     /// Returns the bytes written divided by the bytes stored, or 1 if nothing is stored. Tables are
@@ -103,7 +103,7 @@ impl Statistics {
     /// Returns the ratio in sectors, which the code of the paper reports.
     #[must_use]
     pub fn dedup_ratio_of_sectors(&self) -> f64 {
-        ratio(self.logical.sectors, self.wholes.sectors + self.bursts.sectors)
+        ratio(self.logical.sectors, self.full_chunks.sectors + self.bursts.sectors)
     }
 }
 

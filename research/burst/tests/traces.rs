@@ -68,7 +68,7 @@ fn exhausted_reference_is_replaced() {
     deduplicator.delete(&third).expect("written");
     assert_eq!(deduplicator.read(&first).as_deref(), Ok(&b"hhbbbbbb"[..]), "keeps its reference");
     let statistics = deduplicator.statistics();
-    assert_eq!(statistics.wholes.count, 1, "the second reference chunk went with its burst");
+    assert_eq!(statistics.full_chunks.count, 1, "the second reference chunk went with its burst");
     assert_eq!(statistics.head_dt.table.entry_count, 0, "and its entry, which was the only one");
 }
 
@@ -83,7 +83,7 @@ fn exhausted_counter_loses_no_chunk() {
         assert_eq!(deduplicator.read(fingerprint).as_deref(), Ok(&chunk[..]));
     }
     let statistics = deduplicator.statistics();
-    assert_eq!((statistics.wholes.count, statistics.bursts.count), (2, 1));
+    assert_eq!((statistics.full_chunks.count, statistics.bursts.count), (2, 1));
     assert_eq!(statistics.head_dt.exhausted_count, 1);
     assert_eq!(statistics.stored_bytes(), 8 + 6 + 8);
 }
@@ -162,7 +162,7 @@ fn entries_of_a_newer_chunk_stay() {
     deduplicator.write(b"hhcccccc");
     deduplicator.delete(&burst).expect("written");
     deduplicator.delete(&reference).expect("written");
-    assert_eq!(deduplicator.statistics().wholes.count, 1, "the younger one");
+    assert_eq!(deduplicator.statistics().full_chunks.count, 1, "the younger one");
     let later = deduplicator.write(b"hhdddddd");
     assert!(is_burst(&deduplicator, &later), "found by the head of the younger one");
 }
@@ -276,7 +276,7 @@ fn statistics_of_a_few_writes() {
     assert_eq!(statistics.burst_len_sixteenths[0], 1, "96 bytes are deleted, nothing is written");
     assert_eq!(statistics.burst_len_sixteenths[1], 1, "one byte");
     assert_eq!(statistics.stored_bytes(), 4096 + 1024 + 1);
-    assert_eq!(statistics.wholes.sectors + statistics.bursts.sectors, 8 + 2 + 1);
+    assert_eq!(statistics.full_chunks.sectors + statistics.bursts.sectors, 8 + 2 + 1);
     assert!((statistics.dedup_ratio() - 28576.0 / 5121.0).abs() < 1e-12);
     assert!((statistics.dedup_ratio_of_sectors() - 56.0 / 11.0).abs() < 1e-12);
     assert!(statistics.dt.entry_bytes >= 32 && statistics.bt.entry_bytes >= 64);

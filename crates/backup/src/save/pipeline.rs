@@ -178,7 +178,7 @@ fn decide<'a>(
 }
 
 /// Returns the rules by which small files share chunks, if they do. They share chunks only where
-/// composites have any number of extents, so that one changed file in a bundle costs only its own
+/// delta chunks have any number of extents, so that one changed file in a bundle costs only its own
 /// changes.
 fn bundling(repository: &Repository, run: &Run<'_>, compared: &Compared<'_>) -> Option<Bundling> {
     let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
@@ -192,11 +192,11 @@ fn statistics(
     stored: &ArchiveStatistics,
     read_bytes: u64,
 ) -> Statistics {
-    let composites = decide.packer.composites();
+    let delta_chunks = decide.packer.delta_chunks();
     Statistics {
-        composite_count: composites.count,
-        composite_bytes: composites.bytes,
-        literal_bytes: composites.literal_bytes,
+        delta_chunk_count: delta_chunks.count,
+        delta_chunk_bytes: delta_chunks.bytes,
+        literal_bytes: delta_chunks.literal_bytes,
         read_file_count: counts.read_files,
         read_bytes,
         new_chunk_count: decide.packer.new_chunk_count(Class::Data),

@@ -259,7 +259,7 @@ pub(super) fn archive(
     let mut end = None;
     let mut uploads = Uploads::default();
     // Parts are written while they are in the cache, and so that no container is ever in memory as
-    // a whole.
+    // a full chunk.
     let mut hand_on = |archive: &mut Archive| -> Result<()> {
         for part in archive.take_parts() {
             let written = uploads.write(repository, part)?;

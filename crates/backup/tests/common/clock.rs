@@ -97,7 +97,7 @@ pub(crate) fn make() -> (Arc<Clock>, Arc<dyn Media>, Arc<Repository>) {
         region_size: 64 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
-        composites: false,
+        delta_chunks: false,
         parity_percent: 0,
     };
     let repository =

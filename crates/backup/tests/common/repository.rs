@@ -76,7 +76,7 @@ pub(crate) fn init(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Rep
     init_with(media, environment, true)
 }
 
-/// Creates a repository without composites.
+/// Creates a repository without delta chunks.
 #[allow(dead_code, reason = "not every test has use for it")]
 pub(crate) fn init_exact(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
     init_with(media, environment, false)
@@ -85,7 +85,7 @@ pub(crate) fn init_exact(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> A
 fn init_with(
     media: &Arc<dyn Media>,
     environment: &Arc<Seeded>,
-    composites: bool,
+    delta_chunks: bool,
 ) -> Arc<Repository> {
     let options = InitOptions {
         suite: Suite::ChaCha20Poly1305,
@@ -93,7 +93,7 @@ fn init_with(
         region_size: 64 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 3,
-        composites,
+        delta_chunks,
         parity_percent: 0,
     };
     let environment: Arc<dyn Environment> = environment.clone();

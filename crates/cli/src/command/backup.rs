@@ -383,10 +383,10 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
         units::size(statistics.stored_bytes),
         units::duration(report.elapsed()),
     ));
-    if statistics.composite_count > 0 {
+    if statistics.delta_chunk_count > 0 {
         report.note(&format!(
             "{} changed, {} of it new",
-            units::size(statistics.composite_bytes),
+            units::size(statistics.delta_chunk_bytes),
             units::size(statistics.literal_bytes),
         ));
     }

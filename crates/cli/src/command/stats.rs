@@ -51,7 +51,7 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
         };
         if let Some(bursts) = &mut bursts
             && container.class == Class::Data
-            && container.has_composites
+            && container.has_delta_chunks
             && let Err(error) = reader.bursts(&container, |_, burst| bursts.add(burst.as_ref()))
         {
             report.unreadable(&ObjectName::Container(container.class, container.name), &error);
@@ -61,16 +61,16 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
             Class::Data => {
                 for chunk in &directory.chunks {
                     match chunk.form {
-                        Form::Whole => stats.unique_bytes += u64::from(chunk.chunk_len),
+                        Form::Full => stats.unique_bytes += u64::from(chunk.chunk_len),
                         Form::Literal => {
-                            stats.composite_stored_bytes += u64::from(chunk.payload_len);
+                            stats.delta_chunk_stored_bytes += u64::from(chunk.payload_len);
                             continue;
                         }
-                        Form::Composite => {
+                        Form::Delta => {
                             stats.unique_bytes += u64::from(chunk.chunk_len);
-                            stats.composite_count += 1;
-                            stats.composite_bytes += u64::from(chunk.chunk_len);
-                            stats.composite_stored_bytes += u64::from(chunk.payload_len);
+                            stats.delta_chunk_count += 1;
+                            stats.delta_chunk_bytes += u64::from(chunk.chunk_len);
+                            stats.delta_chunk_stored_bytes += u64::from(chunk.payload_len);
                         }
                     }
                     stats.chunk_count += 1;
@@ -163,9 +163,9 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
     let matching = saves(stats.matching_space_savings, stats.matched_bytes, stats.unique_bytes);
     let matching = format!(
         "matching {matching}: {} of {} stored in {}",
-        units::count(stats.composite_count, "chunk"),
-        units::size(stats.composite_bytes),
-        units::size(stats.composite_stored_bytes)
+        units::count(stats.delta_chunk_count, "chunk"),
+        units::size(stats.delta_chunk_bytes),
+        units::size(stats.delta_chunk_stored_bytes)
     );
     let compression =
         saves(stats.compression_space_savings, stats.compressed_bytes, stats.matched_bytes);

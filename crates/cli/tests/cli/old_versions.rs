@@ -10,7 +10,7 @@ use crate::sandbox::{Run, Sandbox, make_source, run};
 
 const SET_IDS: u32 = 0o6000;
 
-/// A repository without composites, and one with composites and everything introduced with them.
+/// A repository without delta chunks, and one with delta chunks and everything introduced with them.
 const FOLDERS: [&str; 2] = ["format-1", "format-1-composites"];
 
 fn data(folder: &str) -> PathBuf {

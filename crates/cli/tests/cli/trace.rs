@@ -35,7 +35,7 @@ fn traces_agree_with_the_estimate() {
     assert_eq!(summary["row_count"], expected[2], "a row for each chunk");
     let all = sandbox.json(["trace", "--read", "all.parquet"]);
     assert_eq!(figures(&all, "trace"), expected, "the same figures");
-    // The parts together are the whole, in any format.
+    // The parts together are the full chunk, in any format.
     for (number, name) in [("1/3", "1.csv"), ("2/3", "2.parquet"), ("3/3", "3.csv")] {
         let part = ["trace", "source", "-o", name, "--shard", number, "--paths", "paths.txt"];
         sandbox.run([&part[..], &SPEC].concat()).well();

@@ -139,7 +139,7 @@ impl<Key: Copy + Eq + Hash, Reference: Copy + PartialEq> Views<Key, Reference> {
 
     /// Records that a chunk with these keys is gone. The entries that lead to the chunk are
     /// removed, and the entries that they replaced are not restored.
-    pub fn remove_whole(&mut self, keys: &[Option<Key>; 2], reference: Reference) {
+    pub fn remove_full_chunk(&mut self, keys: &[Option<Key>; 2], reference: Reference) {
         for (table, key) in self.tables.iter_mut().zip(keys) {
             if let Some(key) = key
                 && let Slot::Occupied(slot) = table.entries.entry(*key)

@@ -45,8 +45,8 @@ type Ends = HashMap<u64, End, BuildHasherDefault<KeyHasher>>;
 /// Finds chunks that resemble a chunk.
 #[derive(Debug, Default)]
 pub(super) struct Similar {
-    wholes: Vec<Whole>,
-    /// The wholes by heads, and by tails.
+    full_chunks: Vec<Whole>,
+    /// The full chunks by heads, and by tails.
     ends: [Ends; 2],
     files: Vec<Arc<Path>>,
     /// The current file, and its number in `files` if it is there already.
@@ -91,10 +91,11 @@ impl Similar {
             self.files.push(path.clone());
             u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX)
         });
-        let (Ok(whole), Ok(len)) = (u32::try_from(self.wholes.len()), u32::try_from(len)) else {
+        let (Ok(whole), Ok(len)) = (u32::try_from(self.full_chunks.len()), u32::try_from(len))
+        else {
             return;
         };
-        self.wholes.push(Whole { file, len, offset });
+        self.full_chunks.push(Whole { file, len, offset });
         for (side, hash) in hashes.into_iter().enumerate() {
             self.ends[side].insert(hash, End { whole, burst_count: 0 });
         }
@@ -103,7 +104,7 @@ impl Similar {
     /// Reads a whole chunk again. Returns `false` if that fails, in which case the chunk counts as
     /// absent.
     fn read(&mut self, whole: u32) -> bool {
-        let Whole { file, len, offset } = self.wholes[whole as usize];
+        let Whole { file, len, offset } = self.full_chunks[whole as usize];
         let known = self.open.iter().position(|(number, _)| *number == file);
         let opened = match known.and_then(|at| self.open.remove(at)) {
             Some(opened) => opened,
@@ -128,7 +129,7 @@ impl Similar {
         let tables: u64 =
             self.ends.iter().map(|ends| table_bytes(ends.capacity(), entry_len)).sum();
         let paths: usize = self.files.iter().map(|path| path.as_os_str().len() + 32).sum();
-        tables + (self.wholes.capacity() * size_of::<Whole>() + paths) as u64
+        tables + (self.full_chunks.capacity() * size_of::<Whole>() + paths) as u64
     }
 }
 

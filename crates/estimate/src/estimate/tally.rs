@@ -167,12 +167,12 @@ impl Tally {
 
     fn bursts(&self, similar: &Similarity, dedup: Savings) -> Bursts {
         let packed = similar.regions.as_ref().map(Regions::packed);
-        let whole_count = dedup.unique_chunk_count.saturating_sub(similar.burst_count);
+        let full_chunk_count = dedup.unique_chunk_count.saturating_sub(similar.burst_count);
         let extra = similar.burst_count * (BURST_COST - CHUNK_COST);
         let dedup = dedup.with_stored_bytes(similar.stored_bytes);
         let (metadata_bytes, compressed_bytes) =
             self.stored(dedup.stored_bytes, dedup.unique_chunk_count, packed, extra);
-        let metadata_bytes = metadata_bytes + whole_count * ENDS_COST;
+        let metadata_bytes = metadata_bytes + full_chunk_count * ENDS_COST;
         let all = compressed_bytes.unwrap_or(dedup.stored_bytes) + metadata_bytes;
         Bursts {
             burst_count: similar.burst_count,

@@ -1,6 +1,6 @@
 //! The extra of hints objects that BURST needs to find old chunks.
 //!
-//! The extra holds the HeadDT and TailDT of one writer: the ends of its wholes, of the length that tau
+//! The extra holds the HeadDT and TailDT of one writer: the ends of its full chunks, of the length that tau
 //! defines, and the number of bursts that the writer has put on each reference chunk. Like all
 //! hints, it is optional.
 
@@ -40,9 +40,9 @@ pub struct BurstCount {
     pub count: u32,
 }
 
-/// Returns `true` if BURST can find a chunk: it is a whole with a head and a tail.
+/// Returns `true` if BURST can find a chunk: it is a full chunk with a head and a tail.
 pub fn has_sub_chunks(tau: Tau, form: Form, chunk_len: u32) -> bool {
-    form == Form::Whole && tau.len(chunk_len as usize).is_some()
+    form == Form::Full && tau.len(chunk_len as usize).is_some()
 }
 
 /// Returns the chunks of a directory that BURST can find.

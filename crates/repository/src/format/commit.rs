@@ -120,11 +120,11 @@ pub struct Statistics {
     pub stored_bytes: u64,
     /// Number of problems in saving the sources.
     pub problem_count: u64,
-    /// Number of new chunks that are stored as composites.
-    pub composite_count: u64,
-    /// The total size of these composites.
-    pub composite_bytes: u64,
-    /// The size of the new bytes in these composites, before compression.
+    /// Number of new chunks that are stored as delta chunks.
+    pub delta_chunk_count: u64,
+    /// The total size of these delta chunks.
+    pub delta_chunk_bytes: u64,
+    /// The size of the new bytes in these delta chunks, before compression.
     pub literal_bytes: u64,
 }
 
@@ -399,8 +399,8 @@ impl Statistics {
             self.new_bytes,
             self.stored_bytes,
             self.problem_count,
-            self.composite_count,
-            self.composite_bytes,
+            self.delta_chunk_count,
+            self.delta_chunk_bytes,
             self.literal_bytes,
         ]
     }
@@ -420,8 +420,8 @@ impl Statistics {
             new_bytes: at(7),
             stored_bytes: at(8),
             problem_count: at(9),
-            composite_count: at(10),
-            composite_bytes: at(11),
+            delta_chunk_count: at(10),
+            delta_chunk_bytes: at(11),
             literal_bytes: at(12),
         }
     }

@@ -16,11 +16,11 @@ pub use cutpoint_delta::burst::Options as BurstOptions;
 /// client ends the ticket of another.
 const NO_ATOMIC_CREATE: &str = "no-atomic-create";
 
-/// A feature for readers: chunks that resemble others are stored as composites.
-const COMPOSITES: &str = "composites";
+/// A feature for readers: chunks that resemble others are stored as delta chunks.
+const DELTA_CHUNKS: &str = "composites";
 
 /// The features that this version supports. A repository that needs another one is refused.
-const FEATURES: [&str; 2] = [NO_ATOMIC_CREATE, COMPOSITES];
+const FEATURES: [&str; 2] = [NO_ATOMIC_CREATE, DELTA_CHUNKS];
 
 /// The settings of a repository: the body of `config/<n>`. The highest n counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub const PARITY_PERCENT: std::ops::RangeInclusive<u32> = 0..=100;
 /// The key of the parity. Programs that do not know it may ignore it.
 const KEY_PARITY: u32 = KEY_OPTIONAL_MIN;
 /// The key of the rule by which chunks are compared. The rule decides which chunks are stored as
-/// composites, but not the form of a composite. Therefore it may be ignored, too.
+/// delta chunks, but not the form of a delta chunk. Therefore it may be ignored, too.
 const KEY_MATCHING: u32 = KEY_OPTIONAL_MIN + 1;
 
 impl Config {
@@ -129,16 +129,16 @@ impl Config {
         }
     }
 
-    /// Returns `true` if chunks that resemble others are stored as composites.
+    /// Returns `true` if chunks that resemble others are stored as delta chunks.
     pub fn matches_imperfectly(&self) -> bool {
-        self.features_read.iter().any(|feature| feature == COMPOSITES)
+        self.features_read.iter().any(|feature| feature == DELTA_CHUNKS)
     }
 
-    /// Enables composites for chunks that resemble others. Composites cannot be disabled again,
+    /// Enables delta chunks for chunks that resemble others. Delta chunks cannot be disabled again,
     /// because stored ones have to be read.
     pub fn set_matches_imperfectly(&mut self) {
         if !self.matches_imperfectly() {
-            self.features_read.push(COMPOSITES.to_owned());
+            self.features_read.push(DELTA_CHUNKS.to_owned());
         }
     }
 
@@ -148,7 +148,7 @@ impl Config {
     }
 
     /// Selects BURST as the rule by which chunks are compared, or the default rule if `options` is
-    /// `None`. In both cases composites are enabled.
+    /// `None`. In both cases delta chunks are enabled.
     pub fn set_burst(&mut self, options: Option<BurstOptions>) {
         self.set_matches_imperfectly();
         self.matching = options.map_or_else(String::new, |options| options.to_string());

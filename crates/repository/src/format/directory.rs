@@ -65,7 +65,7 @@ pub struct RegionRecord {
     pub raw_len: u32,
     /// The encoding of the region.
     pub codec: Codec,
-    /// The wholes to which composites of the region refer.
+    /// The full chunks to which delta chunks of the region refer.
     pub references: Vec<Fingerprint>,
 }
 
@@ -73,28 +73,28 @@ pub struct RegionRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Stored as the bytes of the chunk, for recipes to name.
-    Whole,
-    /// Stored as its bytes as well: new bytes of composites, gathered in one chunk. A recipe names
+    Full,
+    /// Stored as its bytes as well: new bytes of delta chunks, gathered in one chunk. A recipe names
     /// it only if its stream has a chunk with exactly these bytes.
     Literal,
     /// Stored as a list of extents over the region's references.
-    Composite,
+    Delta,
 }
 
 impl Form {
     fn code(self) -> u8 {
         match self {
-            Form::Whole => 0,
+            Form::Full => 0,
             Form::Literal => 1,
-            Form::Composite => 2,
+            Form::Delta => 2,
         }
     }
 
     fn from_code(code: u8) -> Result<Form> {
         match code {
-            0 => Ok(Form::Whole),
+            0 => Ok(Form::Full),
             1 => Ok(Form::Literal),
-            2 => Ok(Form::Composite),
+            2 => Ok(Form::Delta),
             _ => Err(Error::new(
                 Kind::Unsupported,
                 "",
@@ -115,7 +115,7 @@ pub struct ChunkRecord {
     pub region: u16,
     /// The start of the payload in the decoded region, in bytes.
     pub offset: u32,
-    /// The length of the payload, in bytes. For wholes, the length of the chunk.
+    /// The length of the payload, in bytes. For full chunks, the length of the chunk.
     pub payload_len: u32,
     /// The length of the chunk, in bytes.
     pub chunk_len: u32,
@@ -133,9 +133,9 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Returns `true` if any chunk is a composite.
-    pub fn has_composites(&self) -> bool {
-        self.chunks.iter().any(|chunk| chunk.form == Form::Composite)
+    /// Returns `true` if any chunk is a delta chunk.
+    pub fn has_delta_chunks(&self) -> bool {
+        self.chunks.iter().any(|chunk| chunk.form == Form::Delta)
     }
 
     /// Encodes the directory as the bytes to be sealed.
@@ -238,7 +238,7 @@ impl Directory {
             let end = u64::from(chunk.offset) + u64::from(chunk.payload_len);
             let region = regions.get(usize::from(chunk.region));
             let inside = region.is_some_and(|region| end <= u64::from(region.raw_len));
-            let is_long = chunk.form == Form::Composite && chunk.chunk_len <= REGION_RAW_LEN_MAX;
+            let is_long = chunk.form == Form::Delta && chunk.chunk_len <= REGION_RAW_LEN_MAX;
             if !inside || !(is_long || chunk.payload_len == chunk.chunk_len) {
                 return Err(bad(format!("chunk {index} is outside region {}", chunk.region)));
             }

@@ -1,4 +1,4 @@
-//! Hints objects: the ends of wholes, by which similar chunks are found.
+//! Hints objects: the ends of full chunks, by which similar chunks are found.
 
 use cutpoint_storage::Result;
 use minicbor::Decoder;
@@ -36,9 +36,9 @@ pub struct Hints {
     pub extra: Extra,
 }
 
-/// Returns `true` if hints include a chunk: it is a whole in which head and tail do not overlap.
+/// Returns `true` if hints include a chunk: it is a full chunk in which head and tail do not overlap.
 pub fn has_ends(form: Form, chunk_len: u32) -> bool {
-    form == Form::Whole && chunk_len as usize >= 2 * END_LEN
+    form == Form::Full && chunk_len as usize >= 2 * END_LEN
 }
 
 /// Returns the numbers of the chunks of a directory that hints include.

@@ -1,4 +1,4 @@
-//! The payload of a composite: the extents of wholes that it is made of.
+//! The payload of a delta chunk: the extents of full chunks that it is made of.
 //!
 //! The payload begins with the number of extents. Five columns follow, all of variable-length
 //! numbers (LEB128, shortest form): a control for each extent; the numbers of the references that
@@ -23,23 +23,23 @@ use cutpoint_storage::{Error, Result};
 
 use super::packed::{push_varint, take_varint};
 
-/// Maximum number of references of a composite (rule C4).
+/// Maximum number of references of a delta chunk (rule C4).
 pub const REFERENCES_MAX: usize = 64;
-/// Minimum mean length of the extents of a composite, in bytes (rule C4).
+/// Minimum mean length of the extents of a delta chunk, in bytes (rule C4).
 const EXTENT_LEN_MEAN_MIN: usize = 16;
 
-/// Returns the maximum number of extents of a composite of `chunk_len` bytes (rule C4).
+/// Returns the maximum number of extents of a delta chunk of `chunk_len` bytes (rule C4).
 #[must_use]
 pub fn extent_count_max(chunk_len: usize) -> usize {
     chunk_len / EXTENT_LEN_MEAN_MIN + 1
 }
 
-/// A range of bytes of a whole.
+/// A range of bytes of a full chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The whole, as a number in the references of the region.
+    /// The full chunk, as a number in the references of the region.
     pub reference: u16,
-    /// The offset of the first byte in the whole.
+    /// The offset of the first byte in the full chunk.
     pub offset: u32,
     /// The number of bytes, more than 0.
     pub len: u32,
@@ -78,7 +78,7 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// Appends the payload of a composite.
+/// Appends the payload of a delta chunk.
 ///
 /// The extents have to be those of one chunk, in order; there has to be at least one.
 pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
@@ -118,7 +118,7 @@ pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
     columns.iter().for_each(|column| out.extend_from_slice(column));
 }
 
-/// Decodes the payload of a composite of `chunk_len` bytes, in a region with `reference_count`
+/// Decodes the payload of a delta chunk of `chunk_len` bytes, in a region with `reference_count`
 /// references.
 ///
 /// # Errors

@@ -24,10 +24,10 @@ pub struct ContainerRecord {
     pub name: PartName,
     /// The class of the container.
     pub class: Class,
-    /// Set if any chunk of the container is a composite, which needs wholes elsewhere. Unlike a
+    /// Set if any chunk of the container is a delta chunk, which needs full chunks elsewhere. Unlike a
     /// hint, this field is relied on: deletion looks for references only in containers for which it
     /// is set.
-    pub has_composites: bool,
+    pub has_delta_chunks: bool,
     /// The length of the container in bytes.
     pub stored_len: u32,
     /// The start of the directory, in bytes. The directory and its tag end before the padding, at a
@@ -52,15 +52,15 @@ pub struct Segment {
 
 /// Bits of the byte that describes the contents of a container.
 const META: u8 = 1;
-const COMPOSITES: u8 = 2;
+const DELTA_CHUNKS: u8 = 2;
 
 impl ContainerRecord {
     /// Appends the encoded record to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let class = if self.class == Class::Meta { META } else { 0 };
-        let composites = if self.has_composites { COMPOSITES } else { 0 };
+        let delta_chunks = if self.has_delta_chunks { DELTA_CHUNKS } else { 0 };
         out.extend_from_slice(&self.name.to_bytes());
-        out.push(class | composites);
+        out.push(class | delta_chunks);
         out.extend_from_slice(&self.stored_len.to_le_bytes());
         out.extend_from_slice(&self.directory_offset.to_le_bytes());
         out.extend_from_slice(&self.directory_len.to_le_bytes());
@@ -75,14 +75,14 @@ impl ContainerRecord {
         let mut reader = Reader::new(bytes, "container record");
         let name = PartName::from_bytes(reader.array()?);
         let kind = reader.u8()?;
-        if kind & !(META | COMPOSITES) != 0 {
+        if kind & !(META | DELTA_CHUNKS) != 0 {
             let message = "malformed index segment: a container of unknown class";
             return Err(Error::corrupt("", message));
         }
         Ok(ContainerRecord {
             name,
             class: if kind & META == 0 { Class::Data } else { Class::Meta },
-            has_composites: kind & COMPOSITES != 0,
+            has_delta_chunks: kind & DELTA_CHUNKS != 0,
             stored_len: reader.u32()?,
             directory_offset: reader.u32()?,
             directory_len: reader.u32()?,

@@ -18,13 +18,13 @@ const DIRECTORY_BYTES: u64 = 512;
 /// Number of uses from which a directory is mapped. Before that, searching it costs less.
 const MAPPED_FROM: u32 = 4;
 
-/// Number of wholes in each of the two generations that are remembered individually.
-const WHOLES_MAX: usize = 8192;
+/// Number of full chunks in each of the two generations that are remembered individually.
+const FULL_CHUNKS_MAX: usize = 8192;
 /// The size of each such whole in the cache.
-const WHOLE_BYTES: u64 = 8 + size_of::<Location>() as u64;
+const FULL_CHUNK_BYTES: u64 = 8 + size_of::<Location>() as u64;
 
 /// A bounded cache of directories, with a map from the hints of those that are used often. The
-/// oldest directory is dropped first. Wholes that were found outlast their directories, because the
+/// oldest directory is dropped first. Full chunks that were found outlast their directories, because the
 /// additions of many versions of a file are in as many containers, with few chunks in each, and all
 /// of them are needed again and again.
 #[derive(Debug, Default)]
@@ -36,9 +36,9 @@ pub(super) struct Directories {
     next_slot: u32,
     chunks: HashMap<u64, (u32, u32)>,
     bytes: u64,
-    /// The remembered wholes, by hint. When this generation is full, it becomes the previous one.
-    wholes: HashMap<u64, Location>,
-    wholes_before: HashMap<u64, Location>,
+    /// The remembered full chunks, by hint. When this generation is full, it becomes the previous one.
+    full_chunks: HashMap<u64, Location>,
+    full_chunks_before: HashMap<u64, Location>,
 }
 
 #[derive(Debug)]
@@ -63,21 +63,21 @@ impl Directories {
         {
             return Some(Location::new(loaded, *chunk as usize));
         }
-        if !self.wholes.contains_key(&hint)
-            && let Some(location) = self.wholes_before.remove(&hint)
+        if !self.full_chunks.contains_key(&hint)
+            && let Some(location) = self.full_chunks_before.remove(&hint)
         {
             self.remember(&location);
         }
-        let location = self.wholes.get(&hint)?;
+        let location = self.full_chunks.get(&hint)?;
         (location.chunk().fingerprint == *fingerprint).then(|| location.clone())
     }
 
-    /// Remembers a whole that was found.
+    /// Remembers a full chunk that was found.
     pub(super) fn remember(&mut self, whole: &Location) {
-        if self.wholes.len() >= WHOLES_MAX {
-            self.wholes_before = std::mem::take(&mut self.wholes);
+        if self.full_chunks.len() >= FULL_CHUNKS_MAX {
+            self.full_chunks_before = std::mem::take(&mut self.full_chunks);
         }
-        self.wholes.insert(whole.chunk().fingerprint.hint(), whole.alone());
+        self.full_chunks.insert(whole.chunk().fingerprint.hint(), whole.alone());
     }
 
     pub(super) fn get(&mut self, name: PartName, class: Class) -> Option<Arc<Loaded>> {
@@ -126,8 +126,8 @@ impl Directories {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let whole_count = self.wholes.len() + self.wholes_before.len();
-        self.bytes + whole_count as u64 * WHOLE_BYTES
+        let full_chunk_count = self.full_chunks.len() + self.full_chunks_before.len();
+        self.bytes + full_chunk_count as u64 * FULL_CHUNK_BYTES
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
         let container = ContainerRecord {
             name: part(number),
             class: Class::Data,
-            has_composites: false,
+            has_delta_chunks: false,
             stored_len: 1,
             directory_offset: 2,
             directory_len: 3,
@@ -172,7 +172,7 @@ mod tests {
         let all = (0..count - 1).map(|chunk| fingerprint(number, chunk)).chain(of_all);
         let chunks = all.map(|fingerprint| ChunkRecord {
             fingerprint,
-            form: Form::Whole,
+            form: Form::Full,
             region: 0,
             offset: 0,
             payload_len: 1,
@@ -231,8 +231,8 @@ mod tests {
         let mut directories = Directories::default();
         let found = Location::new(&loaded(1, 3), 1);
         directories.remember(&found);
-        assert_eq!(directories.bytes(), WHOLE_BYTES, "and hold nothing of them");
-        for number in 0..3 * WHOLES_MAX as u64 {
+        assert_eq!(directories.bytes(), FULL_CHUNK_BYTES, "and hold nothing of them");
+        for number in 0..3 * FULL_CHUNKS_MAX as u64 {
             if number % 1000 == 0 {
                 let again = directories.find(&fingerprint(1, 1)).expect("it is asked for");
                 assert_eq!((again.place(), again.chunk()), (found.place(), found.chunk()));
@@ -241,7 +241,10 @@ mod tests {
             let one = Location::new(&loaded(2, 2), 0);
             let chunk = ChunkRecord { fingerprint: fingerprint(3, number), ..*one.chunk() };
             directories.remember(&Location { chunk, ..one });
-            assert!(directories.bytes() <= 2 * WHOLES_MAX as u64 * WHOLE_BYTES, "no more are kept");
+            assert!(
+                directories.bytes() <= 2 * FULL_CHUNKS_MAX as u64 * FULL_CHUNK_BYTES,
+                "no more are kept"
+            );
         }
         assert!(directories.find(&fingerprint(3, 0)).is_none(), "nobody has asked for it");
     }

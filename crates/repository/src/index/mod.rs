@@ -71,8 +71,8 @@ impl Loaded {
     /// Returns any error of [`Loaded::read`].
     pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<Loaded> {
         let directory = load_directory(repository, &container)?;
-        let has_composites = directory.has_composites();
-        let container = ContainerRecord { has_composites, ..container };
+        let has_delta_chunks = directory.has_delta_chunks();
+        let container = ContainerRecord { has_delta_chunks, ..container };
         Ok(Loaded::new(container, directory))
     }
 
@@ -148,9 +148,9 @@ impl Location {
         &self.chunk
     }
 
-    /// Returns `true` if the bytes of the chunk are stored, so that composites can refer to it.
-    pub fn is_whole(&self) -> bool {
-        self.chunk.form != Form::Composite
+    /// Returns `true` if the bytes of the chunk are stored, so that delta chunks can refer to it.
+    pub fn is_full(&self) -> bool {
+        self.chunk.form != Form::Delta
     }
 
     /// Returns the key that distinguishes this location from all others.
@@ -163,8 +163,8 @@ impl Location {
         &self.region
     }
 
-    /// Returns the wholes to which a composite refers, by the numbers in its extents. May be empty
-    /// for a whole.
+    /// Returns the full chunks to which a delta chunk refers, by the numbers in its extents. May be empty
+    /// for a full chunk.
     pub fn references(&self) -> &[Fingerprint] {
         let region = self
             .loaded
@@ -534,9 +534,9 @@ impl Index {
     /// and no lock is held meanwhile. A chunk can have several places, because a damaged chunk is
     /// stored again elsewhere.
     ///
-    /// Wholes come before composites; otherwise, the order is that of the containers' names.
+    /// Full chunks come before delta chunks; otherwise, the order is that of the containers' names.
     /// Condemned containers come last. A recently used place comes first of all, but never a
-    /// composite if a writer asks: the form that is found must not depend on earlier lookups,
+    /// delta chunk if a writer asks: the form that is found must not depend on earlier lookups,
     /// because the stored data depends on it.
     ///
     /// # Errors
@@ -557,7 +557,7 @@ impl Index {
             found.filter(|location| {
                 state.allows(location, class, scope)
                     && !state.is_condemned(class, location.container.name)
-                    && (scope == Scope::Read || location.is_whole())
+                    && (scope == Scope::Read || location.is_full())
             })
         };
         if let Some(recent) = &recent
@@ -569,7 +569,7 @@ impl Index {
         let candidates = self.candidates(&mut self.lock(), class, fingerprint)?;
         let mut failure = None;
         for group in candidates.chunk_by(|(one, _), (other, _)| one == other) {
-            let mut composites = Vec::new();
+            let mut delta_chunks = Vec::new();
             for (_, container) in group {
                 if scope == Scope::Write && self.lock().is_condemned(class, container.name) {
                     continue;
@@ -587,17 +587,17 @@ impl Index {
                     if is_offered || !self.lock().allows(&location, class, scope) {
                         continue;
                     }
-                    if !location.is_whole() {
-                        composites.push(location);
+                    if !location.is_full() {
+                        delta_chunks.push(location);
                     } else if accepts(&location)? {
                         self.lock().directories.remember(&location);
                         return Ok(Some(location));
                     }
                 }
             }
-            for composite in composites {
-                if accepts(&composite)? {
-                    return Ok(Some(composite));
+            for delta_chunk in delta_chunks {
+                if accepts(&delta_chunk)? {
+                    return Ok(Some(delta_chunk));
                 }
             }
         }
@@ -724,7 +724,7 @@ impl State {
 }
 
 /// Returns the index record of a container of `stored_len` bytes, as far as its trailer tells. The
-/// trailer does not tell whether the container has composites.
+/// trailer does not tell whether the container has delta chunks.
 ///
 /// # Errors
 ///
@@ -746,7 +746,7 @@ pub(crate) fn read_record(
     Ok(ContainerRecord {
         name: part,
         class,
-        has_composites: false,
+        has_delta_chunks: false,
         stored_len: number(stored_len)?,
         directory_offset: number(trailer.offset)?,
         directory_len: trailer.length,

@@ -628,7 +628,7 @@ mod tests {
         let container = ContainerRecord {
             name,
             class: Class::Data,
-            has_composites: number.is_multiple_of(2),
+            has_delta_chunks: number.is_multiple_of(2),
             stored_len: 1,
             directory_offset: 2,
             directory_len: 3,

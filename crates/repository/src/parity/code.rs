@@ -108,12 +108,12 @@ pub(crate) fn rebuild(
     let (shard_len, count) = (table.shard_len as usize, table.checksums.len());
     bytes.resize(usize::try_from(table.container_len).unwrap_or(usize::MAX), 0);
     let shards = Shards::new(bytes, shard_len);
-    let is_whole: Vec<bool> = shards
+    let is_full: Vec<bool> = shards
         .iter()
         .zip(&table.checksums)
         .map(|(shard, expected)| checksum(shard) == *expected)
         .collect();
-    let damaged: Vec<usize> = (0..count).filter(|number| !is_whole[*number]).collect();
+    let damaged: Vec<usize> = (0..count).filter(|number| !is_full[*number]).collect();
     if damaged.is_empty() {
         return Ok(0);
     }
@@ -140,7 +140,7 @@ pub(crate) fn rebuild(
     for start in (0..shard_len).step_by(STRIP_LEN) {
         let strip = start..shard_len.min(start + STRIP_LEN);
         decoder.reset(count, parity_count, strip.len()).map_err(refused)?;
-        for (number, shard) in shards.iter().enumerate().filter(|(number, _)| is_whole[*number]) {
+        for (number, shard) in shards.iter().enumerate().filter(|(number, _)| is_full[*number]) {
             decoder.add_original_shard(number, &shard[strip.clone()]).map_err(refused)?;
         }
         for (number, shard) in usable.iter().take(damaged.len()) {

@@ -1,4 +1,4 @@
-//! Classification of composites as bursts.
+//! Classification of delta chunks as bursts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::format::fingerprint::Fingerprint;
 use crate::format::segment::ContainerRecord;
 use crate::index::{Loaded, Location};
 
-/// A composite that consists of a prefix of one whole, new bytes, and a suffix of the same whole.
+/// A delta chunk that consists of a prefix of one full chunk, new bytes, and a suffix of the same whole.
 /// Each part may be empty, but not both prefix and suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBurst {
-    /// The fingerprint of the whole.
+    /// The fingerprint of the full chunk.
     pub reference: Fingerprint,
     /// Length of the prefix in bytes.
     pub prefix_len: u32,
@@ -24,18 +24,18 @@ pub struct StoredBurst {
     pub data_len: u32,
     /// Length of the suffix in bytes.
     pub suffix_len: u32,
-    /// Offset of the suffix in the whole, in bytes; 0 if there is no suffix.
+    /// Offset of the suffix in the full chunk, in bytes; 0 if there is no suffix.
     pub suffix_at: u32,
 }
 
 impl Reader {
-    /// Calls `visit` for each composite of a container with its number in the directory and its
+    /// Calls `visit` for each delta chunk of a container with its number in the directory and its
     /// form as a burst, or `None` if it is not a burst. Bytes that the container stores as a
-    /// literal count as new. That the suffix extends to the end of its whole is not checked.
+    /// literal count as new. That the suffix extends to the end of its full chunk is not checked.
     ///
     /// # Errors
     ///
-    /// Returns any error of the storage, and `Corrupt` if the directory, a region or a composite
+    /// Returns any error of the storage, and `Corrupt` if the directory, a region or a delta chunk
     /// cannot be decoded.
     pub fn bursts(
         &self,
@@ -46,7 +46,7 @@ impl Reader {
         let chunks = || loaded.directory.chunks.iter().enumerate();
         let literals = chunks().filter(|(_, chunk)| chunk.form == Form::Literal);
         let literals: HashSet<Fingerprint> = literals.map(|(_, chunk)| chunk.fingerprint).collect();
-        for (number, _) in chunks().filter(|(_, chunk)| chunk.form == Form::Composite) {
+        for (number, _) in chunks().filter(|(_, chunk)| chunk.form == Form::Delta) {
             let location = Location::new(&loaded, number);
             let extents = self.extents(container.class, &location)?;
             visit(number, burst(&extents, location.references(), &literals));
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(of(&[(1, 0, 9)]), Some((name(2), [9, 0, 0, 0])), "cut off");
         assert_eq!(of(&[(1, 3, 9)]), Some((name(2), [0, 0, 9, 3])), "cut off in front");
         for (list, why) in [
-            (&[(0, 0, 9), (2, 50, 2), (1, 12, 4)][..], "two wholes"),
+            (&[(0, 0, 9), (2, 50, 2), (1, 12, 4)][..], "two full chunks"),
             (&[(0, 0, 9), (2, 50, 2), (3, 12, 4)], "two literals"),
             (&[(0, 0, 9), (2, 5, 2), (0, 12, 4), (2, 9, 1)], "four extents"),
             (&[(0, 5, 9), (0, 20, 2), (0, 30, 1)], "three copies"),

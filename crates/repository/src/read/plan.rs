@@ -33,8 +33,8 @@ pub struct Plan<'a> {
 pub struct Step {
     regions: Arc<Regions>,
     wanted: HashSet<RegionName>,
-    /// Composites among the chunks, whose wholes are not wanted yet.
-    composites: Vec<Location>,
+    /// Delta chunks among the chunks, whose full chunks are not wanted yet.
+    delta_chunks: Vec<Location>,
     is_handed_over: bool,
 }
 
@@ -92,30 +92,30 @@ impl Plan<'_> {
     /// fetched. Never waits for the regions or for room.
     pub fn begin<'c>(&self, chunks: impl IntoIterator<Item = &'c Fingerprint>) -> Step {
         let regions = self.reader.regions.clone();
-        let (wanted, composites) = (HashSet::new(), Vec::new());
-        let mut step = Step { regions, wanted, composites, is_handed_over: false };
+        let (wanted, delta_chunks) = (HashSet::new(), Vec::new());
+        let mut step = Step { regions, wanted, delta_chunks, is_handed_over: false };
         for chunk in chunks {
             // A chunk that is not found is reported to the caller that reads the chunk.
             let found = self.reader.index.find(Class::Data, chunk, Scope::Read);
             if let Ok(Some(location)) = found {
-                // The other half of the room is for the wholes of composites.
+                // The other half of the room is for the full chunks of delta chunks.
                 step.want(&location, self.bytes_max / 2);
-                if !location.is_whole() {
-                    step.composites.push(location);
+                if !location.is_full() {
+                    step.delta_chunks.push(location);
                 }
             }
         }
         step
     }
 
-    /// Prepares a step that is about to be read: the wholes that its composites refer to are
-    /// fetched too. Waits for the composites, and for room as long as other steps in progress will
+    /// Prepares a step that is about to be read: the full chunks that its delta chunks refer to are
+    /// fetched too. Waits for the delta chunks, and for room as long as other steps in progress will
     /// free some.
     pub fn hand_over(&self, step: &mut Step) {
         self.reader.regions.begin_step(self.bytes_max);
         step.is_handed_over = true;
         let mut seen: HashSet<Fingerprint> = HashSet::new();
-        for location in std::mem::take(&mut step.composites) {
+        for location in std::mem::take(&mut step.delta_chunks) {
             let Ok(extents) = self.reader.extents(Class::Data, &location) else { continue };
             let references = location.references();
             for extent in extents {
@@ -125,10 +125,10 @@ impl Plan<'_> {
                 if !seen.insert(*reference) {
                     continue;
                 }
-                let is_whole = |location: &Location| Ok(location.is_whole());
+                let is_full = |location: &Location| Ok(location.is_full());
                 let index = &self.reader.index;
                 if let Ok(Some(whole)) =
-                    index.find_where(Class::Data, reference, Scope::Read, is_whole)
+                    index.find_where(Class::Data, reference, Scope::Read, is_full)
                 {
                     step.want(&whole, self.bytes_max);
                 }

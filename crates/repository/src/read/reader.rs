@@ -79,20 +79,20 @@ fn nowhere(class: Class, fingerprint: &Fingerprint) -> Error {
     Error::missing(format!("{class} chunk {fingerprint}"), message)
 }
 
-/// Returns the error of a composite whose reference is not stored whole anywhere (rules C1 and C2).
-pub(crate) fn no_whole(class: Class, fingerprint: &Fingerprint) -> Error {
+/// Returns the error of a delta chunk whose reference is not stored whole anywhere (rules C1 and C2).
+pub(crate) fn no_full_chunk(class: Class, fingerprint: &Fingerprint) -> Error {
     let message = "a delta chunk refers to it, but no container listed in the index has it as a \
          full chunk";
     Error::missing(format!("{class} chunk {fingerprint}"), message)
 }
 
-/// Assembles the `extents` of a composite of `container` from the wholes that `whole` returns. Only
-/// one whole is held at a time, because those of a hostile container may lie in 64 regions of 16
+/// Assembles the `extents` of a delta chunk of `container` from the full chunks that `whole` returns. Only
+/// one full chunk is held at a time, because those of a hostile container may lie in 64 regions of 16
 /// MiB.
 ///
 /// # Errors
 ///
-/// Returns any error of `whole`, and `Corrupt` if a whole is too short or an extent names a
+/// Returns any error of `whole`, and `Corrupt` if a full chunk is too short or an extent names a
 /// reference that does not exist.
 pub(crate) fn gather(
     container: ObjectName,
@@ -299,16 +299,17 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Returns `Corrupt` or `Missing`, naming the container and the chunk's place. For a composite,
-    /// the error may be that of a whole that cannot be read.
+    /// Returns `Corrupt` or `Missing`, naming the container and the chunk's place. For a delta chunk,
+    /// the error may be that of a full chunk that cannot be read.
     pub fn read(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         let chunk = self.unverified(class, location);
         let chunk = chunk.and_then(|bytes| self.verify(class, location, bytes));
-        if location.is_whole() || chunk.is_ok() {
+        if location.is_full() || chunk.is_ok() {
             return chunk;
         }
         // The references may be stored elsewhere as well, so every place of each is tried.
-        let rebuilt = self.rebuild(class, location, |reference| self.try_whole(class, reference));
+        let rebuilt =
+            self.rebuild(class, location, |reference| self.try_full_chunk(class, reference));
         self.verify(class, location, rebuilt?)
     }
 
@@ -329,14 +330,14 @@ impl Reader {
 
     /// Returns the bytes of the chunk at `location`, not verified.
     pub(crate) fn unverified(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
-        if location.is_whole() {
+        if location.is_full() {
             self.payload(class, location)
         } else {
             self.rebuild(class, location, |reference| self.whole(class, reference))
         }
     }
 
-    /// Returns the stored payload of the chunk at `location`, not verified. For a whole, these are
+    /// Returns the stored payload of the chunk at `location`, not verified. For a full chunk, these are
     /// its bytes.
     pub(crate) fn payload(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         let record = location.chunk();
@@ -347,7 +348,7 @@ impl Reader {
         })
     }
 
-    /// Returns the extents of the composite at `location`.
+    /// Returns the extents of the delta chunk at `location`.
     pub(crate) fn extents(&self, class: Class, location: &Location) -> Result<Vec<Extent>> {
         let payload = self.payload(class, location)?;
         let (record, references) = (location.chunk(), location.references());
@@ -357,7 +358,7 @@ impl Reader {
         })
     }
 
-    /// Assembles the bytes of the composite at `location` from the wholes that `whole` returns.
+    /// Assembles the bytes of the delta chunk at `location` from the full chunks that `whole` returns.
     fn rebuild(
         &self,
         class: Class,
@@ -371,16 +372,20 @@ impl Reader {
         Ok(ChunkBytes { region: Arc::new(bytes), range })
     }
 
-    /// Returns the bytes of a whole from the first place that the index finds, not verified.
+    /// Returns the bytes of a full chunk from the first place that the index finds, not verified.
     pub(crate) fn whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let found =
-            self.index.find_where(class, fingerprint, Scope::Read, |found| Ok(found.is_whole()))?;
-        self.payload(class, &found.ok_or_else(|| no_whole(class, fingerprint))?)
+            self.index.find_where(class, fingerprint, Scope::Read, |found| Ok(found.is_full()))?;
+        self.payload(class, &found.ok_or_else(|| no_full_chunk(class, fingerprint))?)
     }
 
-    /// Returns the bytes of a whole, verified, from any of its places.
-    pub(crate) fn try_whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
-        self.try_places(class, fingerprint, no_whole, Location::is_whole)
+    /// Returns the bytes of a full chunk, verified, from any of its places.
+    pub(crate) fn try_full_chunk(
+        &self,
+        class: Class,
+        fingerprint: &Fingerprint,
+    ) -> Result<ChunkBytes> {
+        self.try_places(class, fingerprint, no_full_chunk, Location::is_full)
     }
 
     /// Returns the decoded region that contains a chunk.

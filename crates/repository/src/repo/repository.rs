@@ -72,8 +72,8 @@ pub struct InitOptions {
     pub container_size: u32,
     /// The zstd level.
     pub compression_level: i32,
-    /// Set if chunks that resemble others are stored as composites.
-    pub composites: bool,
+    /// Set if chunks that resemble others are stored as delta chunks.
+    pub delta_chunks: bool,
     /// The parity of a container, in percent of its length; 0 for none.
     pub parity_percent: u32,
 }
@@ -140,7 +140,7 @@ impl Repository {
             features_optional: Vec::new(),
             extra: Vec::new(),
         };
-        if options.composites {
+        if options.delta_chunks {
             config.set_matches_imperfectly();
         }
         config.check()?;

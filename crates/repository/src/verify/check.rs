@@ -9,9 +9,10 @@
 //! compares with the findings.
 
 mod affected;
-mod composites;
 mod coverage;
 mod data;
+mod delta_chunks;
+mod full_chunks;
 mod known;
 mod objects;
 pub(crate) mod original;
@@ -19,7 +20,6 @@ mod parity;
 mod remedy;
 mod snapshots;
 mod walk;
-mod wholes;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -217,9 +217,9 @@ struct State {
     /// Places from which the chunk can be read, although another part of their container is
     /// damaged. Their chunks should be stored again.
     weak: HashSet<Damage>,
-    /// Composites that lack a whole. The composites themselves are stored correctly.
+    /// Delta chunks that lack a full chunk. The delta chunks themselves are stored correctly.
     unbuilt: HashSet<Damage>,
-    /// Wholes that composites lack, each with the reason.
+    /// Full chunks that delta chunks lack, each with the reason.
     lacking: HashMap<(Class, Fingerprint), Error>,
     /// Containers of which every byte was read.
     read: HashSet<(Class, PartName)>,

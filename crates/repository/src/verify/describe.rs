@@ -29,7 +29,7 @@ use crate::parity::Parity;
 use crate::read::{ChunkBytes, Reader};
 use crate::repo::repository::Repository;
 
-/// Maximum number of extents of a composite that are shown.
+/// Maximum number of extents of a delta chunk that are shown.
 const EXTENTS_SHOWN_MAX: usize = 32;
 
 /// Describes the object `name`. The text is for reading; its form may change.
@@ -193,7 +193,7 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
         )
         .ok();
         let number = chunk.region;
-        if chunk.form != Form::Composite {
+        if chunk.form != Form::Delta {
             continue;
         }
         if decoded.as_ref().is_none_or(|(of, _)| *of != number) {
@@ -220,7 +220,7 @@ fn decode(opener: &Opener, number: u16, region: &RegionRecord, bytes: &[u8]) -> 
     decode_region(&mut decompressor, region.codec, part, region.raw_len)
 }
 
-/// Describes the first extents of a composite.
+/// Describes the first extents of a delta chunk.
 fn describe_extents(
     chunk: &ChunkRecord,
     region: &Result<Arc<Vec<u8>>>,

@@ -320,7 +320,7 @@ impl Archive {
         let record = ContainerRecord {
             name: open.name,
             class,
-            has_composites: open.directory.has_composites(),
+            has_delta_chunks: open.directory.has_delta_chunks(),
             stored_len: u32::try_from(stored_len).unwrap_or(u32::MAX),
             directory_offset,
             directory_len,

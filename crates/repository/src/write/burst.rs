@@ -1,10 +1,10 @@
 //! BURST as a mode of the store. A new chunk is compared with the one old chunk that its head or
-//! its tail leads to. It becomes a composite of a prefix of that chunk, one literal and a suffix
+//! its tail leads to. It becomes a delta chunk of a prefix of that chunk, one literal and a suffix
 //! (rules C1, C3 to C5).
 //!
 //! The rule of the paper selects the old chunk (`cutpoint_delta::burst`). HeadDT and TailDT are
 //! in memory; hints objects contain their state at the end of earlier backups. DT is the index. BT
-//! is the set of composites: a whole stays as long as a composite needs it.
+//! is the set of delta chunks: a whole stays as long as a delta chunk needs it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -13,7 +13,7 @@ use cutpoint_delta::common_ends;
 use cutpoint_storage::Result;
 
 use super::finder::{hints_objects, known_containers};
-use super::matcher::{Composed, Part, find_of_others};
+use super::matcher::{Delta, Part, find_of_others};
 use crate::crypto::Keys;
 use crate::format::bursts::{BurstCount, BurstHints, with_sub_chunks};
 use crate::format::commit::Outcome;
@@ -27,7 +27,7 @@ use crate::read::Reader;
 /// Maximum number of entries, heads and tails together, that are loaded from hints, beginning with
 /// those of the latest writers.
 const ENTRIES_MAX: usize = 1 << 20;
-/// Maximum number and total size of recent wholes of this writer that are remembered. They cannot
+/// Maximum number and total size of recent full chunks of this writer that are remembered. They cannot
 /// be read back from the storage, because the time at which that is possible depends on timing, and
 /// the stored bytes must not.
 const RECENT_COUNT_MAX: usize = 64 * 1024;
@@ -52,9 +52,9 @@ pub struct BurstStatistics {
 /// The reference chunk of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reference {
-    /// The number of a stored chunk, counted over [`Wholes::containers`].
+    /// The number of a stored chunk, counted over [`FullChunks::containers`].
     Stored(u32),
-    /// The number of wholes that this writer had stored before the chunk.
+    /// The number of full chunks that this writer had stored before the chunk.
     Own(u64),
 }
 
@@ -63,7 +63,7 @@ enum Reference {
 pub struct Bursts<'a> {
     options: Options,
     views: Views<u32, Reference>,
-    wholes: Wholes<'a>,
+    full_chunks: FullChunks<'a>,
     /// Number of bursts of this writer on the chunks that these ends lead to now.
     made: HashMap<(Side, u32), u32>,
     is_loaded: bool,
@@ -72,7 +72,7 @@ pub struct Bursts<'a> {
 
 /// The places of reference chunks.
 #[derive(Debug)]
-struct Wholes<'a> {
+struct FullChunks<'a> {
     reader: &'a Reader,
     /// The index of the writer, which determines what may be referred to.
     index: &'a Index,
@@ -82,7 +82,7 @@ struct Wholes<'a> {
     /// tail.
     containers: Vec<(u32, PartName)>,
     chunk_count: u32,
-    /// The wholes that this writer has stored last, after `passed_count` earlier ones.
+    /// The full chunks that this writer has stored last, after `passed_count` earlier ones.
     recent: VecDeque<(Fingerprint, Box<[u8]>)>,
     recent_bytes: usize,
     recent_bytes_max: usize,
@@ -102,7 +102,7 @@ impl<'a> Bursts<'a> {
         Bursts {
             options,
             views: Views::new(options.c_max),
-            wholes: Wholes {
+            full_chunks: FullChunks {
                 reader,
                 index,
                 own,
@@ -120,10 +120,10 @@ impl<'a> Bursts<'a> {
         }
     }
 
-    /// Sets the maximum total size of remembered wholes of this writer, in bytes.
+    /// Sets the maximum total size of remembered full chunks of this writer, in bytes.
     #[must_use]
     pub fn with_recent_bytes_max(mut self, bytes: usize) -> Bursts<'a> {
-        self.wholes.recent_bytes_max = bytes;
+        self.full_chunks.recent_bytes_max = bytes;
         self
     }
 
@@ -148,11 +148,11 @@ impl<'a> Bursts<'a> {
 
     /// Looks for the reference chunk of a new chunk. `store` receives the burst, and returns `true`
     /// if it was stored. The result has the container of the reference chunk if another writer has
-    /// stored that chunk, and is `None` if `chunk` is to be stored as a whole.
+    /// stored that chunk, and is `None` if `chunk` is to be stored as a full chunk.
     pub(super) fn find(
         &mut self,
         chunk: &[u8],
-        mut store: impl FnMut(&Composed) -> bool,
+        mut store: impl FnMut(&Delta) -> bool,
     ) -> Result<Option<Option<PartName>>> {
         if !self.is_loaded {
             self.is_loaded = true;
@@ -162,14 +162,14 @@ impl<'a> Bursts<'a> {
             self.statistics.short_count += 1;
             return Ok(None);
         }
-        let ends = ends(self.wholes.keys(), &self.options, chunk);
-        let (wholes, statistics) = (&self.wholes, &mut self.statistics);
+        let ends = ends(self.full_chunks.keys(), &self.options, chunk);
+        let (full_chunks, statistics) = (&self.full_chunks, &mut self.statistics);
         let found = self.views.find(&ends, |side, reference| {
-            let Some((container, composed)) = wholes.compose(reference, side, chunk)? else {
+            let Some((container, delta)) = full_chunks.compose(reference, side, chunk)? else {
                 statistics.lost_count += 1;
                 return Ok(None);
             };
-            let is_stored = composed.is_some_and(|composed| store(&composed));
+            let is_stored = delta.is_some_and(|delta| store(&delta));
             statistics.refused_count += u64::from(!is_stored);
             Ok(is_stored.then_some(container))
         })?;
@@ -181,9 +181,9 @@ impl<'a> Bursts<'a> {
         }))
     }
 
-    /// Records that `chunk` was stored as a whole: its head and tail lead to it from now on.
+    /// Records that `chunk` was stored as a full chunk: its head and tail lead to it from now on.
     pub(super) fn replace(&mut self, fingerprint: Fingerprint, chunk: &[u8]) {
-        let ends = ends(self.wholes.keys(), &self.options, chunk);
+        let ends = ends(self.full_chunks.keys(), &self.options, chunk);
         if ends == [None, None] {
             return;
         }
@@ -192,19 +192,19 @@ impl<'a> Bursts<'a> {
                 self.made.remove(&(side, end));
             }
         }
-        let wholes = &mut self.wholes;
-        let number = wholes.passed_count + wholes.recent.len() as u64;
+        let full_chunks = &mut self.full_chunks;
+        let number = full_chunks.passed_count + full_chunks.recent.len() as u64;
         self.views.replace(&ends, Reference::Own(number));
-        wholes.recent.push_back((fingerprint, chunk.into()));
-        wholes.recent_bytes += chunk.len();
-        while wholes.recent.len() > RECENT_COUNT_MAX
-            || wholes.recent_bytes > wholes.recent_bytes_max
+        full_chunks.recent.push_back((fingerprint, chunk.into()));
+        full_chunks.recent_bytes += chunk.len();
+        while full_chunks.recent.len() > RECENT_COUNT_MAX
+            || full_chunks.recent_bytes > full_chunks.recent_bytes_max
         {
-            let Some((_, passed)) = wholes.recent.pop_front() else { break };
-            let ends = self::ends(wholes.keys(), &self.options, &passed);
-            self.views.remove_whole(&ends, Reference::Own(wholes.passed_count));
-            wholes.recent_bytes -= passed.len();
-            wholes.passed_count += 1;
+            let Some((_, passed)) = full_chunks.recent.pop_front() else { break };
+            let ends = self::ends(full_chunks.keys(), &self.options, &passed);
+            self.views.remove_full_chunk(&ends, Reference::Own(full_chunks.passed_count));
+            full_chunks.recent_bytes -= passed.len();
+            full_chunks.passed_count += 1;
         }
     }
 
@@ -212,7 +212,7 @@ impl<'a> Bursts<'a> {
     /// precedence. Those of a prune count as the oldest, because what it copies existed before.
     /// Hints that are missing or unreadable are skipped.
     fn load(&mut self) {
-        let Wholes { reader, index, own, .. } = self.wholes;
+        let FullChunks { reader, index, own, .. } = self.full_chunks;
         let repository = reader.repository();
         let view = reader.view();
         let commits = view.commits.iter();
@@ -254,11 +254,11 @@ impl<'a> Bursts<'a> {
         ends: &[[u32; 2]],
         counts: &mut HashMap<(Side, u32), u32>,
     ) -> bool {
-        let first = self.wholes.chunk_count;
+        let first = self.full_chunks.chunk_count;
         let len = u32::try_from(ends.len()).unwrap_or(u32::MAX);
         let Some(next) = first.checked_add(len) else { return false };
-        self.wholes.containers.push((first, container));
-        self.wholes.chunk_count = next;
+        self.full_chunks.containers.push((first, container));
+        self.full_chunks.chunk_count = next;
         for (number, ends) in (first..next).zip(ends).rev() {
             for (side, end) in Side::ALL.into_iter().zip(ends) {
                 if self.options.has_table(side) {
@@ -272,21 +272,21 @@ impl<'a> Bursts<'a> {
     }
 }
 
-impl Wholes<'_> {
+impl FullChunks<'_> {
     fn keys(&self) -> &Keys {
         self.reader.repository().keys()
     }
 
     /// Returns `chunk` as a burst on `reference`, to which one of its ends has led, and the
     /// container of the reference chunk if another writer has stored it. Returns `None` if the
-    /// reference chunk cannot be read or does not have this end. The composite is `None` if it
+    /// reference chunk cannot be read or does not have this end. The delta chunk is `None` if it
     /// would have too many extents.
     fn compose(
         &self,
         reference: Reference,
         side: Side,
         chunk: &[u8],
-    ) -> Result<Option<(Option<PartName>, Option<Composed>)>> {
+    ) -> Result<Option<(Option<PartName>, Option<Delta>)>> {
         // Compared because hashes may collide and hints may be wrong.
         let tau = self.options.tau;
         let is_alike = |old: &[u8]| tau.sub_chunk(side, old) == tau.sub_chunk(side, chunk);
@@ -302,7 +302,7 @@ impl Wholes<'_> {
                 let Some(name) = self.name(number)? else { return Ok(None) };
                 let mut old = None;
                 let found = find_of_others(self.index, self.own, &name, |location| {
-                    if location.is_whole() {
+                    if location.is_full() {
                         old = Some(self.reader.payload(Class::Data, location)?);
                     }
                     Ok(old.is_some())
@@ -338,8 +338,8 @@ fn ends(keys: &Keys, options: &Options, chunk: &[u8]) -> [Option<u32>; 2] {
 
 /// Expresses `chunk` as a prefix and a suffix of the whole `name`, whose bytes are `old`, and a
 /// literal between them (C5: the parts are exactly what was compared). Returns `None` if a
-/// composite must not have that number of extents (C4).
-fn burst(name: Fingerprint, old: &[u8], chunk: &[u8]) -> Option<Composed> {
+/// delta chunk must not have that number of extents (C4).
+fn burst(name: Fingerprint, old: &[u8], chunk: &[u8]) -> Option<Delta> {
     let narrow = |len: usize| u32::try_from(len).ok();
     let (prefix, suffix) = common_ends(old, chunk);
     let literal = chunk.get(prefix..chunk.len() - suffix)?;
@@ -353,5 +353,5 @@ fn burst(name: Fingerprint, old: &[u8], chunk: &[u8]) -> Option<Composed> {
     let parts: Vec<Part> =
         parts.into_iter().filter(|(len, _)| *len > 0).map(|(_, part)| part).collect();
     let is_fine = parts.len() <= extent_count_max(chunk.len());
-    is_fine.then(|| Composed { parts, literals: literal.to_vec(), sources: vec![name] })
+    is_fine.then(|| Delta { parts, literals: literal.to_vec(), sources: vec![name] })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::matcher::{Composed, Part};
+use super::matcher::{Delta, Part};
 use super::region::{PROBE_LEN, Probe, RawChunk, RawRegion};
 use crate::crypto::Keys;
 use crate::format::directory::Form;
@@ -11,21 +11,21 @@ use crate::format::fingerprint::{Class, Fingerprint};
 
 /// Size of a reference in the directory, in bytes. References do not compress.
 const REFERENCE_LEN: usize = 32;
-/// Estimated compressed size of the payloads of composites, in percent.
+/// Estimated compressed size of the payloads of delta chunks, in percent.
 const PAYLOAD_PERCENT: usize = 80;
 /// Maximum number of references of a region, limited by the format.
 const REFERENCE_COUNT_MAX: usize = u16::MAX as usize;
 
-/// The wholes of a region as they come, and separately the parts that will follow them: the new
-/// bytes of composites, which become one literal, and the payloads of composites. So similar bytes
+/// The full chunks of a region as they come, and separately the parts that will follow them: the new
+/// bytes of delta chunks, which become one literal, and the payloads of delta chunks. So similar bytes
 /// stand side by side.
 #[derive(Debug)]
 pub(super) struct Filling {
     region: RawRegion,
     literals: Vec<u8>,
     payloads: Vec<u8>,
-    /// The composites, with offsets relative to `payloads`.
-    composites: Vec<RawChunk>,
+    /// The delta chunks, with offsets relative to `payloads`.
+    delta_chunks: Vec<RawChunk>,
     /// Maps a reference to its number.
     numbers: HashMap<Fingerprint, u16>,
     /// The number of the reference that the literal will be.
@@ -51,7 +51,7 @@ impl Filling {
             },
             literals: Vec::new(),
             payloads: Vec::new(),
-            composites: Vec::new(),
+            delta_chunks: Vec::new(),
             numbers: HashMap::new(),
             literal: None,
         }
@@ -71,8 +71,8 @@ impl Filling {
         self.len() == 0
     }
 
-    pub(super) fn has_composites(&self) -> bool {
-        !self.composites.is_empty()
+    pub(super) fn has_delta_chunks(&self) -> bool {
+        !self.delta_chunks.is_empty()
     }
 
     pub(super) fn is_incompressible(&self) -> bool {
@@ -88,23 +88,23 @@ impl Filling {
         }
     }
 
-    pub(super) fn push_whole(&mut self, fingerprint: Fingerprint, chunk: &[u8]) {
+    pub(super) fn push_full_chunk(&mut self, fingerprint: Fingerprint, chunk: &[u8]) {
         let (offset, len) = (narrow(self.region.bytes.len()), narrow(chunk.len()));
         self.region.bytes.extend_from_slice(chunk);
-        let form = Form::Whole;
+        let form = Form::Full;
         let chunk = RawChunk { fingerprint, form, offset, payload_len: len, chunk_len: len };
         self.region.chunks.push(chunk);
     }
 
-    /// Adds a chunk of `chunk_len` bytes as a composite if `is_worth` returns `true`. The argument
-    /// of `is_worth` is the number of bytes that the composite takes besides its new ones:
+    /// Adds a chunk of `chunk_len` bytes as a delta chunk if `is_worth` returns `true`. The argument
+    /// of `is_worth` is the number of bytes that the delta chunk takes besides its new ones:
     /// compressed extents, and references that are new in this region. Returns `true` if the
-    /// composite was added.
-    pub(super) fn push_composite(
+    /// delta chunk was added.
+    pub(super) fn push_delta_chunk(
         &mut self,
         fingerprint: Fingerprint,
         chunk_len: usize,
-        composed: &Composed,
+        delta: &Delta,
         is_worth: impl FnOnce(usize) -> bool,
     ) -> bool {
         let mut added: Vec<Fingerprint> = Vec::new();
@@ -118,8 +118,8 @@ impl Filling {
         };
         let mut literal = self.literal;
         let mut literal_at = self.literals.len();
-        let mut list = Vec::with_capacity(composed.parts.len());
-        for part in &composed.parts {
+        let mut list = Vec::with_capacity(delta.parts.len());
+        for part in &delta.parts {
             list.push(match *part {
                 Part::Literal { len } => {
                     let reference = *literal.get_or_insert_with(|| add(None));
@@ -128,7 +128,7 @@ impl Filling {
                 }
                 Part::Copy { source, offset, len } => {
                     let reference = *numbers.entry(source).or_insert_with(|| {
-                        let fingerprint = composed.sources[source as usize];
+                        let fingerprint = delta.sources[source as usize];
                         let known = self.numbers.get(&fingerprint).copied();
                         known.unwrap_or_else(|| add(Some(fingerprint)))
                     });
@@ -146,7 +146,7 @@ impl Filling {
             self.payloads.truncate(before);
             return false;
         }
-        self.literals.extend_from_slice(&composed.literals);
+        self.literals.extend_from_slice(&delta.literals);
         self.literal = literal;
         for (fingerprint, number) in added.iter().zip(self.region.references.len()..) {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
@@ -155,9 +155,9 @@ impl Filling {
             }
         }
         self.region.references.extend(added);
-        self.composites.push(RawChunk {
+        self.delta_chunks.push(RawChunk {
             fingerprint,
-            form: Form::Composite,
+            form: Form::Delta,
             offset: narrow(before),
             payload_len: narrow(payload_len),
             chunk_len: narrow(chunk_len),
@@ -165,12 +165,12 @@ impl Filling {
         true
     }
 
-    /// Completes the region. The new bytes of composites become a chunk of their own, with a
+    /// Completes the region. The new bytes of delta chunks become a chunk of their own, with a
     /// fingerprint.
     pub(super) fn finish(self, keys: &Keys) -> RawRegion {
-        let Filling { mut region, literals, payloads, composites, literal, .. } = self;
+        let Filling { mut region, literals, payloads, delta_chunks, literal, .. } = self;
         // Rule W4.
-        region.verify |= !composites.is_empty();
+        region.verify |= !delta_chunks.is_empty();
         if let Some(reference) = literal {
             let fingerprint = keys.fingerprint(region.class, &literals);
             region.references[usize::from(reference)] = fingerprint;
@@ -182,9 +182,10 @@ impl Filling {
         }
         let start = narrow(region.bytes.len());
         region.bytes.extend_from_slice(&payloads);
-        let composites = composites.into_iter();
+        let delta_chunks = delta_chunks.into_iter();
         region.chunks.extend(
-            composites.map(|composite| RawChunk { offset: start + composite.offset, ..composite }),
+            delta_chunks
+                .map(|delta_chunk| RawChunk { offset: start + delta_chunk.offset, ..delta_chunk }),
         );
         region
     }

@@ -207,42 +207,41 @@ impl Inline {
         self.pump()
     }
 
-    /// Returns `true` if this writer has stored a chunk. If `whole` is set, only wholes count.
+    /// Returns `true` if this writer has stored a chunk. If `whole` is set, only full chunks count.
     pub(crate) fn has(&self, class: Class, name: &Fingerprint, whole: bool) -> Result<bool> {
         self.packer.has(class, name, whole)
     }
 
-    /// Stores a chunk whose fingerprint the caller has verified as a whole, even if this writer has
-    /// stored it as a composite.
-    pub(crate) fn store_whole(
+    /// Stores a chunk whose fingerprint the caller has verified as a full chunk, even if this writer has
+    /// stored it as a delta chunk.
+    pub(crate) fn store_full_chunk(
         &mut self,
         class: Class,
         name: Fingerprint,
         chunk: &[u8],
     ) -> Result<()> {
-        self.packer.store_whole(class, name, chunk);
+        self.packer.store_full_chunk(class, name, chunk);
         self.pump()
     }
 
-    /// Stores a chunk as a composite of `extents` over `references`, if that is worthwhile. The
+    /// Stores a chunk as a delta chunk of `extents` over `references`, if that is worthwhile. The
     /// caller has verified that the chunk is made of these extents, and that the references stay.
-    /// Returns `true` if the composite was stored.
-    pub(crate) fn store_composite(
+    /// Returns `true` if the delta chunk was stored.
+    pub(crate) fn store_delta_chunk(
         &mut self,
         (class, name): (Class, Fingerprint),
         chunk: &[u8],
         extents: &[Extent],
         references: &[Fingerprint],
     ) -> Result<bool> {
-        let composed = recompose::of_extents(extents, references);
-        let stored = composed
-            .is_some_and(|composed| self.packer.store_composed(class, name, chunk, &composed));
+        let delta = recompose::of_extents(extents, references);
+        let stored = delta.is_some_and(|delta| self.packer.store_delta(class, name, chunk, &delta));
         self.pump()?;
         Ok(stored)
     }
 
-    /// Stores a chunk as a composite over the whole `base`, if that is worthwhile. The whole stays,
-    /// and the caller has verified its bytes. Returns `true` if the composite was stored.
+    /// Stores a chunk as a delta chunk over the whole `base`, if that is worthwhile. The whole stays,
+    /// and the caller has verified its bytes. Returns `true` if the delta chunk was stored.
     pub(crate) fn store_resembling(
         &mut self,
         (class, name): (Class, Fingerprint),
@@ -251,7 +250,7 @@ impl Inline {
     ) -> Result<bool> {
         let comparison = self.comparison.get_or_insert_with(Comparison::new);
         let stored = match comparison.compose(chunk, base.0, base.1) {
-            Some(composed) => self.packer.store_composed(class, name, chunk, &composed),
+            Some(delta) => self.packer.store_delta(class, name, chunk, &delta),
             None => false,
         };
         self.pump()?;

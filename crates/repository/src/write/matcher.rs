@@ -4,8 +4,8 @@
 //! The old stream is the recipe of the same file in the parent snapshot. The position of the new
 //! stream in it is known from the last chunk that was found in both. A [`Window`] of old bytes
 //! around that position is read, and moves along. Every old chunk can be traced byte by byte to the
-//! wholes that it is made of. So the parts that a new chunk takes from it are expressed in wholes
-//! again, and no composite ever refers to a composite.
+//! full chunks that it is made of. So the parts that a new chunk takes from it are expressed in full chunks
+//! again, and no delta chunk ever refers to a delta chunk.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -30,9 +30,9 @@ use crate::write::finder::{ENDS_MAX, Finder};
 const AROUND_LEN: u64 = 96 * 1024;
 /// Number of old pieces ahead in which a known chunk is looked up.
 const AHEAD_COUNT: u64 = 1024;
-/// Maximum number of wholes that the bytes of a window come from. Beyond it the window is
+/// Maximum number of full chunks that the bytes of a window come from. Beyond it the window is
 /// restarted.
-const WHOLES_MAX: usize = 16 * 1024;
+const FULL_CHUNKS_MAX: usize = 16 * 1024;
 /// Length of old bytes to scout for a lost position, as a multiple of the length of the new chunk.
 const SCOUTED_TIMES: u64 = 8;
 /// Maximum length of old bytes to scout, in bytes.
@@ -46,31 +46,31 @@ const PAUSE_BITS_MAX: u32 = 7;
 const PACKED_BEFORE_COUNT: usize = 16;
 const PACKED_COUNT: usize = 1024;
 
-/// Maximum number of wholes that a composite refers to, besides the literal of its region. At worst
+/// Maximum number of full chunks that a delta chunk refers to, besides the literal of its region. At worst
 /// each lies in another region, and more than these would exceed what a reader can hold, if every
 /// version changes a little.
-const WHOLES_PER_CHUNK_MAX: usize = 20;
+const FULL_CHUNKS_PER_CHUNK_MAX: usize = 20;
 
-/// A part of a composite.
+/// A part of a delta chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The next new bytes.
     Literal { len: usize },
-    /// `len` bytes of a whole, from `offset` on. `source` is an index into [`Composed::sources`].
+    /// `len` bytes of a full chunk, from `offset` on. `source` is an index into [`Delta::sources`].
     Copy { source: u32, offset: u32, len: u32 },
 }
 
 /// A chunk expressed as literals and copies.
 #[derive(Debug, Default)]
-pub(super) struct Composed {
+pub(super) struct Delta {
     pub(super) parts: Vec<Part>,
     /// The new bytes, concatenated.
     pub(super) literals: Vec<u8>,
-    /// The wholes that are copied from, each once.
+    /// The full chunks that are copied from, each once.
     pub(super) sources: Vec<Fingerprint>,
 }
 
-impl Composed {
+impl Delta {
     /// Returns `true` if at least half of `chunk` is in the old stream, which makes the position of
     /// the new stream certain.
     pub(super) fn has_most_of(&self, chunk: &[u8]) -> bool {
@@ -94,7 +94,7 @@ impl Old {
     }
 }
 
-/// Bytes of the window that are consecutive bytes of one whole.
+/// Bytes of the window that are consecutive bytes of one full chunk.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     position: u64,
@@ -103,7 +103,7 @@ struct Span {
     offset: u32,
 }
 
-/// A stretch of a chunk: `len` bytes of a whole from `offset` on, with the container of the whole.
+/// A stretch of a chunk: `len` bytes of a full chunk from `offset` on, with the container of the full chunk.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     whole: Fingerprint,
@@ -137,8 +137,8 @@ pub struct Matcher<'a> {
     found_misses: u32,
     /// Number of chunks since then for which nothing was looked up.
     unlooked: u32,
-    /// The wholes that the spans come from, with their containers.
-    wholes: Vec<(Fingerprint, PartName)>,
+    /// The full chunks that the spans come from, with their containers.
+    full_chunks: Vec<(Fingerprint, PartName)>,
     numbers: HashMap<Fingerprint, u32>,
     pieces: Vec<Piece>,
 }
@@ -254,7 +254,7 @@ impl<'a> Matcher<'a> {
             window: Window::new(0),
             spans: VecDeque::new(),
             scout: None,
-            wholes: Vec::new(),
+            full_chunks: Vec::new(),
             numbers: HashMap::new(),
             pieces: Vec::new(),
         }
@@ -295,11 +295,11 @@ impl<'a> Matcher<'a> {
         });
     }
 
-    /// Restarts the window at `position`, and with it the list of the wholes that it comes from.
+    /// Restarts the window at `position`, and with it the list of the full chunks that it comes from.
     fn restart(&mut self, position: u64) {
         self.window.restart(position);
         self.spans.clear();
-        self.wholes.clear();
+        self.full_chunks.clear();
         self.numbers.clear();
     }
 
@@ -356,7 +356,7 @@ impl<'a> Matcher<'a> {
 
     /// Returns a place of a chunk, chosen in a fixed order.
     fn place(&self, fingerprint: &Fingerprint) -> Result<Option<Location>> {
-        let order = |it: &Location| (!it.is_whole(), it.container.name, it.number);
+        let order = |it: &Location| (!it.is_full(), it.container.name, it.number);
         let mut first: Option<Location> = None;
         self.find(fingerprint, |location| {
             if first.as_ref().is_none_or(|first| order(location) < order(first)) {
@@ -417,7 +417,7 @@ impl<'a> Matcher<'a> {
         if error.is_loss() { Ok(()) } else { Err(error) }
     }
 
-    /// Reports whether the last composed chunk was stored as a composite, and whether it makes the
+    /// Reports whether the last composed chunk was stored as a delta chunk, and whether it makes the
     /// position of the new stream certain.
     pub(super) fn tell(&mut self, stored: bool, shows_place: bool) {
         let Some(stream) = &mut self.stream else { return };
@@ -435,24 +435,24 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Returns the containers of the wholes that a composite refers to.
-    pub(super) fn containers(&self, composed: &Composed) -> impl Iterator<Item = PartName> {
-        let numbers = composed.sources.iter().filter_map(|source| self.numbers.get(source));
-        numbers.map(|number| self.wholes[*number as usize].1)
+    /// Returns the containers of the full chunks that a delta chunk refers to.
+    pub(super) fn containers(&self, delta: &Delta) -> impl Iterator<Item = PartName> {
+        let numbers = delta.sources.iter().filter_map(|source| self.numbers.get(source));
+        numbers.map(|number| self.full_chunks[*number as usize].1)
     }
 
     /// Expresses the next chunk of the new stream in terms of old chunks, if there is a stream to
     /// compare it with.
-    pub(super) fn compose(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
+    pub(super) fn compose(&mut self, chunk: &[u8]) -> Result<Option<Delta>> {
         self.follow_neighbour()?;
-        let composed = self.compose_here(chunk)?;
-        let is_much = composed.as_ref().is_some_and(|composed| composed.has_most_of(chunk));
+        let delta = self.encode_here(chunk)?;
+        let is_much = delta.as_ref().is_some_and(|delta| delta.has_most_of(chunk));
         let is_done = self.has_former() || is_much;
-        if is_done || !self.find_ends(chunk)? { Ok(composed) } else { self.compose_here(chunk) }
+        if is_done || !self.find_ends(chunk)? { Ok(delta) } else { self.encode_here(chunk) }
     }
 
     /// Does the same as [`Matcher::compose`], by the present old stream only.
-    fn compose_here(&mut self, chunk: &[u8]) -> Result<Option<Composed>> {
+    fn encode_here(&mut self, chunk: &[u8]) -> Result<Option<Delta>> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let len = chunk.len() as u64;
         stream.pause = stream.pause.saturating_sub(1);
@@ -479,11 +479,11 @@ impl<'a> Matcher<'a> {
         if let Some(stream) = &mut self.stream {
             stream.expected = behind;
         }
-        let composed = self.refer(chunk, &pieces);
+        let delta = self.refer(chunk, &pieces);
         self.pieces = pieces;
-        match composed {
+        match delta {
             // Rule C5.
-            Some(composed) if self.is_rebuilt(&composed, chunk)? => Ok(Some(composed)),
+            Some(delta) if self.is_rebuilt(&delta, chunk)? => Ok(Some(delta)),
             _ => Ok(None),
         }
     }
@@ -540,7 +540,7 @@ impl<'a> Matcher<'a> {
         };
         let wanted_end = expected + len + AROUND_LEN;
         let held = self.window.start()..=self.window.end();
-        if held.contains(&first.position) && self.wholes.len() < WHOLES_MAX {
+        if held.contains(&first.position) && self.full_chunks.len() < FULL_CHUNKS_MAX {
             self.window.drop_before(first.position);
             while self
                 .spans
@@ -582,7 +582,7 @@ impl<'a> Matcher<'a> {
             if !accepts(location)? {
                 return Ok(false);
             }
-            // Not verified here: the copied bytes are compared with the wholes (C5).
+            // Not verified here: the copied bytes are compared with the full chunks (C5).
             let chunk = self.reader.unverified(Class::Data, location)?;
             let start = usize::try_from(old.offset).unwrap_or(usize::MAX);
             let len = usize::try_from(old.len).unwrap_or(usize::MAX);
@@ -623,14 +623,14 @@ impl<'a> Matcher<'a> {
         Ok(true)
     }
 
-    /// Returns the stretches of wholes that the chunk at `location` is made of, in order, or `None`
+    /// Returns the stretches of full chunks that the chunk at `location` is made of, in order, or `None`
     /// if one of them may not be referred to.
     fn sources(&self, location: &Location) -> Result<Option<Vec<Source>>> {
         let chunk = location.chunk();
-        let is_whole = location.is_whole();
+        let is_full = location.is_full();
         #[cfg(feature = "mutants")]
-        let is_whole = is_whole || rules::is_active(Mutant::RefersToComposites);
-        if is_whole {
+        let is_full = is_full || rules::is_active(Mutant::RefersToDeltaChunks);
+        if is_full {
             let container = location.container.name;
             let (whole, len) = (chunk.fingerprint, chunk.chunk_len);
             return Ok(Some(vec![Source { whole, container, offset: 0, len }]));
@@ -640,10 +640,10 @@ impl<'a> Matcher<'a> {
         for Extent { reference, offset, len } in self.reader.extents(Class::Data, location)? {
             let whole = location.references()[usize::from(reference)];
             let number = self.numbers.get(&whole);
-            let known = number.map(|number| self.wholes[*number as usize].1);
+            let known = number.map(|number| self.full_chunks[*number as usize].1);
             let container = match known.or_else(|| containers.get(&reference).copied()) {
                 Some(container) => container,
-                None => match self.find(&whole, |found| Ok(found.is_whole()))? {
+                None => match self.find(&whole, |found| Ok(found.is_full()))? {
                     Some(found) => found.container.name,
                     None => return Ok(None),
                 },
@@ -663,16 +663,16 @@ impl<'a> Matcher<'a> {
         find_of_others(self.index, self.own, fingerprint, accepts)
     }
 
-    /// Returns the number of a whole.
+    /// Returns the number of a full chunk.
     fn number(&mut self, source: &Source) -> u32 {
         *self.numbers.entry(source.whole).or_insert_with(|| {
-            self.wholes.push((source.whole, source.container));
-            u32::try_from(self.wholes.len() - 1).unwrap_or(u32::MAX)
+            self.full_chunks.push((source.whole, source.container));
+            u32::try_from(self.full_chunks.len() - 1).unwrap_or(u32::MAX)
         })
     }
 
-    /// Expresses the pieces in terms of wholes.
-    fn refer(&self, chunk: &[u8], pieces: &[Piece]) -> Option<Composed> {
+    /// Expresses the pieces in terms of full chunks.
+    fn refer(&self, chunk: &[u8], pieces: &[Piece]) -> Option<Delta> {
         let mut parts: Vec<Part> = Vec::with_capacity(pieces.len());
         for piece in pieces {
             match *piece {
@@ -689,19 +689,19 @@ impl<'a> Matcher<'a> {
         used.sort_unstable();
         used.dedup();
         // Rule C4.
-        if used.len() > WHOLES_PER_CHUNK_MAX {
-            // The wholes of which least is left in this window are given up, so that neighbouring
+        if used.len() > FULL_CHUNKS_PER_CHUNK_MAX {
+            // The full chunks of which least is left in this window are given up, so that neighbouring
             // chunks keep the same ones.
             let mut lens: HashMap<u32, u64> = HashMap::new();
             for span in &self.spans {
                 *lens.entry(span.whole).or_default() += u64::from(span.len);
             }
             used.sort_unstable_by_key(|whole| (std::cmp::Reverse(lens.get(whole)), *whole));
-            used.truncate(WHOLES_PER_CHUNK_MAX);
+            used.truncate(FULL_CHUNKS_PER_CHUNK_MAX);
             used.sort_unstable();
         }
-        let mut composed = Composed::default();
-        composed.sources.extend(used.iter().map(|whole| self.wholes[*whole as usize].0));
+        let mut delta = Delta::default();
+        delta.sources.extend(used.iter().map(|whole| self.full_chunks[*whole as usize].0));
         let mut at = 0;
         for part in parts {
             let len = match part {
@@ -716,22 +716,22 @@ impl<'a> Matcher<'a> {
                     .map(|source| Part::Copy { source, offset, len }),
                 Part::Literal { .. } => None,
             };
-            match (kept, composed.parts.last_mut()) {
-                (Some(copy), _) => composed.parts.push(copy),
+            match (kept, delta.parts.last_mut()) {
+                (Some(copy), _) => delta.parts.push(copy),
                 (None, Some(Part::Literal { len: before })) => *before += len,
-                (None, _) => composed.parts.push(Part::Literal { len }),
+                (None, _) => delta.parts.push(Part::Literal { len }),
             }
             if kept.is_none() {
-                composed.literals.extend_from_slice(&chunk[at..at + len]);
+                delta.literals.extend_from_slice(&chunk[at..at + len]);
             }
             at += len;
         }
-        let is_fine = composed.parts.len() <= extent_count_max(chunk.len());
-        (is_fine && !composed.sources.is_empty()).then_some(composed)
+        let is_fine = delta.parts.len() <= extent_count_max(chunk.len());
+        (is_fine && !delta.sources.is_empty()).then_some(delta)
     }
 
-    /// Expresses a copy out of the window as extents of wholes (C1). The sources in `parts` are
-    /// numbers of wholes.
+    /// Expresses a copy out of the window as extents of full chunks (C1). The sources in `parts` are
+    /// numbers of full chunks.
     fn refer_copy(&self, mut position: u64, len: usize, parts: &mut Vec<Part>) -> Option<()> {
         let end = position + len as u64;
         let mut index = self.spans.partition_point(|s| s.position + u64::from(s.len) <= position);
@@ -755,14 +755,14 @@ impl<'a> Matcher<'a> {
         Some(())
     }
 
-    /// Returns `true` if the parts, read from the stored wholes, yield the chunk.
-    fn is_rebuilt(&self, composed: &Composed, chunk: &[u8]) -> Result<bool> {
-        let mut copies: Vec<(u32, usize, Range<usize>)> = Vec::with_capacity(composed.parts.len());
+    /// Returns `true` if the parts, read from the stored full chunks, yield the chunk.
+    fn is_rebuilt(&self, delta: &Delta, chunk: &[u8]) -> Result<bool> {
+        let mut copies: Vec<(u32, usize, Range<usize>)> = Vec::with_capacity(delta.parts.len());
         let (mut at, mut literal_at) = (0, 0);
-        for part in &composed.parts {
+        for part in &delta.parts {
             match *part {
                 Part::Literal { len } => {
-                    let new = composed.literals.get(literal_at..literal_at + len);
+                    let new = delta.literals.get(literal_at..literal_at + len);
                     if new.is_none() || chunk.get(at..at + len) != new {
                         return Ok(false);
                     }
@@ -776,11 +776,11 @@ impl<'a> Matcher<'a> {
                 }
             }
         }
-        // Reads one whole at a time, because each may be the last reference that keeps a region in
+        // Reads one full chunk at a time, because each may be the last reference that keeps a region in
         // memory.
         copies.sort_unstable_by_key(|(source, at, _)| (*source, *at));
         for copies in copies.chunk_by(|(source, ..), (other, ..)| source == other) {
-            let Some(fingerprint) = copies.first().map(|copy| composed.sources[copy.0 as usize])
+            let Some(fingerprint) = copies.first().map(|copy| delta.sources[copy.0 as usize])
             else {
                 continue;
             };
@@ -795,16 +795,16 @@ impl<'a> Matcher<'a> {
         Ok(at == chunk.len())
     }
 
-    /// Returns the stored bytes of a whole, if it may be referred to and can be read.
+    /// Returns the stored bytes of a full chunk, if it may be referred to and can be read.
     fn stored(&self, fingerprint: &Fingerprint) -> Result<Option<ChunkBytes>> {
         let mut stored = None;
         self.find(fingerprint, |location| {
             #[cfg(feature = "mutants")]
-            if rules::is_active(Mutant::RefersToComposites) {
+            if rules::is_active(Mutant::RefersToDeltaChunks) {
                 stored = Some(self.reader.read(Class::Data, location)?);
                 return Ok(true);
             }
-            if location.is_whole() {
+            if location.is_full() {
                 stored = Some(self.reader.payload(Class::Data, location)?);
             }
             Ok(stored.is_some())

@@ -45,7 +45,7 @@ pub use archive::{Archive, ArchiveStatistics, Published, SealedPart, Stored};
 pub use burst::{BurstStatistics, Bursts};
 pub use inline::Inline;
 pub use matcher::Matcher;
-pub use packer::{ChunkSink, CompositeStatistics, Packer};
+pub use packer::{ChunkSink, DeltaStatistics, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
 pub(crate) use region::RawChunk;
 pub use region::{EncodedRegion, PROBE_LEN, Probe, RawRegion, RegionBuffers, RegionCodec, Verify};

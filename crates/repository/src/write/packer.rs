@@ -7,7 +7,7 @@ use cutpoint_storage::Result;
 
 use super::burst::Bursts;
 use super::filling::Filling;
-use super::matcher::{Composed, Matcher};
+use super::matcher::{Delta, Matcher};
 use super::region::{Probe, RawRegion, Verify};
 use super::worth::{Worth, spare_len};
 use crate::crypto::{Keys, TAG_LEN};
@@ -28,21 +28,21 @@ pub trait ChunkSink {
     fn store_meta(&mut self, chunk: &[u8]) -> Result<Fingerprint>;
 }
 
-/// Maximum number of regions for which it is remembered whether their composites count.
+/// Maximum number of regions for which it is remembered whether their delta chunks count.
 const CONFIRMED_MAX: usize = 64 * 1024;
 
-/// Divisor of the target size for regions with composites. What many versions have added to a file
+/// Divisor of the target size for regions with delta chunks. What many versions have added to a file
 /// lies in as many regions, and a reader of the file keeps all of them.
-const COMPOSITES_DIVISOR: usize = 4;
+const DELTA_CHUNKS_DIVISOR: usize = 4;
 
-/// Counters of new chunks that are stored as composites.
+/// Counters of new chunks that are stored as delta chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CompositeStatistics {
-    /// Number of composites.
+pub struct DeltaStatistics {
+    /// Number of delta chunks.
     pub count: u64,
-    /// Total size of the chunks that are stored as composites, in bytes.
+    /// Total size of the chunks that are stored as delta chunks, in bytes.
     pub bytes: u64,
-    /// Number of bytes of composites that are stored as literals.
+    /// Number of bytes of delta chunks that are stored as literals.
     pub literal_bytes: u64,
 }
 
@@ -60,10 +60,10 @@ pub struct Packer {
     /// Chunks stored by this writer that no published index segment lists yet.
     own: HashMap<(Class, Fingerprint), Own>,
     hits: BTreeSet<(Class, PartName)>,
-    /// For each container and region: `true` if everything may be referred to that the composites
+    /// For each container and region: `true` if everything may be referred to that the delta chunks
     /// there refer to.
     confirmed: HashMap<(PartName, u16), bool>,
-    composites: CompositeStatistics,
+    delta_chunks: DeltaStatistics,
     ready: Vec<RawRegion>,
     spare: Vec<Vec<u8>>,
     new_chunk_count: [u64; 2],
@@ -75,7 +75,7 @@ pub struct Packer {
 struct Own {
     /// The number of the region that contains the chunk.
     region: u64,
-    is_whole: bool,
+    is_full: bool,
 }
 
 fn slot(class: Class) -> usize {
@@ -104,7 +104,7 @@ impl Packer {
             own: HashMap::new(),
             hits: BTreeSet::new(),
             confirmed: HashMap::new(),
-            composites: CompositeStatistics::default(),
+            delta_chunks: DeltaStatistics::default(),
             ready: Vec::new(),
             spare: Vec::new(),
             new_chunk_count: [0; 2],
@@ -122,12 +122,12 @@ impl Packer {
         if self.is_known(class, &fingerprint)? {
             return Ok(false);
         }
-        self.store_whole(class, fingerprint, chunk);
+        self.store_full_chunk(class, fingerprint, chunk);
         Ok(true)
     }
 
     /// Stores a data chunk as [`Packer::store`] does. A new chunk in which `matcher` finds enough
-    /// of an old stream is stored as a composite (rules C1 to C5).
+    /// of an old stream is stored as a delta chunk (rules C1 to C5).
     ///
     /// # Errors
     ///
@@ -142,23 +142,23 @@ impl Packer {
             matcher.pass(&fingerprint, chunk.len())?;
             return Ok(false);
         }
-        let composed = matcher.compose(chunk)?;
-        let stored = match &composed {
-            Some(composed) => self.store_composed(Class::Data, fingerprint, chunk, composed),
+        let delta = matcher.compose(chunk)?;
+        let stored = match &delta {
+            Some(delta) => self.store_delta(Class::Data, fingerprint, chunk, delta),
             None => false,
         };
-        if let Some(composed) = composed.as_ref().filter(|_| stored) {
-            self.hits.extend(matcher.containers(composed).map(|name| (Class::Data, name)));
+        if let Some(delta) = delta.as_ref().filter(|_| stored) {
+            self.hits.extend(matcher.containers(delta).map(|name| (Class::Data, name)));
         }
-        matcher.tell(stored, composed.as_ref().is_some_and(|it| it.has_most_of(chunk)));
+        matcher.tell(stored, delta.as_ref().is_some_and(|it| it.has_most_of(chunk)));
         if !stored {
-            self.store_whole(Class::Data, fingerprint, chunk);
+            self.store_full_chunk(Class::Data, fingerprint, chunk);
         }
         Ok(true)
     }
 
     /// Stores a data chunk as [`Packer::store`] does, with BURST. A new chunk for which `bursts`
-    /// finds a reference chunk is stored as a composite, provided that this is smaller than the
+    /// finds a reference chunk is stored as a delta chunk, provided that this is smaller than the
     /// chunk.
     ///
     /// # Errors
@@ -173,59 +173,59 @@ impl Packer {
         if self.is_known(Class::Data, &fingerprint)? {
             return Ok(false);
         }
-        let found = bursts.find(chunk, |composed| {
-            let literals_len = composed.literals.len();
-            self.push_composed(Class::Data, fingerprint, chunk, composed, |_, _, len| {
+        let found = bursts.find(chunk, |delta| {
+            let literals_len = delta.literals.len();
+            self.push_delta(Class::Data, fingerprint, chunk, delta, |_, _, len| {
                 literals_len + len < chunk.len()
             })
         })?;
         match found {
             Some(container) => self.hits.extend(container.map(|name| (Class::Data, name))),
             None => {
-                self.store_whole(Class::Data, fingerprint, chunk);
+                self.store_full_chunk(Class::Data, fingerprint, chunk);
                 bursts.replace(fingerprint, chunk);
             }
         }
         Ok(true)
     }
 
-    /// Applies rule W2, and for composites rule C3.
+    /// Applies rule W2, and for delta chunks rule C3.
     fn is_known(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<bool> {
         if self.own.contains_key(&(class, *fingerprint)) {
             return Ok(true);
         }
         let index = self.index.clone();
         let found = index.find_where(class, fingerprint, Scope::Write, |location| {
-            // Composites of this writer need no check: the writer has made sure that their
+            // Delta chunks of this writer need no check: the writer has made sure that their
             // references exist.
-            Ok(location.is_whole() || index.is_own(location) || self.confirm(class, location)?)
+            Ok(location.is_full() || index.is_own(location) || self.confirm(class, location)?)
         })?;
         let Some(location) = found else { return Ok(false) };
         self.hits.insert((class, location.container.name));
         Ok(true)
     }
 
-    /// C3: returns `true` if everything may be referred to that the composites of this region refer
+    /// C3: returns `true` if everything may be referred to that the delta chunks of this region refer
     /// to. Chunks of this writer do not count, because the time at which they are found depends on
     /// timing.
-    fn confirm(&mut self, class: Class, composite: &Location) -> Result<bool> {
+    fn confirm(&mut self, class: Class, delta_chunk: &Location) -> Result<bool> {
         #[cfg(feature = "mutants")]
         if rules::is_active(Mutant::DoesNotConfirm) {
             return Ok(true);
         }
-        let region = (composite.container.name, composite.chunk().region);
+        let region = (delta_chunk.container.name, delta_chunk.chunk().region);
         if let Some(is_confirmed) = self.confirmed.get(&region) {
             return Ok(*is_confirmed);
         }
         let mut places = Vec::new();
-        for reference in composite.references() {
+        for reference in delta_chunk.references() {
             let found = self.index.find_where(class, reference, Scope::Write, |location| {
-                Ok(location.is_whole() && !self.index.is_own(location))
+                Ok(location.is_full() && !self.index.is_own(location))
             })?;
             let Some(found) = found else { break };
             places.push((class, found.container.name));
         }
-        let is_confirmed = places.len() == composite.references().len();
+        let is_confirmed = places.len() == delta_chunk.references().len();
         if is_confirmed {
             self.hits.extend(places);
         }
@@ -237,83 +237,88 @@ impl Packer {
     }
 
     /// Returns `true` if a chunk was stored by this writer or is in its index. If `whole` is set,
-    /// only wholes count. References of composites are not checked.
+    /// only full chunks count. References of delta chunks are not checked.
     ///
     /// # Errors
     ///
     /// Returns any error of the index.
     pub(super) fn has(&self, class: Class, fingerprint: &Fingerprint, whole: bool) -> Result<bool> {
         if let Some(own) = self.own.get(&(class, *fingerprint))
-            && (own.is_whole || !whole)
+            && (own.is_full || !whole)
         {
             return Ok(true);
         }
         let found = self.index.find_where(class, fingerprint, Scope::Write, |location| {
-            Ok(location.is_whole() || !whole)
+            Ok(location.is_full() || !whole)
         })?;
         Ok(found.is_some())
     }
 
-    /// Stores a chunk as a whole, even if it is known.
-    pub(super) fn store_whole(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8]) {
-        let open = self.open_for(class, chunk.len(), false);
-        open.push_whole(fingerprint, chunk);
-        self.stored(class, fingerprint, chunk, true);
-    }
-
-    /// Stores a composite if it is worthwhile. Returns `true` if it was stored.
-    pub(super) fn store_composed(
+    /// Stores a chunk as a full chunk, even if it is known.
+    pub(super) fn store_full_chunk(
         &mut self,
         class: Class,
         fingerprint: Fingerprint,
         chunk: &[u8],
-        composed: &Composed,
+    ) {
+        let open = self.open_for(class, chunk.len(), false);
+        open.push_full_chunk(fingerprint, chunk);
+        self.stored(class, fingerprint, chunk, true);
+    }
+
+    /// Stores a delta chunk if it is worthwhile. Returns `true` if it was stored.
+    pub(super) fn store_delta(
+        &mut self,
+        class: Class,
+        fingerprint: Fingerprint,
+        chunk: &[u8],
+        delta: &Delta,
     ) -> bool {
-        let literals_len = composed.literals.len();
-        // A composite that is certainly refused must not close the open region.
+        let literals_len = delta.literals.len();
+        // A delta chunk that is certainly refused must not close the open region.
         if spare_len(chunk, literals_len) == 0 {
             return false;
         }
-        self.push_composed(class, fingerprint, chunk, composed, |worth, probe, len| {
+        self.push_delta(class, fingerprint, chunk, delta, |worth, probe, len| {
             worth.is_worth(chunk, literals_len, len, probe)
         })
     }
 
-    /// Stores a composite if `is_worth` returns `true`. The last argument of `is_worth` is the
-    /// number of bytes that the composite takes besides its new ones. Returns `true` if the
-    /// composite was stored.
-    fn push_composed(
+    /// Stores a delta chunk if `is_worth` returns `true`. The last argument of `is_worth` is the
+    /// number of bytes that the delta chunk takes besides its new ones. Returns `true` if the
+    /// delta chunk was stored.
+    fn push_delta(
         &mut self,
         class: Class,
         fingerprint: Fingerprint,
         chunk: &[u8],
-        composed: &Composed,
+        delta: &Delta,
         is_worth: impl FnOnce(&mut Worth, &mut Probe, usize) -> bool,
     ) -> bool {
-        self.open_for(class, composed.literals.len(), true);
+        self.open_for(class, delta.literals.len(), true);
         let Some(open) = &mut self.open[slot(class)] else { return false };
         let (worth, probe) = (&mut self.worth, &mut self.probe);
         let is_worth = |len| is_worth(worth, probe, len);
-        if !open.push_composite(fingerprint, chunk.len(), composed, is_worth) {
+        if !open.push_delta_chunk(fingerprint, chunk.len(), delta, is_worth) {
             return false;
         }
-        self.composites.count += 1;
-        self.composites.bytes += chunk.len() as u64;
-        self.composites.literal_bytes += composed.literals.len() as u64;
+        self.delta_chunks.count += 1;
+        self.delta_chunks.bytes += chunk.len() as u64;
+        self.delta_chunks.literal_bytes += delta.literals.len() as u64;
         self.stored(class, fingerprint, chunk, false);
         true
     }
 
     /// Returns the maximum size of a region.
-    fn size_max(&self, has_composites: bool) -> usize {
-        if has_composites { self.region_size / COMPOSITES_DIVISOR } else { self.region_size }
+    fn size_max(&self, has_delta_chunks: bool) -> usize {
+        if has_delta_chunks { self.region_size / DELTA_CHUNKS_DIVISOR } else { self.region_size }
     }
 
-    /// Returns an open region with room for `len` more bytes of a composite or a whole.
-    fn open_for(&mut self, class: Class, len: usize, composite: bool) -> &mut Filling {
+    /// Returns an open region with room for `len` more bytes of a delta chunk or a full chunk.
+    fn open_for(&mut self, class: Class, len: usize, delta_chunk: bool) -> &mut Filling {
         let index = slot(class);
         let is_full = self.open[index].as_ref().is_some_and(|open| {
-            let size_max = self.size_max(composite || open.has_composites());
+            let size_max = self.size_max(delta_chunk || open.has_delta_chunks());
             !open.is_empty() && open.len() + len > size_max
         });
         if is_full {
@@ -332,16 +337,16 @@ impl Packer {
     }
 
     /// Updates the state after a chunk has been added to the open region.
-    fn stored(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8], is_whole: bool) {
+    fn stored(&mut self, class: Class, fingerprint: Fingerprint, chunk: &[u8], is_full: bool) {
         let index = slot(class);
         self.new_chunk_count[index] += 1;
         self.new_bytes[index] += chunk.len() as u64;
         let Some(open) = &mut self.open[index] else { return };
-        self.own.insert((class, fingerprint), Own { region: open.number(), is_whole });
+        self.own.insert((class, fingerprint), Own { region: open.number(), is_full });
         open.probe(&mut self.probe);
         let is_over = open.is_incompressible();
-        let (len, has_composites) = (open.len(), open.has_composites());
-        if is_over || len >= self.size_max(has_composites) {
+        let (len, has_delta_chunks) = (open.len(), open.has_delta_chunks());
+        if is_over || len >= self.size_max(has_delta_chunks) {
             self.close(class);
         }
     }
@@ -350,7 +355,7 @@ impl Packer {
         if let Some(open) = self.open[slot(class)].take() {
             let region = open.finish(&self.keys);
             let literals = region.chunks.iter().filter(|chunk| chunk.form == Form::Literal);
-            let own = Own { region: region.number, is_whole: true };
+            let own = Own { region: region.number, is_full: true };
             self.own.extend(literals.map(|chunk| ((class, chunk.fingerprint), own)));
             self.ready.push(region);
         }
@@ -391,9 +396,9 @@ impl Packer {
         &self.hits
     }
 
-    /// Returns the counters of composites.
-    pub fn composites(&self) -> CompositeStatistics {
-        self.composites
+    /// Returns the counters of delta chunks.
+    pub fn delta_chunks(&self) -> DeltaStatistics {
+        self.delta_chunks
     }
 
     /// Returns the number of new chunks of `class`.

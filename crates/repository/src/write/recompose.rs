@@ -1,27 +1,27 @@
-//! Composites that result when chunks are stored again (rules C1, C4, C5): in their present form,
+//! Delta chunks that result when chunks are stored again (rules C1, C4, C5): in their present form,
 //! or over one similar whole.
 
 use cutpoint_delta::{Piece, Window};
 
-use super::matcher::{Composed, Part};
+use super::matcher::{Delta, Part};
 use crate::format::extents::{Extent, extent_count_max};
 use crate::format::fingerprint::Fingerprint;
 
 /// Expresses `extents` over those of `references` that they name.
-pub(super) fn of_extents(extents: &[Extent], references: &[Fingerprint]) -> Option<Composed> {
-    let mut composed = Composed::default();
+pub(super) fn of_extents(extents: &[Extent], references: &[Fingerprint]) -> Option<Delta> {
+    let mut delta = Delta::default();
     let mut numbers: Vec<u16> = Vec::new();
     for extent in extents {
         let known = numbers.iter().position(|number| *number == extent.reference);
         let source = known.unwrap_or(numbers.len());
         if known.is_none() {
             numbers.push(extent.reference);
-            composed.sources.push(*references.get(usize::from(extent.reference))?);
+            delta.sources.push(*references.get(usize::from(extent.reference))?);
         }
         let source = u32::try_from(source).ok()?;
-        composed.parts.push(Part::Copy { source, offset: extent.offset, len: extent.len });
+        delta.parts.push(Part::Copy { source, offset: extent.offset, len: extent.len });
     }
-    Some(composed)
+    Some(delta)
 }
 
 /// Expresses chunks in terms of one whole each. Keeps the table of a window.
@@ -43,7 +43,7 @@ impl Comparison {
         chunk: &[u8],
         name: Fingerprint,
         base: &[u8],
-    ) -> Option<Composed> {
+    ) -> Option<Delta> {
         // Positions continue behind those in the table, so that the table need not be cleared.
         let start = self.window.end();
         self.window.restart(start);
@@ -53,14 +53,14 @@ impl Comparison {
         if self.pieces.len() > extent_count_max(chunk.len()) {
             return None;
         }
-        let mut composed = Composed { sources: vec![name], ..Composed::default() };
+        let mut delta = Delta { sources: vec![name], ..Delta::default() };
         let mut at = 0;
         for piece in &self.pieces {
             let new = match *piece {
                 Piece::Literal { len } => {
                     let new = chunk.get(at..at + len)?;
-                    composed.literals.extend_from_slice(new);
-                    composed.parts.push(Part::Literal { len });
+                    delta.literals.extend_from_slice(new);
+                    delta.parts.push(Part::Literal { len });
                     new
                 }
                 Piece::Copy { position, len } => {
@@ -71,12 +71,12 @@ impl Comparison {
                         return None;
                     }
                     let (offset, len) = (u32::try_from(offset).ok()?, u32::try_from(len).ok()?);
-                    composed.parts.push(Part::Copy { source: 0, offset, len });
+                    delta.parts.push(Part::Copy { source: 0, offset, len });
                     old
                 }
             };
             at += new.len();
         }
-        (at == chunk.len() && composed.literals.len() < chunk.len()).then_some(composed)
+        (at == chunk.len() && delta.literals.len() < chunk.len()).then_some(delta)
     }
 }

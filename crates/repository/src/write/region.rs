@@ -62,7 +62,7 @@ pub struct RawRegion {
     pub(super) class: Class,
     pub(super) bytes: Vec<u8>,
     pub(super) chunks: Vec<RawChunk>,
-    /// The wholes to which composites of this region refer.
+    /// The full chunks to which delta chunks of this region refer.
     pub(super) references: Vec<Fingerprint>,
     pub(super) verify: bool,
     /// Set if a sample did not shrink: the region is stored uncompressed.

@@ -1,17 +1,17 @@
-//! The decision whether a composite is worthwhile.
+//! The decision whether a delta chunk is worthwhile.
 
 use super::region::Probe;
 
-/// Maximum size of a composite, in sixteenths of the size of its chunk, both compressed. The margin
-/// is there because each composite makes reading more expensive.
+/// Maximum size of a delta chunk, in sixteenths of the size of its chunk, both compressed. The margin
+/// is there because each delta chunk makes reading more expensive.
 const SIXTEENTHS: u64 = 15;
-/// Factor by which a composite must stay below its limit to be judged by the last sample instead of
+/// Factor by which a delta chunk must stay below its limit to be judged by the last sample instead of
 /// its own.
 const CLEAR_TIMES: u64 = 2;
 /// Maximum number of consecutive chunks that are judged by one sample.
 const UNSAMPLED_MAX: u32 = 16;
 
-/// Judges composites by how well their chunks compress. The measure is a sample of the chunk, or
+/// Judges delta chunks by how well their chunks compress. The measure is a sample of the chunk, or
 /// that of a recent chunk if the answer is clear by far. The decisions depend only on the chunks
 /// and their order.
 #[derive(Debug, Default)]
@@ -21,39 +21,39 @@ pub(super) struct Worth {
     unsampled_count: u32,
 }
 
-/// Returns the number of bytes that a composite may take besides its new ones, if nothing
-/// compresses. At 0 the composite is never worthwhile.
+/// Returns the number of bytes that a delta chunk may take besides its new ones, if nothing
+/// compresses. At 0 the delta chunk is never worthwhile.
 pub(super) fn spare_len(chunk: &[u8], literals_len: usize) -> u64 {
     (chunk.len() as u64 * SIXTEENTHS / 16).saturating_sub(literals_len as u64)
 }
 
 impl Worth {
-    /// Returns `true` if `chunk` should be stored as a composite that takes `composite_len` bytes
+    /// Returns `true` if `chunk` should be stored as a delta chunk that takes `delta_chunk_len` bytes
     /// besides `literals_len` new bytes, which are assumed to compress as well as the chunk.
     pub(super) fn is_worth(
         &mut self,
         chunk: &[u8],
         literals_len: usize,
-        composite_len: usize,
+        delta_chunk_len: usize,
         probe: &mut Probe,
     ) -> bool {
         let chunk_len = chunk.len() as u64;
         // The limit if nothing compresses. For compressible chunks it shrinks in proportion.
         let len_max = spare_len(chunk, literals_len);
-        let composite_len = composite_len as u64;
-        if composite_len > len_max {
+        let delta_chunk_len = delta_chunk_len as u64;
+        if delta_chunk_len > len_max {
             return false;
         }
         if let Some((sampled_len, compressed_len)) = self.sampled
             && self.unsampled_count < UNSAMPLED_MAX
-            && composite_len * CLEAR_TIMES * sampled_len <= len_max * compressed_len
+            && delta_chunk_len * CLEAR_TIMES * sampled_len <= len_max * compressed_len
         {
             self.unsampled_count += 1;
             return true;
         }
         let compressed_len = probe.compressed_len(chunk) as u64;
         (self.sampled, self.unsampled_count) = (Some((chunk_len, compressed_len)), 0);
-        composite_len * chunk_len <= len_max * compressed_len
+        delta_chunk_len * chunk_len <= len_max * compressed_len
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     const LEN: usize = 64 * 1024;
 
     #[test]
-    fn unclear_composite_is_decided_by_a_sample() {
+    fn unclear_delta_chunk_is_decided_by_a_sample() {
         let mut probe = Probe::new().expect("there is memory");
         let random = SplitMix64::bytes(1, LEN);
         let zeros = vec![0; LEN];

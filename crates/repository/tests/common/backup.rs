@@ -83,11 +83,11 @@ pub(crate) fn init_by(media: Arc<dyn Media>, process: u32) -> Result<Repository>
     init_with(media, process, false, 0)
 }
 
-/// Creates a repository with or without composites, and with the given share of parity, in percent.
+/// Creates a repository with or without delta chunks, and with the given share of parity, in percent.
 pub(crate) fn init_with(
     media: Arc<dyn Media>,
     process: u32,
-    composites: bool,
+    delta_chunks: bool,
     parity_percent: u32,
 ) -> Result<Repository> {
     let options = InitOptions {
@@ -96,7 +96,7 @@ pub(crate) fn init_with(
         region_size: 16 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
-        composites,
+        delta_chunks,
         parity_percent,
     };
     Repository::init(media, Machine::new(process), &unlock(), &options)
@@ -157,7 +157,7 @@ fn number_of(entry: &Entry) -> u64 {
     String::from_utf8_lossy(&entry.name)[5..].parse().expect("a number")
 }
 
-/// Backs up `files`. A repository with composites compares them with previous versions. Publishes
+/// Backs up `files`. A repository with delta chunks compares them with previous versions. Publishes
 /// in the middle if `publish` is set.
 pub(crate) fn back_up(
     repository: &Arc<Repository>,

@@ -46,8 +46,8 @@ pub(crate) fn encode_content(content: &Content) -> Vec<u8> {
     e.into_writer()
 }
 
-/// Recodes the payload of a composite, behind the length of its chunk and the number of references.
-fn composite(bytes: &[u8]) -> Option<Vec<u8>> {
+/// Recodes the payload of a delta chunk, behind the length of its chunk and the number of references.
+fn delta_chunk(bytes: &[u8]) -> Option<Vec<u8>> {
     let (head, payload) = bytes.split_first_chunk::<6>()?;
     let [a, b, c, d, e, f] = *head;
     let chunk_len = u32::from_le_bytes([a, b, c, d]);
@@ -57,10 +57,10 @@ fn composite(bytes: &[u8]) -> Option<Vec<u8>> {
     assert_eq!(len, u64::from(chunk_len), "the extents are the chunk");
     let are_there = extents.iter().all(|extent| usize::from(extent.reference) < reference_count);
     assert!(are_there, "{extents:?} of {reference_count} references");
-    Some(encode_composite(*head, &extents))
+    Some(encode_delta_chunk(*head, &extents))
 }
 
-pub(crate) fn encode_composite(head: [u8; 6], list: &[Extent]) -> Vec<u8> {
+pub(crate) fn encode_delta_chunk(head: [u8; 6], list: &[Extent]) -> Vec<u8> {
     let mut out = head.to_vec();
     extents::encode(list, &mut out);
     out
@@ -77,7 +77,7 @@ pub(crate) const DECODERS: [(&str, Recode); 12] = [
     ("entry", entry),
     ("content", content),
     ("parity", |bytes| ParityTable::decode(bytes).ok().map(|table| table.encode())),
-    ("composite", composite),
+    ("delta chunk", delta_chunk),
     ("hints", |bytes| Hints::decode(bytes).ok().map(|hints| hints.encode())),
 ];
 

@@ -32,7 +32,7 @@ pub(crate) const TICKET: TicketId = TicketId([9; 12]);
 /// The only container of its class.
 pub(crate) const PART: PartName = PartName { ticket: TICKET, count: 0 };
 
-/// Returns the directory of a container with one uncompressed region, which is one whole of `len`
+/// Returns the directory of a container with one uncompressed region, which is one full chunk of `len`
 /// bytes.
 pub(crate) fn one_whole(fingerprint: Fingerprint, len: u32) -> Directory {
     Directory {
@@ -45,7 +45,7 @@ pub(crate) fn one_whole(fingerprint: Fingerprint, len: u32) -> Directory {
         }],
         chunks: vec![ChunkRecord {
             fingerprint,
-            form: Form::Whole,
+            form: Form::Full,
             region: 0,
             offset: 0,
             payload_len: len,
@@ -79,9 +79,16 @@ pub(crate) fn put_container(
     let stored_len = u32::try_from(bytes.len()).expect("small");
     repository.put(name, Bytes::from(bytes))?;
     let read = Directory::decode(directory, u64::from(directory_offset));
-    let has_composites = read.is_ok_and(|read| read.has_composites());
+    let has_delta_chunks = read.is_ok_and(|read| read.has_delta_chunks());
     let name = PART;
-    Ok(ContainerRecord { name, class, has_composites, stored_len, directory_offset, directory_len })
+    Ok(ContainerRecord {
+        name,
+        class,
+        has_delta_chunks,
+        stored_len,
+        directory_offset,
+        directory_len,
+    })
 }
 
 /// Puts an index segment with `records`, and a commit of it with a snapshot of `root`.
@@ -120,7 +127,7 @@ pub(crate) fn open_repository(media: &Arc<dyn Media>) -> Arc<Repository> {
         region_size: 16 * 1024,
         container_size: 4 * 1024 * 1024,
         compression_level: 1,
-        composites: false,
+        delta_chunks: false,
         parity_percent: 0,
     };
     Repository::init(media.clone(), Machine::new(0), &Unlock::Nothing, &options)
@@ -223,7 +230,7 @@ pub(crate) fn trees(bytes: &[u8]) {
         let narrow = |len: usize| u32::try_from(len).expect("small");
         directory.chunks.push(ChunkRecord {
             fingerprint,
-            form: Form::Whole,
+            form: Form::Full,
             region: 0,
             offset: narrow(region.len()),
             payload_len: narrow(payload.len()),
@@ -279,7 +286,7 @@ pub(crate) fn containers(bytes: &[u8]) {
         let len = input.number() % 20_000;
         directory.chunks.push(ChunkRecord {
             fingerprint: repository.keys().fingerprint(Class::Data, payload),
-            form: [Form::Whole, Form::Whole, Form::Literal, Form::Composite]
+            form: [Form::Full, Form::Full, Form::Literal, Form::Delta]
                 [usize::from(input.byte() % 4)],
             region: u16::from(input.byte() % 4),
             offset: input.number() % 20_000,

@@ -117,13 +117,13 @@ struct Ledger {
     segments: HashMap<PartName, Arc<Segment>>,
     containers: HashMap<ContainerName, Arc<Held>>,
     chunks: HashMap<ChunkName, Arc<Vec<u8>>>,
-    /// Chunks that have ever been stored as a whole.
-    wholes: HashSet<ChunkName>,
+    /// Chunks that have ever been stored as a full chunk.
+    full_chunks: HashSet<ChunkName>,
     needs: HashMap<TicketId, Arc<BTreeSet<ChunkName>>>,
     deletions: u64,
-    composites: u64,
-    composite_hits: u64,
-    composites_deleted: u64,
+    delta_chunks: u64,
+    delta_chunk_hits: u64,
+    delta_chunks_deleted: u64,
     /// Number of records of writers that had ended before.
     ended_records: u64,
 }
@@ -131,9 +131,9 @@ struct Ledger {
 /// The content of a container.
 #[derive(Debug, Default)]
 struct Held {
-    wholes: Vec<Fingerprint>,
-    /// Each composite with the references of its region.
-    composites: Vec<(Fingerprint, Arc<Vec<Fingerprint>>)>,
+    full_chunks: Vec<Fingerprint>,
+    /// Each delta chunk with the references of its region.
+    delta_chunks: Vec<(Fingerprint, Arc<Vec<Fingerprint>>)>,
 }
 
 /// Counts of what happened, for the report.
@@ -147,12 +147,12 @@ pub(crate) struct Tally {
     pub(crate) sweeps: u64,
     pub(crate) deletions: u64,
     pub(crate) crashes: u64,
-    /// Number of stored composites.
-    pub(crate) composites: u64,
-    /// Number of chunks that a writer found to be stored only as composites.
-    pub(crate) composite_hits: u64,
-    /// Number of composites that were deleted with their container.
-    pub(crate) composites_deleted: u64,
+    /// Number of stored delta chunks.
+    pub(crate) delta_chunks: u64,
+    /// Number of chunks that a writer found to be stored only as delta chunks.
+    pub(crate) delta_chunk_hits: u64,
+    /// Number of delta chunks that were deleted with their container.
+    pub(crate) delta_chunks_deleted: u64,
     /// Number of records of writers that had ended before.
     pub(crate) ended_records: u64,
     /// Number of puts that found their staged object removed.
@@ -170,9 +170,9 @@ impl Tally {
         self.sweeps += other.sweeps;
         self.deletions += other.deletions;
         self.crashes += other.crashes;
-        self.composites += other.composites;
-        self.composite_hits += other.composite_hits;
-        self.composites_deleted += other.composites_deleted;
+        self.delta_chunks += other.delta_chunks;
+        self.delta_chunk_hits += other.delta_chunk_hits;
+        self.delta_chunks_deleted += other.delta_chunks_deleted;
         self.ended_records += other.ended_records;
         self.unstaged += other.unstaged;
     }
@@ -220,7 +220,7 @@ impl World {
             region_size: 16 * 1024,
             container_size: 4 * 1024 * 1024,
             compression_level: 1,
-            composites: true,
+            delta_chunks: true,
             // Mostly off, as by default.
             parity_percent: if seed % 8 == 5 { 10 } else { 0 },
         };
@@ -338,9 +338,9 @@ impl World {
             sweeps: count(|outcome| matches!(outcome, Outcome::Swept(_))),
             deletions: state.ledger.deletions,
             crashes: state.actors.iter().filter(|actor| actor.is_dead).count() as u64,
-            composites: state.ledger.composites,
-            composite_hits: state.ledger.composite_hits,
-            composites_deleted: state.ledger.composites_deleted,
+            delta_chunks: state.ledger.delta_chunks,
+            delta_chunk_hits: state.ledger.delta_chunk_hits,
+            delta_chunks_deleted: state.ledger.delta_chunks_deleted,
             ended_records: state.ledger.ended_records,
             unstaged: state.unstaged_count,
         }
@@ -376,7 +376,7 @@ impl World {
     /// Records that a writer has found the chunk to be stored already.
     pub(crate) fn was_hit(&self, chunk: ChunkName) {
         let ledger = &mut self.lock().ledger;
-        ledger.composite_hits += u64::from(!ledger.wholes.contains(&chunk));
+        ledger.delta_chunk_hits += u64::from(!ledger.full_chunks.contains(&chunk));
     }
 
     /// Removes every container of writers that store again: those without a commit, and those of
@@ -648,7 +648,7 @@ impl Ledger {
             }
             ObjectName::Container(class, part) => {
                 let held = self.decode_container(keys, name, class, bytes)?;
-                self.composites += held.composites.len() as u64;
+                self.delta_chunks += held.delta_chunks.len() as u64;
                 self.containers.insert((class, part), Arc::new(held));
                 Ok(false)
             }
@@ -703,12 +703,12 @@ impl Ledger {
             let region = &regions[usize::from(chunk.region)];
             let payload = &region[start..start + chunk.payload_len as usize];
             let references = &references[usize::from(chunk.region)];
-            let bytes = if chunk.form == Form::Composite {
-                held.composites.push((chunk.fingerprint, references.clone()));
+            let bytes = if chunk.form == Form::Delta {
+                held.delta_chunks.push((chunk.fingerprint, references.clone()));
                 self.rebuild(class, payload, chunk.chunk_len, references)?
             } else {
-                held.wholes.push(chunk.fingerprint);
-                self.wholes.insert((class, chunk.fingerprint));
+                held.full_chunks.push(chunk.fingerprint);
+                self.full_chunks.insert((class, chunk.fingerprint));
                 payload.to_vec()
             };
             if keys.fingerprint(class, &bytes) != chunk.fingerprint {
@@ -719,7 +719,7 @@ impl Ledger {
         Ok(held)
     }
 
-    /// Returns the bytes of a composite from its wholes, wherever they were once stored.
+    /// Returns the bytes of a delta chunk from its full chunks, wherever they were once stored.
     fn rebuild(
         &self,
         class: Class,
@@ -822,7 +822,7 @@ impl Ledger {
             if let Ok(ObjectName::Container(class, part)) = ObjectName::parse(name)
                 && let Some(held) = self.containers.get(&(class, part))
             {
-                self.composites_deleted += held.composites.len() as u64;
+                self.delta_chunks_deleted += held.delta_chunks.len() as u64;
             }
         }
         if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(name) {
@@ -832,7 +832,7 @@ impl Ledger {
     }
 
     /// I2: each snapshot that no prune has taken resolves to existing, named records. I5: all
-    /// references of a composite's region resolve to wholes.
+    /// references of a delta chunk's region resolve to full chunks.
     fn check(&self) -> Result<(), String> {
         let mut named: BTreeSet<PartName> = BTreeSet::new();
         named.extend(self.commits.values().flat_map(|commit| &commit.segments));
@@ -840,8 +840,8 @@ impl Ledger {
         for superseded in self.prunes.values().flat_map(|prune| &prune.superseded) {
             named.remove(superseded);
         }
-        let mut wholes: HashSet<ChunkName> = HashSet::new();
-        let mut composites: HashMap<ChunkName, Vec<&[Fingerprint]>> = HashMap::new();
+        let mut full_chunks: HashSet<ChunkName> = HashSet::new();
+        let mut delta_chunks: HashMap<ChunkName, Vec<&[Fingerprint]>> = HashMap::new();
         for part in named {
             let path = ObjectName::Segment(part).to_string();
             let segment = self.segments.get(&part).filter(|_| self.present.contains(&path));
@@ -854,9 +854,10 @@ impl Ledger {
                     continue;
                 }
                 if let Some(held) = self.containers.get(&(container.class, container.name)) {
-                    wholes.extend(held.wholes.iter().map(|chunk| (container.class, *chunk)));
-                    for (chunk, references) in &held.composites {
-                        let known = composites.entry((container.class, *chunk)).or_default();
+                    full_chunks
+                        .extend(held.full_chunks.iter().map(|chunk| (container.class, *chunk)));
+                    for (chunk, references) in &held.delta_chunks {
+                        let known = delta_chunks.entry((container.class, *chunk)).or_default();
                         known.push(references);
                     }
                 }
@@ -865,16 +866,16 @@ impl Ledger {
         let taken = self.taken();
         for ticket in self.commits.keys().filter(|ticket| !taken.contains(ticket)) {
             let Some(needs) = self.needs.get(ticket) else { continue };
-            for need @ (class, chunk) in needs.iter().filter(|need| !wholes.contains(need)) {
-                let Some(composites) = composites.get(need) else {
+            for need @ (class, chunk) in needs.iter().filter(|need| !full_chunks.contains(need)) {
+                let Some(delta_chunks) = delta_chunks.get(need) else {
                     return Err(format!(
                         "I2: snapshot {ticket} has lost the {class} chunk {chunk}"
                     ));
                 };
                 let is_met = |references: &&[Fingerprint]| {
-                    references.iter().all(|reference| wholes.contains(&(*class, *reference)))
+                    references.iter().all(|reference| full_chunks.contains(&(*class, *reference)))
                 };
-                if !composites.iter().any(is_met) {
+                if !delta_chunks.iter().any(is_met) {
                     return Err(format!(
                         "I5: snapshot {ticket} has lost what the {class} chunk {chunk} refers to"
                     ));

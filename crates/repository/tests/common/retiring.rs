@@ -104,18 +104,18 @@ pub(crate) fn start() -> Arc<dyn Media> {
 /// snapshot refers to some chunks of a container of the first, which has others as well, and to
 /// another container.
 pub(crate) fn start_similar() -> Arc<dyn Media> {
-    let media = memory_with_composites();
+    let media = memory_with_delta_chunks();
     let repository = open(media.clone(), 1).expect("it opens");
     for files in [&[2, 3, 100, 200][..], &[3, 5, 101], &[5, 102, 250]] {
         let committed = back_up(&repository, files, true).expect("it works");
         assert_eq!(committed, Committed::Done, "nobody is there to end it");
     }
-    assert!(composite_count(&repository) >= 6, "versions resemble each other");
+    assert!(delta_chunk_count(&repository) >= 6, "versions resemble each other");
     forget(&repository, &[0, 1]).expect("it works");
     media
 }
 
-pub(crate) fn memory_with_composites() -> Arc<dyn Media> {
+pub(crate) fn memory_with_delta_chunks() -> Arc<dyn Media> {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
     init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
     media
@@ -130,15 +130,15 @@ pub(crate) fn records(repository: &Arc<Repository>) -> Vec<ChunkRecord> {
     for container in containers.containers() {
         if !condemned.contains(&(container.class, container.name)) {
             let directory = load_directory(repository, &container).expect("it is well");
-            assert_eq!(container.has_composites, directory.has_composites(), "{container:?}");
+            assert_eq!(container.has_delta_chunks, directory.has_delta_chunks(), "{container:?}");
             records.extend(directory.chunks);
         }
     }
     records
 }
 
-pub(crate) fn composite_count(repository: &Arc<Repository>) -> usize {
-    records(repository).iter().filter(|record| record.form == Form::Composite).count()
+pub(crate) fn delta_chunk_count(repository: &Arc<Repository>) -> usize {
+    records(repository).iter().filter(|record| record.form == Form::Delta).count()
 }
 
 /// Collects what was passed over.

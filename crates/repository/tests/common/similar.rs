@@ -1,4 +1,4 @@
-//! Later versions of files, stored as composites over earlier ones.
+//! Later versions of files, stored as delta chunks over earlier ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

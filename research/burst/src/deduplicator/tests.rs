@@ -22,8 +22,8 @@ fn all(lens: impl Iterator<Item = usize>) -> Payloads {
 fn verify(deduplicator: &Deduplicator, model: &Model) {
     let Deduplicator { options, dt, bt, views, statistics } = deduplicator;
     let used = || model.iter().filter(|(_, (_, use_count))| *use_count > 0);
-    let wholes = dt.iter().filter(|(_, whole)| whole.use_count > 0).map(|(found, _)| found);
-    let stored: BTreeSet<_> = wholes.chain(bt.keys()).collect();
+    let full_chunks = dt.iter().filter(|(_, whole)| whole.use_count > 0).map(|(found, _)| found);
+    let stored: BTreeSet<_> = full_chunks.chain(bt.keys()).collect();
     assert_eq!(stored, used().map(|(found, _)| found).collect(), "what can be read");
     for (fingerprint, (chunk, use_count)) in used() {
         assert_eq!(deduplicator.read(fingerprint).as_ref(), Ok(chunk), "what is read");
@@ -46,7 +46,11 @@ fn verify(deduplicator: &Deduplicator, model: &Model) {
             assert!(burst_count <= options.c_max, "no more than c_max");
         }
     }
-    assert_eq!(statistics.wholes, all(dt.values().map(|whole| whole.data.len())), "wholes");
+    assert_eq!(
+        statistics.full_chunks,
+        all(dt.values().map(|whole| whole.data.len())),
+        "full chunks"
+    );
     assert_eq!(statistics.bursts, all(bt.values().map(|entry| entry.burst.post_len())), "bursts");
     assert_eq!(statistics.burst_len_sixteenths.iter().sum::<u64>(), bt.len() as u64, "histogram");
     let written = model.values().flat_map(|(chunk, count)| (0..*count).map(|_| chunk.len()));

@@ -26,7 +26,7 @@ pub(crate) struct Container {
     pub(crate) hint_sum: u64,
     /// Number of chunks that stay in the container because they are needed.
     pub(crate) kept_count: u32,
-    /// Number of kept chunks that are needed only because composites refer to them.
+    /// Number of kept chunks that are needed only because delta chunks refer to them.
     pub(crate) pinned_count: u32,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn staying_numbers(directory: &Directory, kept: &KeptChunks) -> Vec<u
     for (number, chunk) in directory.chunks.iter().enumerate() {
         if kept.get(&chunk.fingerprint).is_some_and(|need| need.is_met_by(chunk.form)) {
             let known = best.entry(chunk.fingerprint).or_insert(number);
-            if directory.chunks[*known].form == Form::Composite && chunk.form != Form::Composite {
+            if directory.chunks[*known].form == Form::Delta && chunk.form != Form::Delta {
                 *known = number;
             }
         }

@@ -33,7 +33,7 @@ impl Join<'_> {
             container.hint_sum = container.hint_sum.wrapping_add(hint);
         }
         for need in &self.needs {
-            let Need { class, fingerprint, is_whole: needs_whole, .. } = Need::decode(need);
+            let Need { class, fingerprint, is_full: needs_full, .. } = Need::decode(need);
             let of_class = || {
                 let all =
                     self.places.iter().map(|place| (*place, &self.containers[*place as usize]));
@@ -50,11 +50,11 @@ impl Join<'_> {
                 .min_by_key(|(_, container)| container.record.name)
                 .map_or(NO_CONTAINER, |(place, _)| place);
             // A hint does not tell the form of its chunk.
-            let may_be_composite =
-                |(_, container): (u32, &Container)| needs_whole && container.record.has_composites;
+            let may_be_delta_chunk =
+                |(_, container): (u32, &Container)| needs_full && container.record.has_delta_chunks;
             let is_clear = self.needs.len() == 1
                 && first != NO_CONTAINER
-                && !of_class().any(may_be_composite)
+                && !of_class().any(may_be_delta_chunk)
                 && of_class().filter(|(_, container)| container.is_there).count() == 1;
             let record = placed(first, need);
             if is_clear { self.kept.push(record)? } else { self.doubtful.push(record)? }

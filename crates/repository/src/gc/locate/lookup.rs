@@ -42,19 +42,19 @@ pub(crate) struct Lookup<'a> {
     pub(crate) there: &'a HashMap<(Class, PartName), u64>,
     /// The folder for temporary files.
     pub(crate) folder: Option<&'a Path>,
-    /// Maximum total size of composites that may be stored again as wholes, in bytes.
+    /// Maximum total size of delta chunks that may be stored again as full chunks, in bytes.
     pub(crate) dissolved_bytes_max: u64,
     /// Returns an error if the operation was cancelled. Called often.
     pub(crate) stop_if_cancelled: &'a dyn Fn() -> Result<()>,
 }
 
 impl Lookup<'_> {
-    /// Finds a place for each of `needs`, and for the references of the composites that stay for
+    /// Finds a place for each of `needs`, and for the references of the delta chunks that stay for
     /// them.
     ///
     /// # Errors
     ///
-    /// Returns `Corrupt` or `Missing` if the references of a container's composites cannot be read,
+    /// Returns `Corrupt` or `Missing` if the references of a container's delta chunks cannot be read,
     /// and any error of the storage or of a temporary file. A lost chunk is not an error.
     pub(crate) fn find(&self, needs: &Sorted<NEED_LEN>) -> Result<Places> {
         let mut replaced_count = 0;
@@ -90,10 +90,10 @@ impl Lookup<'_> {
         Ok(Places { released_bytes, ..self.find_referred(needs, &dissolved)? })
     }
 
-    /// Finds a place for each need, and for the references of staying composites, except for
-    /// composites in `dissolved` regions, which are to be stored again as wholes.
+    /// Finds a place for each need, and for the references of staying delta chunks, except for
+    /// delta chunks in `dissolved` regions, which are to be stored again as full chunks.
     ///
-    /// One more round suffices for the references, because they are met by wholes, which need
+    /// One more round suffices for the references, because they are met by full chunks, which need
     /// nothing else. There is more to look up only if directories answer differently the second
     /// time. The loop ends, because a reference that was found to be needed remains so, and the
     /// number of references is finite.
@@ -204,9 +204,12 @@ impl Lookup<'_> {
             let first_name = containers.get(first as usize).map(Container::name);
             if let Some(container) = containers.get(first as usize) {
                 if open.as_ref().is_none_or(|(number, _)| *number != first) {
-                    open = Some((first, self.wholes_of(&container.record)?));
+                    open = Some((first, self.full_chunks_of(&container.record)?));
                 }
-                if open.as_ref().is_some_and(|(_, wholes)| wholes.contains(&need.fingerprint)) {
+                if open
+                    .as_ref()
+                    .is_some_and(|(_, full_chunks)| full_chunks.contains(&need.fingerprint))
+                {
                     kept.push(placed(first, &bytes))?;
                     continue;
                 }
@@ -261,28 +264,29 @@ impl Lookup<'_> {
         })
     }
 
-    /// Returns the chunks that a container has as wholes, or none if its directory cannot be read.
-    fn wholes_of(&self, container: &ContainerRecord) -> Result<HashSet<Fingerprint>> {
+    /// Returns the chunks that a container has as full chunks, or none if its directory cannot be read.
+    fn full_chunks_of(&self, container: &ContainerRecord) -> Result<HashSet<Fingerprint>> {
         match load_directory(self.repository, container) {
             Ok(directory) => {
                 let need = |fingerprint| Need {
                     class: container.class,
                     fingerprint,
-                    is_whole: true,
+                    is_full: true,
                     is_reached: false,
                 };
                 let chunks = directory.chunks.iter();
-                let wholes = chunks.filter(|chunk| need(chunk.fingerprint).is_met_by(chunk.form));
-                Ok(wholes.map(|chunk| chunk.fingerprint).collect())
+                let full_chunks =
+                    chunks.filter(|chunk| need(chunk.fingerprint).is_met_by(chunk.form));
+                Ok(full_chunks.map(|chunk| chunk.fingerprint).collect())
             }
             Err(error) => absent(error).map(|()| HashSet::new()),
         }
     }
 
     /// Returns a container that meets the need by its directory and that `accepts` admits. A
-    /// container with a whole is preferred. If a composite suffices, its references must all exist,
-    /// because unreached composites in staying containers may have lost theirs long ago. Among
-    /// several composites, the one in `first` is preferred, so that what was stored together stays
+    /// container with a full chunk is preferred. If a delta chunk suffices, its references must all exist,
+    /// because unreached delta chunks in staying containers may have lost theirs long ago. Among
+    /// several delta chunks, the one in `first` is preferred, so that what was stored together stays
     /// together.
     fn look_for(
         &self,
@@ -292,17 +296,17 @@ impl Lookup<'_> {
         met: &mut HashMap<Region, bool>,
     ) -> Result<Option<(Class, PartName)>> {
         let Need { class, fingerprint, .. } = need;
-        let whole = self.look(*class, fingerprint, |location| {
-            let whole = Need { is_whole: true, ..*need };
-            Ok(whole.is_met_by(location.chunk().form) && accepts(location))
+        let full = self.look(*class, fingerprint, |location| {
+            let full = Need { is_full: true, ..*need };
+            Ok(full.is_met_by(location.chunk().form) && accepts(location))
         })?;
-        if whole.is_some() || need.is_whole {
-            return Ok(whole.as_ref().map(name_of));
+        if full.is_some() || need.is_full {
+            return Ok(full.as_ref().map(name_of));
         }
         for only in [first, None] {
             let found = self.look(*class, fingerprint, |location| {
                 Ok(only.is_none_or(|only| only == name_of(location))
-                    && !location.is_whole()
+                    && !location.is_full()
                     && accepts(location)
                     && self.is_met(location, met)?)
             })?;
@@ -313,17 +317,17 @@ impl Lookup<'_> {
         Ok(None)
     }
 
-    /// Returns `true` if everything exists to which composites of this region refer.
-    fn is_met(&self, composite: &Location, met: &mut HashMap<Region, bool>) -> Result<bool> {
-        let (class, part) = name_of(composite);
-        let region = (class, part, composite.chunk().region);
+    /// Returns `true` if everything exists to which delta chunks of this region refer.
+    fn is_met(&self, delta_chunk: &Location, met: &mut HashMap<Region, bool>) -> Result<bool> {
+        let (class, part) = name_of(delta_chunk);
+        let region = (class, part, delta_chunk.chunk().region);
         if let Some(is_met) = met.get(&region) {
             return Ok(*is_met);
         }
         let mut is_met = true;
-        for reference in composite.references() {
+        for reference in delta_chunk.references() {
             let found = self.look(class, reference, |location| {
-                Ok(location.is_whole() && self.there.contains_key(&name_of(location)))
+                Ok(location.is_full() && self.there.contains_key(&name_of(location)))
             })?;
             if found.is_none() {
                 is_met = false;
@@ -416,7 +420,7 @@ mod tests {
         ContainerRecord {
             name: PartName { ticket: TicketId([1; 12]), count },
             class: Class::Data,
-            has_composites: false,
+            has_delta_chunks: false,
             stored_len: 1000,
             directory_offset: 100,
             directory_len: 100,
@@ -443,7 +447,7 @@ mod tests {
             region_size: 1 << 17,
             container_size: 1 << 24,
             compression_level: 1,
-            composites: false,
+            delta_chunks: false,
             parity_percent: 0,
         };
         let media = Arc::new(Memory::new());
@@ -519,7 +523,7 @@ mod tests {
             region_size: 1 << 14,
             container_size: 1 << 22,
             compression_level: 1,
-            composites: false,
+            delta_chunks: false,
             parity_percent: 0,
         };
         let media = Arc::new(Memory::new());

@@ -5,9 +5,9 @@
 //! directories cannot decide either, nothing is condemned. A container whose directory has other
 //! chunks than its hints say is never condemned.
 //!
-//! A chunk that snapshots reach is met by a record of either form, preferably a whole. A chunk that
-//! staying composites refer to is needed as a whole (rule C2), so directories decide if a container
-//! has composites, too. References count by region: if any composite of a region stays, all
+//! A chunk that snapshots reach is met by a record of either form, preferably a full chunk. A chunk that
+//! staying delta chunks refer to is needed as a whole (rule C2), so directories decide if a container
+//! has delta chunks, too. References count by region: if any delta chunk of a region stays, all
 //! references of the region are needed.
 
 mod container;
@@ -52,12 +52,12 @@ pub(crate) struct Places {
     kept: Sorted<PLACED_LEN>,
     /// Chunks that only condemned containers have.
     pub(crate) going: Vec<Need>,
-    /// Composites that are to be stored again as wholes, because they cost less than keeping what
+    /// Delta chunks that are to be stored again as full chunks, because they cost less than keeping what
     /// they refer to.
     pub(crate) dissolved: Vec<(Class, Fingerprint)>,
-    /// Total size of the dissolved composites in bytes.
+    /// Total size of the dissolved delta chunks in bytes.
     pub(crate) dissolved_bytes: u64,
-    /// Total size of the containers that had stayed only for dissolved composites, in bytes.
+    /// Total size of the containers that had stayed only for dissolved delta chunks, in bytes.
     pub(crate) released_bytes: u64,
     /// The first thousand chunks that are not stored anywhere.
     pub(crate) lost: Vec<(Class, Fingerprint)>,

@@ -17,9 +17,9 @@ pub(super) const SORTER_BYTES: usize = 24 * 1024 * 1024;
 
 /// Flag in the last byte of a need: the chunk is metadata.
 const META: u8 = 1;
-/// Flag: a composite refers to the chunk, so that only a whole meets the need.
-const WHOLE: u8 = 2;
-/// Flag of a need for a whole: snapshots reach the chunk as well.
+/// Flag: a delta chunk refers to the chunk, so that only a whole meets the need.
+const FULL: u8 = 2;
+/// Flag of a need for a full chunk: snapshots reach the chunk as well.
 const REACHED: u8 = 4;
 
 /// A chunk that is needed.
@@ -27,9 +27,9 @@ const REACHED: u8 = 4;
 pub(crate) struct Need {
     pub(crate) class: Class,
     pub(crate) fingerprint: Fingerprint,
-    /// Set if only a whole meets the need, because composites refer to the chunk.
-    pub(crate) is_whole: bool,
-    /// Set if snapshots reach the chunk, not only composites.
+    /// Set if only a whole meets the need, because delta chunks refer to the chunk.
+    pub(crate) is_full: bool,
+    /// Set if snapshots reach the chunk, not only delta chunks.
     pub(crate) is_reached: bool,
 }
 
@@ -39,8 +39,8 @@ impl Need {
         need[..FINGERPRINT_LEN].copy_from_slice(&self.fingerprint.0);
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
         need[FINGERPRINT_LEN] = flag(self.class == Class::Meta, META)
-            | flag(self.is_whole, WHOLE)
-            | flag(self.is_whole && self.is_reached, REACHED);
+            | flag(self.is_full, FULL)
+            | flag(self.is_full && self.is_reached, REACHED);
         need
     }
 
@@ -51,18 +51,18 @@ impl Need {
         Need {
             class: if flags & META == 0 { Class::Data } else { Class::Meta },
             fingerprint,
-            is_whole: flags & WHOLE != 0,
-            is_reached: flags & WHOLE == 0 || flags & REACHED != 0,
+            is_full: flags & FULL != 0,
+            is_reached: flags & FULL == 0 || flags & REACHED != 0,
         }
     }
 
     /// Returns `true` if a record of this form meets the need.
     pub(super) fn is_met_by(&self, form: Form) -> bool {
         #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::MeetsReferencesByComposites) {
+        if rules::is_active(Mutant::MeetsReferencesByDeltaChunks) {
             return true;
         }
-        !self.is_whole || form != Form::Composite
+        !self.is_full || form != Form::Delta
     }
 }
 
@@ -84,14 +84,14 @@ impl Needs {
     /// Returns `Full` or `Media` if a temporary file cannot be written.
     pub(crate) fn push(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
         let fingerprint = *fingerprint;
-        let need = Need { class, fingerprint, is_whole: false, is_reached: true };
+        let need = Need { class, fingerprint, is_full: false, is_reached: true };
         self.sorter.push(need.encode())
     }
 
-    /// Adds a chunk that a composite refers to. Only a whole meets the need.
+    /// Adds a chunk that a delta chunk refers to. Only a whole meets the need.
     pub(super) fn push_reference(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
         let fingerprint = *fingerprint;
-        let need = Need { class, fingerprint, is_whole: true, is_reached: false };
+        let need = Need { class, fingerprint, is_full: true, is_reached: false };
         self.sorter.push(need.encode())
     }
 
@@ -101,7 +101,7 @@ impl Needs {
     }
 }
 
-/// Merges the needs of snapshots with those of composites.
+/// Merges the needs of snapshots with those of delta chunks.
 pub(super) struct Both<'a> {
     iters: [Iter<'a, NEED_LEN>; 2],
     next: [Option<[u8; NEED_LEN]>; 2],
@@ -128,7 +128,7 @@ impl<'a> Both<'a> {
     }
 }
 
-/// Merges needs that begin with one hint, in order. A need for a whole of a chunk absorbs another
+/// Merges needs that begin with one hint, in order. A need for a full chunk of a chunk absorbs another
 /// need of the same chunk.
 pub(super) fn merge(needs: &mut Vec<[u8; NEED_LEN]>) {
     if needs.len() < 2 {
@@ -137,8 +137,8 @@ pub(super) fn merge(needs: &mut Vec<[u8; NEED_LEN]>) {
     let mut merged: Vec<[u8; NEED_LEN]> = Vec::with_capacity(needs.len());
     for need in needs.drain(..) {
         let each = Need::decode(&need);
-        let any = Need { is_whole: false, ..each }.encode();
-        match merged.iter_mut().find(|before| each.is_whole && **before == any) {
+        let any = Need { is_full: false, ..each }.encode();
+        match merged.iter_mut().find(|before| each.is_full && **before == any) {
             Some(before) => *before = Need { is_reached: true, ..each }.encode(),
             None => merged.push(need),
         }
@@ -154,19 +154,19 @@ mod tests {
     /// chunks with the same hint.
     #[test]
     fn need_for_a_whole_absorbs_other_needs_of_its_chunk() {
-        let need = |last: u8, is_whole: bool, is_reached: bool| {
+        let need = |last: u8, is_full: bool, is_reached: bool| {
             let mut fingerprint = Fingerprint([5; FINGERPRINT_LEN]);
             fingerprint.0[FINGERPRINT_LEN - 1] = last;
-            Need { class: Class::Data, fingerprint, is_whole, is_reached }
+            Need { class: Class::Data, fingerprint, is_full, is_reached }
         };
         let (one, other, third) =
             (need(1, false, true), need(2, false, true), need(3, true, false));
-        let whole = need(2, true, false);
-        let mut needs = [one, other, whole, third].map(Need::encode).to_vec();
+        let full = need(2, true, false);
+        let mut needs = [one, other, full, third].map(Need::encode).to_vec();
         merge(&mut needs);
         let merged: Vec<Need> = needs.iter().map(Need::decode).collect();
         assert_eq!(merged, [one, need(2, true, true), third]);
-        let meta = Need { class: Class::Meta, ..whole };
+        let meta = Need { class: Class::Meta, ..full };
         let mut needs = [other, meta].map(Need::encode).to_vec();
         merge(&mut needs);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The references of staying composites, and whether the composites are worth keeping.
+//! The references of staying delta chunks, and whether the delta chunks are worth keeping.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -15,19 +15,19 @@ use crate::index::load_directory;
 use crate::util::extsort::Sorter;
 
 /// Maximum number of pinned chunks whose containers are weighed, which takes 40 MB. These
-/// containers have only chunks that composites refer to.
+/// containers have only chunks that delta chunks refer to.
 const WEIGHED_MAX: usize = 500_000;
-/// Maximum number of regions with composites that refer to such chunks, which takes about as much
+/// Maximum number of regions with delta chunks that refer to such chunks, which takes about as much
 /// again.
 const REGIONS_WEIGHED_MAX: usize = 250_000;
 
 /// A region of a container.
 pub(super) type Region = (Class, PartName, u16);
 
-/// The references of the composites that stay.
+/// The references of the delta chunks that stay.
 pub(super) struct References {
     pub(super) needs: Needs,
-    /// Composites that stay in regions which are dissolved.
+    /// Delta chunks that stay in regions which are dissolved.
     pub(super) dissolved: HashSet<[u8; PLACED_LEN]>,
     pub(super) dissolved_bytes: u64,
 }
@@ -35,14 +35,14 @@ pub(super) struct References {
 /// The regions that are worth dissolving.
 #[derive(Debug, Default)]
 pub(super) struct Weighed {
-    /// Regions whose composites should be stored again as wholes.
+    /// Regions whose delta chunks should be stored again as full chunks.
     pub(super) dissolved: HashSet<Region>,
-    /// Total size of the containers that had stayed only for dissolved composites, in bytes.
+    /// Total size of the containers that had stayed only for dissolved delta chunks, in bytes.
     pub(super) released_bytes: u64,
 }
 
 impl Places {
-    /// Moves the chunks of `records` from the kept ones to those that are stored again as wholes.
+    /// Moves the chunks of `records` from the kept ones to those that are stored again as full chunks.
     pub(super) fn dissolve(
         &mut self,
         records: &HashSet<[u8; PLACED_LEN]>,
@@ -66,7 +66,7 @@ impl Places {
 }
 
 impl Lookup<'_> {
-    /// Calls `visit` with each region in which composites stay, and with these composites.
+    /// Calls `visit` with each region in which delta chunks stay, and with these delta chunks.
     fn each_region(
         &self,
         places: &Places,
@@ -74,12 +74,12 @@ impl Lookup<'_> {
     ) -> Result<()> {
         let mut kept = places.kept()?;
         for (number, container) in (0..).zip(&places.containers) {
-            if container.kept_count == 0 || !container.record.has_composites {
+            if container.kept_count == 0 || !container.record.has_delta_chunks {
                 continue;
             }
             (self.stop_if_cancelled)()?;
             let (class, part) = container.name();
-            // An unreadable directory is an error: if it were skipped, composites that can still be
+            // An unreadable directory is an error: if it were skipped, delta chunks that can still be
             // repaired could lack their references.
             let directory =
                 load_directory(self.repository, &container.record).map_err(|error| {
@@ -87,9 +87,9 @@ impl Lookup<'_> {
                         "the references of its delta chunks are unknown, so nothing is deleted";
                     error.of(format!("{}: {known}", ObjectName::Container(class, part)))
                 })?;
-            let mut composites = staying(&directory, &kept.of(number)?);
-            composites.retain(|chunk| chunk.form == Form::Composite);
-            for of_region in composites.chunk_by(|one, other| one.region == other.region) {
+            let mut delta_chunks = staying(&directory, &kept.of(number)?);
+            delta_chunks.retain(|chunk| chunk.form == Form::Delta);
+            for of_region in delta_chunks.chunk_by(|one, other| one.region == other.region) {
                 let region = of_region[0].region;
                 let references = &directory.regions[usize::from(region)].references;
                 visit(number, (class, part, region), references, of_region)?;
@@ -105,16 +105,16 @@ impl Lookup<'_> {
     ) -> Result<References> {
         let needs = Needs::new(self.folder);
         let mut found = References { needs, dissolved: HashSet::new(), dissolved_bytes: 0 };
-        self.each_region(places, |number, region, references, composites| {
+        self.each_region(places, |number, region, references, delta_chunks| {
             let class = region.0;
             if !dissolved.contains(&region) {
                 return references
                     .iter()
                     .try_for_each(|reference| found.needs.push_reference(class, reference));
             }
-            for chunk in composites {
+            for chunk in delta_chunks {
                 let fingerprint = chunk.fingerprint;
-                let need = Need { class, fingerprint, is_whole: false, is_reached: true };
+                let need = Need { class, fingerprint, is_full: false, is_reached: true };
                 found.dissolved.insert(placed(number, &need.encode()));
                 found.dissolved_bytes += u64::from(chunk.chunk_len);
             }
@@ -123,8 +123,8 @@ impl Lookup<'_> {
         Ok(found)
     }
 
-    /// Chooses the regions whose composites should be stored again as wholes: some container stays
-    /// only for these composites, and takes more than they would.
+    /// Chooses the regions whose delta chunks should be stored again as full chunks: some container stays
+    /// only for these delta chunks, and takes more than they would.
     pub(super) fn weigh(&self, places: &Places) -> Result<Weighed> {
         let mut weighed = Weighed::default();
         let is_pinned = |container: &Container| {
@@ -149,7 +149,7 @@ impl Lookup<'_> {
         // Containers of which not all referring regions are known.
         let mut uncounted: HashSet<u32> = HashSet::new();
         let mut regions: Vec<(Region, u64)> = Vec::new();
-        self.each_region(places, |_, region, references, composites| {
+        self.each_region(places, |_, region, references, delta_chunks| {
             let pins = references.iter().filter_map(|chunk| pinned.get(&(region.0, *chunk)));
             let pins: BTreeSet<u32> = pins.copied().collect();
             if regions.len() >= REGIONS_WEIGHED_MAX {
@@ -158,7 +158,7 @@ impl Lookup<'_> {
                 pins.iter().for_each(|container| {
                     pinning.entry(*container).or_default().insert(regions.len());
                 });
-                let len = composites.iter().map(|chunk| u64::from(chunk.chunk_len)).sum();
+                let len = delta_chunks.iter().map(|chunk| u64::from(chunk.chunk_len)).sum();
                 regions.push((region, len));
             }
             Ok(())

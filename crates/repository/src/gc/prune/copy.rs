@@ -27,7 +27,7 @@ pub(super) struct Moved {
     pub(super) published: Vec<PartName>,
     pub(super) condemned: Vec<(Class, PartName)>,
     pub(super) written_bytes: u64,
-    /// Number of wholes that became composites, and their total size in bytes.
+    /// Number of full chunks that became delta chunks, and their total size in bytes.
     pub(super) recomposed_count: u64,
     pub(super) recomposed_bytes: u64,
 }

@@ -82,10 +82,10 @@ struct Task {
 }
 
 impl Task {
-    /// Returns the maximum size of composites that may be stored as wholes because the wholes that
+    /// Returns the maximum size of delta chunks that may be stored as full chunks because the full chunks that
     /// they refer to take more.
     fn dissolved_bytes_max(&self) -> u64 {
-        // An optimization does not dissolve composites, because that would disturb its order. A
+        // An optimization does not dissolve delta chunks, because that would disturb its order. A
         // prune does.
         if self.grouping.is_some() { 0 } else { self.options.rewrite_bytes_max }
     }
@@ -106,9 +106,9 @@ pub struct Pruned {
     pub plan: Plan,
     /// Total size of what was written, in bytes.
     pub written_bytes: u64,
-    /// Number of wholes that resemble others and were stored again as composites.
+    /// Number of full chunks that resemble others and were stored again as delta chunks.
     pub recomposed_count: u64,
-    /// Total size of the chunks that became composites, in bytes.
+    /// Total size of the chunks that became delta chunks, in bytes.
     pub recomposed_bytes: u64,
 }
 
@@ -218,8 +218,8 @@ fn too_often() -> Error {
 enum Attempt {
     Done(Option<Pruned>),
     Again,
-    /// A source could not be read while composites were to be stored as wholes. The next attempt
-    /// keeps these composites and the wholes that they refer to.
+    /// A source could not be read while delta chunks were to be stored as full chunks. The next attempt
+    /// keeps these delta chunks and the full chunks that they refer to.
     Undissolved(Error),
 }
 

@@ -24,7 +24,7 @@ const LEVELS: std::ops::RangeInclusive<i32> = 1..=19;
 /// Options of an optimization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptimizeOptions {
-    /// Target size of a region in bytes, 16 KiB to 16 MiB. Regions with composites have a quarter
+    /// Target size of a region in bytes, 16 KiB to 16 MiB. Regions with delta chunks have a quarter
     /// of it.
     pub region_size: u32,
     /// The compression level of zstd, 1 to 19.

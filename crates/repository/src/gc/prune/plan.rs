@@ -52,16 +52,16 @@ pub struct Plan {
     pub adopted_count: u64,
     /// Number of needed chunks that only condemned containers have, and that are stored again.
     pub rescued_count: u64,
-    /// Number of chunks that stay only because composites refer to them.
+    /// Number of chunks that stay only because delta chunks refer to them.
     pub pinned_count: u64,
     /// Estimated size of the pinned chunks in their containers.
     pub pinned_bytes: u64,
-    /// Number of composites that are stored again as wholes, because the wholes that they refer to
+    /// Number of delta chunks that are stored again as full chunks, because the full chunks that they refer to
     /// would take more or because too little of their regions is needed.
     pub dissolved_count: u64,
-    /// Total uncompressed size of the dissolved composites. At most about as much is written.
+    /// Total uncompressed size of the dissolved delta chunks. At most about as much is written.
     pub dissolved_bytes: u64,
-    /// Total size of the containers that had stayed only for such composites, and are condemned
+    /// Total size of the containers that had stayed only for such delta chunks, and are condemned
     /// now.
     pub released_bytes: u64,
     /// Number of index segments that are merged into a few.
@@ -133,9 +133,9 @@ struct Candidate {
 struct Use {
     /// Length of the container less the bytes of chunks that do not stay.
     live_bytes: u64,
-    /// Part of `live_bytes` that stays only for composites.
+    /// Part of `live_bytes` that stays only for delta chunks.
     pinned_bytes: u64,
-    /// Number and total size of the composites that would be stored as wholes if the container were
+    /// Number and total size of the delta chunks that would be stored as full chunks if the container were
     /// rewritten.
     dissolved_count: u64,
     dissolved_bytes: u64,
@@ -163,7 +163,7 @@ impl Use {
             let dead = u64::from(region.stored_len) - stored(live_len);
             found.live_bytes = found.live_bytes.saturating_sub(dead);
             if !is_copied(region, live) {
-                for chunk in live.iter().filter(|chunk| chunk.form == Form::Composite) {
+                for chunk in live.iter().filter(|chunk| chunk.form == Form::Delta) {
                     found.dissolved_count += 1;
                     found.dissolved_bytes += u64::from(chunk.chunk_len);
                 }

@@ -1,8 +1,8 @@
 //! Stores again what has to move, in an order that compresses and reads well ([`super::optimize`]).
 //!
-//! The first part is what the newest snapshots need, in the order of their streams, with each whole
+//! The first part is what the newest snapshots need, in the order of their streams, with each full chunk
 //! where it is first needed. The second part is the rest, with similar chunks side by side, or as
-//! composites of one of them.
+//! delta chunks of one of them.
 //!
 //! Nothing relies on this order. At the end each container is checked: everything that stays of the
 //! container must have been stored and published in the needed form, or is copied in the way of a
@@ -33,10 +33,10 @@ use crate::util::cache::Recent;
 use crate::util::extsort::Sorter;
 use crate::write::Inline;
 
-/// Maximum number of wholes that are remembered by their super-features, which takes 60 MB. Half of
+/// Maximum number of full chunks that are remembered by their super-features, which takes 60 MB. Half of
 /// them may come from the newest snapshots.
 const BASES_MAX: usize = 400_000;
-/// Minimum length of a chunk that is stored as a composite, in bytes. A shorter one is not worth a
+/// Minimum length of a chunk that is stored as a delta chunk, in bytes. A shorter one is not worth a
 /// reference.
 const RESEMBLING_LEN_MIN: usize = 1024;
 /// Memory of the sorter of the order, in bytes.
@@ -51,7 +51,7 @@ const PLACE_LEN: usize = 1 + 1 + 8 + 4 + 4 + 1;
 pub(super) struct Regrouped {
     /// Chunks of containers that stay because the chunks could not be stored again.
     pub(super) broken: HashSet<Fingerprint>,
-    /// Number of wholes that became composites, and their total size in bytes.
+    /// Number of full chunks that became delta chunks, and their total size in bytes.
     pub(super) recomposed_count: u64,
     pub(super) recomposed_bytes: u64,
 }
@@ -74,7 +74,7 @@ pub(super) fn regroup(
         monitor,
         moves: fates(survey, chosen),
         damaged: survey.view.damaged(),
-        has_composites: repository.config().matches_imperfectly(),
+        has_delta_chunks: repository.config().matches_imperfectly(),
         bases: Bases::default(),
         loaded: LoadedLately::default(),
         done_bytes: 0,
@@ -101,12 +101,12 @@ fn fates(survey: &Survey, chosen: &Chosen) -> HashMap<(Class, PartName), bool> {
         .collect()
 }
 
-/// Wholes, indexed by their super-features.
+/// Full chunks, indexed by their super-features.
 #[derive(Default)]
 struct Bases {
     /// Maps a super-feature to the number of the first whole that has it.
     by_feature: HashMap<u64, u32>,
-    wholes: Vec<(Class, Fingerprint)>,
+    full_chunks: Vec<(Class, Fingerprint)>,
 }
 
 impl Bases {
@@ -121,9 +121,9 @@ impl Bases {
         let kind = u64::from(chunk.0 == Class::Meta);
         let features = super_features(bytes)?.map(|feature| feature ^ kind);
         let found = features.iter().find_map(|feature| self.by_feature.get(feature)).copied();
-        if found.is_none() && self.wholes.len() < count_max {
-            let number = u32::try_from(self.wholes.len()).ok()?;
-            self.wholes.push(chunk);
+        if found.is_none() && self.full_chunks.len() < count_max {
+            let number = u32::try_from(self.full_chunks.len()).ok()?;
+            self.full_chunks.push(chunk);
             self.by_feature.extend(features.map(|feature| (feature, number)));
             return Some(number);
         }
@@ -150,7 +150,7 @@ struct Regrouping<'a> {
     /// The containers that count, with `true` if they are rewritten.
     moves: HashMap<(Class, PartName), bool>,
     damaged: HashSet<Damage>,
-    has_composites: bool,
+    has_delta_chunks: bool,
     bases: Bases,
     loaded: LoadedLately,
     done_bytes: u64,
@@ -232,7 +232,7 @@ impl Regrouping<'_> {
     }
 
     /// Stores a chunk that has to move, unless that was done before. Returns `true` if the chunk
-    /// has a place that stays or has been stored. If `whole` is set, only wholes count.
+    /// has a place that stays or has been stored. If `whole` is set, only full chunks count.
     fn take(&mut self, class: Class, fingerprint: &Fingerprint, whole: bool) -> Result<bool> {
         self.breathe()?;
         if self.inline.has(class, fingerprint, whole)? {
@@ -240,13 +240,13 @@ impl Regrouping<'_> {
         }
         let locations = self.sources.locations(class, fingerprint)?;
         let mut found: Option<Location> = None;
-        for location in locations.into_iter().filter(|location| location.is_whole() || !whole) {
+        for location in locations.into_iter().filter(|location| location.is_full() || !whole) {
             let container = location.container.name;
             let damage = Damage { class, container, fingerprint: *fingerprint };
             match self.moves.get(&(class, container)) {
                 _ if self.damaged.contains(&damage) => {}
                 Some(false) => return Ok(true),
-                Some(true) if found.as_ref().is_none_or(|found| !found.is_whole()) => {
+                Some(true) if found.as_ref().is_none_or(|found| !found.is_full()) => {
                     found = Some(location);
                 }
                 _ => {}
@@ -255,15 +255,15 @@ impl Regrouping<'_> {
         found.map_or(Ok(false), |location| self.store(class, &location))
     }
 
-    /// Stores a chunk again: a whole as a whole, a composite in its present form behind the wholes
+    /// Stores a chunk again: a full chunk as a full chunk, a delta chunk in its present form behind the full chunks
     /// that it refers to. Returns `true` if the chunk could be read.
     fn store(&mut self, class: Class, location: &Location) -> Result<bool> {
         let record = location.chunk();
         let name = record.fingerprint;
         let Some(bytes) = readable(self.sources.read(class, location))? else { return Ok(false) };
-        if location.is_whole() {
-            self.inline.store_whole(class, name, &bytes)?;
-            if self.has_composites && class == Class::Data {
+        if location.is_full() {
+            self.inline.store_full_chunk(class, name, &bytes)?;
+            if self.has_delta_chunks && class == Class::Data {
                 self.bases.find_or_add((class, name), &bytes, BASES_MAX / 2);
             }
         } else {
@@ -279,8 +279,8 @@ impl Regrouping<'_> {
                 is_met &= self.take(class, &references[usize::from(extent.reference)], true)?;
             }
             let inline = &mut self.inline;
-            if !(is_met && inline.store_composite((class, name), &bytes, &extents, references)?) {
-                inline.store_whole(class, name, &bytes)?;
+            if !(is_met && inline.store_delta_chunk((class, name), &bytes, &extents, references)?) {
+                inline.store_full_chunk(class, name, &bytes)?;
             }
         }
         self.progress(record.payload_len);
@@ -325,17 +325,17 @@ impl Regrouping<'_> {
                 self.breathe()?;
                 let location = Location::new(&loaded, chunk);
                 let fingerprint = location.chunk().fingerprint;
-                let whole = kept[&fingerprint].is_whole;
+                let whole = kept[&fingerprint].is_full;
                 if self.inline.has(class, &fingerprint, whole)? {
                     continue;
                 }
                 let mut group = u64::MAX;
-                if location.is_whole()
+                if location.is_full()
                     && let Some(bytes) = readable(self.sources.payload(class, &location))?
                 {
                     let found = self.bases.find_or_add((class, fingerprint), &bytes, BASES_MAX);
                     // A chunk that resembles no other stays beside its neighbours.
-                    group = found.map_or(self.bases.wholes.len() as u64, u64::from);
+                    group = found.map_or(self.bases.full_chunks.len() as u64, u64::from);
                 }
                 order.push(place(&location, group, *number, whole))?;
             }
@@ -357,21 +357,21 @@ impl Regrouping<'_> {
         Ok(())
     }
 
-    /// Stores a whole as a composite of a similar chunk that was stored as a whole. Returns `true`
+    /// Stores a full chunk as a delta chunk of a similar chunk that was stored as a full chunk. Returns `true`
     /// if that was possible and worthwhile.
     fn recompose(&mut self, class: Class, location: &Location) -> Result<bool> {
         let record = location.chunk();
         let name = record.fingerprint;
         let is_large = record.chunk_len as usize >= RESEMBLING_LEN_MIN;
-        if !(self.has_composites && class == Class::Data && location.is_whole() && is_large) {
+        if !(self.has_delta_chunks && class == Class::Data && location.is_full() && is_large) {
             return Ok(false);
         }
         let Some(bytes) = readable(self.sources.read(class, location))? else { return Ok(false) };
         let found = self.bases.find_or_add((class, name), &bytes, 0);
-        let Some((_, base)) = found.map(|number| self.bases.wholes[number as usize]) else {
+        let Some((_, base)) = found.map(|number| self.bases.full_chunks[number as usize]) else {
             return Ok(false);
         };
-        // Rule C1: a chunk must not become a composite of itself, nor of a chunk that is not a
+        // Rule C1: a chunk must not become a delta chunk of itself, nor of a chunk that is not a
         // whole.
         if base == name || !self.inline.has(class, &base, true)? {
             return Ok(false);
@@ -433,7 +433,7 @@ impl Regrouping<'_> {
     fn retain_missing(&self, class: Class, chunks: &mut KeptChunks) -> Result<()> {
         let mut missing = KeptChunks::new();
         for (fingerprint, need) in chunks.drain() {
-            if !self.inline.has(class, &fingerprint, need.is_whole)? {
+            if !self.inline.has(class, &fingerprint, need.is_full)? {
                 missing.insert(fingerprint, need);
             }
         }
@@ -445,7 +445,7 @@ impl Regrouping<'_> {
 fn place(location: &Location, group: u64, container: u32, whole: bool) -> [u8; PLACE_LEN] {
     let mut place = [0; PLACE_LEN];
     place[0] = u8::from(location.container.class == Class::Meta);
-    place[1] = u8::from(!location.is_whole());
+    place[1] = u8::from(!location.is_full());
     place[2..10].copy_from_slice(&group.to_be_bytes());
     place[10..14].copy_from_slice(&container.to_be_bytes());
     let chunk = u32::try_from(location.number).unwrap_or(u32::MAX);

@@ -37,7 +37,7 @@ pub(super) fn rewrite(
 
 /// Stores again the chunks `live` of one region, of which there is at least one. If they make up
 /// most of the region, it is copied in its compressed form. Otherwise the chunks are stored as
-/// wholes.
+/// full chunks.
 fn rewrite_region(
     source: &mut Source<'_>,
     inline: &mut Inline,
@@ -47,14 +47,14 @@ fn rewrite_region(
     let number = live[0].region;
     let (bytes, part) = source.decode(number)?;
     let region = &source.regions()[usize::from(number)];
-    let is_whole = |chunk: &ChunkRecord| chunk.form != Form::Composite;
-    for chunk in live.iter().filter(|chunk| is_whole(chunk)) {
+    let is_full = |chunk: &ChunkRecord| chunk.form != Form::Delta;
+    for chunk in live.iter().filter(|chunk| is_full(chunk)) {
         source.payload(&bytes, chunk, true)?;
     }
     if is_copied(region, live) {
         let mut references = Vec::new();
-        for chunk in live.iter().filter(|chunk| !is_whole(chunk)) {
-            // Rule C5: the composite must rebuild to its fingerprint.
+        for chunk in live.iter().filter(|chunk| !is_full(chunk)) {
+            // Rule C5: the delta chunk must rebuild to its fingerprint.
             source.rebuild(chunk)?;
             references.clone_from(&region.references);
         }
@@ -63,7 +63,7 @@ fn rewrite_region(
         return Ok(inline.store_region(copied)?);
     }
     for chunk in live {
-        if is_whole(chunk) {
+        if is_full(chunk) {
             // The fingerprint was compared above.
             inline.store(class, chunk.fingerprint, source.payload(&bytes, chunk, false)?)?;
         } else {

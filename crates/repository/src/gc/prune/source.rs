@@ -184,18 +184,18 @@ impl Source<'_> {
         Ok((of_read(bytes)?, part))
     }
 
-    /// Returns the payload of a chunk in a decoded region. The payload of a whole is compared with
+    /// Returns the payload of a chunk in a decoded region. The payload of a full chunk is compared with
     /// its fingerprint.
     pub(super) fn payload<'r>(
         &self,
         region: &'r [u8],
         chunk: &ChunkRecord,
-        is_whole: bool,
+        is_full: bool,
     ) -> Attempted<&'r [u8]> {
         let start = chunk.offset as usize;
         let payload = region.get(start..start + chunk.payload_len as usize).unwrap_or_default();
         let keys = self.sources.repository.keys();
-        if is_whole && keys.fingerprint(self.class(), payload) != chunk.fingerprint {
+        if is_full && keys.fingerprint(self.class(), payload) != chunk.fingerprint {
             let (number, chunk) = (chunk.region, chunk.fingerprint);
             return self.damaged(format!("region {number}: bytes differ from chunk {chunk}"));
         }
@@ -207,12 +207,12 @@ impl Source<'_> {
         of_read(Err(Error::corrupt(self.name, message)))
     }
 
-    /// Returns the bytes of a composite, verified.
-    pub(super) fn rebuild(&self, composite: &ChunkRecord) -> Attempted<ChunkBytes> {
+    /// Returns the bytes of a delta chunk, verified.
+    pub(super) fn rebuild(&self, delta_chunk: &ChunkRecord) -> Attempted<ChunkBytes> {
         let chunks = &self.loaded.directory.chunks;
         let place = |chunk: &ChunkRecord| (chunk.region, chunk.offset);
-        let first = chunks.partition_point(|chunk| place(chunk) < place(composite));
-        let behind = chunks[first..].iter().position(|chunk| chunk == composite);
+        let first = chunks.partition_point(|chunk| place(chunk) < place(delta_chunk));
+        let behind = chunks[first..].iter().position(|chunk| chunk == delta_chunk);
         let chunk = first + behind.unwrap_or_default();
         self.sources.read(self.class(), &Location::new(&self.loaded, chunk))
     }

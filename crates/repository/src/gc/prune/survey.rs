@@ -85,8 +85,8 @@ pub(crate) fn require_readable(index: &Index) -> Result<()> {
 }
 
 impl Survey {
-    /// Makes the survey. `own` is the ticket of the prune itself, and composites of up to
-    /// `dissolved_bytes_max` in total may be stored again as wholes.
+    /// Makes the survey. `own` is the ticket of the prune itself, and delta chunks of up to
+    /// `dissolved_bytes_max` in total may be stored again as full chunks.
     pub(super) fn new(
         repository: &Arc<Repository>,
         view: View,

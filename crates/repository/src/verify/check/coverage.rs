@@ -16,7 +16,7 @@ use crate::crypto::RepositoryId;
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
 
-/// The whole, in millionths.
+/// The full chunk, in millionths.
 const WHOLE: u32 = 1_000_000;
 
 /// The portion of the containers that one check reads.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, Result};
 use zstd::bulk::Decompressor;
 
-use super::composites::{Built, Composites};
+use super::delta_chunks::{Built, DeltaChunks};
 use super::objects::{Seen, Task};
 use super::parity::{self, Protected};
 use super::{Check, CheckOptions, FindingKind, Need, plain};
@@ -89,7 +89,7 @@ fn stored_len(check: &Check<'_>, task: &Task) -> u64 {
     check.listing.get(&name(task).to_string()).copied().unwrap_or(0)
 }
 
-/// Checks a container. With a `reader` for the wholes of its composites, reads it completely.
+/// Checks a container. With a `reader` for the full chunks of its delta chunks, reads it completely.
 fn check_container(
     check: &Check<'_>,
     seen: &Seen,
@@ -128,10 +128,10 @@ fn check_container(
 }
 
 /// Compares the index with the directory, because operations that delete look for references only
-/// in containers that have composites according to the index.
+/// in containers that have delta chunks according to the index.
 fn compare_with_index(check: &Check<'_>, task: &Task, directory: &Directory) {
     let Some(record) = task.record else { return };
-    let message = match (record.has_composites, directory.has_composites()) {
+    let message = match (record.has_delta_chunks, directory.has_delta_chunks()) {
         (false, true) => "has delta chunks, but the index says that it has none",
         (true, false) => "has no delta chunks, but the index says that it has some",
         _ => return,
@@ -165,7 +165,7 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
         decompressor: None,
         found: false,
         is_weak: false,
-        composites: Composites::new(check, reader, task),
+        delta_chunks: DeltaChunks::new(check, reader, task),
     };
     let is_intact = object_is_intact(&scan.bytes);
     let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
@@ -193,7 +193,7 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
         chunks = rest;
         scan.region(&opener, number, region, chunks_here)?;
     }
-    if let Some(message) = scan.composites.more() {
+    if let Some(message) = scan.delta_chunks.more() {
         scan.found(message);
     }
     let behind = usize::try_from(offset + u64::from(length)).unwrap_or(usize::MAX);
@@ -225,7 +225,7 @@ struct Scan<'a> {
     found: bool,
     /// Set if a part is damaged that is not needed for reading chunks.
     is_weak: bool,
-    composites: Composites<'a>,
+    delta_chunks: DeltaChunks<'a>,
 }
 
 impl Scan<'_> {
@@ -291,7 +291,7 @@ impl Scan<'_> {
         };
         let whole: Vec<_> = chunks
             .iter()
-            .filter(|chunk| chunk.form != Form::Composite)
+            .filter(|chunk| chunk.form != Form::Delta)
             .map(|chunk| (chunk, ChunkBytes::of_record(&decoded, chunk)))
             .collect();
         let payloads: Vec<&[u8]> =
@@ -315,9 +315,9 @@ impl Scan<'_> {
                  found {found})"
             ));
         }
-        for chunk in chunks.iter().filter(|chunk| chunk.form == Form::Composite) {
+        for chunk in chunks.iter().filter(|chunk| chunk.form == Form::Delta) {
             self.check.stop_if_cancelled()?;
-            match self.composites.rebuild(region, chunk, &decoded, &near) {
+            match self.delta_chunks.rebuild(region, chunk, &decoded, &near) {
                 Built::Well => verified += 1,
                 Built::Lacks => {}
                 Built::Bad(message) => {

@@ -18,7 +18,7 @@ pub(super) struct Known {
     pub(super) bad: HashSet<Damage>,
     /// The containers that this check has read completely.
     pub(super) read: HashSet<(Class, PartName)>,
-    /// Composites that lack a whole, and wholes that cannot be read, as found by this check.
+    /// Delta chunks that lack a full chunk, and full chunks that cannot be read, as found by this check.
     pub(super) unbuilt: HashSet<Damage>,
     pub(super) lacking: HashMap<(Class, Fingerprint), Error>,
     /// Places that an earlier check has recorded as damaged.

@@ -295,8 +295,8 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
             continue;
         }
         // A damaged one was reported a moment ago.
-        let is_whole = object_is_intact(&bytes);
-        if is_whole && copies.insert(id, bytes.clone()).is_some_and(|first| first != bytes) {
+        let is_full = object_is_intact(&bytes);
+        if is_full && copies.insert(id, bytes.clone()).is_some_and(|first| first != bytes) {
             check.finding(FindingKind::Corrupt, name, "the two copies differ");
         }
     }

@@ -100,7 +100,7 @@ pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
         ObjectName::Container(class, part) => check.lock().records.get(&(class, part)).copied(),
         _ => None,
     };
-    let is_whole = match original(repository, name, record) {
+    let is_full = match original(repository, name, record) {
         Original::Restorable(_) => {
             let read_data = matches!(name, ObjectName::Container(..));
             return vec![Remedy::Objects { read_data }];
@@ -131,7 +131,7 @@ pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
         ObjectName::Segment(_) | ObjectName::Ticket { .. } => vec![Remedy::Index],
         ObjectName::Parity { .. } => vec![Remedy::Data { read_data: true }],
         // The container is intact, but the index disagrees with it.
-        ObjectName::Container(..) if is_whole => vec![Remedy::Index],
+        ObjectName::Container(..) if is_full => vec![Remedy::Index],
         ObjectName::Container(class, part) => {
             let record = record.map_or_else(
                 || {

@@ -71,17 +71,17 @@ pub(super) fn check(
         report.lost_count = walk.lost.values().filter(|lost| lost.is_listed).count() as u64;
     });
     let recorded = seen.view.damaged();
-    let missed = walk.wholes.places_of_missed(false)?;
+    let missed = walk.full_chunks.places_of_missed(false)?;
     let found = known.bad.iter().chain(&weak).chain(&walk.shaken).chain(&missed).copied();
     let mut damages: BTreeSet<Damage> = found.filter(|each| !recorded.contains(each)).collect();
     let places = walk.places_of_lost()?;
     let is_needed = |damage: &&Damage| {
         walk.lost.get(&(damage.class, damage.fingerprint)).is_some_and(|lost| lost.is_listed)
     };
-    let missed = walk.wholes.places_of_missed(true)?;
+    let missed = walk.full_chunks.places_of_missed(true)?;
     let needed = places.iter().filter(is_needed).chain(&damages).chain(&walk.relied).chain(&missed);
     check.name_deferred(&needed.map(|damage| (damage.class, damage.container)).collect());
-    walk.wholes.name_missed(check)?;
+    walk.full_chunks.name_missed(check)?;
     walk.name_lost()?;
     if !walk.lost.is_empty() {
         let mut affected = Affected::new(&walk);

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cutpoint_storage::{Error, Kind, Result};
 
+use super::full_chunks::{FullChunks, Standing};
 use super::known::{Known, place};
 use super::objects::Seen;
-use super::wholes::{Standing, Wholes};
 use super::{Check, FindingKind, NAMED_MAX, Need};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -48,7 +48,7 @@ pub(super) struct Walk<'a> {
     pub(super) check: &'a Check<'a>,
     reader: &'a Reader,
     known: &'a Known,
-    pub(super) wholes: Wholes<'a>,
+    pub(super) full_chunks: FullChunks<'a>,
     /// Set if the current snapshot is listed.
     is_listed: bool,
     pub(super) references: u64,
@@ -61,7 +61,7 @@ pub(super) struct Walk<'a> {
     /// Places that are recorded as damaged, but can be read, and that listed snapshots need because
     /// there is no other place.
     pub(super) relied: HashSet<Damage>,
-    /// Composites that can be read, but whose region has others that lack a whole, and for which
+    /// Delta chunks that can be read, but whose region has others that lack a full chunk, and for which
     /// there is no other place. They should be stored again, because a region is kept only together
     /// with everything it refers to.
     pub(super) shaken: HashSet<Damage>,
@@ -110,7 +110,7 @@ impl<'a> Walk<'a> {
             check,
             reader,
             known,
-            wholes: Wholes::new(reader, known),
+            full_chunks: FullChunks::new(reader, known),
             is_listed: true,
             references: 0,
             walked: BTreeSet::new(),
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
             self.reader.index().find_where(Class::Data, &fingerprint, Scope::Read, |location| {
                 Ok(known.is_there(location)
                     && !known.is_recorded(location)
-                    && self.wholes.is_well(location))
+                    && self.full_chunks.is_well(location))
             });
         let found = match found {
             Ok(Some(location)) => Ok(location),
@@ -192,7 +192,7 @@ impl<'a> Walk<'a> {
         places.sort_by_key(|location| known.is_recorded(location));
         let (mut error, mut shaken) = (None, None);
         for location in places {
-            let is_shaken = match self.wholes.standing(&location, self.is_listed) {
+            let is_shaken = match self.full_chunks.standing(&location, self.is_listed) {
                 Standing::Well => false,
                 Standing::Shaken => true,
                 Standing::Lost(lost) => {

@@ -364,11 +364,11 @@ impl Rebuilt<'_> {
             .map_err(|error| error.of(self.name))
     }
 
-    /// Returns the chunks of a region that are stored as wholes.
+    /// Returns the chunks of a region that are stored as full chunks.
     fn chunks_in(&self, number: usize) -> impl Iterator<Item = &ChunkRecord> {
         let chunks = &self.directory.chunks;
         let begin = chunks.partition_point(|chunk| usize::from(chunk.region) < number);
         let end = chunks.partition_point(|chunk| usize::from(chunk.region) <= number);
-        chunks[begin..end].iter().filter(|chunk| chunk.form == Form::Whole)
+        chunks[begin..end].iter().filter(|chunk| chunk.form == Form::Full)
     }
 }

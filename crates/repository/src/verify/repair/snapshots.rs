@@ -543,7 +543,7 @@ struct Frame {
     tree: TreeWriter,
     /// Files that are kept under another name, and their losses.
     renamed: BTreeMap<Vec<u8>, Renamed>,
-    is_whole: bool,
+    is_full: bool,
 }
 
 struct Renamed {
@@ -629,9 +629,9 @@ impl<'a> Rewriter<'a> {
                     let Some((above, entry)) = stack.last_mut().zip(entry) else {
                         return Ok(content);
                     };
-                    let is_whole = self.whole.get(&key(&entry.content)).is_some();
-                    above.is_whole &= is_whole;
-                    let content = if is_whole { entry.content } else { content };
+                    let is_full = self.whole.get(&key(&entry.content)).is_some();
+                    above.is_full &= is_full;
+                    let content = if is_full { entry.content } else { content };
                     above.push(Entry { content, ..entry }, self, sink.as_deref_mut())?;
                 }
             }
@@ -655,7 +655,7 @@ impl<'a> Rewriter<'a> {
                 let bytes = self.reader.chunk(Class::Meta, &fingerprint)?;
                 match (Node::Tree { fingerprint, length }).decode(&bytes)? {
                     Inside::Tree(entries) if frame.rises_to(&entries) => {
-                        frame.is_whole &= !self.suspects.contains(&fingerprint);
+                        frame.is_full &= !self.suspects.contains(&fingerprint);
                         frame.entries = entries.into_iter();
                     }
                     _ => self.lose_entries(frame),
@@ -682,7 +682,7 @@ impl<'a> Rewriter<'a> {
             let counts = *counts;
             self.counts.add(counts);
             self.unnamed_count = self.unnamed_count.saturating_add(counts.loss);
-            frame.is_whole = false;
+            frame.is_full = false;
             frame.push(entry, self, sink)?;
         } else if self.whole.get(&key).is_some() {
             frame.push(entry, self, sink)?;
@@ -706,7 +706,7 @@ impl<'a> Rewriter<'a> {
     }
 
     fn lose_entries(&mut self, frame: &mut Frame) {
-        frame.is_whole = false;
+        frame.is_full = false;
         if !std::mem::replace(&mut frame.has_lost, true) {
             self.loss(&[&frame.path[..], b"/"].concat(), &Loss::Entries);
         }
@@ -778,18 +778,18 @@ impl<'a> Rewriter<'a> {
         match self.left(&entry, sink.as_deref_mut())? {
             Left::Whole => frame.push(entry, self, sink),
             Left::Suspect => {
-                frame.is_whole = false;
+                frame.is_full = false;
                 frame.push(entry, self, sink)
             }
             Left::Nothing => {
-                frame.is_whole = false;
+                frame.is_full = false;
                 let left_out_bytes = entry.size;
                 self.counts.add(Counts { left_out: 1, left_out_bytes, ..Counts::default() });
                 self.loss(&path, &Loss::File { size: entry.size });
                 Ok(())
             }
             Left::Parts(content, ranges) => {
-                frame.is_whole = false;
+                frame.is_full = false;
                 // A file that has the suffix from an earlier repair keeps its name.
                 let mark = if entry.name.ends_with(MARK) { &[] } else { MARK };
                 let name = [&entry.name[..], mark].concat();
@@ -864,10 +864,10 @@ impl<'a> Rewriter<'a> {
         while let Some((name, renamed)) = frame.renamed.pop_first() {
             frame.push_renamed(name, renamed, self, sink.as_deref_mut())?;
         }
-        let is_whole = frame.is_whole && !frame.pieces.is_suspect;
+        let is_full = frame.is_full && !frame.pieces.is_suspect;
         let content = sink.map_or(Ok(Content::Empty), |sink| frame.tree.finish(sink))?;
         match &frame.entry {
-            Some(entry) if is_whole => self.whole.put(key(&entry.content), ()),
+            Some(entry) if is_full => self.whole.put(key(&entry.content), ()),
             Some(entry) => {
                 let (content, counts) = (content.clone(), self.counts.since(frame.before));
                 self.remade.put(key(&entry.content), Remade { content, counts });
@@ -898,7 +898,7 @@ impl Frame {
             before: Counts::default(),
             tree: TreeWriter::new(),
             renamed: BTreeMap::new(),
-            is_whole: true,
+            is_full: true,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Checks of composites: their stored bytes, and the chunks that they rebuild to.
+//! Checks of delta chunks: their stored bytes, and the chunks that they rebuild to.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,26 +14,26 @@ use crate::format::fingerprint::Fingerprint;
 use crate::format::names::ObjectName;
 use crate::read::{ChunkBytes, Reader, gather};
 
-/// Maximum number of composites per container that may rebuild to wrong bytes before the others are
-/// no longer tried. No writer produces such composites, but a client that seals them itself could
+/// Maximum number of delta chunks per container that may rebuild to wrong bytes before the others are
+/// no longer tried. No writer produces such delta chunks, but a client that seals them itself could
 /// make each of very many cost 16 MiB.
 const LIES_MAX: u64 = 16;
 
-/// The result of rebuilding a composite.
+/// The result of rebuilding a delta chunk.
 pub(super) enum Built {
-    /// The composite rebuilds to its chunk.
+    /// The delta chunk rebuilds to its chunk.
     Well,
-    /// A whole cannot be read. The fault is that of the whole, and matters only if something needs
-    /// the composite, which the walk through the snapshots decides.
+    /// A whole cannot be read. The fault is that of the full chunk, and matters only if something needs
+    /// the delta chunk, which the walk through the snapshots decides.
     Lacks,
-    /// The stored bytes of the composite are wrong.
+    /// The stored bytes of the delta chunk are wrong.
     Bad(Error),
-    /// The composite was not tried, because too many others were wrong.
+    /// The delta chunk was not tried, because too many others were wrong.
     Unbelieved,
 }
 
-/// Rebuilds the composites of one container.
-pub(super) struct Composites<'a> {
+/// Rebuilds the delta chunks of one container.
+pub(super) struct DeltaChunks<'a> {
     check: &'a Check<'a>,
     reader: &'a Reader,
     task: &'a Task,
@@ -41,12 +41,12 @@ pub(super) struct Composites<'a> {
     unbelieved_count: u64,
 }
 
-impl<'a> Composites<'a> {
-    pub(super) fn new(check: &'a Check<'a>, reader: &'a Reader, task: &'a Task) -> Composites<'a> {
-        Composites { check, reader, task, lie_count: 0, unbelieved_count: 0 }
+impl<'a> DeltaChunks<'a> {
+    pub(super) fn new(check: &'a Check<'a>, reader: &'a Reader, task: &'a Task) -> DeltaChunks<'a> {
+        DeltaChunks { check, reader, task, lie_count: 0, unbelieved_count: 0 }
     }
 
-    /// Returns the message about the composites that were not tried, if any.
+    /// Returns the message about the delta chunks that were not tried, if any.
     pub(super) fn more(&self) -> Option<String> {
         let count = self.unbelieved_count;
         (count > 0).then(|| {
@@ -54,8 +54,8 @@ impl<'a> Composites<'a> {
         })
     }
 
-    /// Rebuilds the composite `chunk` of a region. `decoded` holds the bytes of the region, and
-    /// `near` the region's verified wholes.
+    /// Rebuilds the delta chunk `chunk` of a region. `decoded` holds the bytes of the region, and
+    /// `near` the region's verified full chunks.
     pub(super) fn rebuild(
         &mut self,
         region: &RegionRecord,
@@ -74,7 +74,7 @@ impl<'a> Composites<'a> {
             Ok(extents) => extents,
             Err(error) => return Built::Bad(error),
         };
-        // Most wholes are undamaged, and the chunk's own fingerprint confirms it. The wholes are
+        // Most full chunks are undamaged, and the chunk's own fingerprint confirms it. The full chunks are
         // verified one by one only if the fingerprint differs.
         let class = self.task.class;
         let name = ObjectName::Container(class, self.task.name);
@@ -90,7 +90,7 @@ impl<'a> Composites<'a> {
         }
         let lacks = Cell::new(false);
         let found = gather(&|reference| {
-            let whole = self.try_whole(reference);
+            let whole = self.try_full_chunk(reference);
             lacks.set(lacks.get() || whole.is_err());
             whole
         });
@@ -120,12 +120,12 @@ impl<'a> Composites<'a> {
     }
 
     /// Returns a verified whole. One that could not be read is not tried again.
-    fn try_whole(&self, reference: &Fingerprint) -> Result<ChunkBytes> {
+    fn try_full_chunk(&self, reference: &Fingerprint) -> Result<ChunkBytes> {
         let key = (self.task.class, *reference);
         if let Some(error) = self.check.lock().lacking.get(&key) {
             return Err(Error::new(error.kind(), error.object(), "unavailable"));
         }
-        self.reader.try_whole(self.task.class, reference).map_err(|error| {
+        self.reader.try_full_chunk(self.task.class, reference).map_err(|error| {
             let again = Error::new(error.kind(), error.object(), "unavailable");
             self.check.lock().lacking.entry(key).or_insert(error);
             again

@@ -1,4 +1,4 @@
-//! Checks that composites find the wholes that they refer to (rule C2).
+//! Checks that delta chunks find the full chunks that they refer to (rule C2).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::index::{Location, Scope};
-use crate::read::{Reader, no_whole};
+use crate::read::{Reader, no_full_chunk};
 use crate::util::cache::{Recent, key};
 
 /// Maximum number of regions that are remembered as complete: 40 MB.
@@ -21,31 +21,31 @@ const REGIONS_MAX: usize = 1_000_000;
 pub(super) enum Standing {
     /// Everything that the place refers to exists.
     Well,
-    /// Everything that the place refers to exists, but other composites of its region lack a whole.
+    /// Everything that the place refers to exists, but other delta chunks of its region lack a full chunk.
     Shaken,
-    /// The place lacks a whole.
+    /// The place lacks a full chunk.
     Lost(Error),
 }
 
 /// A region, by its container. Only the data class is used.
 type Region = (PartName, u16);
 
-/// A whole that composites lack.
+/// A full chunk that delta chunks lack.
 struct Missed {
     /// The reason, unless it was reported about a container.
     error: Option<Error>,
     kind: Kind,
-    /// Number of needed composites that lack the whole.
-    composite_count: u64,
-    /// Set if a listed snapshot needs a composite in a region that refers to the whole.
+    /// Number of needed delta chunks that lack the full chunk.
+    delta_chunk_count: u64,
+    /// Set if a listed snapshot needs a delta chunk in a region that refers to the full chunk.
     is_listed: bool,
 }
 
-/// The wholes that composites refer to, as far as they were looked for.
-pub(super) struct Wholes<'a> {
+/// The full chunks that delta chunks refer to, as far as they were looked for.
+pub(super) struct FullChunks<'a> {
     reader: &'a Reader,
     known: &'a Known,
-    /// Wholes that exist.
+    /// Full chunks that exist.
     there: Recent<()>,
     /// Regions that lack nothing.
     well: HashSet<Region>,
@@ -54,29 +54,29 @@ pub(super) struct Wholes<'a> {
     missed: BTreeMap<(Class, Fingerprint), Missed>,
 }
 
-impl<'a> Wholes<'a> {
-    pub(super) fn new(reader: &'a Reader, known: &'a Known) -> Wholes<'a> {
+impl<'a> FullChunks<'a> {
+    pub(super) fn new(reader: &'a Reader, known: &'a Known) -> FullChunks<'a> {
         let (there, well, lacking) = (Recent::default(), HashSet::new(), HashMap::new());
-        Wholes { reader, known, there, well, lacking, missed: BTreeMap::new() }
+        FullChunks { reader, known, there, well, lacking, missed: BTreeMap::new() }
     }
 
     /// Returns `true` if a place is known to be well without examining any other place.
     pub(super) fn is_well(&self, location: &Location) -> bool {
-        location.is_whole()
+        location.is_full()
             || self.well.contains(&region(location))
                 && !self.known.unbuilt.contains(&place(location))
     }
 
-    /// Looks for the wholes that a place of a data chunk refers to. `is_listed` tells whether a
+    /// Looks for the full chunks that a place of a data chunk refers to. `is_listed` tells whether a
     /// listed snapshot needs it; listed snapshots come first.
     pub(super) fn standing(&mut self, location: &Location, is_listed: bool) -> Standing {
-        if location.is_whole() {
+        if location.is_full() {
             return Standing::Well;
         }
         let (class, record) = (location.container.class, location.chunk());
         let lacking = self.lacking_in(location, is_listed);
         if lacking.is_empty() {
-            // A whole that was missing when the container was read may have been stored in the
+            // A full chunk that was missing when the container was read may have been stored in the
             // meantime.
             let is_unbuilt = self.known.unbuilt.contains(&place(location));
             let error = is_unbuilt.then(|| self.reader.read(class, location).err()).flatten();
@@ -94,8 +94,8 @@ impl<'a> Wholes<'a> {
         let mut kind = Kind::Missing;
         for number in &lacks {
             if let Some(missed) = self.missed.get_mut(&(class, references[usize::from(*number)])) {
-                missed.composite_count += 1;
-                // A whole that the storage refuses may become readable another time.
+                missed.delta_chunk_count += 1;
+                // A full chunk that the storage refuses may become readable another time.
                 kind = if missed.kind == Kind::Media { Kind::Media } else { kind };
             }
         }
@@ -114,7 +114,7 @@ impl<'a> Wholes<'a> {
         Standing::Lost(Error::new(kind, format!("{class} chunk {chunk}"), message))
     }
 
-    /// Returns the references of a composite's region that are missing.
+    /// Returns the references of a delta chunk's region that are missing.
     fn lacking_in(&mut self, location: &Location, is_listed: bool) -> Rc<HashSet<u16>> {
         let region = region(location);
         if self.well.contains(&region) {
@@ -154,7 +154,7 @@ impl<'a> Wholes<'a> {
                 self.there.put(key, ());
                 return None;
             };
-            let missed = Missed { error, kind, composite_count: 0, is_listed: false };
+            let missed = Missed { error, kind, delta_chunk_count: 0, is_listed: false };
             self.missed.insert((class, *reference), missed);
         }
         self.missed.get_mut(&(class, *reference))
@@ -167,7 +167,7 @@ impl<'a> Wholes<'a> {
         if !known.lacking.contains_key(&(class, *reference)) {
             let found = index.find_where(class, reference, Scope::Read, |location| {
                 let is_there = known.is_there(location) && !known.is_recorded(location);
-                Ok(location.is_whole() && is_there)
+                Ok(location.is_full() && is_there)
             });
             if matches!(found, Ok(Some(_))) {
                 return None;
@@ -175,7 +175,7 @@ impl<'a> Wholes<'a> {
         }
         // A place recorded as damaged may be readable, or may have been repaired in the meantime.
         let (mut places, failure) = index.locations(class, reference);
-        places.retain(Location::is_whole);
+        places.retain(Location::is_full);
         let mut error = None;
         for location in places.iter().filter(|location| known.is_there(location)) {
             match known.try_read(self.reader, location) {
@@ -183,17 +183,17 @@ impl<'a> Wholes<'a> {
                 Err(failed) => error = error.or(Some(failed)),
             }
         }
-        let nowhere = || places.is_empty().then(|| no_whole(class, reference));
+        let nowhere = || places.is_empty().then(|| no_full_chunk(class, reference));
         let error = error.or(failure).or_else(nowhere);
         let kind = error.as_ref().map_or(Kind::Corrupt, Error::kind);
         Some((kind, error))
     }
 
-    /// Reports the wholes that needed composites lack, except those in containers that were
+    /// Reports the full chunks that needed delta chunks lack, except those in containers that were
     /// reported.
     pub(super) fn name_missed(&mut self, check: &Check<'_>) -> Result<()> {
         let needed =
-            self.missed.iter_mut().filter(|(_, it)| it.is_listed && it.composite_count > 0);
+            self.missed.iter_mut().filter(|(_, it)| it.is_listed && it.delta_chunk_count > 0);
         let mut named = 0;
         for ((class, reference), missed) in needed {
             let Some(error) = missed.error.take().filter(|error| !check.is_named(error)) else {
@@ -205,18 +205,19 @@ impl<'a> Wholes<'a> {
             }
             let object = format!("{class} chunk {reference}");
             let message = super::plain(&object, &error);
-            let message = format!("{message} (needed by {} delta chunks)", missed.composite_count);
+            let message =
+                format!("{message} (needed by {} delta chunks)", missed.delta_chunk_count);
             check.failed(object, Error::new(error.kind(), "", message), Need::Named)?;
         }
         Ok(())
     }
 
     /// Returns every place from which a missing whole could have been read, all of which are
-    /// damaged. With `is_listed`, only wholes that listed snapshots need are included.
+    /// damaged. With `is_listed`, only full chunks that listed snapshots need are included.
     pub(super) fn places_of_missed(&self, is_listed: bool) -> Result<Vec<Damage>> {
         let mut places = Vec::new();
         for ((class, reference), missed) in &self.missed {
-            // A whole that the storage has refused may become readable again.
+            // A full chunk that the storage has refused may become readable again.
             if missed.kind == Kind::Media || is_listed && !missed.is_listed {
                 continue;
             }
