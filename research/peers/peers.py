@@ -65,7 +65,7 @@ class Cutpoint(Tool):
 
 class CutpointExact(Cutpoint):
     name = "cutpoint-exact"
-    def init(self): return [[*super().init()[0], "--matching", "off"]]
+    def init(self): return [[*super().init()[0], "--delta", "off"]]
 
 
 class Restic(Tool):

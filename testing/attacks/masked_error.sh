@@ -37,7 +37,7 @@ for threads in 1 2 4; do
         mkdir src home
         export HOME=$D/home XDG_STATE_HOME=$D/home XDG_CACHE_HOME=$D/home CUTPOINT_REPO=s3://bucket/repo$runs
         head -c $size /dev/urandom >src/a
-        "$C" init --encryption none --matching on >out 2>&1 || skip "init: $(tail -1 out)"
+        "$C" init --encryption none --delta on >out 2>&1 || skip "init: $(tail -1 out)"
         "$C" backup src -q --threads $threads >out 2>&1 || skip "first backup: $(tail -1 out)"
         printf x | dd of=src/a bs=1 seek=1500000 conv=notrunc 2>/dev/null
         : >denied

@@ -17,12 +17,12 @@ use cutpoint_storage::{Media, Memory};
 use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, restore_and_compare, unlock};
 
-fn repository(media: &Arc<dyn Media>, matching: &str) -> Arc<Repository> {
+fn repository(media: &Arc<dyn Media>, delta: &str) -> Arc<Repository> {
     let environment = Seeded::new(1);
     init(media, &environment);
     let mut repository = Repository::open(media.clone(), environment, &unlock()).expect("it opens");
     let mut config = repository.config().clone();
-    config.set_burst(Some(matching.parse().expect("options")));
+    config.set_burst(Some(delta.parse().expect("options")));
     repository.set_config(config).expect("memory takes it");
     Arc::new(repository)
 }

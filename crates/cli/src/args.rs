@@ -34,7 +34,7 @@ pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
 #[cfg(feature = "lab")]
 pub(crate) use self::lab::{Lab, LabReport, LabRun, LabVerb};
 pub(crate) use self::research::{Algorithms, Bench, BenchData};
-pub(crate) use self::settings::{ConfigArgs, Matching, Mode, Settings};
+pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())

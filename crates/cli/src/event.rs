@@ -556,7 +556,7 @@ pub(crate) struct Stats {
     pub(crate) stored_bytes: u64,
     pub(crate) dedup_ratio: Option<f64>,
     pub(crate) dedup_space_savings: Option<f64>,
-    pub(crate) matching_space_savings: Option<f64>,
+    pub(crate) delta_space_savings: Option<f64>,
     pub(crate) compression_space_savings: Option<f64>,
     pub(crate) space_savings: Option<f64>,
     pub(crate) chunk_count: u64,

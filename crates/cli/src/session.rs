@@ -13,7 +13,7 @@ use cutpoint_storage::{
     Error as StoreError, Kind, Local, Media, ObjectKind, Probed, S3, System, probe,
 };
 
-use crate::args::{Encryption, Global, Matching, Mode, Settings};
+use crate::args::{DeltaMode, Encryption, Global, Mode, Settings};
 use crate::exit::{Exit, Failure};
 use crate::lag::{self, Pauses, is_absent};
 use crate::recovery::Kit;
@@ -366,7 +366,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         region_size: settings.region_size.unwrap_or(preset.region_size),
         container_size: settings.container_size.unwrap_or(preset.container_size),
         compression_level: settings.compression_level.unwrap_or(preset.compression_level),
-        delta_chunks: settings.matching != Some(Matching::Off),
+        delta_chunks: settings.delta != Some(DeltaMode::Off),
         parity_percent: settings.parity.unwrap_or(defaults::PARITY_PERCENT),
     };
     // Created first, so that nothing has to be undone if the file exists.
@@ -449,7 +449,7 @@ fn make(
         Repository::init(media, interrupt::environment(), &secret.unlock, options)?;
     let mut config = repository.config().clone();
     config.set_creates_atomically(probed.may_be_shared());
-    if let Some(Matching::Burst(options)) = new.settings.matching {
+    if let Some(DeltaMode::Burst(options)) = new.settings.delta {
         config.set_burst(Some(options));
     }
     if config != *repository.config() {

@@ -1,4 +1,4 @@
-//! Imperfect matching: encoding a new chunk as pieces of old bytes.
+//! Delta encoding: encoding a new chunk as pieces of old bytes.
 //!
 //! A [`Window`] holds a stretch of an old stream. [`Window::find`] splits a new chunk into
 //! [`Piece`]s: copies from the window, and literals between the copies. The burst of BURST (paper

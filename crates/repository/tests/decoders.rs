@@ -94,7 +94,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         container_size: 16 * 1024 * 1024,
         compression_level: -3,
         parity_percent: 10,
-        matching: "burst:tau=1/8,c_max=255,variant=burst".to_owned(),
+        delta: "burst:tau=1/8,c_max=255,variant=burst".to_owned(),
         created_ns: 1 << 60,
         features_read: vec!["a".to_owned()],
         features_write: Vec::new(),

@@ -18,7 +18,7 @@ use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
 use cutpoint_repository::index::load_directory;
 use cutpoint_repository::snapshots::lifecycle::forget;
-use cutpoint_repository::write::{Inline, Matcher};
+use cutpoint_repository::write::{DeltaEncoder, Inline};
 use cutpoint_repository::{
     Class, Content, Fingerprint, Index, ObjectName, PartName, Purpose, Reader, Repository, Scope,
     Snapshot, Verify, View, Writer,
@@ -54,15 +54,15 @@ fn store(
     let mut inline = Inline::new(writer, Verify::All).expect("it opens");
     let index = inline.index().clone();
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
-    let mut matcher = Matcher::new(&reader, &index, ticket);
+    let mut encoder = DeltaEncoder::new(&reader, &index, ticket);
     let content = former.map(|former| {
         let (fingerprint, length) = (fingerprint(repository, former), former.len() as u64);
         Content::Segments(vec![Segment::Chunk { fingerprint, offset: 0, length }])
     });
-    matcher.begin(content.as_ref());
+    encoder.begin(content.as_ref());
     let mut is_new = Vec::new();
     for chunk in chunks {
-        is_new.push(inline.store_similar(chunk, &mut matcher).expect("it is stored").1);
+        is_new.push(inline.store_similar(chunk, &mut encoder).expect("it is stored").1);
         if publish {
             inline.publish().expect("memory takes it");
         }
@@ -249,11 +249,11 @@ fn store_files(repository: &Arc<Repository>, files: &[Vec<Vec<u8>>], ends_max: u
     let mut inline = Inline::new(writer, Verify::All).expect("it opens");
     let index = inline.index().clone();
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
-    let mut matcher = Matcher::new(&reader, &index, ticket).with_ends_max(ends_max);
+    let mut encoder = DeltaEncoder::new(&reader, &index, ticket).with_ends_max(ends_max);
     for file in files {
-        matcher.begin(None);
+        encoder.begin(None);
         for chunk in file {
-            inline.store_similar(chunk, &mut matcher).expect("it is stored");
+            inline.store_similar(chunk, &mut encoder).expect("it is stored");
         }
     }
     inline.commit(Outcome::Snapshot(Box::new(Snapshot::empty()))).expect("it ends");

@@ -21,7 +21,7 @@ use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::prune_log::{Recorded, publish};
-use cutpoint_repository::write::{Inline, Matcher, RecipeWriter, TreeWriter, end_writer};
+use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter, end_writer};
 use cutpoint_repository::{
     Class, Committed, Content, Entry, EntryKind, Index, ObjectName, Purpose, Reader, Repository,
     Scope, Snapshot, TicketId, Verify, View, Writer,
@@ -92,12 +92,12 @@ fn store_file(
     old: Option<&Content>,
 ) -> Result<Content> {
     let before = Old::new(actor, inline);
-    let mut matcher = Matcher::new(&before.reader, &before.index, before.ticket);
-    matcher.begin(old);
+    let mut encoder = DeltaEncoder::new(&before.reader, &before.index, before.ticket);
+    encoder.begin(old);
     let mut recipe = RecipeWriter::new("fixed");
     for number in chunks {
         let bytes = chunk(*number);
-        let (fingerprint, is_new) = inline.store_similar(&bytes, &mut matcher)?;
+        let (fingerprint, is_new) = inline.store_similar(&bytes, &mut encoder)?;
         if !is_new {
             actor.world.was_hit((Class::Data, fingerprint));
         }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use backup::{CHUNK_LEN, back_up, file, former, init, init_with, open};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
-use cutpoint_repository::write::{Archive, Inline, Matcher, Packer, RegionCodec, Uploads};
+use cutpoint_repository::write::{Archive, DeltaEncoder, Inline, Packer, RegionCodec, Uploads};
 use cutpoint_repository::{
     Class, Committed, Index, ObjectName, PartName, Purpose, Reader, TicketId, Verify, View, Writer,
 };
@@ -142,15 +142,15 @@ fn delta_chunks_are_counted() {
     let index = Index::open(repository.clone(), writer.view()).expect("it opens");
     let (index, keys) = (Arc::new(index), repository.keys());
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), writer.view().clone());
-    let mut matcher = Matcher::new(&reader, &index, writer.ticket());
-    matcher.begin(former(&reader, 101).expect("it reads").as_ref());
+    let mut encoder = DeltaEncoder::new(&reader, &index, writer.ticket());
+    encoder.begin(former(&reader, 101).expect("it reads").as_ref());
     let mut packer =
         Packer::new(keys.clone(), index.clone(), 16 * 1024, Verify::All).expect("there is memory");
     // Every other chunk has one new byte.
     let mut new = 0;
     for chunk in file(101).chunks(CHUNK_LEN) {
         let fingerprint = keys.fingerprint(Class::Data, chunk);
-        let stored = packer.store_similar(fingerprint, chunk, &mut matcher);
+        let stored = packer.store_similar(fingerprint, chunk, &mut encoder);
         new += u64::from(stored.expect("it stores"));
     }
     let counted = packer.delta_chunks();

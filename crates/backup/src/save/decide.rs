@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::format::tree::Defect;
-use cutpoint_repository::write::{Bursts, Matcher, Packer, RecipeWriter, TreeWriter};
+use cutpoint_repository::write::{Bursts, DeltaEncoder, Packer, RecipeWriter, TreeWriter};
 use cutpoint_repository::{Class, Content, Entry, EntryKind, Keys, Statistics};
 use cutpoint_storage::Error;
 
@@ -31,7 +31,7 @@ pub(super) enum Compared<'a> {
     /// No chunks.
     None,
     /// The chunks of the previous version of a file, or of a similar file.
-    Former(Box<Matcher<'a>>),
+    Former(Box<DeltaEncoder<'a>>),
     /// A chunk that begins or ends alike, found by BURST.
     Burst(Box<Bursts<'a>>),
 }
@@ -157,8 +157,8 @@ impl<'a> Decide<'a> {
         let chunk = cut.bytes(batch);
         match &mut self.compared {
             Compared::None => self.packer.store(Class::Data, cut.fingerprint, chunk)?,
-            Compared::Former(matcher) => {
-                self.packer.store_similar(cut.fingerprint, chunk, matcher)?
+            Compared::Former(encoder) => {
+                self.packer.store_similar(cut.fingerprint, chunk, encoder)?
             }
             Compared::Burst(bursts) => self.packer.store_burst(cut.fingerprint, chunk, bursts)?,
         };
@@ -166,8 +166,8 @@ impl<'a> Decide<'a> {
     }
 
     fn compare_with(&mut self, former: Option<&Content>) {
-        if let Compared::Former(matcher) = &mut self.compared {
-            matcher.begin(former);
+        if let Compared::Former(encoder) = &mut self.compared {
+            encoder.begin(former);
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::write::{
-    Archive, ArchiveStatistics, BurstStatistics, Bursts, Matcher, Packer,
+    Archive, ArchiveStatistics, BurstStatistics, Bursts, DeltaEncoder, Packer,
 };
 use cutpoint_repository::{
     Class, Content, Entry, Index, PartName, Reader, Repository, Statistics, Verify, Writer,
@@ -169,8 +169,8 @@ fn decide<'a>(
         Some(options) => {
             Compared::Burst(Box::new(Bursts::new(options, run.reader, index, writer.ticket())))
         }
-        None if config.matches_imperfectly() => {
-            Compared::Former(Box::new(Matcher::new(run.reader, index, writer.ticket())))
+        None if config.uses_delta_chunks() => {
+            Compared::Former(Box::new(DeltaEncoder::new(run.reader, index, writer.ticket())))
         }
         None => Compared::None,
     };

@@ -15,7 +15,7 @@ use crate::defaults::DEFAULT_CUT;
 Create a repository
 
 Without options, the settings are --cut {DEFAULT_CUT} --region-size 2M --container-size 16M \
---compression-level 3 --matching on --parity 0%. `cutpoint config` changes them later.
+--compression-level 3 --delta on --parity 0%. `cutpoint config` changes them later.
 
 A bucket of an object storage must exist. The command tests whether the storage creates objects \
 atomically, and reports if it does not."),

@@ -20,7 +20,7 @@ Examples:
 pub(crate) struct StatsArgs {
     /// Read chunks that resemble others, and count bursts
     ///
-    /// This is the default if the repository has the setting --matching burst.
+    /// This is the default if the repository has the setting --delta burst.
     #[arg(long)]
     pub(crate) bursts: bool,
 }

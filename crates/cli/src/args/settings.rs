@@ -73,7 +73,7 @@ pub(crate) struct Settings {
     /// suffix, as in the BURST paper; it takes options, for example
     /// `burst:tau=1/8,c_max=255,variant=burst` (docs/burst.md).
     #[arg(long, value_name = "RULE")]
-    pub(crate) matching: Option<Matching>,
+    pub(crate) delta: Option<DeltaMode>,
 }
 
 /// A preset of settings for a purpose. `docs/modes.md` has the figures.
@@ -103,7 +103,7 @@ impl Mode {
 
 /// The treatment of chunks that resemble others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Matching {
+pub(crate) enum DeltaMode {
     /// They are stored like any others.
     Off,
     /// Only the parts that they do not share with previous versions are stored.
@@ -113,28 +113,28 @@ pub(crate) enum Matching {
     Burst(BurstOptions),
 }
 
-impl FromStr for Matching {
+impl FromStr for DeltaMode {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Matching, String> {
+    fn from_str(text: &str) -> Result<DeltaMode, String> {
         match text {
-            "off" => Ok(Matching::Off),
-            "on" => Ok(Matching::On),
+            "off" => Ok(DeltaMode::Off),
+            "on" => Ok(DeltaMode::On),
             _ if text.starts_with("burst") => {
                 let options = text.parse::<BurstOptions>();
-                options.map(Matching::Burst).map_err(|error| error.to_string())
+                options.map(DeltaMode::Burst).map_err(|error| error.to_string())
             }
             _ => Err("must be off, on, or burst with options or without".to_owned()),
         }
     }
 }
 
-impl fmt::Display for Matching {
+impl fmt::Display for DeltaMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Matching::Off => f.write_str("off"),
-            Matching::On => f.write_str("on"),
-            Matching::Burst(options) => options.fmt(f),
+            DeltaMode::Off => f.write_str("off"),
+            DeltaMode::On => f.write_str("on"),
+            DeltaMode::Burst(options) => options.fmt(f),
         }
     }
 }

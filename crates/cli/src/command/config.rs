@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use cutpoint_repository::format::config::Config;
 
-use crate::args::{ConfigArgs, Global, Matching, Mode};
+use crate::args::{ConfigArgs, DeltaMode, Global, Mode};
 use crate::event::Event;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
@@ -35,17 +35,17 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
     config.region_size = args.region_size.unwrap_or(config.region_size);
     config.container_size = args.container_size.unwrap_or(config.container_size);
     config.compression_level = args.compression_level.unwrap_or(config.compression_level);
-    match args.matching {
+    match args.delta {
         None => {}
-        Some(Matching::On) => config.set_burst(None),
-        Some(Matching::Burst(options)) => config.set_burst(Some(options)),
-        Some(Matching::Off) if !config.matches_imperfectly() => {}
-        Some(Matching::Off) => {
-            let message = "--matching off: matching cannot be turned off, because this repository \
+        Some(DeltaMode::On) => config.set_burst(None),
+        Some(DeltaMode::Burst(options)) => config.set_burst(Some(options)),
+        Some(DeltaMode::Off) if !config.uses_delta_chunks() => {}
+        Some(DeltaMode::Off) => {
+            let message = "--delta off: delta encoding cannot be turned off, because this repository \
                            may hold delta chunks, and this setting tells every client to support \
                            them";
-            let remedy = "`cutpoint init --matching off` creates another repository without \
-                          matching; `cutpoint config --compression-level 1` makes backups into \
+            let remedy = "`cutpoint init --delta off` creates another repository without \
+                          delta encoding; `cutpoint config --compression-level 1` makes backups into \
                           this one faster";
             return Err(Failure::failed(message).with_remedy(remedy).into());
         }
@@ -69,10 +69,10 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
 }
 
 fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
-    let matching = match config.burst() {
-        Some(options) => Matching::Burst(options),
-        None if config.matches_imperfectly() => Matching::On,
-        None => Matching::Off,
+    let delta = match config.burst() {
+        Some(options) => DeltaMode::Burst(options),
+        None if config.uses_delta_chunks() => DeltaMode::On,
+        None => DeltaMode::Off,
     };
     let settings: [(&str, serde_json::Value); 12] = [
         ("repository", config.repository.to_string().into()),
@@ -84,7 +84,7 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
         ("region-size", config.region_size.into()),
         ("container-size", config.container_size.into()),
         ("compression-level", config.compression_level.into()),
-        ("matching", matching.to_string().into()),
+        ("delta", delta.to_string().into()),
         ("parity-percent", config.parity_percent.into()),
         ("creates-atomically", config.creates_atomically().into()),
     ];

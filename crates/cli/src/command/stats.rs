@@ -142,7 +142,7 @@ impl Stats {
         self.dedup_ratio =
             (self.unique_bytes > 0).then(|| self.size as f64 / self.unique_bytes as f64);
         self.dedup_space_savings = savings(self.unique_bytes, self.size);
-        self.matching_space_savings = savings(self.matched_bytes, self.unique_bytes);
+        self.delta_space_savings = savings(self.matched_bytes, self.unique_bytes);
         self.compression_space_savings = savings(self.compressed_bytes, self.matched_bytes);
         self.space_savings = savings(self.stored_bytes, self.size);
     }
@@ -160,9 +160,9 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
     let ratio = stats.dedup_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     let dedup = saves(stats.dedup_space_savings, stats.unique_bytes, stats.size);
     let dedup = format!("dedup ratio {ratio}, {dedup}");
-    let matching = saves(stats.matching_space_savings, stats.matched_bytes, stats.unique_bytes);
-    let matching = format!(
-        "matching {matching}: {} of {} stored in {}",
+    let delta = saves(stats.delta_space_savings, stats.matched_bytes, stats.unique_bytes);
+    let delta = format!(
+        "delta encoding {delta}: {} of {} stored in {}",
         units::count(stats.delta_chunk_count, "chunk"),
         units::size(stats.delta_chunk_bytes),
         units::size(stats.delta_chunk_stored_bytes)
@@ -190,7 +190,7 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
     let lines = [
         ("logical", units::size(stats.size), of_snapshots),
         ("unique", units::size(stats.unique_bytes), dedup),
-        ("matched", units::size(stats.matched_bytes), matching),
+        ("matched", units::size(stats.matched_bytes), delta),
         ("compressed", units::size(stats.compressed_bytes), compression),
         ("metadata", units::size(stats.metadata_bytes), "trees and recipes".to_owned()),
         ("stored", units::size(stats.stored_bytes), total),

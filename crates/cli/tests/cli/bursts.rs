@@ -1,4 +1,4 @@
-//! `--matching burst`: the settings, a backup, and its statistics.
+//! `--delta burst`: the settings, a backup, and its statistics.
 
 use std::fs;
 
@@ -9,30 +9,30 @@ use crate::sandbox::{Sandbox, run};
 
 fn setting(sandbox: &Sandbox, options: &[&str]) -> serde_json::Value {
     let settings = sandbox.json([&["config"][..], options].concat());
-    let matching = settings.iter().find(|setting| setting["name"] == "matching");
+    let matching = settings.iter().find(|setting| setting["name"] == "delta");
     matching.expect("a setting")["value"].clone()
 }
 
 #[test]
 fn burst_rule_is_a_setting() {
     let sandbox = Sandbox::new();
-    sandbox.run(["init", "--encryption", "none", "--matching", "off"]).well();
+    sandbox.run(["init", "--encryption", "none", "--delta", "off"]).well();
     assert_eq!(setting(&sandbox, &[]), "off");
     let burst = "burst:tau=1/8,c_max=255,variant=burst";
-    assert_eq!(setting(&sandbox, &["--matching", "burst"]), burst, "the paper's");
+    assert_eq!(setting(&sandbox, &["--delta", "burst"]), burst, "the paper's");
     assert_eq!(setting(&sandbox, &["--compression-level", "1"]), burst, "kept");
     assert_eq!(
-        setting(&sandbox, &["--matching", "burst:c_max=1,variant=head-raw"]),
+        setting(&sandbox, &["--delta", "burst:c_max=1,variant=head-raw"]),
         "burst:c_max=1,variant=head-raw"
     );
-    assert_eq!(setting(&sandbox, &["--matching", "on"]), "on");
+    assert_eq!(setting(&sandbox, &["--delta", "on"]), "on");
     let why = "this repository may hold delta chunks";
-    sandbox.run(["config", "--matching", "off"]).ended(
+    sandbox.run(["config", "--delta", "off"]).ended(
         2,
-        &["cannot be turned off", why, "`cutpoint init --matching off`", "--compression-level 1"],
+        &["cannot be turned off", why, "`cutpoint init --delta off`", "--compression-level 1"],
     );
-    sandbox.run(["config", "--matching", "burst:tau=1/2"]).ended(2, &["1/3 or less"]);
-    sandbox.run(["config", "--matching", "bust"]).ended(2, &["off, on, or burst"]);
+    sandbox.run(["config", "--delta", "burst:tau=1/2"]).ended(2, &["1/3 or less"]);
+    sandbox.run(["config", "--delta", "bust"]).ended(2, &["off, on, or burst"]);
 }
 
 /// Some blocks change in one place. The backup and the repository count them as bursts.
@@ -41,7 +41,7 @@ fn bursts_are_counted() {
     let sandbox = Sandbox::new();
     let init = ["init", "--encryption", "none", "--cut", "fixed:size=4k"];
     let mut command = sandbox.command(init);
-    run(command.args(["--matching", "burst:c_max=1"])).well();
+    run(command.args(["--delta", "burst:c_max=1"])).well();
     let file = sandbox.path("source");
     let mut bytes = SplitMix64::bytes(1, 40 * 4096);
     let summary = |bytes: &[u8]| {
@@ -86,7 +86,7 @@ fn bursts_are_counted() {
     assert!(text.contains("25  100.0 KiB on 15 chunks; "), "{text}");
     sandbox.run(["check", "--read-data"]).well();
     sandbox.run(["restore", "latest", "--to", "back"]).well();
-    setting(&sandbox, &["--matching", "on"]);
+    setting(&sandbox, &["--delta", "on"]);
     assert_eq!(stats(&[]), json!(null), "nobody asked");
     assert_eq!(stats(&["--bursts"])["count"], 25);
     let plain = summary(&bytes);

@@ -59,7 +59,7 @@ fn estimate_matches_the_backup() {
     let estimates = estimates(&events);
     assert_eq!(estimates.len(), specs.len(), "one for each");
     for (spec, estimate) in specs.iter().zip(estimates) {
-        let matching = ["--encryption", "none", "--matching", "off"];
+        let matching = ["--encryption", "none", "--delta", "off"];
         let folder = format!("./{spec}");
         let repo = ["--repo", &folder];
         sandbox.run([&["init", "--cut", spec][..], &matching, &repo].concat()).well();

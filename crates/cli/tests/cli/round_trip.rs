@@ -231,7 +231,7 @@ fn settings_change() {
 #[test]
 fn mode_sets_only_settings_that_are_not_given() {
     let sandbox = Sandbox::new();
-    let names = ["region-size", "container-size", "compression-level", "cut", "matching"];
+    let names = ["region-size", "container-size", "compression-level", "cut", "delta"];
     let values = |settings: &[serde_json::Value]| -> Vec<serde_json::Value> {
         let value = |name: &&str| settings.iter().find(|it| it["name"] == *name).cloned();
         names.iter().filter_map(value).map(|setting| setting["value"].clone()).collect()
@@ -252,7 +252,7 @@ fn mode_sets_only_settings_that_are_not_given() {
     assert_eq!(init("default", &["--mode", "default"]), plain, "default");
     assert_eq!(init("fast", &["--mode", "fast"]), expect(region, container, 1, "on"), "fast");
     assert_eq!(init("max", &["--mode", "max"]), expect(4 << 20, 48 << 20, 12, "on"), "max");
-    let given = ["--compression-level", "5", "--matching", "off", "--mode", "random"];
+    let given = ["--compression-level", "5", "--delta", "off", "--mode", "random"];
     assert_eq!(init("random", &given), expect(128 << 10, container, 5, "off"), "random");
     let change = |options: &[&str]| {
         let all = [&["config", "--repo", "max"][..], options].concat();

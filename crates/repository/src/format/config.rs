@@ -43,7 +43,7 @@ pub struct Config {
     pub parity_percent: u32,
     /// The rule by which chunks are compared: the text of the rule, or an empty text for the
     /// default rule. A text that this version does not know counts as empty.
-    pub matching: String,
+    pub delta: String,
     /// The time at which these settings were written, in nanoseconds since 1970.
     pub created_ns: i64,
     /// Features that a client must support to read.
@@ -69,7 +69,7 @@ pub const PARITY_PERCENT: std::ops::RangeInclusive<u32> = 0..=100;
 const KEY_PARITY: u32 = KEY_OPTIONAL_MIN;
 /// The key of the rule by which chunks are compared. The rule decides which chunks are stored as
 /// delta chunks, but not the form of a delta chunk. Therefore it may be ignored, too.
-const KEY_MATCHING: u32 = KEY_OPTIONAL_MIN + 1;
+const KEY_DELTA: u32 = KEY_OPTIONAL_MIN + 1;
 
 impl Config {
     /// Checks that the settings are valid.
@@ -130,28 +130,28 @@ impl Config {
     }
 
     /// Returns `true` if chunks that resemble others are stored as delta chunks.
-    pub fn matches_imperfectly(&self) -> bool {
+    pub fn uses_delta_chunks(&self) -> bool {
         self.features_read.iter().any(|feature| feature == DELTA_CHUNKS)
     }
 
     /// Enables delta chunks for chunks that resemble others. Delta chunks cannot be disabled again,
     /// because stored ones have to be read.
     pub fn set_matches_imperfectly(&mut self) {
-        if !self.matches_imperfectly() {
+        if !self.uses_delta_chunks() {
             self.features_read.push(DELTA_CHUNKS.to_owned());
         }
     }
 
     /// Returns the options of BURST, if chunks are compared by BURST.
     pub fn burst(&self) -> Option<BurstOptions> {
-        self.matching.parse().ok().filter(|_| self.matches_imperfectly())
+        self.delta.parse().ok().filter(|_| self.uses_delta_chunks())
     }
 
     /// Selects BURST as the rule by which chunks are compared, or the default rule if `options` is
     /// `None`. In both cases delta chunks are enabled.
     pub fn set_burst(&mut self, options: Option<BurstOptions>) {
         self.set_matches_imperfectly();
-        self.matching = options.map_or_else(String::new, |options| options.to_string());
+        self.delta = options.map_or_else(String::new, |options| options.to_string());
     }
 
     /// Refuses a repository that needs features which this version lacks.
@@ -188,8 +188,8 @@ impl Config {
         if self.parity_percent > 0 {
             map.uint(KEY_PARITY, u64::from(self.parity_percent));
         }
-        if !self.matching.is_empty() {
-            map.text(KEY_MATCHING, &self.matching);
+        if !self.delta.is_empty() {
+            map.text(KEY_DELTA, &self.delta);
         }
         map.extra(&self.extra);
         map.finish()
@@ -207,7 +207,7 @@ impl Config {
             container_size: 0,
             compression_level: 0,
             parity_percent: 0,
-            matching: String::new(),
+            delta: String::new(),
             created_ns: 0,
             features_read: Vec::new(),
             features_write: Vec::new(),
@@ -229,7 +229,7 @@ impl Config {
                 9 => config.features_write = read_texts(d)?,
                 10 => config.features_optional = read_texts(d)?,
                 KEY_PARITY => config.parity_percent = d.u32().map_err(malformed)?,
-                KEY_MATCHING => config.matching = d.str().map_err(malformed)?.to_owned(),
+                KEY_DELTA => config.delta = d.str().map_err(malformed)?.to_owned(),
                 _ => return Ok(false),
             }
             Ok(true)

@@ -133,7 +133,7 @@ impl Repository {
             container_size: options.container_size,
             compression_level: options.compression_level,
             parity_percent: options.parity_percent,
-            matching: String::new(),
+            delta: String::new(),
             created_ns: environment.now_ns(),
             features_read: Vec::new(),
             features_write: Vec::new(),

@@ -218,7 +218,7 @@ impl Archive {
         let number = open.directory.regions.len();
         let kind = PartKind::Region(u32::try_from(number).unwrap_or(u32::MAX));
         let raw_len = raw.bytes.len();
-        if class == Class::Data && self.repository.config().matches_imperfectly() {
+        if class == Class::Data && self.repository.config().uses_delta_chunks() {
             let keys = self.repository.keys();
             for chunk in &raw.chunks {
                 let payload = raw.bytes.get(chunk.offset as usize..);

@@ -12,8 +12,8 @@ use cutpoint_delta::burst::{Options, Side, ViewStatistics, Views};
 use cutpoint_delta::common_ends;
 use cutpoint_storage::Result;
 
+use super::delta::{Delta, Part, find_of_others};
 use super::finder::{hints_objects, known_containers};
-use super::matcher::{Delta, Part, find_of_others};
 use crate::crypto::Keys;
 use crate::format::bursts::{BurstCount, BurstHints, with_sub_chunks};
 use crate::format::commit::Outcome;

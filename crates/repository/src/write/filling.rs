@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::matcher::{Delta, Part};
+use super::delta::{Delta, Part};
 use super::region::{PROBE_LEN, Probe, RawChunk, RawRegion};
 use crate::crypto::Keys;
 use crate::format::directory::Form;

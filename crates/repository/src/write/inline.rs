@@ -6,7 +6,7 @@ use cutpoint_storage::Result;
 
 use super::archive::Archive;
 use super::burst::Bursts;
-use super::matcher::Matcher;
+use super::delta::DeltaEncoder;
 use super::packer::{ChunkSink, Packer};
 use super::recompose::{self, Comparison};
 use super::region::{EncodedRegion, RegionCodec, Verify};
@@ -117,7 +117,7 @@ impl Inline {
         Ok(fingerprint)
     }
 
-    /// Does the same as [`Inline::store_data`], by what `matcher` finds of the chunk in an old
+    /// Does the same as [`Inline::store_data`], by what `encoder` finds of the chunk in an old
     /// stream. Also returns `true` if the chunk was new.
     ///
     /// # Errors
@@ -126,10 +126,10 @@ impl Inline {
     pub fn store_similar(
         &mut self,
         chunk: &[u8],
-        matcher: &mut Matcher<'_>,
+        encoder: &mut DeltaEncoder<'_>,
     ) -> Result<(Fingerprint, bool)> {
         let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
-        let is_new = self.packer.store_similar(fingerprint, chunk, matcher)?;
+        let is_new = self.packer.store_similar(fingerprint, chunk, encoder)?;
         self.pump()?;
         Ok((fingerprint, is_new))
     }
@@ -156,7 +156,7 @@ impl Inline {
         self.archive.count_bursts(counts);
     }
 
-    /// Returns the index of the chunks that count as stored, for a [`Matcher`] or [`Bursts`].
+    /// Returns the index of the chunks that count as stored, for a [`DeltaEncoder`] or [`Bursts`].
     pub fn index(&self) -> &Arc<Index> {
         &self.index
     }

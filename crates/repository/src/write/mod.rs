@@ -7,10 +7,11 @@
 
 mod archive;
 mod burst;
+mod cost;
+mod delta;
 mod filling;
 mod finder;
 mod inline;
-mod matcher;
 mod packer;
 pub mod prune_log;
 mod recipe;
@@ -18,7 +19,6 @@ mod recompose;
 mod region;
 mod tree;
 mod uploads;
-mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,8 +43,8 @@ use crate::rules;
 
 pub use archive::{Archive, ArchiveStatistics, Published, SealedPart, Stored};
 pub use burst::{BurstStatistics, Bursts};
+pub use delta::DeltaEncoder;
 pub use inline::Inline;
-pub use matcher::Matcher;
 pub use packer::{ChunkSink, DeltaStatistics, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
 pub(crate) use region::RawChunk;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use cutpoint_storage::Result;
 
 use super::burst::Bursts;
+use super::cost::{Cost, spare_len};
+use super::delta::{Delta, DeltaEncoder};
 use super::filling::Filling;
-use super::matcher::{Delta, Matcher};
 use super::region::{Probe, RawRegion, Verify};
-use super::worth::{Worth, spare_len};
 use crate::crypto::{Keys, TAG_LEN};
 use crate::format::directory::Form;
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -54,7 +54,7 @@ pub struct Packer {
     region_size: usize,
     verify: Verify,
     probe: Probe,
-    worth: Worth,
+    worth: Cost,
     open: [Option<Filling>; 2],
     next_region: u64,
     /// Chunks stored by this writer that no published index segment lists yet.
@@ -98,7 +98,7 @@ impl Packer {
             region_size: region_size as usize,
             verify,
             probe: Probe::new()?,
-            worth: Worth::default(),
+            worth: Cost::default(),
             open: [None, None],
             next_region: 0,
             own: HashMap::new(),
@@ -126,7 +126,7 @@ impl Packer {
         Ok(true)
     }
 
-    /// Stores a data chunk as [`Packer::store`] does. A new chunk in which `matcher` finds enough
+    /// Stores a data chunk as [`Packer::store`] does. A new chunk in which `encoder` finds enough
     /// of an old stream is stored as a delta chunk (rules C1 to C5).
     ///
     /// # Errors
@@ -136,21 +136,21 @@ impl Packer {
         &mut self,
         fingerprint: Fingerprint,
         chunk: &[u8],
-        matcher: &mut Matcher<'_>,
+        encoder: &mut DeltaEncoder<'_>,
     ) -> Result<bool> {
         if self.is_known(Class::Data, &fingerprint)? {
-            matcher.pass(&fingerprint, chunk.len())?;
+            encoder.pass(&fingerprint, chunk.len())?;
             return Ok(false);
         }
-        let delta = matcher.compose(chunk)?;
+        let delta = encoder.compose(chunk)?;
         let stored = match &delta {
             Some(delta) => self.store_delta(Class::Data, fingerprint, chunk, delta),
             None => false,
         };
         if let Some(delta) = delta.as_ref().filter(|_| stored) {
-            self.hits.extend(matcher.containers(delta).map(|name| (Class::Data, name)));
+            self.hits.extend(encoder.containers(delta).map(|name| (Class::Data, name)));
         }
-        matcher.tell(stored, delta.as_ref().is_some_and(|it| it.has_most_of(chunk)));
+        encoder.tell(stored, delta.as_ref().is_some_and(|it| it.has_most_of(chunk)));
         if !stored {
             self.store_full_chunk(Class::Data, fingerprint, chunk);
         }
@@ -293,7 +293,7 @@ impl Packer {
         fingerprint: Fingerprint,
         chunk: &[u8],
         delta: &Delta,
-        is_worth: impl FnOnce(&mut Worth, &mut Probe, usize) -> bool,
+        is_worth: impl FnOnce(&mut Cost, &mut Probe, usize) -> bool,
     ) -> bool {
         self.open_for(class, delta.literals.len(), true);
         let Some(open) = &mut self.open[slot(class)] else { return false };

@@ -3,7 +3,7 @@
 
 use cutpoint_delta::{Piece, Window};
 
-use super::matcher::{Delta, Part};
+use super::delta::{Delta, Part};
 use crate::format::extents::{Extent, extent_count_max};
 use crate::format::fingerprint::Fingerprint;
 

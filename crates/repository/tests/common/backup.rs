@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::write::{Inline, Matcher, RecipeWriter, TreeWriter};
+use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
     Class, Committed, Content, Entry, EntryKind, InitOptions, Purpose, Reader, Repository, Secret,
     Snapshot, Suite, Unlock, Verify, Writer,
@@ -182,16 +182,16 @@ pub(crate) fn back_up_by(
     let mut inline = Inline::new(writer, Verify::All)?;
     let index = inline.index().clone();
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
-    let mut matcher = Matcher::new(&reader, &index, ticket);
+    let mut encoder = DeltaEncoder::new(&reader, &index, ticket);
     let mut entries = taken;
     for (place, number) in files.iter().enumerate() {
         let bytes = file(*number);
         let mut recipe = RecipeWriter::new("fixed");
-        let is_similar = repository.config().matches_imperfectly();
+        let is_similar = repository.config().uses_delta_chunks();
         let old = if is_similar { former(&reader, *number)? } else { None };
-        matcher.begin(old.as_ref());
+        encoder.begin(old.as_ref());
         for chunk in bytes.chunks(CHUNK_LEN) {
-            let (fingerprint, _) = inline.store_similar(chunk, &mut matcher)?;
+            let (fingerprint, _) = inline.store_similar(chunk, &mut encoder)?;
             let length = chunk.len() as u64;
             recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, &mut inline)?;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::write::{Matcher, Packer, RecipeWriter, TreeWriter};
+use cutpoint_repository::write::{DeltaEncoder, Packer, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
     Class, Content, Entry, EntryKind, Index, PartName, Reader, Repository, TicketId, Verify, View,
 };
@@ -22,16 +22,16 @@ pub(crate) fn store_knowing(
 ) -> Result<(Vec<PartName>, Content)> {
     let index = Arc::new(Index::open(repository.clone(), &view)?);
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
-    let mut matcher = Matcher::new(&reader, &index, ticket);
+    let mut encoder = DeltaEncoder::new(&reader, &index, ticket);
     let old = former(&reader, number)?;
-    matcher.begin(old.as_ref());
+    encoder.begin(old.as_ref());
     let keys = repository.keys();
     let region_size = repository.config().region_size;
     let mut packer = Packer::new(keys.clone(), index.clone(), region_size, Verify::All)?;
     let mut recipe = RecipeWriter::new("fixed");
     for chunk in file(number).chunks(CHUNK_LEN) {
         let fingerprint = keys.fingerprint(Class::Data, chunk);
-        packer.store_similar(fingerprint, chunk, &mut matcher)?;
+        packer.store_similar(fingerprint, chunk, &mut encoder)?;
         let length = chunk.len() as u64;
         recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, &mut packer)?;
     }

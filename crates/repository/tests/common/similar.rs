@@ -7,7 +7,7 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::directory::{ChunkRecord, Form};
 use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::index::load_directory;
-use cutpoint_repository::write::{Inline, Matcher, RecipeWriter, TreeWriter};
+use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
     Class, Committed, Entry, EntryKind, Fingerprint, Index, PartName, Purpose, Reader, Repository,
     Snapshot, Verify, View, Writer,
@@ -22,7 +22,7 @@ pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Re
     let view = writer.view().clone();
     let reader = Reader::open(repository.clone(), view.clone())?;
     let index = Index::open(repository.clone(), &view)?;
-    let mut matcher = Matcher::new(&reader, &index, writer.ticket());
+    let mut encoder = DeltaEncoder::new(&reader, &index, writer.ticket());
     let mut former = BTreeMap::new();
     for snapshot in view.commits.values().filter_map(|commit| commit.snapshot()) {
         let entries = reader.tree(&snapshot.root).filter_map(Result::ok);
@@ -32,10 +32,10 @@ pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Re
     let mut tree = TreeWriter::new();
     for number in files {
         let name = |number| format!("file {number:04}");
-        matcher.begin(former.get(name(*number / 1000).as_bytes()));
+        encoder.begin(former.get(name(*number / 1000).as_bytes()));
         let mut recipe = RecipeWriter::new("fixed");
         for chunk in file(*number).chunks(CHUNK_LEN) {
-            let (fingerprint, _) = inline.store_similar(chunk, &mut matcher)?;
+            let (fingerprint, _) = inline.store_similar(chunk, &mut encoder)?;
             let length = chunk.len() as u64;
             recipe.push(Piece::Chunk { fingerprint, offset: 0, length }, &mut inline)?;
         }

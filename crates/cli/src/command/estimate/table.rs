@@ -24,7 +24,7 @@ const LEGEND: [&str; 5] = [
     "the new part is kept. stored, with bursts: size in a repository, compressed and with all metadata,",
     "and the savings; metadata: the part of it that is not content of files. index: memory for the",
     "index, a tenth of it with a cache. GB/s: cutting and fingerprinting, CPU time of one thread.",
-    "Savings by matching in backups beyond bursts are not counted.",
+    "Savings by delta encoding in backups beyond bursts are not counted.",
 ];
 
 pub(super) fn print(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> {

@@ -74,7 +74,7 @@ pub(super) fn regroup(
         monitor,
         moves: fates(survey, chosen),
         damaged: survey.view.damaged(),
-        has_delta_chunks: repository.config().matches_imperfectly(),
+        has_delta_chunks: repository.config().uses_delta_chunks(),
         bases: Bases::default(),
         loaded: LoadedLately::default(),
         done_bytes: 0,

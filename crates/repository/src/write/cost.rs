@@ -15,7 +15,7 @@ const UNSAMPLED_MAX: u32 = 16;
 /// that of a recent chunk if the answer is clear by far. The decisions depend only on the chunks
 /// and their order.
 #[derive(Debug, Default)]
-pub(super) struct Worth {
+pub(super) struct Cost {
     /// Length of the chunk that was sampled last, and its estimated compressed length, in bytes.
     sampled: Option<(u64, u64)>,
     unsampled_count: u32,
@@ -27,7 +27,7 @@ pub(super) fn spare_len(chunk: &[u8], literals_len: usize) -> u64 {
     (chunk.len() as u64 * SIXTEENTHS / 16).saturating_sub(literals_len as u64)
 }
 
-impl Worth {
+impl Cost {
     /// Returns `true` if `chunk` should be stored as a delta chunk that takes `delta_chunk_len` bytes
     /// besides `literals_len` new bytes, which are assumed to compress as well as the chunk.
     pub(super) fn is_worth(
@@ -70,7 +70,7 @@ mod tests {
         let mut probe = Probe::new().expect("there is memory");
         let random = SplitMix64::bytes(1, LEN);
         let zeros = vec![0; LEN];
-        let mut worth = Worth::default();
+        let mut worth = Cost::default();
         assert!(
             worth.is_worth(&random, 0, LEN / 4, &mut probe),
             "a quarter of what is left as it is"
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn chunks_are_sampled_again() {
         let mut probe = Probe::new().expect("there is memory");
-        let mut worth = Worth::default();
+        let mut worth = Cost::default();
         let random = SplitMix64::bytes(1, LEN);
         assert!(worth.is_worth(&random, 0, LEN / 4, &mut probe), "a quarter");
         for count in 0..UNSAMPLED_MAX {

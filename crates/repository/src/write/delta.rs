@@ -37,7 +37,7 @@ const FULL_CHUNKS_MAX: usize = 16 * 1024;
 const SCOUTED_TIMES: u64 = 8;
 /// Maximum length of old bytes to scout, in bytes.
 const SCOUTED_LEN_MAX: u64 = 32 * 1024 * 1024;
-/// Number of consecutive unprofitable chunks before the matcher pauses.
+/// Number of consecutive unprofitable chunks before the encoder pauses.
 const MISSES_MAX: u32 = 6;
 /// Maximum exponent of a pause: each further failure doubles the number of skipped chunks, up to 2
 /// to the power of this.
@@ -114,7 +114,7 @@ struct Source {
 
 /// Expresses new chunks in terms of an old stream, for one backup.
 #[derive(Debug)]
-pub struct Matcher<'a> {
+pub struct DeltaEncoder<'a> {
     reader: &'a Reader,
     /// The index of the writer, which determines what may be referred to.
     index: &'a Index,
@@ -235,12 +235,12 @@ impl Stream<'_> {
     }
 }
 
-impl<'a> Matcher<'a> {
-    /// Creates a matcher that reads old chunks by `reader` and refers to what `index` allows,
+impl<'a> DeltaEncoder<'a> {
+    /// Creates a encoder that reads old chunks by `reader` and refers to what `index` allows,
     /// except for chunks that the writer of `own` stores itself.
-    pub fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> Matcher<'a> {
+    pub fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> DeltaEncoder<'a> {
         let commits = reader.view().commits;
-        Matcher {
+        DeltaEncoder {
             times: commits.iter().map(|(ticket, commit)| (*ticket, commit.time_ns)).collect(),
             finder: None,
             ends_max: ENDS_MAX,
@@ -262,8 +262,8 @@ impl<'a> Matcher<'a> {
 
     /// Sets the maximum number of remembered heads and tails of old chunks, 8 bytes each.
     #[must_use]
-    pub fn with_ends_max(self, ends_max: usize) -> Matcher<'a> {
-        Matcher { ends_max, ..self }
+    pub fn with_ends_max(self, ends_max: usize) -> DeltaEncoder<'a> {
+        DeltaEncoder { ends_max, ..self }
     }
 
     /// Begins a stream that is a new version of `old`. If `old` is `None`, similar chunks are found
@@ -451,7 +451,7 @@ impl<'a> Matcher<'a> {
         if is_done || !self.find_ends(chunk)? { Ok(delta) } else { self.encode_here(chunk) }
     }
 
-    /// Does the same as [`Matcher::compose`], by the present old stream only.
+    /// Does the same as [`DeltaEncoder::compose`], by the present old stream only.
     fn encode_here(&mut self, chunk: &[u8]) -> Result<Option<Delta>> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let len = chunk.len() as u64;
