@@ -47,7 +47,7 @@ pub fn common_suffix(a: &[u8], b: &[u8]) -> usize {
 /// Returns the lengths of the common prefix and the common suffix of `a` and `b`, in bytes. The
 /// prefix has precedence: the suffix never overlaps the prefix, neither in `a` nor in `b`.
 #[must_use]
-pub fn common_ends(a: &[u8], b: &[u8]) -> (usize, usize) {
+pub fn common_edges(a: &[u8], b: &[u8]) -> (usize, usize) {
     let prefix = common_prefix(a, b);
     (prefix, common_suffix(&a[prefix..], &b[prefix..]))
 }

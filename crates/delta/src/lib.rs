@@ -5,7 +5,7 @@
 //! 5, section III-A) is the special case of two copies, the prefix and the suffix of one old chunk,
 //! and a literal between them. As the new stream advances, the window moves along the old one. The
 //! bytes that stay in the window keep their index entries, so that no old byte is indexed twice.
-//! Where much was inserted or removed, a [`Scout`] finds the position in the old stream at which to
+//! Where much was inserted or removed, a [`Resync`] finds the position in the old stream at which to
 //! continue.
 //!
 //! [`super_features`] detect chunks that resemble each other, wherever the chunks are. [`burst`] is
@@ -28,10 +28,10 @@
 pub mod burst;
 mod common;
 mod features;
-mod scout;
+mod resync;
 mod window;
 
-pub use common::{common_ends, common_prefix, common_suffix};
+pub use common::{common_edges, common_prefix, common_suffix};
 pub use features::{SUPER_FEATURE_COUNT, super_features};
-pub use scout::Scout;
+pub use resync::Resync;
 pub use window::{COPY_LEN_MIN, Piece, Window};

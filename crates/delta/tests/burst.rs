@@ -1,7 +1,7 @@
 //! The rule of BURST: the texts of options, and the tables.
 
 use cutpoint_delta::burst::{Options, Side, SubChunks, Tau, Views};
-use cutpoint_delta::{common_ends, common_prefix};
+use cutpoint_delta::{common_edges, common_prefix};
 
 #[test]
 fn options_parse_from_their_texts() {
@@ -85,11 +85,11 @@ fn sub_chunks_leave_bytes_between_them() {
 
 #[test]
 fn common_ends_overlap_in_neither() {
-    assert_eq!(common_ends(b"bandage", b"badge"), (2, 2));
-    assert_eq!(common_ends(b"deduplication", b"dedtion"), (3, 4));
-    assert_eq!(common_ends(b"word", b"world"), (3, 1));
-    assert_eq!(common_ends(&[0; 1024], &[0; 512]), (512, 0));
-    assert_eq!(common_ends(&[0; 512], &[0; 1024]), (512, 0));
+    assert_eq!(common_edges(b"bandage", b"badge"), (2, 2));
+    assert_eq!(common_edges(b"deduplication", b"dedtion"), (3, 4));
+    assert_eq!(common_edges(b"word", b"world"), (3, 1));
+    assert_eq!(common_edges(&[0; 1024], &[0; 512]), (512, 0));
+    assert_eq!(common_edges(&[0; 512], &[0; 1024]), (512, 0));
     assert_eq!(common_prefix(b"abcabc", b"abc"), 3);
 }
 

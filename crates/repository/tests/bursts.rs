@@ -15,7 +15,7 @@ use cutpoint_burst::Deduplicator;
 use cutpoint_delta::burst::{Options, Tau};
 use cutpoint_repository::format::bursts::BurstHints;
 use cutpoint_repository::format::commit::Outcome;
-use cutpoint_repository::format::ends::Hints;
+use cutpoint_repository::format::edges::SimilarityObject;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
@@ -148,7 +148,7 @@ impl Store {
     }
 
     fn hints(&self) -> Vec<String> {
-        let hints = self.media.list(ObjectKind::Hints.folder()).expect("memory lists");
+        let hints = self.media.list(ObjectKind::Similarity.folder()).expect("memory lists");
         hints.into_iter().map(|(name, _)| name).collect()
     }
 
@@ -346,7 +346,7 @@ fn missing_or_wrong_hints_cost_only_size() {
         for path in store.hints() {
             let name = ObjectName::parse(&path).expect("a name");
             let body = store.repository.get(name).expect("it is there");
-            let mut hints = Hints::decode(&body).expect("it is well");
+            let mut hints = SimilarityObject::decode(&body).expect("it is well");
             let mut bursts = BurstHints::decode(&hints.extra);
             change(&mut bursts);
             hints.extra = bursts.map(|bursts| bursts.encode()).unwrap_or_default();
@@ -363,9 +363,9 @@ fn missing_or_wrong_hints_cost_only_size() {
     assert_eq!(outcome(&|_| {}), (true, 0), "as it is");
     assert_eq!(outcome(&|bursts| *bursts = None), (false, 0), "none");
     assert_eq!(with(&|bursts| bursts.tau = "1/8".to_owned()), (false, 0), "of another tau");
-    assert_eq!(with(&|bursts| bursts.ends[0].reverse()), (false, 2), "of another chunk");
-    assert_eq!(with(&|bursts| bursts.ends.clear()), (false, 0), "of no container");
-    let more = with(&|bursts| bursts.ends[0] = bursts.ends[0].repeat(10));
+    assert_eq!(with(&|bursts| bursts.edges[0].reverse()), (false, 2), "of another chunk");
+    assert_eq!(with(&|bursts| bursts.edges.clear()), (false, 0), "of no container");
+    let more = with(&|bursts| bursts.edges[0] = bursts.edges[0].repeat(10));
     assert_eq!(more, (false, 2), "of more chunks than there are");
 }
 

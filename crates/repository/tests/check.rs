@@ -460,7 +460,7 @@ fn index_that_is_wrong_about_delta_chunks_is_named() {
     assert_eq!(errors(&check_on(&repository, true, 1)), [""; 0], "made anew");
 }
 
-/// One copy of a key is missing. A hints object is present and damaged.
+/// One copy of a key is missing. A similarity object is present and damaged.
 #[test]
 fn second_copies_and_hints_are_checked() {
     let store = Store::new(&build());
@@ -470,7 +470,8 @@ fn second_copies_and_hints_are_checked() {
     store.replace(&keys[0], None);
     let findings = store.check(false);
     assert!(findings.of(FindingKind::Missing).eq([keys[0].as_str()]), "{:#?}", findings.all);
-    let hints = ObjectName::Hints(PartName { ticket: TicketId([1; 12]), count: 0 }).to_string();
+    let hints =
+        ObjectName::Similarity(PartName { ticket: TicketId([1; 12]), count: 0 }).to_string();
     store.replace(&hints, Some(Bytes::from_static(b"anything")));
     assert!(store.check(false).names(&hints), "damaged hints");
 }

@@ -219,7 +219,7 @@ fn duplicated_objects_are_found() {
             ObjectName::Commit(_) => ObjectName::Commit(ticket),
             ObjectName::Segment(_) => ObjectName::Segment(part),
             ObjectName::Container(class, _) => ObjectName::Container(class, part),
-            ObjectName::Prune(_) | ObjectName::Hints(_) | ObjectName::Parity { .. } => {
+            ObjectName::Prune(_) | ObjectName::Similarity(_) | ObjectName::Parity { .. } => {
                 unreachable!("there are none")
             }
         };

@@ -14,7 +14,7 @@ use cutpoint_repository::crypto::{
 use cutpoint_repository::format::commit::{Commit, Damage, Note, Outcome, ViewRecord};
 use cutpoint_repository::format::config::Config;
 use cutpoint_repository::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
-use cutpoint_repository::format::ends::{ContainerEnds, Hints};
+use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
 use cutpoint_repository::format::extents::Extent;
 use cutpoint_repository::format::parity::ParityTable;
 use cutpoint_repository::format::prune::Prune;
@@ -193,12 +193,12 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         checksums: vec![[1; 16], [2; 16], [3; 16]],
         extra: vec![(128, vec![0xf6])],
     };
-    let ends = |byte, ends| ContainerEnds { container: part(byte), ends };
-    let hints = Hints {
+    let edges = |byte, edges| ContainerEdges { container: part(byte), edges };
+    let hints = SimilarityObject {
         containers: vec![
-            ends(1, vec![[1, 2], [3, u32::MAX]]),
-            ends(2, vec![]),
-            ends(3, vec![[0; 2]]),
+            edges(1, vec![[1, 2], [3, u32::MAX]]),
+            edges(2, vec![]),
+            edges(3, vec![[0; 2]]),
         ],
         extra: vec![(128, vec![0xf6])],
     };
@@ -227,7 +227,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         (8, encode_content(&Content::Segments(pieces()))),
         (8, encode_content(&Content::Recipe(Fingerprint([1; 32])))),
         (8, encode_content(&Content::Raw(b"../target".to_vec()))),
-        (11, Hints::default().encode()),
+        (11, SimilarityObject::default().encode()),
         (11, hints.encode()),
         (10, encode_delta_chunk([0xb6, 0x14, 0, 0, 4, 0], &burst())),
     ]

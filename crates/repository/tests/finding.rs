@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use backup::{init_with, open};
 use cutpoint_repository::format::commit::Outcome;
-use cutpoint_repository::format::ends::{ContainerEnds, Hints};
+use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
@@ -237,7 +237,7 @@ fn repository_of(files: &[Vec<Vec<u8>>]) -> (Arc<dyn Media>, Arc<Repository>) {
 }
 
 fn hints(media: &dyn Media) -> Vec<String> {
-    let listed = media.list(ObjectKind::Hints.folder()).expect("memory lists");
+    let listed = media.list(ObjectKind::Similarity.folder()).expect("memory lists");
     listed.into_iter().map(|(path, _)| path).collect()
 }
 
@@ -279,7 +279,7 @@ fn less_memory_finds_less() {
         let before = files(count, chunk_count);
         let after = changed(before.clone());
         let needed = 2 * usize::try_from(count * chunk_count).expect("small");
-        // Hints objects are slightly longer than the ends in them.
+        // Similarity objects are slightly longer than the ends in them.
         let stored = [needed * 5 / 4, needed / 2, needed / 4, 0].map(|ends_max| {
             let (_, repository) = repository_of(&before);
             store_files(&repository, &after, ends_max)
@@ -322,26 +322,28 @@ fn missing_or_wrong_hints_fail_nothing() {
     let lost = store_files(&repository, &after, usize::MAX);
     assert!(found * 5 < lost, "{found} and {lost}");
 
-    let lie = |change: &dyn Fn(&mut Hints)| {
+    let lie = |change: &dyn Fn(&mut SimilarityObject)| {
         let (media, repository) = repository_of(&before);
         let path = hints(&*media).remove(0);
         let name = ObjectName::parse(&path).expect("a name");
-        let mut hints =
-            repository.get(name).and_then(|body| Hints::decode(&body)).expect("it is well");
+        let mut hints = repository
+            .get(name)
+            .and_then(|body| SimilarityObject::decode(&body))
+            .expect("it is well");
         change(&mut hints);
         media.delete(&path).expect("memory deletes");
         repository.seal_and_put(name, &hints.encode()).expect("memory takes it");
         store_files(&repository, &after, usize::MAX)
     };
     assert_eq!(lie(&|_| {}), found, "what is true");
-    let stored = lie(&|hints| hints.containers[0].ends.reverse());
+    let stored = lie(&|hints| hints.containers[0].edges.reverse());
     assert!(stored <= lost + 5000, "the wrong chunks: {stored}");
     let stored = lie(&|hints| hints.containers[0].container.count += 1);
     assert_eq!(stored, lost, "a container that is not there");
     let stored = lie(&|hints| {
-        let ContainerEnds { container, ends } = hints.containers[0].clone();
-        let ends = ends.repeat(1000);
-        hints.containers.insert(0, ContainerEnds { container, ends });
+        let ContainerEdges { container, edges } = hints.containers[0].clone();
+        let edges = edges.repeat(1000);
+        hints.containers.insert(0, ContainerEdges { container, edges });
     });
     assert!(stored <= lost + 5000, "more than the container has: {stored}");
     let (media, repository) = repository_of(&before);
@@ -353,7 +355,7 @@ fn missing_or_wrong_hints_fail_nothing() {
     assert_eq!(store_files(&repository, &after, usize::MAX), lost, "damaged");
 }
 
-/// Hints objects are deleted with the containers that they describe.
+/// Similarity objects are deleted with the containers that they describe.
 #[test]
 fn hints_are_deleted_with_their_last_container() {
     let (media, repository) = repository_of(&files(20, 3));

@@ -86,7 +86,7 @@ fn build_all_kinds() -> Objects {
         committed.expect("memory takes it");
     }
     for count in 0..2 {
-        let name = ObjectName::Hints(PartName { ticket: TicketId([6; 12]), count });
+        let name = ObjectName::Similarity(PartName { ticket: TicketId([6; 12]), count });
         repository.seal_and_put(name, b"candidates").expect("memory takes it");
     }
     let options = DataOptions { threads: 1, ..DataOptions::default() };
@@ -183,7 +183,7 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
                 ObjectName::Prune(_) => ObjectName::Prune(3),
                 ObjectName::Segment(_) => ObjectName::Segment(part),
                 ObjectName::Container(class, _) => ObjectName::Container(class, part),
-                ObjectName::Hints(_) => ObjectName::Hints(part),
+                ObjectName::Similarity(_) => ObjectName::Similarity(part),
                 ObjectName::Parity { class, writer, .. } => {
                     ObjectName::Parity { class, container: part, writer }
                 }
@@ -231,7 +231,7 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
                 ObjectName::Parity { class, container, .. } => {
                     prune.condemned = vec![(class, container)];
                 }
-                ObjectName::Key { .. } | ObjectName::Hints(_) => {}
+                ObjectName::Key { .. } | ObjectName::Similarity(_) => {}
                 // These are never deleted.
                 ObjectName::Config { .. } | ObjectName::Prune(_) => return None,
             }

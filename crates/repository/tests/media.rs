@@ -40,7 +40,7 @@ fn names() -> Vec<String> {
         ObjectName::Commit(ticket),
         ObjectName::Prune(1),
         ObjectName::Segment(part),
-        ObjectName::Hints(part),
+        ObjectName::Similarity(part),
         ObjectName::Parity { class: Class::Data, container: part, writer: TicketId([0xc3; 12]) },
     ];
     for class in [Class::Data, Class::Meta] {

@@ -258,7 +258,7 @@ impl Run {
             ObjectName::Container(class, part) => {
                 named.contains_key(&(class, part)) && !condemned.contains(&(class, part))
             }
-            ObjectName::Hints(_) | ObjectName::Parity { .. } => false,
+            ObjectName::Similarity(_) | ObjectName::Parity { .. } => false,
             ObjectName::Key { .. } | ObjectName::Ticket { .. } | ObjectName::Prune(_) => true,
         };
         let has_full_twin = |name: ObjectName| {

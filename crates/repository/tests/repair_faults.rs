@@ -291,7 +291,7 @@ fn repair_failing_at_any_call_loses_nothing() {
         for fault in (0..expected.calls).map(kind) {
             let Some(done) = run_into(&expected, fault) else { continue };
             let kind = done.err().map(|error| error.kind());
-            // Hints objects, and the end of a ticket, are not essential.
+            // Similarity objects, and the end of a ticket, are not essential.
             let is_full = matches!(fault, Fault::FullFrom(_));
             assert!(!is_full || matches!(kind, None | Some(Kind::Full)), "{fault:?}: {kind:?}");
             states += 1;

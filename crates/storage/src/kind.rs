@@ -20,7 +20,7 @@ pub enum ObjectKind {
     /// A container of trees and recipes.
     Meta,
     /// Candidates for similarity search.
-    Hints,
+    Similarity,
     /// Parity data, from which a damaged container can be rebuilt.
     Parity,
 }
@@ -36,7 +36,7 @@ impl ObjectKind {
         ObjectKind::Segment,
         ObjectKind::Data,
         ObjectKind::Meta,
-        ObjectKind::Hints,
+        ObjectKind::Similarity,
         ObjectKind::Parity,
     ];
 
@@ -51,7 +51,7 @@ impl ObjectKind {
             ObjectKind::Segment => 6,
             ObjectKind::Data => 7,
             ObjectKind::Meta => 8,
-            ObjectKind::Hints => 9,
+            ObjectKind::Similarity => 9,
             ObjectKind::Parity => 10,
         }
     }
@@ -67,7 +67,7 @@ impl ObjectKind {
             ObjectKind::Segment => "index",
             ObjectKind::Data => "data",
             ObjectKind::Meta => "meta",
-            ObjectKind::Hints => "hints",
+            ObjectKind::Similarity => "hints",
             ObjectKind::Parity => "parity",
         }
     }
@@ -81,7 +81,7 @@ impl ObjectKind {
             ObjectKind::Key | ObjectKind::Ticket => 16 * KIB,
             ObjectKind::Config => 64 * KIB,
             ObjectKind::Commit | ObjectKind::Prune => 64 * MIB,
-            ObjectKind::Segment | ObjectKind::Data | ObjectKind::Meta | ObjectKind::Hints => {
+            ObjectKind::Segment | ObjectKind::Data | ObjectKind::Meta | ObjectKind::Similarity => {
                 128 * MIB
             }
             ObjectKind::Parity => 160 * MIB,
@@ -94,7 +94,7 @@ impl ObjectKind {
         match self {
             ObjectKind::Key | ObjectKind::Config => 10_000,
             ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Prune => 1_000_000,
-            ObjectKind::Segment | ObjectKind::Hints => 4_000_000,
+            ObjectKind::Segment | ObjectKind::Similarity => 4_000_000,
             ObjectKind::Data | ObjectKind::Meta | ObjectKind::Parity => 16_000_000,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use cutpoint_delta::common_ends;
+use cutpoint_delta::common_edges;
 
 /// The replacement of one interval of a reference chunk, which turns it into another chunk.
 ///
@@ -31,7 +31,7 @@ impl Burst {
     /// [`between`](Burst::between) them keeps. Prefix and suffix overlap in neither chunk.
     #[must_use]
     pub fn kept(reference: &[u8], chunk: &[u8]) -> (usize, usize) {
-        common_ends(reference, chunk)
+        common_edges(reference, chunk)
     }
 
     /// Returns the interval of the reference chunk that is replaced, as offsets.

@@ -8,7 +8,7 @@ use minicbor::{Decoder, Encoder};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::format::ends::{END_LEN, Ends};
+use crate::format::edges::{EDGE_LEN, Edges};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::map::{at_end, malformed, read_array, read_fixed, read_map, required};
 use crate::format::repository_id::RepositoryId;
@@ -112,7 +112,7 @@ pub enum KeyClass {
     /// Regions of file chunks.
     Data,
     /// Candidates for similarity search.
-    Hints,
+    Similarity,
     /// Parity data, from which damaged containers can be rebuilt.
     Parity,
 }
@@ -124,7 +124,7 @@ impl KeyClass {
         (KeyClass::Index, "cutpoint v1 index"),
         (KeyClass::Meta, "cutpoint v1 meta"),
         (KeyClass::Data, "cutpoint v1 data"),
-        (KeyClass::Hints, "cutpoint v1 hints"),
+        (KeyClass::Similarity, "cutpoint v1 hints"),
         (KeyClass::Parity, "cutpoint v1 parity"),
     ];
 
@@ -137,7 +137,7 @@ impl KeyClass {
             ObjectKind::Segment => KeyClass::Index,
             ObjectKind::Meta => KeyClass::Meta,
             ObjectKind::Data => KeyClass::Data,
-            ObjectKind::Hints => KeyClass::Hints,
+            ObjectKind::Similarity => KeyClass::Similarity,
             ObjectKind::Parity => KeyClass::Parity,
         }
     }
@@ -252,13 +252,13 @@ impl Keys {
 
     /// Returns hashes of the head and of the tail of a chunk, by which similar chunks are found;
     /// `None` if the chunk is too short for both.
-    pub fn ends(&self, chunk: &[u8]) -> Option<Ends> {
-        let (head, tail) = (chunk.first_chunk::<END_LEN>()?, chunk.last_chunk::<END_LEN>()?);
-        (chunk.len() >= 2 * END_LEN).then(|| [self.end(head), self.end(tail)])
+    pub fn edges(&self, chunk: &[u8]) -> Option<Edges> {
+        let (head, tail) = (chunk.first_chunk::<EDGE_LEN>()?, chunk.last_chunk::<EDGE_LEN>()?);
+        (chunk.len() >= 2 * EDGE_LEN).then(|| [self.edge(head), self.edge(tail)])
     }
 
     /// Returns the hash of a head or tail of any length.
-    pub fn end(&self, end: &[u8]) -> u32 {
+    pub fn edge(&self, end: &[u8]) -> u32 {
         u32::try_from(xxh3_64_with_seed(end, self.ends_seed) & u64::from(u32::MAX)).unwrap_or(0)
     }
 }

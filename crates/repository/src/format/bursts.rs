@@ -1,4 +1,4 @@
-//! The extra of hints objects that BURST needs to find old chunks.
+//! The extra of similarity objects that BURST needs to find old chunks.
 //!
 //! The extra holds the HeadDT and TailDT of one writer: the ends of its full chunks, of the length that tau
 //! defines, and the number of bursts that the writer has put on each reference chunk. Like all
@@ -8,11 +8,11 @@ use cutpoint_delta::burst::{Side, Tau};
 use minicbor::{Decoder, Encoder};
 
 use super::directory::{ChunkRecord, Form};
-use super::ends::{ENDS_LEN, Ends};
+use super::edges::{EDGES_LEN, Edges};
 use super::map::Extra;
 use super::packed::Reader;
 
-/// The key in the map of a hints object. Readers that do not know the key ignore it.
+/// The key in the map of a similarity object. Readers that do not know the key ignore it.
 const KEY: u32 = 128;
 /// The length of a count: an end, and twice the count, plus one for a tail.
 const COUNT_LEN: usize = 8;
@@ -22,9 +22,9 @@ const COUNT_LEN: usize = 8;
 pub struct BurstHints {
     /// The definition of the length of heads and tails: the text of a [`Tau`].
     pub tau: String,
-    /// For each container of the hints object, in order: the ends of the chunks that
+    /// For each container of the similarity object, in order: the ends of the chunks that
     /// [`has_sub_chunks`] selects.
-    pub ends: Vec<Vec<Ends>>,
+    pub edges: Vec<Vec<Edges>>,
     /// Number of bursts that the writer has put on chunks.
     pub counts: Vec<BurstCount>,
 }
@@ -35,7 +35,7 @@ pub struct BurstCount {
     /// The side of the end.
     pub side: Side,
     /// The hash of the end.
-    pub end: u32,
+    pub edge: u32,
     /// The number of bursts, below 2^31.
     pub count: u32,
 }
@@ -51,15 +51,15 @@ pub fn with_sub_chunks(tau: Tau, chunks: &[ChunkRecord]) -> impl Iterator<Item =
 }
 
 impl BurstHints {
-    /// Encodes the hints as an extra of a hints object.
+    /// Encodes the hints as an extra of a similarity object.
     pub fn encode(&self) -> Extra {
         let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
-        let mut packed = narrow(self.ends.len()).to_vec();
-        packed.extend(self.ends.iter().flat_map(|ends| narrow(ends.len())));
-        packed.extend(self.ends.iter().flatten().flatten().flat_map(|end| end.to_le_bytes()));
+        let mut packed = narrow(self.edges.len()).to_vec();
+        packed.extend(self.edges.iter().flat_map(|edges| narrow(edges.len())));
+        packed.extend(self.edges.iter().flatten().flatten().flat_map(|edge| edge.to_le_bytes()));
         packed.extend_from_slice(&narrow(self.counts.len()));
-        for BurstCount { side, end, count } in &self.counts {
-            packed.extend_from_slice(&end.to_le_bytes());
+        for BurstCount { side, edge, count } in &self.counts {
+            packed.extend_from_slice(&edge.to_le_bytes());
             packed.extend_from_slice(&(count << 1 | *side as u32).to_le_bytes());
         }
         let mut e = Encoder::new(Vec::new());
@@ -83,25 +83,25 @@ impl BurstHints {
         for _ in 0..container_count {
             lens.push(reader.u32().ok()? as usize);
         }
-        let mut ends = Vec::with_capacity(lens.len());
+        let mut edges = Vec::with_capacity(lens.len());
         for len in lens {
-            let mut of_container = Vec::with_capacity(reader.capacity(len, ENDS_LEN));
+            let mut of_container = Vec::with_capacity(reader.capacity(len, EDGES_LEN));
             for _ in 0..len {
                 of_container.push([reader.u32().ok()?, reader.u32().ok()?]);
             }
-            ends.push(of_container);
+            edges.push(of_container);
         }
         let count = reader.u32().ok()? as usize;
         let mut counts = Vec::with_capacity(reader.capacity(count, COUNT_LEN));
         for _ in 0..count {
-            let (end, count) = (reader.u32().ok()?, reader.u32().ok()?);
+            let (edge, count) = (reader.u32().ok()?, reader.u32().ok()?);
             counts.push(BurstCount {
                 side: Side::ALL[(count & 1) as usize],
-                end,
+                edge,
                 count: count >> 1,
             });
         }
-        reader.rest().is_empty().then_some(BurstHints { tau, ends, counts })
+        reader.rest().is_empty().then_some(BurstHints { tau, edges, counts })
     }
 }
 
@@ -113,10 +113,10 @@ mod tests {
     fn burst_hints_survive_round_trip_and_malformed_ones_are_ignored() {
         let hints = BurstHints {
             tau: "1/8".to_owned(),
-            ends: vec![vec![[1, 2], [3, u32::MAX]], Vec::new(), vec![[5, 6]]],
+            edges: vec![vec![[1, 2], [3, u32::MAX]], Vec::new(), vec![[5, 6]]],
             counts: vec![
-                BurstCount { side: Side::Head, end: 7, count: 1 },
-                BurstCount { side: Side::Tail, end: 8, count: u32::MAX >> 1 },
+                BurstCount { side: Side::Head, edge: 7, count: 1 },
+                BurstCount { side: Side::Tail, edge: 8, count: u32::MAX >> 1 },
             ],
         };
         let extra = hints.encode();
@@ -129,7 +129,7 @@ mod tests {
             e.array(2).and_then(|e| e.str("1/8")).and_then(|e| e.bytes(packed)).expect("a vector");
             BurstHints::decode(&vec![(KEY, e.into_writer())])
         };
-        assert_eq!(packed(&[0; 8]).map(|hints| hints.ends.len()), Some(0), "nothing");
+        assert_eq!(packed(&[0; 8]).map(|hints| hints.edges.len()), Some(0), "nothing");
         for bad in [&[0; 7][..], &[0; 9], &[1, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0], &[255; 16]]
         {
             assert_eq!(packed(bad), None, "{bad:?}");

@@ -8,7 +8,7 @@ pub mod bursts;
 pub mod commit;
 pub mod config;
 pub mod directory;
-pub mod ends;
+pub mod edges;
 pub mod extents;
 pub mod fingerprint;
 pub mod grouping;

@@ -107,7 +107,7 @@ pub enum ObjectName {
     /// `data/<xx>/<t><k>` or `meta/<xx>/<t><k>`.
     Container(Class, PartName),
     /// `hints/<t>-<k>`.
-    Hints(PartName),
+    Similarity(PartName),
     /// `parity/<xx>/<class>-<t><k>-<t of its writer>`.
     Parity {
         /// The class of the protected container.
@@ -131,7 +131,7 @@ impl ObjectName {
             ObjectName::Segment(_) => ObjectKind::Segment,
             ObjectName::Container(Class::Data, _) => ObjectKind::Data,
             ObjectName::Container(Class::Meta, _) => ObjectKind::Meta,
-            ObjectName::Hints(_) => ObjectKind::Hints,
+            ObjectName::Similarity(_) => ObjectKind::Similarity,
             ObjectName::Parity { .. } => ObjectKind::Parity,
         }
     }
@@ -151,7 +151,7 @@ impl ObjectName {
             ObjectName::Commit(ticket) => PartName { ticket, count: 0 }.to_bytes(),
             ObjectName::Segment(part)
             | ObjectName::Container(_, part)
-            | ObjectName::Hints(part) => part.to_bytes(),
+            | ObjectName::Similarity(part) => part.to_bytes(),
             ObjectName::Parity { class, container, writer } => {
                 let mut hasher = blake3::Hasher::new();
                 hasher.update(&[u8::from(class == Class::Meta)]);
@@ -187,7 +187,7 @@ impl fmt::Display for ObjectName {
             ObjectName::Ticket { ticket, renewal } => write!(f, "{ticket}.{renewal}"),
             ObjectName::Commit(ticket) => write!(f, "{ticket}"),
             ObjectName::Prune(number) => write!(f, "{number:020}"),
-            ObjectName::Segment(part) | ObjectName::Hints(part) => write!(f, "{part}"),
+            ObjectName::Segment(part) | ObjectName::Similarity(part) => write!(f, "{part}"),
             ObjectName::Container(_, part) => {
                 write!(f, "{:02x}/{}{:08x}", spread(*part), part.ticket, part.count)
             }
@@ -227,7 +227,7 @@ fn parse(path: &str) -> Option<ObjectName> {
         "index" | "hints" => {
             let (ticket, count) = rest.split_once('-')?;
             let part = PartName { ticket: TicketId::parse(ticket)?, count: parse_count(count)? };
-            if folder == "index" { ObjectName::Segment(part) } else { ObjectName::Hints(part) }
+            if folder == "index" { ObjectName::Segment(part) } else { ObjectName::Similarity(part) }
         }
         "data" | "meta" => {
             let (_, name) = rest.split_once('/')?;
@@ -295,7 +295,7 @@ mod tests {
             ObjectName::Segment(part),
             ObjectName::Container(Class::Data, part),
             ObjectName::Container(Class::Meta, part),
-            ObjectName::Hints(part),
+            ObjectName::Similarity(part),
             ObjectName::Parity { class: Class::Data, container: part, writer: ticket },
             ObjectName::Parity { class: Class::Meta, container: part, writer: TicketId([3; 12]) },
         ];

@@ -465,11 +465,11 @@ impl Sweeper {
             done.container_count += 1;
             done.container_bytes += length;
         }
-        // Hints objects of ended writers of which no container is left.
+        // Similarity objects of ended writers of which no container is left.
         let left = there.keys().filter(|name| !going.contains(name));
         let left: HashSet<TicketId> = left.map(|(_, part)| part.ticket).collect();
-        for (path, _) in media.list(ObjectKind::Hints.folder())? {
-            if let Ok(ObjectName::Hints(name)) = ObjectName::parse(&path)
+        for (path, _) in media.list(ObjectKind::Similarity.folder())? {
+            if let Ok(ObjectName::Similarity(name)) = ObjectName::parse(&path)
                 && is_over(name.ticket)
                 && !left.contains(&name.ticket)
             {

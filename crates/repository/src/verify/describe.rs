@@ -14,7 +14,7 @@ use crate::format::bursts::BurstHints;
 use crate::format::commit::Commit;
 use crate::format::config::Config;
 use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
-use crate::format::ends::{ContainerEnds, Hints};
+use crate::format::edges::{ContainerEdges, SimilarityObject};
 use crate::format::extents::{self, Extent};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::ObjectName;
@@ -66,12 +66,12 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
             text.push_str(&pretty(&segment.containers));
             text
         }
-        ObjectName::Hints(_) => {
-            let hints = Hints::decode(&body()?)?;
-            let line = |it: &ContainerEnds| format!("{:<12}{}\n", it.ends.len(), it.container);
+        ObjectName::Similarity(_) => {
+            let hints = SimilarityObject::decode(&body()?)?;
+            let line = |it: &ContainerEdges| format!("{:<12}{}\n", it.edges.len(), it.container);
             let mut text: String = hints.containers.iter().map(line).collect();
             if let Some(bursts) = BurstHints::decode(&hints.extra) {
-                let count: usize = bursts.ends.iter().map(Vec::len).sum();
+                let count: usize = bursts.edges.iter().map(Vec::len).sum();
                 text.push_str(&format!("{count:<12}for bursts, tau {}\n", bursts.tau));
                 text.push_str(&format!("{:<12}have bursts\n", bursts.counts.len()));
             }

@@ -18,7 +18,7 @@ use crate::format::directory::{
     CHUNK_RECORD_LEN, ChunkRecord, Codec, DIRECTORY_PADDING, Directory, REGION_COUNT_MAX,
     REGION_RECORD_LEN, RegionRecord,
 };
-use crate::format::ends::{ContainerEnds, Ends, Hints, has_ends};
+use crate::format::edges::{ContainerEdges, Edges, SimilarityObject, has_edges};
 use crate::format::fingerprint::{Class, FINGERPRINT_LEN};
 use crate::format::grouping::Grouping;
 use crate::format::map::Extra;
@@ -30,7 +30,7 @@ use crate::repo::repository::Repository;
 const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
 /// Time in nanoseconds after which an index segment is due, even with fewer bytes.
 const SEGMENT_NS: u64 = 60 * 1_000_000_000;
-/// Number of heads and tails at which a hints object is put.
+/// Number of heads and tails at which a similarity object is put.
 const ENDS_COUNT_MAX: usize = 1 << 20;
 /// Padding up to which a container is closed early, in bytes: the start at three quarters of the
 /// target size, the end at the full size.
@@ -103,7 +103,7 @@ pub struct Published {
 pub struct ArchiveStatistics {
     /// Number of containers.
     pub container_count: u64,
-    /// Total size of containers, segments and hints objects in bytes.
+    /// Total size of containers, segments and similarity objects in bytes.
     pub stored_bytes: u64,
 }
 
@@ -122,8 +122,8 @@ pub struct Archive {
     pending_regions: BTreeSet<u64>,
     pending_bytes: u64,
     published_ns: u64,
-    /// Ends of chunks that no hints object has yet.
-    hints: Hints,
+    /// Ends of chunks that no similarity object has yet.
+    hints: SimilarityObject,
     /// Additions to `hints` for BURST, if chunks are compared in that way.
     bursts: BurstHints,
     tau: Option<Tau>,
@@ -144,9 +144,9 @@ struct OpenContainer {
     directory: Directory,
     regions: BTreeSet<u64>,
     /// Ends of the chunks by which similar ones may be found.
-    ends: Vec<Ends>,
+    edges: Vec<Edges>,
     /// Ends of the chunks by the rules of BURST.
-    burst_ends: Vec<Ends>,
+    burst_edges: Vec<Edges>,
 }
 
 impl OpenContainer {
@@ -185,7 +185,7 @@ impl Archive {
             pending_regions: BTreeSet::new(),
             pending_bytes: 0,
             published_ns: now,
-            hints: Hints::default(),
+            hints: SimilarityObject::default(),
             bursts: BurstHints::default(),
             extra: Extra::new(),
             ready: Vec::new(),
@@ -223,18 +223,18 @@ impl Archive {
             for chunk in &raw.chunks {
                 let payload = raw.bytes.get(chunk.offset as usize..);
                 let payload = payload.and_then(|bytes| bytes.get(..chunk.payload_len as usize));
-                if has_ends(chunk.form, chunk.chunk_len) {
-                    let ends = payload.and_then(|chunk| keys.ends(chunk));
-                    open.ends.push(ends.unwrap_or_default());
+                if has_edges(chunk.form, chunk.chunk_len) {
+                    let edges = payload.and_then(|chunk| keys.edges(chunk));
+                    open.edges.push(edges.unwrap_or_default());
                 }
                 if let Some(tau) = self.tau
                     && has_sub_chunks(tau, chunk.form, chunk.chunk_len)
                 {
                     let end = |side| {
                         let sub_chunk = payload.and_then(|chunk| tau.sub_chunk(side, chunk));
-                        sub_chunk.map_or(0, |sub_chunk| keys.end(sub_chunk))
+                        sub_chunk.map_or(0, |sub_chunk| keys.edge(sub_chunk))
                     };
-                    open.burst_ends.push(Side::ALL.map(end));
+                    open.burst_edges.push(Side::ALL.map(end));
                 }
             }
         }
@@ -304,8 +304,8 @@ impl Archive {
         let sealer = Sealer::new(self.repository.keys(), object, salt);
         self.ready.push(SealedPart::new(object, sealer.header().to_vec(), false));
         let directory = Directory { extra: self.extra.clone(), ..Directory::default() };
-        let (opener, regions, ends, burst_ends) = (None, BTreeSet::new(), Vec::new(), Vec::new());
-        Ok(OpenContainer { name, sealer, opener, directory, regions, ends, burst_ends })
+        let (opener, regions, edges, burst_edges) = (None, BTreeSet::new(), Vec::new(), Vec::new());
+        Ok(OpenContainer { name, sealer, opener, directory, regions, edges, burst_edges })
     }
 
     fn close(&mut self, class: Class) {
@@ -333,9 +333,9 @@ impl Archive {
         self.pending_bytes += stored_len as u64;
         self.statistics.container_count += 1;
         self.statistics.stored_bytes += stored_len as u64;
-        if !open.ends.is_empty() || !open.burst_ends.is_empty() {
-            self.hints.containers.push(ContainerEnds { container: open.name, ends: open.ends });
-            self.bursts.ends.push(open.burst_ends);
+        if !open.edges.is_empty() || !open.burst_edges.is_empty() {
+            self.hints.containers.push(ContainerEdges { container: open.name, edges: open.edges });
+            self.bursts.edges.push(open.burst_edges);
         }
         let stored = Some(Stored::Container(container));
         self.ready.push(SealedPart { stored, ..SealedPart::new(name, part, true) });
@@ -354,7 +354,7 @@ impl Archive {
         }
     }
 
-    /// Puts a hints object for the ends that none has yet. Nothing depends on hints objects.
+    /// Puts a similarity object for the ends that none has yet. Nothing depends on similarity objects.
     fn put_hints(&mut self) -> Result<()> {
         if self.hints.containers.is_empty() && self.bursts.counts.is_empty() {
             return Ok(());
@@ -365,7 +365,8 @@ impl Archive {
             hints.extra = BurstHints { tau: tau.to_string(), ..bursts }.encode();
         }
         let body = hints.encode();
-        let name = ObjectName::Hints(PartName { ticket: self.ticket, count: self.hints_count });
+        let name =
+            ObjectName::Similarity(PartName { ticket: self.ticket, count: self.hints_count });
         self.hints_count += 1;
         let salt = self.repository.salt()?;
         let bytes = seal_object(self.repository.keys(), name, salt, &body);
@@ -376,8 +377,8 @@ impl Archive {
 
     fn publish(&mut self, now: u64) -> Result<()> {
         let ends_count: usize =
-            self.hints.containers.iter().map(|container| container.ends.len()).sum();
-        let burst_ends_count: usize = self.bursts.ends.iter().map(Vec::len).sum();
+            self.hints.containers.iter().map(|container| container.edges.len()).sum();
+        let burst_ends_count: usize = self.bursts.edges.iter().map(Vec::len).sum();
         if ends_count.max(burst_ends_count) >= ENDS_COUNT_MAX {
             self.put_hints()?;
         }
@@ -409,7 +410,7 @@ impl Archive {
         self.publish(self.repository.environment().elapsed_ns())
     }
 
-    /// Sets the counts of bursts that the next hints object records.
+    /// Sets the counts of bursts that the next similarity object records.
     pub fn count_bursts(&mut self, counts: Vec<BurstCount>) {
         self.bursts.counts = counts;
     }

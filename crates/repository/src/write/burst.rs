@@ -3,21 +3,21 @@
 //! (rules C1, C3 to C5).
 //!
 //! The rule of the paper selects the old chunk (`cutpoint_delta::burst`). HeadDT and TailDT are
-//! in memory; hints objects contain their state at the end of earlier backups. DT is the index. BT
+//! in memory; similarity objects contain their state at the end of earlier backups. DT is the index. BT
 //! is the set of delta chunks: a whole stays as long as a delta chunk needs it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use cutpoint_delta::burst::{Options, Side, ViewStatistics, Views};
-use cutpoint_delta::common_ends;
+use cutpoint_delta::common_edges;
 use cutpoint_storage::Result;
 
 use super::delta::{Delta, Part, find_of_others};
-use super::finder::{hints_objects, known_containers};
+use super::similarity::{known_containers, similarity_objects};
 use crate::crypto::Keys;
 use crate::format::bursts::{BurstCount, BurstHints, with_sub_chunks};
 use crate::format::commit::Outcome;
-use crate::format::ends::Hints;
+use crate::format::edges::SimilarityObject;
 use crate::format::extents::extent_count_max;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName, TicketId};
@@ -140,7 +140,7 @@ impl<'a> Bursts<'a> {
     pub fn counts(&self) -> Vec<BurstCount> {
         let counts = self.made.iter();
         let mut counts: Vec<BurstCount> = counts
-            .map(|((side, end), count)| BurstCount { side: *side, end: *end, count: *count })
+            .map(|((side, edge), count)| BurstCount { side: *side, edge: *edge, count: *count })
             .collect();
         counts.sort_unstable();
         counts
@@ -162,9 +162,9 @@ impl<'a> Bursts<'a> {
             self.statistics.short_count += 1;
             return Ok(None);
         }
-        let ends = ends(self.full_chunks.keys(), &self.options, chunk);
+        let edges = edges(self.full_chunks.keys(), &self.options, chunk);
         let (full_chunks, statistics) = (&self.full_chunks, &mut self.statistics);
-        let found = self.views.find(&ends, |side, reference| {
+        let found = self.views.find(&edges, |side, reference| {
             let Some((container, delta)) = full_chunks.compose(reference, side, chunk)? else {
                 statistics.lost_count += 1;
                 return Ok(None);
@@ -174,8 +174,8 @@ impl<'a> Bursts<'a> {
             Ok(is_stored.then_some(container))
         })?;
         Ok(found.map(|(side, container)| {
-            if let Some(end) = ends[side as usize] {
-                *self.made.entry((side, end)).or_default() += 1;
+            if let Some(edge) = edges[side as usize] {
+                *self.made.entry((side, edge)).or_default() += 1;
             }
             container
         }))
@@ -183,26 +183,26 @@ impl<'a> Bursts<'a> {
 
     /// Records that `chunk` was stored as a full chunk: its head and tail lead to it from now on.
     pub(super) fn replace(&mut self, fingerprint: Fingerprint, chunk: &[u8]) {
-        let ends = ends(self.full_chunks.keys(), &self.options, chunk);
-        if ends == [None, None] {
+        let edges = edges(self.full_chunks.keys(), &self.options, chunk);
+        if edges == [None, None] {
             return;
         }
-        for (side, end) in Side::ALL.into_iter().zip(ends) {
-            if let Some(end) = end {
-                self.made.remove(&(side, end));
+        for (side, edge) in Side::ALL.into_iter().zip(edges) {
+            if let Some(edge) = edge {
+                self.made.remove(&(side, edge));
             }
         }
         let full_chunks = &mut self.full_chunks;
         let number = full_chunks.passed_count + full_chunks.recent.len() as u64;
-        self.views.replace(&ends, Reference::Own(number));
+        self.views.replace(&edges, Reference::Own(number));
         full_chunks.recent.push_back((fingerprint, chunk.into()));
         full_chunks.recent_bytes += chunk.len();
         while full_chunks.recent.len() > RECENT_COUNT_MAX
             || full_chunks.recent_bytes > full_chunks.recent_bytes_max
         {
             let Some((_, passed)) = full_chunks.recent.pop_front() else { break };
-            let ends = self::ends(full_chunks.keys(), &self.options, &passed);
-            self.views.remove_full_chunk(&ends, Reference::Own(full_chunks.passed_count));
+            let edges = self::edges(full_chunks.keys(), &self.options, &passed);
+            self.views.remove_full_chunk(&edges, Reference::Own(full_chunks.passed_count));
             full_chunks.recent_bytes -= passed.len();
             full_chunks.passed_count += 1;
         }
@@ -223,24 +223,26 @@ impl<'a> Bursts<'a> {
         let known = known_containers(index, own);
         let tau = self.options.tau.to_string();
         let mut counts: HashMap<(Side, u32), u32> = HashMap::new();
-        let objects = hints_objects(repository, &known, &times);
+        let objects = similarity_objects(repository, &known, &times);
         // The last object of a writer is the latest.
         let objects = objects.chunk_by(|(name, _), (other, _)| name.ticket == other.ticket);
         for (name, _) in objects.flat_map(|of_writer| of_writer.iter().rev()) {
-            let Ok(hints) = repository.read(ObjectName::Hints(*name), Hints::decode) else {
+            let Ok(hints) =
+                repository.read(ObjectName::Similarity(*name), SimilarityObject::decode)
+            else {
                 continue;
             };
             let bursts = BurstHints::decode(&hints.extra).filter(|bursts| bursts.tau == tau);
             let Some(bursts) = bursts else { continue };
-            for BurstCount { side, end, count } in bursts.counts {
+            for BurstCount { side, edge, count } in bursts.counts {
                 // These bursts are on the chunk that comes next, in this object or in an older one.
-                let sum = counts.entry((side, end)).or_default();
+                let sum = counts.entry((side, edge)).or_default();
                 *sum = sum.saturating_add(count);
             }
             let names = hints.containers.iter().map(|container| container.container);
-            let containers: Vec<(PartName, Vec<[u32; 2]>)> = names.zip(bursts.ends).collect();
-            for (container, ends) in containers.into_iter().rev() {
-                if known.contains(&container) && !self.take_up(container, &ends, &mut counts) {
+            let containers: Vec<(PartName, Vec<[u32; 2]>)> = names.zip(bursts.edges).collect();
+            for (container, edges) in containers.into_iter().rev() {
+                if known.contains(&container) && !self.take_up(container, &edges, &mut counts) {
                     return;
                 }
             }
@@ -251,19 +253,19 @@ impl<'a> Bursts<'a> {
     fn take_up(
         &mut self,
         container: PartName,
-        ends: &[[u32; 2]],
+        edges: &[[u32; 2]],
         counts: &mut HashMap<(Side, u32), u32>,
     ) -> bool {
         let first = self.full_chunks.chunk_count;
-        let len = u32::try_from(ends.len()).unwrap_or(u32::MAX);
+        let len = u32::try_from(edges.len()).unwrap_or(u32::MAX);
         let Some(next) = first.checked_add(len) else { return false };
         self.full_chunks.containers.push((first, container));
         self.full_chunks.chunk_count = next;
-        for (number, ends) in (first..next).zip(ends).rev() {
-            for (side, end) in Side::ALL.into_iter().zip(ends) {
+        for (number, edges) in (first..next).zip(edges).rev() {
+            for (side, edge) in Side::ALL.into_iter().zip(edges) {
                 if self.options.has_table(side) {
-                    let count = counts.get(&(side, *end)).copied().unwrap_or(0);
-                    self.views.take_up(side, *end, Reference::Stored(number), count);
+                    let count = counts.get(&(side, *edge)).copied().unwrap_or(0);
+                    self.views.take_up(side, *edge, Reference::Stored(number), count);
                 }
             }
         }
@@ -332,8 +334,8 @@ impl FullChunks<'_> {
 }
 
 /// Returns the hashes of head and tail, for the sides that have a table.
-fn ends(keys: &Keys, options: &Options, chunk: &[u8]) -> [Option<u32>; 2] {
-    Side::ALL.map(|side| options.sub_chunk(side, chunk).map(|sub_chunk| keys.end(sub_chunk)))
+fn edges(keys: &Keys, options: &Options, chunk: &[u8]) -> [Option<u32>; 2] {
+    Side::ALL.map(|side| options.sub_chunk(side, chunk).map(|sub_chunk| keys.edge(sub_chunk)))
 }
 
 /// Expresses `chunk` as a prefix and a suffix of the whole `name`, whose bytes are `old`, and a
@@ -341,7 +343,7 @@ fn ends(keys: &Keys, options: &Options, chunk: &[u8]) -> [Option<u32>; 2] {
 /// delta chunk must not have that number of extents (C4).
 fn burst(name: Fingerprint, old: &[u8], chunk: &[u8]) -> Option<Delta> {
     let narrow = |len: usize| u32::try_from(len).ok();
-    let (prefix, suffix) = common_ends(old, chunk);
+    let (prefix, suffix) = common_edges(old, chunk);
     let literal = chunk.get(prefix..chunk.len() - suffix)?;
     let suffix_at = narrow(old.len() - suffix)?;
     let copy = |offset, len| Part::Copy { source: 0, offset, len };

@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use cutpoint_delta::{Piece, Scout, Window};
+use cutpoint_delta::{Piece, Resync, Window};
 use cutpoint_storage::{Error, Result};
 
 use crate::format::directory::{Form, REGION_RAW_LEN_MAX};
-use crate::format::ends::numbers_with_ends;
+use crate::format::edges::numbers_with_edges;
 use crate::format::extents::{Extent, extent_count_max};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
@@ -24,7 +24,7 @@ use crate::index::{Index, Loaded, Location, Scope};
 use crate::read::{ChunkBytes, Reader, Segments};
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
-use crate::write::finder::{ENDS_MAX, Finder};
+use crate::write::similarity::{EDGES_MAX, SimilarityIndex};
 
 /// Number of old bytes to search before and behind the expected position of a chunk.
 const AROUND_LEN: u64 = 96 * 1024;
@@ -33,9 +33,9 @@ const AHEAD_COUNT: u64 = 1024;
 /// Maximum number of full chunks that the bytes of a window come from. Beyond it the window is
 /// restarted.
 const FULL_CHUNKS_MAX: usize = 16 * 1024;
-/// Length of old bytes to scout for a lost position, as a multiple of the length of the new chunk.
+/// Length of old bytes to resync for a lost position, as a multiple of the length of the new chunk.
 const SCOUTED_TIMES: u64 = 8;
-/// Maximum length of old bytes to scout, in bytes.
+/// Maximum length of old bytes to resync, in bytes.
 const SCOUTED_LEN_MAX: u64 = 32 * 1024 * 1024;
 /// Number of consecutive unprofitable chunks before the encoder pauses.
 const MISSES_MAX: u32 = 6;
@@ -125,11 +125,11 @@ pub struct DeltaEncoder<'a> {
     window: Window,
     spans: VecDeque<Span>,
     /// Created at the first use, because it takes 4 MiB.
-    scout: Option<Scout>,
+    resync: Option<Resync>,
     /// The times at which the writers of the view have ended.
     times: BTreeMap<TicketId, i64>,
     /// Created at the first use, with at most `ends_max` ends.
-    finder: Option<Finder>,
+    similarity: Option<SimilarityIndex>,
     ends_max: usize,
     /// The chunk right before the next one, if it is known and not in the old stream.
     neighbour: Option<Fingerprint>,
@@ -158,7 +158,7 @@ struct Stream<'a> {
     expected: u64,
     /// The old position behind the last certain match.
     known: u64,
-    /// Set if a scout is looking for the position.
+    /// Set if a resync is looking for the position.
     is_scouted: bool,
     /// Set if the stream was taken from a container around a chunk that was found there.
     is_found: bool,
@@ -242,8 +242,8 @@ impl<'a> DeltaEncoder<'a> {
         let commits = reader.view().commits;
         DeltaEncoder {
             times: commits.iter().map(|(ticket, commit)| (*ticket, commit.time_ns)).collect(),
-            finder: None,
-            ends_max: ENDS_MAX,
+            similarity: None,
+            ends_max: EDGES_MAX,
             neighbour: None,
             found_misses: 0,
             unlooked: 0,
@@ -253,7 +253,7 @@ impl<'a> DeltaEncoder<'a> {
             stream: None,
             window: Window::new(0),
             spans: VecDeque::new(),
-            scout: None,
+            resync: None,
             full_chunks: Vec::new(),
             numbers: HashMap::new(),
             pieces: Vec::new(),
@@ -334,7 +334,7 @@ impl<'a> DeltaEncoder<'a> {
     }
 
     /// Looks for an old chunk that begins or ends as `chunk` does. Returns `true` if there is one.
-    fn find_ends(&mut self, chunk: &[u8]) -> Result<bool> {
+    fn find_edges(&mut self, chunk: &[u8]) -> Result<bool> {
         // After repeated failures only every second chunk is looked up, then every fourth, and so
         // on.
         if let Some(bits) = self.found_misses.checked_sub(MISSES_MAX) {
@@ -379,13 +379,13 @@ impl<'a> DeltaEncoder<'a> {
     /// number there.
     fn resembling(&mut self, chunk: &[u8]) -> Result<Option<(Arc<Loaded>, usize)>> {
         let repository = self.reader.repository();
-        let Some(ends) = repository.keys().ends(chunk) else { return Ok(None) };
-        let finder = self.finder.get_or_insert_with(|| {
-            Finder::load(repository, self.index, self.own, &self.times, self.ends_max)
+        let Some(edges) = repository.keys().edges(chunk) else { return Ok(None) };
+        let similarity = self.similarity.get_or_insert_with(|| {
+            SimilarityIndex::load(repository, self.index, self.own, &self.times, self.ends_max)
         });
-        let Some((container, number)) = finder.find(ends) else { return Ok(None) };
+        let Some((container, number)) = similarity.find(edges) else { return Ok(None) };
         let Some(loaded) = self.container(container)? else { return Ok(None) };
-        let found = numbers_with_ends(&loaded.directory.chunks).nth(number);
+        let found = numbers_with_edges(&loaded.directory.chunks).nth(number);
         Ok(found.map(|number| (loaded, number)))
     }
 
@@ -427,7 +427,7 @@ impl<'a> DeltaEncoder<'a> {
         if stored && shows_place {
             stream.found(stream.expected);
         } else if stream.pause == 0 {
-            // With a miss counted, a scout looks for a better position.
+            // With a miss counted, a resync looks for a better position.
             stream.misses += 1;
             if !stored && let Some(bits) = stream.misses.checked_sub(MISSES_MAX) {
                 stream.pause = 1 + (1 << bits.min(PAUSE_BITS_MAX));
@@ -448,7 +448,7 @@ impl<'a> DeltaEncoder<'a> {
         let delta = self.encode_here(chunk)?;
         let is_much = delta.as_ref().is_some_and(|delta| delta.has_most_of(chunk));
         let is_done = self.has_former() || is_much;
-        if is_done || !self.find_ends(chunk)? { Ok(delta) } else { self.encode_here(chunk) }
+        if is_done || !self.find_edges(chunk)? { Ok(delta) } else { self.encode_here(chunk) }
     }
 
     /// Does the same as [`DeltaEncoder::compose`], by the present old stream only.
@@ -460,7 +460,7 @@ impl<'a> DeltaEncoder<'a> {
             stream.expected += len;
             return Ok(None);
         }
-        let moved = stream.fill().and_then(|()| self.scout(chunk));
+        let moved = stream.fill().and_then(|()| self.resync(chunk));
         let expected = self.stream.as_ref().map_or(0, |stream| stream.expected);
         if let Err(error) = moved.and_then(|()| self.move_window(expected, len)) {
             self.give_up(error)?;
@@ -489,26 +489,26 @@ impl<'a> DeltaEncoder<'a> {
     }
 
     /// Looks further ahead for the position of `chunk` if the previous chunk was a miss.
-    fn scout(&mut self, chunk: &[u8]) -> Result<()> {
+    fn resync(&mut self, chunk: &[u8]) -> Result<()> {
         let is_lost = |stream: &&mut Stream<'_>| stream.misses > 0 && !stream.is_found;
         let Some(stream) = self.stream.as_mut().filter(is_lost) else { return Ok(()) };
         let begin = stream.ahead.front().map_or(stream.known, |old| old.position);
         let first = stream.known.saturating_sub(AROUND_LEN).max(begin);
         let capacity = usize::try_from(SCOUTED_LEN_MAX).unwrap_or(usize::MAX);
-        let mut scout = self.scout.take().unwrap_or_else(|| Scout::new(capacity, first));
+        let mut resync = self.resync.take().unwrap_or_else(|| Resync::new(capacity, first));
         if !std::mem::replace(&mut stream.is_scouted, true) {
-            scout.restart(first);
+            resync.restart(first);
         }
-        let wanted = scout.end() + chunk.len() as u64 * SCOUTED_TIMES;
+        let wanted = resync.end() + chunk.len() as u64 * SCOUTED_TIMES;
         let wanted = wanted.min(first + SCOUTED_LEN_MAX);
-        let mut number = stream.number_at(scout.end());
-        while scout.end() < wanted {
+        let mut number = stream.number_at(resync.end());
+        while resync.end() < wanted {
             let Some(old) = self.stream.as_ref().and_then(|stream| stream.get(number)) else {
                 break;
             };
-            // The first piece is used only from the scout's end on, because what lies before it is
+            // The first piece is used only from the resync's end on, because what lies before it is
             // of no use.
-            let skipped = usize::try_from(scout.end().saturating_sub(old.position)).unwrap_or(0);
+            let skipped = usize::try_from(resync.end().saturating_sub(old.position)).unwrap_or(0);
             let chunk = match self.old_chunk(&old, |_| Ok(true)) {
                 Err(error) if !error.is_loss() => return Err(error),
                 chunk => chunk.ok().flatten(),
@@ -517,18 +517,18 @@ impl<'a> DeltaEncoder<'a> {
                 .as_ref()
                 .and_then(|(chunk, _, range)| chunk.get(range.clone())?.get(skipped..));
             match chunk {
-                Some(bytes) => scout.push(bytes),
+                Some(bytes) => resync.push(bytes),
                 // An unreadable piece is skipped.
-                None => scout.restart(old.end()),
+                None => resync.restart(old.end()),
             }
             number += 1;
         }
-        if let Some(position) = scout.locate(chunk)
+        if let Some(position) = resync.locate(chunk)
             && let Some(stream) = &mut self.stream
         {
             stream.expected = position;
         }
-        self.scout = Some(scout);
+        self.resync = Some(resync);
         Ok(())
     }
 

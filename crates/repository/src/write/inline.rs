@@ -151,7 +151,7 @@ impl Inline {
         Ok((fingerprint, is_new))
     }
 
-    /// Sets the counts of bursts that the next hints object records.
+    /// Sets the counts of bursts that the next similarity object records.
     pub fn count_bursts(&mut self, counts: Vec<BurstCount>) {
         self.archive.count_bursts(counts);
     }

@@ -10,13 +10,13 @@ mod burst;
 mod cost;
 mod delta;
 mod filling;
-mod finder;
 mod inline;
 mod packer;
 pub mod prune_log;
 mod recipe;
 mod recompose;
 mod region;
+mod similarity;
 mod tree;
 mod uploads;
 

@@ -7,7 +7,7 @@ use cutpoint_repository::crypto::{
 use cutpoint_repository::format::commit::Commit;
 use cutpoint_repository::format::config::Config;
 use cutpoint_repository::format::directory::Directory;
-use cutpoint_repository::format::ends::Hints;
+use cutpoint_repository::format::edges::SimilarityObject;
 use cutpoint_repository::format::extents::{self, Extent};
 use cutpoint_repository::format::parity::ParityTable;
 use cutpoint_repository::format::prune::Prune;
@@ -78,7 +78,7 @@ pub(crate) const DECODERS: [(&str, Recode); 12] = [
     ("content", content),
     ("parity", |bytes| ParityTable::decode(bytes).ok().map(|table| table.encode())),
     ("delta chunk", delta_chunk),
-    ("hints", |bytes| Hints::decode(bytes).ok().map(|hints| hints.encode())),
+    ("hints", |bytes| SimilarityObject::decode(bytes).ok().map(|hints| hints.encode())),
 ];
 
 /// Returns a keyring of two epochs.

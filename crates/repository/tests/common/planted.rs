@@ -333,7 +333,7 @@ pub(crate) fn objects(bytes: &[u8]) {
         2 => ObjectName::Commit(TICKET),
         3 => ObjectName::Prune(1),
         4 => ObjectName::Segment(PART),
-        5 => ObjectName::Hints(PART),
+        5 => ObjectName::Similarity(PART),
         6 => ObjectName::Key { id: [7; 16], copy: false },
         _ => ObjectName::Container(Class::Meta, PART),
     };

@@ -12,7 +12,7 @@ use crate::crypto::{Header, object_is_intact, open_object};
 use crate::format::commit::{Commit, Damage};
 use crate::format::config::Config;
 use crate::format::directory::ChunkRecord;
-use crate::format::ends::Hints;
+use crate::format::edges::SimilarityObject;
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
@@ -169,7 +169,7 @@ fn may_go(name: ObjectName) -> bool {
         ObjectKind::Ticket
             | ObjectKind::Commit
             | ObjectKind::Key
-            | ObjectKind::Hints
+            | ObjectKind::Similarity
             | ObjectKind::Parity
     )
 }
@@ -308,8 +308,8 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
 
 /// Checks hints. They may disappear at any time, but those that exist should be intact.
 pub(super) fn check_hints(check: &Check<'_>) -> Result<()> {
-    for name in names(check, ObjectKind::Hints) {
-        open(check, name, Need::Unnamed, Hints::decode)?;
+    for name in names(check, ObjectKind::Similarity) {
+        open(check, name, Need::Unnamed, SimilarityObject::decode)?;
     }
     Ok(())
 }

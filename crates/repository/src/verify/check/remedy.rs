@@ -148,6 +148,6 @@ pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
             remedies
         }
         ObjectName::Prune(number) => vec![Remedy::GiveUpPrune(number)],
-        ObjectName::Config { .. } | ObjectName::Hints(_) => Vec::new(),
+        ObjectName::Config { .. } | ObjectName::Similarity(_) => Vec::new(),
     }
 }

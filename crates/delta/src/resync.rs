@@ -20,7 +20,7 @@ const BUCKET_COUNT: usize = 64;
 /// found. Content selects the marked positions, so that old and new bytes are marked at the same
 /// places and few positions are hashed.
 #[derive(Debug)]
-pub struct Scout {
+pub struct Resync {
     /// A part of the hash of a key, and the distance of the key from `epoch` plus 1; 0 if empty.
     table: Vec<(u32, u32)>,
     epoch: u64,
@@ -28,14 +28,14 @@ pub struct Scout {
     end: u64,
 }
 
-impl Scout {
+impl Resync {
     /// Creates an index for about the last `capacity` bytes pushed. The next byte that is pushed is
     /// at `position` of the old stream. The index takes an eighth of the capacity in memory, with
     /// the number of slots rounded up to a power of two.
     #[must_use]
-    pub fn new(capacity: usize, position: u64) -> Scout {
+    pub fn new(capacity: usize, position: u64) -> Resync {
         let slots = (capacity >> MARK_BITS).next_power_of_two().max(64);
-        Scout { table: vec![(0, 0); slots], epoch: position, start: position, end: position }
+        Resync { table: vec![(0, 0); slots], epoch: position, start: position, end: position }
     }
 
     /// Forgets the keys before `position`, which is that of the next byte pushed. Keys already

@@ -1,4 +1,4 @@
-//! Hints objects: the ends of full chunks, by which similar chunks are found.
+//! Similarity objects: the ends of full chunks, by which similar chunks are found.
 
 use cutpoint_storage::Result;
 use minicbor::Decoder;
@@ -9,55 +9,55 @@ use super::packed::Reader;
 use crate::format::names::PartName;
 
 /// The length of the head of a chunk, and of its tail, in bytes.
-pub const END_LEN: usize = 256;
+pub const EDGE_LEN: usize = 256;
 /// The length of encoded ends: hashes of head and tail, 4 bytes each.
-pub const ENDS_LEN: usize = 8;
+pub const EDGES_LEN: usize = 8;
 /// The length of a container's name and the number of its chunks, in bytes.
 const CONTAINER_LEN: usize = 20;
 
 /// Hashes of the head and of the tail of a chunk.
-pub type Ends = [u32; 2];
+pub type Edges = [u32; 2];
 
 /// The hints about one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContainerEnds {
+pub struct ContainerEdges {
     /// The name of the container.
     pub container: PartName,
-    /// The ends of the container's chunks that [`has_ends`] selects, in the order of its directory.
-    pub ends: Vec<Ends>,
+    /// The ends of the container's chunks that [`has_edges`] selects, in the order of its directory.
+    pub edges: Vec<Edges>,
 }
 
-/// The body of a hints object.
+/// The body of a similarity object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hints {
+pub struct SimilarityObject {
     /// Containers of file chunks.
-    pub containers: Vec<ContainerEnds>,
+    pub containers: Vec<ContainerEdges>,
     /// Entries that a newer version wrote.
     pub extra: Extra,
 }
 
 /// Returns `true` if hints include a chunk: it is a full chunk in which head and tail do not overlap.
-pub fn has_ends(form: Form, chunk_len: u32) -> bool {
-    form == Form::Full && chunk_len as usize >= 2 * END_LEN
+pub fn has_edges(form: Form, chunk_len: u32) -> bool {
+    form == Form::Full && chunk_len as usize >= 2 * EDGE_LEN
 }
 
 /// Returns the numbers of the chunks of a directory that hints include.
-pub fn numbers_with_ends(chunks: &[ChunkRecord]) -> impl Iterator<Item = usize> {
+pub fn numbers_with_edges(chunks: &[ChunkRecord]) -> impl Iterator<Item = usize> {
     let chunks = chunks.iter().enumerate();
-    chunks.filter(|(_, chunk)| has_ends(chunk.form, chunk.chunk_len)).map(|(number, _)| number)
+    chunks.filter(|(_, chunk)| has_edges(chunk.form, chunk.chunk_len)).map(|(number, _)| number)
 }
 
-impl Hints {
+impl SimilarityObject {
     /// Encodes the body of the object.
     pub fn encode(&self) -> Vec<u8> {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
         let mut body = count(self.containers.len()).to_vec();
-        for ContainerEnds { container, ends } in &self.containers {
+        for ContainerEdges { container, edges } in &self.containers {
             body.extend_from_slice(&container.to_bytes());
-            body.extend_from_slice(&count(ends.len()));
+            body.extend_from_slice(&count(edges.len()));
         }
-        for end in self.containers.iter().flat_map(|container| &container.ends).flatten() {
-            body.extend_from_slice(&end.to_le_bytes());
+        for edge in self.containers.iter().flat_map(|container| &container.edges).flatten() {
+            body.extend_from_slice(&edge.to_le_bytes());
         }
         let mut map = MapWriter::new();
         map.extra(&self.extra);
@@ -71,7 +71,7 @@ impl Hints {
     ///
     /// Returns a `Corrupt` error if the body is shorter than its counts claim, or has bytes behind
     /// its end.
-    pub fn decode(bytes: &[u8]) -> Result<Hints> {
+    pub fn decode(bytes: &[u8]) -> Result<SimilarityObject> {
         let mut reader = Reader::new(bytes, "hints");
         let count = reader.u32()? as usize;
         let mut counts = Vec::with_capacity(reader.capacity(count, CONTAINER_LEN));
@@ -80,15 +80,15 @@ impl Hints {
         }
         let mut containers = Vec::with_capacity(counts.len());
         for (container, count) in counts {
-            let mut ends = Vec::with_capacity(reader.capacity(count, ENDS_LEN));
+            let mut edges = Vec::with_capacity(reader.capacity(count, EDGES_LEN));
             for _ in 0..count {
-                ends.push([reader.u32()?, reader.u32()?]);
+                edges.push([reader.u32()?, reader.u32()?]);
             }
-            containers.push(ContainerEnds { container, ends });
+            containers.push(ContainerEdges { container, edges });
         }
         let d = &mut Decoder::new(reader.rest());
         let extra = read_map(d, |_, _| Ok(false))?;
         at_end(d)?;
-        Ok(Hints { containers, extra })
+        Ok(SimilarityObject { containers, extra })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use cutpoint_storage::ObjectKind;
 
-use crate::format::ends::{ENDS_LEN, Ends, Hints};
+use crate::format::edges::{EDGES_LEN, Edges, SimilarityObject};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::index::Index;
@@ -13,8 +13,8 @@ use crate::repo::repository::Repository;
 
 /// Maximum number of remembered ends, heads and tails together: 12 MiB. Of more chunks than that,
 /// an evenly spread part is remembered.
-pub(super) const ENDS_MAX: usize = 3 << 19;
-/// Maximum total size of hints objects to read, in bytes, beginning with those of the latest
+pub(super) const EDGES_MAX: usize = 3 << 19;
+/// Maximum total size of similarity objects to read, in bytes, beginning with those of the latest
 /// writers.
 const READ_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Maximum number of chunks with the same end among which a choice is made.
@@ -22,17 +22,17 @@ const CHOICE_MAX: usize = 8;
 
 /// Places of chunks, indexed by head and tail: 16 bytes for each chunk.
 #[derive(Debug, Default)]
-pub(super) struct Finder {
+pub(super) struct SimilarityIndex {
     /// Ends with the numbers of their chunks, sorted. The lowest bit of an end tells a tail from a
     /// head.
-    ends: Vec<(u32, u32)>,
+    edges: Vec<(u32, u32)>,
     /// Containers with the number of their first chunk. The numbers count all chunks with ends.
     containers: Vec<(u32, PartName)>,
 }
 
 /// Returns the key of an end: its hash, tagged as head or tail.
-fn key(end: u32, is_tail: bool) -> u32 {
-    end & !1 | u32::from(is_tail)
+fn key(edge: u32, is_tail: bool) -> u32 {
+    edge & !1 | u32::from(is_tail)
 }
 
 /// Returns the containers of file chunks in `index`, except for those of the writer of `own`.
@@ -44,19 +44,19 @@ pub(super) fn known_containers(index: &Index, own: TicketId) -> HashSet<PartName
         .collect()
 }
 
-/// Returns the hints objects of the writers of these containers with their lengths, up to the total
+/// Returns the similarity objects of the writers of these containers with their lengths, up to the total
 /// size to read, beginning with the latest writers. `times` has the times at which writers ended.
-pub(super) fn hints_objects(
+pub(super) fn similarity_objects(
     repository: &Repository,
     known: &HashSet<PartName>,
     times: &BTreeMap<TicketId, i64>,
 ) -> Vec<(PartName, u64)> {
     let writers: HashSet<TicketId> = known.iter().map(|name| name.ticket).collect();
-    let listed = repository.media().list(ObjectKind::Hints.folder()).unwrap_or_default();
+    let listed = repository.media().list(ObjectKind::Similarity.folder()).unwrap_or_default();
     let mut objects: Vec<(Reverse<i64>, PartName, u64)> = listed
         .into_iter()
         .filter_map(|(path, len)| match ObjectName::parse(&path) {
-            Ok(ObjectName::Hints(name)) if writers.contains(&name.ticket) => {
+            Ok(ObjectName::Similarity(name)) if writers.contains(&name.ticket) => {
                 let time = times.get(&name.ticket).copied().unwrap_or(i64::MIN);
                 Some((Reverse(time), name, len))
             }
@@ -73,7 +73,7 @@ pub(super) fn hints_objects(
     objects.into_iter().map(|(_, name, len)| (name, len)).collect()
 }
 
-impl Finder {
+impl SimilarityIndex {
     /// Loads the hints of the containers in `index`, except for those of the writer of `own`.
     /// `times` has the times at which writers ended. Hints that are missing or unreadable are
     /// skipped.
@@ -83,48 +83,49 @@ impl Finder {
         own: TicketId,
         times: &BTreeMap<TicketId, i64>,
         ends_max: usize,
-    ) -> Finder {
+    ) -> SimilarityIndex {
         let known = known_containers(index, own);
-        let objects = hints_objects(repository, &known, times);
+        let objects = similarity_objects(repository, &known, times);
         let len: u64 = objects.iter().map(|(_, len)| len).sum();
         // An estimate, slightly too high because of what surrounds the ends. If there are too many
         // chunks, an evenly spread part is kept.
-        let chunk_count = len / ENDS_LEN as u64;
+        let chunk_count = len / EDGES_LEN as u64;
         let kept_count = chunk_count.min(ends_max as u64 / 2);
         let kept_before = |number: u32| u64::from(number) * kept_count / chunk_count.max(1);
-        let mut finder = Finder::default();
+        let mut similarity = SimilarityIndex::default();
         let mut next = 0_u32;
         for (name, _) in objects {
-            let Ok(hints) = repository.read(ObjectName::Hints(name), Hints::decode) else {
+            let Ok(hints) = repository.read(ObjectName::Similarity(name), SimilarityObject::decode)
+            else {
                 continue;
             };
             for container in hints.containers {
                 if !known.contains(&container.container) {
                     continue;
                 }
-                finder.containers.push((next, container.container));
-                for ends in container.ends {
+                similarity.containers.push((next, container.container));
+                for edges in container.edges {
                     if kept_before(next) < kept_before(next.saturating_add(1)) {
-                        finder.ends.push((key(ends[0], false), next));
-                        finder.ends.push((key(ends[1], true), next));
+                        similarity.edges.push((key(edges[0], false), next));
+                        similarity.edges.push((key(edges[1], true), next));
                     }
                     next = next.saturating_add(1);
                 }
             }
         }
-        finder.ends.sort_unstable();
-        finder
+        similarity.edges.sort_unstable();
+        similarity
     }
 
     /// Returns the place of a chunk with one of these ends: its container, and the number of chunks
     /// with ends before it there.
-    pub(super) fn find(&self, ends: Ends) -> Option<(PartName, usize)> {
+    pub(super) fn find(&self, edges: Edges) -> Option<(PartName, usize)> {
         let of = |key| {
-            let start = self.ends.partition_point(|(end, _)| *end < key);
-            let same = self.ends[start..].iter().take_while(move |(end, _)| *end == key);
+            let start = self.edges.partition_point(|(edge, _)| *edge < key);
+            let same = self.edges[start..].iter().take_while(move |(edge, _)| *edge == key);
             same.map(|(_, number)| *number).take(CHOICE_MAX).collect::<Vec<u32>>()
         };
-        let (heads, tails) = (of(key(ends[0], false)), of(key(ends[1], true)));
+        let (heads, tails) = (of(key(edges[0], false)), of(key(edges[1], true)));
         // A chunk with both ends is preferred, then the end that fewer chunks have. Among equals
         // the newest comes first.
         let both = heads.iter().find(|number| tails.contains(number));
@@ -146,20 +147,20 @@ mod tests {
 
     #[test]
     fn find_prefers_the_rarer_end() {
-        let mut ends = Vec::new();
+        let mut edges = Vec::new();
         // Three chunks have the same head; the second and the third have the same tail.
         for (number, [head, tail]) in (0..).zip([[10, 20], [10, 30], [10, 30], [40, 20]]) {
-            ends.push((key(head, false), number));
-            ends.push((key(tail, true), number));
+            edges.push((key(head, false), number));
+            edges.push((key(tail, true), number));
         }
-        ends.sort_unstable();
-        let finder = Finder { ends, containers: vec![(0, part(0)), (2, part(1))] };
-        assert_eq!(finder.find([10, 30]), Some((part(0), 1)), "both, the first that has them");
-        assert_eq!(finder.find([10, 99]), Some((part(0), 0)), "the head alone");
-        assert_eq!(finder.find([98, 30]), Some((part(0), 1)), "the tail alone");
-        assert_eq!(finder.find([40, 99]), Some((part(1), 1)), "in the second container");
-        assert_eq!(finder.find([40, 30]), Some((part(1), 1)), "fewer begin so than end so");
-        assert_eq!(finder.find([20, 10]), None, "a head is no tail");
-        assert_eq!(Finder::default().find([10, 20]), None, "nothing is known");
+        edges.sort_unstable();
+        let similarity = SimilarityIndex { edges, containers: vec![(0, part(0)), (2, part(1))] };
+        assert_eq!(similarity.find([10, 30]), Some((part(0), 1)), "both, the first that has them");
+        assert_eq!(similarity.find([10, 99]), Some((part(0), 0)), "the head alone");
+        assert_eq!(similarity.find([98, 30]), Some((part(0), 1)), "the tail alone");
+        assert_eq!(similarity.find([40, 99]), Some((part(1), 1)), "in the second container");
+        assert_eq!(similarity.find([40, 30]), Some((part(1), 1)), "fewer begin so than end so");
+        assert_eq!(similarity.find([20, 10]), None, "a head is no tail");
+        assert_eq!(SimilarityIndex::default().find([10, 20]), None, "nothing is known");
     }
 }
