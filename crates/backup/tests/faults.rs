@@ -205,7 +205,7 @@ fn failing_read_while_deciding_is_the_error_of_the_run() {
                 let plan = Plan { pause, ..Plan::default() };
                 let (case, former) = (format!("{threads} threads, read {read}"), former.clone());
                 let (result, _) = within(&case, move || compare(&former, threads, read, plan));
-                // If a directory cannot be read, its chunks are stored again.
+                // If a table of contents cannot be read, its chunks are stored again.
                 if result.is_err() {
                     require_cause(result, Kind::Media, REFUSED, &case);
                     failures += 1;

@@ -18,9 +18,9 @@ use common::{files, options};
 use cutpoint_backup::restore::{RestoreOptions, restore};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, Progress, Source, backup};
 use cutpoint_repository::format::commit::Outcome;
-use cutpoint_repository::format::directory::{ChunkRecord, Form};
 use cutpoint_repository::format::segment::ContainerRecord;
-use cutpoint_repository::index::load_directory;
+use cutpoint_repository::format::toc::{ChunkRecord, Form};
+use cutpoint_repository::index::load_toc;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check, record};
 use cutpoint_repository::write::end_writer;
 use cutpoint_repository::{
@@ -136,9 +136,9 @@ fn records(repository: &Arc<Repository>, form: Form) -> Vec<(ContainerRecord, u3
     let index = Index::open(repository.clone(), &view).expect("index");
     let mut records = Vec::new();
     for container in index.containers().into_iter().filter(|each| each.class == Class::Data) {
-        let directory = load_directory(repository, &container).expect("directory");
-        for chunk in directory.chunks.into_iter().filter(|chunk| chunk.form == form) {
-            let region = &directory.regions[usize::from(chunk.region)];
+        let toc = load_toc(repository, &container).expect("table of contents");
+        for chunk in toc.chunks.into_iter().filter(|chunk| chunk.form == form) {
+            let region = &toc.regions[usize::from(chunk.region)];
             records.push((container, region.offset, chunk));
         }
     }

@@ -56,7 +56,7 @@ pub struct Configured {
     pub bursts: Option<Bursts>,
     /// The size of the unique chunks after compression, in bytes.
     pub compressed_bytes: Option<u64>,
-    /// The size of trees, recipes, directories, index and padding of objects, in bytes.
+    /// The size of trees, recipes, tables of contents, index and padding of objects, in bytes.
     pub metadata_bytes: u64,
     /// The savings if all bytes of a repository with this data are counted as stored.
     pub stored: Savings,

@@ -107,7 +107,7 @@ pub struct Tuned {
     pub random_mean: Option<f64>,
     /// The savings without metadata.
     pub savings: Savings,
-    /// The size of directories, index and recipes for the chunks, in bytes.
+    /// The size of tables of contents, index and recipes for the chunks, in bytes.
     pub metadata_bytes: u64,
     /// The savings if the metadata counts as stored.
     pub net: Savings,

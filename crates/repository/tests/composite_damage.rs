@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use backup::{back_up, init, open, restore_all};
 use bytes::Bytes;
 use cutpoint_repository::format::commit::{Damage, Outcome};
-use cutpoint_repository::format::directory::Form;
+use cutpoint_repository::format::toc::Form;
 use cutpoint_repository::verify::check::{
     CheckOptions, Coverage, FindingKind, Portion, check, record,
 };

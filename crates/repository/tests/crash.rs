@@ -12,7 +12,7 @@ use backup::{back_up, init, init_by, open, restore_all};
 use bytes::Bytes;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::segment::Segment;
-use cutpoint_repository::index::load_directory;
+use cutpoint_repository::index::load_toc;
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
@@ -55,8 +55,8 @@ fn named_chunks(
     for part in segments {
         let body = repository.get(ObjectName::Segment(part)).expect("a named segment is there");
         for container in Segment::decode(&body).expect("it decodes").containers {
-            let directory = load_directory(repository, &container).expect("it is there");
-            for chunk in directory.chunks {
+            let toc = load_toc(repository, &container).expect("it is there");
+            for chunk in toc.chunks {
                 places
                     .entry((container.class, chunk.fingerprint))
                     .or_default()

@@ -13,7 +13,6 @@ use cutpoint_repository::crypto::{
 };
 use cutpoint_repository::format::commit::{Commit, Damage, Note, Outcome, ViewRecord};
 use cutpoint_repository::format::config::Config;
-use cutpoint_repository::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
 use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
 use cutpoint_repository::format::extents::Extent;
 use cutpoint_repository::format::parity::ParityTable;
@@ -21,6 +20,7 @@ use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::recipe::{RecipeChunk, Segment as Piece};
 use cutpoint_repository::format::segment::{ContainerRecord, Segment};
 use cutpoint_repository::format::ticket::{MachineValue, Ticket};
+use cutpoint_repository::format::toc::{ChunkRecord, Codec, Form, RegionRecord, Toc};
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::{
     Class, Content, Entry, EntryKind, Fingerprint, KdfLimits, Keyring, Keys, ObjectName, PartName,
@@ -138,8 +138,8 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         class,
         has_delta_chunks: byte == 1,
         stored_len: 1 << 24,
-        directory_offset: 1 << 23,
-        directory_len: 4112,
+        toc_offset: 1 << 23,
+        toc_len: 4112,
     };
     let segment = Segment {
         containers: vec![record(1, Class::Data), record(2, Class::Meta)],
@@ -162,7 +162,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         payload_len,
         chunk_len: 4000,
     };
-    let directory = Directory {
+    let toc = Toc {
         regions: vec![region(64, Vec::new()), region(1064, vec![Fingerprint([4; 32]); 2])],
         chunks: vec![
             chunk(Form::Full, 0, 4000),
@@ -218,8 +218,8 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         (3, Prune::default().encode()),
         (4, segment.encode()),
         (4, Segment::default().encode()),
-        (5, directory.encode()),
-        (5, Directory::default().encode()),
+        (5, toc.encode()),
+        (5, Toc::default().encode()),
         (6, recipe.encode()),
         (7, encode_entry(&entry)),
         (7, encode_entry(&Entry::new("n", EntryKind::Fifo))),
@@ -243,7 +243,7 @@ fn encodings_round_trip() {
     assert_eq!(Keyring::decode(&bytes).ok(), Some(keyring()), "keyring");
 }
 
-/// No encoding can be shortened. (A directory ends in padding that its length leaves out.)
+/// No encoding can be shortened. (A table of contents ends in padding that its length leaves out.)
 #[test]
 fn every_prefix_is_refused() {
     for (decoder, bytes) in VALID.iter().filter(|(decoder, _)| *decoder != 5) {
@@ -258,14 +258,14 @@ fn every_prefix_is_refused() {
 #[test]
 fn claimed_lengths_are_not_trusted() {
     let huge = u32::MAX.to_le_bytes();
-    let mut directory = Directory::default().encode();
-    directory[8..12].copy_from_slice(&huge);
-    assert!(Directory::decode(&directory, REGIONS_END).is_err(), "so many chunks");
-    directory[8..12].copy_from_slice(&[0; 4]);
-    directory[4..8].copy_from_slice(&65_535_u32.to_le_bytes());
-    assert!(Directory::decode(&directory, REGIONS_END).is_err(), "so many regions");
-    directory[..4].copy_from_slice(&huge);
-    assert!(Directory::decode(&directory, REGIONS_END).is_err(), "so many bytes");
+    let mut toc = Toc::default().encode();
+    toc[8..12].copy_from_slice(&huge);
+    assert!(Toc::decode(&toc, REGIONS_END).is_err(), "so many chunks");
+    toc[8..12].copy_from_slice(&[0; 4]);
+    toc[4..8].copy_from_slice(&65_535_u32.to_le_bytes());
+    assert!(Toc::decode(&toc, REGIONS_END).is_err(), "so many regions");
+    toc[..4].copy_from_slice(&huge);
+    assert!(Toc::decode(&toc, REGIONS_END).is_err(), "so many bytes");
     for at in [0, 4] {
         let mut segment = Segment::default().encode();
         segment[at..at + 4].copy_from_slice(&huge);
@@ -310,8 +310,8 @@ fn overlapping_regions_and_chunks_are_refused() {
         chunk_len: 100,
     };
     let refused = |regions: Vec<RegionRecord>, chunks: Vec<ChunkRecord>| {
-        let directory = Directory { regions, chunks, extra: Vec::new() };
-        Directory::decode(&directory.encode(), REGIONS_END).err().map(|error| error.to_string())
+        let toc = Toc { regions, chunks, extra: Vec::new() };
+        Toc::decode(&toc.encode(), REGIONS_END).err().map(|error| error.to_string())
     };
     let two = || vec![region(64, 100), region(164, 100)];
     assert_eq!(refused(two(), vec![chunk(0, 0), chunk(0, 100), chunk(1, 0)]), None, "in order");

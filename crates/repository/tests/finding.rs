@@ -16,7 +16,7 @@ use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
-use cutpoint_repository::index::load_directory;
+use cutpoint_repository::index::load_toc;
 use cutpoint_repository::snapshots::lifecycle::forget;
 use cutpoint_repository::write::{DeltaEncoder, Inline};
 use cutpoint_repository::{
@@ -153,7 +153,7 @@ fn chunk_changed_by_many_versions_needs_few_regions() {
     assert_eq!(most, Some(&21), "its own and one for each full chunk: {counts:?}");
 }
 
-/// A full chunk is preferred to a delta chunk, even if the directory of the delta chunk was read last.
+/// A full chunk is preferred to a delta chunk, even if the table of contents of the delta chunk was read last.
 #[test]
 fn chosen_record_is_independent_of_earlier_lookups() {
     for seed in 1..5 {
@@ -183,7 +183,7 @@ fn chosen_record_is_independent_of_earlier_lookups() {
         let index = open_index(&repository);
         let literal = index.containers().into_iter().find(|record| record.has_delta_chunks);
         let delta_chunk = literal.expect("one has the delta chunk").name;
-        // Reads only the directory of the container.
+        // Reads only the table of contents of the container.
         let found = index.find_where(Class::Data, &chunk, Scope::Read, |location| {
             Ok(location.container.name == delta_chunk)
         });
@@ -265,8 +265,8 @@ fn store_files(repository: &Arc<Repository>, files: &[Vec<Vec<u8>>], ends_max: u
     }
     let mut stored = 0;
     for container in reader.index().containers().iter().filter(|it| it.name.ticket == ticket) {
-        let directory = load_directory(repository, container).expect("it is well");
-        stored += directory.regions.iter().map(|region| region.stored_len as usize).sum::<usize>();
+        let toc = load_toc(repository, container).expect("it is well");
+        stored += toc.regions.iter().map(|region| region.stored_len as usize).sum::<usize>();
     }
     stored
 }

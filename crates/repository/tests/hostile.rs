@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cutpoint_repository::format::commit::Outcome;
-use cutpoint_repository::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
 use cutpoint_repository::format::extents::{self, Extent};
 use cutpoint_repository::format::recipe::{LEVEL_MAX, RecipeChunk, Segment as Piece};
+use cutpoint_repository::format::toc::{ChunkRecord, Codec, Form, RegionRecord, Toc};
 use cutpoint_repository::gc::prune::{PruneOptions, plan};
 use cutpoint_repository::read::ChunkBytes;
 use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
@@ -357,7 +357,7 @@ fn of_region(
     let repository = new_repository();
     let fingerprint = repository.keys().fingerprint(Class::Data, chunk);
     let len = u32::try_from(chunk.len()).expect("small");
-    let directory = Directory {
+    let toc = Toc {
         regions: vec![RegionRecord {
             offset: 64,
             stored_len: u32::try_from(region.len() + 16).expect("small"),
@@ -375,14 +375,14 @@ fn of_region(
         }],
         extra: Vec::new(),
     };
-    let record = put_container(&repository, Class::Data, &[region], &directory.encode());
+    let record = put_container(&repository, Class::Data, &[region], &toc.encode());
     let record = record.expect("memory takes it");
     put_commit(&repository, &[record], &[(fingerprint, 0)], Content::Empty).expect("it is put");
     let read = reader(&repository).chunk(Class::Data, &fingerprint);
     (read, findings(&repository))
 }
 
-/// Frames that decompress to more, or to less, than the directory says.
+/// Frames that decompress to more, or to less, than the table of contents says.
 #[test]
 fn regions_with_wrong_sizes_are_refused() {
     let frame = |len: usize| zstd::bulk::compress(&vec![0; len], 3).expect("zstd works");
@@ -449,13 +449,13 @@ fn plant_regions(
     is_file: impl Fn(&Planted) -> bool,
 ) {
     let narrow = |len: usize| u32::try_from(len).expect("small");
-    let mut directory = Directory::default();
+    let mut toc = Toc::default();
     let (mut parts, mut hints, mut entries) = (Vec::new(), Vec::new(), Vec::new());
     let mut offset = 64;
     for (number, (references, records)) in (0..).zip(regions) {
         let mut raw = Vec::new();
         for record in records {
-            directory.chunks.push(ChunkRecord {
+            toc.chunks.push(ChunkRecord {
                 fingerprint: record.fingerprint,
                 form: record.form,
                 region: number,
@@ -473,7 +473,7 @@ fn plant_regions(
             }
         }
         let part = zstd::bulk::compress(&raw, 3).expect("zstd works");
-        directory.regions.push(RegionRecord {
+        toc.regions.push(RegionRecord {
             offset,
             stored_len: narrow(part.len() + 16),
             raw_len: narrow(raw.len()),
@@ -483,7 +483,7 @@ fn plant_regions(
         offset += narrow(part.len() + 16);
         parts.push(part);
     }
-    let data = put_container(repository, Class::Data, &parts, &directory.encode());
+    let data = put_container(repository, Class::Data, &parts, &toc.encode());
     let tree = encode(&entries);
     let fingerprint = repository.keys().fingerprint(Class::Meta, &tree);
     let len = narrow(tree.len());
@@ -611,20 +611,21 @@ fn delta_chunks_with_excessive_claims_cost_little() {
     }
 }
 
-/// An index that claims a directory of four gibibytes. In a folder, which could allocate the
+/// An index that claims a table of contents of four gibibytes. In a folder, which could allocate the
 /// requested length before it reads.
 #[test]
 fn lengths_claimed_by_an_index_take_no_memory() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let media: Arc<dyn Media> = Arc::new(Local::create(folder.path()).expect("a folder"));
     let repository = open_repository(&media);
-    let record = put_container(&repository, Class::Data, &[], &Directory::default().encode());
+    let record = put_container(&repository, Class::Data, &[], &Toc::default().encode());
     let mut record = record.expect("the folder takes it");
-    (record.stored_len, record.directory_len) = (u32::MAX, u32::MAX - record.directory_offset);
+    (record.stored_len, record.toc_len) = (u32::MAX, u32::MAX - record.toc_offset);
     let chunk = Fingerprint([1; 32]);
     put_commit(&repository, &[record], &[(chunk, 0)], Content::Empty).expect("it is put");
     let before = peak_memory();
-    let error = reader(&repository).chunk(Class::Data, &chunk).expect_err("there is no directory");
+    let error =
+        reader(&repository).chunk(Class::Data, &chunk).expect_err("there is no table of contents");
     assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     assert!(error.to_string().contains("too short"), "{error}");
     assert!(!findings(&repository).is_empty(), "the check says so");

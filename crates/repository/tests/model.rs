@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::segment::{ContainerRecord, Segment};
-use cutpoint_repository::index::load_directory;
+use cutpoint_repository::index::load_toc;
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::verify::check::{CheckOptions, Coverage, Finding, check, record};
 use cutpoint_repository::{
@@ -293,8 +293,8 @@ impl Run {
             _ => Vec::new(),
         };
         if let ObjectName::Container(class, part) = name {
-            let directory = load_directory(&repository, &named[&(class, part)]);
-            let chunks = directory.expect("it is whole").chunks.into_iter();
+            let toc = load_toc(&repository, &named[&(class, part)]);
+            let chunks = toc.expect("it is whole").chunks.into_iter();
             self.chunks.extend(chunks.map(|chunk| (class, chunk.fingerprint)));
         }
         if self.is_shown {

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use backup::{back_up, open, restore_all};
 use cutpoint_repository::format::commit::Outcome;
-use cutpoint_repository::format::directory::Form;
 use cutpoint_repository::format::recipe::Segment as Piece;
+use cutpoint_repository::format::toc::Form;
 use cutpoint_repository::gc::prune::{
     OptimizeOptions, PruneMonitor, Pruned, optimize, plan_optimize, prune,
 };

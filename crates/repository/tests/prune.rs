@@ -562,7 +562,7 @@ fn failing_medium_is_not_a_damaged_container() {
     }
 }
 
-/// Damages the regions of these containers of data, but not their directories.
+/// Damages the regions of these containers of data, but not their tables of contents.
 fn damage_regions(repository: &Arc<Repository>, is_meant: impl Fn(&str) -> bool) {
     let view = View::list(repository).expect("it lists");
     let index = Index::open_without_cache(repository.clone(), &view).expect("it opens");
@@ -573,7 +573,7 @@ fn damage_regions(repository: &Arc<Repository>, is_meant: impl Fn(&str) -> bool)
             continue;
         }
         let mut bytes = media.get(&name).expect("it is there").to_vec();
-        for byte in bytes[HEADER_LEN..container.directory_offset as usize].iter_mut().step_by(50) {
+        for byte in bytes[HEADER_LEN..container.toc_offset as usize].iter_mut().step_by(50) {
             *byte ^= 1;
         }
         media.delete(&name).expect("it goes");

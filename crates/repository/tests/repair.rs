@@ -119,7 +119,7 @@ fn rebuilt_index_names_what_counts() {
         [unreadable, gone, condemned].iter().all(|n| has_ended(&store, container(n).1.ticket)),
         "the writer that was cut off has another"
     );
-    // In the directory.
+    // In the table of contents.
     let bytes = store.media.get(unreadable).expect("it is there");
     let offset = bytes.len() - 24;
     flip(&store, unreadable, usize::from(bytes[offset]) + usize::from(bytes[offset + 1]) * 256);

@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex};
 use backup::{init, open};
 use bad_sectors::BadSectors;
 use cutpoint_repository::format::commit::{Damage, Outcome};
-use cutpoint_repository::format::directory::Directory;
 use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::format::segment::ContainerRecord;
-use cutpoint_repository::index::load_directory;
+use cutpoint_repository::format::toc::Toc;
+use cutpoint_repository::index::load_toc;
 use cutpoint_repository::snapshots::lifecycle::note;
 use cutpoint_repository::verify::check::{
     CheckMonitor, CheckOptions, Finding, Portion, check, record,
@@ -150,16 +150,16 @@ impl Place {
         self.media.put_new(name, bytes.into()).expect("memory takes it");
     }
 
-    /// Returns the index record of a container, and its directory.
-    fn look(&self, name: &str) -> (ContainerRecord, Directory) {
+    /// Returns the index record of a container, and its table of contents.
+    fn look(&self, name: &str) -> (ContainerRecord, Toc) {
         let repository = self.open();
         let view = View::list(&repository).expect("it lists");
         let index = Index::open(repository.clone(), &view).expect("it opens");
         let is_it =
             |it: &ContainerRecord| ObjectName::Container(it.class, it.name).to_string() == name;
         let container = index.containers().into_iter().find(is_it).expect("the index names it");
-        let directory = load_directory(&repository, &container).expect("it is well");
-        (container, directory)
+        let toc = load_toc(&repository, &container).expect("it is well");
+        (container, toc)
     }
 
     /// Damages the first and the third region of the file of which parts are to be left.
@@ -384,8 +384,8 @@ fn suspect_chunks_in_folders_are_stored_again() {
             });
         };
         let whole = place.media.get(suspect).expect("it is there");
-        let (container, directory) = place.look(suspect);
-        let damages: Vec<_> = directory
+        let (container, toc) = place.look(suspect);
+        let damages: Vec<_> = toc
             .chunks
             .iter()
             .map(|chunk| Damage {

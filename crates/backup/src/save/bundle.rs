@@ -1,6 +1,6 @@
 //! Bundles: small files that are adjacent in a batch become one chunk.
 //!
-//! Whatever its size, each chunk takes a record in a directory, a hint in the index, and a
+//! Whatever its size, each chunk takes a record in a table of contents, a hint in the index, and a
 //! fingerprint wherever it is referenced. For small files that resemble their previous versions,
 //! this is more than the new data in them. Therefore several files share one chunk, and the recipe
 //! of each file refers to its part of the chunk. A bundle is compared with the previous versions of

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use anyhow::Result;
-use cutpoint_repository::format::directory::Form;
-use cutpoint_repository::index::load_directory;
+use cutpoint_repository::format::toc::Form;
+use cutpoint_repository::index::load_toc;
 use cutpoint_repository::read::StoredBurst;
 use cutpoint_repository::{Class, Fingerprint, ObjectName};
 use cutpoint_storage::ObjectKind;
@@ -41,8 +41,8 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
     let containers = reader.index().containers().into_iter();
     // Condemned containers will be deleted or are gone.
     for container in containers.filter(|c| !condemned.contains(&(c.class, c.name))) {
-        let directory = match load_directory(&session.repository, &container) {
-            Ok(directory) => directory,
+        let toc = match load_toc(&session.repository, &container) {
+            Ok(toc) => toc,
             Err(error) => {
                 let name = ObjectName::Container(container.class, container.name);
                 report.unreadable(&name, &error);
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
         stats.container_count += 1;
         match container.class {
             Class::Data => {
-                for chunk in &directory.chunks {
+                for chunk in &toc.chunks {
                     match chunk.form {
                         Form::Full => stats.unique_bytes += u64::from(chunk.chunk_len),
                         Form::Literal => {
@@ -75,13 +75,13 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
                     }
                     stats.chunk_count += 1;
                 }
-                for region in &directory.regions {
+                for region in &toc.regions {
                     stats.matched_bytes += u64::from(region.raw_len);
                     stats.compressed_bytes += u64::from(region.stored_len);
                 }
             }
             Class::Meta => {
-                stats.metadata_chunk_count += directory.chunks.len() as u64;
+                stats.metadata_chunk_count += toc.chunks.len() as u64;
                 stats.metadata_bytes += u64::from(container.stored_len);
             }
         }

@@ -82,7 +82,7 @@ fn without_a_segment(of: usize, damage: impl Fn(&Path)) {
     let segment = objects(&sandbox, "index/", &ids[of]).remove(0);
     damage(&sandbox.path("repo").join(&segment));
     let named = &[segment.as_str(), "skipped (`cutpoint check`"];
-    // The directories of its containers replace the segment, so everything is restored.
+    // The tables of contents of its containers replace the segment, so everything is restored.
     let latest = ["restore", "latest", "--to", "back", "--no-cache"];
     sandbox.run(latest).ended(1, named);
     is_back(&sandbox, 1);

@@ -6,11 +6,9 @@ use std::hash::BuildHasherDefault;
 use std::io;
 use std::sync::Arc;
 
-use cutpoint_repository::format::directory::{
-    CHUNK_RECORD_LEN, DIRECTORY_PADDING, REGION_RECORD_LEN,
-};
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::format::segment::{CONTAINER_RECORD_LEN, HINT_LEN};
+use cutpoint_repository::format::toc::{CHUNK_RECORD_LEN, REGION_RECORD_LEN, TOC_PADDING};
 use cutpoint_repository::write::{ChunkSink, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
     Class, Content, Entry, Fingerprint, Keyring, Keys, RepositoryId, Secret, Suite,
@@ -26,9 +24,9 @@ use crate::scan::Job;
 const AROUND_LEN: u64 = 64 + 32;
 /// The length of the tag after each sealed part, in bytes.
 const TAG_LEN: u64 = 16;
-/// The length of the fixed parts of a directory, in bytes: three numbers at its start and an empty
+/// The length of the fixed parts of a table of contents, in bytes: three numbers at its start and an empty
 /// map at its end.
-const DIRECTORY_FIXED_LEN: u64 = 3 * 4 + 1;
+const TOC_FIXED_LEN: u64 = 3 * 4 + 1;
 /// The length of the fixed parts of an index segment, in bytes: two numbers at its start and an
 /// empty map at its end.
 const SEGMENT_FIXED_LEN: u64 = 2 * 4 + 1;
@@ -46,7 +44,7 @@ const SEGMENT_STORED_BYTES: u64 = 256 << 20;
 const SMALL_OBJECT_COUNT: u64 = 6;
 
 /// The cost of a chunk in bytes, without its payload and the references to it: a record in the
-/// directory and a hint.
+/// table of contents and a hint.
 pub(crate) const CHUNK_COST: u64 = (CHUNK_RECORD_LEN + HINT_LEN) as u64;
 /// The cost of a chunk that is stored as a burst, in bytes and without its new bytes: the cost of a
 /// chunk, a reference of 32 bytes and a payload of about 12 bytes (three extents).
@@ -194,7 +192,7 @@ impl Metadata {
 
 /// Returns the size of the containers for these regions and chunks, in bytes, and the number of
 /// containers. `region_bytes` is the size of the regions, and `extra_bytes` is the additional size
-/// of the directories.
+/// of the tables of contents.
 pub(super) fn containers(
     region_bytes: u64,
     region_count: u64,
@@ -205,13 +203,13 @@ pub(super) fn containers(
     if chunk_count == 0 {
         return (0, 0);
     }
-    let directories = chunk_count * CHUNK_RECORD_LEN as u64
+    let tocs = chunk_count * CHUNK_RECORD_LEN as u64
         + region_count * REGION_RECORD_LEN as u64
         + extra_bytes;
     let parts = region_bytes + region_count * TAG_LEN;
-    let count = (parts + directories).div_ceil(container_size).max(1);
-    let around = AROUND_LEN + TAG_LEN + DIRECTORY_FIXED_LEN + DIRECTORY_PADDING as u64 / 2;
-    let bytes = parts + directories + count * around;
+    let count = (parts + tocs).div_ceil(container_size).max(1);
+    let around = AROUND_LEN + TAG_LEN + TOC_FIXED_LEN + TOC_PADDING as u64 / 2;
+    let bytes = parts + tocs + count * around;
     // All containers except the last are full.
     let padding = (count - 1) * FULL_PADDING_MEAN;
     let last = (bytes % container_size).next_multiple_of(CONTAINER_PADDING);

@@ -105,7 +105,7 @@ pub enum KeyClass {
     Config,
     /// Tickets, commits and prunes.
     Commit,
-    /// Index segments, and the directories of containers.
+    /// Index segments, and the tables of contents of containers.
     Index,
     /// Regions of trees and recipes.
     Meta,

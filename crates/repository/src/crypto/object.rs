@@ -35,8 +35,8 @@ const OFFSET_SALT: usize = OFFSET_NAME + 16;
 const OFFSET_COMMITMENT: usize = OFFSET_SALT + SALT_LEN;
 const _: () = assert!(OFFSET_COMMITMENT + 16 == HEADER_LEN, "the header's fields fill it");
 
-/// The part number of a container's directory; regions count from 0.
-const DIRECTORY_PART: u32 = u32::MAX;
+/// The part number of a container's table of contents; regions count from 0.
+const TOC_PART: u32 = u32::MAX;
 
 /// The kind of a part. It is bound into the seal, so that no part can pose as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub enum PartKind {
     Body,
     /// A region of a container, with its number from 0.
     Region(u32),
-    /// The directory of a container; sealed with the key of class `index`.
-    Directory,
+    /// The table of contents of a container; sealed with the key of class `index`.
+    Toc,
     /// The description of a `keys/` object; sealed with the key of class `config`.
     About,
 }
@@ -56,7 +56,7 @@ impl PartKind {
         match self {
             PartKind::Body | PartKind::About => 0,
             PartKind::Region(number) => number,
-            PartKind::Directory => DIRECTORY_PART,
+            PartKind::Toc => TOC_PART,
         }
     }
 
@@ -64,7 +64,7 @@ impl PartKind {
         match self {
             PartKind::Body => 0,
             PartKind::Region(_) => 1,
-            PartKind::Directory => 2,
+            PartKind::Toc => 2,
             PartKind::About => 3,
         }
     }
@@ -275,7 +275,7 @@ fn plain_tag(key: &Secret, associated: &[u8], part: &[u8]) -> [u8; TAG_LEN] {
     tag
 }
 
-/// The last 32 bytes of an object: the place of its directory (or its only part), and a checksum of
+/// The last 32 bytes of an object: the place of its table of contents (or its only part), and a checksum of
 /// all bytes before it, which protects only against accidents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
@@ -328,7 +328,7 @@ pub struct Sealer {
     name: ObjectName,
     header: [u8; HEADER_LEN],
     cipher: Cipher,
-    directory_cipher: Option<Cipher>,
+    toc_cipher: Option<Cipher>,
     checksum: Box<Xxh3>,
     len: usize,
 }
@@ -359,7 +359,7 @@ impl Sealer {
             object_key(class_key(KeyClass::of(name.kind())), &header.encode(), &[]);
         header.commitment = commitment;
         let header = header.encode();
-        let directory_cipher = matches!(name, ObjectName::Container(..)).then(|| {
+        let toc_cipher = matches!(name, ObjectName::Container(..)).then(|| {
             let (key, _) = object_key(class_key(KeyClass::Index), &header, &[]);
             Cipher::new(keys.suite(), key)
         });
@@ -369,7 +369,7 @@ impl Sealer {
             name,
             header,
             cipher: Cipher::new(keys.suite(), key),
-            directory_cipher,
+            toc_cipher,
             checksum,
             len: HEADER_LEN,
         }
@@ -398,8 +398,8 @@ impl Sealer {
     /// Seals `part`, the next part, and appends its tag. Returns the part's offset in the object.
     pub fn seal(&mut self, kind: PartKind, part: &mut Vec<u8>) -> u64 {
         let offset = self.len;
-        let cipher = match (kind, &self.directory_cipher) {
-            (PartKind::Directory, Some(cipher)) => cipher,
+        let cipher = match (kind, &self.toc_cipher) {
+            (PartKind::Toc, Some(cipher)) => cipher,
             _ => &self.cipher,
         };
         let tag = cipher.seal(&self.header, kind, part);
@@ -484,7 +484,7 @@ pub struct Opener {
     name: ObjectName,
     header: [u8; HEADER_LEN],
     cipher: Cipher,
-    directory_cipher: Option<Cipher>,
+    toc_cipher: Option<Cipher>,
 }
 
 impl Opener {
@@ -541,18 +541,13 @@ impl Opener {
                  repository, or was not written by cutpoint",
             ));
         }
-        let directory_cipher = if matches!(name, ObjectName::Container(..)) {
+        let toc_cipher = if matches!(name, ObjectName::Container(..)) {
             let (key, _) = object_key(class_key(KeyClass::Index)?, &bytes, &[]);
             Some(Cipher::new(decoded.suite, key))
         } else {
             None
         };
-        Ok(Opener {
-            name,
-            header: bytes,
-            cipher: Cipher::new(decoded.suite, key),
-            directory_cipher,
-        })
+        Ok(Opener { name, header: bytes, cipher: Cipher::new(decoded.suite, key), toc_cipher })
     }
 
     /// Opens one part, given with its tag. `part` then holds the opened bytes.
@@ -562,8 +557,8 @@ impl Opener {
     /// Returns a `Corrupt` error if a byte of the part or of the header has changed, or the part is
     /// in another place.
     pub fn open(&self, kind: PartKind, part: &mut Vec<u8>) -> Result<()> {
-        let cipher = match (kind, &self.directory_cipher) {
-            (PartKind::Directory, Some(cipher)) => cipher,
+        let cipher = match (kind, &self.toc_cipher) {
+            (PartKind::Toc, Some(cipher)) => cipher,
             _ => &self.cipher,
         };
         match cipher.open(&self.header, kind, part) {
@@ -575,7 +570,7 @@ impl Opener {
                 let part = match kind {
                     PartKind::Body => "body".to_owned(),
                     PartKind::Region(number) => format!("region {number}"),
-                    PartKind::Directory => "table of contents".to_owned(),
+                    PartKind::Toc => "table of contents".to_owned(),
                     PartKind::About => "description".to_owned(),
                 };
                 Err(Error::corrupt(self.name, format!("{part}: authentication failed")))

@@ -7,10 +7,10 @@
 use cutpoint_delta::burst::{Side, Tau};
 use minicbor::{Decoder, Encoder};
 
-use super::directory::{ChunkRecord, Form};
 use super::edges::{EDGES_LEN, Edges};
 use super::map::Extra;
 use super::packed::Reader;
+use super::toc::{ChunkRecord, Form};
 
 /// The key in the map of a similarity object. Readers that do not know the key ignore it.
 const KEY: u32 = 128;
@@ -45,7 +45,7 @@ pub fn has_sub_chunks(tau: Tau, form: Form, chunk_len: u32) -> bool {
     form == Form::Full && tau.len(chunk_len as usize).is_some()
 }
 
-/// Returns the chunks of a directory that BURST can find.
+/// Returns the chunks of a table of contents that BURST can find.
 pub fn with_sub_chunks(tau: Tau, chunks: &[ChunkRecord]) -> impl Iterator<Item = &ChunkRecord> {
     chunks.iter().filter(move |chunk| has_sub_chunks(tau, chunk.form, chunk.chunk_len))
 }

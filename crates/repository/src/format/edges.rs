@@ -3,9 +3,9 @@
 use cutpoint_storage::Result;
 use minicbor::Decoder;
 
-use super::directory::{ChunkRecord, Form};
 use super::map::{Extra, MapWriter, at_end, read_map};
 use super::packed::Reader;
+use super::toc::{ChunkRecord, Form};
 use crate::format::names::PartName;
 
 /// The length of the head of a chunk, and of its tail, in bytes.
@@ -23,7 +23,7 @@ pub type Edges = [u32; 2];
 pub struct ContainerEdges {
     /// The name of the container.
     pub container: PartName,
-    /// The ends of the container's chunks that [`has_edges`] selects, in the order of its directory.
+    /// The ends of the container's chunks that [`has_edges`] selects, in the order of its table of contents.
     pub edges: Vec<Edges>,
 }
 
@@ -41,7 +41,7 @@ pub fn has_edges(form: Form, chunk_len: u32) -> bool {
     form == Form::Full && chunk_len as usize >= 2 * EDGE_LEN
 }
 
-/// Returns the numbers of the chunks of a directory that hints include.
+/// Returns the numbers of the chunks of a table of contents that hints include.
 pub fn numbers_with_edges(chunks: &[ChunkRecord]) -> impl Iterator<Item = usize> {
     let chunks = chunks.iter().enumerate();
     chunks.filter(|(_, chunk)| has_edges(chunk.form, chunk.chunk_len)).map(|(number, _)| number)

@@ -1,10 +1,10 @@
-//! An extra of a container's directory that records how its regions were made.
+//! An extra of a container's table of contents that records how its regions were made.
 
 use minicbor::{Decoder, Encoder};
 
 use super::map::Extra;
 
-/// The key in the directory's map. Readers that do not know the key ignore it.
+/// The key in the table of contents's map. Readers that do not know the key ignore it.
 const KEY: u32 = 128;
 
 /// The size and the compression level of regions, for writers with time for strong compression.

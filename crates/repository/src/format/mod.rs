@@ -7,7 +7,6 @@
 pub mod bursts;
 pub mod commit;
 pub mod config;
-pub mod directory;
 pub mod edges;
 pub mod extents;
 pub mod fingerprint;
@@ -24,6 +23,7 @@ pub mod repository_id;
 pub mod segment;
 pub mod suite;
 pub mod ticket;
+pub mod toc;
 pub mod tree;
 
 /// The length of the header of every object, in bytes.

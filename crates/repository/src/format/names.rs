@@ -44,7 +44,7 @@ pub struct PartName {
 }
 
 impl PartName {
-    /// Encodes the name in the 16 bytes used in headers, directories and segments: ticket, count
+    /// Encodes the name in the 16 bytes used in headers, tables of contents and segments: ticket, count
     /// (big-endian).
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];

@@ -3,9 +3,9 @@
 use cutpoint_storage::{Error, Result};
 use zstd::bulk::Decompressor;
 
-use super::directory::Codec;
+use super::toc::Codec;
 
-/// Decodes a region that has `raw_len` bytes according to the directory.
+/// Decodes a region that has `raw_len` bytes according to the table of contents.
 ///
 /// # Errors
 ///

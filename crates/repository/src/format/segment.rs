@@ -1,4 +1,4 @@
-//! Index segments: hints about the places of chunks, which directories confirm.
+//! Index segments: hints about the places of chunks, which tables of contents confirm.
 //!
 //! The form is fixed-width and little-endian (hints are big-endian, so that they sort as bytes):
 //! number of containers 4, number of hints 4, the containers, the hints in rising order, then a
@@ -30,11 +30,11 @@ pub struct ContainerRecord {
     pub has_delta_chunks: bool,
     /// The length of the container in bytes.
     pub stored_len: u32,
-    /// The start of the directory, in bytes. The directory and its tag end before the padding, at a
+    /// The start of the table of contents, in bytes. The table of contents and its tag end before the padding, at a
     /// position that the trailer records.
-    pub directory_offset: u32,
-    /// The length of the sealed directory, in bytes.
-    pub directory_len: u32,
+    pub toc_offset: u32,
+    /// The length of the sealed table of contents, in bytes.
+    pub toc_len: u32,
 }
 
 /// The body of `index/<t>-<k>`.
@@ -62,8 +62,8 @@ impl ContainerRecord {
         out.extend_from_slice(&self.name.to_bytes());
         out.push(class | delta_chunks);
         out.extend_from_slice(&self.stored_len.to_le_bytes());
-        out.extend_from_slice(&self.directory_offset.to_le_bytes());
-        out.extend_from_slice(&self.directory_len.to_le_bytes());
+        out.extend_from_slice(&self.toc_offset.to_le_bytes());
+        out.extend_from_slice(&self.toc_len.to_le_bytes());
     }
 
     /// Decodes a record.
@@ -84,8 +84,8 @@ impl ContainerRecord {
             class: if kind & META == 0 { Class::Data } else { Class::Meta },
             has_delta_chunks: kind & DELTA_CHUNKS != 0,
             stored_len: reader.u32()?,
-            directory_offset: reader.u32()?,
-            directory_len: reader.u32()?,
+            toc_offset: reader.u32()?,
+            toc_len: reader.u32()?,
         })
     }
 }

@@ -1,15 +1,15 @@
 //! The index, which leads from fingerprints to places.
 //!
-//! Only directories are trusted. The index holds hints, and filters that avoid most lookups of
-//! them. A hint leads to a container, whose directory is read and counts only if all 32 bytes
+//! Only tables of contents are trusted. The index holds hints, and filters that avoid most lookups of
+//! them. A hint leads to a container, whose table of contents is read and counts only if all 32 bytes
 //! agree. A hint that is wrong, outdated or forged therefore costs a lookup or a second copy, but
 //! no data. The cache of this machine is not trusted either: a damaged run is rebuilt from the
 //! segments.
 
-mod directories;
 mod filter;
 mod hints;
 mod run;
+mod tocs;
 mod unnamed;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -18,39 +18,39 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cutpoint_storage::{Error, Result};
-use directories::Directories;
 use run::Run;
+use tocs::TocCache;
 
 use crate::crypto::{HEADER_LEN, Opener, PartKind, TRAILER_LEN, Trailer};
 use crate::format::commit::Damage;
-use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::{ContainerRecord, Segment};
+use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
 use crate::repo::repository::{Repository, refuse_longer};
 use crate::repo::view::View;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
 use crate::util::tolerance::Tolerance;
 
-/// The opened directory of a container, and the place of the container.
+/// The opened table of contents of a container, and the place of the container.
 #[derive(Debug)]
 pub struct Loaded {
     /// The record of the container.
     pub container: ContainerRecord,
     /// The contents of the container.
-    pub directory: Directory,
-    /// The numbers of the chunks sorted by fingerprint, created if the directory is searched often.
+    pub toc: Toc,
+    /// The numbers of the chunks sorted by fingerprint, created if the table of contents is searched often.
     sorted: OnceLock<Vec<u32>>,
     lookup_count: AtomicU32,
 }
 
-/// Maximum number of linear searches of a directory; more of them would take longer than sorting
+/// Maximum number of linear searches of a table of contents; more of them would take longer than sorting
 /// it.
 const UNSORTED_LOOKUPS_MAX: u32 = 8;
 
 impl Loaded {
-    /// Reads the directory of a container of `stored_len` bytes.
+    /// Reads the table of contents of a container of `stored_len` bytes.
     ///
     /// # Errors
     ///
@@ -64,26 +64,26 @@ impl Loaded {
         Loaded::at(repository, read_record(repository, class, part, stored_len)?)
     }
 
-    /// Reads the directory of a container whose place the index knows.
+    /// Reads the table of contents of a container whose place the index knows.
     ///
     /// # Errors
     ///
     /// Returns any error of [`Loaded::read`].
     pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<Loaded> {
-        let directory = load_directory(repository, &container)?;
-        let has_delta_chunks = directory.has_delta_chunks();
+        let toc = load_toc(repository, &container)?;
+        let has_delta_chunks = toc.has_delta_chunks();
         let container = ContainerRecord { has_delta_chunks, ..container };
-        Ok(Loaded::new(container, directory))
+        Ok(Loaded::new(container, toc))
     }
 
-    fn new(container: ContainerRecord, directory: Directory) -> Loaded {
+    fn new(container: ContainerRecord, toc: Toc) -> Loaded {
         let (sorted, lookup_count) = (OnceLock::new(), AtomicU32::new(0));
-        Loaded { container, directory, sorted, lookup_count }
+        Loaded { container, toc, sorted, lookup_count }
     }
 
-    /// Returns the numbers of the records of a chunk, in the order of the directory.
+    /// Returns the numbers of the records of a chunk, in the order of the table of contents.
     fn records(&self, fingerprint: &Fingerprint) -> Vec<usize> {
-        let chunks = &self.directory.chunks;
+        let chunks = &self.toc.chunks;
         if self.sorted.get().is_none()
             && self.lookup_count.fetch_add(1, Ordering::Relaxed) < UNSORTED_LOOKUPS_MAX
         {
@@ -104,7 +104,7 @@ impl Loaded {
 
     /// Returns the index segment of this container.
     pub(crate) fn segment(&self) -> Segment {
-        let chunks = self.directory.chunks.iter();
+        let chunks = self.toc.chunks.iter();
         let hints = chunks.map(|chunk| (chunk.fingerprint.hint(), 0)).collect();
         Segment { containers: vec![self.container], hints, ..Segment::default() }
     }
@@ -115,12 +115,12 @@ impl Loaded {
 pub struct Location {
     /// The container that holds the chunk.
     pub container: ContainerRecord,
-    /// The chunk's number in the directory.
+    /// The chunk's number in the table of contents.
     pub number: usize,
     chunk: ChunkRecord,
     /// The region that holds the chunk, without its references.
     region: RegionRecord,
-    /// The directory; `None` if it was dropped after the whole had been found.
+    /// The table of contents; `None` if it was dropped after the whole had been found.
     loaded: Option<Arc<Loaded>>,
 }
 
@@ -129,16 +129,16 @@ impl Location {
     ///
     /// # Panics
     ///
-    /// Panics if the directory has no such chunk, or does not have its region.
+    /// Panics if the table of contents has no such chunk, or does not have its region.
     pub(crate) fn new(loaded: &Arc<Loaded>, number: usize) -> Location {
-        let chunk = loaded.directory.chunks[number];
-        let region = &loaded.directory.regions[usize::from(chunk.region)];
+        let chunk = loaded.toc.chunks[number];
+        let region = &loaded.toc.regions[usize::from(chunk.region)];
         let region = RegionRecord { references: Vec::new(), ..*region };
         let container = loaded.container;
         Location { container, number, chunk, region, loaded: Some(loaded.clone()) }
     }
 
-    /// Returns the location of a whole without the directory.
+    /// Returns the location of a whole without the table of contents.
     fn alone(&self) -> Location {
         Location { region: self.region.clone(), loaded: None, ..*self }
     }
@@ -166,10 +166,8 @@ impl Location {
     /// Returns the full chunks to which a delta chunk refers, by the numbers in its extents. May be empty
     /// for a full chunk.
     pub fn references(&self) -> &[Fingerprint] {
-        let region = self
-            .loaded
-            .as_ref()
-            .map(|loaded| &loaded.directory.regions[usize::from(self.chunk.region)]);
+        let region =
+            self.loaded.as_ref().map(|loaded| &loaded.toc.regions[usize::from(self.chunk.region)]);
         region.map_or(&[], |region| &region.references)
     }
 }
@@ -204,7 +202,7 @@ enum Purpose {
     /// Such containers do not count (W2), so that their chunks are stored again, which heals
     /// losses.
     Write,
-    /// The directories of such containers are read.
+    /// The tables of contents of such containers are read.
     Read,
 }
 
@@ -217,7 +215,7 @@ struct State {
     hiding: BTreeSet<ObjectName>,
     /// Number of runs whose files were damaged.
     damaged_run_count: u32,
-    directories: Directories,
+    tocs: TocCache,
     condemned: HashSet<(Class, PartName)>,
     damaged: HashSet<Damage>,
     unreadable: BTreeMap<ObjectName, Arc<Error>>,
@@ -232,10 +230,10 @@ pub struct IndexStatistics {
     pub hint_count: u64,
     /// Number of containers.
     pub container_count: u64,
-    /// The memory of the index without directories and container tables, in bytes.
+    /// The memory of the index without tables of contents and container tables, in bytes.
     pub memory_bytes: u64,
-    /// The approximate memory of the cached directories, in bytes.
-    pub directory_bytes: u64,
+    /// The approximate memory of the cached tables of contents, in bytes.
+    pub toc_bytes: u64,
 }
 
 impl Index {
@@ -253,8 +251,8 @@ impl Index {
     }
 
     /// Opens the index for a reader. Containers that may be named only by a segment, commit or
-    /// prune record that cannot be read are included, because their own directories list their
-    /// contents. Each such directory has to be read.
+    /// prune record that cannot be read are included, because their own tables of contents list their
+    /// contents. Each such table of contents has to be read.
     ///
     /// # Errors
     ///
@@ -296,7 +294,7 @@ impl Index {
 
     /// Returns a second index with the present state of this one. The two share the large parts,
     /// which are the filters and files of the runs. Neither waits for lookups of the other or drops
-    /// its directories, and segments that one adds later are unknown to the other.
+    /// its tables of contents, and segments that one adds later are unknown to the other.
     #[must_use]
     pub fn fork(&self) -> Index {
         let state = self.lock();
@@ -553,7 +551,7 @@ impl Index {
         // is no other place.
         let recent = {
             let mut state = self.lock();
-            let found = state.directories.find(fingerprint);
+            let found = state.tocs.find(fingerprint);
             found.filter(|location| {
                 state.allows(location, class, scope)
                     && !state.is_condemned(class, location.container.name)
@@ -590,7 +588,7 @@ impl Index {
                     if !location.is_full() {
                         delta_chunks.push(location);
                     } else if accepts(&location)? {
-                        self.lock().directories.remember(&location);
+                        self.lock().tocs.remember(&location);
                         return Ok(Some(location));
                     }
                 }
@@ -609,19 +607,19 @@ impl Index {
         }
     }
 
-    /// Returns the directory of a container.
+    /// Returns the table of contents of a container.
     fn load(&self, container: ContainerRecord) -> Result<Arc<Loaded>> {
-        if let Some(loaded) = self.lock().directories.get(container.name, container.class) {
+        if let Some(loaded) = self.lock().tocs.get(container.name, container.class) {
             return Ok(loaded);
         }
         // No lock is held, so that other threads need not wait for the medium. Two threads may read
-        // the same directory, which does no harm.
+        // the same table of contents, which does no harm.
         let loaded = Arc::new(Loaded::at(&self.repository, container)?);
-        self.lock().directories.insert(loaded.clone());
+        self.lock().tocs.insert(loaded.clone());
         Ok(loaded)
     }
 
-    /// Returns the directory of a container to which a writer may refer.
+    /// Returns the table of contents of a container to which a writer may refer.
     ///
     /// # Errors
     ///
@@ -672,7 +670,7 @@ impl Index {
             hint_count: state.all_runs().map(Run::hint_count).sum(),
             container_count: state.all_runs().map(|run| run.containers().len() as u64).sum(),
             memory_bytes: state.all_runs().map(Run::memory_bytes).sum(),
-            directory_bytes: state.directories.bytes(),
+            toc_bytes: state.tocs.bytes(),
         }
     }
 }
@@ -748,24 +746,24 @@ pub(crate) fn read_record(
         class,
         has_delta_chunks: false,
         stored_len: number(stored_len)?,
-        directory_offset: number(trailer.offset)?,
-        directory_len: trailer.length,
+        toc_offset: number(trailer.offset)?,
+        toc_len: trailer.length,
     })
 }
 
-/// Reads and opens the directory of a container.
+/// Reads and opens the table of contents of a container.
 ///
 /// # Errors
 ///
 /// Returns a `Missing` or `Corrupt` error that names the container.
-pub fn load_directory(repository: &Repository, container: &ContainerRecord) -> Result<Directory> {
+pub fn load_toc(repository: &Repository, container: &ContainerRecord) -> Result<Toc> {
     let name = ObjectName::Container(container.class, container.name);
     let path = name.to_string();
     let media = repository.media();
     let header = media.get_range(&path, 0, HEADER_LEN)?;
     let opener = Opener::new(repository.keys(), name, &header)?;
-    let offset = u64::from(container.directory_offset);
-    let length = container.directory_len;
+    let offset = u64::from(container.toc_offset);
+    let length = container.toc_len;
     if offset + u64::from(length) > u64::from(container.stored_len) {
         return Err(Error::corrupt(
             name,
@@ -773,6 +771,6 @@ pub fn load_directory(repository: &Repository, container: &ContainerRecord) -> R
         ));
     }
     let mut part = media.get_range(&path, offset, length as usize)?.to_vec();
-    opener.open(PartKind::Directory, &mut part)?;
-    Directory::decode(&part, offset).map_err(|error| error.of(name))
+    opener.open(PartKind::Toc, &mut part)?;
+    Toc::decode(&part, offset).map_err(|error| error.of(name))
 }

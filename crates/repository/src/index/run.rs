@@ -630,8 +630,8 @@ mod tests {
             class: Class::Data,
             has_delta_chunks: number.is_multiple_of(2),
             stored_len: 1,
-            directory_offset: 2,
-            directory_len: 3,
+            toc_offset: 2,
+            toc_len: 3,
         };
         let hint = |n: u64| (n + (u64::from(number) << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hints = (0..count).flat_map(|n| vec![(hint(n), 0); if n % 3 == 0 { 2 } else { 1 }]);

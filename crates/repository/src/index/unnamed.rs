@@ -1,4 +1,4 @@
-//! Containers that no readable segment names, and whose own directories list their contents.
+//! Containers that no readable segment names, and whose own tables of contents list their contents.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::repo::repository::Repository;
 use crate::repo::view::Hidden;
 use crate::util::tolerance::Tolerance;
 
-/// Reads the directories of all containers that may be `hidden` and are not `named`. A directory
+/// Reads the tables of contents of all containers that may be `hidden` and are not `named`. A table of contents
 /// that cannot be read is skipped, so that its chunks are not found.
 ///
 /// # Errors

@@ -54,7 +54,7 @@ pub(crate) fn protect(
         object.append(&mut shard);
     }
     let mut table = coded.table.encode();
-    sealer.finish(PartKind::Directory, &mut table);
+    sealer.finish(PartKind::Toc, &mut table);
     object.append(&mut table);
     let len = object.len() as u64;
     repository.put(name, Bytes::from(object))?;
@@ -108,7 +108,7 @@ fn open_table(
     trailer: &Trailer,
     mut part: Vec<u8>,
 ) -> Result<ParityTable> {
-    opener.open(PartKind::Directory, &mut part)?;
+    opener.open(PartKind::Toc, &mut part)?;
     let table = ParityTable::decode(&part).map_err(|error| error.of(name))?;
     let is_its_own = matches!(name, ObjectName::Parity { class, container, .. }
         if (class, container) == (table.class, table.container));

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use cutpoint_storage::Result;
 
 use super::Reader;
-use crate::format::directory::Form;
 use crate::format::extents::Extent;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::segment::ContainerRecord;
+use crate::format::toc::Form;
 use crate::index::{Loaded, Location};
 
 /// A delta chunk that consists of a prefix of one full chunk, new bytes, and a suffix of the same whole.
@@ -29,13 +29,13 @@ pub struct StoredBurst {
 }
 
 impl Reader {
-    /// Calls `visit` for each delta chunk of a container with its number in the directory and its
+    /// Calls `visit` for each delta chunk of a container with its number in the table of contents and its
     /// form as a burst, or `None` if it is not a burst. Bytes that the container stores as a
     /// literal count as new. That the suffix extends to the end of its full chunk is not checked.
     ///
     /// # Errors
     ///
-    /// Returns any error of the storage, and `Corrupt` if the directory, a region or a delta chunk
+    /// Returns any error of the storage, and `Corrupt` if the table of contents, a region or a delta chunk
     /// cannot be decoded.
     pub fn bursts(
         &self,
@@ -43,7 +43,7 @@ impl Reader {
         mut visit: impl FnMut(usize, Option<StoredBurst>),
     ) -> Result<()> {
         let loaded = Arc::new(Loaded::at(&self.repository, *container)?);
-        let chunks = || loaded.directory.chunks.iter().enumerate();
+        let chunks = || loaded.toc.chunks.iter().enumerate();
         let literals = chunks().filter(|(_, chunk)| chunk.form == Form::Literal);
         let literals: HashSet<Fingerprint> = literals.map(|(_, chunk)| chunk.fingerprint).collect();
         for (number, _) in chunks().filter(|(_, chunk)| chunk.form == Form::Delta) {

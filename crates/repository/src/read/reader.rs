@@ -11,12 +11,12 @@ use zstd::bulk::Decompressor;
 
 use super::regions::{Claim, ReadStatistics, Regions};
 use crate::crypto::{HEADER_LEN, Opener, PartKind};
-use crate::format::directory::{ChunkRecord, Codec};
 use crate::format::extents::{self, Extent};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::region::decode_region_into;
+use crate::format::toc::{ChunkRecord, Codec};
 use crate::format::tree::Entry;
 use crate::index::{Index, Location, Scope};
 use crate::repo::repository::Repository;

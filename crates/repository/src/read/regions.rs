@@ -9,9 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use zstd::bulk::Decompressor;
 
-use crate::format::directory::RegionRecord;
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
+use crate::format::toc::RegionRecord;
 
 /// Maximum size of decoded regions that are kept although no step wants them, in bytes, less the
 /// size of the wanted ones.
@@ -466,8 +466,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::directory::Codec;
     use crate::format::names::TicketId;
+    use crate::format::toc::Codec;
 
     const ROOM: usize = usize::MAX;
 

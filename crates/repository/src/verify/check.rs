@@ -45,7 +45,7 @@ pub(crate) use snapshots::Lost;
 /// The options of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckOptions<'a> {
-    /// The portion of the containers that is read completely; `None` to read only directories and
+    /// The portion of the containers that is read completely; `None` to read only tables of contents and
     /// other metadata.
     pub read_data: Option<Portion>,
     /// The times at which earlier checks read containers. A check of a part begins with the

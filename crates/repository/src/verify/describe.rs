@@ -13,7 +13,6 @@ use crate::crypto::{
 use crate::format::bursts::BurstHints;
 use crate::format::commit::Commit;
 use crate::format::config::Config;
-use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
 use crate::format::edges::{ContainerEdges, SimilarityObject};
 use crate::format::extents::{self, Extent};
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -23,6 +22,7 @@ use crate::format::recipe::RecipeChunk;
 use crate::format::region::decode_region;
 use crate::format::segment::Segment;
 use crate::format::ticket::Ticket;
+use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
 use crate::format::tree::Entry;
 use crate::index::Scope;
 use crate::parity::Parity;
@@ -159,8 +159,8 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
     let start = usize::try_from(trailer.offset)
         .map_err(|_| Error::corrupt(name, "table of contents larger than memory"))?;
     let mut part = bytes[start..start + trailer.length as usize].to_vec();
-    opener.open(PartKind::Directory, &mut part)?;
-    let directory = Directory::decode(&part, trailer.offset)?;
+    opener.open(PartKind::Toc, &mut part)?;
+    let toc = Toc::decode(&part, trailer.offset)?;
     let mut text = String::new();
     writeln!(text, "contents    {} bytes at {}", trailer.length, trailer.offset).ok();
     writeln!(
@@ -169,7 +169,7 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
         "region", "offset", "stored", "raw", "codec"
     )
     .ok();
-    for (number, region) in directory.regions.iter().enumerate() {
+    for (number, region) in toc.regions.iter().enumerate() {
         let codec = format!("{:?}", region.codec);
         let (offset, stored_len, raw_len) = (region.offset, region.stored_len, region.raw_len);
         writeln!(text, "{number:>6} {offset:>10} {stored_len:>10} {raw_len:>10} {codec:>6}").ok();
@@ -184,7 +184,7 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
     )
     .ok();
     let mut decoded: Option<(u16, Result<Arc<Vec<u8>>>)> = None;
-    for chunk in &directory.chunks {
+    for chunk in &toc.chunks {
         let form = format!("{:?}", chunk.form);
         writeln!(
             text,
@@ -197,11 +197,11 @@ fn container(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<
             continue;
         }
         if decoded.as_ref().is_none_or(|(of, _)| *of != number) {
-            let region = &directory.regions[usize::from(number)];
+            let region = &toc.regions[usize::from(number)];
             decoded = Some((number, decode(&opener, number, region, bytes).map(Arc::new)));
         }
         if let Some((_, region)) = &decoded {
-            let references = &directory.regions[usize::from(number)].references;
+            let references = &toc.regions[usize::from(number)].references;
             describe_extents(chunk, region, references, &mut text);
         }
     }

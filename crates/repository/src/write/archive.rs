@@ -14,16 +14,16 @@ use crate::crypto::{
     Opener, PADDING_CONTAINER, PartKind, Sealer, TAG_LEN, TRAILER_LEN, seal_object,
 };
 use crate::format::bursts::{BurstCount, BurstHints, has_sub_chunks};
-use crate::format::directory::{
-    CHUNK_RECORD_LEN, ChunkRecord, Codec, DIRECTORY_PADDING, Directory, REGION_COUNT_MAX,
-    REGION_RECORD_LEN, RegionRecord,
-};
 use crate::format::edges::{ContainerEdges, Edges, SimilarityObject, has_edges};
 use crate::format::fingerprint::{Class, FINGERPRINT_LEN};
 use crate::format::grouping::Grouping;
 use crate::format::map::Extra;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::segment::{ContainerRecord, Segment};
+use crate::format::toc::{
+    CHUNK_RECORD_LEN, ChunkRecord, Codec, REGION_COUNT_MAX, REGION_RECORD_LEN, RegionRecord,
+    TOC_PADDING, Toc,
+};
 use crate::repo::repository::Repository;
 
 /// Number of stored bytes after which an index segment is due (W4).
@@ -127,7 +127,7 @@ pub struct Archive {
     /// Additions to `hints` for BURST, if chunks are compared in that way.
     bursts: BurstHints,
     tau: Option<Tau>,
-    /// Additional content of every directory.
+    /// Additional content of every table of contents.
     extra: Extra,
     ready: Vec<SealedPart>,
     /// Buffers for verification: a copy of a part before it is sealed, and the part as it opens.
@@ -141,7 +141,7 @@ struct OpenContainer {
     name: PartName,
     sealer: Sealer,
     opener: Option<Opener>,
-    directory: Directory,
+    toc: Toc,
     regions: BTreeSet<u64>,
     /// Ends of the chunks by which similar ones may be found.
     edges: Vec<Edges>,
@@ -150,19 +150,18 @@ struct OpenContainer {
 }
 
 impl OpenContainer {
-    /// Returns the length that the sealed directory would have if the container were closed now.
-    fn directory_len(&self) -> usize {
-        let references: usize =
-            self.directory.regions.iter().map(|region| region.references.len()).sum();
-        let records = self.directory.regions.len() * REGION_RECORD_LEN
+    /// Returns the length that the sealed table of contents would have if the container were closed now.
+    fn toc_len(&self) -> usize {
+        let references: usize = self.toc.regions.iter().map(|region| region.references.len()).sum();
+        let records = self.toc.regions.len() * REGION_RECORD_LEN
             + references * FINGERPRINT_LEN
-            + self.directory.chunks.len() * CHUNK_RECORD_LEN;
-        (12 + records + 1).next_multiple_of(DIRECTORY_PADDING) + TAG_LEN
+            + self.toc.chunks.len() * CHUNK_RECORD_LEN;
+        (12 + records + 1).next_multiple_of(TOC_PADDING) + TAG_LEN
     }
 
     /// Returns the number of zeros that would pad the container if it were closed now.
     fn padding(&self) -> usize {
-        let len = self.sealer.len() + self.directory_len() + TRAILER_LEN;
+        let len = self.sealer.len() + self.toc_len() + TRAILER_LEN;
         len.next_multiple_of(PADDING_CONTAINER) - len
     }
 }
@@ -215,7 +214,7 @@ impl Archive {
         }
         let Some(open) = self.open[index].as_mut() else { return Ok(()) };
         let name = ObjectName::Container(class, open.name);
-        let number = open.directory.regions.len();
+        let number = open.toc.regions.len();
         let kind = PartKind::Region(u32::try_from(number).unwrap_or(u32::MAX));
         let raw_len = raw.bytes.len();
         if class == Class::Data && self.repository.config().uses_delta_chunks() {
@@ -252,7 +251,7 @@ impl Archive {
             verify(open, &self.repository, kind, &mut self.opened, &self.plain)?;
         }
         let narrow = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-        open.directory.regions.push(RegionRecord {
+        open.toc.regions.push(RegionRecord {
             offset: u32::try_from(offset).unwrap_or(u32::MAX),
             stored_len: narrow(part.len()),
             raw_len: narrow(raw_len),
@@ -260,7 +259,7 @@ impl Archive {
             references: raw.references,
         });
         let region_number = u16::try_from(number).unwrap_or(u16::MAX);
-        open.directory.chunks.extend(raw.chunks.iter().map(|chunk| ChunkRecord {
+        open.toc.chunks.extend(raw.chunks.iter().map(|chunk| ChunkRecord {
             fingerprint: chunk.fingerprint,
             form: chunk.form,
             region: region_number,
@@ -287,8 +286,8 @@ impl Archive {
         });
         if open.sealer.len() >= target
             || fits
-            || open.directory_len() >= target / 2
-            || open.directory.regions.len() == REGION_COUNT_MAX
+            || open.toc_len() >= target / 2
+            || open.toc.regions.len() == REGION_COUNT_MAX
         {
             self.close(class);
         }
@@ -303,29 +302,29 @@ impl Archive {
         let salt = self.repository.salt()?;
         let sealer = Sealer::new(self.repository.keys(), object, salt);
         self.ready.push(SealedPart::new(object, sealer.header().to_vec(), false));
-        let directory = Directory { extra: self.extra.clone(), ..Directory::default() };
+        let toc = Toc { extra: self.extra.clone(), ..Toc::default() };
         let (opener, regions, edges, burst_edges) = (None, BTreeSet::new(), Vec::new(), Vec::new());
-        Ok(OpenContainer { name, sealer, opener, directory, regions, edges, burst_edges })
+        Ok(OpenContainer { name, sealer, opener, toc, regions, edges, burst_edges })
     }
 
     fn close(&mut self, class: Class) {
         let Some(open) = self.open[usize::from(class == Class::Meta)].take() else { return };
-        let mut part = open.directory.encode();
-        let directory_len = u32::try_from(part.len() + TAG_LEN).unwrap_or(u32::MAX);
-        let directory_offset = u32::try_from(open.sealer.len()).unwrap_or(u32::MAX);
+        let mut part = open.toc.encode();
+        let toc_len = u32::try_from(part.len() + TAG_LEN).unwrap_or(u32::MAX);
+        let toc_offset = u32::try_from(open.sealer.len()).unwrap_or(u32::MAX);
         let name = ObjectName::Container(class, open.name);
         let before = open.sealer.len();
-        open.sealer.finish(PartKind::Directory, &mut part);
+        open.sealer.finish(PartKind::Toc, &mut part);
         let stored_len = before + part.len();
         let record = ContainerRecord {
             name: open.name,
             class,
-            has_delta_chunks: open.directory.has_delta_chunks(),
+            has_delta_chunks: open.toc.has_delta_chunks(),
             stored_len: u32::try_from(stored_len).unwrap_or(u32::MAX),
-            directory_offset,
-            directory_len,
+            toc_offset,
+            toc_len,
         };
-        let hints = open.directory.chunks.iter().map(|chunk| (chunk.fingerprint.hint(), 0));
+        let hints = open.toc.chunks.iter().map(|chunk| (chunk.fingerprint.hint(), 0));
         let container =
             Segment { containers: vec![record], hints: hints.collect(), ..Segment::default() };
         self.pending.append(&container);

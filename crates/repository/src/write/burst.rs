@@ -328,7 +328,7 @@ impl FullChunks<'_> {
             loaded => loaded?,
         };
         let Some(loaded) = loaded else { return Ok(None) };
-        let mut chunks = with_sub_chunks(self.options.tau, &loaded.directory.chunks);
+        let mut chunks = with_sub_chunks(self.options.tau, &loaded.toc.chunks);
         Ok(chunks.nth((number - first) as usize).map(|chunk| chunk.fingerprint))
     }
 }

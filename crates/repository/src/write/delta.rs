@@ -14,12 +14,12 @@ use std::sync::Arc;
 use cutpoint_delta::{Piece, Resync, Window};
 use cutpoint_storage::{Error, Result};
 
-use crate::format::directory::{Form, REGION_RAW_LEN_MAX};
 use crate::format::edges::numbers_with_edges;
 use crate::format::extents::{Extent, extent_count_max};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
 use crate::format::recipe::{Content, Segment};
+use crate::format::toc::{Form, REGION_RAW_LEN_MAX};
 use crate::index::{Index, Loaded, Location, Scope};
 use crate::read::{ChunkBytes, Reader, Segments};
 #[cfg(feature = "mutants")]
@@ -385,14 +385,14 @@ impl<'a> DeltaEncoder<'a> {
         });
         let Some((container, number)) = similarity.find(edges) else { return Ok(None) };
         let Some(loaded) = self.container(container)? else { return Ok(None) };
-        let found = numbers_with_edges(&loaded.directory.chunks).nth(number);
+        let found = numbers_with_edges(&loaded.toc.chunks).nth(number);
         Ok(found.map(|number| (loaded, number)))
     }
 
     /// Begins a stream at chunk `at` of a container, or right behind it. Chunks that were stored
     /// one after another mostly followed each other in a file.
     fn begin_at(&mut self, loaded: &Loaded, at: usize, is_behind: bool) {
-        let chunks = loaded.directory.chunks.iter().enumerate();
+        let chunks = loaded.toc.chunks.iter().enumerate();
         let first = at.saturating_sub(PACKED_BEFORE_COUNT);
         let mut before = 0;
         let mut segments = Vec::new();

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use super::delta::{Delta, Part};
 use super::region::{PROBE_LEN, Probe, RawChunk, RawRegion};
 use crate::crypto::Keys;
-use crate::format::directory::Form;
 use crate::format::extents::{self, Extent};
 use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::toc::Form;
 
-/// Size of a reference in the directory, in bytes. References do not compress.
+/// Size of a reference in the table of contents, in bytes. References do not compress.
 const REFERENCE_LEN: usize = 32;
 /// Estimated compressed size of the payloads of delta chunks, in percent.
 const PAYLOAD_PERCENT: usize = 80;

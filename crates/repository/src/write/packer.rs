@@ -11,9 +11,9 @@ use super::delta::{Delta, DeltaEncoder};
 use super::filling::Filling;
 use super::region::{Probe, RawRegion, Verify};
 use crate::crypto::{Keys, TAG_LEN};
-use crate::format::directory::Form;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
+use crate::format::toc::Form;
 use crate::index::{Index, Location, Scope};
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};

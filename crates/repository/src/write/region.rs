@@ -4,8 +4,8 @@ use cutpoint_storage::{Error, Kind, Result};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::crypto::TAG_LEN;
-use crate::format::directory::{ChunkRecord, Codec, Form};
 use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::toc::{ChunkRecord, Codec, Form};
 
 /// The regions that are decoded and compared before they are put (W4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@ use cutpoint_repository::crypto::{
 };
 use cutpoint_repository::format::commit::Commit;
 use cutpoint_repository::format::config::Config;
-use cutpoint_repository::format::directory::Directory;
 use cutpoint_repository::format::edges::SimilarityObject;
 use cutpoint_repository::format::extents::{self, Extent};
 use cutpoint_repository::format::parity::ParityTable;
@@ -14,6 +13,7 @@ use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::recipe::RecipeChunk;
 use cutpoint_repository::format::segment::Segment;
 use cutpoint_repository::format::ticket::Ticket;
+use cutpoint_repository::format::toc::Toc;
 use cutpoint_repository::verify::check::Coverage;
 use cutpoint_repository::{
     Content, Entry, KdfLimits, KeyMethod, Keyring, Keys, ObjectName, RepositoryId, Secret, Suite,
@@ -72,7 +72,7 @@ pub(crate) const DECODERS: [(&str, Recode); 12] = [
     ("commit", |bytes| Commit::decode(bytes).ok().map(|commit| commit.encode())),
     ("prune", |bytes| Prune::decode(bytes).ok().map(|prune| prune.encode())),
     ("segment", |bytes| Segment::decode(bytes).ok().map(|segment| segment.encode())),
-    ("directory", |bytes| Directory::decode(bytes, REGIONS_END).ok().map(|d| d.encode())),
+    ("table of contents", |bytes| Toc::decode(bytes, REGIONS_END).ok().map(|d| d.encode())),
     ("recipe", |bytes| RecipeChunk::decode(bytes).ok().map(|recipe| recipe.encode())),
     ("entry", entry),
     ("content", content),

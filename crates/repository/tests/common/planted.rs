@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cutpoint_repository::crypto::{PartKind, Sealer};
 use cutpoint_repository::format::commit::{Commit, Damage, Outcome, ViewRecord};
-use cutpoint_repository::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
 use cutpoint_repository::format::parity::ParityTable;
 use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::format::segment::{ContainerRecord, Segment};
+use cutpoint_repository::format::toc::{ChunkRecord, Codec, Form, RegionRecord, Toc};
 use cutpoint_repository::format::tree::check_name;
 use cutpoint_repository::gc::prune::{PruneOptions, plan};
 use cutpoint_repository::verify::check::{self, CheckOptions, Portion, check};
@@ -32,10 +32,10 @@ pub(crate) const TICKET: TicketId = TicketId([9; 12]);
 /// The only container of its class.
 pub(crate) const PART: PartName = PartName { ticket: TICKET, count: 0 };
 
-/// Returns the directory of a container with one uncompressed region, which is one full chunk of `len`
+/// Returns the table of contents of a container with one uncompressed region, which is one full chunk of `len`
 /// bytes.
-pub(crate) fn one_whole(fingerprint: Fingerprint, len: u32) -> Directory {
-    Directory {
+pub(crate) fn one_whole(fingerprint: Fingerprint, len: u32) -> Toc {
+    Toc {
         regions: vec![RegionRecord {
             offset: 64,
             stored_len: len + 16,
@@ -55,13 +55,13 @@ pub(crate) fn one_whole(fingerprint: Fingerprint, len: u32) -> Directory {
     }
 }
 
-/// Puts a container with `regions` as its sealed parts, unchanged, and `directory` as its
-/// directory. Returns its index entries.
+/// Puts a container with `regions` as its sealed parts, unchanged, and `toc` as its
+/// table of contents. Returns its index entries.
 pub(crate) fn put_container(
     repository: &Repository,
     class: Class,
     regions: &[Vec<u8>],
-    directory: &[u8],
+    toc: &[u8],
 ) -> Result<ContainerRecord> {
     let name = ObjectName::Container(class, PART);
     let mut sealer = Sealer::new(repository.keys(), name, [6; 16]);
@@ -71,24 +71,17 @@ pub(crate) fn put_container(
         sealer.seal(PartKind::Region(number), &mut part);
         bytes.extend_from_slice(&part);
     }
-    let directory_offset = u32::try_from(bytes.len()).expect("small");
-    let mut part = directory.to_vec();
-    let directory_len = u32::try_from(part.len() + 16).expect("small");
-    sealer.finish(PartKind::Directory, &mut part);
+    let toc_offset = u32::try_from(bytes.len()).expect("small");
+    let mut part = toc.to_vec();
+    let toc_len = u32::try_from(part.len() + 16).expect("small");
+    sealer.finish(PartKind::Toc, &mut part);
     bytes.extend_from_slice(&part);
     let stored_len = u32::try_from(bytes.len()).expect("small");
     repository.put(name, Bytes::from(bytes))?;
-    let read = Directory::decode(directory, u64::from(directory_offset));
+    let read = Toc::decode(toc, u64::from(toc_offset));
     let has_delta_chunks = read.is_ok_and(|read| read.has_delta_chunks());
     let name = PART;
-    Ok(ContainerRecord {
-        name,
-        class,
-        has_delta_chunks,
-        stored_len,
-        directory_offset,
-        directory_len,
-    })
+    Ok(ContainerRecord { name, class, has_delta_chunks, stored_len, toc_offset, toc_len })
 }
 
 /// Puts an index segment with `records`, and a commit of it with a snapshot of `root`.
@@ -211,7 +204,7 @@ pub(crate) fn trees(bytes: &[u8]) {
     let how = input.byte();
     let mut chunks: Vec<(Fingerprint, u32)> = Vec::new();
     let mut region = Vec::new();
-    let mut directory = Directory::default();
+    let mut toc = Toc::default();
     while !input.0.is_empty() && chunks.len() < 64 {
         let mut raw = input.bytes();
         let mut payload = Vec::new();
@@ -228,7 +221,7 @@ pub(crate) fn trees(bytes: &[u8]) {
         }
         let fingerprint = repository.keys().fingerprint(Class::Meta, &payload);
         let narrow = |len: usize| u32::try_from(len).expect("small");
-        directory.chunks.push(ChunkRecord {
+        toc.chunks.push(ChunkRecord {
             fingerprint,
             form: Form::Full,
             region: 0,
@@ -239,26 +232,26 @@ pub(crate) fn trees(bytes: &[u8]) {
         region.extend_from_slice(&payload);
         chunks.push((fingerprint, 0));
     }
-    let Some(last) = directory.chunks.last() else { return };
+    let Some(last) = toc.chunks.last() else { return };
     let root = match how & 1 {
         // The format cannot express that there are no bytes.
         0 if last.payload_len > 0 => folder_of(last.fingerprint, last.payload_len.into()),
         _ => Content::Recipe(last.fingerprint),
     };
-    directory.regions.push(RegionRecord {
+    toc.regions.push(RegionRecord {
         offset: 64,
         stored_len: u32::try_from(region.len() + 16).expect("small"),
         raw_len: u32::try_from(region.len()).expect("small"),
         codec: Codec::Store,
         references: Vec::new(),
     });
-    let record = put_container(&repository, Class::Meta, &[region], &directory.encode());
+    let record = put_container(&repository, Class::Meta, &[region], &toc.encode());
     let record = record.expect("memory takes it");
     put_commit(&repository, &[record], &chunks, root).expect("memory takes it");
     use_it(&repository, &[]);
 }
 
-/// A container of file data with sealed regions and a sealed directory from the input, and an index
+/// A container of file data with sealed regions and a sealed table of contents from the input, and an index
 /// that may contradict it.
 pub(crate) fn containers(bytes: &[u8]) {
     let media: Arc<dyn Media> = Arc::new(Memory::new());
@@ -266,12 +259,12 @@ pub(crate) fn containers(bytes: &[u8]) {
     let input = &mut Input(bytes);
     let how = input.byte();
     let mut offset = 64;
-    let (mut regions, mut directory) = (Vec::new(), Directory::default());
+    let (mut regions, mut toc) = (Vec::new(), Toc::default());
     for _ in 0..input.byte() % 4 {
         let region = input.bytes().to_vec();
         let shift = input.byte();
         let stored_len = u32::try_from(region.len() + 16).expect("small");
-        directory.regions.push(RegionRecord {
+        toc.regions.push(RegionRecord {
             offset: offset + u32::from(shift / 64),
             stored_len,
             raw_len: input.number() >> (shift % 32),
@@ -284,7 +277,7 @@ pub(crate) fn containers(bytes: &[u8]) {
     for _ in 0..input.byte() % 16 {
         let payload = input.bytes();
         let len = input.number() % 20_000;
-        directory.chunks.push(ChunkRecord {
+        toc.chunks.push(ChunkRecord {
             fingerprint: repository.keys().fingerprint(Class::Data, payload),
             form: [Form::Full, Form::Full, Form::Literal, Form::Delta]
                 [usize::from(input.byte() % 4)],
@@ -294,7 +287,7 @@ pub(crate) fn containers(bytes: &[u8]) {
             chunk_len: if how & 2 == 0 { len } else { input.number() },
         });
     }
-    let Directory { regions: records, chunks: held, .. } = &mut directory;
+    let Toc { regions: records, chunks: held, .. } = &mut toc;
     for region in records.iter_mut().filter(|_| !held.is_empty()) {
         for _ in 0..input.byte() % 4 {
             let number = usize::from(input.byte()) % held.len();
@@ -302,14 +295,14 @@ pub(crate) fn containers(bytes: &[u8]) {
         }
     }
     let mut chunks: Vec<(Fingerprint, u32)> =
-        directory.chunks.iter().map(|chunk| (chunk.fingerprint, 0)).collect();
+        toc.chunks.iter().map(|chunk| (chunk.fingerprint, 0)).collect();
     chunks.push((Fingerprint([1; 32]), 0));
-    let body = if how & 1 == 0 { directory.encode() } else { input.0.to_vec() };
+    let body = if how & 1 == 0 { toc.encode() } else { input.0.to_vec() };
     let record = put_container(&repository, Class::Data, &regions, &body);
     let mut record = record.expect("memory takes it");
     if how & 4 != 0 {
-        record.directory_offset = input.number();
-        record.directory_len = input.number() % 100_000;
+        record.toc_offset = input.number();
+        record.toc_len = input.number() % 100_000;
         record.stored_len = input.number();
     }
     put_commit(&repository, &[record], &chunks, Content::Empty).expect("memory takes it");
@@ -369,8 +362,8 @@ pub(crate) fn parity(bytes: &[u8]) {
     let how = input.byte();
     let payload = vec![how; 3000];
     let fingerprint = repository.keys().fingerprint(Class::Data, &payload);
-    let directory = one_whole(fingerprint, 3000);
-    let record = put_container(&repository, Class::Data, &[payload], &directory.encode());
+    let toc = one_whole(fingerprint, 3000);
+    let record = put_container(&repository, Class::Data, &[payload], &toc.encode());
     let record = record.expect("memory takes it");
     put_commit(&repository, &[record], &[(fingerprint, 0)], Content::Empty)
         .expect("memory takes it");
@@ -409,7 +402,7 @@ pub(crate) fn parity(bytes: &[u8]) {
         object.extend_from_slice(&shard);
     }
     let mut body = if how & 8 == 0 { table.encode() } else { input.0.to_vec() };
-    sealer.finish(PartKind::Directory, &mut body);
+    sealer.finish(PartKind::Toc, &mut body);
     object.extend_from_slice(&body);
     repository.put(name, Bytes::from(object)).expect("memory takes it");
     describe(&repository, name).ok();

@@ -12,11 +12,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::Bytes;
 use cutpoint_repository::crypto::{HEADER_LEN, Opener, PartKind, Trailer, open_object};
 use cutpoint_repository::format::commit::{Commit, Outcome};
-use cutpoint_repository::format::directory::{Codec, Directory, Form};
 use cutpoint_repository::format::extents;
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::recipe::{RecipeChunk, Segment as Piece};
 use cutpoint_repository::format::segment::Segment;
+use cutpoint_repository::format::toc::{Codec, Form, Toc};
 use cutpoint_repository::{
     Class, Content, Entry, Fingerprint, InitOptions, Keys, ObjectName, PartName, Repository, Suite,
     TicketId, Unlock,
@@ -683,10 +683,10 @@ impl Ledger {
             let mut part = bytes[start..start + len as usize].to_vec();
             opener.open(kind, &mut part).map(|()| part)
         };
-        let directory = open(PartKind::Directory, trailer.offset, trailer.length)?;
-        let directory = Directory::decode(&directory, trailer.offset)?;
+        let toc = open(PartKind::Toc, trailer.offset, trailer.length)?;
+        let toc = Toc::decode(&toc, trailer.offset)?;
         let mut regions = Vec::new();
-        for (number, region) in (0..).zip(&directory.regions) {
+        for (number, region) in (0..).zip(&toc.regions) {
             let kind = PartKind::Region(number);
             let part = open(kind, u64::from(region.offset), region.stored_len)?;
             regions.push(match region.codec {
@@ -696,9 +696,9 @@ impl Ledger {
             });
         }
         let mut held = Held::default();
-        let references = directory.regions.iter().map(|region| Arc::new(region.references.clone()));
+        let references = toc.regions.iter().map(|region| Arc::new(region.references.clone()));
         let references: Vec<_> = references.collect();
-        for chunk in &directory.chunks {
+        for chunk in &toc.chunks {
             let start = chunk.offset as usize;
             let region = &regions[usize::from(chunk.region)];
             let payload = &region[start..start + chunk.payload_len as usize];
@@ -941,7 +941,7 @@ impl Turnstile {
             if staged.is_some_and(|number| state.staged.remove(&number).is_none()) {
                 state.unstaged_count += 1;
                 // The error that a folder returns.
-                return Err(Error::missing(name, "no such file or directory"));
+                return Err(Error::missing(name, "no such file or table of contents"));
             }
             if state.has_begun && state.actors[self.actor].role.has_bad_network {
                 let late = state.step + 1 + state.random.next() % 200;

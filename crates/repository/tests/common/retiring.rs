@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use cutpoint_repository::format::commit::Outcome;
-use cutpoint_repository::format::directory::{ChunkRecord, Form};
+use cutpoint_repository::format::toc::{ChunkRecord, Form};
 use cutpoint_repository::gc::prune::PruneMonitor;
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper, Swept};
-use cutpoint_repository::index::load_directory;
+use cutpoint_repository::index::load_toc;
 use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
 use cutpoint_repository::{
     Committed, Index, Purpose, Repository, Snapshot, TicketId, View, Writer,
@@ -121,7 +121,7 @@ pub(crate) fn memory_with_delta_chunks() -> Arc<dyn Media> {
     media
 }
 
-/// Returns the records in the directories of all containers that an index names.
+/// Returns the records in the tables of contents of all containers that an index names.
 pub(crate) fn records(repository: &Arc<Repository>) -> Vec<ChunkRecord> {
     let view = View::list(repository).expect("it lists");
     let containers = Index::open_without_cache(repository.clone(), &view).expect("it opens");
@@ -129,9 +129,9 @@ pub(crate) fn records(repository: &Arc<Repository>) -> Vec<ChunkRecord> {
     let mut records = Vec::new();
     for container in containers.containers() {
         if !condemned.contains(&(container.class, container.name)) {
-            let directory = load_directory(repository, &container).expect("it is well");
-            assert_eq!(container.has_delta_chunks, directory.has_delta_chunks(), "{container:?}");
-            records.extend(directory.chunks);
+            let toc = load_toc(repository, &container).expect("it is well");
+            assert_eq!(container.has_delta_chunks, toc.has_delta_chunks(), "{container:?}");
+            records.extend(toc.chunks);
         }
     }
     records

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cutpoint_repository::format::commit::Outcome;
-use cutpoint_repository::format::directory::{ChunkRecord, Form};
 use cutpoint_repository::format::recipe::Segment as Piece;
-use cutpoint_repository::index::load_directory;
+use cutpoint_repository::format::toc::{ChunkRecord, Form};
+use cutpoint_repository::index::load_toc;
 use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
     Class, Committed, Entry, EntryKind, Fingerprint, Index, PartName, Purpose, Reader, Repository,
@@ -63,9 +63,9 @@ pub(crate) fn records(repository: &Arc<Repository>) -> Vec<Record> {
     let index = Index::open(repository.clone(), &view).expect("it opens");
     let mut records = Vec::new();
     for container in index.containers().into_iter().filter(|each| each.class == Class::Data) {
-        let directory = load_directory(repository, &container).expect("it is well");
-        for chunk in directory.chunks {
-            let region = &directory.regions[usize::from(chunk.region)];
+        let toc = load_toc(repository, &container).expect("it is well");
+        for chunk in toc.chunks {
+            let region = &toc.regions[usize::from(chunk.region)];
             let (region_offset, references) = (region.offset, region.references.clone());
             records.push(Record { container: container.name, chunk, region_offset, references });
         }

@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use cutpoint_storage::{Error, ObjectKind, Result};
 
 use super::need::Need;
-use crate::format::directory::{ChunkRecord, Directory, Form};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::ContainerRecord;
+use crate::format::toc::{ChunkRecord, Form, Toc};
 use crate::repo::repository::Repository;
 
 /// A container that the index or the caller names.
@@ -36,14 +36,14 @@ impl Container {
         self.is_there && !self.is_condemned
     }
 
-    /// Checks that the hints that lead to the container are those of its directory. If a hint is
+    /// Checks that the hints that lead to the container are those of its table of contents. If a hint is
     /// missing, its chunk may be needed and not be found anywhere else.
     ///
     /// # Errors
     ///
     /// Returns `Corrupt`, naming the container, if they differ.
-    pub(crate) fn require_hints(&self, directory: &Directory) -> Result<()> {
-        let chunks = directory.chunks.iter();
+    pub(crate) fn require_hints(&self, toc: &Toc) -> Result<()> {
+        let chunks = toc.chunks.iter();
         let hints: BTreeSet<u64> = chunks.map(|chunk| chunk.fingerprint.hint()).collect();
         let sum = hints.iter().fold(0_u64, |sum, hint| sum.wrapping_add(*hint));
         if hints.len() as u64 == u64::from(self.hint_count) && sum == self.hint_sum {
@@ -68,18 +68,18 @@ pub(crate) type KeptChunks = HashMap<Fingerprint, Need>;
 /// Returns the records that stay in a container, in the order in which they lie: one of each chunk
 /// in `kept`, a whole if there is one. A chunk that the container does not have in the needed form
 /// has no record.
-pub(crate) fn staying<'a>(directory: &'a Directory, kept: &KeptChunks) -> Vec<&'a ChunkRecord> {
-    let numbers = staying_numbers(directory, kept).into_iter();
-    numbers.map(|number| &directory.chunks[number]).collect()
+pub(crate) fn staying<'a>(toc: &'a Toc, kept: &KeptChunks) -> Vec<&'a ChunkRecord> {
+    let numbers = staying_numbers(toc, kept).into_iter();
+    numbers.map(|number| &toc.chunks[number]).collect()
 }
 
 /// Returns the numbers of the records that [`staying`] returns.
-pub(crate) fn staying_numbers(directory: &Directory, kept: &KeptChunks) -> Vec<usize> {
+pub(crate) fn staying_numbers(toc: &Toc, kept: &KeptChunks) -> Vec<usize> {
     let mut best: HashMap<Fingerprint, usize> = HashMap::with_capacity(kept.len());
-    for (number, chunk) in directory.chunks.iter().enumerate() {
+    for (number, chunk) in toc.chunks.iter().enumerate() {
         if kept.get(&chunk.fingerprint).is_some_and(|need| need.is_met_by(chunk.form)) {
             let known = best.entry(chunk.fingerprint).or_insert(number);
-            if directory.chunks[*known].form == Form::Delta && chunk.form != Form::Delta {
+            if toc.chunks[*known].form == Form::Delta && chunk.form != Form::Delta {
                 *known = number;
             }
         }

@@ -15,7 +15,7 @@ use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
 use crate::format::segment::{ContainerRecord, Segment};
-use crate::index::{Index, Loaded, Location, Scope, load_directory};
+use crate::index::{Index, Loaded, Location, Scope, load_toc};
 use crate::repo::repository::Repository;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
@@ -94,7 +94,7 @@ impl Lookup<'_> {
     /// delta chunks in `dissolved` regions, which are to be stored again as full chunks.
     ///
     /// One more round suffices for the references, because they are met by full chunks, which need
-    /// nothing else. There is more to look up only if directories answer differently the second
+    /// nothing else. There is more to look up only if tables of contents answer differently the second
     /// time. The loop ends, because a reference that was found to be needed remains so, and the
     /// number of references is finite.
     fn find_referred(
@@ -184,7 +184,7 @@ impl Lookup<'_> {
         self.settle(join)
     }
 
-    /// Resolves by directories what hints leave ambiguous.
+    /// Resolves by tables of contents what hints leave ambiguous.
     fn settle(&self, join: Join<'_>) -> Result<Places> {
         let Join { mut containers, damaged, mut kept, doubtful, .. } = join;
         let numbers: HashMap<(Class, PartName), u32> = containers
@@ -264,17 +264,17 @@ impl Lookup<'_> {
         })
     }
 
-    /// Returns the chunks that a container has as full chunks, or none if its directory cannot be read.
+    /// Returns the chunks that a container has as full chunks, or none if its table of contents cannot be read.
     fn full_chunks_of(&self, container: &ContainerRecord) -> Result<HashSet<Fingerprint>> {
-        match load_directory(self.repository, container) {
-            Ok(directory) => {
+        match load_toc(self.repository, container) {
+            Ok(toc) => {
                 let need = |fingerprint| Need {
                     class: container.class,
                     fingerprint,
                     is_full: true,
                     is_reached: false,
                 };
-                let chunks = directory.chunks.iter();
+                let chunks = toc.chunks.iter();
                 let full_chunks =
                     chunks.filter(|chunk| need(chunk.fingerprint).is_met_by(chunk.form));
                 Ok(full_chunks.map(|chunk| chunk.fingerprint).collect())
@@ -283,7 +283,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// Returns a container that meets the need by its directory and that `accepts` admits. A
+    /// Returns a container that meets the need by its table of contents and that `accepts` admits. A
     /// container with a full chunk is preferred. If a delta chunk suffices, its references must all exist,
     /// because unreached delta chunks in staying containers may have lost theirs long ago. Among
     /// several delta chunks, the one in `first` is preferred, so that what was stored together stays
@@ -341,7 +341,7 @@ impl Lookup<'_> {
         Ok(is_met)
     }
 
-    /// Returns a place of the chunk, by a directory, that `accepts` admits.
+    /// Returns a place of the chunk, by a table of contents, that `accepts` admits.
     fn look(
         &self,
         class: Class,
@@ -368,7 +368,7 @@ impl Lookup<'_> {
                     continue;
                 }
             };
-            for (chunk, each) in loaded.directory.chunks.iter().enumerate() {
+            for (chunk, each) in loaded.toc.chunks.iter().enumerate() {
                 let location = Location::new(&loaded, chunk);
                 if each.fingerprint == *fingerprint && accepts(&location)? {
                     return Ok(Some(location));
@@ -422,8 +422,8 @@ mod tests {
             class: Class::Data,
             has_delta_chunks: false,
             stored_len: 1000,
-            directory_offset: 100,
-            directory_len: 100,
+            toc_offset: 100,
+            toc_len: 100,
         }
     }
 

@@ -1,12 +1,12 @@
 //! Locates the needed chunks: needs and hints, both sorted, are merged in one pass.
 //!
 //! Hints only narrow the choice. If only one container can have a needed chunk, that container
-//! stays. If there is a choice, directories decide by all 32 bytes of the fingerprint. If
-//! directories cannot decide either, nothing is condemned. A container whose directory has other
+//! stays. If there is a choice, tables of contents decide by all 32 bytes of the fingerprint. If
+//! tables of contents cannot decide either, nothing is condemned. A container whose table of contents has other
 //! chunks than its hints say is never condemned.
 //!
 //! A chunk that snapshots reach is met by a record of either form, preferably a full chunk. A chunk that
-//! staying delta chunks refer to is needed as a whole (rule C2), so directories decide if a container
+//! staying delta chunks refer to is needed as a whole (rule C2), so tables of contents decide if a container
 //! has delta chunks, too. References count by region: if any delta chunk of a region stays, all
 //! references of the region are needed.
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use cutpoint_storage::Result;
 
-use crate::format::directory::Form;
 use crate::format::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
+use crate::format::toc::Form;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
 use crate::util::extsort::{Iter, Sorted, Sorter};

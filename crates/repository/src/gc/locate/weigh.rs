@@ -8,10 +8,10 @@ use cutpoint_storage::Result;
 use super::container::{Container, staying};
 use super::need::{Need, Needs, SORTER_BYTES};
 use super::{Lookup, PLACED_LEN, Places, placed, unplace};
-use crate::format::directory::{ChunkRecord, Form};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
-use crate::index::load_directory;
+use crate::format::toc::{ChunkRecord, Form};
+use crate::index::load_toc;
 use crate::util::extsort::Sorter;
 
 /// Maximum number of pinned chunks whose containers are weighed, which takes 40 MB. These
@@ -79,19 +79,17 @@ impl Lookup<'_> {
             }
             (self.stop_if_cancelled)()?;
             let (class, part) = container.name();
-            // An unreadable directory is an error: if it were skipped, delta chunks that can still be
+            // An unreadable table of contents is an error: if it were skipped, delta chunks that can still be
             // repaired could lack their references.
-            let directory =
-                load_directory(self.repository, &container.record).map_err(|error| {
-                    let known =
-                        "the references of its delta chunks are unknown, so nothing is deleted";
-                    error.of(format!("{}: {known}", ObjectName::Container(class, part)))
-                })?;
-            let mut delta_chunks = staying(&directory, &kept.of(number)?);
+            let toc = load_toc(self.repository, &container.record).map_err(|error| {
+                let known = "the references of its delta chunks are unknown, so nothing is deleted";
+                error.of(format!("{}: {known}", ObjectName::Container(class, part)))
+            })?;
+            let mut delta_chunks = staying(&toc, &kept.of(number)?);
             delta_chunks.retain(|chunk| chunk.form == Form::Delta);
             for of_region in delta_chunks.chunk_by(|one, other| one.region == other.region) {
                 let region = of_region[0].region;
-                let references = &directory.regions[usize::from(region)].references;
+                let references = &toc.regions[usize::from(region)].references;
                 visit(number, (class, part, region), references, of_region)?;
             }
         }

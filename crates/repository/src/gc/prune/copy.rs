@@ -13,7 +13,7 @@ use super::survey::Survey;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::{ContainerRecord, Segment};
-use crate::index::load_directory;
+use crate::index::load_toc;
 use crate::repo::repository::Repository;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
@@ -142,8 +142,8 @@ fn keep_other_copies(
     let condemned_now: HashSet<(Class, PartName)> = condemned.iter().copied().collect();
     let mut better = HashSet::new();
     for container in survey.places.containers.iter().filter(|c| condemned_now.contains(&c.name())) {
-        let directory = load_directory(repository, &container.record)?;
-        if directory.chunks.iter().any(|chunk| broken.contains(&chunk.fingerprint)) {
+        let toc = load_toc(repository, &container.record)?;
+        if toc.chunks.iter().any(|chunk| broken.contains(&chunk.fingerprint)) {
             better.insert(container.name());
         }
     }

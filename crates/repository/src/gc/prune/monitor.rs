@@ -9,7 +9,7 @@ pub enum Phase {
     Mark,
     /// Looks up the chunks that the snapshots need.
     Look,
-    /// Reads the directories of containers that are used in part. Counts containers.
+    /// Reads the tables of contents of containers that are used in part. Counts containers.
     Weigh,
     /// Compresses a sample of what is to be optimized. Counts containers.
     Sample,

@@ -12,8 +12,8 @@ use cutpoint_storage::{Error, Result};
 
 use super::monitor::PruneMonitor;
 use super::{Plan, PruneOptions, Pruned, Task};
-use crate::format::directory::REGION_RAW_LEN_MAX;
 use crate::format::grouping::Grouping;
+use crate::format::toc::REGION_RAW_LEN_MAX;
 use crate::repo::repository::Repository;
 
 /// Minimum region size that may be asked for, in bytes.

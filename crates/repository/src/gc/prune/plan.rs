@@ -9,13 +9,13 @@ use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::sample::{Sample, is_incompressible};
 use super::survey::Survey;
 use super::{PruneOptions, Task};
-use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
 use crate::format::fingerprint::Class;
 use crate::format::grouping::Grouping;
 use crate::format::names::PartName;
 use crate::format::segment::ContainerRecord;
+use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
 use crate::gc::locate::{KeptChunks, staying};
-use crate::index::load_directory;
+use crate::index::load_toc;
 use crate::repo::repository::Repository;
 use crate::util::tolerance::Tolerance;
 
@@ -144,10 +144,10 @@ struct Use {
 }
 
 impl Use {
-    fn of(container: &ContainerRecord, directory: &Directory, kept: &KeptChunks) -> Use {
-        let staying = staying(directory, kept);
+    fn of(container: &ContainerRecord, toc: &Toc, kept: &KeptChunks) -> Use {
+        let staying = staying(toc, kept);
         let mut found = Use { live_bytes: u64::from(container.stored_len), ..Use::default() };
-        for (region, number) in directory.regions.iter().zip(0..) {
+        for (region, number) in toc.regions.iter().zip(0..) {
             let stored = |len: u64| {
                 u64::from(region.stored_len) * len.min(u64::from(region.raw_len))
                     / u64::from(region.raw_len).max(1)
@@ -215,8 +215,8 @@ pub(super) fn choose(
         if container.kept_count == 0 {
             // Checked before the container is condemned: the hints that showed that no chunk is
             // needed must cover all chunks.
-            let known = load_directory(repository, &container.record)
-                .and_then(|directory| container.require_hints(&directory));
+            let known = load_toc(repository, &container.record)
+                .and_then(|toc| container.require_hints(&toc));
             if let Err(error) = known {
                 survey.pass_over_read(repository, tolerance.of_one(error)?, monitor)?;
                 continue;
@@ -233,14 +233,14 @@ pub(super) fn choose(
             || container.pinned_count > 0
             || task.grouping.is_some()
         {
-            match load_directory(repository, &container.record) {
-                Ok(directory) => {
-                    if let Err(error) = container.require_hints(&directory) {
+            match load_toc(repository, &container.record) {
+                Ok(toc) => {
+                    if let Err(error) = container.require_hints(&toc) {
                         monitor.passed_over(&error);
                         continue;
                     }
-                    use_of = Use::of(&container.record, &directory, &kept.of(number)?);
-                    if task.spares(&directory, stored_len, &mut plan) {
+                    use_of = Use::of(&container.record, &toc, &kept.of(number)?);
+                    if task.spares(&toc, stored_len, &mut plan) {
                         continue;
                     }
                     plan.pinned_bytes += use_of.pinned_bytes;
@@ -281,15 +281,15 @@ pub(super) fn choose(
 
 impl Task {
     /// Returns `true` if a container is not worth optimizing, and counts it in `plan`.
-    fn spares(&self, directory: &Directory, stored_len: u64, plan: &mut Plan) -> bool {
+    fn spares(&self, toc: &Toc, stored_len: u64, plan: &mut Plan) -> bool {
         let Some(grouping) = self.grouping else { return false };
-        let before = Grouping::decode(&directory.extra);
+        let before = Grouping::decode(&toc.extra);
         if before.is_some_and(|before| !grouping.is_stronger_than(&before)) {
             plan.optimized_count += 1;
             plan.optimized_bytes += stored_len;
             return true;
         }
-        if self.spares_incompressible && is_incompressible(&directory.regions) {
+        if self.spares_incompressible && is_incompressible(&toc.regions) {
             plan.spared_count += 1;
             plan.spared_bytes += stored_len;
             return true;

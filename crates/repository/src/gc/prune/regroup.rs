@@ -41,7 +41,7 @@ const BASES_MAX: usize = 400_000;
 const RESEMBLING_LEN_MIN: usize = 1024;
 /// Memory of the sorter of the order, in bytes.
 const SORTER_BYTES: usize = 24 * 1024 * 1024;
-/// Number of chunks in cached directories above which the cache is emptied.
+/// Number of chunks in cached tables of contents above which the cache is emptied.
 const LOADED_CHUNKS_MAX: usize = 400_000;
 /// Length of a sort key in bytes: class, form, group, container, number, and the flag for a chunk
 /// that is needed whole.
@@ -134,7 +134,7 @@ impl Bases {
 /// A host and the sources of its snapshot.
 type Origin<'a> = (&'a str, &'a [Vec<u8>]);
 
-/// Recently used directories.
+/// Recently used tables of contents.
 #[derive(Default)]
 struct LoadedLately {
     loaded: HashMap<u32, Arc<Loaded>>,
@@ -293,7 +293,7 @@ impl Regrouping<'_> {
         self.monitor.progress(Phase::Rewrite, self.done_bytes, total);
     }
 
-    /// Returns the directory of a container, if it can be read.
+    /// Returns the table of contents of a container, if it can be read.
     fn load(&mut self, number: u32) -> Result<Option<Arc<Loaded>>> {
         if let Some(loaded) = self.loaded.loaded.get(&number) {
             return Ok(Some(loaded.clone()));
@@ -304,7 +304,7 @@ impl Regrouping<'_> {
         if self.loaded.chunk_count > LOADED_CHUNKS_MAX {
             self.loaded = LoadedLately::default();
         }
-        self.loaded.chunk_count += loaded.directory.chunks.len();
+        self.loaded.chunk_count += loaded.toc.chunks.len();
         self.loaded.loaded.insert(number, loaded.clone());
         Ok(Some(loaded))
     }
@@ -321,7 +321,7 @@ impl Regrouping<'_> {
             let kept = kept.of(*number)?;
             let Some(loaded) = self.load(*number)? else { continue };
             let class = loaded.container.class;
-            for chunk in staying_numbers(&loaded.directory, &kept) {
+            for chunk in staying_numbers(&loaded.toc, &kept) {
                 self.breathe()?;
                 let location = Location::new(&loaded, chunk);
                 let fingerprint = location.chunk().fingerprint;

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use super::plan::is_copied;
 use super::source::{Attempted, Source, Sources};
 use super::survey::Survey;
-use crate::format::directory::{ChunkRecord, Form};
 use crate::format::fingerprint::Fingerprint;
+use crate::format::toc::{ChunkRecord, Form};
 use crate::gc::locate::{Container, KeptChunks, staying};
 use crate::write::{EncodedRegion, Inline, RawChunk};
 
@@ -20,7 +20,7 @@ pub(super) fn rewrite(
     let repository = inline.writer().repository().clone();
     let mut source = Sources::new(&repository, &survey.reader).open(container)?;
     let loaded = source.loaded().clone();
-    let live = staying(&loaded.directory, kept);
+    let live = staying(&loaded.toc, kept);
     if live.len() < kept.len() {
         // A hint or the index was wrong, so the container stays.
         let found: HashSet<Fingerprint> = live.iter().map(|chunk| chunk.fingerprint).collect();

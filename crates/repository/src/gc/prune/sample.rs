@@ -7,8 +7,8 @@ use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::source::{Attempted, Source, Sources, readable};
 use super::survey::Survey;
 use crate::crypto::TAG_LEN;
-use crate::format::directory::{Codec, RegionRecord};
 use crate::format::grouping::Grouping;
+use crate::format::toc::{Codec, RegionRecord};
 use crate::repo::repository::Repository;
 
 /// Maximum number of sampled containers, which are spread evenly.

@@ -12,12 +12,12 @@ use cutpoint_storage::{Error, Result};
 use zstd::bulk::Decompressor;
 
 use crate::crypto::{HEADER_LEN, Opener, PartKind};
-use crate::format::directory::{ChunkRecord, RegionRecord};
 use crate::format::extents::Extent;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::region::decode_region;
 use crate::format::segment::ContainerRecord;
+use crate::format::toc::{ChunkRecord, RegionRecord};
 use crate::gc::locate::Container;
 use crate::index::{Loaded, Location};
 use crate::read::{ChunkBytes, Reader};
@@ -128,7 +128,7 @@ impl<'a> Sources<'a> {
         of_read(node.decode(bytes))
     }
 
-    /// Loads the directory of a container.
+    /// Loads the table of contents of a container.
     pub(super) fn load(self, record: ContainerRecord) -> Attempted<Loaded> {
         of_read(Loaded::at(self.repository, record))
     }
@@ -155,7 +155,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Returns the directory of the container.
+    /// Returns the table of contents of the container.
     pub(super) fn loaded(&self) -> &Arc<Loaded> {
         &self.loaded
     }
@@ -167,13 +167,13 @@ impl Source<'_> {
 
     /// Returns the regions of the container.
     pub(super) fn regions(&self) -> &[RegionRecord] {
-        &self.loaded.directory.regions
+        &self.loaded.toc.regions
     }
 
     /// Returns the region `number`, which must exist: decoded, and encoded as it is stored.
     pub(super) fn decode(&mut self, number: u16) -> Attempted<(Vec<u8>, Vec<u8>)> {
         let name = self.name;
-        let region = &self.loaded.directory.regions[usize::from(number)];
+        let region = &self.loaded.toc.regions[usize::from(number)];
         let (offset, stored_len) = (u64::from(region.offset), region.stored_len as usize);
         let media = self.sources.repository.media();
         let mut part = of_read(media.get_range(&name.to_string(), offset, stored_len))?.to_vec();
@@ -202,14 +202,14 @@ impl Source<'_> {
         Ok(payload)
     }
 
-    /// Returns the failure of a source that differs from what its directory says.
+    /// Returns the failure of a source that differs from what its table of contents says.
     pub(super) fn damaged<T>(&self, message: String) -> Attempted<T> {
         of_read(Err(Error::corrupt(self.name, message)))
     }
 
     /// Returns the bytes of a delta chunk, verified.
     pub(super) fn rebuild(&self, delta_chunk: &ChunkRecord) -> Attempted<ChunkBytes> {
-        let chunks = &self.loaded.directory.chunks;
+        let chunks = &self.loaded.toc.chunks;
         let place = |chunk: &ChunkRecord| (chunk.region, chunk.offset);
         let first = chunks.partition_point(|chunk| place(chunk) < place(delta_chunk));
         let behind = chunks[first..].iter().position(|chunk| chunk == delta_chunk);

@@ -1,4 +1,4 @@
-//! Checks of containers: their directories and, on request, every byte.
+//! Checks of containers: their tables of contents and, on request, every byte.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use super::objects::{Seen, Task};
 use super::parity::{self, Protected};
 use super::{Check, CheckOptions, FindingKind, Need, plain};
 use crate::crypto::{Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact};
-use crate::format::directory::{ChunkRecord, Directory, Form, RegionRecord};
 use crate::format::names::ObjectName;
 use crate::format::region::decode_region;
-use crate::index::{load_directory, read_record};
+use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
+use crate::index::{load_toc, read_record};
 use crate::read::{ChunkBytes, Reader};
 
 /// Checks the containers of `tasks`, several at a time.
@@ -108,8 +108,8 @@ fn check_container(
             .record
             .map_or_else(|| read_record(check.repository, task.class, task.name, len), Ok);
         record
-            .and_then(|record| load_directory(check.repository, &record))
-            .map(|directory| compare_with_index(check, task, &directory))
+            .and_then(|record| load_toc(check.repository, &record))
+            .map(|toc| compare_with_index(check, task, &toc))
             .map(|()| Protected::Unread(task.record.map_or(len, |record| record.stored_len.into())))
     };
     let protected = result.as_ref().unwrap_or(&Protected::Damaged);
@@ -127,11 +127,11 @@ fn check_container(
     }
 }
 
-/// Compares the index with the directory, because operations that delete look for references only
+/// Compares the index with the table of contents, because operations that delete look for references only
 /// in containers that have delta chunks according to the index.
-fn compare_with_index(check: &Check<'_>, task: &Task, directory: &Directory) {
+fn compare_with_index(check: &Check<'_>, task: &Task, toc: &Toc) {
     let Some(record) = task.record else { return };
-    let message = match (record.has_delta_chunks, directory.has_delta_chunks()) {
+    let message = match (record.has_delta_chunks, toc.has_delta_chunks()) {
         (false, true) => "has delta chunks, but the index says that it has none",
         (true, false) => "has no delta chunks, but the index says that it has some",
         _ => return,
@@ -170,10 +170,10 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
     let is_intact = object_is_intact(&scan.bytes);
     let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
     let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
-    // The place of the directory is recorded in the index and in the trailer. The trailer is needed
+    // The place of the table of contents is recorded in the index and in the trailer. The trailer is needed
     // if the index is lost.
     let (offset, length) = match (task.record, trailer.as_ref()) {
-        (Some(record), _) => (u64::from(record.directory_offset), record.directory_len),
+        (Some(record), _) => (u64::from(record.toc_offset), record.toc_len),
         (None, Ok(trailer)) => (trailer.offset, trailer.length),
         (None, Err(_)) => return trailer.map(|_| Protected::Damaged),
     };
@@ -182,12 +182,12 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
         Ok(_) => scan.weak("the trailer refers to another table of contents than the index"),
         Err(error) => scan.weak(error),
     }
-    let mut directory = scan.part(offset, length)?;
-    opener.open(PartKind::Directory, &mut directory)?;
-    let directory = Directory::decode(&directory, offset)?;
-    compare_with_index(check, task, &directory);
-    let mut chunks = directory.chunks.as_slice();
-    for (region, number) in directory.regions.iter().zip(0_u16..) {
+    let mut toc = scan.part(offset, length)?;
+    opener.open(PartKind::Toc, &mut toc)?;
+    let toc = Toc::decode(&toc, offset)?;
+    compare_with_index(check, task, &toc);
+    let mut chunks = toc.chunks.as_slice();
+    for (region, number) in toc.regions.iter().zip(0_u16..) {
         let here = chunks.partition_point(|chunk| chunk.region <= number);
         let (chunks_here, rest) = chunks.split_at(here);
         chunks = rest;
@@ -207,7 +207,7 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
         scan.weak("wrong checksum in the trailer, although all else is intact");
     }
     if scan.is_weak && task.need != Need::Unnamed {
-        let damages = directory.chunks.iter().map(|chunk| task.damage(chunk));
+        let damages = toc.chunks.iter().map(|chunk| task.damage(chunk));
         check.lock().weak.extend(damages);
     }
     // The damaged chunks have been noted; all others are undamaged.

@@ -8,10 +8,10 @@ use cutpoint_storage::{Error, Result};
 
 use super::objects::Task;
 use super::{Check, Need};
-use crate::format::directory::{ChunkRecord, RegionRecord};
 use crate::format::extents;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::names::ObjectName;
+use crate::format::toc::{ChunkRecord, RegionRecord};
 use crate::read::{ChunkBytes, Reader, gather};
 
 /// Maximum number of delta chunks per container that may rebuild to wrong bytes before the others are

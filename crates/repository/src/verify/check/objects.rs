@@ -11,13 +11,13 @@ use super::{Check, FindingKind, Need, plain};
 use crate::crypto::{Header, object_is_intact, open_object};
 use crate::format::commit::{Commit, Damage};
 use crate::format::config::Config;
-use crate::format::directory::ChunkRecord;
 use crate::format::edges::SimilarityObject;
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::ticket::Ticket;
+use crate::format::toc::ChunkRecord;
 use crate::repo::repository::Repository;
 use crate::repo::view::{Hidden, View};
 
@@ -551,7 +551,7 @@ pub(super) fn check_containers(
             let task = Task { class, name: part, record: None, need };
             let len = listed(&task).unwrap_or(0);
             check.count(|report| {
-                // The index includes such containers, using their own directories.
+                // The index includes such containers, using their own tables of contents.
                 if seen.hidden.may_name(part.ticket) {
                     report.container_count += 1;
                 } else {

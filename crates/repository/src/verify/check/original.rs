@@ -11,9 +11,9 @@ use crate::crypto::{
     HEADER_LEN, Header, KdfLimits, KeyAbout, KeyMethod, Keys, Opener, PartKind, Trailer, Unlock,
     object_as_put, object_is_intact, unwrap_keyring, with_tail_anew,
 };
-use crate::format::directory::Directory;
 use crate::format::names::ObjectName;
 use crate::format::segment::ContainerRecord;
+use crate::format::toc::Toc;
 use crate::repo::repository::Repository;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
@@ -86,7 +86,7 @@ fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
     object_as_put(repository.keys(), twin, &bytes)
 }
 
-/// Returns the original bytes of a container whose regions and directory are undamaged.
+/// Returns the original bytes of a container whose regions and table of contents are undamaged.
 fn container_as_put(
     keys: &Keys,
     name: ObjectName,
@@ -95,7 +95,7 @@ fn container_as_put(
 ) -> Option<Bytes> {
     let opener = Opener::new(keys, name, bytes).ok()?;
     let (offset, length) = match record {
-        Some(record) => (u64::from(record.directory_offset), record.directory_len),
+        Some(record) => (u64::from(record.toc_offset), record.toc_len),
         None => {
             let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok()?;
             (trailer.offset, trailer.length)
@@ -108,10 +108,10 @@ fn container_as_put(
         opener.open(kind, &mut part).ok()?;
         Some(part)
     };
-    let directory = part(PartKind::Directory, offset, length)?;
-    let directory = Directory::decode(&directory, offset).ok()?;
+    let toc = part(PartKind::Toc, offset, length)?;
+    let toc = Toc::decode(&toc, offset).ok()?;
     let mut end = HEADER_LEN as u64;
-    for (region, number) in directory.regions.iter().zip(0..) {
+    for (region, number) in toc.regions.iter().zip(0..) {
         let begin = u64::from(region.offset);
         if begin != end {
             return None;

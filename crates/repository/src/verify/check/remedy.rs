@@ -140,10 +140,10 @@ pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
                 },
                 Ok,
             );
-            let has_directory = record.and_then(|record| Loaded::at(repository, record)).is_ok();
+            let has_toc = record.and_then(|record| Loaded::at(repository, record)).is_ok();
             let mut remedies = data(check);
             remedies.push(Remedy::Backup);
-            remedies.extend((!has_directory).then_some(Remedy::Index));
+            remedies.extend((!has_toc).then_some(Remedy::Index));
             remedies.push(Remedy::Snapshots);
             remedies
         }

@@ -9,11 +9,11 @@ use zstd::bulk::Decompressor;
 use super::{anew_if_ended, persist};
 use crate::crypto::{Opener, PartKind, Trailer, object_is_intact};
 use crate::format::commit::{Damage, Outcome};
-use crate::format::directory::{ChunkRecord, Directory, Form};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::region::decode_region;
 use crate::format::ticket::Purpose;
+use crate::format::toc::{ChunkRecord, Form, Toc};
 use crate::index::{Index, Scope};
 use crate::parity::{self, Listed};
 use crate::repo::repository::Repository;
@@ -117,7 +117,7 @@ fn refused(repository: &Arc<Repository>, lost: &Lost) -> Result<Vec<Damage>> {
         // The check has reported the container. The cause may be the storage, which may return it
         // another time.
         let Ok(rebuilt) = rebuilt else { continue };
-        damages.extend(rebuilt.directory.chunks.iter().map(|chunk| Damage {
+        damages.extend(rebuilt.toc.chunks.iter().map(|chunk| Damage {
             class,
             container,
             fingerprint: chunk.fingerprint,
@@ -240,7 +240,7 @@ impl<'a> Repair<'a> {
     ) -> Result<()> {
         let class = rebuilt.class;
         let mut count = 0;
-        for number in 0..rebuilt.directory.regions.len() {
+        for number in 0..rebuilt.toc.regions.len() {
             let region = match rebuilt.region(number) {
                 Ok(region) => region,
                 Err(error) => {
@@ -320,7 +320,7 @@ struct Rebuilt<'a> {
     name: ObjectName,
     bytes: Vec<u8>,
     opener: Opener,
-    directory: Directory,
+    toc: Toc,
     decompressor: Decompressor<'a>,
 }
 
@@ -339,12 +339,11 @@ impl Rebuilt<'_> {
             name,
             bytes,
             opener,
-            directory: Directory::default(),
+            toc: Toc::default(),
             decompressor: Decompressor::new().map_err(|error| Error::invalid("zstd", error))?,
         };
-        let directory = rebuilt.part(PartKind::Directory, trailer.offset, trailer.length)?;
-        rebuilt.directory =
-            Directory::decode(&directory, trailer.offset).map_err(|error| error.of(name))?;
+        let toc = rebuilt.part(PartKind::Toc, trailer.offset, trailer.length)?;
+        rebuilt.toc = Toc::decode(&toc, trailer.offset).map_err(|error| error.of(name))?;
         Ok(rebuilt)
     }
 
@@ -357,7 +356,7 @@ impl Rebuilt<'_> {
     }
 
     fn region(&mut self, number: usize) -> Result<Vec<u8>> {
-        let region = &self.directory.regions[number];
+        let region = &self.toc.regions[number];
         let kind = PartKind::Region(u32::try_from(number).unwrap_or(u32::MAX));
         let part = self.part(kind, u64::from(region.offset), region.stored_len)?;
         decode_region(&mut self.decompressor, region.codec, part, region.raw_len)
@@ -366,7 +365,7 @@ impl Rebuilt<'_> {
 
     /// Returns the chunks of a region that are stored as full chunks.
     fn chunks_in(&self, number: usize) -> impl Iterator<Item = &ChunkRecord> {
-        let chunks = &self.directory.chunks;
+        let chunks = &self.toc.chunks;
         let begin = chunks.partition_point(|chunk| usize::from(chunk.region) < number);
         let end = chunks.partition_point(|chunk| usize::from(chunk.region) <= number);
         chunks[begin..end].iter().filter(|chunk| chunk.form == Form::Full)

@@ -1,4 +1,4 @@
-//! Repair of the index: rebuilds it from the directories of the containers, which are
+//! Repair of the index: rebuilds it from the tables of contents of the containers, which are
 //! authoritative.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -71,9 +71,9 @@ pub struct IndexRepair {
 
 /// Writes index segments for all containers of writers that have ended, condemned or not, and
 /// publishes them by a numbered record that supersedes the existing segments. Even the hints of
-/// readable segments are not trusted; the directory of every container is read.
+/// readable segments are not trusted; the table of contents of every container is read.
 ///
-/// If the storage refuses to read the directory of a container, the readable segments that name the
+/// If the storage refuses to read the table of contents of a container, the readable segments that name the
 /// container stay.
 ///
 /// # Errors
@@ -349,7 +349,7 @@ impl<'a> Anew<'a> {
         Ok(old)
     }
 
-    /// Adds the contents of a container's own directory.
+    /// Adds the contents of a container's own table of contents.
     fn take_up(
         &mut self,
         class: Class,
@@ -357,7 +357,7 @@ impl<'a> Anew<'a> {
         stored_len: u64,
         record: Option<ContainerRecord>,
     ) -> Result<()> {
-        // The trailer tells where the directory is. If it is damaged, the old index may know.
+        // The trailer tells where the table of contents is. If it is damaged, the old index may know.
         let by_trailer = Loaded::read(self.repository, class, part, stored_len);
         let loaded = match (by_trailer, record) {
             (Err(_), Some(record)) => Loaded::at(self.repository, record)?,

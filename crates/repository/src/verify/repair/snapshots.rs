@@ -239,7 +239,7 @@ fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()
         }
         let found: HashSet<Fingerprint> =
             match Loaded::read(reader.repository(), class, part, stored_len) {
-                Ok(loaded) => loaded.directory.chunks.iter().map(|it| it.fingerprint).collect(),
+                Ok(loaded) => loaded.toc.chunks.iter().map(|it| it.fingerprint).collect(),
                 Err(error) if error.kind() == Kind::Media => {
                     nowhere.iter().filter(|(of, _)| *of == class).map(|(_, it)| *it).collect()
                 }

@@ -1,8 +1,8 @@
-//! The directory of a container: its regions, and the chunks in them. The directory is the
+//! The table of contents of a container: its regions, and the chunks in them. The table of contents is the
 //! authoritative record of the places of chunks.
 //!
 //! The form is fixed-width and little-endian: length of the following bytes 4, number of regions 4,
-//! number of chunks 4, the regions, the chunks, then a map of extras. Before a directory is sealed,
+//! number of chunks 4, the regions, the chunks, then a map of extras. Before a table of contents is sealed,
 //! zeros are appended up to a multiple of 4 KiB.
 
 use cutpoint_storage::{Error, Kind, Result};
@@ -13,8 +13,8 @@ use super::map::{Extra, MapWriter, at_end, read_map};
 use super::packed::Reader;
 use crate::format::fingerprint::Fingerprint;
 
-/// The granularity of the length of a directory before it is sealed, in bytes.
-pub const DIRECTORY_PADDING: usize = 4096;
+/// The granularity of the length of a table of contents before it is sealed, in bytes.
+pub const TOC_PADDING: usize = 4096;
 /// The length of a region's record, in bytes, without its references.
 pub const REGION_RECORD_LEN: usize = 4 + 4 + 4 + 1 + 2;
 /// The length of a chunk's record, in bytes.
@@ -123,7 +123,7 @@ pub struct ChunkRecord {
 
 /// The sealed list of the contents of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Directory {
+pub struct Toc {
     /// The regions, in order of their offsets.
     pub regions: Vec<RegionRecord>,
     /// The chunks, in order of their regions and offsets.
@@ -132,13 +132,13 @@ pub struct Directory {
     pub extra: Extra,
 }
 
-impl Directory {
+impl Toc {
     /// Returns `true` if any chunk is a delta chunk.
     pub fn has_delta_chunks(&self) -> bool {
         self.chunks.iter().any(|chunk| chunk.form == Form::Delta)
     }
 
-    /// Encodes the directory as the bytes to be sealed.
+    /// Encodes the table of contents as the bytes to be sealed.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(
             12 + self.regions.len() * REGION_RECORD_LEN + self.chunks.len() * CHUNK_RECORD_LEN,
@@ -170,11 +170,11 @@ impl Directory {
         map.finish_into(&mut body);
         let length = u32::try_from(body.len() - 4).unwrap_or(u32::MAX);
         body[..4].copy_from_slice(&length.to_le_bytes());
-        body.resize(body.len().next_multiple_of(DIRECTORY_PADDING), 0);
+        body.resize(body.len().next_multiple_of(TOC_PADDING), 0);
         body
     }
 
-    /// Decodes the directory of a container whose regions end before `regions_end`.
+    /// Decodes the table of contents of a container whose regions end before `regions_end`.
     ///
     /// # Errors
     ///
@@ -182,11 +182,11 @@ impl Directory {
     /// inside its region, so that callers need not check this again. Also returns `Corrupt` if two
     /// regions, or two chunks of a region, overlap or are out of order, so that reading all of them
     /// reads no byte twice.
-    pub fn decode(bytes: &[u8], regions_end: u64) -> Result<Directory> {
+    pub fn decode(bytes: &[u8], regions_end: u64) -> Result<Toc> {
         let bad = |what: String| Error::corrupt("", format!("malformed table of contents: {what}"));
-        let mut reader = Reader::new(bytes, "directory");
+        let mut reader = Reader::new(bytes, "table of contents");
         let length = reader.u32()? as usize;
-        let mut reader = Reader::new(reader.take(length)?, "directory");
+        let mut reader = Reader::new(reader.take(length)?, "table of contents");
         let region_count = reader.u32()? as usize;
         let chunk_count = reader.u32()? as usize;
         if region_count > REGION_COUNT_MAX {
@@ -252,7 +252,7 @@ impl Directory {
         let d = &mut Decoder::new(reader.rest());
         let extra = read_map(d, |_, _| Ok(false))?;
         at_end(d)?;
-        Ok(Directory { regions, chunks, extra })
+        Ok(Toc { regions, chunks, extra })
     }
 }
 

@@ -1,4 +1,4 @@
-//! A cache of recently used directories. Chunks that are stored together are mostly looked up
+//! A cache of recently used tables of contents. Chunks that are stored together are mostly looked up
 //! together.
 
 use std::collections::{HashMap, VecDeque};
@@ -12,10 +12,10 @@ use crate::format::names::PartName;
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The size of a chunk in the cache: its record, and its entry in the map.
 const CHUNK_BYTES: u64 = 56 + 24;
-/// The size of a directory in the cache without its chunks.
-const DIRECTORY_BYTES: u64 = 512;
+/// The size of a table of contents in the cache without its chunks.
+const TOC_BYTES: u64 = 512;
 
-/// Number of uses from which a directory is mapped. Before that, searching it costs less.
+/// Number of uses from which a table of contents is mapped. Before that, searching it costs less.
 const MAPPED_FROM: u32 = 4;
 
 /// Number of full chunks in each of the two generations that are remembered individually.
@@ -23,13 +23,13 @@ const FULL_CHUNKS_MAX: usize = 8192;
 /// The size of each such whole in the cache.
 const FULL_CHUNK_BYTES: u64 = 8 + size_of::<Location>() as u64;
 
-/// A bounded cache of directories, with a map from the hints of those that are used often. The
-/// oldest directory is dropped first. Full chunks that were found outlast their directories, because the
+/// A bounded cache of tables of contents, with a map from the hints of those that are used often. The
+/// oldest table of contents is dropped first. Full chunks that were found outlast their tables of contents, because the
 /// additions of many versions of a file are in as many containers, with few chunks in each, and all
 /// of them are needed again and again.
 #[derive(Debug, Default)]
-pub(super) struct Directories {
-    /// The directories by slot number. Slot numbers rise, and are not reused.
+pub(super) struct TocCache {
+    /// The tables of contents by slot number. Slot numbers rise, and are not reused.
     slots: HashMap<u32, Slot>,
     by_name: HashMap<(Class, PartName), u32>,
     order: VecDeque<u32>,
@@ -53,12 +53,12 @@ impl Slot {
     }
 }
 
-impl Directories {
+impl TocCache {
     pub(super) fn find(&mut self, fingerprint: &Fingerprint) -> Option<Location> {
         let hint = fingerprint.hint();
         if let Some((slot, chunk)) = self.chunks.get(&hint)
             && let Some(Slot { loaded, .. }) = self.slots.get(slot)
-            && let Some(record) = loaded.directory.chunks.get(*chunk as usize)
+            && let Some(record) = loaded.toc.chunks.get(*chunk as usize)
             && record.fingerprint == *fingerprint
         {
             return Some(Location::new(loaded, *chunk as usize));
@@ -85,7 +85,7 @@ impl Directories {
         let slot = self.slots.get_mut(&number)?;
         slot.use_count = slot.use_count.saturating_add(1);
         if slot.use_count == MAPPED_FROM {
-            for (chunk_number, chunk) in (0..).zip(&slot.loaded.directory.chunks) {
+            for (chunk_number, chunk) in (0..).zip(&slot.loaded.toc.chunks) {
                 self.chunks.insert(chunk.fingerprint.hint(), (number, chunk_number));
             }
         }
@@ -117,7 +117,7 @@ impl Directories {
         if !slot.is_mapped() {
             return;
         }
-        for chunk in &slot.loaded.directory.chunks {
+        for chunk in &slot.loaded.toc.chunks {
             let hint = chunk.fingerprint.hint();
             if self.chunks.get(&hint).is_some_and(|(owner, _)| *owner == number) {
                 self.chunks.remove(&hint);
@@ -132,41 +132,41 @@ impl Directories {
 }
 
 fn cost(loaded: &Loaded) -> u64 {
-    let references = loaded.directory.regions.iter().map(|region| region.references.len() as u64);
-    DIRECTORY_BYTES
-        + loaded.directory.chunks.len() as u64 * CHUNK_BYTES
+    let references = loaded.toc.regions.iter().map(|region| region.references.len() as u64);
+    TOC_BYTES
+        + loaded.toc.chunks.len() as u64 * CHUNK_BYTES
         + references.sum::<u64>() * FINGERPRINT_LEN as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::directory::{ChunkRecord, Codec, Directory, Form, RegionRecord};
     use crate::format::names::TicketId;
     use crate::format::segment::ContainerRecord;
+    use crate::format::toc::{ChunkRecord, Codec, Form, RegionRecord, Toc};
 
     fn part(count: u32) -> PartName {
         PartName { ticket: TicketId([1; 12]), count }
     }
 
-    /// Returns the fingerprint of chunk `chunk` of directory `directory`.
-    fn fingerprint(directory: u32, chunk: u64) -> Fingerprint {
+    /// Returns the fingerprint of chunk `chunk` of table of contents `toc`.
+    fn fingerprint(toc: u32, chunk: u64) -> Fingerprint {
         let mut fingerprint = Fingerprint([0; FINGERPRINT_LEN]);
-        let number = (u64::from(directory) << 32) + chunk;
+        let number = (u64::from(toc) << 32) + chunk;
         fingerprint.0[..8]
             .copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
         fingerprint
     }
 
-    /// Returns a directory of `count` chunks, the last of which is in all directories.
+    /// Returns a table of contents of `count` chunks, the last of which is in all tables of contents.
     fn loaded(number: u32, count: u64) -> Arc<Loaded> {
         let container = ContainerRecord {
             name: part(number),
             class: Class::Data,
             has_delta_chunks: false,
             stored_len: 1,
-            directory_offset: 2,
-            directory_len: 3,
+            toc_offset: 2,
+            toc_len: 3,
         };
         let of_all = std::iter::once(fingerprint(u32::MAX, 0));
         let all = (0..count - 1).map(|chunk| fingerprint(number, chunk)).chain(of_all);
@@ -186,66 +186,66 @@ mod tests {
             references: vec![fingerprint(number, 0)],
         };
         let (regions, chunks) = (vec![region], chunks.collect());
-        let directory = Directory { regions, chunks, ..Directory::default() };
-        Arc::new(Loaded::new(container, directory))
+        let toc = Toc { regions, chunks, ..Toc::default() };
+        Arc::new(Loaded::new(container, toc))
     }
 
-    fn use_much(directories: &mut Directories, number: u32) {
+    fn use_much(tocs: &mut TocCache, number: u32) {
         for _ in 1..MAPPED_FROM {
-            assert!(directories.get(part(number), Class::Data).is_some(), "directory {number}");
+            assert!(tocs.get(part(number), Class::Data).is_some(), "table of contents {number}");
         }
     }
 
     #[test]
     fn oldest_directories_are_dropped_first() {
         let count = BYTES_MAX / CHUNK_BYTES / 3;
-        let mut directories = Directories::default();
+        let mut tocs = TocCache::default();
         for number in 0..5 {
-            directories.insert(loaded(number, count));
-            use_much(&mut directories, number);
+            tocs.insert(loaded(number, count));
+            use_much(&mut tocs, number);
             let kept = u64::from(number + 1).min(2);
-            let kept_bytes = DIRECTORY_BYTES + count * CHUNK_BYTES + FINGERPRINT_LEN as u64;
-            assert_eq!(directories.bytes(), kept * kept_bytes);
-            let found = directories.find(&fingerprint(u32::MAX, 0)).expect("all have it");
+            let kept_bytes = TOC_BYTES + count * CHUNK_BYTES + FINGERPRINT_LEN as u64;
+            assert_eq!(tocs.bytes(), kept * kept_bytes);
+            let found = tocs.find(&fingerprint(u32::MAX, 0)).expect("all have it");
             assert_eq!(found.container.name, part(number), "in the newest");
         }
         for number in 0..5 {
             let is_kept = number >= 3;
-            let found = directories.get(part(number), Class::Data);
-            assert_eq!(found.is_some(), is_kept, "directory {number}");
-            let found = directories.find(&fingerprint(number, 0));
-            assert_eq!(found.is_some(), is_kept, "of directory {number}");
+            let found = tocs.get(part(number), Class::Data);
+            assert_eq!(found.is_some(), is_kept, "table of contents {number}");
+            let found = tocs.find(&fingerprint(number, 0));
+            assert_eq!(found.is_some(), is_kept, "of table of contents {number}");
         }
-        assert!(directories.get(part(4), Class::Meta).is_none(), "of another class");
-        // A directory that exceeds the limit alone is useful all the same.
-        directories.insert(loaded(5, BYTES_MAX / CHUNK_BYTES + 1));
-        assert!(directories.find(&fingerprint(5, 0)).is_none(), "not used much");
-        use_much(&mut directories, 5);
-        assert_eq!(directories.order.len(), 1, "alone");
-        assert!(directories.find(&fingerprint(5, 0)).is_some(), "it is found");
-        assert_eq!(directories.chunks.len() as u64, BYTES_MAX / CHUNK_BYTES + 1, "nothing is left");
+        assert!(tocs.get(part(4), Class::Meta).is_none(), "of another class");
+        // A table of contents that exceeds the limit alone is useful all the same.
+        tocs.insert(loaded(5, BYTES_MAX / CHUNK_BYTES + 1));
+        assert!(tocs.find(&fingerprint(5, 0)).is_none(), "not used much");
+        use_much(&mut tocs, 5);
+        assert_eq!(tocs.order.len(), 1, "alone");
+        assert!(tocs.find(&fingerprint(5, 0)).is_some(), "it is found");
+        assert_eq!(tocs.chunks.len() as u64, BYTES_MAX / CHUNK_BYTES + 1, "nothing is left");
     }
 
     #[test]
-    fn wholes_outlast_their_directories() {
-        let mut directories = Directories::default();
+    fn wholes_outlast_their_tocs() {
+        let mut tocs = TocCache::default();
         let found = Location::new(&loaded(1, 3), 1);
-        directories.remember(&found);
-        assert_eq!(directories.bytes(), FULL_CHUNK_BYTES, "and hold nothing of them");
+        tocs.remember(&found);
+        assert_eq!(tocs.bytes(), FULL_CHUNK_BYTES, "and hold nothing of them");
         for number in 0..3 * FULL_CHUNKS_MAX as u64 {
             if number % 1000 == 0 {
-                let again = directories.find(&fingerprint(1, 1)).expect("it is asked for");
+                let again = tocs.find(&fingerprint(1, 1)).expect("it is asked for");
                 assert_eq!((again.place(), again.chunk()), (found.place(), found.chunk()));
                 assert_eq!(again.region().offset, 4096);
             }
             let one = Location::new(&loaded(2, 2), 0);
             let chunk = ChunkRecord { fingerprint: fingerprint(3, number), ..*one.chunk() };
-            directories.remember(&Location { chunk, ..one });
+            tocs.remember(&Location { chunk, ..one });
             assert!(
-                directories.bytes() <= 2 * FULL_CHUNKS_MAX as u64 * FULL_CHUNK_BYTES,
+                tocs.bytes() <= 2 * FULL_CHUNKS_MAX as u64 * FULL_CHUNK_BYTES,
                 "no more are kept"
             );
         }
-        assert!(directories.find(&fingerprint(3, 0)).is_none(), "nobody has asked for it");
+        assert!(tocs.find(&fingerprint(3, 0)).is_none(), "nobody has asked for it");
     }
 }
