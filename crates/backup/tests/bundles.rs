@@ -14,7 +14,7 @@ use cutpoint_backup::save::backup;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::{Content, Entry, EntryKind, Reader, Repository, Statistics, View};
-use cutpoint_storage::{Media, Memory};
+use cutpoint_storage::{Memory, Storage};
 use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, restore_and_compare};
 
@@ -70,8 +70,8 @@ fn small_files_share_chunks_that_are_found_again() {
     for threads in [1, 2, 7] {
         let root = tempfile::tempdir().expect("a folder");
         make_folder(root.path());
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let repository = init(&media, &Seeded::new(1));
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let repository = init(&storage, &Seeded::new(1));
         let begun = save(&repository, root.path(), threads);
         let parts = |entry: &Entry| {
             matches!(entry.content, Content::Segments(ref segments)
@@ -79,7 +79,7 @@ fn small_files_share_chunks_that_are_found_again() {
         };
         let part_count = entries(&repository).iter().filter(|entry| parts(entry)).count();
         assert!(part_count > FOLDERS * FILES * 3 / 4, "{part_count} files lie within chunks");
-        let mut stored = contents(&*media);
+        let mut stored = contents(&*storage);
         stored.retain(|name, _| name.starts_with("data/"));
         match &first {
             None => first = Some(stored),
@@ -117,8 +117,8 @@ fn small_files_share_chunks_that_are_found_again() {
 fn bundles_are_compared_with_previous_versions_of_their_files() {
     let root = tempfile::tempdir().expect("a folder");
     make_folder(root.path());
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &Seeded::new(2));
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &Seeded::new(2));
     save(&repository, root.path(), 2);
     for day in 0..3 {
         for folder in 0..FOLDERS {
@@ -142,8 +142,8 @@ fn bundles_are_compared_with_previous_versions_of_their_files() {
 fn without_delta_chunks_no_chunk_is_shared() {
     let root = tempfile::tempdir().expect("a folder");
     make_folder(root.path());
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = repository::init_exact(&media, &Seeded::new(3));
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = repository::init_exact(&storage, &Seeded::new(3));
     let report = backup(&repository, files(root.path()), &options(2), &());
     assert_eq!(report.expect("it is saved").statistics.problem_count, 0);
     for entry in entries(&repository) {

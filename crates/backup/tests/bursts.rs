@@ -13,14 +13,15 @@ use cutpoint_backup::save::backup;
 use cutpoint_repository::Repository;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
-use cutpoint_storage::{Media, Memory};
+use cutpoint_storage::{Memory, Storage};
 use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, restore_and_compare, unlock};
 
-fn repository(media: &Arc<dyn Media>, delta: &str) -> Arc<Repository> {
+fn repository(storage: &Arc<dyn Storage>, delta: &str) -> Arc<Repository> {
     let environment = Seeded::new(1);
-    init(media, &environment);
-    let mut repository = Repository::open(media.clone(), environment, &unlock()).expect("it opens");
+    init(storage, &environment);
+    let mut repository =
+        Repository::open(storage.clone(), environment, &unlock()).expect("it opens");
     let mut config = repository.config().clone();
     config.set_burst(Some(delta.parse().expect("options")));
     repository.set_config(config).expect("memory takes it");
@@ -32,8 +33,8 @@ fn versions_are_restored_for_any_number_of_threads() {
     let mut first = None;
     for threads in [1, 2, 7] {
         let root = tempfile::tempdir().expect("a folder");
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let repository = repository(&media, "burst:tau=256,c_max=2");
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let repository = repository(&storage, "burst:tau=256,c_max=2");
         let mut random = SplitMix64::new(3);
         let mut rows = random.take(800_000);
         let mut hits = Vec::new();
@@ -55,7 +56,7 @@ fn versions_are_restored_for_any_number_of_threads() {
         }
         assert!(hits[0].0 == 0 && hits[1].0 > 25 && hits[2].0 > 25, "{hits:?}");
         assert!(hits[..3].iter().all(|hits| hits.1 == 0) && hits[3].1 > 25, "{hits:?}");
-        let mut stored = contents(&*media);
+        let mut stored = contents(&*storage);
         stored.retain(|name, _| name.starts_with("data/"));
         prune(&repository, &PruneOptions::default(), &(), |_| true).expect("it works");
         let options = CheckOptions { read_data: Some(Portion::All), ..CheckOptions::default() };

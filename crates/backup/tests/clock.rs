@@ -21,7 +21,7 @@ use cutpoint_backup::restore::{RestoreOptions, restore};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, Source, backup};
 use cutpoint_backup::source::FileSystem;
 use cutpoint_repository::{Reader, Repository, View};
-use cutpoint_storage::{Kind, Media};
+use cutpoint_storage::{Kind, Storage};
 use cutpoint_testing::SplitMix64;
 
 /// A limit longer than the pipeline takes to reach the awaited state.
@@ -43,10 +43,10 @@ fn make_files(root: &Path, count: usize) {
     }
 }
 
-/// Waits until the medium has an object in the folder `prefix`. Returns `true` if it appeared.
-fn wait_for(media: &dyn Media, prefix: &str) -> bool {
+/// Waits until the storage has an object in the folder `prefix`. Returns `true` if it appeared.
+fn wait_for(storage: &dyn Storage, prefix: &str) -> bool {
     let began = Instant::now();
-    while media.list(prefix).expect("memory lists").is_empty() {
+    while storage.list(prefix).expect("memory lists").is_empty() {
         if began.elapsed() > PATIENCE {
             return false;
         }
@@ -89,20 +89,20 @@ fn stored_data_is_published_every_minute() {
     const COUNT: usize = 60;
     let folder = tempfile::tempdir().expect("a folder");
     make_files(folder.path(), COUNT);
-    let (clock, media, repository) = make();
+    let (clock, storage, repository) = make();
     // The observations are checked after the run, because a panic during it would leave the other
     // threads waiting.
     let [stored, early, published] = [const { AtomicBool::new(false) }; 3];
     let monitor = AtFile::new(|file| match file {
         30 => {
-            stored.store(wait_for(&*media, "data"), Ordering::SeqCst);
-            let is_early = !media.list("index").expect("memory lists").is_empty();
+            stored.store(wait_for(&*storage, "data"), Ordering::SeqCst);
+            let is_early = !storage.list("index").expect("memory lists").is_empty();
             early.store(is_early, Ordering::SeqCst);
             clock.advance(61 * SECOND_NS);
             false
         }
         50 => {
-            published.store(wait_for(&*media, "index"), Ordering::SeqCst);
+            published.store(wait_for(&*storage, "index"), Ordering::SeqCst);
             true
         }
         _ => false,
@@ -120,12 +120,12 @@ fn stored_data_is_published_every_minute() {
     assert_eq!(next.statistics.read_file_count, COUNT as u64, "there was no parent");
 }
 
-/// A stream of `left` bytes. With `pause`, it waits near its end until the medium has an index
+/// A stream of `left` bytes. With `pause`, it waits near its end until the storage has an index
 /// segment, records whether one appeared, and fails.
 struct Stream {
     random: SplitMix64,
     left: usize,
-    pause: Option<(Arc<dyn Media>, Arc<AtomicBool>)>,
+    pause: Option<(Arc<dyn Storage>, Arc<AtomicBool>)>,
 }
 
 /// The number of bytes before the end of a stream at which it pauses.
@@ -133,10 +133,10 @@ const PAUSE_LEFT: usize = 8 << 20;
 
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some((media, published)) = &self.pause
+        if let Some((storage, published)) = &self.pause
             && self.left <= PAUSE_LEFT
         {
-            published.store(wait_for(&**media, "index"), Ordering::SeqCst);
+            published.store(wait_for(&**storage, "index"), Ordering::SeqCst);
             return Err(io::Error::other("the other end is gone"));
         }
         // The length is always the same, so that every reader sees the same bytes.
@@ -151,13 +151,13 @@ impl Read for Stream {
 #[test]
 fn stored_data_is_published_every_256_mebibytes() {
     const LEN: usize = 300 << 20;
-    let (_, media, repository) = make();
+    let (_, storage, repository) = make();
     let stream = |pause| Source::Stream {
         name: b"stream".to_vec(),
         reader: Box::new(Stream { random: SplitMix64::new(1), left: LEN, pause }),
     };
     let published = Arc::new(AtomicBool::new(false));
-    let pause = Some((media, published.clone()));
+    let pause = Some((storage, published.clone()));
     let error = backup(&repository, stream(pause), &options(2), &()).expect_err("the stream broke");
     assert!(error.to_string().contains("the other end is gone"), "{error}");
     // The end of a run also publishes, so the publication must come before that.
@@ -194,18 +194,18 @@ fn run_for_long(options: &BackupOptions) {
     const COUNT: usize = 40;
     let folder = tempfile::tempdir().expect("a folder");
     make_files(folder.path(), COUNT);
-    let (clock, media, repository) = make();
+    let (clock, storage, repository) = make();
     let jumps = AtomicU64::new(0);
     let monitor = AtFile::new(|file| {
         // Two tickets grow old one after the other, in two steps each, which are short enough for a
         // ticket to stay fresh (W5). There are no further steps, because a run that reads
         // everything again would never end.
         if [6, 14, 24, 32].contains(&file) && jumps.fetch_add(1, Ordering::SeqCst) < 4 {
-            let tickets = media.list("tickets").expect("list").len();
+            let tickets = storage.list("tickets").expect("list").len();
             clock.advance(11 * HOUR_NS);
             // The thread that puts objects renews the ticket and notices that it is old.
             let began = Instant::now();
-            while media.list("tickets").expect("list").len() == tickets
+            while storage.list("tickets").expect("list").len() == tickets
                 && began.elapsed() < PATIENCE
             {
                 sleep(Duration::from_millis(5));
@@ -255,9 +255,9 @@ fn run_for_long(options: &BackupOptions) {
 fn long_run_without_its_checkpoint_reads_the_files_again() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("long"), SplitMix64::bytes(4, LONG_LEN / 2)).expect("a file");
-    let (clock, media, repository) = make();
-    let monitor = Ages { steps_max: 2, ..Ages::new(&clock, &media) };
-    clock.forgets.set(media).expect("it is set once");
+    let (clock, storage, repository) = make();
+    let monitor = Ages { steps_max: 2, ..Ages::new(&clock, &storage) };
+    clock.forgets.set(storage).expect("it is set once");
     let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
     assert_eq!((report.restart_count, report.parent), (1, None), "it began anew, with nothing");
     assert_eq!(report.statistics.read_bytes, LONG_LEN as u64 / 2, "all is read again");
@@ -267,23 +267,23 @@ fn long_run_without_its_checkpoint_reads_the_files_again() {
 /// Each step waits until the ticket was renewed after the previous one.
 struct Ages {
     clock: Arc<Clock>,
-    media: Arc<dyn Media>,
+    storage: Arc<dyn Storage>,
     asked: AtomicU64,
     steps: AtomicU64,
     steps_max: u64,
 }
 
 impl Ages {
-    fn new(clock: &Arc<Clock>, media: &Arc<dyn Media>) -> Ages {
-        let (clock, media) = (clock.clone(), media.clone());
-        Ages { clock, media, asked: AtomicU64::new(0), steps: AtomicU64::new(0), steps_max: 4 }
+    fn new(clock: &Arc<Clock>, storage: &Arc<dyn Storage>) -> Ages {
+        let (clock, storage) = (clock.clone(), storage.clone());
+        Ages { clock, storage, asked: AtomicU64::new(0), steps: AtomicU64::new(0), steps_max: 4 }
     }
 }
 
 impl BackupMonitor for Ages {
     /// Called about once per mebibyte.
     fn cancelled(&self) -> bool {
-        let tickets = self.media.list("tickets").expect("memory lists");
+        let tickets = self.storage.list("tickets").expect("memory lists");
         let renewals = tickets.iter().filter(|(name, _)| name.contains('.')).count() as u64;
         let begun = tickets.len() as u64 - renewals;
         let steps = self.steps.load(Ordering::SeqCst);
@@ -327,8 +327,8 @@ fn check_checkpoints(repository: &Arc<Repository>, path: &Path, bytes: &[u8], st
 /// byte.
 #[test]
 fn long_stream_continues_from_a_checkpoint() {
-    let (clock, media, repository) = make();
-    let monitor = Ages::new(&clock, &media);
+    let (clock, storage, repository) = make();
+    let monitor = Ages::new(&clock, &storage);
     let bytes = SplitMix64::bytes(2, LONG_LEN);
     let stream = || Source::Stream {
         name: b"stream".to_vec(),
@@ -354,8 +354,8 @@ fn long_file_continues_from_a_checkpoint() {
     file.write_all_at(&bytes[..1 << 20], 0).expect("its beginning");
     let behind = (1 << 20) + HOLE_LEN;
     file.write_all_at(&bytes[behind..], behind as u64).expect("its end");
-    let (clock, media, repository) = make();
-    let monitor = Ages::new(&clock, &media);
+    let (clock, storage, repository) = make();
+    let monitor = Ages::new(&clock, &storage);
     let report = backup(&repository, files(&path), &options(2), &monitor).expect("backup");
     assert_eq!(report.restart_count, 2, "two tickets grew old");
     let below = path.strip_prefix("/").expect("absolute");
@@ -368,14 +368,14 @@ fn long_file_continues_from_a_checkpoint() {
 fn run_that_slept_too_long_restarts() {
     let folder = tempfile::tempdir().expect("a folder");
     make_files(folder.path(), 10);
-    let (clock, media, repository) = make();
+    let (clock, storage, repository) = make();
     let slept = AtomicBool::new(false);
     let monitor = AtFile::new(|file| {
         if file == 5 && !slept.swap(true, Ordering::SeqCst) {
-            let tickets = media.list("tickets").expect("list").len();
+            let tickets = storage.list("tickets").expect("list").len();
             clock.advance(13 * HOUR_NS);
             let began = Instant::now();
-            while media.list("tickets").expect("list").len() == tickets
+            while storage.list("tickets").expect("list").len() == tickets
                 && began.elapsed() < PATIENCE
             {
                 sleep(Duration::from_millis(5));

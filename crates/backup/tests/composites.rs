@@ -14,7 +14,7 @@ use common::{files, options};
 use cutpoint_backup::save::{BackupReport, Source, backup};
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::{Repository, Statistics};
-use cutpoint_storage::{Media, Memory};
+use cutpoint_storage::{Memory, Storage};
 use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, init_exact, restore_and_compare};
 
@@ -97,8 +97,8 @@ impl Folder {
     }
 }
 
-fn stored_bytes(media: &dyn Media) -> usize {
-    contents(media).values().map(Vec::len).sum()
+fn stored_bytes(storage: &dyn Storage) -> usize {
+    contents(storage).values().map(Vec::len).sum()
 }
 
 fn save(repository: &Arc<Repository>, root: &Path, threads: usize) -> BackupReport {
@@ -110,16 +110,16 @@ fn versions_are_restored_and_take_little_space() {
     let mut first = None;
     for threads in [1, 2, 7] {
         let (mut folder, root) = (Folder::new(), tempfile::tempdir().expect("a folder"));
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let repository = init(&media, &Seeded::new(1));
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let repository = init(&storage, &Seeded::new(1));
         folder.write(root.path());
         let report = save(&repository, root.path(), threads);
         assert_eq!(report.statistics.delta_chunk_count, 0, "there is nothing to resemble");
-        let begun = stored_bytes(&*media);
+        let begun = stored_bytes(&*storage);
         for day in 1..6 {
             folder.change(day);
             folder.write(root.path());
-            let before = stored_bytes(&*media);
+            let before = stored_bytes(&*storage);
             let Statistics {
                 delta_chunk_count, delta_chunk_bytes, literal_bytes, new_bytes, ..
             } = save(&repository, root.path(), threads).statistics;
@@ -127,7 +127,7 @@ fn versions_are_restored_and_take_little_space() {
             assert!(literal_bytes * 5 < delta_chunk_bytes, "day {day}: {literal_bytes} new bytes");
             let inserted = if day == 2 { 700_000 } else { 0 };
             assert!(new_bytes - delta_chunk_bytes < inserted + 300_000, "day {day}");
-            let grown = stored_bytes(&*media) - before;
+            let grown = stored_bytes(&*storage) - before;
             assert!(grown * 3 < begun + 3 * usize::try_from(inserted).expect("small"), "{grown}");
             restore_and_compare(&repository, root.path());
         }
@@ -135,7 +135,7 @@ fn versions_are_restored_and_take_little_space() {
         let report = check(&repository, &options, &()).expect("it is checked");
         assert_eq!((report.error_count, report.note_count), (0, 0), "{report:?}");
         // The times of files differ between the folders, but their contents do not.
-        let mut stored = contents(&*media);
+        let mut stored = contents(&*storage);
         stored.retain(|name, _| name.starts_with("data/"));
         match &first {
             None => first = Some(stored),
@@ -148,8 +148,8 @@ fn versions_are_restored_and_take_little_space() {
 
 #[test]
 fn stream_is_compared_with_its_previous_version() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &Seeded::new(2));
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &Seeded::new(2));
     let mut random = SplitMix64::new(9);
     let mut dump = text(&mut random, 2_000_000);
     for day in 0..3 {
@@ -168,16 +168,16 @@ fn stream_is_compared_with_its_previous_version() {
 /// A previous version only makes a stream smaller. Without it, the stream is saved as well.
 #[test]
 fn stream_with_damaged_previous_version_is_saved() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &Seeded::new(5));
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &Seeded::new(5));
     let dump = text(&mut SplitMix64::new(10), 500_000);
     for day in 0..2 {
         let reader = Box::new(std::io::Cursor::new(dump.clone()));
         let source = Source::Stream { name: b"dump.sql".to_vec(), reader };
         let report = backup(&repository, source, &options(2), &()).expect("it is saved");
         assert_eq!(report.statistics.size, dump.len() as u64, "day {day}");
-        for (name, _) in media.list("meta").expect("memory lists") {
-            media.delete(&name).expect("memory deletes");
+        for (name, _) in storage.list("meta").expect("memory lists") {
+            storage.delete(&name).expect("memory deletes");
         }
     }
 }
@@ -188,8 +188,8 @@ fn stream_with_damaged_previous_version_is_saved() {
 fn renamed_folder_takes_hardly_more_space() {
     let grown = [("old", false), ("new", false), ("new", true)].map(|(name, is_lost)| {
         let root = tempfile::tempdir().expect("a folder");
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let repository = init(&media, &Seeded::new(6));
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let repository = init(&storage, &Seeded::new(6));
         let mut random = SplitMix64::new(13);
         let mut files: Vec<Vec<u8>> =
             (0..60).map(|number| text(&mut random, 2000 * (1 + number % 30))).collect();
@@ -204,8 +204,8 @@ fn renamed_folder_takes_hardly_more_space() {
         write("old", &files);
         save(&repository, root.path(), 2);
         if is_lost {
-            for (name, _) in media.list("hints").expect("memory lists") {
-                media.delete(&name).expect("memory deletes");
+            for (name, _) in storage.list("hints").expect("memory lists") {
+                storage.delete(&name).expect("memory deletes");
             }
         }
         for bytes in &mut files {
@@ -231,8 +231,8 @@ fn renamed_folder_takes_hardly_more_space() {
 #[test]
 fn bundle_with_few_kept_names_is_found_by_its_ends() {
     let root = tempfile::tempdir().expect("a folder");
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &Seeded::new(7));
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &Seeded::new(7));
     let mut random = SplitMix64::new(14);
     for number in 0..60 {
         let path = root.path().join(format!("{number:02} old"));
@@ -258,15 +258,15 @@ fn bundle_with_few_kept_names_is_found_by_its_ends() {
 #[test]
 fn unrelated_version_is_stored_whole() {
     let root = tempfile::tempdir().expect("a folder");
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &Seeded::new(3));
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &Seeded::new(3));
     let mut random = SplitMix64::new(11);
     for day in 0..3 {
         fs::write(root.path().join("noise"), random.take(3_000_000)).expect("a file");
-        let before = stored_bytes(&*media);
+        let before = stored_bytes(&*storage);
         let report = save(&repository, root.path(), 2);
         assert_eq!(report.statistics.delta_chunk_count, 0, "day {day}");
-        let grown = stored_bytes(&*media) - before;
+        let grown = stored_bytes(&*storage) - before;
         // Cut into 8 KiB, and padded.
         assert!(grown < 3_200_000, "day {day}: {grown} bytes");
         restore_and_compare(&repository, root.path());
@@ -277,15 +277,15 @@ fn unrelated_version_is_stored_whole() {
 fn growth(old: &[u8], new: &[u8]) -> [usize; 2] {
     [init, init_exact].map(|init| {
         let root = tempfile::tempdir().expect("a folder");
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let repository = init(&media, &Seeded::new(5));
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let repository = init(&storage, &Seeded::new(5));
         fs::write(root.path().join("rows"), old).expect("a file");
         save(&repository, root.path(), 2);
         fs::write(root.path().join("rows"), new).expect("a file");
-        let before = stored_bytes(&*media);
+        let before = stored_bytes(&*storage);
         save(&repository, root.path(), 2);
         restore_and_compare(&repository, root.path());
-        stored_bytes(&*media) - before
+        stored_bytes(&*storage) - before
     })
 }
 
@@ -308,8 +308,8 @@ fn incompressible_chunk_is_matched_in_part() {
 #[test]
 fn known_data_after_much_new_data_is_found() {
     let root = tempfile::tempdir().expect("a folder");
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &Seeded::new(4));
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &Seeded::new(4));
     let mut random = SplitMix64::new(12);
     let mut rows = text(&mut random, 2_000_000);
     fs::write(root.path().join("rows"), &rows).expect("a file");

@@ -17,7 +17,7 @@ use common::options;
 use cutpoint_backup::save::faults::{self, Plan};
 use cutpoint_backup::save::{Source, backup};
 use cutpoint_repository::Repository;
-use cutpoint_storage::{Error, Kind, Layer, Media, Memory, Put, Result};
+use cutpoint_storage::{Error, Kind, Layer, Memory, Put, Result, Storage};
 use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, init_exact, unlock};
 
@@ -41,7 +41,7 @@ fn stream(threads: usize) -> Source {
 /// Memory in which the put with the index `at`, from 0 on, finds no room.
 #[derive(Debug)]
 struct NoRoomAt {
-    memory: Arc<dyn Media>,
+    memory: Arc<dyn Storage>,
     at: u64,
     puts: AtomicU64,
 }
@@ -49,13 +49,13 @@ struct NoRoomAt {
 const NO_ROOM: &str = "no room for this put";
 
 impl Layer for NoRoomAt {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.memory
     }
 
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         if self.puts.fetch_add(1, Ordering::SeqCst) == self.at {
-            return Err(Error::new(Kind::Media, name, NO_ROOM));
+            return Err(Error::new(Kind::Storage, name, NO_ROOM));
         }
         self.memory.put_new(name, bytes)
     }
@@ -63,14 +63,14 @@ impl Layer for NoRoomAt {
 
 /// Runs with a fault at the put `put`. Returns the result, and the numbers of puts and sends.
 fn run(threads: usize, put: u64, plan: Plan) -> (Result<()>, u64, u64) {
-    let memory: Arc<dyn Media> = Arc::new(Memory::new());
+    let memory: Arc<dyn Storage> = Arc::new(Memory::new());
     let environment = Seeded::new(1);
     init_exact(&memory, &environment);
-    let media = Arc::new(NoRoomAt { memory, at: put, puts: AtomicU64::new(0) });
-    let repository = Repository::open(media.clone(), environment, &unlock()).expect("it opens");
+    let storage = Arc::new(NoRoomAt { memory, at: put, puts: AtomicU64::new(0) });
+    let repository = Repository::open(storage.clone(), environment, &unlock()).expect("it opens");
     faults::plan(plan);
     let result = backup(&Arc::new(repository), stream(threads), &options(threads), &());
-    (result.map(drop), media.puts.load(Ordering::SeqCst), faults::sends())
+    (result.map(drop), storage.puts.load(Ordering::SeqCst), faults::sends())
 }
 
 /// Runs `act` in a thread of its own, and panics if it does not end within the limit.
@@ -86,10 +86,10 @@ fn run_within(threads: usize, put: u64, plan: Plan) -> (Result<()>, u64, u64) {
     within(&case, move || run(threads, put, plan))
 }
 
-/// A medium that refuses the read with the index `at`, from 0 on, of a range of file chunks.
+/// A storage that refuses the read with the index `at`, from 0 on, of a range of file chunks.
 #[derive(Debug)]
 struct RefusedAt {
-    memory: Arc<dyn Media>,
+    memory: Arc<dyn Storage>,
     at: u64,
     reads: AtomicU64,
 }
@@ -97,7 +97,7 @@ struct RefusedAt {
 const REFUSED: &str = "this read is refused";
 
 impl Layer for RefusedAt {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.memory
     }
 
@@ -105,15 +105,15 @@ impl Layer for RefusedAt {
         let is_refused =
             name.starts_with("data/") && self.reads.fetch_add(1, Ordering::SeqCst) == self.at;
         if is_refused {
-            return Err(Error::new(Kind::Media, name, REFUSED));
+            return Err(Error::new(Kind::Storage, name, REFUSED));
         }
         self.memory.get_range(name, offset, len)
     }
 }
 
 /// Creates a repository with a previous version of [`changed_stream`].
-fn with_former_version(threads: usize) -> Arc<dyn Media> {
-    let memory: Arc<dyn Media> = Arc::new(Memory::new());
+fn with_former_version(threads: usize) -> Arc<dyn Storage> {
+    let memory: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(&memory, &Seeded::new(1));
     backup(&repository, stream(threads), &options(threads), &()).expect("nothing fails");
     memory
@@ -135,16 +135,17 @@ fn changed_stream(threads: usize) -> Source {
 
 /// Saves the changed stream, with the read `read` refused. Returns the result, and the number of
 /// reads.
-fn compare(former: &Arc<dyn Media>, threads: usize, read: u64, plan: Plan) -> (Result<()>, u64) {
-    let memory: Arc<dyn Media> = Arc::new(Memory::new());
+fn compare(former: &Arc<dyn Storage>, threads: usize, read: u64, plan: Plan) -> (Result<()>, u64) {
+    let memory: Arc<dyn Storage> = Arc::new(Memory::new());
     for (name, bytes) in contents(&**former) {
         memory.put_new(&name, bytes.into()).expect("there is room");
     }
-    let media = Arc::new(RefusedAt { memory, at: read, reads: AtomicU64::new(0) });
-    let repository = Repository::open(media.clone(), Seeded::new(2), &unlock()).expect("it opens");
+    let storage = Arc::new(RefusedAt { memory, at: read, reads: AtomicU64::new(0) });
+    let repository =
+        Repository::open(storage.clone(), Seeded::new(2), &unlock()).expect("it opens");
     faults::plan(plan);
     let result = backup(&Arc::new(repository), changed_stream(threads), &options(threads), &());
-    (result.map(drop), media.reads.load(Ordering::SeqCst))
+    (result.map(drop), storage.reads.load(Ordering::SeqCst))
 }
 
 /// Checks that the result is the fault, and not a consequence or an interruption.
@@ -169,7 +170,7 @@ fn failing_put_ends_every_stage() {
                 // A put of the reserve may fail.
                 if result.is_err() {
                     let case = format!("{threads} threads, put {put}");
-                    require_cause(result, Kind::Media, NO_ROOM, &case);
+                    require_cause(result, Kind::Storage, NO_ROOM, &case);
                 }
             }
         }
@@ -186,7 +187,7 @@ fn failing_send_ends_every_stage() {
             let plan = Plan { fails_at: Some(send), ..Plan::default() };
             let (result, ..) = run_within(threads, u64::MAX, plan);
             let case = format!("{threads} threads, send {send}");
-            require_cause(result, Kind::Media, faults::FAILURE, &case);
+            require_cause(result, Kind::Storage, faults::FAILURE, &case);
         }
     }
 }
@@ -207,7 +208,7 @@ fn failing_read_while_deciding_is_the_error_of_the_run() {
                 let (result, _) = within(&case, move || compare(&former, threads, read, plan));
                 // If a table of contents cannot be read, its chunks are stored again.
                 if result.is_err() {
-                    require_cause(result, Kind::Media, REFUSED, &case);
+                    require_cause(result, Kind::Storage, REFUSED, &case);
                     failures += 1;
                 }
             }

@@ -26,7 +26,7 @@ use cutpoint_repository::write::end_writer;
 use cutpoint_repository::{
     Class, Index, ObjectName, Purpose, Reader, Repository, TicketId, View, Writer,
 };
-use cutpoint_storage::{Environment, Fault, Faulty, Kind, Local, Media, Memory};
+use cutpoint_storage::{Environment, Fault, Faulty, Kind, Local, Memory, Storage};
 use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, init, restore_and_compare, unlock};
 
@@ -63,11 +63,11 @@ fn stored_bytes_do_not_depend_on_threads() {
     let mut first = None;
     for threads in [1, 2, 7] {
         let environment = Seeded::new(1000);
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let repository = init(&media, &environment);
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let repository = init(&storage, &environment);
         backup(&repository, files(folder.path()), &options(threads), &()).expect("backup");
         restore_and_compare(&repository, folder.path());
-        let stored = contents(&*media);
+        let stored = contents(&*storage);
         assert!(
             stored.keys().filter(|name| name.starts_with("data/")).count() > 1,
             "one container only"
@@ -96,8 +96,8 @@ fn unchanged_files_are_not_read_and_changed_ones_are() {
     let folder = tempfile::tempdir().expect("folder");
     make_folder(folder.path());
     let environment = Seeded::new(1);
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &environment);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &environment);
     let run = |options: &BackupOptions| {
         backup(&repository, files(folder.path()), options, &()).expect("backup")
     };
@@ -158,8 +158,8 @@ fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
         let path = folder.path().join("database");
         let mut bytes = SplitMix64::bytes(5, 400_000);
         let environment = Seeded::new(1);
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let repository = init(&media, &environment);
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let repository = init(&storage, &environment);
         let run = || backup(&repository, files(folder.path()), &options(1), &()).expect("backup");
         let mut former = Vec::new();
         for version in 0..3 {
@@ -182,10 +182,10 @@ fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
         });
         let (container, offset, _) = &by_time[0];
         let name = ObjectName::Container(Class::Data, container.name).to_string();
-        let mut damaged = media.get(&name).expect("get").to_vec();
+        let mut damaged = storage.get(&name).expect("get").to_vec();
         damaged[*offset as usize + 5] ^= 1;
-        media.delete(&name).expect("delete");
-        media.put_new(&name, damaged.into()).expect("put");
+        storage.delete(&name).expect("delete");
+        storage.put_new(&name, damaged.into()).expect("put");
 
         let read_data = Some(Portion::All);
         let check_options = CheckOptions { read_data, threads: 1, ..CheckOptions::default() };
@@ -230,8 +230,8 @@ fn interrupted_run_commits_nothing_and_its_data_is_reused() {
     let large = SplitMix64::new(5).take(64 << 20);
     fs::write(folder.path().join("large"), &large).expect("large");
     let environment = Seeded::new(1);
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &environment);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &environment);
     let monitor = StopAfter(1, AtomicBool::new(false));
     let stopped = backup(&repository, files(folder.path()), &options(2), &monitor);
     match stopped {
@@ -240,7 +240,7 @@ fn interrupted_run_commits_nothing_and_its_data_is_reused() {
         Ok(_) => return,
     }
     assert!(View::list(&repository).expect("view").snapshots().is_empty(), "a snapshot of a part");
-    let before = media.list("data").expect("list").len();
+    let before = storage.list("data").expect("list").len();
     let report = backup(&repository, files(folder.path()), &options(2), &()).expect("backup");
     let new: u64 = report.statistics.new_bytes;
     assert!(before == 0 || new < large.len() as u64, "what was stored was stored again");
@@ -257,11 +257,11 @@ fn every_failing_call_fails_the_run_and_loses_nothing() {
     let mut failures = 0;
     loop {
         let environment = Seeded::new(1);
-        let memory: Arc<dyn Media> = Arc::new(Memory::new());
+        let memory: Arc<dyn Storage> = Arc::new(Memory::new());
         init(&memory, &environment);
-        let open = |media: Arc<dyn Media>| {
+        let open = |storage: Arc<dyn Storage>| {
             let environment: Arc<dyn Environment> = environment.clone();
-            Repository::open(media, environment, &unlock()).map(Arc::new)
+            Repository::open(storage, environment, &unlock()).map(Arc::new)
         };
         let good = open(memory.clone()).expect("open");
         backup(&good, files(&folder.path().join("sub")), &options(1), &()).expect("first backup");
@@ -295,7 +295,7 @@ fn full_disk_loses_no_container() {
     fs::write(folder.path().join("large"), SplitMix64::bytes(1, LEN)).expect("large");
     let run_into = |fault| {
         let environment = Seeded::new(1);
-        let memory: Arc<dyn Media> = Arc::new(Memory::new());
+        let memory: Arc<dyn Storage> = Arc::new(Memory::new());
         let good = init(&memory, &environment);
         let faulty = Arc::new(Faulty::new(memory.clone(), fault));
         let repository = Repository::open(faulty.clone(), environment.clone(), &unlock());
@@ -362,8 +362,8 @@ impl BackupMonitor for Panics {
 #[test]
 fn panic_of_the_monitor_is_passed_on() {
     for monitor in [Panics::Progress, Panics::Reading, Panics::Cancelled] {
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let repository = init(&media, &Seeded::new(1));
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let repository = init(&storage, &Seeded::new(1));
         let (done, ended) = mpsc::channel();
         std::thread::spawn(move || {
             // The stream has no end, so the run has no other reason to end.
@@ -382,8 +382,8 @@ fn panic_of_the_monitor_is_passed_on() {
 #[test]
 fn stream_becomes_a_file() {
     let environment = Seeded::new(1);
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &environment);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &environment);
     let bytes = SplitMix64::new(3).take(3_000_001);
     let source = || Source::Stream {
         name: b"dump.sql".to_vec(),
@@ -426,8 +426,8 @@ fn file_whose_first_name_vanishes_is_saved_under_its_next_name() {
     fs::hard_link(path("b"), path("a")).expect("link");
     fs::hard_link(path("b"), path("c")).expect("link");
     let environment = Seeded::new(1);
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(&media, &environment);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &environment);
     let monitor = RemoveAt(path("a"));
     let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
     assert_eq!(report.statistics.problem_count, 1, "the name that vanished");
@@ -437,7 +437,7 @@ fn file_whose_first_name_vanishes_is_saved_under_its_next_name() {
 
 /// Ends the writer at work and removes the objects it has staged, as another machine does that
 /// takes the writer for dead.
-struct EndAt(PathBuf, Arc<dyn Media>, Arc<Repository>, AtomicBool);
+struct EndAt(PathBuf, Arc<dyn Storage>, Arc<Repository>, AtomicBool);
 
 impl BackupMonitor for EndAt {
     fn reading(&self, path: &Path) {
@@ -461,9 +461,10 @@ fn ended_run_restarts_on_a_disk() {
         fs::write(folder.path().join(name), SplitMix64::new(seed).take(6_000_000)).expect("file");
     }
     let environment = Seeded::new(1);
-    let media: Arc<dyn Media> = Arc::new(Local::create(disk.path()).expect("a folder"));
-    let repository = init(&media, &environment);
-    let monitor = EndAt(folder.path().join("c"), media, repository.clone(), AtomicBool::new(false));
+    let storage: Arc<dyn Storage> = Arc::new(Local::create(disk.path()).expect("a folder"));
+    let repository = init(&storage, &environment);
+    let monitor =
+        EndAt(folder.path().join("c"), storage, repository.clone(), AtomicBool::new(false));
     let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
     assert_eq!(report.restart_count, 1, "it began anew");
     restore_and_compare(&repository, folder.path());

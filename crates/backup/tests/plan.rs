@@ -18,11 +18,11 @@ use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, res
 use cutpoint_backup::save::backup;
 use cutpoint_repository::read::ReadStatistics;
 use cutpoint_repository::{Reader, Repository, View};
-use cutpoint_storage::{Layer, Media, Memory, Result};
+use cutpoint_storage::{Layer, Memory, Result, Storage};
 use cutpoint_testing::SplitMix64;
 use repository::{Seeded, compare, init, unlock};
 
-/// A medium that delays reads of data, and counts the concurrent ones.
+/// A storage that delays reads of data, and counts the concurrent ones.
 #[derive(Debug)]
 struct Far {
     memory: Memory,
@@ -39,7 +39,7 @@ impl Far {
 }
 
 impl Layer for Far {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &self.memory
     }
 
@@ -58,10 +58,10 @@ impl Layer for Far {
     }
 }
 
-/// Saves five versions of a large file in which some bytes change each day, a medium-sized file,
+/// Saves five versions of a large file in which some bytes change each day, a storage-sized file,
 /// holes, many small files, and two names of one file.
-fn save_versions(media: &Arc<dyn Media>, root: &Path) -> Arc<Repository> {
-    let repository = init(media, &Seeded::new(1));
+fn save_versions(storage: &Arc<dyn Storage>, root: &Path) -> Arc<Repository> {
+    let repository = init(storage, &Seeded::new(1));
     let mut random = SplitMix64::new(3);
     let mut large: Vec<u8> = random.take(9_500_000).iter().map(|byte| byte & 15).collect();
     large[4_000_000..5_000_000].fill(0);
@@ -131,8 +131,8 @@ fn plan_saves_requests_and_changes_nothing_else() {
     let root = tempfile::tempdir().expect("a folder");
     // Requests gather during the delay of others. Without a delay, there may be one request per
     // region.
-    let media: Arc<dyn Media> = Arc::new(Far::new(Duration::from_millis(1)));
-    let repository = save_versions(&media, root.path());
+    let storage: Arc<dyn Storage> = Arc::new(Far::new(Duration::from_millis(1)));
+    let repository = save_versions(&storage, root.path());
     let mut unplanned = None;
     for (plan_bytes_max, threads) in [(0, 1), (1, 1), (500_000, 2), (96 << 20, 1), (96 << 20, 4)] {
         let case = format!("{plan_bytes_max} bytes, {threads} threads");
@@ -153,9 +153,9 @@ fn plan_saves_requests_and_changes_nothing_else() {
 }
 
 #[test]
-fn far_medium_gets_concurrent_requests() {
+fn far_storage_gets_concurrent_requests() {
     let root = tempfile::tempdir().expect("a folder");
-    let memory: Arc<dyn Media> = Arc::new(Memory::new());
+    let memory: Arc<dyn Storage> = Arc::new(Memory::new());
     save_versions(&memory, root.path());
     let mut counts = Vec::new();
     for plan_bytes_max in [0, 96 << 20] {
@@ -163,10 +163,10 @@ fn far_medium_gets_concurrent_requests() {
         for (name, bytes) in repository::contents(&*memory) {
             far.memory.put_new(&name, bytes.into()).expect("memory takes it");
         }
-        let media: Arc<dyn Media> = far.clone();
+        let storage: Arc<dyn Storage> = far.clone();
         let environment = Seeded::new(9);
         let repository =
-            Arc::new(Repository::open(media, environment, &unlock()).expect("it opens"));
+            Arc::new(Repository::open(storage, environment, &unlock()).expect("it opens"));
         let restored = restore_last(&repository, &holding(plan_bytes_max, 1));
         assert_eq!(restored.problems, [], "{plan_bytes_max}");
         counts.push(far.waiting_count_max.load(Relaxed));
@@ -178,14 +178,14 @@ fn far_medium_gets_concurrent_requests() {
 #[test]
 fn damage_is_reported_as_without_a_plan() {
     let root = tempfile::tempdir().expect("a folder");
-    let media: Arc<dyn Media> = Arc::new(Far::new(Duration::ZERO));
-    let repository = save_versions(&media, root.path());
-    let containers = media.list("data").expect("memory lists");
+    let storage: Arc<dyn Storage> = Arc::new(Far::new(Duration::ZERO));
+    let repository = save_versions(&storage, root.path());
+    let containers = storage.list("data").expect("memory lists");
     let (name, len) = containers.first().expect("a container");
-    let mut bytes = media.get(name).expect("memory has it").to_vec();
+    let mut bytes = storage.get(name).expect("memory has it").to_vec();
     bytes[usize::try_from(*len).expect("small") / 3] ^= 1;
-    media.delete(name).expect("memory deletes");
-    media.put_new(name, bytes.into()).expect("memory takes it");
+    storage.delete(name).expect("memory deletes");
+    storage.put_new(name, bytes.into()).expect("memory takes it");
     let without = restore_last(&repository, &holding(0, 1));
     assert!(!without.problems.is_empty(), "something is damaged");
     for threads in [1, 4] {
@@ -201,7 +201,7 @@ fn damage_is_reported_as_without_a_plan() {
             assert!(!file.exists(), "{} is not restored", path.display());
         }
     }
-    media.delete(name).expect("memory deletes");
+    storage.delete(name).expect("memory deletes");
     let gone = restore_last(&repository, &holding(96 << 20, 2));
     assert!(gone.problems.len() >= without.problems.len(), "{:?}", gone.problems);
 }

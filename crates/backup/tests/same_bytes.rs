@@ -14,7 +14,7 @@ use cutpoint_repository::gc::prune::{OptimizeOptions, PruneOptions, optimize, pr
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::snapshots::lifecycle::forget;
 use cutpoint_repository::{InitOptions, Repository, Suite, TicketId};
-use cutpoint_storage::{Environment, Error, Media, Memory};
+use cutpoint_storage::{Environment, Error, Memory, Storage};
 use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, unlock};
 
@@ -39,9 +39,9 @@ fn text(random: &mut SplitMix64, len: usize) -> Vec<u8> {
     text
 }
 
-fn digest(media: &dyn Media) -> String {
+fn digest(storage: &dyn Storage) -> String {
     let mut hasher = blake3::Hasher::new();
-    for (name, bytes) in contents(media) {
+    for (name, bytes) in contents(storage) {
         hasher.update(name.as_bytes()).update(&bytes.len().to_le_bytes()).update(&bytes);
     }
     hasher.finalize().to_hex()[..32].to_owned()
@@ -50,7 +50,7 @@ fn digest(media: &dyn Media) -> String {
 #[test]
 fn repository_with_fixed_randomness_is_equal_byte_for_byte() {
     let environment = Seeded::new(7);
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let settings = InitOptions {
         suite: Suite::ChaCha20Poly1305,
         cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
@@ -61,9 +61,9 @@ fn repository_with_fixed_randomness_is_equal_byte_for_byte() {
         parity_percent: 10,
     };
     let shared: Arc<dyn Environment> = environment.clone();
-    let repository = Repository::init(media.clone(), shared, &unlock(), &settings).expect("init");
+    let repository = Repository::init(storage.clone(), shared, &unlock(), &settings).expect("init");
     let repository = Arc::new(repository);
-    let mut digests = vec![digest(&*media)];
+    let mut digests = vec![digest(&*storage)];
     let mut random = SplitMix64::new(3);
     let mut bytes = text(&mut random, 9_000_000);
     bytes.extend(random.take(1_000_000));
@@ -80,17 +80,17 @@ fn repository_with_fixed_randomness_is_equal_byte_for_byte() {
         };
         let report = backup(&repository, source, &options(2), &()).expect("backup");
         ids.extend(report.snapshot);
-        digests.push(digest(&*media));
+        digests.push(digest(&*storage));
     }
     forget::<Error>(&repository, |_| Ok(ids[..2].to_vec())).expect("forget");
     let options = PruneOptions { unused_max: 0.0, is_alone: true, ..PruneOptions::default() };
     prune(&repository, &options, &(), |_| true).expect("prune");
     sweep(&repository);
-    digests.push(digest(&*media));
+    digests.push(digest(&*storage));
     let options = OptimizeOptions { is_alone: true, ..OptimizeOptions::default() };
     optimize(&repository, &options, &(), |_| true).expect("optimize");
     sweep(&repository);
-    digests.push(digest(&*media));
+    digests.push(digest(&*storage));
     assert_eq!(digests, DIGESTS);
 }
 

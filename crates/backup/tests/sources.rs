@@ -20,7 +20,7 @@ use cutpoint_backup::source::walk::WalkOptions;
 use cutpoint_repository::repo::keys::Others;
 use cutpoint_repository::snapshots::lifecycle;
 use cutpoint_repository::{Repository, Snapshot, View};
-use cutpoint_storage::{Error, Kind, Media, Memory, Result};
+use cutpoint_storage::{Error, Kind, Memory, Result, Storage};
 use forge::{forge, with_other_bytes};
 use repository::{Seeded, init, restore_and_compare, unlock};
 
@@ -36,7 +36,7 @@ impl BackupMonitor for Problems {
 /// Two folders of two and three files, a file, and a repository.
 struct Scene {
     folder: tempfile::TempDir,
-    media: Arc<dyn Media>,
+    storage: Arc<dyn Storage>,
     repository: Arc<Repository>,
 }
 
@@ -48,8 +48,8 @@ impl Scene {
             fs::create_dir_all(path.parent().expect("a folder")).expect("made");
             fs::write(path, name.repeat(1000)).expect("written");
         }
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        Scene { folder, repository: init(&media, &Seeded::new(1)), media }
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        Scene { folder, repository: init(&storage, &Seeded::new(1)), storage }
     }
 
     /// Begins a key epoch. Returns the repository as it is open in a client that the epoch shuts
@@ -57,7 +57,7 @@ impl Scene {
     fn rotate(&mut self) -> Arc<Repository> {
         let later = Seeded::new(1 << 32);
         later.asked.store(1_000_000, Ordering::SeqCst);
-        let mut next = Repository::open(self.media.clone(), later, &unlock()).expect("it opens");
+        let mut next = Repository::open(self.storage.clone(), later, &unlock()).expect("it opens");
         next.begin_epoch(&[unlock()], Others::Refuse).expect("an epoch begins");
         std::mem::replace(&mut self.repository, Arc::new(next))
     }

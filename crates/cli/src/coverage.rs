@@ -31,7 +31,7 @@ impl Memory {
     /// Loads the record. If it is damaged, nothing counts as read.
     pub(crate) fn open(repository: &Repository, report: &Report) -> Memory {
         let id = repository.keys().repository();
-        let place = repository.media().describe();
+        let place = repository.storage().describe();
         let place = fs::canonicalize(&place).unwrap_or_else(|_| place.into());
         let hash = blake3::hash(place.as_os_str().as_encoded_bytes()).to_hex();
         let folder = xdg("XDG_STATE_HOME", ".local/state");

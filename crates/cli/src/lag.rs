@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutpoint_repository::ObjectName;
-use cutpoint_storage::{Environment, Error, Kind, Media, ObjectKind, wait};
+use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Storage, wait};
 
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -40,9 +40,13 @@ impl Pauses {
     ///
     /// Fails with exit code 2, naming the object, if the pauses are used up, and with exit code 130
     /// if a request to stop ends the pause.
-    pub(crate) fn wait(&mut self, media: &dyn Media, name: impl Display) -> Result<(), Failure> {
+    pub(crate) fn wait(
+        &mut self,
+        storage: &dyn Storage,
+        name: impl Display,
+    ) -> Result<(), Failure> {
         if self.spent + self.next > PAUSES_MAX {
-            return Err(self.spent_for(media, name));
+            return Err(self.spent_for(storage, name));
         }
         if !wait::sleep(&*self.environment, self.next) {
             return Err(Failure::new(Exit::Interrupted, "interrupted"));
@@ -52,10 +56,10 @@ impl Pauses {
         Ok(())
     }
 
-    fn spent_for(&self, media: &dyn Media, name: impl Display) -> Failure {
+    fn spent_for(&self, storage: &dyn Storage, name: impl Display) -> Failure {
         let message = format!(
             "{}: {name} exists, but listings do not show it (expected within {} s)",
-            media.describe(),
+            storage.describe(),
             self.spent.as_secs()
         );
         Failure::new(Exit::Failed, message).with_remedy(
@@ -70,15 +74,15 @@ impl Pauses {
 ///
 /// # Errors
 ///
-/// Returns any error of the medium.
-fn unlisted_settings(media: &dyn Media) -> Result<Option<ObjectName>, Error> {
-    if !media.list(ObjectKind::Config.folder())?.is_empty() {
+/// Returns any error of the storage.
+fn unlisted_settings(storage: &dyn Storage) -> Result<Option<ObjectName>, Error> {
+    if !storage.list(ObjectKind::Config.folder())?.is_empty() {
         return Ok(None);
     }
     for copy in [false, true] {
         // The first settings are never deleted.
         let name = ObjectName::Config { number: 0, copy };
-        if media.head(&name.to_string())?.is_some() {
+        if storage.head(&name.to_string())?.is_some() {
             return Ok(Some(name));
         }
     }
@@ -89,9 +93,9 @@ fn unlisted_settings(media: &dyn Media) -> Result<Option<ObjectName>, Error> {
 ///
 /// # Errors
 ///
-/// Returns any error of the medium.
-pub(crate) fn is_unlisted(media: &dyn Media) -> Result<bool, Error> {
-    Ok(unlisted_settings(media)?.is_some())
+/// Returns any error of the storage.
+pub(crate) fn is_unlisted(storage: &dyn Storage) -> Result<bool, Error> {
+    Ok(unlisted_settings(storage)?.is_some())
 }
 
 /// Returns `true` if listings show no repository: either nothing, or the objects of an `init` that
@@ -99,10 +103,10 @@ pub(crate) fn is_unlisted(media: &dyn Media) -> Result<bool, Error> {
 ///
 /// # Errors
 ///
-/// Returns any error of the medium.
-pub(crate) fn is_absent(media: &dyn Media) -> Result<bool, Error> {
+/// Returns any error of the storage.
+pub(crate) fn is_absent(storage: &dyn Storage) -> Result<bool, Error> {
     for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
-        if !media.list(kind.folder())?.is_empty() {
+        if !storage.list(kind.folder())?.is_empty() {
             return Ok(false);
         }
     }
@@ -113,9 +117,9 @@ pub(crate) fn is_absent(media: &dyn Media) -> Result<bool, Error> {
 ///
 /// # Errors
 ///
-/// Returns any error of `open`, of [`Pauses::wait`], and of the medium.
+/// Returns any error of `open`, of [`Pauses::wait`], and of the storage.
 pub(crate) fn open_when_listed<T>(
-    media: &dyn Media,
+    storage: &dyn Storage,
     pauses: &mut Pauses,
     open: impl Fn() -> Result<T, Error>,
 ) -> anyhow::Result<T> {
@@ -129,9 +133,9 @@ pub(crate) fn open_when_listed<T>(
         if error.kind() != Kind::Missing {
             return Err(error.into());
         }
-        match unlisted_settings(media)? {
+        match unlisted_settings(storage)? {
             Some(name) => {
-                pauses.wait(media, name)?;
+                pauses.wait(storage, name)?;
                 may_have_caught_up = true;
             }
             None if std::mem::take(&mut may_have_caught_up) => {}
@@ -153,7 +157,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A medium whose next listings show fewer objects than exist.
+    /// A storage whose next listings show fewer objects than exist.
     #[derive(Debug, Default)]
     pub(crate) struct Lagging {
         inner: Memory,
@@ -179,7 +183,7 @@ pub(crate) mod tests {
     }
 
     impl Layer for Lagging {
-        fn below(&self) -> &dyn Media {
+        fn below(&self) -> &dyn Storage {
             &self.inner
         }
 
@@ -194,7 +198,7 @@ pub(crate) mod tests {
     }
 
     /// Creates a repository that is not encrypted.
-    pub(crate) fn init(media: Arc<dyn Media>) -> Repository {
+    pub(crate) fn init(storage: Arc<dyn Storage>) -> Repository {
         let options = InitOptions {
             suite: Suite::None,
             cut: "fixed:size=4096".to_owned(),
@@ -204,34 +208,34 @@ pub(crate) mod tests {
             delta_chunks: false,
             parity_percent: 0,
         };
-        Repository::init(media, Arc::new(System), &Unlock::Nothing, &options)
-            .expect("an empty medium takes a repository")
+        Repository::init(storage, Arc::new(System), &Unlock::Nothing, &options)
+            .expect("an empty storage takes a repository")
     }
 
-    fn open(media: &Arc<Lagging>) -> anyhow::Result<Repository> {
-        let media: Arc<dyn Media> = media.clone();
-        open_when_listed(&*media, &mut Pauses::new(), || {
-            Repository::open(media.clone(), Arc::new(System), &Unlock::Nothing)
+    fn open(storage: &Arc<Lagging>) -> anyhow::Result<Repository> {
+        let storage: Arc<dyn Storage> = storage.clone();
+        open_when_listed(&*storage, &mut Pauses::new(), || {
+            Repository::open(storage.clone(), Arc::new(System), &Unlock::Nothing)
         })
     }
 
     #[test]
     fn repository_in_lagging_listing_opens() {
         for lacks in ["/", "config/"] {
-            let media = Lagging::new(lacks);
-            init(media.clone());
+            let storage = Lagging::new(lacks);
+            init(storage.clone());
             // Opening takes several attempts.
-            media.lag(20);
-            open(&media).unwrap_or_else(|error| panic!("{lacks}: {error:#}"));
-            assert_eq!(media.left(), 0, "{lacks}: the listings have lagged");
+            storage.lag(20);
+            open(&storage).unwrap_or_else(|error| panic!("{lacks}: {error:#}"));
+            assert_eq!(storage.left(), 0, "{lacks}: the listings have lagged");
         }
     }
 
     #[test]
     fn missing_repository_is_reported_at_once() {
-        let media = Lagging::new("/");
+        let storage = Lagging::new("/");
         let began = std::time::Instant::now();
-        let error = open(&media).expect_err("nothing is there");
+        let error = open(&storage).expect_err("nothing is there");
         assert!(began.elapsed() < Duration::from_secs(5), "nothing is waited for");
         assert!(error.to_string().contains("neither config nor keys"), "{error:#}");
     }
@@ -239,10 +243,10 @@ pub(crate) mod tests {
     #[test]
     fn listing_that_lags_for_ever_is_reported() {
         let mut pauses = Pauses { spent: PAUSES_MAX, ..Pauses::new() };
-        let media = Lagging::new("/");
-        init(media.clone());
-        media.lag(u64::MAX);
-        let inner: Arc<dyn Media> = media.clone();
+        let storage = Lagging::new("/");
+        init(storage.clone());
+        storage.lag(u64::MAX);
+        let inner: Arc<dyn Storage> = storage.clone();
         let error = open_when_listed(&*inner, &mut pauses, || {
             Repository::open(inner.clone(), Arc::new(System), &Unlock::Nothing)
         })

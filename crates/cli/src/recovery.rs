@@ -91,7 +91,7 @@ impl<'a> Kit<'a> {
             return Err(fails("the kit does not hold the keys of the repository".to_owned()).into());
         }
         let kit = Unlock::Keyring(read);
-        Repository::open(repository.media().clone(), interrupt::environment(), &kit)
+        Repository::open(repository.storage().clone(), interrupt::environment(), &kit)
             .map_err(|error| fails(error.to_string()))?;
         let id = repository.add_key(&kit, label)?;
         if let Some((path, _)) = &self.file {

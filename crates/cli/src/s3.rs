@@ -2,7 +2,7 @@
 //!
 //! Credentials are searched for in the usual order: the environment (`AWS_ACCESS_KEY_ID` and so
 //! on), the profile `AWS_PROFILE` of the shared files (`~/.aws/credentials`, `~/.aws/config`), web
-//! identity, the container, the machine. The medium itself handles the last three.
+//! identity, the container, the machine. The storage itself handles the last three.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

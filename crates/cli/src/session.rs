@@ -10,7 +10,7 @@ use cutpoint_repository::{
     InitOptions, KdfLimits, ObjectName, OpenOptions, Reader, Repository, Suite, Unlock, View,
 };
 use cutpoint_storage::{
-    Error as StoreError, Kind, Local, Media, ObjectKind, Probed, S3, System, probe,
+    Error as StoreError, Kind, Local, ObjectKind, Probed, S3, Storage, System, probe,
 };
 
 use crate::args::{DeltaMode, Encryption, Global, Mode, Settings};
@@ -88,23 +88,23 @@ impl Session {
         report: &Report,
     ) -> Result<(Session, Unlock)> {
         let location = &location(global)?;
-        let media = open_media(global)?;
+        let storage = open_storage(global)?;
         let mut pauses = Pauses::new();
-        let opened = open_repository(&media, &mut pauses, global, report).map_err(|error| {
+        let opened = open_repository(&storage, &mut pauses, global, report).map_err(|error| {
             // A storage that does not answer is not asked again.
-            let is_media = |cause: &StoreError| cause.kind() == Kind::Media;
-            let is_silent = error.downcast_ref().is_some_and(is_media);
+            let is_storage = |cause: &StoreError| cause.kind() == Kind::Storage;
+            let is_silent = error.downcast_ref().is_some_and(is_storage);
             let is_none =
-                || Ok::<_, StoreError>(is_absent(&*media)? && !lag::is_unlisted(&*media)?);
+                || Ok::<_, StoreError>(is_absent(&*storage)? && !lag::is_unlisted(&*storage)?);
             if !is_silent && is_none().unwrap_or(false) { none_at(location).into() } else { error }
         });
         let (mut repository, unlock) = opened?;
         refuse_encryption(&repository, location, global)?;
         while let Some(name) = state::unlisted_settings(&repository)? {
-            pauses.wait(&*media, name)?;
+            pauses.wait(&*storage, name)?;
             let options = open_options(global)?;
             repository =
-                Repository::open_with(media.clone(), interrupt::environment(), &unlock, options)?;
+                Repository::open_with(storage.clone(), interrupt::environment(), &unlock, options)?;
         }
         if tells_unopened {
             for (name, error) in repository.unopened() {
@@ -133,9 +133,9 @@ impl Session {
     pub(crate) fn view(&mut self, report: &Report) -> Result<View> {
         let mut view = View::list(&self.repository)?;
         let mut pauses = Pauses::new();
-        let media = self.repository.media();
-        while let Some(name) = self.state.unlisted(&view, &**media)? {
-            pauses.wait(&**media, name)?;
+        let storage = self.repository.storage();
+        while let Some(name) = self.state.unlisted(&view, &**storage)? {
+            pauses.wait(&**storage, name)?;
             view = view.list_again(&self.repository)?;
         }
         // A key epoch may have begun after settings and keys were read. In that case, they are read
@@ -166,7 +166,7 @@ impl Session {
     /// Compares the newest snapshots and prunes with the remembered ones. If all of them are
     /// present, no others are read.
     pub(crate) fn look_for_heads(&mut self, report: &Report) -> Result<()> {
-        let list = |kind: ObjectKind| self.repository.media().list(kind.folder());
+        let list = |kind: ObjectKind| self.repository.storage().list(kind.folder());
         let is_among = self.state.is_among(&list(ObjectKind::Commit)?, &list(ObjectKind::Prune)?);
         if !is_among || self.is_any_head_replaced() {
             self.view(report)?;
@@ -237,10 +237,10 @@ fn none_at(location: &Path) -> Failure {
 }
 
 /// Opens the place that the user names. A folder must exist.
-pub(crate) fn open_media(global: &Global) -> Result<Arc<dyn Media>> {
+pub(crate) fn open_storage(global: &Global) -> Result<Arc<dyn Storage>> {
     let location = &location(global)?;
-    if let Some(media) = open_s3(location, global)? {
-        return Ok(media);
+    if let Some(storage) = open_s3(location, global)? {
+        return Ok(storage);
     }
     // The error of the system, such as a missing permission, is better than "there is no such
     // folder".
@@ -259,24 +259,24 @@ pub(crate) fn open_media(global: &Global) -> Result<Arc<dyn Media>> {
     Ok(Arc::new(Local::open(location)?))
 }
 
-/// Opens the medium if `location` is an address. No request is made yet.
-fn open_s3(location: &Path, global: &Global) -> Result<Option<Arc<dyn Media>>> {
+/// Opens the storage if `location` is an address. No request is made yet.
+fn open_s3(location: &Path, global: &Global) -> Result<Option<Arc<dyn Storage>>> {
     let Some(address) = place::s3_address(location) else { return Ok(None) };
     let settings = s3::settings(address, &global.s3)?;
     Ok(Some(Arc::new(S3::open(&settings, interrupt::environment())?)))
 }
 
-/// Tests whether a medium creates objects atomically, and warns if it does not.
-pub(crate) fn try_out(media: &dyn Media, report: &Report) -> Result<Probed> {
-    let probed = probe(media, &System)?;
+/// Tests whether a storage creates objects atomically, and warns if it does not.
+pub(crate) fn try_out(storage: &dyn Storage, report: &Report) -> Result<Probed> {
+    let probed = probe(storage, &System)?;
     if probed.may_be_shared() {
-        report.detail(|| format!("{}: {probed}", media.describe()));
+        report.detail(|| format!("{}: {probed}", storage.describe()));
     } else {
         report.warn(&format!(
             "{}: this storage does not create objects atomically ({probed}); backup, restore and \
              check work, but interrupted runs are not resumed, and prune requires --exclusive and \
              no other active client",
-            media.describe()
+            storage.describe()
         ));
     }
     Ok(probed)
@@ -294,7 +294,7 @@ fn open_options(global: &Global) -> Result<OpenOptions> {
 
 /// Opens the repository. Also returns the secret that has opened it.
 fn open_repository(
-    media: &Arc<dyn Media>,
+    storage: &Arc<dyn Storage>,
     pauses: &mut Pauses,
     global: &Global,
     report: &Report,
@@ -303,9 +303,9 @@ fn open_repository(
     let mut open = |unlock: Unlock| -> Result<(Repository, Unlock)> {
         let open = || {
             let system = interrupt::environment();
-            Repository::open_with(media.clone(), system, &unlock, options.clone())
+            Repository::open_with(storage.clone(), system, &unlock, options.clone())
         };
-        let repository = lag::open_when_listed(&**media, pauses, open)?;
+        let repository = lag::open_when_listed(&**storage, pauses, open)?;
         Ok((repository, unlock))
     };
     if let Some(unlock) = unlock::given(&global.secrets, report)? {
@@ -320,7 +320,7 @@ fn open_repository(
     }
     let mut tries = 1;
     loop {
-        match open(unlock::ask(&media.describe())?) {
+        match open(unlock::ask(&storage.describe())?) {
             Err(error) if is_wrong_key(&error) && tries < TRIES => {
                 report.warn(&error.to_string());
                 tries += 1;
@@ -343,8 +343,8 @@ pub(crate) struct New<'a> {
 /// Returns `true` if there is no repository at the place that the user names, so that one could be
 /// created.
 pub(crate) fn is_missing(global: &Global) -> Result<bool> {
-    match open_media(global) {
-        Ok(media) => Ok(is_absent(&*media)?),
+    match open_storage(global) {
+        Ok(storage) => Ok(is_absent(&*storage)?),
         Err(error) if Exit::of(&error) == Exit::NoRepository => Ok(true),
         Err(error) => Err(error),
     }
@@ -425,12 +425,12 @@ fn make(
     if let Some(path) = secret.made_file() {
         report.note(&format!("Created key file {}.", path.display()));
     }
-    let media = match open_s3(location, global)? {
+    let storage = match open_s3(location, global)? {
         Some(_) if new.is_shared => {
             let message = format!("{}: --shared applies only to folders", location.display());
             return Err(Failure::failed(message).into());
         }
-        Some(media) => media,
+        Some(storage) => storage,
         None => {
             let create = if new.is_shared { Local::create_shared } else { Local::create };
             let folder = create(location)?;
@@ -444,9 +444,9 @@ fn make(
             Arc::new(folder)
         }
     };
-    let probed = try_out(&*media, report)?;
+    let probed = try_out(&*storage, report)?;
     let mut repository =
-        Repository::init(media, interrupt::environment(), &secret.unlock, options)?;
+        Repository::init(storage, interrupt::environment(), &secret.unlock, options)?;
     let mut config = repository.config().clone();
     config.set_creates_atomically(probed.may_be_shared());
     if let Some(DeltaMode::Burst(options)) = new.settings.delta {

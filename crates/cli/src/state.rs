@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_repository::{ObjectName, Repository, Suite, TicketId, View};
-use cutpoint_storage::{Media, ObjectKind};
+use cutpoint_storage::{ObjectKind, Storage};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure};
@@ -342,8 +342,12 @@ impl State {
     ///
     /// # Errors
     ///
-    /// Returns any error of the medium.
-    pub(crate) fn unlisted(&self, view: &View, media: &dyn Media) -> Result<Option<ObjectName>> {
+    /// Returns any error of the storage.
+    pub(crate) fn unlisted(
+        &self,
+        view: &View,
+        storage: &dyn Storage,
+    ) -> Result<Option<ObjectName>> {
         let Compared { found, gone, .. } = self.compare(view);
         let lost = gone.values().filter_map(|head| TicketId::parse(&head.snapshot));
         let mut names: Vec<ObjectName> = lost.map(ObjectName::Commit).collect();
@@ -365,7 +369,7 @@ impl State {
         };
         names.retain(|name| !view.unreadable.contains_key(name) && !is_listed(name));
         for name in names {
-            if media.head(&name.to_string())?.is_some() {
+            if storage.head(&name.to_string())?.is_some() {
                 return Ok(Some(name));
             }
         }
@@ -538,7 +542,7 @@ impl State {
 ///
 /// # Errors
 ///
-/// Returns any error of the medium.
+/// Returns any error of the storage.
 pub(crate) fn unlisted_settings(repository: &Repository) -> Result<Option<ObjectName>> {
     let file =
         folder().map(|folder| folder.join(format!("{}.json", repository.keys().repository())));
@@ -556,9 +560,10 @@ fn unlisted_number(repository: &Repository, number: u64) -> Result<Option<Object
     }
     let name = ObjectName::Config { number, copy: false };
     let path = name.to_string();
-    let media = repository.media();
-    let is_listed = media.list(ObjectKind::Config.folder())?.iter().any(|(each, _)| *each == path);
-    Ok((!is_listed && media.head(&path)?.is_some()).then_some(name))
+    let storage = repository.storage();
+    let is_listed =
+        storage.list(ObjectKind::Config.folder())?.iter().any(|(each, _)| *each == path);
+    Ok((!is_listed && storage.head(&path)?.is_some()).then_some(name))
 }
 
 /// Fails if the settings were changed meanwhile. The remembered state was read after the repository
@@ -837,7 +842,7 @@ mod tests {
     /// repository. This is not an older state.
     #[test]
     fn settings_changed_meanwhile_are_not_older() {
-        let media = Arc::new(cutpoint_storage::Memory::new());
+        let storage = Arc::new(cutpoint_storage::Memory::new());
         let options = InitOptions {
             suite: Suite::None,
             cut: "fixed:size=4096".to_owned(),
@@ -848,9 +853,9 @@ mod tests {
             parity_percent: 0,
         };
         let system = Arc::new(System);
-        Repository::init(media.clone(), system.clone(), &Unlock::Nothing, &options)
+        Repository::init(storage.clone(), system.clone(), &Unlock::Nothing, &options)
             .expect("an empty memory takes a repository");
-        let open = || Repository::open(media.clone(), system.clone(), &Unlock::Nothing);
+        let open = || Repository::open(storage.clone(), system.clone(), &Unlock::Nothing);
         let early = open().expect("it opens");
         let mut other = open().expect("it opens");
         assert!(refuse_overtaken(&early).is_ok(), "nobody has changed anything");
@@ -862,47 +867,51 @@ mod tests {
 
     #[test]
     fn state_in_lagging_listing_is_not_older() {
-        let media = cutpoint_storage::Memory::new();
+        let storage = cutpoint_storage::Memory::new();
         let mut state = state(Rollback::Refuse);
         let newest = with_prune(view(&[1, 2]), 2, &[]);
         state.see(&newest, &report()).expect("nothing is older");
         let listed = with_prune(view(&[1]), 1, &[]);
-        let unlisted = |state: &State| state.unlisted(&listed, &media).expect("memory answers");
+        let unlisted = |state: &State| state.unlisted(&listed, &storage).expect("memory answers");
         assert_eq!(unlisted(&state), None, "nothing lies there: that is an older state");
         let put = |name: ObjectName| {
-            media.put_new(&name.to_string(), bytes::Bytes::new()).expect("memory takes it");
+            storage.put_new(&name.to_string(), bytes::Bytes::new()).expect("memory takes it");
         };
         put(ObjectName::Prune(2));
         assert_eq!(unlisted(&state), Some(ObjectName::Prune(2)), "the record lies there");
         put(ObjectName::Commit(id(2)));
         assert_eq!(unlisted(&state), Some(ObjectName::Commit(id(2))), "the snapshot lies there");
-        assert_eq!(state.unlisted(&newest, &media).expect("memory answers"), None, "all is listed");
+        assert_eq!(
+            state.unlisted(&newest, &storage).expect("memory answers"),
+            None,
+            "all is listed"
+        );
         // The object was listed, and is damaged.
         let mut damaged = with_prune(view(&[1, 2]), 1, &[]);
         let error = Arc::new(Error::corrupt("x", "is damaged"));
         damaged.unreadable.insert(ObjectName::Prune(2), error);
-        assert_eq!(state.unlisted(&damaged, &media).expect("memory answers"), None, "damage");
+        assert_eq!(state.unlisted(&damaged, &storage).expect("memory answers"), None, "damage");
     }
 
     /// A prune that has taken a snapshot is not listed yet, nor is its deletion by a sweep.
     #[test]
     fn snapshot_taken_by_unlisted_prune_is_awaited() {
-        let media = cutpoint_storage::Memory::new();
+        let storage = cutpoint_storage::Memory::new();
         let mut state = state(Rollback::Refuse);
         state.see(&view(&[1, 2]), &report()).expect("nothing is older");
         let name = ObjectName::Prune(1);
-        media.put_new(&name.to_string(), bytes::Bytes::new()).expect("memory takes it");
-        assert_eq!(state.unlisted(&view(&[1]), &media).expect("memory answers"), Some(name));
+        storage.put_new(&name.to_string(), bytes::Bytes::new()).expect("memory takes it");
+        assert_eq!(state.unlisted(&view(&[1]), &storage).expect("memory answers"), Some(name));
     }
 
     #[test]
     fn settings_in_lagging_listing_are_awaited() {
-        let media = lag::tests::Lagging::new("config/00000000000000000001");
-        let mut changed = lag::tests::init(media.clone());
+        let storage = lag::tests::Lagging::new("config/00000000000000000001");
+        let mut changed = lag::tests::init(storage.clone());
         changed.set_config(changed.config().clone()).expect("memory takes settings");
-        media.lag(u64::MAX);
+        storage.lag(u64::MAX);
         let open = || {
-            Repository::open(media.clone(), Arc::new(System), &Unlock::Nothing).expect("it opens")
+            Repository::open(storage.clone(), Arc::new(System), &Unlock::Nothing).expect("it opens")
         };
         let early = open();
         assert_eq!(early.config_number(), 0, "the listing lags");
@@ -911,7 +920,7 @@ mod tests {
         assert_eq!(unlisted_number(&early, 2).expect("memory answers"), None, "really older");
         // The settings are listed by now, but the repository was opened with older ones. This is
         // damage, or a concurrent change.
-        media.lag(0);
+        storage.lag(0);
         assert_eq!(unlisted_number(&early, 1).expect("memory answers"), None, "it is listed");
         assert_eq!(unlisted_number(&open(), 1).expect("memory answers"), None, "nothing is older");
     }

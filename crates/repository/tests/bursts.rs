@@ -27,7 +27,7 @@ use cutpoint_repository::{
     Class, Entry, EntryKind, Fingerprint, Index, ObjectName, Purpose, Reader, Repository, Scope,
     Snapshot, TicketId, Verify, View, Writer,
 };
-use cutpoint_storage::{Error, Media, Memory, ObjectKind};
+use cutpoint_storage::{Error, Memory, ObjectKind, Storage};
 use cutpoint_testing::SplitMix64;
 use proptest::prelude::*;
 
@@ -43,21 +43,21 @@ fn letters(text: &str) -> Vec<u8> {
 }
 
 struct Store {
-    media: Arc<dyn Media>,
+    storage: Arc<dyn Storage>,
     repository: Arc<Repository>,
 }
 
 impl Store {
     fn new(options: Options) -> Store {
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         let mut repository =
-            init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
+            init_with(storage.clone(), 0, true, 0).expect("an empty memory takes a repository");
         let mut config = repository.config().clone();
         config.set_burst(Some(options));
         repository.set_config(config).expect("memory takes it");
-        let repository = open(media.clone(), 1).expect("it opens");
+        let repository = open(storage.clone(), 1).expect("it opens");
         assert_eq!(repository.config().burst(), Some(options), "it is kept");
-        Store { media, repository }
+        Store { storage, repository }
     }
 
     /// Backs up one stream of chunks. Publishes after each chunk if `publish` is set, and remembers
@@ -148,7 +148,7 @@ impl Store {
     }
 
     fn hints(&self) -> Vec<String> {
-        let hints = self.media.list(ObjectKind::Similarity.folder()).expect("memory lists");
+        let hints = self.storage.list(ObjectKind::Similarity.folder()).expect("memory lists");
         hints.into_iter().map(|(name, _)| name).collect()
     }
 
@@ -323,7 +323,7 @@ fn entries_outlive_a_copy() {
     let (first, _) = store.backup_with(&noise, false);
     let mixed = [&noise[..], std::slice::from_ref(&old)].concat();
     let (second, _) = store.backup_with(&[mixed, vec![new.clone()]].concat(), false);
-    let containers = || store.media.list(ObjectKind::Data.folder()).expect("memory lists");
+    let containers = || store.storage.list(ObjectKind::Data.folder()).expect("memory lists");
     let (hints, before) = (store.hints(), containers());
     store.forget(&[first, second]);
     store.backup(&[old.clone(), new.clone()]);
@@ -350,7 +350,7 @@ fn missing_or_wrong_hints_cost_only_size() {
             let mut bursts = BurstHints::decode(&hints.extra);
             change(&mut bursts);
             hints.extra = bursts.map(|bursts| bursts.encode()).unwrap_or_default();
-            store.media.delete(&path).expect("memory deletes");
+            store.storage.delete(&path).expect("memory deletes");
             store.repository.seal_and_put(name, &hints.encode()).expect("memory takes it");
         }
         let statistics = store.backup(std::slice::from_ref(&new));
@@ -388,8 +388,8 @@ fn bursts_of_an_interrupted_writer_count() {
         }
         // The writer ends here without a commit.
     }
-    let store = Store { repository: open(store.media.clone(), 2).expect("it opens"), ..store };
-    let containers = || store.media.list(ObjectKind::Data.folder()).expect("memory lists").len();
+    let store = Store { repository: open(store.storage.clone(), 2).expect("it opens"), ..store };
+    let containers = || store.storage.list(ObjectKind::Data.folder()).expect("memory lists").len();
     let before = containers();
     store.backup(&chunks);
     assert!(store.is_burst_on(&chunks[1], &chunks[0]));

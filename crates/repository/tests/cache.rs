@@ -61,9 +61,9 @@ impl Cached {
     }
 
     fn expect_all_is_well(&self, case: &str) {
-        let (media, repository) = (self.store.media.clone(), self.open());
+        let (storage, repository) = (self.store.storage.clone(), self.open());
         assert_eq!(restore_all(&repository).expect(case), 2, "{case}: snapshots");
-        let store = Store { media, repository: self.open() };
+        let store = Store { storage, repository: self.open() };
         let findings = store.check(true);
         assert_eq!(findings.report.error_count, 0, "{case}: {:#?}", findings.all);
         store.compare(&findings, case);
@@ -71,14 +71,14 @@ impl Cached {
 
     fn containers(&self) -> usize {
         let kinds = [ObjectKind::Data, ObjectKind::Meta].into_iter();
-        kinds.map(|kind| self.store.media.list(kind.folder()).expect("it lists").len()).sum()
+        kinds.map(|kind| self.store.storage.list(kind.folder()).expect("it lists").len()).sum()
     }
 }
 
 fn with_cache(store: &Store, cache: &Path) -> Arc<Repository> {
     static PROCESSES: AtomicU32 = AtomicU32::new(2);
     let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
-    let repository = Repository::open(store.media.clone(), Machine::new(process), &unlock());
+    let repository = Repository::open(store.storage.clone(), Machine::new(process), &unlock());
     Arc::new(repository.expect("it opens").with_cache(cache.to_path_buf()))
 }
 

@@ -32,7 +32,7 @@ use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::{
     Class, Content, Fingerprint, Index, ObjectName, PartName, Purpose, TicketId, View, Writer,
 };
-use cutpoint_storage::{Fault, Faulty, Kind, Media, Memory};
+use cutpoint_storage::{Fault, Faulty, Kind, Memory, Storage};
 use damage::{Findings, Store, build, check_on};
 use whole::reader_of_all;
 
@@ -47,7 +47,7 @@ fn data_container(store: &Store) -> String {
 }
 
 fn flip(store: &Store, name: &str, place: usize) {
-    let mut bytes = store.media.get(name).expect("it is there").to_vec();
+    let mut bytes = store.storage.get(name).expect("it is there").to_vec();
     bytes[place] ^= 1;
     store.replace(name, Some(bytes.into()));
 }
@@ -93,7 +93,7 @@ fn damage_recorded_before_a_failure_is_reported() {
     let damages: Vec<_> = (0..100_001).map(damage).collect();
     let record_into = |fault| {
         let store = Store::new(&build());
-        let faulty = Arc::new(Faulty::new(store.media.clone(), fault));
+        let faulty = Arc::new(Faulty::new(store.storage.clone(), fault));
         let repository = backup::open(faulty.clone(), 1).expect("it opens");
         let mut counts = Vec::new();
         let result = record(&repository, &damages, |_, count| counts.push(count));
@@ -103,7 +103,7 @@ fn damage_recorded_before_a_failure_is_reported() {
     result.expect("nothing fails here");
     assert_eq!(counts, [100_000, 1], "two commits");
     let (result, counts, _) = record_into(Fault::DeadBefore(calls - 1));
-    result.expect_err("the medium is dead");
+    result.expect_err("the storage is dead");
     assert_eq!(counts, [100_000], "the first commit was made");
 }
 
@@ -228,8 +228,8 @@ fn bad_sector_does_not_end_the_check() {
     for name in
         objects.keys().filter(|name| !name.starts_with("config/") && !name.starts_with("keys/"))
     {
-        let media = BadSectors { inner: store.media.clone(), prefix: name.clone(), at: None };
-        let repository = open(Arc::new(media), 1).expect("settings and keys can be read");
+        let storage = BadSectors { inner: store.storage.clone(), prefix: name.clone(), at: None };
+        let repository = open(Arc::new(storage), 1).expect("settings and keys can be read");
         let findings = check_on(&repository, true, 1);
         assert!(findings.names(name), "{name}: {:#?}", findings.all);
     }
@@ -238,10 +238,11 @@ fn bad_sector_does_not_end_the_check() {
         let ticket = ObjectName::Ticket { ticket: TicketId([number; 12]), renewal: 0 };
         store.replace(&ticket.to_string(), Some(Bytes::from_static(b"anything")));
     }
-    let media = BadSectors { inner: store.media.clone(), prefix: "tickets/".to_owned(), at: None };
-    let repository = open(Arc::new(media), 1).expect("settings and keys can be read");
+    let storage =
+        BadSectors { inner: store.storage.clone(), prefix: "tickets/".to_owned(), at: None };
+    let repository = open(Arc::new(storage), 1).expect("settings and keys can be read");
     let error = check(&repository, &CheckOptions::default(), &()).expect_err("nothing can be read");
-    assert_eq!(error.kind(), Kind::Media);
+    assert_eq!(error.kind(), Kind::Storage);
 }
 
 #[test]
@@ -319,7 +320,7 @@ fn chunks_named_only_by_an_unreadable_segment_are_stored_again() {
         let named = Segment::decode(&body).expect("it is whole").containers;
         flip(&store, segment, 100);
         let view = View::list(&store.repository).expect("it lists");
-        let repository = open(store.media.clone(), number).expect("it opens");
+        let repository = open(store.storage.clone(), number).expect("it opens");
         back_up(&repository, &[1, 2, 3, 4, 5], false).expect("nothing fails here");
         for container in named {
             let name = ObjectName::Container(container.class, container.name);
@@ -366,7 +367,7 @@ fn missing_prune_record_stops_only_writers() {
         let store = Store::new(&build());
         put_prune(&store, 1, &Prune::default());
         put_prune(&store, 2, &Prune::default());
-        let later = |process| open(store.media.clone(), process).expect("it opens");
+        let later = |process| open(store.storage.clone(), process).expect("it opens");
         back_up(&later(2), &[1, 2, 3], false).expect("nothing fails here");
         let name = ObjectName::Prune(gone).to_string();
         store.replace(&name, None);
@@ -428,9 +429,9 @@ fn chunk_that_differs_from_its_record_is_found() {
 /// delta chunks.
 #[test]
 fn index_that_is_wrong_about_delta_chunks_is_named() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    backup::init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    backup::init_with(storage.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[100], false).expect("it works");
     back_up(&repository, &[101, 7], false).expect("it works");
     let view = View::list(&repository).expect("it lists");
@@ -445,7 +446,7 @@ fn index_that_is_wrong_about_delta_chunks_is_named() {
             container.has_delta_chunks = !container.has_delta_chunks;
             turned.insert(ObjectName::Container(Class::Data, container.name).to_string());
         }
-        media.delete(&name.to_string()).expect("it goes");
+        storage.delete(&name.to_string()).expect("it goes");
         repository.seal_and_put(name, &segment.encode()).expect("memory takes it");
     }
     assert_eq!(turned.len(), 2, "one with delta chunks, and one without");
@@ -477,7 +478,7 @@ fn second_copies_and_hints_are_checked() {
 }
 
 fn list(store: &Store, folder: &str) -> Vec<String> {
-    let listed = store.media.list(folder).expect("memory lists");
+    let listed = store.storage.list(folder).expect("memory lists");
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
@@ -516,7 +517,7 @@ fn check_counts_what_it_has_seen() {
 fn lengths_are_compared_with_the_listing() {
     let store = Store::new(&build());
     let name = data_container(&store);
-    let mut bytes = store.media.get(&name).expect("it is there").to_vec();
+    let mut bytes = store.storage.get(&name).expect("it is there").to_vec();
     bytes.extend_from_slice(&[0; 100]);
     store.replace(&name, Some(bytes.into()));
     let findings = store.check(false);
@@ -529,18 +530,18 @@ fn lengths_are_compared_with_the_listing() {
 #[test]
 fn losses_of_forgotten_snapshots_are_only_counted() {
     for (files, lost_count) in [(&[1_u64][..], 0), (&[1, 2], 6)] {
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        backup::init(media.clone()).expect("an empty memory takes a repository");
-        let repository = open(media.clone(), 1).expect("it opens");
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        backup::init(storage.clone()).expect("an empty memory takes a repository");
+        let repository = open(storage.clone(), 1).expect("it opens");
         back_up(&repository, &[2], false).expect("nothing fails here");
-        let (name, _) = media.list("data").expect("memory lists").remove(0);
+        let (name, _) = storage.list("data").expect("memory lists").remove(0);
         let (id, _) = View::list(&repository).expect("it lists").snapshots()[0];
         back_up(&repository, files, false).expect("nothing fails here");
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
         let outcome = Outcome::Forget(vec![id]);
         writer.commit(outcome, Vec::new(), &BTreeSet::new()).expect("memory takes it");
         drop(writer);
-        let store = Store { media, repository };
+        let store = Store { storage, repository };
         store.replace(&name, None);
         let findings = store.check(false);
         assert_eq!(findings.report.lost_count, lost_count, "{:#?}", findings.all);

@@ -31,7 +31,7 @@ use cutpoint_repository::verify::check::{
 };
 use cutpoint_repository::write::prune_log::{Recorded, publish};
 use cutpoint_repository::{ObjectName, Purpose, Repository, View, Writer};
-use cutpoint_storage::{Fault, Faulty, Kind, Media, Result};
+use cutpoint_storage::{Fault, Faulty, Kind, Result, Storage};
 use failing::FailingReads;
 use overtaken::{Overtaken, When};
 use retiring::{memory, start, start_similar, sweep_all};
@@ -64,10 +64,10 @@ fn options(reads_data: bool) -> CheckOptions<'static> {
     CheckOptions { read_data, threads: 1, ..CheckOptions::default() }
 }
 
-fn check_on(media: Arc<dyn Media>, reads_data: bool) -> (CheckReport, Vec<Finding>) {
+fn check_on(storage: Arc<dyn Storage>, reads_data: bool) -> (CheckReport, Vec<Finding>) {
     let findings = Findings::new(u64::MAX);
-    let repository = open(media, 3).expect("it opens");
-    let report = check(&repository, &options(reads_data), &findings).expect("the medium works");
+    let repository = open(storage, 3).expect("it opens");
+    let report = check(&repository, &options(reads_data), &findings).expect("the storage works");
     (report, findings.all.into_inner().expect("no panics"))
 }
 
@@ -83,7 +83,7 @@ fn retire(repository: &Arc<Repository>, segment_count_max: usize) -> Result<()> 
 }
 
 /// Creates the storage that a check reads.
-type Start = fn() -> Arc<dyn Media>;
+type Start = fn() -> Arc<dyn Storage>;
 
 /// A prune and a sweep run between two calls of a check, which finds nothing wrong.
 #[test]
@@ -98,9 +98,9 @@ fn check_overtaken_by_a_sweep_at_any_call_finds_nothing() {
         let calls = counting.calls();
         assert!(calls > 40, "{calls} calls are too few to mean anything");
         for call in 0..calls {
-            let media = start();
-            let other = open(media.clone(), 2).expect("it opens");
-            let overtaken = Overtaken::new(media, When::BeforeCall(call), move || {
+            let storage = start();
+            let other = open(storage.clone(), 2).expect("it opens");
+            let overtaken = Overtaken::new(storage, When::BeforeCall(call), move || {
                 retire(&other, segment_count_max).expect("nothing fails here");
             });
             let (_, findings) = check_on(overtaken.clone(), reads_data);
@@ -126,23 +126,23 @@ fn condemn(repository: &Arc<Repository>, name: &str) {
 #[test]
 fn object_deleted_during_a_check_is_named_unless_it_may_go() {
     let begin = || {
-        let media = memory();
-        let repository = open(media.clone(), 1).expect("it opens");
+        let storage = memory();
+        let repository = open(storage.clone(), 1).expect("it opens");
         back_up(&repository, &[1, 2], false).expect("it works");
         back_up(&repository, &[1, 2], false).expect("it works");
-        let (name, _) = media.list("data").expect("memory lists").remove(0);
-        (media, repository, name)
+        let (name, _) = storage.list("data").expect("memory lists").remove(0);
+        (storage, repository, name)
     };
     for (folder, kind, expected) in [
         ("tickets/", Kind::Missing, None),
-        ("tickets/", Kind::Media, Some(FindingKind::Unneeded)),
+        ("tickets/", Kind::Storage, Some(FindingKind::Unneeded)),
         ("keys/", Kind::Missing, None),
         ("index/", Kind::Missing, Some(FindingKind::Missing)),
         ("data/", Kind::Missing, Some(FindingKind::Missing)),
-        ("data/", Kind::Media, Some(FindingKind::Corrupt)),
+        ("data/", Kind::Storage, Some(FindingKind::Corrupt)),
     ] {
-        let (media, _, _) = begin();
-        let failing = FailingReads::new(&media, folder, kind, 0);
+        let (storage, _, _) = begin();
+        let failing = FailingReads::new(&storage, folder, kind, 0);
         let repository = open(failing.clone(), 3).expect("it opens");
         failing.arm(u64::MAX);
         let findings = Findings::new(u64::MAX);
@@ -152,8 +152,8 @@ fn object_deleted_during_a_check_is_named_unless_it_may_go() {
         assert_eq!(named.map(|it| it.kind), expected, "{folder}: {kind:?}: {findings:#?}");
     }
     // A commit was put meanwhile, which does not excuse the loss.
-    let (media, repository, name) = begin();
-    let failing = FailingReads::new(&media, &name, Kind::Missing, u64::MAX);
+    let (storage, repository, name) = begin();
+    let failing = FailingReads::new(&storage, &name, Kind::Missing, u64::MAX);
     let overtaken = Overtaken::new(failing, When::AfterList("parity"), move || {
         back_up(&repository, &[1, 2], false).expect("nothing fails here");
     });
@@ -161,8 +161,8 @@ fn object_deleted_during_a_check_is_named_unless_it_may_go() {
     assert!(findings.iter().any(|it| it.object == name && it.is_error()), "{findings:#?}");
     // Condemned before the check, or meanwhile.
     for is_before in [true, false] {
-        let (media, repository, name) = begin();
-        let failing = FailingReads::new(&media, &name, Kind::Missing, u64::MAX);
+        let (storage, repository, name) = begin();
+        let failing = FailingReads::new(&storage, &name, Kind::Missing, u64::MAX);
         let of_container = |findings: &[Finding]| {
             findings.iter().filter(|it| it.object == name).cloned().collect::<Vec<_>>()
         };
@@ -172,7 +172,7 @@ fn object_deleted_during_a_check_is_named_unless_it_may_go() {
         } else {
             let condemned = name.clone();
             let act = move || condemn(&repository, &condemned);
-            Overtaken::new(failing, When::AfterList("parity"), act) as Arc<dyn Media>
+            Overtaken::new(failing, When::AfterList("parity"), act) as Arc<dyn Storage>
         };
         let (_, findings) = check_on(overtaken, true);
         assert_eq!(of_container(&findings), [], "before: {is_before}");
@@ -182,23 +182,23 @@ fn object_deleted_during_a_check_is_named_unless_it_may_go() {
 /// A commit that others have seen is gone. It is named, whatever was put since.
 #[test]
 fn missing_commit_is_named_whatever_follows() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
     let (gone, _) = View::list(&repository).expect("it lists").snapshots()[0];
     back_up(&repository, &[1, 2], false).expect("it works");
     let name = ObjectName::Commit(gone).to_string();
-    let bytes = media.get(&name).expect("it is there");
-    media.delete(&name).expect("it goes");
-    let overtaken = Overtaken::new(media.clone(), When::AfterList("parity"), move || {
+    let bytes = storage.get(&name).expect("it is there");
+    storage.delete(&name).expect("it goes");
+    let overtaken = Overtaken::new(storage.clone(), When::AfterList("parity"), move || {
         back_up(&repository, &[1, 2], false).expect("nothing fails here");
     });
     let (_, findings) = check_on(overtaken, false);
     let named = findings.iter().find(|finding| finding.object == name);
     assert_eq!(named.map(|finding| finding.kind), Some(FindingKind::Missing), "{findings:#?}");
     // The commit was only not listed.
-    let (other, path) = (media.clone(), name.clone());
-    let overtaken = Overtaken::new(media, When::AfterList("parity"), move || {
+    let (other, path) = (storage.clone(), name.clone());
+    let overtaken = Overtaken::new(storage, When::AfterList("parity"), move || {
         other.put_new(&path, bytes).expect("memory takes it");
     });
     let (_, findings) = check_on(overtaken, false);
@@ -208,8 +208,8 @@ fn missing_commit_is_named_whatever_follows() {
 /// A check can be stopped at any moment, also among delta chunks.
 #[test]
 fn check_can_be_stopped_at_any_moment() {
-    let media = start_similar();
-    let repository = open(media.clone(), 3).expect("it opens");
+    let storage = start_similar();
+    let repository = open(storage.clone(), 3).expect("it opens");
     let run = |limit| {
         let findings = Findings::new(limit);
         let checked = check(&repository, &options(true), &findings);

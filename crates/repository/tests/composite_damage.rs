@@ -24,16 +24,16 @@ use cutpoint_repository::verify::describe::describe;
 use cutpoint_repository::{
     Class, Committed, ObjectName, PartName, Purpose, Repository, View, Writer,
 };
-use cutpoint_storage::{Media, Memory};
+use cutpoint_storage::{Memory, Storage};
 use damage::{Findings, Store, everything};
 use similar::{Record, back_up_similar, of_form};
 
 /// Three files; then later versions of two of them, as delta chunks, and an unchanged one; then a
 /// later version of one of those. The first two snapshots are forgotten.
 fn build() -> BTreeMap<String, Bytes> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3], false).expect("nothing fails here");
     let back_up_next = |files| {
         let committed = back_up_similar(&repository, files).expect("nothing fails here");
@@ -50,7 +50,7 @@ fn build() -> BTreeMap<String, Bytes> {
     assert_eq!(of_form(&repository, Form::Delta).len(), 18, "each chunk of three versions");
     assert_eq!(of_form(&repository, Form::Literal).len(), 2, "their new bytes");
     assert_eq!(restore_all(&repository).expect("all is well"), 1, "a snapshot on the lists");
-    everything(&*media)
+    everything(&*storage)
 }
 
 /// The files of the last snapshot.
@@ -63,7 +63,7 @@ fn container(part: PartName) -> String {
 /// Damages the region of a record.
 fn damage_region(store: &Store, record: &Record) {
     let name = container(record.container);
-    let mut bytes = store.media.get(&name).expect("it is there").to_vec();
+    let mut bytes = store.storage.get(&name).expect("it is there").to_vec();
     bytes[record.region_offset as usize + 3] ^= 1;
     store.replace(&name, Some(bytes.into()));
 }
@@ -171,7 +171,7 @@ fn partial_check_finds_the_damaged_whole_in_an_unread_container() {
     // The newest container is read last, which takes several runs.
     let mut found = Vec::new();
     for _ in 0..7 {
-        let report = check(&store.repository, &options, &()).expect("the medium works");
+        let report = check(&store.repository, &options, &()).expect("the storage works");
         found.push(report.error_count > 0);
         if let Some(damage) = report.damages.iter().find(|it| it.container == whole.container) {
             assert_eq!(damage.class, Class::Data, "{name}");
@@ -188,7 +188,7 @@ fn heal(store: &Store, findings: &Findings, case: &str) {
     assert_eq!(again.report.damages, [], "{case}: all was recorded");
     store.compare(&again, case);
     // Another process, with other random numbers.
-    let repository = open(store.media.clone(), 40).expect("it opens");
+    let repository = open(store.storage.clone(), 40).expect("it opens");
     back_up_similar(&repository, &LAST).expect("nothing fails here");
     let healed = store.check(true);
     let errors: Vec<_> = healed.all.iter().filter(|finding| finding.is_error()).collect();

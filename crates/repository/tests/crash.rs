@@ -19,26 +19,26 @@ use cutpoint_repository::{
     Class, Committed, Fingerprint, ObjectName, PartName, Purpose, Repository, Snapshot, TicketId,
     Verify, View, Writer,
 };
-use cutpoint_storage::{Fault, Faulty, Kind, Media, Memory, ObjectKind};
+use cutpoint_storage::{Fault, Faulty, Kind, Memory, ObjectKind, Storage};
 
 /// The files of the run that is killed. Files 1 and 2 are already stored.
 const FILES: [u64; 5] = [1, 3, 4, 5, 6];
 
 /// Creates a repository with one finished snapshot.
-fn start() -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+fn start() -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     let committed = back_up(&repository, &[1, 2], false).expect("nothing fails here");
     assert_eq!(committed, Committed::Done, "nobody is there to end it");
-    media
+    storage
 }
 
-fn everything(media: &dyn Media) -> BTreeMap<String, Bytes> {
+fn everything(storage: &dyn Storage) -> BTreeMap<String, Bytes> {
     let mut all = BTreeMap::new();
     for kind in ObjectKind::ALL {
-        for (name, _) in media.list(kind.folder()).expect("memory lists") {
-            let bytes = media.get(&name).expect("what is listed can be read");
+        for (name, _) in storage.list(kind.folder()).expect("memory lists") {
+            let bytes = storage.get(&name).expect("what is listed can be read");
             all.insert(name, bytes);
         }
     }
@@ -76,24 +76,24 @@ fn calls_of_a_backup() -> u64 {
 
 /// Runs into `fault`, checks what is left, and backs up again.
 fn run_into(fault: Fault) {
-    let media = start();
-    let before = everything(&*media);
-    let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), fault));
+    let storage = start();
+    let before = everything(&*storage);
+    let faulty: Arc<dyn Storage> = Arc::new(Faulty::new(storage.clone(), fault));
     let failed = open(faulty, 2).and_then(|repository| back_up(&repository, &FILES, true));
     if let (Fault::FullFrom(_), Err(error)) = (fault, &failed) {
         assert_eq!(error.kind(), Kind::Full, "{fault:?}: {error}");
     }
-    let after = everything(&*media);
+    let after = everything(&*storage);
     for (name, bytes) in &before {
         assert!(after.get(name) == Some(bytes), "{fault:?}: {name} was changed or is gone");
     }
     // Acknowledged snapshots exist. Others may exist, and are then complete.
-    let repository = open(media.clone(), 3).expect("a crash needs no repair");
+    let repository = open(storage.clone(), 3).expect("a crash needs no repair");
     let snapshots = restore_all(&repository).expect("all snapshots restore");
     assert!((1..=2).contains(&snapshots), "{fault:?}: {snapshots} snapshots");
     assert!(failed.is_err() || snapshots == 2, "{fault:?}: the acknowledged snapshot is gone");
 
-    let published: Vec<PartName> = media
+    let published: Vec<PartName> = storage
         .list(ObjectKind::Segment.folder())
         .expect("memory lists")
         .iter()
@@ -103,14 +103,14 @@ fn run_into(fault: Fault) {
         })
         .collect();
     let known = named_chunks(&repository, published);
-    let committed = back_up(&repository, &FILES, true).expect("the next run has a good medium");
+    let committed = back_up(&repository, &FILES, true).expect("the next run has a good storage");
     assert_eq!(committed, Committed::Done, "{fault:?}");
     let restored = restore_all(&repository).expect("all snapshots restore");
     assert_eq!(restored, snapshots + 1, "{fault:?}: the second run's snapshot");
 
     // The dead run was ended, so everything that it had published counts, and is not stored again.
     let view = View::list(&repository).expect("it lists");
-    let tickets = media.list(ObjectKind::Ticket.folder()).expect("memory lists").len();
+    let tickets = storage.list(ObjectKind::Ticket.folder()).expect("memory lists").len();
     assert_eq!(tickets, view.commits.len(), "{fault:?}: a dead writer was not ended");
     for (chunk, places) in named_chunks(&repository, view.segments()) {
         if let Some(known) = known.get(&chunk) {
@@ -142,11 +142,11 @@ fn disk_full_at_any_put_loses_nothing() {
 #[test]
 fn unsynced_put_is_not_acknowledged() {
     let run = |fault| {
-        let media = start();
-        let faulty = Arc::new(Faulty::new(media.clone(), fault));
+        let storage = start();
+        let faulty = Arc::new(Faulty::new(storage.clone(), fault));
         let ended =
             open(faulty.clone(), 2).and_then(|repository| back_up(&repository, &FILES, true));
-        let repository = open(media, 3).expect("a crash needs no repair");
+        let repository = open(storage, 3).expect("a crash needs no repair");
         let snapshots = restore_all(&repository).expect("all snapshots restore");
         (ended.is_ok(), snapshots, faulty.failures())
     };
@@ -169,10 +169,10 @@ fn unsynced_put_is_not_acknowledged() {
 #[test]
 fn equal_runs_store_equal_bytes() {
     let run = || {
-        let media = start();
-        let repository = open(media.clone(), 2).expect("it opens");
+        let storage = start();
+        let repository = open(storage.clone(), 2).expect("it opens");
         back_up(&repository, &FILES, true).expect("nothing fails here");
-        everything(&*media)
+        everything(&*storage)
     };
     let (first, second) = (run(), run());
     assert!(first.len() > 15, "{} objects are too few to mean anything", first.len());
@@ -186,19 +186,19 @@ fn equal_runs_store_equal_bytes() {
 #[test]
 fn commit_checks_that_its_hits_exist() {
     let run = |mutant| {
-        let media = start();
-        let repository = open(media.clone(), 2).expect("it opens");
+        let storage = start();
+        let repository = open(storage.clone(), 2).expect("it opens");
         let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
         let root = writer.view().snapshots()[0].1.clone();
         let mut inline = Inline::new(writer, Verify::Some).expect("it begins");
         inline.store_data(&backup::file(1)[..5000]).expect("a hit");
-        for (name, _) in media.list("data").expect("memory lists") {
-            media.delete(&name).expect("memory deletes");
+        for (name, _) in storage.list("data").expect("memory lists") {
+            storage.delete(&name).expect("memory deletes");
         }
         rules::activate(mutant);
         let committed = inline.commit(Outcome::Snapshot(Box::new(root)));
         rules::activate(None);
-        (committed.expect("the medium works"), repository)
+        (committed.expect("the storage works"), repository)
     };
     let (committed, repository) = run(None);
     assert_eq!(committed, Committed::Ended, "the hit's container is gone");
@@ -213,9 +213,9 @@ fn commit_checks_that_its_hits_exist() {
 fn commit_needs_every_container_that_was_hit() {
     for count in [1, 64, 65, 200] {
         for gone in [None, Some(0), Some(count - 1)] {
-            let media: Arc<dyn Media> = Arc::new(Memory::new());
-            init(media.clone()).expect("an empty memory takes a repository");
-            let repository = open(media.clone(), 1).expect("it opens");
+            let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+            init(storage.clone()).expect("an empty memory takes a repository");
+            let repository = open(storage.clone(), 1).expect("it opens");
             let mut hits = BTreeSet::new();
             for number in 0..count {
                 let class = if number % 3 == 0 { Class::Meta } else { Class::Data };
@@ -223,7 +223,7 @@ fn commit_needs_every_container_that_was_hit() {
                 hits.insert((class, part));
                 if gone != Some(number) {
                     let name = ObjectName::Container(class, part).to_string();
-                    media.put_new(&name, Bytes::from_static(b"x")).expect("memory takes it");
+                    storage.put_new(&name, Bytes::from_static(b"x")).expect("memory takes it");
                 }
             }
             let mut writer = Writer::begin(repository, Purpose::Backup).expect("it begins");
@@ -243,10 +243,10 @@ fn commit_needs_every_container_that_was_hit() {
 #[test]
 fn keyring_of_a_lost_init_is_skipped() {
     for seed in 0..8 {
-        let (won, lost): (Arc<dyn Media>, Arc<dyn Media>) =
+        let (won, lost): (Arc<dyn Storage>, Arc<dyn Storage>) =
             (Arc::new(Memory::new()), Arc::new(Memory::new()));
-        for (media, process) in [(&won, 1), (&lost, 100 + seed)] {
-            init_by(media.clone(), process).expect("an empty memory takes a repository");
+        for (storage, process) in [(&won, 1), (&lost, 100 + seed)] {
+            init_by(storage.clone(), process).expect("an empty memory takes a repository");
         }
         for (name, _) in lost.list("keys").expect("memory lists") {
             let bytes = lost.get(&name).expect("it is there");

@@ -281,7 +281,7 @@ fn damage_of_both_copies_is_found() {
         for name in names {
             assert!(is_found(&objects, &findings, name), "{name} was damaged");
         }
-        assert!(backup::open(store.media.clone(), 1).is_err(), "{kind} are all damaged");
+        assert!(backup::open(store.storage.clone(), 1).is_err(), "{kind} are all damaged");
     }
 }
 

@@ -23,7 +23,7 @@ use cutpoint_repository::{
     Class, Content, Fingerprint, Index, ObjectName, PartName, Purpose, Reader, Repository, Scope,
     Snapshot, Verify, View, Writer,
 };
-use cutpoint_storage::{Error, Media, Memory, ObjectKind};
+use cutpoint_storage::{Error, Memory, ObjectKind, Storage};
 use cutpoint_testing::SplitMix64;
 
 fn old() -> Vec<u8> {
@@ -81,15 +81,15 @@ fn store_full_chunk(repository: &Arc<Repository>, chunk: &[u8]) {
 
 /// Creates a repository with the old chunk and the new one, a delta chunk. Returns the name of the
 /// container with the old chunk as well.
-fn build(seed: u32) -> (Arc<dyn Media>, Arc<Repository>, String) {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), seed).expect("it opens");
+fn build(seed: u32) -> (Arc<dyn Storage>, Arc<Repository>, String) {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init_with(storage.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), seed).expect("it opens");
     store(&repository, &[old()], None, false);
-    let containers = media.list(ObjectKind::Data.folder()).expect("memory lists");
+    let containers = storage.list(ObjectKind::Data.folder()).expect("memory lists");
     let [(container, _)] = &containers[..] else { panic!("one container: {containers:?}") };
     store(&repository, &[new()], Some(&old()), false);
-    (media, repository, container.clone())
+    (storage, repository, container.clone())
 }
 
 fn open_index(repository: &Arc<Repository>) -> Index {
@@ -109,13 +109,13 @@ fn places(repository: &Arc<Repository>) -> Vec<PartName> {
 fn record_that_does_not_count_hides_no_other() {
     let mut is_first = [0; 2];
     for seed in 1..7 {
-        let (media, repository, container) = build(seed);
+        let (storage, repository, container) = build(seed);
         let delta_chunk = places(&repository);
-        media.delete(&container).expect("memory deletes");
+        storage.delete(&container).expect("memory deletes");
         let again = store(&repository, &[new(), old()], None, false);
         assert_eq!(again, [true, true], "neither can be had");
-        let (media, repository, container) = build(seed);
-        media.delete(&container).expect("memory deletes");
+        let (storage, repository, container) = build(seed);
+        storage.delete(&container).expect("memory deletes");
         store_full_chunk(&repository, &new());
         is_first[usize::from(places(&repository)[0] == delta_chunk[0])] += 1;
         let again = store(&repository, &[new(), old()], None, false);
@@ -129,9 +129,9 @@ fn record_that_does_not_count_hides_no_other() {
 #[test]
 fn chunk_changed_by_many_versions_needs_few_regions() {
     const PIECE_LEN: usize = 100;
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
-    let repository = open(media, 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init_with(storage.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(storage, 1).expect("it opens");
     let mut chunk = SplitMix64::bytes(0, 64 * PIECE_LEN);
     store(&repository, std::slice::from_ref(&chunk), None, false);
     let mut counts = Vec::new();
@@ -198,8 +198,8 @@ fn chosen_record_is_independent_of_earlier_lookups() {
 #[test]
 fn own_chunks_do_not_make_delta_chunks_of_others_count() {
     for publish in [false, true] {
-        let (media, repository, container) = build(1);
-        media.delete(&container).expect("memory deletes");
+        let (storage, repository, container) = build(1);
+        storage.delete(&container).expect("memory deletes");
         let is_new = store(&repository, &[old(), new(), new()], None, publish);
         assert_eq!(is_new, [true, true, false], "published: {publish}");
         let is_new = store(&repository, &[old(), new()], None, publish);
@@ -227,17 +227,17 @@ fn changed(mut files: Vec<Vec<Vec<u8>>>) -> Vec<Vec<Vec<u8>>> {
 }
 
 /// A repository with `files`, and hints for them.
-fn repository_of(files: &[Vec<Vec<u8>>]) -> (Arc<dyn Media>, Arc<Repository>) {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+fn repository_of(files: &[Vec<Vec<u8>>]) -> (Arc<dyn Storage>, Arc<Repository>) {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init_with(storage.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     store(&repository, &files.concat(), None, false);
-    assert_eq!(hints(&*media).len(), 1, "hints of them");
-    (media, repository)
+    assert_eq!(hints(&*storage).len(), 1, "hints of them");
+    (storage, repository)
 }
 
-fn hints(media: &dyn Media) -> Vec<String> {
-    let listed = media.list(ObjectKind::Similarity.folder()).expect("memory lists");
+fn hints(storage: &dyn Storage) -> Vec<String> {
+    let listed = storage.list(ObjectKind::Similarity.folder()).expect("memory lists");
     listed.into_iter().map(|(path, _)| path).collect()
 }
 
@@ -317,21 +317,21 @@ fn missing_or_wrong_hints_fail_nothing() {
     let after = changed(before.clone());
     let (_, repository) = repository_of(&before);
     let found = store_files(&repository, &after, usize::MAX);
-    let (media, repository) = repository_of(&before);
-    media.delete(&hints(&*media)[0]).expect("memory deletes");
+    let (storage, repository) = repository_of(&before);
+    storage.delete(&hints(&*storage)[0]).expect("memory deletes");
     let lost = store_files(&repository, &after, usize::MAX);
     assert!(found * 5 < lost, "{found} and {lost}");
 
     let lie = |change: &dyn Fn(&mut SimilarityObject)| {
-        let (media, repository) = repository_of(&before);
-        let path = hints(&*media).remove(0);
+        let (storage, repository) = repository_of(&before);
+        let path = hints(&*storage).remove(0);
         let name = ObjectName::parse(&path).expect("a name");
         let mut hints = repository
             .get(name)
             .and_then(|body| SimilarityObject::decode(&body))
             .expect("it is well");
         change(&mut hints);
-        media.delete(&path).expect("memory deletes");
+        storage.delete(&path).expect("memory deletes");
         repository.seal_and_put(name, &hints.encode()).expect("memory takes it");
         store_files(&repository, &after, usize::MAX)
     };
@@ -346,29 +346,29 @@ fn missing_or_wrong_hints_fail_nothing() {
         hints.containers.insert(0, ContainerEdges { container, edges });
     });
     assert!(stored <= lost + 5000, "more than the container has: {stored}");
-    let (media, repository) = repository_of(&before);
-    let path = hints(&*media).remove(0);
-    let mut bytes = media.get(&path).expect("it is there").to_vec();
+    let (storage, repository) = repository_of(&before);
+    let path = hints(&*storage).remove(0);
+    let mut bytes = storage.get(&path).expect("it is there").to_vec();
     bytes[100] ^= 1;
-    media.delete(&path).expect("memory deletes");
-    media.put_new(&path, bytes.into()).expect("memory takes it");
+    storage.delete(&path).expect("memory deletes");
+    storage.put_new(&path, bytes.into()).expect("memory takes it");
     assert_eq!(store_files(&repository, &after, usize::MAX), lost, "damaged");
 }
 
 /// Similarity objects are deleted with the containers that they describe.
 #[test]
 fn hints_are_deleted_with_their_last_container() {
-    let (media, repository) = repository_of(&files(20, 3));
-    let old = hints(&*media);
+    let (storage, repository) = repository_of(&files(20, 3));
+    let old = hints(&*storage);
     forget(&repository, |view| {
         Ok::<_, Error>(view.snapshots().into_iter().map(|(id, _)| id).collect())
     })
     .expect("it is forgotten");
     prune(&repository, &PruneOptions::default(), &(), |_| true).expect("it works");
     store(&repository, &[new()], None, false);
-    assert_eq!(hints(&*media).len(), 2, "old and new");
+    assert_eq!(hints(&*storage).len(), 2, "old and new");
     let options = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
     Sweeper::new(repository.clone(), options).step(&()).expect("it is swept");
-    let left = hints(&*media);
+    let left = hints(&*storage);
     assert!(left.len() == 1 && left != old, "{left:?}");
 }

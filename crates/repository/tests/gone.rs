@@ -21,19 +21,19 @@ use cutpoint_repository::verify::check::{CheckOptions, check};
 use cutpoint_repository::verify::repair::{SnapshotOptions, repair_snapshots};
 use cutpoint_repository::write::prune_log::{Recorded, publish};
 use cutpoint_repository::{ObjectName, Purpose, Repository, TicketId, View, Writer};
-use cutpoint_storage::{Layer, Media, Memory, Result};
+use cutpoint_storage::{Layer, Memory, Result, Storage};
 use overtaken::{Overtaken, When};
 
 /// A storage whose first listings lack one name.
 #[derive(Debug)]
 struct Lagging {
-    inner: Arc<dyn Media>,
+    inner: Arc<dyn Storage>,
     hidden: String,
     listings: AtomicU64,
 }
 
 impl Layer for Lagging {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.inner
     }
 
@@ -51,12 +51,12 @@ impl Layer for Lagging {
 /// A storage that lists an object which it does not have.
 #[derive(Debug)]
 struct Listing {
-    inner: Arc<dyn Media>,
+    inner: Arc<dyn Storage>,
     extra: (String, u64),
 }
 
 impl Layer for Listing {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.inner
     }
 
@@ -72,21 +72,21 @@ impl Layer for Listing {
 
 /// Creates a repository with three snapshots, each of which has the previous one in its view.
 /// Returns the middle one as well.
-fn start() -> (Arc<dyn Media>, TicketId) {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+fn start() -> (Arc<dyn Storage>, TicketId) {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     let mut middle = None;
     for number in 0..3 {
         back_up(&repository, &[number], false).expect("nothing fails here");
         let view = View::list(&repository).expect("memory lists");
         middle = middle.or(view.snapshots().get(1).map(|(id, _)| *id));
     }
-    (media, middle.expect("three"))
+    (storage, middle.expect("three"))
 }
 
-fn gone(media: Arc<dyn Media>) -> Vec<ObjectName> {
-    let repository = open(media, 2).expect("it opens");
+fn gone(storage: Arc<dyn Storage>) -> Vec<ObjectName> {
+    let repository = open(storage, 2).expect("it opens");
     let view = View::list(&repository).expect("it lists");
     let gone = view.look_for_gone(&repository).expect("it lists");
     gone.into_iter().map(|(name, _)| name).collect()
@@ -103,11 +103,11 @@ fn take(repository: &Arc<Repository>, id: TicketId) {
 
 #[test]
 fn deleted_commit_is_reported() {
-    let (media, middle) = start();
-    assert_eq!(gone(media.clone()), [], "all are there");
+    let (storage, middle) = start();
+    assert_eq!(gone(storage.clone()), [], "all are there");
     let name = ObjectName::Commit(middle);
-    media.delete(&name.to_string()).expect("it goes");
-    assert_eq!(gone(media), [name]);
+    storage.delete(&name.to_string()).expect("it goes");
+    assert_eq!(gone(storage), [name]);
 }
 
 #[test]
@@ -135,10 +135,10 @@ fn commit_taken_by_a_prune_is_no_alarm_during_its_sweep() {
     // Between the listing of commits and reading them, between that and the listing of records, and
     // before both.
     for when in [When::AfterList("commits"), When::BeforeCall(0), When::AfterList("prunes")] {
-        let (media, middle) = start();
-        let other = open(media.clone(), 3).expect("it opens");
-        let swept = media.clone();
-        let overtaken = Overtaken::new(media, when, move || {
+        let (storage, middle) = start();
+        let other = open(storage.clone(), 3).expect("it opens");
+        let swept = storage.clone();
+        let overtaken = Overtaken::new(storage, when, move || {
             take(&other, middle);
             swept.delete(&ObjectName::Commit(middle).to_string()).expect("it goes");
         });
@@ -148,8 +148,8 @@ fn commit_taken_by_a_prune_is_no_alarm_during_its_sweep() {
 }
 
 /// Returns the errors of a check, and the commits that a repair gives up.
-fn errors_and_given_up(media: Arc<dyn Media>) -> (u64, BTreeSet<TicketId>) {
-    let repository = open(media, 4).expect("it opens");
+fn errors_and_given_up(storage: Arc<dyn Storage>) -> (u64, BTreeSet<TicketId>) {
+    let repository = open(storage, 4).expect("it opens");
     let report = check(&repository, &CheckOptions::default(), &()).expect("it lists");
     let options = SnapshotOptions { forget: true, threads: 1, ..SnapshotOptions::default() };
     let repaired = repair_snapshots(&repository, &options, &()).expect("it lists");
@@ -161,12 +161,12 @@ fn commit_missing_from_listings_is_not_given_up() {
     for listings in [1, u64::MAX] {
         let (inner, middle) = start();
         let hidden = ObjectName::Commit(middle).to_string();
-        let media = Arc::new(Lagging { inner: inner.clone(), hidden, listings: listings.into() });
-        let repository = open(media.clone(), 3).expect("it opens");
+        let storage = Arc::new(Lagging { inner: inner.clone(), hidden, listings: listings.into() });
+        let repository = open(storage.clone(), 3).expect("it opens");
         let view = View::list(&repository).expect("it lists");
         assert_eq!(view.snapshots().len(), 3, "what is there by its name is there");
         view.whole(&repository).expect("nothing is gone");
-        assert_eq!(errors_and_given_up(media), (0, BTreeSet::new()));
+        assert_eq!(errors_and_given_up(storage), (0, BTreeSet::new()));
         assert_eq!(errors_and_given_up(inner), (0, BTreeSet::new()), "it was not given up");
     }
 }
@@ -177,11 +177,11 @@ fn commit_listed_but_missing_is_reported_and_can_be_given_up() {
     let lost = ObjectName::Commit(middle).to_string();
     let len = inner.head(&lost).expect("memory tells").expect("it is there");
     inner.delete(&lost).expect("it goes");
-    let media: Arc<dyn Media> = Arc::new(Listing { inner, extra: (lost, len) });
-    let repository = open(media.clone(), 3).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Listing { inner, extra: (lost, len) });
+    let repository = open(storage.clone(), 3).expect("it opens");
     View::list(&repository).and_then(|view| view.whole(&repository)).expect_err("it is missed");
-    assert_eq!(errors_and_given_up(media.clone()), (1, BTreeSet::from([middle])));
-    assert_eq!(errors_and_given_up(media.clone()), (0, BTreeSet::new()), "it is given up");
-    let repository = open(media, 5).expect("it opens");
+    assert_eq!(errors_and_given_up(storage.clone()), (1, BTreeSet::from([middle])));
+    assert_eq!(errors_and_given_up(storage.clone()), (0, BTreeSet::new()), "it is given up");
+    let repository = open(storage, 5).expect("it opens");
     View::list(&repository).and_then(|view| view.whole(&repository)).expect("nothing misses it");
 }

@@ -27,15 +27,15 @@ use cutpoint_repository::{
     Class, Content, Entry, EntryKind, Fingerprint, Purpose, Reader, Repository, Snapshot, TicketId,
     Verify, View, Writer,
 };
-use cutpoint_storage::{Kind, Local, Media, Memory, Result};
+use cutpoint_storage::{Kind, Local, Memory, Result, Storage};
 use cutpoint_testing::SplitMix64;
 use planted::{folder_of, one_whole, open_repository, put_commit, put_container};
 
 const MIB: usize = 1024 * 1024;
 
 fn new_repository() -> Arc<Repository> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    open_repository(&media)
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    open_repository(&storage)
 }
 
 /// Returns the peak memory of this process in bytes, if the system tells.
@@ -94,7 +94,7 @@ fn findings(repository: &Arc<Repository>) -> Vec<String> {
     let collect = Collect::default();
     let options =
         CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };
-    check(repository, &options, &collect).expect("the medium works, and it ends");
+    check(repository, &options, &collect).expect("the storage works, and it ends");
     collect.findings.into_inner().expect("no test panics in here")
 }
 
@@ -616,8 +616,8 @@ fn delta_chunks_with_excessive_claims_cost_little() {
 #[test]
 fn lengths_claimed_by_an_index_take_no_memory() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let media: Arc<dyn Media> = Arc::new(Local::create(folder.path()).expect("a folder"));
-    let repository = open_repository(&media);
+    let storage: Arc<dyn Storage> = Arc::new(Local::create(folder.path()).expect("a folder"));
+    let repository = open_repository(&storage);
     let record = put_container(&repository, Class::Data, &[], &Toc::default().encode());
     let mut record = record.expect("the folder takes it");
     (record.stored_len, record.toc_len) = (u32::MAX, u32::MAX - record.toc_offset);

@@ -12,17 +12,17 @@ mod whole;
 use std::sync::Arc;
 
 use backup::{back_up, init, init_by, open};
-use cutpoint_storage::{Fault, Faulty, Media, Memory, ObjectKind};
+use cutpoint_storage::{Fault, Faulty, Memory, ObjectKind, Storage};
 use overtaken::{Overtaken, When};
 
-fn names(media: &dyn Media, kind: ObjectKind) -> Vec<String> {
-    let listed = media.list(kind.folder()).expect("memory lists");
+fn names(storage: &dyn Storage, kind: ObjectKind) -> Vec<String> {
+    let listed = storage.list(kind.folder()).expect("memory lists");
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
-fn remove_config(media: &dyn Media) {
-    for name in names(media, ObjectKind::Config) {
-        media.delete(&name).expect("memory deletes");
+fn remove_config(storage: &dyn Storage) {
+    for name in names(storage, ObjectKind::Config) {
+        storage.delete(&name).expect("memory deletes");
     }
 }
 
@@ -30,18 +30,18 @@ fn remove_config(media: &dyn Media) {
 /// the settings of a real repository were lost.
 #[test]
 fn init_removes_keys_of_an_interrupted_init() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    remove_config(&*media);
-    let left = names(&*media, ObjectKind::Key);
-    init_by(media.clone(), 1).expect("keys alone are what an init has left");
-    let keys = names(&*media, ObjectKind::Key);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    remove_config(&*storage);
+    let left = names(&*storage, ObjectKind::Key);
+    init_by(storage.clone(), 1).expect("keys alone are what an init has left");
+    let keys = names(&*storage, ObjectKind::Key);
     assert!(keys.len() == 2 && left.iter().all(|name| !keys.contains(name)), "{left:?} {keys:?}");
-    let repository = open(media.clone(), 2).expect("it opens");
+    let repository = open(storage.clone(), 2).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
 
-    remove_config(&*media);
-    let error = init(media.clone()).expect_err("there is more than keys");
+    remove_config(&*storage);
+    let error = init(storage.clone()).expect_err("there is more than keys");
     assert!(error.to_string().contains("no config"), "{error}");
 }
 
@@ -55,19 +55,19 @@ fn one_of_two_concurrent_inits_makes_the_repository() {
     };
     let mut lost = 0;
     for call in 0..calls {
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        let place = media.clone();
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let place = storage.clone();
         // The second may find beginnings of the first, but never a config.
         let other = move || drop(init_by(place, 7));
-        let first = init(Overtaken::new(media.clone(), When::BeforeCall(call), other));
+        let first = init(Overtaken::new(storage.clone(), When::BeforeCall(call), other));
         lost += u64::from(first.is_err());
         let repository =
-            open(media.clone(), 1).unwrap_or_else(|error| panic!("overtaken at {call}: {error}"));
+            open(storage.clone(), 1).unwrap_or_else(|error| panic!("overtaken at {call}: {error}"));
         if let Ok(first) = first {
             assert_eq!(first.config().repository, repository.config().repository, "{call}");
         }
         back_up(&repository, &[1], false).expect("it works");
-        let keys = names(&*media, ObjectKind::Key).len();
+        let keys = names(&*storage, ObjectKind::Key).len();
         assert!(keys == 2, "overtaken at {call}: {keys} keys");
     }
     assert!(0 < lost && lost < calls, "{lost} of {calls} lost");

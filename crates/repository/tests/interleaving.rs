@@ -311,7 +311,7 @@ fn end_somebody(actor: &mut Actor) -> Result<()> {
             Ok(ObjectName::Container(_, part)) => part.ticket == victim,
             _ => false,
         };
-        actor.repository.media().clean(&is_stale)?;
+        actor.repository.storage().clean(&is_stale)?;
     }
     Ok(())
 }
@@ -322,14 +322,14 @@ fn repair(actor: &mut Actor) -> Result<()> {
 }
 
 fn tickets_without_commit(repository: &Repository) -> Result<Vec<TicketId>> {
-    let media = repository.media();
+    let storage = repository.storage();
     let mut tickets = BTreeSet::new();
-    for (path, _) in media.list(ObjectKind::Ticket.folder())? {
+    for (path, _) in storage.list(ObjectKind::Ticket.folder())? {
         if let Ok(ObjectName::Ticket { ticket, renewal: 0 }) = ObjectName::parse(&path) {
             tickets.insert(ticket);
         }
     }
-    for (path, _) in media.list(ObjectKind::Commit.folder())? {
+    for (path, _) in storage.list(ObjectKind::Commit.folder())? {
         if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
             tickets.remove(&ticket);
         }
@@ -532,7 +532,7 @@ fn play(seed: u64, world: &Arc<World>, cast: Cast, mutant: Option<Mutant>) -> Ra
 fn is_expected(error: &Error) -> bool {
     // A lost request; an object that a sweep deleted between a listing and a read; a client that
     // was faster.
-    matches!(error.kind(), Kind::Media | Kind::Missing | Kind::Conflict)
+    matches!(error.kind(), Kind::Storage | Kind::Missing | Kind::Conflict)
 }
 
 fn seeds_of_command() -> u64 {

@@ -28,7 +28,7 @@ use cutpoint_repository::{
     Committed, KeyMethod, Keyring, Keys, ObjectName, Purpose, Reader, Repository, RepositoryId,
     Secret, Snapshot, Suite, Unlock, Verify, View, Writer,
 };
-use cutpoint_storage::{Error, Fault, Faulty, Kind, Media, Memory, ObjectKind, Result};
+use cutpoint_storage::{Error, Fault, Faulty, Kind, Memory, ObjectKind, Result, Storage};
 use failing::FailingReads;
 use overtaken::{Overtaken, When};
 
@@ -36,22 +36,22 @@ fn key_file(number: u8) -> Unlock {
     Unlock::KeyFile(Secret([number; 32]))
 }
 
-fn open_by(media: &Arc<dyn Media>, process: u32, unlock: &Unlock) -> Result<Repository> {
-    Repository::open(media.clone(), Machine::new(process), unlock)
+fn open_by(storage: &Arc<dyn Storage>, process: u32, unlock: &Unlock) -> Result<Repository> {
+    Repository::open(storage.clone(), Machine::new(process), unlock)
 }
 
 /// Creates a repository with one snapshot that `unlock()` and key file 8 open.
-fn start() -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let first = init(media.clone()).expect("an empty memory takes a repository");
+fn start() -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let first = init(storage.clone()).expect("an empty memory takes a repository");
     first.add_key(&key_file(8), "the other").expect("memory takes a key");
     let done = back_up(&Arc::new(first), &[1], false).expect("it works");
     assert_eq!(done, Committed::Done, "nobody ends it");
-    media
+    storage
 }
 
-fn key_names(media: &dyn Media) -> Vec<String> {
-    let listed = media.list(ObjectKind::Key.folder()).expect("memory lists");
+fn key_names(storage: &dyn Storage) -> Vec<String> {
+    let listed = storage.list(ObjectKind::Key.folder()).expect("memory lists");
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
@@ -72,8 +72,8 @@ fn kind_of<T: fmt::Debug>(result: Result<T>) -> Kind {
 
 #[test]
 fn keys_can_be_added_and_removed() {
-    let media = start();
-    let repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let storage = start();
+    let repository = open_by(&storage, 1, &unlock()).expect("it opens");
     let passphrase = Unlock::Passphrase(b"correct horse".to_vec().into());
     let third = repository.add_key(&passphrase, "desk").expect("memory takes a key");
     assert_eq!(labels(&repository), ["", "desk", "the other"], "each says what it is");
@@ -89,40 +89,40 @@ fn keys_can_be_added_and_removed() {
     assert!(all[0].is_in_use && !all[1].is_in_use && all[2].id == third, "{all:?}");
 
     // Each key opens the repository, and is identified as the one in use.
-    let by_passphrase = open_by(&media, 2, &passphrase).expect("the passphrase opens it");
+    let by_passphrase = open_by(&storage, 2, &passphrase).expect("the passphrase opens it");
     assert_eq!(by_passphrase.key_id(), Some(third), "the passphrase's key");
-    let by_file = open_by(&media, 2, &key_file(8)).expect("the key file opens it");
+    let by_file = open_by(&storage, 2, &key_file(8)).expect("the key file opens it");
     assert_eq!(by_file.key_id(), Some(all[1].id), "the key file's key");
 
     // The key in use is removed only if that is intended. An unknown key is named in the error.
     assert_eq!(kind_of(by_file.remove_key(all[1].id, false)), Kind::Invalid);
     by_file.remove_key(all[1].id, true).expect("it is meant");
-    assert_eq!(kind_of(open_by(&media, 3, &key_file(8))), Kind::WrongKey);
+    assert_eq!(kind_of(open_by(&storage, 3, &key_file(8))), Kind::WrongKey);
     assert_eq!(kind_of(repository.remove_key(all[1].id, false)), Kind::Invalid);
     repository.remove_key(third, false).expect("another one is left");
-    assert_eq!(key_names(&*media).len(), 2, "both copies of the others are gone");
+    assert_eq!(key_names(&*storage).len(), 2, "both copies of the others are gone");
 
     // The last key cannot be removed, and the record of a recovery kit does not count.
     let kit = Unlock::Keyring(repository.keys().keyring().clone());
     let record = repository.add_key(&kit, "in the safe").expect("memory takes a record");
     let error = repository.remove_key(all[0].id, true).expect_err("it is the last one");
     assert!(error.to_string().contains("the last key"), "{error}");
-    let by_kit = open_by(&media, 4, &kit).expect("the kit opens it");
+    let by_kit = open_by(&storage, 4, &kit).expect("the kit opens it");
     assert_eq!(by_kit.key_id(), Some(record), "the kit's record");
     repository.remove_key(record, false).expect("records may go");
-    assert_eq!(open_by(&media, 4, &kit).expect("the kit opens it still").key_id(), None);
+    assert_eq!(open_by(&storage, 4, &kit).expect("the kit opens it still").key_id(), None);
 
     let long = "x".repeat(201);
     assert_eq!(kind_of(repository.add_key(&key_file(9), &long)), Kind::Invalid);
     assert_eq!(kind_of(repository.add_key(&Unlock::Nothing, "")), Kind::Invalid);
-    assert_eq!(key_names(&*media).len(), 2, "what was refused has left nothing");
+    assert_eq!(key_names(&*storage).len(), 2, "what was refused has left nothing");
 }
 
 /// The new key has the old one's label, and the old secret opens nothing any more.
 #[test]
 fn key_can_be_replaced() {
-    let media = start();
-    let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let storage = start();
+    let mut repository = open_by(&storage, 1, &unlock()).expect("it opens");
     let own = repository.key_id().expect("it was opened with one");
     assert_eq!(kind_of(repository.replace_key([0; 16], &key_file(9))), Kind::Invalid);
     let other = entries(&repository).into_iter().find(|entry| entry.id != own);
@@ -132,23 +132,23 @@ fn key_can_be_replaced() {
         (labels(&repository), repository.key_id()),
         (vec![String::new(), "the other".into()], Some(own))
     );
-    assert_eq!(kind_of(open_by(&media, 2, &key_file(8))), Kind::WrongKey);
-    let by_new = open_by(&media, 2, &key_file(9)).expect("the new one opens it");
+    assert_eq!(kind_of(open_by(&storage, 2, &key_file(8))), Kind::WrongKey);
+    let by_new = open_by(&storage, 2, &key_file(9)).expect("the new one opens it");
     assert_eq!(by_new.key_id(), Some(new));
     let new = repository.replace_key(own, &key_file(10)).expect("memory takes a key");
     assert_eq!(repository.key_id(), Some(new), "it is the one in use from now on");
-    assert_eq!(kind_of(open_by(&media, 3, &unlock())), Kind::WrongKey);
-    assert_eq!(key_names(&*media).len(), 4, "both copies of two");
+    assert_eq!(kind_of(open_by(&storage, 3, &unlock())), Kind::WrongKey);
+    assert_eq!(key_names(&*storage).len(), 4, "both copies of two");
 }
 
 /// A key that disappears while keys are listed is skipped. If the storage fails, the listing fails.
 #[test]
 fn key_removed_during_listing_is_skipped() {
-    let media = start();
+    let storage = start();
     let failing = |kind, count| {
-        let failing = FailingReads::new(&media, ObjectKind::Key.folder(), kind, 0);
-        let media: Arc<dyn Media> = failing.clone();
-        let repository = open_by(&media, 2, &unlock()).expect("it opens");
+        let failing = FailingReads::new(&storage, ObjectKind::Key.folder(), kind, 0);
+        let storage: Arc<dyn Storage> = failing.clone();
+        let repository = open_by(&storage, 2, &unlock()).expect("it opens");
         failing.arm(count);
         repository.list_keys()
     };
@@ -161,13 +161,14 @@ fn key_removed_during_listing_is_skipped() {
         found.sort_unstable();
         assert_eq!(found, copies, "{count} are gone");
     }
-    assert_eq!(kind_of(failing(Kind::Media, 1)), Kind::Media);
+    assert_eq!(kind_of(failing(Kind::Storage, 1)), Kind::Storage);
     // With both copies damaged, this key does not open the repository.
-    for name in key_names(&*media).iter().take(2) {
-        media.delete(name).expect("memory deletes");
-        media.put_new(name, Bytes::from_static(b"nothing")).expect("memory takes it");
+    for name in key_names(&*storage).iter().take(2) {
+        storage.delete(name).expect("memory deletes");
+        storage.put_new(name, Bytes::from_static(b"nothing")).expect("memory takes it");
     }
-    let repository = open_by(&media, 3, &unlock()).or_else(|_| open_by(&media, 3, &key_file(8)));
+    let repository =
+        open_by(&storage, 3, &unlock()).or_else(|_| open_by(&storage, 3, &key_file(8)));
     let entries = entries(&repository.expect("one is left"));
     let damaged: Vec<_> = entries.iter().filter(|entry| entry.copy_count == 0).collect();
     assert!(damaged.len() == 1 && !damaged[0].opens(), "{entries:?}");
@@ -176,38 +177,38 @@ fn key_removed_during_listing_is_skipped() {
 /// A kit is sufficient, whatever happened to `keys/`.
 #[test]
 fn recovery_kit_opens_without_keys() {
-    let media = start();
-    let repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let storage = start();
+    let repository = open_by(&storage, 1, &unlock()).expect("it opens");
     let kit = Unlock::Keyring(repository.keys().keyring().clone());
-    for name in key_names(&*media) {
-        media.delete(&name).expect("memory deletes");
+    for name in key_names(&*storage) {
+        storage.delete(&name).expect("memory deletes");
     }
-    assert_eq!(kind_of(open_by(&media, 2, &unlock())), Kind::WrongKey);
-    let repository = Arc::new(open_by(&media, 2, &kit).expect("the kit opens it"));
+    assert_eq!(kind_of(open_by(&storage, 2, &unlock())), Kind::WrongKey);
+    let repository = Arc::new(open_by(&storage, 2, &kit).expect("the kit opens it"));
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
     repository.add_key(&key_file(9), "new").expect("memory takes a key");
-    open_by(&media, 3, &key_file(9)).expect("there is a key again");
+    open_by(&storage, 3, &key_file(9)).expect("there is a key again");
 }
 
 /// A key object of the first versions has no description: no part precedes the keyring.
 #[test]
 fn key_of_the_first_versions_counts() {
-    let media = start();
-    let repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let storage = start();
+    let repository = open_by(&storage, 1, &unlock()).expect("it opens");
     let in_use = repository.key_id().expect("a key has opened it");
     for copy in [false, true] {
         let name = ObjectName::Key { id: in_use, copy }.to_string();
-        let bytes = media.get(&name).expect("it is there");
-        media.delete(&name).expect("memory deletes");
-        media.put_new(&name, without_about(&bytes)).expect("memory takes it");
+        let bytes = storage.get(&name).expect("it is there");
+        storage.delete(&name).expect("memory deletes");
+        storage.put_new(&name, without_about(&bytes)).expect("memory takes it");
     }
-    let repository = open_by(&media, 2, &unlock()).expect("it opens");
+    let repository = open_by(&storage, 2, &unlock()).expect("it opens");
     let entry = entries(&repository).into_iter().find(|entry| entry.is_in_use);
     let entry = entry.expect("the key is there");
     assert!(entry.about.is_none() && entry.opens() && entry.copy_count == 2, "{entry:?}");
     let mut repository = repository;
     repository.begin_epoch(&[unlock(), key_file(8)], Others::Refuse).expect("it is replaced");
-    open_by(&media, 3, &unlock()).expect("it opens");
+    open_by(&storage, 3, &unlock()).expect("it opens");
 }
 
 /// Returns the object as the first versions wrote it, with the keyring right behind the clear
@@ -234,20 +235,20 @@ fn without_about(bytes: &[u8]) -> Bytes {
 /// New objects are sealed with the new epoch, old ones can be read, and duplicates are found.
 #[test]
 fn new_objects_are_sealed_with_the_new_epoch() {
-    let media = start();
-    let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let storage = start();
+    let mut repository = open_by(&storage, 1, &unlock()).expect("it opens");
     let before = repository.keys().clone();
     let old_kit = Unlock::Keyring(repository.keys().keyring().clone());
     let error = repository.begin_epoch(&[unlock()], Others::Refuse).expect_err("8 is not told");
     assert!(error.kind() == Kind::Invalid && error.to_string().contains("(the other)"), "{error}");
     assert_eq!(kind_of(repository.begin_epoch(&[key_file(99)], Others::Remove)), Kind::WrongKey);
     assert_eq!(kind_of(repository.begin_epoch(&[], Others::Remove)), Kind::Invalid);
-    assert_eq!(key_names(&*media).len(), 4, "what was refused has left nothing");
+    assert_eq!(key_names(&*storage).len(), 4, "what was refused has left nothing");
 
     // A writer and a reader that are open meanwhile.
-    let writing = Arc::new(open_by(&media, 2, &unlock()).expect("it opens"));
+    let writing = Arc::new(open_by(&storage, 2, &unlock()).expect("it opens"));
     let writer = Writer::begin(writing.clone(), Purpose::Backup).expect("it begins");
-    let reading = Arc::new(open_by(&media, 3, &key_file(8)).expect("it opens"));
+    let reading = Arc::new(open_by(&storage, 3, &key_file(8)).expect("it opens"));
 
     let made = repository.begin_epoch(&[unlock(), key_file(8)], Others::Refuse).expect("it begins");
     assert_eq!(repository.key_id(), made.first().copied(), "the key in use is the new one");
@@ -265,19 +266,19 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     let inline = Inline::new(writer, Verify::Some).expect("it goes on");
     let outcome = Outcome::Snapshot(Box::new(Snapshot { root, ..Snapshot::empty() }));
     assert_eq!(inline.commit(outcome).expect("it commits"), Committed::Done);
-    let repository = Arc::new(open_by(&media, 4, &key_file(8)).expect("it opens"));
+    let repository = Arc::new(open_by(&storage, 4, &key_file(8)).expect("it opens"));
     assert_eq!(restore_all(&repository).expect("both epochs are read"), 2);
-    let data = |media: &dyn Media| media.list("data").expect("memory lists").len();
-    let containers = data(&*media);
+    let data = |storage: &dyn Storage| storage.list("data").expect("memory lists").len();
+    let containers = data(&*storage);
     assert_eq!(back_up(&repository, &[1], false).expect("it works"), Committed::Done);
-    assert_eq!(data(&*media), containers, "duplicates are found");
+    assert_eq!(data(&*storage), containers, "duplicates are found");
     let ended = restore_all(&repository).expect("both epochs are read");
     assert_eq!(ended, 3, "the old writer's, and the new one's");
     let mut newest = 0;
     for kind in ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Key) {
-        for (name, _) in media.list(kind.folder()).expect("memory lists") {
+        for (name, _) in storage.list(kind.folder()).expect("memory lists") {
             let Ok(parsed) = ObjectName::parse(&name) else { continue };
-            let bytes = media.get(&name).expect("it is there");
+            let bytes = storage.get(&name).expect("it is there");
             let header = Header::decode(&parsed, &bytes).expect("a header");
             newest += u32::from(header.epoch == 2);
         }
@@ -289,7 +290,7 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     assert_eq!((view.snapshots().len(), view.unreadable.len()), (2, 1), "one is new");
     let error = view.unreadable.values().next().expect("one").to_string();
     assert!(error.contains("key of epoch 2") && error.contains("up to epoch 1"), "{error}");
-    let error = open_by(&media, 5, &old_kit).expect_err("the kit is old");
+    let error = open_by(&storage, 5, &old_kit).expect_err("the kit is old");
     let told = "is at key epoch 2, but this key only has epochs up to 1";
     assert!(error.kind() == Kind::WrongKey && error.to_string().contains(told), "{error}");
     // Such a client cannot change the settings, and a key that it adds would open nothing.
@@ -297,11 +298,11 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     let mut reading = Arc::into_inner(reading).expect("nobody else has it");
     assert_eq!(kind_of(reading.set_config(config)), Kind::Conflict);
     assert_eq!(kind_of(reading.add_key(&key_file(9), "")), Kind::Conflict);
-    assert_eq!(key_names(&*media).len(), 4, "the key that it could not add is gone");
+    assert_eq!(key_names(&*storage).len(), 4, "the key that it could not add is gone");
     // Nor can it remove a key, because it does not know which keys are left.
     assert_eq!(kind_of(reading.remove_key(made[0], false)), Kind::Invalid);
     assert_eq!(kind_of(reading.remove_key(made[0], true)), Kind::Conflict);
-    assert_eq!(key_names(&*media).len(), 4, "the key that it could not remove is there");
+    assert_eq!(key_names(&*storage).len(), 4, "the key that it could not remove is there");
 
     // Another epoch, without the other key: that key is removed, and nothing else.
     let mut repository = Arc::into_inner(repository).expect("nobody else has it");
@@ -309,9 +310,9 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     repository.add_key(&kit, "kit").expect("memory takes a record");
     repository.begin_epoch(&[key_file(8)], Others::Remove).expect("it begins");
     assert_eq!(labels(&repository), ["the other"], "one is left");
-    assert_eq!(kind_of(open_by(&media, 6, &unlock())), Kind::WrongKey);
-    assert_eq!(kind_of(open_by(&media, 6, &kit)), Kind::WrongKey);
-    let repository = Arc::new(open_by(&media, 6, &key_file(8)).expect("it opens"));
+    assert_eq!(kind_of(open_by(&storage, 6, &unlock())), Kind::WrongKey);
+    assert_eq!(kind_of(open_by(&storage, 6, &kit)), Kind::WrongKey);
+    let repository = Arc::new(open_by(&storage, 6, &key_file(8)).expect("it opens"));
     assert_eq!(repository.keys().epoch(), 3);
     assert_eq!(restore_all(&repository).expect("three epochs are read"), 3);
 }
@@ -319,14 +320,14 @@ fn new_objects_are_sealed_with_the_new_epoch() {
 /// An older state of the settings under a newer key: an epoch was begun, and its settings are gone.
 #[test]
 fn settings_of_an_older_epoch_are_refused() {
-    let media = start();
-    let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let storage = start();
+    let mut repository = open_by(&storage, 1, &unlock()).expect("it opens");
     repository.begin_epoch(&[unlock()], Others::Remove).expect("it begins");
     for copy in [false, true] {
         let name = ObjectName::Config { number: 1, copy };
-        media.delete(&name.to_string()).expect("memory deletes");
+        storage.delete(&name.to_string()).expect("memory deletes");
     }
-    let error = open_by(&media, 2, &unlock()).expect_err("the newest settings are gone");
+    let error = open_by(&storage, 2, &unlock()).expect_err("the newest settings are gone");
     assert!(error.to_string().contains("this key has epoch 2"), "{error}");
 }
 
@@ -340,8 +341,8 @@ fn secrets_are_not_printed() {
     };
     assert!(told(&format!("{secret:?}")) && told(&format!("{secret:x?}")), "the test would see it");
     let keyring = Keyring { repository: RepositoryId([1; 16]), epochs: vec![(1, Secret(secret))] };
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = init(media).expect("an empty memory takes a repository");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(storage).expect("an empty memory takes a repository");
     let mut texts = Vec::new();
     for suite in [Suite::None, Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
         // The key itself, so that derived keys are searched for as well.
@@ -402,13 +403,13 @@ const CHANGES: [(&str, Change); 6] = [
 
 /// Returns the number of the three secrets that open the repository. With each of these, everything
 /// that exists is restored and a backup can be made.
-fn check_all(media: &Arc<dyn Media>, about: &str) -> usize {
+fn check_all(storage: &Arc<dyn Storage>, about: &str) -> usize {
     // A process of its own each time, because its number determines its random numbers.
     static PROCESS: AtomicU32 = AtomicU32::new(50);
     let mut count = 0;
     for unlock in [unlock(), key_file(8), key_file(9)] {
         let process = PROCESS.fetch_add(1, Ordering::SeqCst);
-        let repository = match open_by(media, process, &unlock) {
+        let repository = match open_by(storage, process, &unlock) {
             Ok(repository) => Arc::new(repository),
             Err(error) => {
                 assert_eq!(error.kind(), Kind::WrongKey, "{about}: {error}");
@@ -426,8 +427,8 @@ fn check_all(media: &Arc<dyn Media>, about: &str) -> usize {
 
 fn calls_of(change: Change) -> u64 {
     let faulty = Arc::new(Faulty::new(start(), Fault::None));
-    let media: Arc<dyn Media> = faulty.clone();
-    let mut repository = open_by(&media, 1, &unlock()).expect("it opens");
+    let storage: Arc<dyn Storage> = faulty.clone();
+    let mut repository = open_by(&storage, 1, &unlock()).expect("it opens");
     change(&mut repository).expect("nothing fails here");
     faulty.calls()
 }
@@ -446,15 +447,15 @@ fn key_change_killed_at_any_call_can_be_repeated() {
         });
         for fault in faults {
             let about = format!("{name}, {fault:?}");
-            let media = start();
-            let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), fault));
+            let storage = start();
+            let faulty: Arc<dyn Storage> = Arc::new(Faulty::new(storage.clone(), fault));
             let done = open_by(&faulty, 1, &unlock()).and_then(|mut opened| change(&mut opened));
             states += 1;
-            let count = check_all(&media, &about);
+            let count = check_all(&storage, &about);
             assert!(count >= 1, "{about}: nobody can open it");
             // Of the secrets that opened it before, only those that the change itself removes may
             // fail.
-            let opens = |secret| open_by(&media, 4, &secret).is_ok();
+            let opens = |secret| open_by(&storage, 4, &secret).is_ok();
             assert!(opens(unlock()) || opens(key_file(9)), "{about}: neither old nor new opens it");
             let may_go = ["replace", "remove the other", "begin an epoch for one"];
             assert!(count >= 2 || may_go.contains(&name), "{about}: {count} can open it");
@@ -462,7 +463,7 @@ fn key_change_killed_at_any_call_can_be_repeated() {
                 continue;
             }
             // A client that opens it can repeat the change, or finds it done.
-            let Ok(mut repository) = open_by(&media, 2, &unlock()) else {
+            let Ok(mut repository) = open_by(&storage, 2, &unlock()) else {
                 assert_eq!(name, "replace", "{about}: the secret in use is gone");
                 continue;
             };
@@ -474,9 +475,9 @@ fn key_change_killed_at_any_call_can_be_repeated() {
                     assert!(is_done, "{about}: {error}");
                 }
             }
-            assert!(check_all(&media, &about) >= 1, "{about}: again");
+            assert!(check_all(&storage, &about) >= 1, "{about}: again");
             let repository =
-                open_by(&media, 3, &unlock()).or_else(|_| open_by(&media, 3, &key_file(9)));
+                open_by(&storage, 3, &unlock()).or_else(|_| open_by(&storage, 3, &key_file(9)));
             let repository = repository.unwrap_or_else(|error| panic!("{about}: {error}"));
             let all = entries(&repository);
             let is_whole = |entry: &KeyEntry| entry.is_in_use && entry.copy_count == 2;
@@ -497,19 +498,19 @@ fn concurrent_key_changes_leave_a_key_that_opens() {
             for other_unlock in [unlock(), key_file(8)] {
                 for call in 0..calls_of(change) {
                     let about = format!("{name}, overtaken at {call} by {other_name}");
-                    let media = start();
-                    let opened = open_by(&media, 7, &other_unlock).expect("it opens");
+                    let storage = start();
+                    let opened = open_by(&storage, 7, &other_unlock).expect("it opens");
                     let other = move || {
                         let mut opened = opened;
                         other_change(&mut opened).ok();
                     };
-                    let overtaken: Arc<dyn Media> =
-                        Overtaken::new(media.clone(), When::BeforeCall(call), other);
+                    let overtaken: Arc<dyn Storage> =
+                        Overtaken::new(storage.clone(), When::BeforeCall(call), other);
                     let mine = open_by(&overtaken, 1, &unlock())
                         .and_then(|mut opened| change(&mut opened));
                     runs += 1;
                     lost += u64::from(mine.is_err());
-                    assert!(check_all(&media, &about) >= 1, "{about}: nobody can open it");
+                    assert!(check_all(&storage, &about) >= 1, "{about}: nobody can open it");
                 }
             }
         }
@@ -522,34 +523,34 @@ fn concurrent_key_changes_leave_a_key_that_opens() {
 /// it finds one copy damaged or gone, nor if it sees the removal half done.
 #[test]
 fn key_that_is_removed_stays_removed_beside_a_repair() {
-    fn repair(media: &Arc<dyn Media>) -> Vec<ObjectName> {
-        let repository = Arc::new(open_by(media, 5, &unlock()).expect("it opens"));
+    fn repair(storage: &Arc<dyn Storage>) -> Vec<ObjectName> {
+        let repository = Arc::new(open_by(storage, 5, &unlock()).expect("it opens"));
         let done =
             repair_objects(&repository, &ObjectsOptions::default(), &()).expect("it repairs");
         done.mended
     }
-    fn remove(media: &Arc<dyn Media>) {
-        let mut opened = open_by(media, 6, &unlock()).expect("it opens");
+    fn remove(storage: &Arc<dyn Storage>) {
+        let mut opened = open_by(storage, 6, &unlock()).expect("it opens");
         CHANGES[1].1(&mut opened).expect("nothing is in its way");
     }
     /// Creates a repository, with the two copies of the key that is removed, one of which may be
     /// damaged.
-    fn begin(damaged: Option<(bool, bool)>) -> (Arc<dyn Media>, [String; 2]) {
-        let media = start();
-        let repository = open_by(&media, 4, &unlock()).expect("it opens");
+    fn begin(damaged: Option<(bool, bool)>) -> (Arc<dyn Storage>, [String; 2]) {
+        let storage = start();
+        let repository = open_by(&storage, 4, &unlock()).expect("it opens");
         let other = entries(&repository).into_iter().find(|entry| !entry.is_in_use);
         let id = other.expect("two keys").id;
         let names = [false, true].map(|copy| ObjectName::Key { id, copy }.to_string());
         if let Some((copy, is_gone)) = damaged {
             let name = &names[usize::from(copy)];
-            let mut bytes = media.get(name).expect("it is there").to_vec();
+            let mut bytes = storage.get(name).expect("it is there").to_vec();
             bytes[100] ^= 1;
-            media.delete(name).expect("memory deletes");
+            storage.delete(name).expect("memory deletes");
             if !is_gone {
-                media.put_new(name, Bytes::from(bytes)).expect("memory takes it");
+                storage.put_new(name, Bytes::from(bytes)).expect("memory takes it");
             }
         }
-        (media, names)
+        (storage, names)
     }
     let (mut runs, mut mended) = (0, 0);
     for damaged in
@@ -557,8 +558,8 @@ fn key_that_is_removed_stays_removed_beside_a_repair() {
     {
         for is_repair_overtaken in [false, true] {
             for call in 0.. {
-                let (media, names) = begin(damaged);
-                let beside = media.clone();
+                let (storage, names) = begin(damaged);
+                let beside = storage.clone();
                 let count = Arc::new(AtomicUsize::new(0));
                 let act = {
                     let count = count.clone();
@@ -567,8 +568,8 @@ fn key_that_is_removed_stays_removed_beside_a_repair() {
                         false => count.store(repair(&beside).len(), Ordering::SeqCst),
                     }
                 };
-                let overtaken = Overtaken::new(media.clone(), When::BeforeCall(call), act);
-                let own: Arc<dyn Media> = overtaken.clone();
+                let overtaken = Overtaken::new(storage.clone(), When::BeforeCall(call), act);
+                let own: Arc<dyn Storage> = overtaken.clone();
                 if is_repair_overtaken {
                     count.store(repair(&own).len(), Ordering::SeqCst);
                 } else {
@@ -580,7 +581,7 @@ fn key_that_is_removed_stays_removed_beside_a_repair() {
                 runs += 1;
                 mended += count.load(Ordering::SeqCst);
                 let about = format!("damage {damaged:?}, {is_repair_overtaken}, call {call}");
-                let left = key_names(&*media);
+                let left = key_names(&*storage);
                 let is_left = names.iter().any(|name| left.contains(name));
                 assert!(!is_left, "{about}: the key is there again");
                 assert_eq!(left.len(), 2, "{about}: the key in use is whole");
@@ -595,21 +596,23 @@ fn key_that_is_removed_stays_removed_beside_a_repair() {
 #[test]
 fn removal_with_a_failed_call_is_an_error() {
     let remove = CHANGES[1].1;
-    let media = start();
-    let faulty = Arc::new(Faulty::new(media.clone(), Fault::None));
-    let mut opened = open_by(&(faulty.clone() as Arc<dyn Media>), 1, &unlock()).expect("it opens");
+    let storage = start();
+    let faulty = Arc::new(Faulty::new(storage.clone(), Fault::None));
+    let mut opened =
+        open_by(&(faulty.clone() as Arc<dyn Storage>), 1, &unlock()).expect("it opens");
     let opening = faulty.calls();
     remove(&mut opened).expect("nothing fails here");
     let goes_on = |call: &u64| {
-        let media = start();
-        let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), Fault::FailsAt(*call)));
+        let storage = start();
+        let faulty: Arc<dyn Storage> =
+            Arc::new(Faulty::new(storage.clone(), Fault::FailsAt(*call)));
         let mut opened = open_by(&faulty, 1, &unlock()).expect("it opens");
         let removed = remove(&mut opened);
-        assert!(check_all(&media, &format!("call {call}")) >= 1, "call {call}");
+        assert!(check_all(&storage, &format!("call {call}")) >= 1, "call {call}");
         match removed {
             Ok(()) => true,
             Err(error) => {
-                assert_eq!(error.kind(), Kind::Media, "call {call}: {error}");
+                assert_eq!(error.kind(), Kind::Storage, "call {call}: {error}");
                 false
             }
         }
@@ -627,18 +630,18 @@ fn overtaken_epoch_with_a_failed_call_locks_no_client_out() {
     for call in 0..calls_of(begin) {
         for fails in call + 1..call + 8 {
             let about = format!("overtaken at {call}, failure at {fails}");
-            let media = start();
-            let planted = media.clone();
+            let storage = start();
+            let planted = storage.clone();
             let plant = move || {
                 let copy = ObjectName::Config { number: 1, copy: true }.to_string();
                 planted.put_new(&copy, Bytes::from_static(b"junk")).expect("memory takes it");
             };
-            let overtaken = Overtaken::new(media.clone(), When::BeforeCall(call), plant);
-            let faulty: Arc<dyn Media> = Arc::new(Faulty::new(overtaken, Fault::FailsAt(fails)));
+            let overtaken = Overtaken::new(storage.clone(), When::BeforeCall(call), plant);
+            let faulty: Arc<dyn Storage> = Arc::new(Faulty::new(overtaken, Fault::FailsAt(fails)));
             let begun = open_by(&faulty, 1, &unlock()).and_then(|mut opened| begin(&mut opened));
             runs += 1;
             lost += u64::from(begun.is_err());
-            assert_eq!(check_all(&media, &about), 2, "{about}: both secrets open it");
+            assert_eq!(check_all(&storage, &about), 2, "{about}: both secrets open it");
         }
     }
     println!("{runs} runs, {lost} lost");
@@ -652,17 +655,17 @@ fn opening_is_not_disturbed_by_key_changes() {
     for (name, change) in [CHANGES[0], CHANGES[3], CHANGES[5]] {
         let calls = {
             let faulty = Arc::new(Faulty::new(start(), Fault::None));
-            let media: Arc<dyn Media> = faulty.clone();
-            open_by(&media, 1, &unlock()).expect("it opens");
+            let storage: Arc<dyn Storage> = faulty.clone();
+            open_by(&storage, 1, &unlock()).expect("it opens");
             faulty.calls()
         };
         assert!(calls >= 4, "{calls} calls are too few to mean anything");
         for call in 0..calls {
-            let media = start();
-            let mut opened = open_by(&media, 7, &key_file(8)).expect("it opens");
+            let storage = start();
+            let mut opened = open_by(&storage, 7, &key_file(8)).expect("it opens");
             let other = move || change(&mut opened).expect("nobody is in its way");
-            let overtaken: Arc<dyn Media> =
-                Overtaken::new(media.clone(), When::BeforeCall(call), other);
+            let overtaken: Arc<dyn Storage> =
+                Overtaken::new(storage.clone(), When::BeforeCall(call), other);
             open_by(&overtaken, 1, &unlock())
                 .unwrap_or_else(|error| panic!("{name}, before call {call}: {error}"));
         }
@@ -673,24 +676,25 @@ fn opening_is_not_disturbed_by_key_changes() {
 /// client with only the old keyring must not open the repository with it.
 #[test]
 fn old_keyring_is_skipped() {
-    let media = start();
+    let storage = start();
     let mut epochs = Vec::new();
     for call in 0..calls_of(CHANGES[3].1) {
-        let media = {
-            let copy: Arc<dyn Media> = Arc::new(Memory::new());
+        let storage = {
+            let copy: Arc<dyn Storage> = Arc::new(Memory::new());
             for kind in ObjectKind::ALL {
-                for (name, _) in media.list(kind.folder()).expect("memory lists") {
-                    let bytes = media.get(&name).expect("it is there");
+                for (name, _) in storage.list(kind.folder()).expect("memory lists") {
+                    let bytes = storage.get(&name).expect("it is there");
                     copy.put_new(&name, bytes).expect("memory takes it");
                 }
             }
             copy
         };
-        let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), Fault::DeadAfter(call)));
+        let faulty: Arc<dyn Storage> =
+            Arc::new(Faulty::new(storage.clone(), Fault::DeadAfter(call)));
         let done = open_by(&faulty, 1, &unlock()).and_then(|mut opened| CHANGES[3].1(&mut opened));
         assert!(done.is_err(), "it was cut off");
-        let repository = Arc::new(open_by(&media, 2, &unlock()).expect("it opens"));
-        let configs = media.list("config").expect("memory lists").len();
+        let repository = Arc::new(open_by(&storage, 2, &unlock()).expect("it opens"));
+        let configs = storage.list("config").expect("memory lists").len();
         epochs.push((repository.keys().epoch(), repository.config_number()));
         let is_begun = configs > 2;
         assert_eq!(repository.keys().epoch(), if is_begun { 2 } else { 1 }, "{call}");
@@ -700,28 +704,28 @@ fn old_keyring_is_skipped() {
     assert!(epochs.contains(&(1, 0)) && epochs.contains(&(2, 1)), "{epochs:?}");
 }
 
-fn change_object(media: &dyn Media, name: &str, change: impl Fn(&mut Vec<u8>)) {
-    let mut bytes = media.get(name).expect("it is there").to_vec();
+fn change_object(storage: &dyn Storage, name: &str, change: impl Fn(&mut Vec<u8>)) {
+    let mut bytes = storage.get(name).expect("it is there").to_vec();
     change(&mut bytes);
-    media.replace(name, bytes.into()).expect("memory takes it");
+    storage.replace(name, bytes.into()).expect("memory takes it");
 }
 
-fn key_of(media: &Arc<dyn Media>, unlock: &Unlock) -> [u8; 16] {
-    open_by(media, 1, unlock).expect("it opens").key_id().expect("a key has opened it")
+fn key_of(storage: &Arc<dyn Storage>, unlock: &Unlock) -> [u8; 16] {
+    open_by(storage, 1, unlock).expect("it opens").key_id().expect("a key has opened it")
 }
 
 #[test]
 fn flipped_bit_in_the_description_of_one_copy_is_harmless() {
-    let media = start();
-    let key = key_name(key_of(&media, &key_file(8))).to_string();
+    let storage = start();
+    let key = key_name(key_of(&storage, &key_file(8))).to_string();
     for name in [key.as_str(), "config/00000000000000000000"] {
-        let whole = media.get(name).expect("it is there");
+        let whole = storage.get(name).expect("it is there");
         for place in 0..HEADER_LEN + WRAP_LEN {
             for bit in [1, 0x80] {
-                change_object(&*media, name, |bytes| bytes[place] ^= bit);
-                let opened = open_by(&media, 1, &key_file(8));
+                change_object(&*storage, name, |bytes| bytes[place] ^= bit);
+                let opened = open_by(&storage, 1, &key_file(8));
                 assert!(opened.is_ok(), "{name}, byte {place}, {bit:#x}: {opened:?}");
-                media.replace(name, whole.clone()).expect("memory takes it");
+                storage.replace(name, whole.clone()).expect("memory takes it");
             }
         }
     }
@@ -729,25 +733,25 @@ fn flipped_bit_in_the_description_of_one_copy_is_harmless() {
 
 #[test]
 fn key_in_use_is_replaced_and_never_removed_as_damaged() {
-    let media = start();
-    let id = key_of(&media, &key_file(8));
+    let storage = start();
+    let id = key_of(&storage, &key_file(8));
     for copy in [false, true] {
         let name = ObjectName::Key { id, copy }.to_string();
-        change_object(&*media, &name, |bytes| *bytes.last_mut().expect("bytes") ^= 1);
+        change_object(&*storage, &name, |bytes| *bytes.last_mut().expect("bytes") ^= 1);
     }
-    let mut repository = open_by(&media, 1, &key_file(8)).expect("only its checksum is damaged");
+    let mut repository = open_by(&storage, 1, &key_file(8)).expect("only its checksum is damaged");
     // The other key is removed first, so that this one is the last.
     let other = entries(&repository).into_iter().find(|entry| entry.id != id).expect("two");
     repository.remove_key(other.id, true).expect("it can go");
     let refused = repository.remove_key(id, true).expect_err("it is the last one that opens");
     assert_eq!(refused.kind(), Kind::Invalid);
-    let shared = Arc::new(open_by(&media, 2, &key_file(8)).expect("it opens"));
+    let shared = Arc::new(open_by(&storage, 2, &key_file(8)).expect("it opens"));
     let findings = Remedies::default();
     check(&shared, &CheckOptions::default(), &findings).expect("memory reads");
     let named = findings.0.into_inner().expect("nobody panics");
     assert_eq!(named, [Remedy::ReplaceKey]);
     repository.replace_key(id, &key_file(8)).expect("a new one is put first");
-    assert_eq!(check_all(&media, "replaced"), 1, "everything opens");
+    assert_eq!(check_all(&storage, "replaced"), 1, "everything opens");
 }
 
 /// Collects the remedies that a check names.

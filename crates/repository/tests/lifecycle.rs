@@ -25,14 +25,14 @@ use cutpoint_repository::write::prune_log::{Recorded, publish};
 use cutpoint_repository::{
     Committed, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
 };
-use cutpoint_storage::{Environment, Error, Fault, Faulty, Kind, Media, Memory, Process, Result};
+use cutpoint_storage::{Environment, Error, Fault, Faulty, Kind, Memory, Process, Result, Storage};
 use overtaken::{Overtaken, When};
 
 /// Creates a repository with `count` snapshots. Returns their ids, oldest first.
-fn start(count: u64) -> (Arc<dyn Media>, Arc<Repository>, Vec<TicketId>) {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+fn start(count: u64) -> (Arc<dyn Storage>, Arc<Repository>, Vec<TicketId>) {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     let mut ids = Vec::new();
     for number in 0..count {
         back_up(&repository, &[number], false).expect("nothing fails here");
@@ -42,7 +42,7 @@ fn start(count: u64) -> (Arc<dyn Media>, Arc<Repository>, Vec<TicketId>) {
             .expect("a new snapshot");
         ids.push(new);
     }
-    (media, repository, ids)
+    (storage, repository, ids)
 }
 
 fn view(repository: &Repository) -> View {
@@ -74,19 +74,19 @@ fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
 /// Opens the repository once more, and runs `act` before the first put below `prefix`. The process
 /// of `act` has a smaller number, so it does not take the other for dead.
 fn meddled(
-    media: &Arc<dyn Media>,
+    storage: &Arc<dyn Storage>,
     prefix: &'static str,
     act: impl FnOnce(Arc<Repository>) + Send + 'static,
 ) -> Arc<Repository> {
-    let other = open(media.clone(), 2).expect("it opens");
+    let other = open(storage.clone(), 2).expect("it opens");
     let when = When::BeforePut(prefix);
-    open(Overtaken::new(media.clone(), when, move || act(other)), 3).expect("it opens")
+    open(Overtaken::new(storage.clone(), when, move || act(other)), 3).expect("it opens")
 }
 
 /// Checks that every ticket has an end, and that the numbers have no gap.
 fn assert_tidy(repository: &Repository) {
     let view = view(repository);
-    let tickets = repository.media().list("tickets").expect("memory lists").len();
+    let tickets = repository.storage().list("tickets").expect("memory lists").len();
     assert_eq!(tickets, view.commits.len(), "a writer was left open");
     let numbers: Vec<u64> = view.prunes.keys().copied().collect();
     assert!(numbers.iter().zip(1..).all(|(number, expected)| *number == expected), "{numbers:?}");
@@ -138,10 +138,10 @@ fn hold_and_unforget_after_a_prune_are_too_late() {
 fn hold_and_unforget_overtaken_by_a_prune_are_too_late() {
     for verb in [hold, unforget] {
         let run = |mutant| {
-            let (media, repository, ids) = start(1);
+            let (storage, repository, ids) = start(1);
             let id = ids[0];
             forget_these(&repository, &[id]).expect("memory takes it");
-            let repository = meddled(&media, "prunes/", move |other| {
+            let repository = meddled(&storage, "prunes/", move |other| {
                 // The prune keeps the rules, whatever the client that it meets does.
                 let broken = mutant;
                 rules::activate(None);
@@ -166,10 +166,10 @@ fn hold_and_unforget_overtaken_by_a_prune_are_too_late() {
 
 #[test]
 fn prune_notices_a_concurrent_hold() {
-    let (media, repository, ids) = start(2);
+    let (storage, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     forget_these(&repository, &[a, b]).expect("memory takes it");
-    let repository = meddled(&media, "prunes/", move |other| {
+    let repository = meddled(&storage, "prunes/", move |other| {
         hold(&other, &[a]).expect("nobody was faster");
     });
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
@@ -198,10 +198,10 @@ fn prune_notices_a_concurrent_hold() {
 /// A client that finds a number taken that is not listed yet reads the record by its name.
 #[test]
 fn record_that_is_not_listed_yet_is_noticed() {
-    let (media, _, ids) = start(2);
+    let (storage, _, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
-    let other = open(media.clone(), 2).expect("it opens");
-    let overtaken = Overtaken::new(media.clone(), When::BeforePutUnlisted("prunes"), move || {
+    let other = open(storage.clone(), 2).expect("it opens");
+    let overtaken = Overtaken::new(storage.clone(), When::BeforePutUnlisted("prunes"), move || {
         hold(&other, &[a]).expect("nobody was faster");
     });
     let repository = open(overtaken, 3).expect("it opens");
@@ -215,17 +215,17 @@ fn record_that_is_not_listed_yet_is_noticed() {
         Ok(Some(mine))
     });
     assert!(matches!(recorded, Ok(Recorded::Done(2))), "the next number: {recorded:?}");
-    let view = view(&open(media, 4).expect("it opens"));
+    let view = view(&open(storage, 4).expect("it opens"));
     assert_eq!(view.held(), ids.iter().copied().collect(), "both are held");
 }
 
 #[test]
 fn concurrent_holds_both_count() {
-    let (media, repository, ids) = start(2);
+    let (storage, repository, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let repository = {
         drop(repository);
-        meddled(&media, "prunes/", move |other| {
+        meddled(&storage, "prunes/", move |other| {
             assert_eq!(hold(&other, &[b]).expect("memory takes it"), 1, "the first number");
         })
     };
@@ -269,7 +269,7 @@ fn held_snapshot_is_neither_forgotten_nor_taken() {
 
 #[test]
 fn notes_replace_the_notes_in_their_view() {
-    let (media, repository, ids) = start(1);
+    let (storage, repository, ids) = start(1);
     let id = ids[0];
     let add = |repository: &Arc<Repository>, tag: &str| {
         note(repository, id, |tags, _| tags.push(tag.to_owned())).expect("memory takes it")
@@ -287,7 +287,7 @@ fn notes_replace_the_notes_in_their_view() {
     assert_eq!(read(), ("a b".to_owned(), "text".to_owned(), 1), "one note counts");
     assert!(!note(&repository, id, |_, _| {}).expect("memory takes it"), "nothing changed");
     // Of two concurrent notes one is visible. The next note has seen both.
-    let both = meddled(&media, "commits/", move |other| {
+    let both = meddled(&storage, "commits/", move |other| {
         note(&other, id, |tags, _| tags.push("d".to_owned())).expect("memory takes it");
     });
     assert!(add(&both, "c"), "changed");
@@ -300,11 +300,11 @@ fn notes_replace_the_notes_in_their_view() {
 }
 
 /// Creates a repository in which `b` and `c` were forgotten together.
-fn start_forgotten() -> (Arc<dyn Media>, Arc<Repository>, [TicketId; 3]) {
-    let (media, repository, ids) = start(3);
+fn start_forgotten() -> (Arc<dyn Storage>, Arc<Repository>, [TicketId; 3]) {
+    let (storage, repository, ids) = start(3);
     let [a, b, c] = ids[..] else { panic!("three: {ids:?}") };
     forget_these(&repository, &[b, c]).expect("memory takes it");
-    (media, repository, [a, b, c])
+    (storage, repository, [a, b, c])
 }
 
 type Verb = fn(&Arc<Repository>, [TicketId; 3]) -> Result<()>;
@@ -334,9 +334,9 @@ fn seen(
 fn crash_leaves_all_or_nothing() {
     let mut states = 0;
     for (name, verb) in VERBS {
-        let (media, repository, ids) = start_forgotten();
+        let (storage, repository, ids) = start_forgotten();
         let before = seen(&repository, ids);
-        let faulty = Arc::new(Faulty::new(media, Fault::None));
+        let faulty = Arc::new(Faulty::new(storage, Fault::None));
         let repository = open(faulty.clone(), 2).expect("it opens");
         let opened = faulty.calls();
         verb(&repository, ids).expect("nothing fails here");
@@ -346,12 +346,12 @@ fn crash_leaves_all_or_nothing() {
             for fault in [Fault::DeadBefore(call), Fault::DeadAfter(call), Fault::UnsyncedAt(call)]
             {
                 states += 1;
-                let (media, _, ids) = start_forgotten();
-                let faulty: Arc<dyn Media> = Arc::new(Faulty::new(media.clone(), fault));
+                let (storage, _, ids) = start_forgotten();
+                let faulty: Arc<dyn Storage> = Arc::new(Faulty::new(storage.clone(), fault));
                 let repository = open(faulty, 2).expect("it opens");
                 let done = verb(&repository, ids);
                 // The next process ends the tickets that the dead one has left.
-                let repository = open(media, 3).expect("it opens");
+                let repository = open(storage, 3).expect("it opens");
                 Writer::begin(repository.clone(), Purpose::Other)
                     .and_then(|mut writer| writer.void(Vec::new()))
                     .expect("memory takes it");
@@ -370,8 +370,8 @@ fn crash_leaves_all_or_nothing() {
 /// A put was carried out and its answer was lost: the outcome is queried until it is known.
 #[test]
 fn lost_answer_is_resolved() {
-    let (media, repository, ids) = start(1);
-    let faulty = Arc::new(Faulty::new(media, Fault::None));
+    let (storage, repository, ids) = start(1);
+    let faulty = Arc::new(Faulty::new(storage, Fault::None));
     let repository = {
         drop(repository);
         open(faulty.clone(), 2).expect("it opens")
@@ -381,12 +381,13 @@ fn lost_answer_is_resolved() {
     let put = faulty.calls();
     let record = Prune { held: ids.clone(), ..Prune::default() };
     // Before the put of the record, the writer checks whether its ticket was ended (P5).
-    let fault = |media: Arc<dyn Media>| Arc::new(Faulty::new(media, Fault::UnsyncedAt(put + 1)));
+    let fault =
+        |storage: Arc<dyn Storage>| Arc::new(Faulty::new(storage, Fault::UnsyncedAt(put + 1)));
     publish(&mut writer, &view_before, record.clone(), &BTreeSet::new(), |_, _, _| Ok(None))
         .expect("nothing fails here");
     // The same calls again, on a storage that loses the answer to this one.
-    let (media, _, again) = start(1);
-    let faulty = fault(media);
+    let (storage, _, again) = start(1);
+    let faulty = fault(storage);
     let repository = open(faulty.clone(), 2).expect("it opens");
     let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
     let view_before = writer.view().clone();
@@ -440,11 +441,11 @@ impl Environment for Sleeper {
 fn writer_that_missed_renewals_publishes_no_record() {
     const SLEPT_NS: u64 = 13 * 3600 * 1_000_000_000;
     for sleeps_in_between in [false, true] {
-        let (media, _, ids) = start(2);
+        let (storage, _, ids) = start(2);
         let sleeper = Arc::new(Sleeper { machine: Machine::new(3), slept_ns: AtomicU64::new(0) });
-        let other = open(media.clone(), 2).expect("it opens");
+        let other = open(storage.clone(), 2).expect("it opens");
         let (clock, first) = (sleeper.clone(), ids[0]);
-        let overtaken = Overtaken::new(media, When::BeforePut("prunes/"), move || {
+        let overtaken = Overtaken::new(storage, When::BeforePut("prunes/"), move || {
             if sleeps_in_between {
                 hold(&other, &[first]).expect("memory takes it");
                 clock.slept_ns.store(SLEPT_NS, Ordering::SeqCst);
@@ -486,13 +487,13 @@ fn writer_that_missed_renewals_publishes_no_record() {
 fn writer_renews_its_ticket_once_an_hour() {
     const HOUR_NS: u64 = 3600 * 1_000_000_000;
     for (silent_hours, is_believed) in [(1, true), (11, true), (13, false)] {
-        let (media, repository, ids) = start(1);
+        let (storage, repository, ids) = start(1);
         drop(repository);
         let sleeper = Arc::new(Sleeper { machine: Machine::new(3), slept_ns: AtomicU64::new(0) });
         let sleep = |hours: u64| {
             sleeper.slept_ns.fetch_add(hours * HOUR_NS, Ordering::SeqCst);
         };
-        let repository = Repository::open(media.clone(), sleeper.clone(), &unlock());
+        let repository = Repository::open(storage.clone(), sleeper.clone(), &unlock());
         let repository = Arc::new(repository.expect("it opens"));
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
         assert_eq!(writer.ended(), [], "nobody is dead");
@@ -505,7 +506,7 @@ fn writer_renews_its_ticket_once_an_hour() {
             writer.renew().expect("memory takes it");
             writer.renew().expect("once is enough");
             let ticket = writer.ticket().to_string();
-            let listed = media.list("tickets").expect("memory lists");
+            let listed = storage.list("tickets").expect("memory lists");
             let count = listed.iter().filter(|(name, _)| name.contains(&ticket)).count();
             assert_eq!(count, 1 + renewal, "after {slept} hours");
         }
@@ -523,7 +524,7 @@ fn writer_renews_its_ticket_once_an_hour() {
         assert_eq!(is_forgotten, is_believed, "silent for {silent_hours} hours");
         // The ticket of a writer that disappears is found.
         let dead = Writer::begin(repository, Purpose::Other).expect("it begins").ticket();
-        let next = open(media, 4).expect("it opens");
+        let next = open(storage, 4).expect("it opens");
         let next = Writer::begin(next, Purpose::Other).expect("it begins");
         assert_eq!(next.ended(), [dead], "it is dead");
     }
@@ -534,20 +535,20 @@ fn writer_renews_its_ticket_once_an_hour() {
 #[test]
 fn given_up_record_that_reappears_takes_nothing() {
     let restored = |mutant: Option<Mutant>| {
-        let (media, repository, ids) = start(2);
+        let (storage, repository, ids) = start(2);
         forget_these(&repository, &ids[..1]).expect("memory takes it");
         prune(&repository, &PruneOptions::default(), &(), |_| true).expect("it prunes");
         // Another writer has seen it, so that it is missed.
         back_up(&repository, &[2], false).expect("nothing fails here");
         let record = ObjectName::Prune(1).to_string();
-        let bytes = media.get(&record).expect("it was put");
-        media.delete(&record).expect("it is lost");
+        let bytes = storage.get(&record).expect("it was put");
+        storage.delete(&record).expect("it is lost");
         let options =
             IndexOptions { given_up_prunes: BTreeSet::from([1]), ..IndexOptions::default() };
         repair_index(&repository, &options, &()).expect("it is given up");
         unforget(&repository, &ids[..1]).expect("nothing has taken it");
-        media.put_new(&record, bytes).expect("memory takes it");
-        let other = open(media.clone(), 2).expect("it opens");
+        storage.put_new(&record, bytes).expect("memory takes it");
+        let other = open(storage.clone(), 2).expect("it opens");
         rules::activate(mutant);
         let options = SweepOptions { settle_ns: 0, ..SweepOptions::default() };
         let swept = Sweeper::new(other, options).step(&());
@@ -581,12 +582,12 @@ fn writer_without_renewal_for_a_day_is_ended() {
 /// A judge that fails, and one that changes the record.
 #[test]
 fn judge_may_fail_or_change_the_record() {
-    let (media, _, ids) = start(2);
+    let (storage, _, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let outcomes: BTreeMap<bool, bool> = [false, true]
         .into_iter()
         .map(|fails| {
-            let repository = meddled(&media, "prunes/", move |other| {
+            let repository = meddled(&storage, "prunes/", move |other| {
                 hold(&other, &[a]).expect("memory takes it");
             });
             // Skips the random bytes of the ticket from last time, because that ticket has ended.
@@ -607,7 +608,7 @@ fn judge_may_fail_or_change_the_record() {
         })
         .collect();
     assert_eq!(outcomes, BTreeMap::from([(false, true), (true, false)]), "as it says");
-    let view = view(&open(media, 4).expect("it opens"));
+    let view = view(&open(storage, 4).expect("it opens"));
     let held: Vec<_> = view.prunes.values().map(|prune| prune.held.clone()).collect();
     assert_eq!(held, [vec![a], vec![b], vec![a]], "the records");
 }

@@ -18,7 +18,7 @@ use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::{
     Committed, ObjectName, Purpose, Repository, RepositoryId, TicketId, Writer,
 };
-use cutpoint_storage::{Environment, Fault, Faulty, Kind, Media, Memory, Process, Result};
+use cutpoint_storage::{Environment, Fault, Faulty, Kind, Memory, Process, Result, Storage};
 use cutpoint_testing::SplitMix64;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -144,9 +144,9 @@ struct Client {
 }
 
 impl Client {
-    fn repository_on(&self, media: Arc<dyn Media>) -> Arc<Repository> {
+    fn repository_on(&self, storage: Arc<dyn Storage>) -> Arc<Repository> {
         let environment: Arc<dyn Environment> = self.place.clone();
-        Arc::new(Repository::open(media, environment, &unlock()).expect("it opens"))
+        Arc::new(Repository::open(storage, environment, &unlock()).expect("it opens"))
     }
 
     fn repository(&self) -> Arc<Repository> {
@@ -300,10 +300,10 @@ fn wrong_stamps_cost_only_restarts() {
     let mut ended_count = 0;
     for seed in 0..6 {
         let world = World::new();
-        let media: Arc<dyn Media> =
+        let storage: Arc<dyn Storage> =
             Arc::new(Faulty::new(world.memory.clone(), Fault::WrongStamps(seed)));
-        let one = Boot::new(&world, Some(1), "one").start(1, 0).repository_on(media.clone());
-        let other = Boot::new(&world, Some(2), "other").start(2, 0).repository_on(media);
+        let one = Boot::new(&world, Some(1), "one").start(1, 0).repository_on(storage.clone());
+        let other = Boot::new(&world, Some(2), "other").start(2, 0).repository_on(storage);
         for number in 0..4 {
             let mut live = Writer::begin(one.clone(), Purpose::Other).expect("it begins");
             back_up(&other, &[seed, number], true).expect("memory takes it");

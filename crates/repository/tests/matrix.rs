@@ -33,7 +33,7 @@ use cutpoint_repository::verify::repair::{
 use cutpoint_repository::{
     Class, Fingerprint, ObjectName, PartName, Purpose, Reader, Repository, TicketId, View, Writer,
 };
-use cutpoint_storage::{Media, Memory, ObjectKind};
+use cutpoint_storage::{Memory, ObjectKind, Storage};
 use damage::{Store, build, everything};
 use harm::{HARMS, harmed};
 use similar::{Record, back_up_similar, of_form};
@@ -55,14 +55,14 @@ fn build_all_kinds() -> Objects {
     // The settings in force ask for parity.
     objects.retain(|name, _| !name.starts_with("config/00000000000000000001"));
     let store = Store::new(&objects);
-    let media = store.media.clone();
+    let storage = store.storage.clone();
     let mut settings =
-        Repository::open(media, Machine::new(0), &backup::unlock()).expect("it opens");
+        Repository::open(storage, Machine::new(0), &backup::unlock()).expect("it opens");
     let mut config = settings.config().clone();
     config.parity_percent = PARITY_PERCENT;
     settings.set_config(config).expect("memory takes settings");
     // To the first process, the interrupted writer may still be at work.
-    let repository = open(store.media.clone(), 0).expect("it opens");
+    let repository = open(store.storage.clone(), 0).expect("it opens");
     back_up_similar(&repository, &[1001]).expect("nothing fails here");
     let nothing = PartName { ticket: TicketId([0; 12]), count: 0 };
     let damage =
@@ -91,7 +91,7 @@ fn build_all_kinds() -> Objects {
     }
     let options = DataOptions { threads: 1, ..DataOptions::default() };
     repair_data(&repository, &options, &()).expect("memory takes parity");
-    everything(&*store.media)
+    everything(&*store.storage)
 }
 
 /// Returns the rows: the damaged kind, and the object that stands for it.
@@ -193,9 +193,9 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
         }
         // The same name, sealed with the keys of the other repository.
         "of another repository" => {
-            let media: Arc<dyn Media> = Arc::new(Memory::new());
+            let storage: Arc<dyn Storage> = Arc::new(Memory::new());
             for (name, bytes) in other.iter().filter(|(name, _)| kind_is_root(name)) {
-                media.put_new(name, bytes.clone()).expect("memory takes it");
+                storage.put_new(name, bytes.clone()).expect("memory takes it");
             }
             let sealed = match parsed.kind() {
                 ObjectKind::Key => {
@@ -209,9 +209,9 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
                 }
                 _ => {
                     let body = store.repository.get(parsed).expect("it is whole");
-                    let other = open(media.clone(), 1).expect("it opens");
+                    let other = open(storage.clone(), 1).expect("it opens");
                     other.seal_and_put(parsed, &body).expect("memory takes it");
-                    media.get(name).expect("it was put")
+                    storage.get(name).expect("it was put")
                 }
             };
             store.replace(name, Some(sealed));
@@ -265,8 +265,9 @@ fn do_remedy(
         }
         Remedy::RemoveKey(id) => repository.remove_key(id, true),
         Remedy::ReplaceKey => {
-            let media = repository.media().clone();
-            let mut repository = Repository::open(media, Machine::new(1 << 20), &backup::unlock())?;
+            let storage = repository.storage().clone();
+            let mut repository =
+                Repository::open(storage, Machine::new(1 << 20), &backup::unlock())?;
             let id = repository.key_id().expect("a key has opened it");
             repository.replace_key(id, &backup::unlock()).map(drop)
         }
@@ -321,7 +322,7 @@ fn heal(store: &Store, case: &str, has_sources: bool) -> Option<BTreeSet<&'stati
     let mut process = REPAIRER;
     let mut later = || {
         process += 1;
-        open(store.media.clone(), process)
+        open(store.storage.clone(), process)
     };
     let mut needed = BTreeSet::new();
     for _ in 0..=ROUNDS_MAX {
@@ -329,7 +330,7 @@ fn heal(store: &Store, case: &str, has_sources: bool) -> Option<BTreeSet<&'stati
         let findings = damage::check_on(&repository, true, 1);
         record(&repository, &findings.report.damages, |_, _| {}).ok();
         if findings.report.error_count == 0 {
-            let after = Store { media: store.media.clone(), repository };
+            let after = Store { storage: store.storage.clone(), repository };
             // The remains of a file that has lost parts have another name.
             if has_sources {
                 after.compare(&findings, &format!("{case}, after {needed:?}"));
@@ -398,7 +399,7 @@ fn quiet(later: &mut dyn FnMut() -> cutpoint_storage::Result<Arc<Repository>>, c
 
 fn table() -> String {
     let objects = build_all_kinds();
-    let other: Arc<dyn Media> = Arc::new(Memory::new());
+    let other: Arc<dyn Storage> = Arc::new(Memory::new());
     // Made with other random numbers, so its keys are different.
     init_with(other.clone(), 70, false, PARITY_PERCENT)
         .expect("an empty memory takes a repository");
@@ -432,7 +433,7 @@ fn table() -> String {
                 (false, false) => "unseen",
             });
             if is_error {
-                let damaged = everything(&*store.media);
+                let damaged = everything(&*store.storage);
                 let needed = heal(&store, &case, true);
                 let without = |folder: &str| {
                     let mut left = damaged.clone();

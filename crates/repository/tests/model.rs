@@ -36,7 +36,7 @@ use cutpoint_repository::verify::check::{CheckOptions, Coverage, Finding, check,
 use cutpoint_repository::{
     Class, Fingerprint, ObjectName, PartName, Reader, Repository, TicketId, View,
 };
-use cutpoint_storage::{Fault, Media, Memory, ObjectKind};
+use cutpoint_storage::{Fault, Memory, ObjectKind, Storage};
 use cutpoint_testing::SplitMix64;
 use damage::{Findings, Store, check_on, everything, read};
 use harm::harmed;
@@ -50,7 +50,7 @@ type Objects = BTreeMap<String, Bytes>;
 
 /// One history.
 struct Run {
-    media: Arc<dyn Media>,
+    storage: Arc<dyn Storage>,
     cache: tempfile::TempDir,
     coverage: Mutex<Coverage>,
     model: Model,
@@ -76,12 +76,12 @@ fn twin_of(name: ObjectName) -> Option<ObjectName> {
 
 impl Run {
     fn new(seed: u64, is_shown: bool) -> Run {
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         let process = u32::try_from(seed * 4000 + 1).expect("so many seeds are not run");
-        backup::init_by(media.clone(), process).expect("an empty memory takes a repository");
+        backup::init_by(storage.clone(), process).expect("an empty memory takes a repository");
         let model = Model { secrets: BTreeSet::from([SECRETS[0]]), ..Model::default() };
         Run {
-            media,
+            storage,
             cache: tempfile::tempdir().expect("a temporary folder"),
             coverage: Mutex::default(),
             model,
@@ -105,7 +105,12 @@ impl Run {
             Cache::New => Some(self.cache.path().join(process.to_string())),
             Cache::Old => Some(self.cache.path().join("old")),
         };
-        Place { media: self.media.clone(), process, clock_ns: clock_ns(self.step), cache: folder }
+        Place {
+            storage: self.storage.clone(),
+            process,
+            clock_ns: clock_ns(self.step),
+            cache: folder,
+        }
     }
 
     fn look(&mut self) -> Arc<Repository> {
@@ -121,12 +126,12 @@ impl Run {
             Step::Harm { object, harm } => self.harm(*object, harm),
             Step::Heal => self.heal(),
             Step::Remember => {
-                let state = (everything(&*self.media), self.model.clone(), self.harmed.clone());
+                let state = (everything(&*self.storage), self.model.clone(), self.harmed.clone());
                 self.remembered = Some(state);
             }
             Step::RollBack => self.roll_back(),
             Step::CheckPart(portion) => {
-                let repository = place.open(self.media.clone(), &self.model).expect("it opens");
+                let repository = place.open(self.storage.clone(), &self.model).expect("it opens");
                 let coverage = Some(&self.coverage);
                 let options = CheckOptions { read_data: Some(*portion), coverage, threads: 1 };
                 let report = check(&Arc::new(repository), &options, &()).expect("memory works");
@@ -169,7 +174,7 @@ impl Run {
         let errors = self.errors(&findings);
         assert!(errors.is_empty(), "nothing is damaged, and the check says: {errors:#?}");
         let place = self.place([Cache::None, Cache::New, Cache::Old][random.below(3)]);
-        let repository = place.open(self.media.clone(), &self.model).expect("it opens");
+        let repository = place.open(self.storage.clone(), &self.model).expect("it opens");
         let reader = Reader::open(Arc::new(repository), view).expect("it opens");
         let ids: Vec<TicketId> = self.model.snapshots.keys().copied().collect();
         let chosen = random.below(ids.len().max(1));
@@ -229,7 +234,7 @@ impl Run {
                         || self.harmed.keys().any(says_where)));
             assert!(is_harmed, "nobody has damaged this: {damage:?}");
         }
-        let store = Store { media: self.media.clone(), repository: repository.clone() };
+        let store = Store { storage: self.storage.clone(), repository: repository.clone() };
         store.compare_by(findings, "a damaged repository", &|id, path| {
             let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
             self.model.snapshots[&id].files[name].bytes()
@@ -240,7 +245,7 @@ impl Run {
     fn harm(&mut self, number: usize, harm: &str) {
         let repository = self.look();
         let view = View::list(&repository).expect("memory lists");
-        let objects = everything(&*self.media);
+        let objects = everything(&*self.storage);
         let newest = repository.config_number();
         let (taken, seen_commits) = (view.taken(), view.seen());
         let named: BTreeMap<(Class, PartName), ContainerRecord> = view
@@ -300,7 +305,7 @@ impl Run {
         if self.is_shown {
             println!("    {path}: {harm}");
         }
-        let store = Store { media: self.media.clone(), repository };
+        let store = Store { storage: self.storage.clone(), repository };
         store.replace(&path, harmed(&whole, harm));
         self.harmed.insert(path.clone(), whole.clone());
         self.model.is_harmed = true;
@@ -346,12 +351,13 @@ impl Run {
     /// Repairs damage. After that nothing is wrong any more.
     fn heal(&mut self) {
         // Restored by hand: objects of which only the copy of the whole repository is left.
-        let store = Store { repository: self.look(), media: self.media.clone() };
+        let store = Store { repository: self.look(), storage: self.storage.clone() };
         for (path, whole) in &self.harmed {
             let name = ObjectName::parse(path).expect("it was a name");
             let is_root = matches!(name.kind(), ObjectKind::Config | ObjectKind::Key);
             let twin = twin_of(name).map(|twin| twin.to_string());
-            if is_root && twin.is_some_and(|twin| self.media.head(&twin).expect("memory").is_some())
+            if is_root
+                && twin.is_some_and(|twin| self.storage.head(&twin).expect("memory").is_some())
             {
                 store.replace(path, Some(whole.clone()));
             }
@@ -395,11 +401,11 @@ impl Run {
     /// Restores an earlier state of the storage, but not of the caches.
     fn roll_back(&mut self) {
         let Some((objects, model, harmed)) = self.remembered.clone() else { return };
-        for name in everything(&*self.media).keys() {
-            self.media.delete(name).expect("memory deletes");
+        for name in everything(&*self.storage).keys() {
+            self.storage.delete(name).expect("memory deletes");
         }
         for (name, bytes) in objects {
-            self.media.put_new(&name, bytes).expect("memory takes it");
+            self.storage.put_new(&name, bytes).expect("memory takes it");
         }
         (self.model, self.harmed) = (model, harmed);
         self.tally.rollbacks += 1;

@@ -25,7 +25,7 @@ use cutpoint_repository::gc::prune::{
 };
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::{Class, Fingerprint, PartName, Purpose, Repository, Scope, View, Writer};
-use cutpoint_storage::{Fault, Faulty, Kind, Media, ObjectKind, Result};
+use cutpoint_storage::{Fault, Faulty, Kind, ObjectKind, Result, Storage};
 use retiring::{
     ALONE, Named, assert_clean, back_up_knowing, delta_chunk_count, forget, memory,
     memory_with_delta_chunks, records, size, start, start_similar, sweep_all,
@@ -47,8 +47,8 @@ fn optimize_all(repository: &Arc<Repository>, options: &OptimizeOptions) -> Resu
 
 /// Creates twenty versions of a file, by writers that knew nothing of each other, so that each
 /// stores everything again.
-fn versions(media: Arc<dyn Media>) -> Arc<Repository> {
-    let repository = open(media, 1).expect("it opens");
+fn versions(storage: Arc<dyn Storage>) -> Arc<Repository> {
+    let repository = open(storage, 1).expect("it opens");
     for version in 100..120 {
         back_up_knowing(&repository, version, &[]);
     }
@@ -62,19 +62,19 @@ fn swept(repository: &Arc<Repository>, snapshots: usize, when: &str) -> u64 {
     sweep_all(repository).expect("it works");
     assert_eq!(restore_all(repository).expect("it restores"), snapshots, "{when}");
     assert_clean(repository, when);
-    size(&**repository.media())
+    size(&**repository.storage())
 }
 
 #[test]
 fn versions_become_smaller_and_a_second_run_has_nothing_to_do() {
-    for (what, media) in [("full chunks", memory()), ("composites", memory_with_delta_chunks())] {
-        let repository = versions(media.clone());
-        let before = size(&*media);
+    for (what, storage) in [("full chunks", memory()), ("composites", memory_with_delta_chunks())] {
+        let repository = versions(storage.clone());
+        let before = size(&*storage);
         let planned = plan_optimize(&repository, &OPTIONS, &()).expect("it works");
         assert!(planned.rewritten_count >= 30 && planned.sampled_bytes > 0, "{what}: {planned:?}");
         // Every other chunk is the same in all.
         assert!(planned.raw_bytes > 10 * 30_000, "{what}: {planned:?}");
-        assert_eq!(size(&*media), before, "{what}: nothing is done yet");
+        assert_eq!(size(&*storage), before, "{what}: nothing is done yet");
         let done = optimize_all(&repository, &OPTIONS).expect("it works");
         assert_eq!((done.number, &done.plan), (Some(1), &planned), "{what}: as it was planned");
         let after = swept(&repository, 20, what);
@@ -168,8 +168,8 @@ fn incompressible_containers_are_spared() {
 
 #[test]
 fn limits_are_kept_and_the_rest_follows() {
-    let media = memory_with_delta_chunks();
-    let repository = versions(media.clone());
+    let storage = memory_with_delta_chunks();
+    let repository = versions(storage.clone());
     let some = OptimizeOptions { rewrite_bytes_max: 1_000_000, ..OPTIONS };
     let mut runs = 0;
     while optimize_all(&repository, &some)
@@ -198,15 +198,15 @@ fn limits_are_kept_and_the_rest_follows() {
 /// A damaged container stays, is named, and does not prevent anything else.
 #[test]
 fn damaged_container_stays_as_it_is() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3], false).expect("it works");
-    let (name, _) = media.list(ObjectKind::Data.folder()).expect("it lists")[0].clone();
+    let (name, _) = storage.list(ObjectKind::Data.folder()).expect("it lists")[0].clone();
     back_up(&repository, &[4, 5, 6], false).expect("it works");
-    let mut bytes = media.get(&name).expect("it is there").to_vec();
+    let mut bytes = storage.get(&name).expect("it is there").to_vec();
     bytes[10_000] ^= 1;
-    media.delete(&name).expect("it goes");
-    media.put_new(&name, bytes.into()).expect("it comes back");
+    storage.delete(&name).expect("it goes");
+    storage.put_new(&name, bytes.into()).expect("it comes back");
     let named = Named::default();
     let done = optimize(&repository, &OPTIONS, &named, |_| true).expect("it works");
     let done = done.expect("it was approved");
@@ -214,8 +214,8 @@ fn damaged_container_stays_as_it_is() {
     sweep_all(&repository).expect("it works");
     let named = named.0.into_inner().expect("no panics");
     assert!(named.iter().any(|text| text.contains(&name)), "{named:?}");
-    assert!(media.head(&name).expect("it answers").is_some(), "the damaged container is gone");
-    let data = media.list(ObjectKind::Data.folder()).expect("it lists");
+    assert!(storage.head(&name).expect("it answers").is_some(), "the damaged container is gone");
+    let data = storage.list(ObjectKind::Data.folder()).expect("it lists");
     assert_eq!(data.len(), 2, "the other one went: {data:?}");
 }
 
@@ -270,19 +270,19 @@ fn optimize_can_be_stopped_at_any_time() {
 // Faults.
 
 /// Optimizes and sweeps as one process.
-fn retire(media: Arc<dyn Media>, process: u32) -> Result<()> {
-    let repository = open(media, process)?;
+fn retire(storage: Arc<dyn Storage>, process: u32) -> Result<()> {
+    let repository = open(storage, process)?;
     optimize_all(&repository, &OPTIONS)?;
     sweep_all(&repository).map(drop)
 }
 
 /// A starting state: its description, and how to create it.
-type Start = (&'static str, fn() -> Arc<dyn Media>);
+type Start = (&'static str, fn() -> Arc<dyn Storage>);
 
 /// Creates a few versions that no writer has compared.
-fn start_whole() -> Arc<dyn Media> {
-    let media = memory_with_delta_chunks();
-    let repository = open(media.clone(), 1).expect("it opens");
+fn start_whole() -> Arc<dyn Storage> {
+    let storage = memory_with_delta_chunks();
+    let repository = open(storage.clone(), 1).expect("it opens");
     for version in [100, 101, 102] {
         back_up_knowing(&repository, version, &[]);
     }
@@ -290,7 +290,7 @@ fn start_whole() -> Arc<dyn Media> {
     back_up_knowing(&repository, 103, &[]);
     back_up_knowing(&repository, 104, &[]);
     forget(&repository, &[3]).expect("it works");
-    media
+    storage
 }
 
 const STARTS: [(Start, usize); 3] = [
@@ -301,23 +301,23 @@ const STARTS: [(Start, usize); 3] = [
 
 /// Runs into `fault`. Nothing is lost, and the next process completes the work.
 fn run_into(fault: Fault, ((what, start), snapshots): (Start, usize)) -> Result<()> {
-    let media = start();
-    let failed = retire(Arc::new(Faulty::new(media.clone(), fault)), 2);
+    let storage = start();
+    let failed = retire(Arc::new(Faulty::new(storage.clone(), fault)), 2);
     let when = format!("{what}: {fault:?}");
-    let repository = open(media.clone(), 3).expect("a crash needs no repair");
+    let repository = open(storage.clone(), 3).expect("a crash needs no repair");
     assert_eq!(restore_all(&repository).expect("it restores"), snapshots, "{when}");
     assert_clean(&repository, &when);
-    retire(media.clone(), 4).unwrap_or_else(|error| panic!("{when}: the next one: {error}"));
-    let repository = open(media.clone(), 5).expect("it opens");
+    retire(storage.clone(), 4).unwrap_or_else(|error| panic!("{when}: the next one: {error}"));
+    let repository = open(storage.clone(), 5).expect("it opens");
     swept(&repository, snapshots, &when);
     // Duplicates that the fault has caused go with the next run.
-    retire(media.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
-    let left = plan_optimize(&open(media, 7)?, &OPTIONS, &()).expect("it works");
+    retire(storage.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
+    let left = plan_optimize(&open(storage, 7)?, &OPTIONS, &()).expect("it works");
     assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
     failed
 }
 
-fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
+fn calls_of_retiring(start: fn() -> Arc<dyn Storage>) -> u64 {
     let faulty = Arc::new(Faulty::new(start(), Fault::None));
     retire(faulty.clone(), 2).expect("nothing fails here");
     faulty.calls()
@@ -359,8 +359,8 @@ fn full_disk_does_not_stop_deletion() {
 /// Later prunes find what they need, and free the rest.
 #[test]
 fn prune_after_optimize_frees_what_is_left() {
-    let media = memory_with_delta_chunks();
-    let repository = versions(media.clone());
+    let storage = memory_with_delta_chunks();
+    let repository = versions(storage.clone());
     optimize_all(&repository, &OPTIONS).expect("it works");
     swept(&repository, 20, "optimized");
     forget(&repository, &(0..18).collect::<Vec<_>>()).expect("it works");

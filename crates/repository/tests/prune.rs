@@ -41,7 +41,7 @@ use cutpoint_repository::{
     Class, Committed, Index, ObjectName, PartName, Purpose, Repository, Snapshot, TicketId, Verify,
     View, Writer,
 };
-use cutpoint_storage::{Fault, Faulty, Kind, Layer, Media, Memory, ObjectKind, Result};
+use cutpoint_storage::{Fault, Faulty, Kind, Layer, Memory, ObjectKind, Result, Storage};
 use failing::FailingReads;
 use failing_puts::FailingPuts;
 use overtaken::{Overtaken, When};
@@ -65,12 +65,12 @@ fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<Pru
 
 /// Returns the size of a repository with only these snapshots.
 fn size_of(backups: &[&[u64]]) -> u64 {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     for files in backups {
         back_up(&repository, files, false).expect("it works");
     }
-    size(&*media)
+    size(&*storage)
 }
 
 /// The references of delta chunks stay with them, or the delta chunks are stored again as full chunks,
@@ -78,8 +78,8 @@ fn size_of(backups: &[&[u64]]) -> u64 {
 #[test]
 fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     // With no rewriting allowed, the references stay where they are.
-    let media = start_similar();
-    let repository = open(media.clone(), 2).expect("it opens");
+    let storage = start_similar();
+    let repository = open(storage.clone(), 2).expect("it opens");
     let sparing = PruneOptions { rewrite_bytes_max: 0, ..ALL };
     let pruned = prune_all(&repository, &sparing).expect("it works");
     assert!(pruned.plan.pinned_count >= 9, "{pruned:?}");
@@ -89,7 +89,7 @@ fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     assert!(delta_chunk_count(&repository) >= 9, "they stay");
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
     assert_clean(&repository, "what delta chunks refer to");
-    let before = size(&*media);
+    let before = size(&*storage);
     // Six chunks of 5000 bytes take less than the container that stays only for them.
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!(pruned.plan.dissolved_bytes, pruned.plan.dissolved_count * 5000, "{pruned:?}");
@@ -97,7 +97,7 @@ fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     sweep_all(&repository).expect("it works");
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
     assert_clean(&repository, "delta chunks that became full chunks");
-    assert!(size(&*media) < before, "it is less");
+    assert!(size(&*storage) < before, "it is less");
     let left = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!(
         (left.dissolved_count, left.dead_count, left.rewritten_count),
@@ -109,8 +109,8 @@ fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
 /// Regions of which most stays are copied in their compressed form, with their references.
 #[test]
 fn regions_with_delta_chunks_are_copied() {
-    let media = memory_with_delta_chunks();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory_with_delta_chunks();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[3, 100], false).expect("it works");
     // Ten versions of one file in one container: small regions, mostly of delta chunks.
     let versions: Vec<u64> = (101..111).collect();
@@ -135,8 +135,8 @@ fn regions_with_delta_chunks_are_copied() {
 fn delta_chunks_with_lost_references_do_no_harm() {
     // Which of two containers has the lesser name is random, and differs between the rounds.
     for process in 1..6 {
-        let media = memory_with_delta_chunks();
-        let repository = open(media.clone(), process).expect("it opens");
+        let storage = memory_with_delta_chunks();
+        let repository = open(storage.clone(), process).expect("it opens");
         back_up(&repository, &[100], false).expect("it works");
         back_up(&repository, &[3, 101], false).expect("it works");
         back_up(&repository, &[3], false).expect("it works");
@@ -170,8 +170,8 @@ fn delta_chunks_may_refer_to_each_others_chunks() {
             PruneOptions { unused_max: 1.0, ..ALL },
             PruneOptions { rewrite_bytes_max: 0, ..ALL },
         ] {
-            let media = memory_with_delta_chunks();
-            let repository = open(media.clone(), 1).expect("it opens");
+            let storage = memory_with_delta_chunks();
+            let repository = open(storage.clone(), 1).expect("it opens");
             let one = back_up_knowing(&repository, 100, &[]);
             let other = back_up_knowing(&repository, 101, &[]);
             back_up_knowing(&repository, 101, &[one]);
@@ -193,9 +193,9 @@ fn delta_chunks_may_refer_to_each_others_chunks() {
 
 #[test]
 fn forgotten_snapshots_go_and_the_rest_stays() {
-    let media = start();
-    let repository = open(media.clone(), 1).expect("it opens");
-    let before = size(&*media);
+    let storage = start();
+    let repository = open(storage.clone(), 1).expect("it opens");
+    let before = size(&*storage);
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((planned.forgotten_count, planned.marked_count), (2, 1));
     assert_eq!((planned.pinned_count, planned.pinned_bytes), (0, 0), "there are no delta chunks");
@@ -203,24 +203,24 @@ fn forgotten_snapshots_go_and_the_rest_stays() {
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!((pruned.number, pruned.plan), (Some(1), planned), "what was planned is done");
     assert_eq!(restore_all(&repository).expect("it restores"), 1, "before anything is deleted");
-    assert!(size(&*media) > before, "nothing is deleted yet");
+    assert!(size(&*storage) > before, "nothing is deleted yet");
     let swept = sweep_all(&repository).expect("it works");
     assert!(swept.container_count > 0 && swept.rescued_count == 0, "{swept:?}");
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
     assert_clean(&repository, "after the sweep");
     let least = size_of(&[&[4, 6, 7, 8]]);
-    let after = size(&*media);
+    let after = size(&*storage);
     assert!(after <= least + 4 * 64 * 1024, "{after} bytes are left; {least} would do");
     // A second prune has nothing to do, and what was stored is found.
     assert_eq!(prune_all(&repository, &ALL).expect("it works").number, None);
     back_up(&repository, &[4, 6, 7, 8], false).expect("it works");
-    assert_eq!(size(&*media), after, "all of it is known");
+    assert_eq!(size(&*storage), after, "all of it is known");
 }
 
 #[test]
 fn prune_without_forgotten_snapshots_changes_nothing() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], true).expect("it works");
     assert_eq!(prune_all(&repository, &ALL).expect("it works").number, None);
     assert_eq!(sweep_all(&repository).expect("it works"), Swept::default());
@@ -229,11 +229,11 @@ fn prune_without_forgotten_snapshots_changes_nothing() {
 
 #[test]
 fn declined_plan_changes_nothing() {
-    let media = start();
-    let repository = open(media.clone(), 1).expect("it opens");
-    let before = size(&*media);
+    let storage = start();
+    let repository = open(storage.clone(), 1).expect("it opens");
+    let before = size(&*storage);
     assert_eq!(prune(&repository, &ALL, &(), |_| false).expect("it works"), None);
-    assert_eq!(size(&*media), before);
+    assert_eq!(size(&*storage), before);
     assert!(View::list(&repository).expect("it lists").prunes.is_empty());
 }
 
@@ -256,31 +256,31 @@ fn limits_leave_containers_as_they_are() {
 /// A run that died leaves containers that no segment names.
 #[test]
 fn leftovers_of_interrupted_runs_go() {
-    let media = start();
-    let repository = open(media.clone(), 2).expect("it opens");
+    let storage = start();
+    let repository = open(storage.clone(), 2).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let mut inline = Inline::new(writer, Verify::All).expect("it begins");
     inline.store_data(&[7; 5000]).expect("it stores");
     inline.publish().expect("it publishes");
-    let segments = media.list(ObjectKind::Segment.folder()).expect("it lists");
+    let segments = storage.list(ObjectKind::Segment.folder()).expect("it lists");
     let ticket = inline.writer().ticket().to_string();
     let own = segments.iter().find(|(name, _)| name.contains(&ticket)).expect("its segment");
-    media.delete(&own.0).expect("as if it had died before");
+    storage.delete(&own.0).expect("as if it had died before");
     drop(inline);
     // Another process of the same machine: the previous one is dead.
-    let repository = open(media.clone(), 3).expect("it opens");
+    let repository = open(storage.clone(), 3).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!(pruned.plan.adopted_count, 1);
     sweep_all(&repository).expect("it works");
-    let left = media.list(ObjectKind::Data.folder()).expect("it lists");
+    let left = storage.list(ObjectKind::Data.folder()).expect("it lists");
     assert!(left.iter().all(|(name, _)| !name.contains(&ticket)), "{ticket} in {left:?}");
     assert_clean(&repository, "after an interrupted run");
 }
 
 #[test]
 fn segments_and_small_containers_are_merged() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     for number in 0..12 {
         back_up(&repository, &[number], true).expect("it works");
     }
@@ -290,7 +290,7 @@ fn segments_and_small_containers_are_merged() {
     assert!(pruned.plan.rewritten_count >= 12, "{pruned:?}");
     let swept = sweep_all(&repository).expect("it works");
     assert!(swept.segment_count >= 12, "{swept:?}");
-    let count = |kind: ObjectKind| media.list(kind.folder()).expect("it lists").len();
+    let count = |kind: ObjectKind| storage.list(kind.folder()).expect("it lists").len();
     assert!(count(ObjectKind::Segment) <= 3, "{} segments", count(ObjectKind::Segment));
     assert_eq!((count(ObjectKind::Data), count(ObjectKind::Meta)), (1, 1));
     assert_eq!(restore_all(&repository).expect("it restores"), 12);
@@ -306,32 +306,32 @@ fn repository_with_losses_is_left_alone() {
         (ObjectKind::Segment, 0),
         (ObjectKind::Commit, 1),
     ] {
-        let media = memory();
-        let repository = open(media.clone(), 1).expect("it opens");
+        let storage = memory();
+        let repository = open(storage.clone(), 1).expect("it opens");
         back_up(&repository, &[1, 2], false).expect("it works");
         back_up(&repository, &[3, 4], false).expect("it works");
         forget(&repository, &[0]).expect("it works");
         // A container of the second snapshot or, of commits, the one whose bytes are damaged.
         let view = View::list(&repository).expect("it lists");
         let (kept, _) = view.snapshots()[0];
-        let objects = media.list(kind.folder()).expect("it lists");
+        let objects = storage.list(kind.folder()).expect("it lists");
         let own = objects.iter().find(|(name, _)| name.contains(&kept.to_string()));
         let name = &own.unwrap_or(&objects[place]).0;
-        let bytes = media.get(name).expect("it is there");
-        media.delete(name).expect("it goes");
+        let bytes = storage.get(name).expect("it is there");
+        storage.delete(name).expect("it goes");
         if kind == ObjectKind::Commit {
             let mut bytes = bytes.to_vec();
             bytes[80] ^= 1;
-            media.put_new(name, bytes.into()).expect("memory takes it");
+            storage.put_new(name, bytes.into()).expect("memory takes it");
         }
-        let before = size(&*media);
+        let before = size(&*storage);
         let error = prune_all(&repository, &ALL).expect_err("nothing may go");
         let expected = [Kind::Missing, Kind::Corrupt, Kind::Conflict];
         assert!(expected.contains(&error.kind()), "{kind:?}: {error}");
         let view = View::list(&repository).expect("it lists");
         assert!(view.prunes.is_empty(), "{kind:?}: something is condemned");
         sweep_all(&repository).ok();
-        assert_eq!(size(&*media), before, "{kind:?}: something is gone");
+        assert_eq!(size(&*storage), before, "{kind:?}: something is gone");
     }
 }
 
@@ -339,10 +339,10 @@ fn repository_with_losses_is_left_alone() {
 /// to need it.
 #[test]
 fn wrong_hints_cost_no_data() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let containers = || {
-        let listed = media.list(ObjectKind::Data.folder()).expect("it lists");
+        let listed = storage.list(ObjectKind::Data.folder()).expect("it lists");
         listed.into_iter().map(|(name, _)| name).collect::<BTreeSet<_>>()
     };
     back_up(&repository, &[1, 2], false).expect("it works");
@@ -371,7 +371,7 @@ fn wrong_hints_cost_no_data() {
     }
     segment.hints.sort_unstable();
     let name = ObjectName::Segment(wrong);
-    media.delete(&name.to_string()).expect("it goes");
+    storage.delete(&name.to_string()).expect("it goes");
     repository.seal_and_put(name, &segment.encode()).expect("memory takes it");
     forget(&repository, &[0]).expect("it works");
     let named = Named::default();
@@ -385,34 +385,34 @@ fn wrong_hints_cost_no_data() {
 /// A damaged container that is needed in part stays as it is, and is named.
 #[test]
 fn damaged_container_is_not_rewritten() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3], false).expect("it works");
     back_up(&repository, &[3], false).expect("it works");
     forget(&repository, &[0]).expect("it works");
-    let (name, _) = media.list(ObjectKind::Data.folder()).expect("it lists")[0].clone();
-    let mut bytes = media.get(&name).expect("it is there").to_vec();
+    let (name, _) = storage.list(ObjectKind::Data.folder()).expect("it lists")[0].clone();
+    let mut bytes = storage.get(&name).expect("it is there").to_vec();
     // The regions lie one behind another, and the last is among those that stay.
     for at in (64..90_000).step_by(1000) {
         bytes[at] ^= 1;
     }
-    media.delete(&name).expect("it goes");
-    media.put_new(&name, bytes.into()).expect("it comes back");
+    storage.delete(&name).expect("it goes");
+    storage.put_new(&name, bytes.into()).expect("it comes back");
     let named = Named::default();
     let pruned = prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
     assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
     sweep_all(&repository).expect("it works");
     let named = named.0.into_inner().expect("no panics");
     assert!(named.iter().any(|text| text.contains(&name)), "{named:?}");
-    assert!(media.head(&name).expect("it answers").is_some(), "the damaged container is gone");
+    assert!(storage.head(&name).expect("it answers").is_some(), "the damaged container is gone");
 }
 
 /// A chunk is in two containers, and the one to be rewritten cannot be read. Then the other stays
 /// as well, although nothing else in it is needed.
 #[test]
 fn other_copy_of_an_unreadable_chunk_stays() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let begin = || Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let (one, other) = (begin(), begin());
     for (writer, files) in [(one, [1, 2]), (other, [1, 3])] {
@@ -420,25 +420,25 @@ fn other_copy_of_an_unreadable_chunk_stays() {
     }
     back_up(&repository, &[1], false).expect("it works");
     forget(&repository, &[0, 1]).expect("it works");
-    let containers = list_data(&*media);
+    let containers = list_data(&*storage);
     let name = |number: usize| {
         let (class, part) = containers[number];
         ObjectName::Container(class, part).to_string()
     };
     assert_eq!(containers.len(), 2, "the third has nothing new");
     let least = usize::from(containers[1].1 < containers[0].1);
-    let mut bytes = media.get(&name(least)).expect("it is there").to_vec();
+    let mut bytes = storage.get(&name(least)).expect("it is there").to_vec();
     for at in (64..29_000).step_by(1000) {
         bytes[at] ^= 1;
     }
-    media.delete(&name(least)).expect("it goes");
-    media.put_new(&name(least), bytes.into()).expect("it comes back");
+    storage.delete(&name(least)).expect("it goes");
+    storage.put_new(&name(least), bytes.into()).expect("it comes back");
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert!(planned.dead_count >= 1 && planned.rewritten_count >= 1, "{planned:?}");
     prune(&repository, &ALL, &Named::default(), |_| true).expect("it works").expect("it ran");
     sweep_all(&repository).expect("it works");
     for number in 0..2 {
-        assert!(media.head(&name(number)).expect("it answers").is_some(), "{}", name(number));
+        assert!(storage.head(&name(number)).expect("it answers").is_some(), "{}", name(number));
     }
     assert_eq!(restore_all(&repository).expect("the other has it"), 1);
 }
@@ -447,8 +447,8 @@ fn other_copy_of_an_unreadable_chunk_stays() {
 #[test]
 fn adopted_containers_are_found() {
     for process in 1..6 {
-        let media = memory();
-        let repository = open(media.clone(), process).expect("it opens");
+        let storage = memory();
+        let repository = open(storage.clone(), process).expect("it opens");
         let writer = Writer::begin(repository, Purpose::Backup).expect("it begins");
         let mut inline = Inline::new(writer, Verify::All).expect("it begins");
         for chunk in file(1).chunks(CHUNK_LEN) {
@@ -456,9 +456,9 @@ fn adopted_containers_are_found() {
         }
         inline.publish().expect("it publishes");
         drop(inline);
-        let (segment, _) = media.list(ObjectKind::Segment.folder()).expect("it lists").remove(0);
-        media.delete(&segment).expect("as if it had died before");
-        let repository = open(media.clone(), process + 10).expect("it opens");
+        let (segment, _) = storage.list(ObjectKind::Segment.folder()).expect("it lists").remove(0);
+        storage.delete(&segment).expect("as if it had died before");
+        let repository = open(storage.clone(), process + 10).expect("it opens");
         back_up(&repository, &[1], false).expect("it works");
         let pruned = prune_all(&repository, &ALL).expect("it works");
         assert_eq!((pruned.plan.adopted_count, pruned.plan.dead_count), (1, 1), "{pruned:?}");
@@ -473,52 +473,52 @@ fn adopted_containers_are_found() {
 #[test]
 fn prune_names_the_object_that_it_needs() {
     let begin = || {
-        let media = memory();
-        let repository = open(media.clone(), 1).expect("it opens");
+        let storage = memory();
+        let repository = open(storage.clone(), 1).expect("it opens");
         back_up(&repository, &[1, 2], false).expect("it works");
         back_up(&repository, &[3, 4], false).expect("it works");
         forget(&repository, &[0]).expect("it works");
         let view = View::list(&repository).expect("it lists");
         let (kept, _) = view.snapshots()[0];
         let segment = view.commits[&kept].segments[0];
-        (media, kept, ObjectName::Segment(segment).to_string())
+        (storage, kept, ObjectName::Segment(segment).to_string())
     };
-    let prune_on = |media: Arc<dyn Media>| {
-        let pruned = prune_all(&open(media, 2).expect("it opens"), &ALL);
+    let prune_on = |storage: Arc<dyn Storage>| {
+        let pruned = prune_all(&open(storage, 2).expect("it opens"), &ALL);
         pruned.map_err(|error| (error.kind(), error.to_string()))
     };
-    let (media, kept, segment) = begin();
+    let (storage, kept, segment) = begin();
     let damage = |prefix: &str| {
-        let listed = media.list(prefix).expect("it lists");
+        let listed = storage.list(prefix).expect("it lists");
         let own = listed.iter().find(|(name, _)| name.contains(&kept.to_string()));
         let name = &own.expect("it has some").0;
-        let mut bytes = media.get(name).expect("it is there").to_vec();
+        let mut bytes = storage.get(name).expect("it is there").to_vec();
         bytes[100] ^= 1;
-        media.delete(name).expect("it goes");
-        media.put_new(name, bytes.into()).expect("memory takes it");
+        storage.delete(name).expect("it goes");
+        storage.put_new(name, bytes.into()).expect("memory takes it");
     };
     damage("meta");
-    let (kind, message) = prune_on(media.clone()).expect_err("its tree is damaged");
+    let (kind, message) = prune_on(storage.clone()).expect_err("its tree is damaged");
     let of = format!("snapshot {}, without which nothing is deleted", kept.short());
     assert!(kind == Kind::Corrupt && message.contains(&of), "{kind:?}: {message}");
     damage("index");
-    let (kind, message) = prune_on(media.clone()).expect_err("its segment is damaged");
+    let (kind, message) = prune_on(storage.clone()).expect_err("its segment is damaged");
     assert!(kind == Kind::Corrupt && message.contains(&segment), "{kind:?}: {message}");
-    let (media, _, segment) = begin();
-    let once = FailingReads::new(&media, &segment, Kind::Missing, 1);
+    let (storage, _, segment) = begin();
+    let once = FailingReads::new(&storage, &segment, Kind::Missing, 1);
     assert_eq!(prune_on(once).expect("the next try finds it").number, Some(1));
-    let (media, _, segment) = begin();
-    media.delete(&segment).expect("it goes");
-    let (kind, message) = prune_on(media).expect_err("its segment is gone");
+    let (storage, _, segment) = begin();
+    storage.delete(&segment).expect("it goes");
+    let (kind, message) = prune_on(storage).expect_err("its segment is gone");
     assert!(kind == Kind::Conflict && message.contains(&segment), "{kind:?}: {message}");
 }
 
 /// Unreadable leftovers of a dead run are named. Those that a sweep has just deleted are not.
 #[test]
 fn unreadable_orphans_are_skipped() {
-    for (kind, count) in [(Kind::Corrupt, 1), (Kind::Media, 1), (Kind::Missing, 0)] {
-        let media = start();
-        let repository = open(media.clone(), 2).expect("it opens");
+    for (kind, count) in [(Kind::Corrupt, 1), (Kind::Storage, 1), (Kind::Missing, 0)] {
+        let storage = start();
+        let repository = open(storage.clone(), 2).expect("it opens");
         let writer = Writer::begin(repository, Purpose::Backup).expect("it begins");
         let mut inline = Inline::new(writer, Verify::All).expect("it begins");
         inline.store_data(&[7; 5000]).expect("it stores");
@@ -526,9 +526,9 @@ fn unreadable_orphans_are_skipped() {
         let part = PartName { ticket: inline.writer().ticket(), count: 0 };
         drop(inline);
         let segment = ObjectName::Segment(part).to_string();
-        media.delete(&segment).expect("as if it had died before");
+        storage.delete(&segment).expect("as if it had died before");
         let left = ObjectName::Container(Class::Data, part).to_string();
-        let failing = FailingReads::new(&media, &left, kind, u64::MAX);
+        let failing = FailingReads::new(&storage, &left, kind, u64::MAX);
         let repository = open(failing, 3).expect("it opens");
         let named = Named::default();
         prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
@@ -541,21 +541,21 @@ fn unreadable_orphans_are_skipped() {
 
 /// A damaged container is skipped. A failing storage stops the prune.
 #[test]
-fn failing_medium_is_not_a_damaged_container() {
+fn failing_storage_is_not_a_damaged_container() {
     for start in STARTS {
         let inner = start.1();
         let before = size(&*inner);
-        let media = FailingReads::new(&inner, "", Kind::Media, 0);
-        let repository = open(media.clone(), 2).expect("it opens");
+        let storage = FailingReads::new(&inner, "", Kind::Storage, 0);
+        let repository = open(storage.clone(), 2).expect("it opens");
         let named = Named::default();
         // The plan to store chunks again is made, and none of them has been read.
         let pruned = prune(&repository, &ALL, &named, |plan| {
             assert!(plan.rewritten_count + plan.dissolved_count > 0, "{plan:?}");
-            media.arm(1);
+            storage.arm(1);
             true
         });
-        let error = pruned.expect_err("the medium fails");
-        assert_eq!(error.kind(), Kind::Media, "{}: {error}", start.0);
+        let error = pruned.expect_err("the storage fails");
+        assert_eq!(error.kind(), Kind::Storage, "{}: {error}", start.0);
         assert_eq!(*named.0.lock().expect("no panics"), [""; 0], "{}", start.0);
         assert!(View::list(&repository).expect("it lists").prunes.is_empty(), "{}", start.0);
         assert!(size(&*inner) >= before, "{}", start.0);
@@ -566,32 +566,32 @@ fn failing_medium_is_not_a_damaged_container() {
 fn damage_regions(repository: &Arc<Repository>, is_meant: impl Fn(&str) -> bool) {
     let view = View::list(repository).expect("it lists");
     let index = Index::open_without_cache(repository.clone(), &view).expect("it opens");
-    let media = repository.media();
+    let storage = repository.storage();
     for container in index.containers() {
         let name = ObjectName::Container(container.class, container.name).to_string();
         if container.class == Class::Meta || !is_meant(&name) {
             continue;
         }
-        let mut bytes = media.get(&name).expect("it is there").to_vec();
+        let mut bytes = storage.get(&name).expect("it is there").to_vec();
         for byte in bytes[HEADER_LEN..container.toc_offset as usize].iter_mut().step_by(50) {
             *byte ^= 1;
         }
-        media.delete(&name).expect("it goes");
-        media.put_new(&name, bytes.into()).expect("it comes back");
+        storage.delete(&name).expect("it goes");
+        storage.put_new(&name, bytes.into()).expect("it comes back");
     }
 }
 
-fn data_names(media: &dyn Media) -> Vec<String> {
-    let listed = media.list(ObjectKind::Data.folder()).expect("it lists");
+fn data_names(storage: &dyn Storage) -> Vec<String> {
+    let listed = storage.list(ObjectKind::Data.folder()).expect("it lists");
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Unreadable delta chunks cannot become full chunks: they stay, with their references.
 #[test]
 fn unreadable_delta_chunks_stay_as_they_are() {
-    let media = start_similar();
-    let names = data_names(&*media);
-    let repository = open(media.clone(), 2).expect("it opens");
+    let storage = start_similar();
+    let names = data_names(&*storage);
+    let repository = open(storage.clone(), 2).expect("it opens");
     damage_regions(&repository, |_| true);
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert!(planned.dissolved_count >= 6, "{planned:?}");
@@ -602,21 +602,21 @@ fn unreadable_delta_chunks_stay_as_they_are() {
     assert!(!named.0.lock().expect("no panics").is_empty(), "it says so");
     sweep_all(&repository).expect("it works");
     assert!(delta_chunk_count(&repository) >= 9, "they stay");
-    let left = data_names(&*media);
+    let left = data_names(&*storage);
     assert!(names.iter().filter(|name| left.contains(name)).count() >= 3, "{names:?}: {left:?}");
 }
 
 /// Rule C5: a delta chunk is copied only if it rebuilds to its fingerprint.
 #[test]
 fn delta_chunks_over_damaged_chunks_are_not_copied() {
-    let media = memory_with_delta_chunks();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory_with_delta_chunks();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[3, 100], false).expect("it works");
-    let base = data_names(&*media);
+    let base = data_names(&*storage);
     let versions: Vec<u64> = (101..111).collect();
     back_up(&repository, &versions, false).expect("it works");
     back_up(&repository, &[100, 101, 102, 103, 104, 105, 106, 107, 108], false).expect("it works");
-    let names = data_names(&*media);
+    let names = data_names(&*storage);
     forget(&repository, &[1]).expect("it works");
     damage_regions(&repository, |name| base.iter().any(|each| each == name));
     let named = Named::default();
@@ -624,7 +624,7 @@ fn delta_chunks_over_damaged_chunks_are_not_copied() {
     assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
     assert!(!named.0.lock().expect("no panics").is_empty(), "nothing was passed over");
     sweep_all(&repository).expect("it works");
-    let left = data_names(&*media);
+    let left = data_names(&*storage);
     assert!(names.iter().all(|name| left.contains(name)), "{names:?}: {left:?}");
 }
 
@@ -632,10 +632,10 @@ fn delta_chunks_over_damaged_chunks_are_not_copied() {
 /// there. Before that, other condemned records are tried.
 #[test]
 fn chunk_with_only_a_damaged_record_is_not_lost() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
-    let (class, container) = list_data(&*media)[0];
+    let (class, container) = list_data(&*storage)[0];
     let chunks = file(1);
     let fingerprints = chunks.chunks(CHUNK_LEN).map(|it| repository.keys().fingerprint(class, it));
     let damages = fingerprints.map(|fingerprint| Damage { class, container, fingerprint });
@@ -649,18 +649,18 @@ fn chunk_with_only_a_damaged_record_is_not_lost() {
     let pruned = prune_all(&repository, &ALL).expect("it is not lost yet");
     assert!(pruned.written_bytes >= 30_000, "it is stored again: {pruned:?}");
     sweep_all(&repository).expect("it works");
-    assert!(!data_names(&*media).contains(&ObjectName::Container(class, container).to_string()));
+    assert!(!data_names(&*storage).contains(&ObjectName::Container(class, container).to_string()));
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
 }
 
 /// A lost chunk is an error that names the first, with the number of lost chunks.
 #[test]
 fn lost_chunks_are_counted() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
-    let before = data_names(&*media);
-    media.delete(&before[0]).expect("it goes");
+    let before = data_names(&*storage);
+    storage.delete(&before[0]).expect("it goes");
     let error = plan(&repository, &ALL, &()).expect_err("it is lost");
     assert_eq!(error.kind(), Kind::Missing, "{error}");
     assert!(error.to_string().contains("(6 such chunks)"), "{error}");
@@ -670,20 +670,20 @@ fn lost_chunks_are_counted() {
 /// ones.
 #[test]
 fn segments_of_containers_that_stay_are_merged() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     for number in 0..6 {
         back_up(&repository, &[number], true).expect("it works");
     }
     let options = PruneOptions { segment_count_max: 2, rewrite_bytes_max: 0, ..ALL };
     for (round, snapshots) in [(0, 5), (1, 5)] {
         forget(&repository, &[round]).expect("it works");
-        let before = listed(&*media);
+        let before = listed(&*storage);
         let pruned = prune_all(&repository, &options).expect("it works");
         assert_eq!(pruned.plan.rewritten_count, 0, "{pruned:?}");
         assert!(pruned.plan.merged_segment_count > 0, "{pruned:?}");
         sweep_all(&repository).expect("it works");
-        let count = media.list(ObjectKind::Segment.folder()).expect("it lists").len();
+        let count = storage.list(ObjectKind::Segment.folder()).expect("it lists").len();
         assert_eq!(count, 1, "merged");
         assert_eq!(restore_all(&repository).expect("it restores"), snapshots);
         assert_clean(&repository, "after merging");
@@ -701,8 +701,8 @@ fn segments_of_containers_that_stay_are_merged() {
 /// A backup that began before the prune finds its chunks in condemned containers, and ends in time.
 #[test]
 fn chunks_of_a_late_snapshot_are_stored_again() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], false).expect("it works");
     let root = View::list(&repository).expect("it lists").snapshots()[0].1.clone();
     let mut late = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -734,8 +734,8 @@ fn chunks_of_a_late_snapshot_are_stored_again() {
 
 #[test]
 fn young_prune_is_not_swept() {
-    let media = start();
-    let repository = open(media, 1).expect("it opens");
+    let storage = start();
+    let repository = open(storage, 1).expect("it opens");
     prune_all(&repository, &ALL).expect("it works");
     let options = SweepOptions { settle_ns: 3_600_000_000_000, ..ALONE };
     let step = Sweeper::new(repository, options).step(&()).expect("it works");
@@ -745,8 +745,8 @@ fn young_prune_is_not_swept() {
 #[test]
 fn needs_are_sorted_in_files_if_there_is_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
-    let media = start();
-    let opened = Repository::open(media, backup::Machine::new(1), &backup::unlock());
+    let storage = start();
+    let opened = Repository::open(storage, backup::Machine::new(1), &backup::unlock());
     let opened = opened.expect("it opens").with_cache(folder.path().to_owned());
     let repository = Arc::new(opened);
     prune_all(&repository, &ALL).expect("it works");
@@ -762,20 +762,20 @@ fn needs_are_sorted_in_files_if_there_is_a_folder() {
 const PADDED: u64 = 64 * 1024;
 
 /// Returns all containers with their sizes.
-fn listed(media: &dyn Media) -> BTreeMap<String, u64> {
+fn listed(storage: &dyn Storage) -> BTreeMap<String, u64> {
     let kinds = [ObjectKind::Data, ObjectKind::Meta].map(ObjectKind::folder);
-    kinds.iter().flat_map(|kind| media.list(kind).expect("it lists")).collect()
+    kinds.iter().flat_map(|kind| storage.list(kind).expect("it lists")).collect()
 }
 
 /// Backs up files, one snapshot after another. Returns the data container of each snapshot that has
 /// one.
-fn back_up_each(media: &Arc<dyn Media>, process: u32, backups: &[&[u64]]) -> Vec<u64> {
-    let repository = open(media.clone(), process).expect("it opens");
+fn back_up_each(storage: &Arc<dyn Storage>, process: u32, backups: &[&[u64]]) -> Vec<u64> {
+    let repository = open(storage.clone(), process).expect("it opens");
     let mut sizes = Vec::new();
     for files in backups {
-        let before = listed(&**media);
+        let before = listed(&**storage);
         back_up(&repository, files, false).expect("it works");
-        let new = listed(&**media).into_iter().filter(|(name, _)| !before.contains_key(name));
+        let new = listed(&**storage).into_iter().filter(|(name, _)| !before.contains_key(name));
         sizes.extend(new.filter(|(name, _)| name.starts_with("data/")).map(|(_, size)| size));
     }
     sizes
@@ -797,16 +797,16 @@ fn freed_bytes_exclude_bytes_stored_again() {
 /// The sizes in a plan are those of the containers, and of what becomes of them.
 #[test]
 fn plan_counts_containers_and_bytes() {
-    let media = memory();
-    let data = back_up_each(&media, 1, &[&[1], &[2, 3, 4], &[4]]);
+    let storage = memory();
+    let data = back_up_each(&storage, 1, &[&[1], &[2, 3, 4], &[4]]);
     let [dead, partly] = data[..] else { panic!("the third has no new data: {data:?}") };
-    let repository = open(media.clone(), 2).expect("it opens");
+    let repository = open(storage.clone(), 2).expect("it opens");
     forget(&repository, &[0, 1]).expect("it works");
     let lazy = PruneOptions { unused_max: 1.0, ..ALL };
     let left = plan(&repository, &lazy, &()).expect("it works");
-    let there = listed(&*media);
+    let there = listed(&*storage);
     assert_eq!(left.container_count, there.len() as u64, "{left:?}");
-    assert_eq!(left.container_bytes, size(&*media), "{left:?}");
+    assert_eq!(left.container_bytes, size(&*storage), "{left:?}");
     assert_eq!(left.dead_bytes, dead + PADDED, "{left:?}");
     // Two of three files, with their trees and recipes.
     assert!((60_000..63_000).contains(&left.unused_bytes), "{left:?}");
@@ -815,41 +815,41 @@ fn plan_counts_containers_and_bytes() {
     assert_eq!(planned.rewritten_bytes, partly + PADDED, "{planned:?}");
     assert_eq!(planned.moved_bytes, partly + PADDED - left.unused_bytes, "{planned:?}");
     assert_eq!(planned.unused_bytes, 0, "{planned:?}");
-    let segments = media.list(ObjectKind::Segment.folder()).expect("it lists").into_iter();
+    let segments = storage.list(ObjectKind::Segment.folder()).expect("it lists").into_iter();
     let segments: BTreeSet<String> = segments.map(|(name, _)| name).collect();
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!(pruned.plan, planned);
     let record = View::list(&repository).expect("it lists").prunes[&1].clone();
     assert_eq!((record.marked.len(), record.forgotten.len()), (1, 2), "{record:?}");
     let swept = sweep_all(&repository).expect("it works");
-    let new = media.list(ObjectKind::Segment.folder()).expect("it lists").into_iter();
+    let new = storage.list(ObjectKind::Segment.folder()).expect("it lists").into_iter();
     let segment: u64 = new.filter(|(name, _)| !segments.contains(name)).map(|(_, len)| len).sum();
     let gone = planned.dead_bytes + planned.rewritten_bytes;
     assert_eq!((swept.container_count, swept.container_bytes), (4, gone), "{swept:?}");
     assert_eq!(pruned.written_bytes, 2 * PADDED + segment, "{pruned:?}");
-    assert_eq!(size(&*media), left.container_bytes - gone + 2 * PADDED, "{swept:?}");
+    assert_eq!(size(&*storage), left.container_bytes - gone + 2 * PADDED, "{swept:?}");
 }
 
 /// Published containers that nothing needs are deleted, although nothing was forgotten.
 #[test]
 fn containers_published_by_a_voided_run_go() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
-    let before = size(&*media);
+    let before = size(&*storage);
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let mut inline = Inline::new(writer, Verify::All).expect("it begins");
     inline.store_data(&[7; 5000]).expect("it stores");
     inline.publish().expect("it publishes");
     drop(inline);
     // The next process ends the writer, and so publishes what it has put.
-    let repository = open(media.clone(), 2).expect("it opens");
+    let repository = open(storage.clone(), 2).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     let Plan { dead_count, rewritten_count, adopted_count, forgotten_count, .. } = pruned.plan;
     assert_eq!((dead_count, rewritten_count, adopted_count, forgotten_count), (1, 0, 0, 0));
     assert_eq!(pruned.number, Some(1), "it is recorded");
     sweep_all(&repository).expect("it works");
-    assert_eq!(size(&*media), before, "it is gone");
+    assert_eq!(size(&*storage), before, "it is gone");
 }
 
 /// Among partially used containers, those with the greatest unused share are rewritten first,
@@ -857,11 +857,11 @@ fn containers_published_by_a_voided_run_go() {
 #[test]
 fn greatest_unused_share_is_rewritten_first() {
     for process in 1..5 {
-        let media = memory();
+        let storage = memory();
         let files = [&[1, 2, 3, 4, 5, 6][..], &[7, 8, 9], &[1, 2, 3, 4, 9]];
-        let data = back_up_each(&media, process, &files);
+        let data = back_up_each(&storage, process, &files);
         let [large, small] = data[..] else { panic!("the third has no new data: {data:?}") };
-        let repository = open(media.clone(), process + 1).expect("it opens");
+        let repository = open(storage.clone(), process + 1).expect("it opens");
         forget(&repository, &[0, 1]).expect("it works");
         // A third of the large container and two thirds of the other are unused, the same number of
         // bytes. Either the large one fits, or the other and one of trees.
@@ -875,11 +875,11 @@ fn greatest_unused_share_is_rewritten_first() {
 /// The maximum unused share is a share of what stays.
 #[test]
 fn dead_containers_do_not_count_for_the_unused_share() {
-    let media = memory();
+    let storage = memory();
     let dead: Vec<u64> = (10..20).collect();
     let files = [&dead[..], &[1, 2, 3, 4, 5, 6], &[1, 2, 3, 4, 5]];
-    let data = back_up_each(&media, 1, &files);
-    let repository = open(media.clone(), 2).expect("it opens");
+    let data = back_up_each(&storage, 1, &files);
+    let repository = open(storage.clone(), 2).expect("it opens");
     forget(&repository, &[0, 1]).expect("it works");
     let options = PruneOptions { unused_max: 0.05, ..ALL };
     let planned = plan(&repository, &options, &()).expect("it works");
@@ -889,10 +889,10 @@ fn dead_containers_do_not_count_for_the_unused_share() {
 /// Each rewritten container reduces what stays, and with it what may be unused.
 #[test]
 fn rewritten_containers_do_not_count_for_the_unused_share() {
-    let media = memory();
+    let storage = memory();
     let large: Vec<u64> = (1..11).collect();
-    let data = back_up_each(&media, 1, &[&large, &[11, 12, 13, 14], &[1, 11, 12]]);
-    let repository = open(media.clone(), 2).expect("it opens");
+    let data = back_up_each(&storage, 1, &[&large, &[11, 12, 13, 14], &[1, 11, 12]]);
+    let repository = open(storage.clone(), 2).expect("it opens");
     forget(&repository, &[0, 1]).expect("it works");
     let options = PruneOptions { unused_max: 0.1, ..ALL };
     let planned = plan(&repository, &options, &()).expect("it works");
@@ -902,10 +902,10 @@ fn rewritten_containers_do_not_count_for_the_unused_share() {
 /// A fully used container is not rewritten because another one does not fit.
 #[test]
 fn fully_used_container_stays() {
-    let media = memory();
+    let storage = memory();
     let files = [&[1, 2, 3, 4, 5, 6][..], &[7, 8], &[9], &[1, 2, 3]];
-    back_up_each(&media, 1, &files);
-    let repository = open(media.clone(), 2).expect("it opens");
+    back_up_each(&storage, 1, &files);
+    let repository = open(storage.clone(), 2).expect("it opens");
     forget(&repository, &[0]).expect("it works");
     let options = PruneOptions { rewrite_bytes_max: 3 * PADDED - 1, ..ALL };
     let planned = plan(&repository, &options, &()).expect("it works");
@@ -917,12 +917,12 @@ fn fully_used_container_stays() {
 /// target size is not small.
 #[test]
 fn small_containers_are_below_an_eighth_and_count_by_class() {
-    let media = memory();
+    let storage = memory();
     let (one, other): (Vec<u64>, Vec<u64>) = ((1..19).collect(), (19..37).collect());
     let half: Vec<u64> = (1..10).collect();
-    let data = back_up_each(&media, 1, &[&one, &other, &half]);
+    let data = back_up_each(&storage, 1, &[&one, &other, &half]);
     assert!(data.iter().all(|size| *size > 512 * 1024), "{data:?}");
-    let repository = open(media.clone(), 2).expect("it opens");
+    let repository = open(storage.clone(), 2).expect("it opens");
     let merging = PruneOptions { small_count_max: 2, ..ALL };
     let planned = plan(&repository, &merging, &()).expect("it works");
     assert_eq!(planned.rewritten_count, 3, "of trees and recipes: {planned:?}");
@@ -932,10 +932,10 @@ fn small_containers_are_below_an_eighth_and_count_by_class() {
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!(planned.rewritten_bytes, data[0] + PADDED, "{planned:?}");
     // One small container of data, six of trees.
-    let media = memory();
-    let data = back_up_each(&media, 1, &[&[1, 2, 3, 4, 5], &[1], &[2], &[3], &[4], &[5]]);
+    let storage = memory();
+    let data = back_up_each(&storage, 1, &[&[1, 2, 3, 4, 5], &[1], &[2], &[3], &[4], &[5]]);
     assert_eq!(data.len(), 1, "the rest is known");
-    let repository = open(media.clone(), 2).expect("it opens");
+    let repository = open(storage.clone(), 2).expect("it opens");
     let merging = PruneOptions { small_count_max: 6, ..ALL };
     let planned = plan(&repository, &merging, &()).expect("it works");
     assert_eq!((planned.rewritten_count, planned.rewritten_bytes), (6, 6 * PADDED), "{planned:?}");
@@ -950,8 +950,8 @@ fn small_containers_are_below_an_eighth_and_count_by_class() {
 /// Delta chunks in regions of which little stays are stored again as full chunks, and the plan says so.
 #[test]
 fn delta_chunks_of_regions_that_are_taken_apart_become_full_chunks() {
-    let media = memory_with_delta_chunks();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory_with_delta_chunks();
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[3, 100], false).expect("it works");
     let versions: Vec<u64> = (101..111).collect();
     back_up(&repository, &versions, false).expect("it works");
@@ -993,9 +993,9 @@ impl PruneMonitor for Stopping {
 #[test]
 fn prune_can_be_stopped() {
     let begin = || {
-        let media = start();
-        let repository = open(media.clone(), 2).expect("it opens");
-        (media, repository)
+        let storage = start();
+        let repository = open(storage.clone(), 2).expect("it opens");
+        (storage, repository)
     };
     let whole = Stopping { limit: u64::MAX, ..Stopping::default() };
     prune(&begin().1, &ALL, &whole, |_| true).expect("it works").expect("it ran");
@@ -1006,24 +1006,24 @@ fn prune_can_be_stopped() {
     let asked = whole.asked.into_inner();
     assert!(asked > 10, "asked {asked} times");
     for limit in 0..asked {
-        let (media, repository) = begin();
-        let before = size(&*media);
+        let (storage, repository) = begin();
+        let before = size(&*storage);
         let stopping = Stopping { limit, ..Stopping::default() };
         let error = prune(&repository, &ALL, &stopping, |_| true).expect_err("it was stopped");
         assert_eq!(error.kind(), Kind::Interrupted, "after {limit}: {error}");
         assert_eq!(stopping.asked.into_inner(), limit + 1, "it stops at once");
         assert!(View::list(&repository).expect("it lists").prunes.is_empty(), "after {limit}");
-        assert!(size(&*media) >= before, "after {limit}");
-        let tickets = media.list(ObjectKind::Ticket.folder()).expect("it lists").len();
-        let commits = media.list(ObjectKind::Commit.folder()).expect("it lists").len();
+        assert!(size(&*storage) >= before, "after {limit}");
+        let tickets = storage.list(ObjectKind::Ticket.folder()).expect("it lists").len();
+        let commits = storage.list(ObjectKind::Commit.folder()).expect("it lists").len();
         assert_eq!(tickets, commits, "after {limit}: a writer was left open");
     }
-    let (media, repository) = begin();
+    let (storage, repository) = begin();
     prune_all(&repository, &ALL).expect("it works");
-    let before = size(&*media);
+    let before = size(&*storage);
     let stopping = Stopping::default();
     let error = Sweeper::new(repository, ALONE).step(&stopping).expect_err("it was stopped");
-    assert_eq!((error.kind(), size(&*media)), (Kind::Interrupted, before), "{error}");
+    assert_eq!((error.kind(), size(&*storage)), (Kind::Interrupted, before), "{error}");
 }
 
 /// Puts a record in the place of another client.
@@ -1035,8 +1035,8 @@ fn record(repository: &Arc<Repository>, record: Prune) {
     assert!(matches!(recorded, Ok(Recorded::Done(_))), "{recorded:?}");
 }
 
-fn list_data(media: &dyn Media) -> Vec<(Class, PartName)> {
-    let listed = media.list(ObjectKind::Data.folder()).expect("it lists");
+fn list_data(storage: &dyn Storage) -> Vec<(Class, PartName)> {
+    let listed = storage.list(ObjectKind::Data.folder()).expect("it lists");
     let names = listed.iter().map(|(name, _)| ObjectName::parse(name).expect("a name"));
     names
         .map(|name| match name {
@@ -1052,14 +1052,14 @@ fn prune_overtaken(
     options: &PruneOptions,
     act: impl FnOnce(&Arc<Repository>, &[TicketId]) + Send + 'static,
 ) -> (usize, Pruned, Arc<Repository>) {
-    let media = start();
-    let other = open(media.clone(), 2).expect("it opens");
+    let storage = start();
+    let other = open(storage.clone(), 2).expect("it opens");
     let view = View::list(&other).expect("it lists");
     let mut ids: Vec<_> = view.takeable().into_iter().collect();
     ids.extend(view.snapshots().into_iter().map(|(id, _)| id));
     let when = When::BeforePut("prunes/");
     let repository =
-        open(Overtaken::new(media, when, move || act(&other, &ids)), 3).expect("it opens");
+        open(Overtaken::new(storage, when, move || act(&other, &ids)), 3).expect("it opens");
     let mut seen = 0;
     let pruned = prune(&repository, options, &(), |_| {
         seen += 1;
@@ -1108,7 +1108,7 @@ fn prune_plans_again_only_for_concurrent_records_that_matter() {
         (
             "condemn",
             |other, _| {
-                let mut names = list_data(&**other.media()).into_iter();
+                let mut names = list_data(&**other.storage()).into_iter();
                 record(
                     other,
                     Prune { condemned: names.by_ref().take(1).collect(), ..Prune::default() },
@@ -1134,8 +1134,8 @@ fn prune_plans_again_only_for_concurrent_records_that_matter() {
 // Faults.
 
 /// Prunes and sweeps as one process.
-fn retire(media: Arc<dyn Media>, process: u32) -> Result<()> {
-    let repository = open(media, process)?;
+fn retire(storage: Arc<dyn Storage>, process: u32) -> Result<()> {
+    let repository = open(storage, process)?;
     let options = PruneOptions { segment_count_max: 2, ..ALL };
     prune_all(&repository, &options)?;
     sweep_all(&repository).map(drop)
@@ -1145,9 +1145,9 @@ fn retire(media: Arc<dyn Media>, process: u32) -> Result<()> {
 const STARTS: [Start; 2] = [("files", start), ("versions of files", start_similar)];
 
 /// A starting state: its description, and how to create it.
-type Start = (&'static str, fn() -> Arc<dyn Media>);
+type Start = (&'static str, fn() -> Arc<dyn Storage>);
 
-fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
+fn calls_of_retiring(start: fn() -> Arc<dyn Storage>) -> u64 {
     let faulty = Arc::new(Faulty::new(start(), Fault::None));
     retire(faulty.clone(), 2).expect("nothing fails here");
     faulty.calls()
@@ -1155,22 +1155,24 @@ fn calls_of_retiring(start: fn() -> Arc<dyn Media>) -> u64 {
 
 /// Runs into `fault`. Nothing is lost, and the next process completes the work.
 fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
-    let media = start();
-    let failed = retire(Arc::new(Faulty::new(media.clone(), fault)), 2);
-    let repository = open(media.clone(), 3).expect("a crash needs no repair");
+    let storage = start();
+    let failed = retire(Arc::new(Faulty::new(storage.clone(), fault)), 2);
+    let repository = open(storage.clone(), 3).expect("a crash needs no repair");
     let when = format!("{what}: {fault:?}");
     assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
     assert_clean(&repository, &when);
-    retire(media.clone(), 4).unwrap_or_else(|error| panic!("{when}: the next one: {error}"));
-    let repository = open(media.clone(), 5).expect("it opens");
+    retire(storage.clone(), 4).unwrap_or_else(|error| panic!("{when}: the next one: {error}"));
+    let repository = open(storage.clone(), 5).expect("it opens");
     assert_eq!(restore_all(&repository).expect("it restores"), 1, "{when}");
     assert_clean(&repository, &when);
     // References of delta chunks that became full chunks go with the next run.
-    retire(media.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
+    retire(storage.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
     let left: Plan = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
-    let named: BTreeMap<String, u64> =
-        ObjectKind::ALL.iter().flat_map(|kind| media.list(kind.folder()).expect("lists")).collect();
+    let named: BTreeMap<String, u64> = ObjectKind::ALL
+        .iter()
+        .flat_map(|kind| storage.list(kind.folder()).expect("lists"))
+        .collect();
     let containers = named.keys().filter(|name| name.starts_with("data/")).count();
     assert!(containers as u64 <= left.container_count, "{when}: {named:?}");
     failed
@@ -1217,9 +1219,9 @@ fn prune_frees_a_full_disk() {
 
 /// Creates four containers of 4 MiB, half of each needed by the snapshot that stays: what is stored
 /// again from two of them fills one.
-fn start_half_needed() -> Arc<dyn Media> {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+fn start_half_needed() -> Arc<dyn Storage> {
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let kept: Vec<u64> = (1..=260).collect();
     for kept in kept.chunks(65) {
         let dropped = kept.iter().map(|number| number + 10_000_000);
@@ -1228,15 +1230,15 @@ fn start_half_needed() -> Arc<dyn Media> {
     }
     back_up(&repository, &kept, false).expect("memory takes it");
     forget(&repository, &[0, 1, 2, 3]).expect("memory takes it");
-    media
+    storage
 }
 
 /// Copies the present content of a storage into another one.
-fn copy_of(media: &dyn Media) -> Arc<dyn Media> {
+fn copy_of(storage: &dyn Storage) -> Arc<dyn Storage> {
     let copy = Memory::new();
     for kind in ObjectKind::ALL {
-        for (name, _) in media.list(kind.folder()).expect("memory lists") {
-            let bytes = media.get(&name).expect("it was listed");
+        for (name, _) in storage.list(kind.folder()).expect("memory lists") {
+            let bytes = storage.get(&name).expect("it was listed");
             copy.put_new(&name, bytes).expect("memory takes it");
         }
     }
@@ -1261,20 +1263,20 @@ fn failed_put_condemns_nothing() {
     ];
     let whole = start_half_needed();
     for (what, run) in runs {
-        let counting = FailingPuts::new(&copy_of(&*whole), "data/", Kind::Media, None);
+        let counting = FailingPuts::new(&copy_of(&*whole), "data/", Kind::Storage, None);
         run(&open(counting.clone(), 2).expect("it opens")).expect("nothing fails");
         let puts = counting.puts();
         assert!(puts >= 2, "{what}: {puts} containers are too few to mean anything");
-        for (kind, put) in [Kind::Missing, Kind::Corrupt, Kind::Media]
+        for (kind, put) in [Kind::Missing, Kind::Corrupt, Kind::Storage]
             .into_iter()
             .flat_map(|kind| (0..puts).map(move |put| (kind, put)))
         {
-            let media = copy_of(&*whole);
-            let failing = FailingPuts::new(&media, "data/", kind, Some(put));
+            let storage = copy_of(&*whole);
+            let failing = FailingPuts::new(&storage, "data/", kind, Some(put));
             let when = format!("{what}: put {put} of data fails as {kind:?}");
             let ended = run(&open(failing, 2).expect("it opens")).expect_err(&when);
-            assert_eq!(ended.kind(), Kind::Media, "{when}: {ended}");
-            let repository = open(media, 3).expect("it opens");
+            assert_eq!(ended.kind(), Kind::Storage, "{when}: {ended}");
+            let repository = open(storage, 3).expect("it opens");
             let view = View::list(&repository).expect("it lists");
             assert!(view.prunes.is_empty(), "{when}: {:?}", view.prunes);
             sweep_all(&repository).expect("nothing is to be swept");
@@ -1282,13 +1284,13 @@ fn failed_put_condemns_nothing() {
         }
     }
     // A prune that takes such a put for damage of a source loses what the container was to hold.
-    let media = copy_of(&*whole);
-    let failing = FailingPuts::new(&media, "data/", Kind::Missing, Some(0));
+    let storage = copy_of(&*whole);
+    let failing = FailingPuts::new(&storage, "data/", Kind::Missing, Some(0));
     rules::activate(Some(Mutant::ToleratesFailedPuts));
     let pruned = prune_all(&open(failing, 2).expect("it opens"), &ALL);
     rules::activate(None);
     assert!(pruned.is_ok_and(|pruned| pruned.number.is_some()), "the mutant goes on");
-    let repository = open(media, 3).expect("it opens");
+    let repository = open(storage, 3).expect("it opens");
     sweep_all(&repository).expect("it works");
     assert!(restore_all(&repository).is_err(), "the rule can be broken unnoticed");
 }
@@ -1297,19 +1299,19 @@ fn failed_put_condemns_nothing() {
 /// has taken it: nothing is condemned, and nothing is deleted.
 #[test]
 fn vanished_commit_is_not_skipped() {
-    let media = start();
-    let writer = open(media.clone(), 6).expect("it opens");
+    let storage = start();
+    let writer = open(storage.clone(), 6).expect("it opens");
     let before = View::list(&writer).expect("it lists");
     // The commit has chunks of the forgotten snapshots, and no other client has seen it.
     back_up(&writer, &[1, 2, 3, 5], false).expect("memory takes it");
     let after = View::list(&writer).expect("it lists");
     let newest = after.commits.keys().find(|id| !before.commits.contains_key(id));
     let name = ObjectName::Commit(*newest.expect("a commit")).to_string();
-    let hiding = FailingReads::new(&media, &name, Kind::Missing, u64::MAX);
+    let hiding = FailingReads::new(&storage, &name, Kind::Missing, u64::MAX);
     let other = open(hiding, 7).expect("it opens");
     prune_all(&other, &ALL).expect_err("it is not known what is needed");
     sweep_all(&other).expect_err("it is not known what is needed");
-    let repository = open(media, 8).expect("it opens");
+    let repository = open(storage, 8).expect("it opens");
     assert!(View::list(&repository).expect("it lists").prunes.is_empty(), "nothing is condemned");
     assert_eq!(restore_all(&repository).expect("it restores"), 2);
 }
@@ -1317,13 +1319,13 @@ fn vanished_commit_is_not_skipped() {
 /// S1: the writer of a missing ticket without a commit has not ended.
 #[test]
 fn vanished_ticket_is_waited_for() {
-    let media = start();
-    let repository = open(media.clone(), 2).expect("it opens");
+    let storage = start();
+    let repository = open(storage.clone(), 2).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let ticket = writer.ticket();
     prune_all(&repository, &ALL).expect("it works");
     let name = ObjectName::Ticket { ticket, renewal: 0 }.to_string();
-    let hiding = FailingReads::new(&media, &name, Kind::Missing, u64::MAX);
+    let hiding = FailingReads::new(&storage, &name, Kind::Missing, u64::MAX);
     let options = SweepOptions { settle_ns: 0, end_others: false, ..SweepOptions::default() };
     let mut sweeper = Sweeper::new(open(hiding, 2).expect("it opens"), options);
     match sweeper.step(&()).expect("it works") {
@@ -1358,14 +1360,14 @@ fn overtaken_client_finds_no_damage() {
         // At each second call the other client takes it for dead. Every third call of both kinds is
         // tried.
         for call in (0..).filter(|call| call % 6 < 2) {
-            let media = start();
+            let storage = start();
             if is_pruned {
-                prune_all(&open(media.clone(), 2).expect("it opens"), &ALL).expect("it works");
+                prune_all(&open(storage.clone(), 2).expect("it opens"), &ALL).expect("it works");
             }
-            let other = media.clone();
+            let other = storage.clone();
             // Processes with a smaller number are dead to it.
             let process = if call % 2 == 0 { 9 } else { 3 };
-            let overtaken = Overtaken::new(media.clone(), When::BeforeCall(call), move || {
+            let overtaken = Overtaken::new(storage.clone(), When::BeforeCall(call), move || {
                 let other = open(other, process).expect("it opens");
                 back_up(&other, &[1, 7, 9], false).expect("memory takes it");
                 prune_all(&other, &ALL).expect("it works");
@@ -1383,7 +1385,7 @@ fn overtaken_client_finds_no_damage() {
                     conflicts += 1;
                 }
             }
-            let repository = open(media, 11).expect("it opens");
+            let repository = open(storage, 11).expect("it opens");
             sweep_all(&repository).unwrap_or_else(|error| panic!("{when}: the sweep: {error}"));
             assert_eq!(restore_all(&repository).expect("it restores"), 2, "{when}");
             assert_clean(&repository, &when);
@@ -1396,12 +1398,12 @@ fn overtaken_client_finds_no_damage() {
 /// Counts reads of commits.
 #[derive(Debug)]
 struct CommitReads {
-    below: Arc<dyn Media>,
+    below: Arc<dyn Storage>,
     count: AtomicU64,
 }
 
 impl Layer for CommitReads {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.below
     }
 
@@ -1417,8 +1419,8 @@ impl Layer for CommitReads {
 #[test]
 fn sweeps_of_many_records_read_each_commit_once() {
     const RECORDS: usize = 6;
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     for seed in 0..=RECORDS as u64 {
         back_up(&repository, &[10 * seed, 10 * seed + 1], false).expect("it works");
     }
@@ -1426,9 +1428,9 @@ fn sweeps_of_many_records_read_each_commit_once() {
         forget(&repository, &[place]).expect("it works");
         prune_all(&repository, &ALL).expect("it works");
     }
-    let reads = Arc::new(CommitReads { below: media.clone(), count: AtomicU64::new(0) });
+    let reads = Arc::new(CommitReads { below: storage.clone(), count: AtomicU64::new(0) });
     let repository = open(reads.clone(), 2).expect("it opens");
-    let commit_count = media.list("commits/").expect("it lists").len() as u64;
+    let commit_count = storage.list("commits/").expect("it lists").len() as u64;
     reads.count.store(0, Ordering::SeqCst);
     let swept = sweep_all(&repository).expect("it works");
     assert!(swept.container_count >= RECORDS as u64, "{swept:?}");

@@ -35,7 +35,7 @@ use cutpoint_repository::{
     Class, Entry, Index, ObjectName, PartName, Purpose, Repository, Snapshot, TicketId, Verify,
     View, Writer,
 };
-use cutpoint_storage::{Error, Kind, Media, Memory};
+use cutpoint_storage::{Error, Kind, Memory, Storage};
 use damage::{Findings, Store, build, everything};
 use failing::FailingReads;
 
@@ -45,7 +45,7 @@ fn errors(findings: &Findings) -> Vec<String> {
 }
 
 fn flip(store: &Store, name: &str, place: usize) {
-    let mut bytes = store.media.get(name).expect("it is there").to_vec();
+    let mut bytes = store.storage.get(name).expect("it is there").to_vec();
     bytes[place] ^= 1;
     store.replace(name, Some(bytes.into()));
 }
@@ -55,7 +55,7 @@ fn flip(store: &Store, name: &str, place: usize) {
 fn later(store: &Store) -> Arc<Repository> {
     static PROCESSES: AtomicU32 = AtomicU32::new(2);
     let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
-    open(store.media.clone(), process).expect("it opens")
+    open(store.storage.clone(), process).expect("it opens")
 }
 
 fn repair_all(store: &Store) -> IndexRepair {
@@ -63,7 +63,7 @@ fn repair_all(store: &Store) -> IndexRepair {
 }
 
 fn names(store: &Store, folder: &str) -> Vec<String> {
-    let listed = store.media.list(folder).expect("memory lists");
+    let listed = store.storage.list(folder).expect("memory lists");
     listed.into_iter().map(|(name, _)| name).collect()
 }
 
@@ -76,7 +76,7 @@ fn container(name: &str) -> (Class, PartName) {
 
 fn has_ended(store: &Store, ticket: TicketId) -> bool {
     let commit = ObjectName::Commit(ticket).to_string();
-    store.media.head(&commit).expect("memory answers").is_some()
+    store.storage.head(&commit).expect("memory answers").is_some()
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn index_is_rebuilt_from_containers_alone() {
         }
     }
     assert!(errors(&store.check(false)).len() > 3, "all segments are damaged or gone");
-    let before = everything(&*store.media);
+    let before = everything(&*store.storage);
     let dry = IndexOptions { dry_run: true, ..IndexOptions::default() };
     let dry = repair_index(&store.repository, &dry, &()).expect("nothing fails here");
-    assert_eq!(everything(&*store.media), before, "a dry run writes nothing");
+    assert_eq!(everything(&*store.storage), before, "a dry run writes nothing");
 
     let done = repair_all(&store);
     assert_eq!(done.record, Some(1), "the first record");
@@ -120,10 +120,10 @@ fn rebuilt_index_names_what_counts() {
         "the writer that was cut off has another"
     );
     // In the table of contents.
-    let bytes = store.media.get(unreadable).expect("it is there");
+    let bytes = store.storage.get(unreadable).expect("it is there");
     let offset = bytes.len() - 24;
     flip(&store, unreadable, usize::from(bytes[offset]) + usize::from(bytes[offset + 1]) * 256);
-    store.media.delete(gone).expect("memory deletes");
+    store.storage.delete(gone).expect("memory deletes");
     let prune = Prune { condemned: vec![container(condemned)], ..Prune::default() };
     let name = ObjectName::Prune(1);
     store.repository.seal_and_put(name, &prune.encode()).expect("memory takes it");
@@ -134,7 +134,7 @@ fn rebuilt_index_names_what_counts() {
     assert_eq!(at_work.len(), 1, "the writer that was cut off");
 
     // To this process the writer may still be at work.
-    let repository = open(store.media.clone(), 1).expect("it opens");
+    let repository = open(store.storage.clone(), 1).expect("it opens");
     let done = repair_index(&repository, &IndexOptions::default(), &()).expect("it repairs");
     assert_eq!(done.record, Some(2));
     let names_gone: Vec<_> = done.gone.iter().map(ToString::to_string).collect();
@@ -204,14 +204,14 @@ fn rebuilt_index_counts_what_it_names() {
 /// A single chunk is worth a segment.
 #[test]
 fn rebuilt_index_names_a_single_chunk() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
     let chunk = inline.store_data(&[7; 5000]).expect("memory takes it");
     inline.commit(Outcome::Void).expect("memory takes it");
-    let done = repair_index(&open(media, 2).expect("it opens"), &IndexOptions::default(), &());
+    let done = repair_index(&open(storage, 2).expect("it opens"), &IndexOptions::default(), &());
     assert_eq!(done.expect("it repairs").segment_count, 1);
     let view = View::list(&repository).expect("it lists");
     let index = Index::open(repository, &view).expect("it opens");
@@ -288,10 +288,10 @@ fn remains_of_a_file_are_kept() {
     assert!(done.snapshots.is_empty() && heard.is_empty(), "nobody has looked: {done:?}");
 
     let read_data = Some(cutpoint_repository::verify::check::Portion::All);
-    let before = everything(&*store.media);
+    let before = everything(&*store.storage);
     let dry = SnapshotOptions { dry_run: true, read_data, ..REPAIR };
     let (dry, dry_heard) = repair(&store, dry);
-    assert_eq!(everything(&*store.media), before, "a dry run writes nothing");
+    assert_eq!(everything(&*store.storage), before, "a dry run writes nothing");
     assert!(dry.snapshots.iter().all(|each| each.fate == Fate::WouldBeRepaired), "{dry:?}");
     let (done, heard) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
     assert_eq!(heard, dry_heard, "as announced");
@@ -358,9 +358,9 @@ fn chunks_lost_only_by_the_index_are_not_given_up() {
     };
     of("index").for_each(|name| store.replace(&name, None));
     let prefix = of("data").next().expect("it has stored something");
-    let (inner, name) = (store.media.clone(), prefix.clone());
-    let media = Arc::new(BadSectors { inner, prefix, at: None });
-    let repository = open(media, 60).expect("it opens");
+    let (inner, name) = (store.storage.clone(), prefix.clone());
+    let storage = Arc::new(BadSectors { inner, prefix, at: None });
+    let repository = open(storage, 60).expect("it opens");
     let done = repair_index(&repository, &IndexOptions::default(), &()).expect("it repairs");
     assert_eq!(done.unreadable.len(), 1, "{done:?}");
     // A refused container may have the missing chunks; a damaged one does not.
@@ -368,7 +368,7 @@ fn chunks_lost_only_by_the_index_are_not_given_up() {
     let done = repair_snapshots(&repository, &dry, &()).expect("the rest can be read");
     assert!(!done.snapshots.is_empty(), "{done:?}");
     assert!(done.snapshots.iter().all(|each| each.is_refused), "{done:?}");
-    let damaged = Store::new(&everything(&*store.media));
+    let damaged = Store::new(&everything(&*store.storage));
     damaged.replace(&name, Some(b"nothing".to_vec().into()));
     let (done, _) = repair(&damaged, dry);
     assert!(!done.snapshots.is_empty(), "{done:?}");
@@ -547,10 +547,10 @@ fn lost_commit_can_be_given_up() {
 #[test]
 fn segments_of_a_lost_commit_are_named_again() {
     let store = Store::new(&everything(&*{
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        init(media.clone()).expect("memory takes it");
-        back_up(&open(media.clone(), 0).expect("it opens"), &[2], false).expect("it works");
-        media
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        init(storage.clone()).expect("memory takes it");
+        back_up(&open(storage.clone(), 0).expect("it opens"), &[2], false).expect("it works");
+        storage
     }));
     let first = View::list(&store.repository).expect("it lists").snapshots()[0].0;
     // Everything that the snapshot needs exists.
@@ -587,26 +587,26 @@ fn sweep_all(repository: &Arc<Repository>) -> Option<u64> {
 /// not be restored, and nothing could ever be swept again.
 #[test]
 fn rebuilt_index_names_chunks_of_late_snapshots() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], false).expect("nothing fails here");
-    let late = open(media.clone(), 3).expect("it opens");
+    let late = open(storage.clone(), 3).expect("it opens");
     let late = Writer::begin(late, Purpose::Backup).expect("it begins");
     // By a client that takes it for alive.
-    let other = open(media.clone(), 2).expect("it opens");
+    let other = open(storage.clone(), 2).expect("it opens");
     let all = |view: &View| view.snapshots().into_iter().map(|(id, _)| id).collect();
     forget(&other, |view| Ok::<_, Error>(all(view))).expect("memory takes it");
     prune(&other, &PruneOptions::default(), &(), |_| true).expect("it prunes");
     back_up_by(late, &[1, 2], BTreeMap::new(), false, Snapshot::empty()).expect("it is in time");
     assert!(!View::list(&other).expect("it lists").condemned().is_empty(), "what it needs");
 
-    let last = open(media.clone(), 4).expect("it opens");
+    let last = open(storage.clone(), 4).expect("it opens");
     repair_index(&last, &IndexOptions::default(), &()).expect("it repairs");
     assert_eq!(restore_all(&last).expect("it restores"), 1, "after the repair");
     sweep_all(&last);
     assert_eq!(restore_all(&last).expect("it restores"), 1, "after the sweep");
-    let store = Store { media, repository: last };
+    let store = Store { storage, repository: last };
     assert_eq!(errors(&store.check(true)), [""; 0], "nothing is wrong");
 }
 
@@ -631,8 +631,8 @@ fn held_snapshots_are_not_forgotten() {
 fn snapshot_with_refused_objects_is_not_forgotten() {
     let store = Store::new(&build());
     let snapshots = View::list(&store.repository).expect("it lists").snapshots().len();
-    let media = BadSectors { inner: store.media.clone(), prefix: "data/".to_owned(), at: None };
-    let repository = open(Arc::new(media), 60).expect("it opens");
+    let storage = BadSectors { inner: store.storage.clone(), prefix: "data/".to_owned(), at: None };
+    let repository = open(Arc::new(storage), 60).expect("it opens");
     let options = SnapshotOptions { forget: true, ..REPAIR };
     let done = repair_snapshots(&repository, &options, &()).expect("the rest can be read");
     assert_eq!(done.snapshots.len(), snapshots, "{done:?}");
@@ -653,13 +653,13 @@ fn refused_commits_are_not_given_up() {
     let (id, _) = View::list(&store.repository).expect("it lists").snapshots()[0];
     let name = ObjectName::Commit(id).to_string();
     let repair_on = |count, process| {
-        let media = FailingReads::new(&store.media, &name, Kind::Media, count);
-        repair_snapshots(&open(media, process).expect("it opens"), &REPAIR, &())
+        let storage = FailingReads::new(&store.storage, &name, Kind::Storage, count);
+        repair_snapshots(&open(storage, process).expect("it opens"), &REPAIR, &())
     };
     let done = repair_on(u64::MAX, 60).expect("the rest can be read");
     assert_eq!(done.lost_commits, BTreeSet::new(), "{done:?}");
     let error = repair_on(1, 61).expect_err("it was not looked at");
-    assert!(error.kind() == Kind::Media && error.to_string().contains(&name), "{error}");
+    assert!(error.kind() == Kind::Storage && error.to_string().contains(&name), "{error}");
 }
 
 /// A sound repository.
@@ -725,7 +725,7 @@ fn taken_names_are_replaced() {
     assert_eq!(names, expected);
 
     // A repaired file keeps its name when it loses more.
-    flip(&store, &name, store.media.get(&name).expect("it is there").len() / 4);
+    flip(&store, &name, store.storage.get(&name).expect("it is there").len() / 4);
     let (done, heard) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
     let twice: Vec<_> = heard.iter().filter(|(id, ..)| *id == new).collect();
     assert!(!twice.is_empty(), "it has lost more: {done:?}");
@@ -746,7 +746,7 @@ fn given_up_prune_record_does_not_count() {
         let pruned = prune(&later(&store), &all, &(), |_| true).expect("it prunes");
         let number = pruned.and_then(|pruned| pruned.number).expect("there is a record");
         let name = ObjectName::Prune(number).to_string();
-        let bytes = store.media.get(&name).expect("it was put");
+        let bytes = store.storage.get(&name).expect("it was put");
         if is_swept {
             assert_eq!(sweep_all(&later(&store)), Some(number), "{case}");
         }
@@ -824,7 +824,7 @@ fn given_up_prune_record_stays_so_after_loss_of_the_later_record() {
         name.to_string()
     };
     let first = put(1);
-    let was_first = store.media.get(&first).expect("it was put");
+    let was_first = store.storage.get(&first).expect("it was put");
     put(2);
     let give_up = |number| {
         let given_up_prunes = BTreeSet::from([number]);
@@ -851,7 +851,7 @@ fn sweep_waits_until_a_given_up_commit_has_settled() {
     let store = Store::new(&build());
     let at = |process: u32, hours: u64| {
         let machine = backup::Machine::at(process, (1 << 60) + hours * HOUR_NS);
-        let opened = Repository::open(store.media.clone(), machine, &backup::unlock());
+        let opened = Repository::open(store.storage.clone(), machine, &backup::unlock());
         Arc::new(opened.expect("it opens"))
     };
     let options = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
@@ -875,10 +875,10 @@ fn sweep_waits_until_a_given_up_commit_has_settled() {
 fn commit_of_a_newer_epoch_is_not_given_up() {
     let store = Store::new(&build());
     let process = backup::Machine::new(60);
-    let mut newer = Repository::open(store.media.clone(), process, &backup::unlock());
+    let mut newer = Repository::open(store.storage.clone(), process, &backup::unlock());
     let newer = newer.as_mut().expect("it opens");
     newer.begin_epoch(&[backup::unlock()], Others::Remove).expect("a new epoch begins");
-    let newer = open(store.media.clone(), 61).expect("it opens");
+    let newer = open(store.storage.clone(), 61).expect("it opens");
     back_up(&newer, &[1, 2], false).expect("nothing fails here");
     let view = View::list(&newer).expect("it lists");
     let of_newer: BTreeSet<_> = view.commits.keys().copied().collect();

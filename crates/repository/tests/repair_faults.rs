@@ -26,16 +26,16 @@ use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
     Class, Entry, ObjectName, PartName, Purpose, Reader, Repository, TicketId, Verify, View, Writer,
 };
-use cutpoint_storage::{Fault, Faulty, Kind, Media, Memory, Result};
+use cutpoint_storage::{Fault, Faulty, Kind, Memory, Result, Storage};
 use damage::{check_on, everything};
 
 /// Creates every object of a repository that has lost an index segment, the bytes of another, a
 /// part of a file that two snapshots have, all of a file of one, the commit of a third, and the
 /// ticket of an interrupted writer.
 fn damaged() -> BTreeMap<String, Bytes> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     let mut ids = Vec::new();
     for files in [&[1, 2, 3][..], &[1, 2, 4], &[5]] {
         back_up(&repository, files, true).expect("nothing fails here");
@@ -49,7 +49,7 @@ fn damaged() -> BTreeMap<String, Bytes> {
     inline.store_data(&file(9)).expect("memory takes a container");
     inline.publish().expect("memory takes a segment");
 
-    let mut objects = everything(&*media);
+    let mut objects = everything(&*storage);
     let [first, second, third] = ids[..] else { panic!("three: {ids:?}") };
     let part = |ticket, count| PartName { ticket, count };
     let flip = |objects: &mut BTreeMap<String, Bytes>, name: ObjectName, place: usize| {
@@ -77,24 +77,24 @@ fn damaged() -> BTreeMap<String, Bytes> {
     objects
 }
 
-fn media_of(objects: &BTreeMap<String, Bytes>) -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
+fn storage_of(objects: &BTreeMap<String, Bytes>) -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     for (name, bytes) in objects {
-        media.put_new(name, bytes.clone()).expect("memory takes it");
+        storage.put_new(name, bytes.clone()).expect("memory takes it");
     }
-    media
+    storage
 }
 
 /// Repairs everything as one process. Returns the result, and `true` if the storage has refused
 /// something.
-fn mend(media: Arc<dyn Media>, process: u32) -> Result<(SnapshotsRepair, bool)> {
-    let repository = open(media, process)?;
+fn mend(storage: Arc<dyn Storage>, process: u32) -> Result<(SnapshotsRepair, bool)> {
+    let repository = open(storage, process)?;
     let index = repair_index(&repository, &IndexOptions::default(), &())?;
     let read_data = Some(Portion::All);
     let options = SnapshotOptions { forget: true, read_data, threads: 1, dry_run: false };
     let done = repair_snapshots(&repository, &options, &())?;
     let mut refused = index.unreadable.iter().chain(&index.unreadable_segments);
-    let is_refused = refused.any(|error| error.kind() == Kind::Media)
+    let is_refused = refused.any(|error| error.kind() == Kind::Storage)
         || done.snapshots.iter().any(|each| each.is_refused);
     Ok((done, is_refused))
 }
@@ -183,16 +183,16 @@ struct Expected {
 
 fn expected() -> Expected {
     let objects = damaged();
-    let media = media_of(&objects);
-    let (before, failed) = readable(&open(media.clone(), 2).expect("it opens"));
+    let storage = storage_of(&objects);
+    let (before, failed) = readable(&open(storage.clone(), 2).expect("it opens"));
     assert!(!failed.is_empty(), "something is lost");
-    let faulty = Arc::new(Faulty::new(media.clone(), Fault::None));
+    let faulty = Arc::new(Faulty::new(storage.clone(), Fault::None));
     let (done, is_refused) = mend(faulty.clone(), 2).expect("nothing fails here");
     assert!(!is_refused, "{done:?}");
     assert_eq!(done.snapshots.len(), 2, "{done:?}");
     assert!(done.snapshots.iter().all(|each| matches!(each.fate, Fate::Repaired(_))), "{done:?}");
     assert!(done.forgotten.len() == 2 && done.lost_commits.len() == 1, "{done:?}");
-    let repository = open(media, 3).expect("it opens");
+    let repository = open(storage, 3).expect("it opens");
     assert_eq!(errors(&repository), [""; 0], "a second check finds nothing wrong");
     let after = listed(&repository);
     let names = |files: &Files| files.keys().cloned().collect::<Vec<_>>();
@@ -205,17 +205,17 @@ fn expected() -> Expected {
 /// Runs into `fault`, checks what is left, and repairs again. Returns `None` if the fault did not
 /// occur.
 fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
-    let media = media_of(&expected.objects);
-    let faulty = Arc::new(Faulty::new(media.clone(), fault));
+    let storage = storage_of(&expected.objects);
+    let faulty = Arc::new(Faulty::new(storage.clone(), fault));
     let done = mend(faulty.clone(), 2);
     if faulty.failures() == 0 {
         return None;
     }
-    let after = everything(&*media);
+    let after = everything(&*storage);
     for (name, bytes) in &expected.objects {
         assert!(after.get(name) == Some(bytes), "{fault:?}: {name} was changed or is gone");
     }
-    let repository = open(media.clone(), 3).expect("a crash needs no repair");
+    let repository = open(storage.clone(), 3).expect("a crash needs no repair");
     // No less can be read than before.
     let (all, failed) = readable(&repository);
     for (id, files) in &expected.before {
@@ -248,8 +248,8 @@ fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
     }
 
     let again =
-        mend(media.clone(), 4).unwrap_or_else(|error| panic!("{fault:?}: the next one: {error}"));
-    let repository = open(media.clone(), 5).expect("it opens");
+        mend(storage.clone(), 4).unwrap_or_else(|error| panic!("{fault:?}: the next one: {error}"));
+    let repository = open(storage.clone(), 5).expect("it opens");
     assert_eq!(errors(&repository), [""; 0], "{fault:?}: after the next one");
     let names = |all: &[Files]| -> Vec<Vec<(String, usize)>> {
         let zeros = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == 0).count();
@@ -268,7 +268,7 @@ fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
         let left = files.iter().all(|(name, bytes)| again[id].get(name) == Some(bytes));
         assert!(left, "{fault:?}: {id} has lost something to the next one");
     }
-    let committed = back_up(&open(media, 6).expect("it opens"), &[1, 2, 6], true);
+    let committed = back_up(&open(storage, 6).expect("it opens"), &[1, 2, 6], true);
     committed.unwrap_or_else(|error| panic!("{fault:?}: the next backup: {error}"));
     Some(done.map(drop))
 }
@@ -313,11 +313,11 @@ fn repair_failing_at_any_call_loses_nothing() {
 /// had stays as it is.
 #[test]
 fn object_is_put_again_as_it_was_or_not_at_all() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], true).expect("nothing fails here");
-    let published = everything(&*media);
+    let published = everything(&*storage);
     // Returns the names of objects whose bytes are not the original ones, and the number of
     // repaired objects.
     let repair = |mutant: Option<Mutant>| {
@@ -333,8 +333,8 @@ fn object_is_put_again_as_it_was_or_not_at_all() {
                 let changed = Bytes::from(changed);
                 let mut objects = published.clone();
                 objects.insert(name.clone(), changed.clone());
-                let media = media_of(&objects);
-                let Ok(repository) = open(media.clone(), 2) else { continue };
+                let storage = storage_of(&objects);
+                let Ok(repository) = open(storage.clone(), 2) else { continue };
                 let options = ObjectsOptions {
                     read_data: Some(Portion::All),
                     threads: 1,
@@ -344,7 +344,7 @@ fn object_is_put_again_as_it_was_or_not_at_all() {
                 let done = repair_objects(&repository, &options, &());
                 rules::activate(None);
                 mended += done.map_or(0, |done| done.mended.len());
-                let now = media.get(name).expect("it is there");
+                let now = storage.get(name).expect("it is there");
                 if now != *bytes && now != changed {
                     other.insert(name.split('/').next().expect("a folder").to_owned());
                 }

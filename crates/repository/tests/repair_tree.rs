@@ -31,7 +31,7 @@ use cutpoint_repository::{
     Class, Content, Entry, EntryKind, Index, ObjectName, PartName, Purpose, Reader, Repository,
     Snapshot, Statistics, TicketId, Verify, View, Writer,
 };
-use cutpoint_storage::{Kind, Media, Memory};
+use cutpoint_storage::{Kind, Memory, Storage};
 use cutpoint_testing::SplitMix64;
 
 /// Length of a chunk. Three of them fill a region.
@@ -78,16 +78,16 @@ fn folder(inline: &mut Inline, name: &str, entries: &[Entry]) -> Entry {
 
 /// A snapshot of folders, with its files' bytes by path.
 struct Place {
-    media: Arc<dyn Media>,
+    storage: Arc<dyn Storage>,
     id: TicketId,
     files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Place {
     fn new() -> Place {
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
-        init(media.clone()).expect("an empty memory takes a repository");
-        let repository = open(media.clone(), 1).expect("it opens");
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        init(storage.clone()).expect("an empty memory takes a repository");
+        let repository = open(storage.clone(), 1).expect("it opens");
         let writer = Writer::begin(repository, Purpose::Backup).expect("it begins");
         let id = writer.ticket();
         let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
@@ -126,28 +126,28 @@ impl Place {
             ..Snapshot::empty()
         };
         inline.commit(Outcome::Snapshot(Box::new(snapshot))).expect("memory takes it");
-        Place { media, id, files }
+        Place { storage, id, files }
     }
 
     fn open(&self) -> Arc<Repository> {
         static PROCESSES: AtomicU64 = AtomicU64::new(2);
         let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
-        open(self.media.clone(), u32::try_from(process).expect("few")).expect("it opens")
+        open(self.storage.clone(), u32::try_from(process).expect("few")).expect("it opens")
     }
 
     fn container(&self, number: u32) -> String {
         let part = PartName { ticket: self.id, count: number };
         let names = [Class::Data, Class::Meta].map(|class| ObjectName::Container(class, part));
         let mut names = names.iter().map(ToString::to_string);
-        let is_there = |name: &String| self.media.head(name).expect("memory answers").is_some();
+        let is_there = |name: &String| self.storage.head(name).expect("memory answers").is_some();
         names.find(is_there).expect("it was put")
     }
 
     fn replace(&self, name: &str, change: impl Fn(&mut Vec<u8>)) {
-        let mut bytes = self.media.get(name).expect("it is there").to_vec();
+        let mut bytes = self.storage.get(name).expect("it is there").to_vec();
         change(&mut bytes);
-        self.media.delete(name).expect("it goes");
-        self.media.put_new(name, bytes.into()).expect("memory takes it");
+        self.storage.delete(name).expect("it goes");
+        self.storage.put_new(name, bytes.into()).expect("memory takes it");
     }
 
     /// Returns the index record of a container, and its table of contents.
@@ -268,7 +268,7 @@ fn remains_of_folders_are_kept() {
     let place = Place::new();
     assert_eq!(place.read(place.id), place.files, "as it was stored");
     for number in [LOST, ALSO_LOST, ONCE] {
-        place.media.delete(&place.container(number)).expect("it goes");
+        place.storage.delete(&place.container(number)).expect("it goes");
     }
     place.damage_parts();
     let noted = note(&place.open(), place.id, |tags, description| {
@@ -317,18 +317,18 @@ fn remains_of_folders_are_kept() {
 
 #[test]
 fn entirely_lost_entries_are_not_written() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
     let entry = file(&mut inline, "alone", &[&random(1, CHUNK_LEN)]);
     let root = folder(&mut inline, "root", &[entry]).content;
     let snapshot = Snapshot { root, ..Snapshot::empty() };
     inline.commit(Outcome::Snapshot(Box::new(snapshot))).expect("memory takes it");
-    let (name, _) = media.list("data").expect("memory lists").remove(0);
-    media.delete(&name).expect("it goes");
-    let done = repair(&open(media.clone(), 2).expect("it opens"), REPAIR);
+    let (name, _) = storage.list("data").expect("memory lists").remove(0);
+    storage.delete(&name).expect("it goes");
+    let done = repair(&open(storage.clone(), 2).expect("it opens"), REPAIR);
     let fates: Vec<_> = done.snapshots.iter().map(|each| each.fate).collect();
     assert_eq!(fates, [Fate::NothingLeft]);
     assert_eq!(View::list(&repository).expect("it lists").snapshots().len(), 1);
@@ -340,11 +340,11 @@ fn entirely_lost_entries_are_not_written() {
 fn makeshift_snapshot_is_replaced() {
     let place = Place::new();
     let refusing = || {
-        let (inner, prefix) = (place.media.clone(), place.container(LOST));
+        let (inner, prefix) = (place.storage.clone(), place.container(LOST));
         static PROCESSES: AtomicU64 = AtomicU64::new(100);
         let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
-        let media = BadSectors { inner, prefix, at: None };
-        open(Arc::new(media), u32::try_from(process).expect("few")).expect("it opens")
+        let storage = BadSectors { inner, prefix, at: None };
+        open(Arc::new(storage), u32::try_from(process).expect("few")).expect("it opens")
     };
     let options = SnapshotOptions { forget: true, ..REPAIR };
     let done = repair(&refusing(), options);
@@ -356,8 +356,8 @@ fn makeshift_snapshot_is_replaced() {
     let of_first = again.snapshots.iter().find(|each| each.snapshot == place.id);
     assert_eq!(of_first.map(|each| each.fate), Some(Fate::RepairedBefore(makeshift)), "{again:?}");
     assert!(again.makeshift.is_empty() && again.forgotten.is_empty(), "{again:?}");
-    place.media.delete(&place.container(LOST)).expect("it goes");
-    let last = repair(&open(place.media.clone(), 1000).expect("it opens"), options);
+    place.storage.delete(&place.container(LOST)).expect("it goes");
+    let last = repair(&open(place.storage.clone(), 1000).expect("it opens"), options);
     let of_first = last.snapshots.iter().find(|each| each.snapshot == place.id).expect("it is");
     assert!(matches!(of_first.fate, Fate::Repaired(_)) && !of_first.is_refused, "{last:?}");
     assert_eq!(last.makeshift, [makeshift], "{last:?}");
@@ -369,8 +369,13 @@ fn makeshift_snapshot_is_replaced() {
 #[test]
 fn suspect_chunks_in_folders_are_stored_again() {
     let place = Place::new();
-    let mut suspects: Vec<String> =
-        place.media.list("meta").expect("memory lists").into_iter().map(|(name, _)| name).collect();
+    let mut suspects: Vec<String> = place
+        .storage
+        .list("meta")
+        .expect("memory lists")
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     assert!(suspects.len() > 1, "recipes, and trees: {suspects:?}");
     suspects.push(place.container(WHOLE));
     for suspect in &suspects {
@@ -383,7 +388,7 @@ fn suspect_chunks_in_folders_are_stored_again() {
                 }
             });
         };
-        let whole = place.media.get(suspect).expect("it is there");
+        let whole = place.storage.get(suspect).expect("it is there");
         let (container, toc) = place.look(suspect);
         let damages: Vec<_> = toc
             .chunks
@@ -395,7 +400,7 @@ fn suspect_chunks_in_folders_are_stored_again() {
             })
             .collect();
         record(&place.open(), &damages, |_, _| {}).expect("memory takes it");
-        place.media.delete(&place.container(LOST)).expect("it goes");
+        place.storage.delete(&place.container(LOST)).expect("it goes");
         let done = repair(&place.open(), REPAIR);
         let [each] = &done.snapshots[..] else { panic!("{done:?}") };
         let Fate::Repaired(new) = each.fate else { panic!("{each:?}") };
@@ -403,7 +408,7 @@ fn suspect_chunks_in_folders_are_stored_again() {
         let mut left = place.files.clone();
         left.remove("/b/lost");
         assert!(place.read(new) == left, "{suspect}: it does without");
-        assert!(place.media.get(suspect).expect("it is there") != whole, "it is damaged");
+        assert!(place.storage.get(suspect).expect("it is there") != whole, "it is damaged");
     }
 }
 
@@ -419,7 +424,7 @@ fn repair_can_be_stopped() {
     }
 
     let place = Place::new();
-    place.media.delete(&place.container(LOST)).expect("it goes");
+    place.storage.delete(&place.container(LOST)).expect("it goes");
     let repository = place.open();
     let asked = Asked(AtomicU64::new(0));
     let options =

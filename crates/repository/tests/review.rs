@@ -23,7 +23,7 @@ use cutpoint_repository::write::prune_log::{Recorded, publish};
 use cutpoint_repository::{
     Class, Committed, Index, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
 };
-use cutpoint_storage::{Fault, Faulty, Kind, Media, Memory, ObjectKind, Result};
+use cutpoint_storage::{Fault, Faulty, Kind, Memory, ObjectKind, Result, Storage};
 use overtaken::{Overtaken, When};
 
 /// Containers are deleted, or stay unchanged.
@@ -37,10 +37,10 @@ const WHOLE: PruneOptions = PruneOptions {
 /// Options of a sweep that ends no writer that may be alive.
 const PATIENT: SweepOptions = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: false };
 
-fn memory() -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    media
+fn memory() -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    storage
 }
 
 fn snapshots(repository: &Repository) -> BTreeSet<TicketId> {
@@ -84,16 +84,16 @@ fn places(repository: &Arc<Repository>, number: u64) -> (Vec<Damage>, Vec<PartNa
 /// An intact copy is not deleted because another one stays that a check has found damaged.
 #[test]
 fn sweep_stores_again_chunks_damaged_elsewhere() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let first = snapshot(&repository, &[1, 2]);
     snapshot(&repository, &[2]);
     let (damage, containers) = places(&repository, 1);
     let name = ObjectName::Container(Class::Data, containers[0]).to_string();
-    let mut bytes = media.get(&name).expect("it is there").to_vec();
+    let mut bytes = storage.get(&name).expect("it is there").to_vec();
     bytes[100] ^= 1;
-    media.delete(&name).expect("it goes");
-    media.put_new(&name, bytes.into()).expect("it comes back");
+    storage.delete(&name).expect("it goes");
+    storage.put_new(&name, bytes.into()).expect("it comes back");
     let mut checker = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
     checker.commit(Outcome::Damage(damage), Vec::new(), &BTreeSet::new()).expect("it works");
     // The next backup stores it again, and a late one takes over from this.
@@ -115,8 +115,8 @@ fn sweep_stores_again_chunks_damaged_elsewhere() {
 /// freed.
 #[test]
 fn sweep_continues_once_the_damage_is_given_up() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let first = snapshot(&repository, &[1]);
     snapshot(&repository, &[2]);
     forget_these(&repository, &[first]);
@@ -124,7 +124,7 @@ fn sweep_continues_once_the_damage_is_given_up() {
     let broken = snapshot(&repository, &[3]);
     let (_, containers) = places(&repository, 3);
     let name = ObjectName::Container(Class::Data, containers[0]).to_string();
-    media.delete(&name).expect("it goes");
+    storage.delete(&name).expect("it goes");
     let mut sweeper = Sweeper::new(repository.clone(), PATIENT);
     let error = sweeper.step(&()).expect_err("nothing may go");
     assert_eq!(error.kind(), Kind::Missing, "{error}");
@@ -143,11 +143,11 @@ fn sweep_continues_once_the_damage_is_given_up() {
 /// A client that gave up a commit may have been killed before it ended the ticket.
 #[test]
 fn sweep_does_not_wait_for_a_given_up_commit() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let lost = snapshot(&repository, &[1]);
     snapshot(&repository, &[2]);
-    media.delete(&ObjectName::Commit(lost).to_string()).expect("it goes");
+    storage.delete(&ObjectName::Commit(lost).to_string()).expect("it goes");
     let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
     let record = Prune { forgotten: vec![lost], ..Prune::default() };
     let view = writer.view().clone();
@@ -155,7 +155,7 @@ fn sweep_does_not_wait_for_a_given_up_commit() {
         publish(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
     assert!(matches!(recorded, Ok(Recorded::Done(_))), "{recorded:?}");
     // Another process of the same machine: the previous one is dead.
-    let repository = open(media, 2).expect("it opens");
+    let repository = open(storage, 2).expect("it opens");
     let step = Sweeper::new(repository, PATIENT).step(&()).expect("it works");
     assert!(matches!(step, Sweep::Done(_)), "{step:?}");
 }
@@ -176,10 +176,10 @@ fn awaited(step: Result<Sweep>, record: u64) -> Vec<(TicketId, Option<u32>)> {
 /// others.
 #[test]
 fn sweep_waits_only_for_writers_of_its_first_look() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let begin = |process, purpose| {
-        let repository = open(media.clone(), process).expect("it opens");
+        let repository = open(storage.clone(), process).expect("it opens");
         Writer::begin(repository, purpose).expect("it begins")
     };
     let [one, two, _] = [[1], [2], [3]].map(|files| snapshot(&repository, &files));
@@ -211,13 +211,13 @@ fn sweep_waits_only_for_writers_of_its_first_look() {
 /// segments.
 #[test]
 fn tickets_of_ended_writers_are_deleted() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let one = snapshot(&repository, &[1]);
     snapshot(&repository, &[2]);
     forget_these(&repository, &[one]);
     prune_whole(&repository);
-    let tickets = || media.list(ObjectKind::Ticket.folder()).expect("it lists").len() as u64;
+    let tickets = || storage.list(ObjectKind::Ticket.folder()).expect("it lists").len() as u64;
     let before = tickets();
     match Sweeper::new(repository, PATIENT).step(&()).expect("it works") {
         Sweep::Done(swept) => assert_eq!(swept.ticket_count, before, "{swept:?}"),
@@ -230,27 +230,27 @@ fn tickets_of_ended_writers_are_deleted() {
 #[test]
 fn unreadable_ticket_is_waited_for_and_missing_one_has_ended() {
     let begin = || {
-        let media = memory();
-        let repository = open(media.clone(), 1).expect("it opens");
+        let storage = memory();
+        let repository = open(storage.clone(), 1).expect("it opens");
         let one = snapshot(&repository, &[1]);
         snapshot(&repository, &[2]);
         let open_one = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
         let ticket = open_one.ticket();
         forget_these(&repository, &[one]);
         prune_whole(&repository);
-        (media, repository, ticket, ObjectName::Ticket { ticket, renewal: 0 }.to_string())
+        (storage, repository, ticket, ObjectName::Ticket { ticket, renewal: 0 }.to_string())
     };
-    let (media, repository, ticket, name) = begin();
-    let bytes = media.get(&name).expect("it is there");
-    media.delete(&name).expect("it goes");
-    media.put_new(&name, bytes.slice(..bytes.len() - 1)).expect("memory takes it");
+    let (storage, repository, ticket, name) = begin();
+    let bytes = storage.get(&name).expect("it is there");
+    storage.delete(&name).expect("it goes");
+    storage.put_new(&name, bytes.slice(..bytes.len() - 1)).expect("memory takes it");
     let step = Sweeper::new(repository, PATIENT).step(&());
     assert_eq!(awaited(step, 1), [(ticket, None)], "nobody knows whose it is");
     let mut outcomes = BTreeSet::new();
     for call in 0.. {
-        let (media, _, ticket, name) = begin();
-        let whole = media.clone();
-        let overtaken = Overtaken::new(media, When::BeforeCall(call), move || {
+        let (storage, _, ticket, name) = begin();
+        let whole = storage.clone();
+        let overtaken = Overtaken::new(storage, When::BeforeCall(call), move || {
             whole.delete(&name).expect("it goes");
         });
         // A process that draws other tickets.
@@ -270,19 +270,19 @@ fn unreadable_ticket_is_waited_for_and_missing_one_has_ended() {
 /// If the storage fails, no writer is taken for ended.
 #[test]
 fn storage_failure_ends_no_writer() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let one = snapshot(&repository, &[1]);
     snapshot(&repository, &[2]);
     let _at_work = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     forget_these(&repository, &[one]);
     prune_whole(&repository);
-    let faulty = Arc::new(Faulty::new(media.clone(), Fault::None));
+    let faulty = Arc::new(Faulty::new(storage.clone(), Fault::None));
     let step = Sweeper::new(open(faulty.clone(), 0).expect("it opens"), PATIENT).step(&());
     assert!(matches!(step, Ok(Sweep::Waiting { .. })), "{step:?}");
     // From a process that draws other tickets.
     for call in 0..faulty.calls() {
-        let faulty = Arc::new(Faulty::new(media.clone(), Fault::FailsAt(call)));
+        let faulty = Arc::new(Faulty::new(storage.clone(), Fault::FailsAt(call)));
         let Ok(sweeping) = open(faulty, 0) else { continue };
         let step = Sweeper::new(sweeping, PATIENT).step(&());
         assert!(matches!(step, Err(_) | Ok(Sweep::Waiting { .. })), "call {call}: {step:?}");
@@ -293,17 +293,17 @@ fn storage_failure_ends_no_writer() {
 /// listed.
 #[test]
 fn rebuilt_index_loses_nothing_committed_meanwhile() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     snapshot(&repository, &[1]);
     let when = When::AfterList(ObjectKind::Meta.folder());
-    let overtaken = Overtaken::new(media.clone(), when, move || {
+    let overtaken = Overtaken::new(storage.clone(), when, move || {
         snapshot(&repository, &[2]);
     });
     let repairing = open(overtaken.clone(), 1).expect("it opens");
     let report = repair_index(&repairing, &IndexOptions::default(), &()).expect("it works");
     assert!(overtaken.has_acted(), "nothing came in between");
     assert!(report.gone.is_empty(), "{:?}", report.gone);
-    let repository = open(media, 1).expect("it opens");
+    let repository = open(storage, 1).expect("it opens");
     assert_eq!(restore_all(&repository).expect("both can be read"), 2);
 }

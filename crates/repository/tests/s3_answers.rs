@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cutpoint_storage::{Error, Kind, Media, Put, Refusal, S3, S3Limits, S3Settings, System};
+use cutpoint_storage::{Error, Kind, Put, Refusal, S3, S3Limits, S3Settings, Storage, System};
 
 /// The reaction of the server to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +76,11 @@ impl Server {
         self.state.lock().expect("nothing panics")
     }
 
-    fn media(&self) -> S3 {
-        self.media_with(S3Limits::default())
+    fn storage(&self) -> S3 {
+        self.storage_with(S3Limits::default())
     }
 
-    fn media_with(&self, limits: S3Limits) -> S3 {
+    fn storage_with(&self, limits: S3Limits) -> S3 {
         let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
         let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
         settings.endpoint = Some(self.address.clone());
@@ -90,7 +90,7 @@ impl Server {
     }
 
     fn put(&self, bytes: &'static [u8]) -> Result<Put, Error> {
-        self.media().put_new("commits/x", Bytes::from_static(bytes))
+        self.storage().put_new("commits/x", Bytes::from_static(bytes))
     }
 
     fn object(&self) -> Option<Vec<u8>> {
@@ -242,8 +242,8 @@ fn object_of_another_client_is_never_taken_for_own() {
 #[test]
 fn storage_without_conditional_puts_is_looked_at_first() {
     let server = Server::with("PUT", &[Odd::Answer(501, "NotImplemented")]);
-    let media = server.media();
-    let put = |bytes: &'static [u8]| media.put_new("commits/x", Bytes::from_static(bytes));
+    let storage = server.storage();
+    let put = |bytes: &'static [u8]| storage.put_new("commits/x", Bytes::from_static(bytes));
     assert_eq!(put(b"ours").expect("an answer"), Put::Created);
     assert_eq!(put(b"second").expect("an answer"), Put::Exists);
     assert_eq!(server.object().as_deref(), Some(&b"ours"[..]), "the first stays");
@@ -254,10 +254,10 @@ fn storage_without_conditional_puts_is_looked_at_first() {
 fn truncated_answer_is_requested_again() {
     let server = Server::with("GET", &[Odd::HalfAnswer, Odd::HangsUp, Odd::Answer(500, "")]);
     server.put(b"all of it").expect("an answer");
-    let media = server.media();
+    let storage = server.storage();
     // A first success, so that further attempts are worthwhile.
-    media.head("commits/x").expect("an answer");
-    assert_eq!(media.get("commits/x").expect("an answer"), "all of it");
+    storage.head("commits/x").expect("an answer");
+    assert_eq!(storage.get("commits/x").expect("an answer"), "all of it");
 }
 
 /// A storage whose answers always end early returns nothing, and costs no more than the attempts.
@@ -267,12 +267,12 @@ fn endless_truncated_answers_are_given_up() {
         let server = Server::with("GET", &[odd; 20]);
         server.put(b"all of it").expect("an answer");
         let silence = Duration::from_millis(500);
-        let media = server.media_with(S3Limits { silence, tries_max });
+        let storage = server.storage_with(S3Limits { silence, tries_max });
         // A first success, so that further attempts are worthwhile.
-        media.head("commits/x").expect("an answer");
+        storage.head("commits/x").expect("an answer");
         let began = Instant::now();
-        let error = media.get("commits/x").expect_err("never whole");
-        assert_eq!(error.kind(), Kind::Media, "{odd:?}: {error}");
+        let error = storage.get("commits/x").expect_err("never whole");
+        assert_eq!(error.kind(), Kind::Storage, "{odd:?}: {error}");
         assert!(error.to_string().contains(&format!("attempt {tries_max}")), "{odd:?}: {error}");
         let gets = server.methods().iter().filter(|method| *method == "GET").count();
         assert_eq!(gets, tries_max as usize, "{odd:?}: {:?}", server.methods());
@@ -296,11 +296,11 @@ fn failed_put_is_never_a_loss() {
         let server = Server::with("PUT", puts);
         server.state().odd.insert("GET", gets.iter().copied().collect());
         let error = server.put(b"ours").expect_err("it fails");
-        assert_eq!(error.kind(), Kind::Media, "{puts:?}, {gets:?}: {error}");
+        assert_eq!(error.kind(), Kind::Storage, "{puts:?}, {gets:?}: {error}");
         // Some replacements succeed at the second attempt.
-        let replaced = Server::with("PUT", puts).media().replace("commits/x", Bytes::new());
-        let kind = replaced.map_or_else(|error| error.kind(), |()| Kind::Media);
-        assert_eq!(kind, Kind::Media, "{puts:?}");
+        let replaced = Server::with("PUT", puts).storage().replace("commits/x", Bytes::new());
+        let kind = replaced.map_or_else(|error| error.kind(), |()| Kind::Storage);
+        assert_eq!(kind, Kind::Storage, "{puts:?}");
     }
 }
 
@@ -312,15 +312,15 @@ fn refusal(error: &Error) -> Option<&Refusal> {
 #[test]
 fn refused_request_is_not_retried() {
     let refused = [
-        (403, "AccessDenied", Kind::Media, Some(Refusal::Denied)),
-        (403, "InvalidAccessKeyId", Kind::Media, Some(Refusal::WrongCredentials)),
-        (403, "SignatureDoesNotMatch", Kind::Media, Some(Refusal::WrongCredentials)),
-        (403, "RequestTimeTooSkewed", Kind::Media, Some(Refusal::Clock)),
-        (400, "ExpiredToken", Kind::Media, Some(Refusal::Expired)),
-        (404, "NoSuchBucket", Kind::Media, Some(Refusal::NoBucket)),
-        (301, "PermanentRedirect", Kind::Media, Some(Refusal::Region(None))),
-        (404, "Oops", Kind::Media, Some(Refusal::NotS3)),
-        (404, "NoSuchKey", Kind::Media, Some(Refusal::NotS3)),
+        (403, "AccessDenied", Kind::Storage, Some(Refusal::Denied)),
+        (403, "InvalidAccessKeyId", Kind::Storage, Some(Refusal::WrongCredentials)),
+        (403, "SignatureDoesNotMatch", Kind::Storage, Some(Refusal::WrongCredentials)),
+        (403, "RequestTimeTooSkewed", Kind::Storage, Some(Refusal::Clock)),
+        (400, "ExpiredToken", Kind::Storage, Some(Refusal::Expired)),
+        (404, "NoSuchBucket", Kind::Storage, Some(Refusal::NoBucket)),
+        (301, "PermanentRedirect", Kind::Storage, Some(Refusal::Region(None))),
+        (404, "Oops", Kind::Storage, Some(Refusal::NotS3)),
+        (404, "NoSuchKey", Kind::Storage, Some(Refusal::NotS3)),
         (507, "", Kind::Full, None),
         (403, "QuotaExceeded", Kind::Full, None),
     ];
@@ -356,8 +356,8 @@ fn first_request_that_never_works_ends_soon() {
 fn unlistable_storage_is_not_empty() {
     for code in ["NoSuchKey", "Oops"] {
         let server = Server::with("GET", &[Odd::Answer(404, code)]);
-        let error = server.media().list("commits").expect_err("it is no storage");
-        assert_eq!(error.kind(), Kind::Media, "{error}");
+        let error = server.storage().list("commits").expect_err("it is no storage");
+        assert_eq!(error.kind(), Kind::Storage, "{error}");
         assert_eq!(refusal(&error), Some(&Refusal::NotS3), "{error}");
     }
 }
@@ -370,8 +370,8 @@ fn missing_credentials_are_not_a_storage_failure() {
     let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
     settings.endpoint = Some(server.address.clone());
     settings.variables = vec![("AWS_METADATA_ENDPOINT".to_owned(), refusing.address.clone())];
-    let media = S3::open(&settings, Arc::new(System)).expect("it opens");
-    let error = media.head("commits/x").expect_err("nobody can ask");
+    let storage = S3::open(&settings, Arc::new(System)).expect("it opens");
+    let error = storage.head("commits/x").expect_err("nobody can ask");
     assert_eq!(refusal(&error), Some(&Refusal::NoCredentials), "{error}");
     assert!(error.to_string().contains("no credentials"), "{error}");
     assert!(server.methods().is_empty(), "the storage is not asked without credentials");
@@ -380,9 +380,9 @@ fn missing_credentials_are_not_a_storage_failure() {
 #[test]
 fn deleting_a_missing_object_succeeds() {
     let server = Server::start();
-    let media = server.media();
-    media.delete("commits/x").expect("nothing was there");
+    let storage = server.storage();
+    storage.delete("commits/x").expect("nothing was there");
     server.put(b"ours").expect("an answer");
-    media.delete("commits/x").expect("it is deleted");
+    storage.delete("commits/x").expect("it is deleted");
     assert_eq!(server.object(), None);
 }

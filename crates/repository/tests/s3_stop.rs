@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cutpoint_storage::stop::Stop;
 use cutpoint_storage::{
-    Environment, Interruptible, Kind, Media, Result, S3, S3Settings, System, wait,
+    Environment, Interruptible, Kind, Result, S3, S3Settings, Storage, System, wait,
 };
 
 /// Maximum time from a request to the end of a wait.
@@ -37,7 +37,7 @@ fn server(answer: Option<&'static str>) -> String {
 
 const BUSY: &str = "HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-fn media(address: &str, stop: &Stop) -> S3 {
+fn storage(address: &str, stop: &Stop) -> S3 {
     let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")];
     let mut settings = S3Settings::parse("s3://bucket/repo").expect("an address");
     settings.endpoint = Some(address.to_owned());
@@ -49,24 +49,24 @@ fn media(address: &str, stop: &Stop) -> S3 {
 type Call = fn(&S3) -> Result<()>;
 
 const CALLS: [(&str, Call); 7] = [
-    ("put_new", |media| media.put_new("commits/x", Bytes::from_static(b"x")).map(drop)),
-    ("get", |media| media.get("commits/x").map(drop)),
-    ("get_range", |media| media.get_range("data/00/x", 0, 5).map(drop)),
-    ("head", |media| media.head("commits/x").map(drop)),
-    ("list", |media| media.list("commits").map(drop)),
-    ("delete", |media| media.delete("commits/x")),
-    ("sync", |media| media.sync("commits/x")),
+    ("put_new", |storage| storage.put_new("commits/x", Bytes::from_static(b"x")).map(drop)),
+    ("get", |storage| storage.get("commits/x").map(drop)),
+    ("get_range", |storage| storage.get_range("data/00/x", 0, 5).map(drop)),
+    ("head", |storage| storage.head("commits/x").map(drop)),
+    ("list", |storage| storage.list("commits").map(drop)),
+    ("delete", |storage| storage.delete("commits/x")),
+    ("sync", |storage| storage.sync("commits/x")),
 ];
 
 #[test]
 fn stop_request_ends_every_wait() {
     for (what, address) in [("an answer", server(None)), ("the next try", server(Some(BUSY)))] {
         let stop = Stop::default();
-        let media = media(&address, &stop);
+        let storage = storage(&address, &stop);
         std::thread::scope(|scope| {
             let calls = CALLS.map(|(verb, call)| {
-                let media = &media;
-                (verb, scope.spawn(move || (call(media), Instant::now())))
+                let storage = &storage;
+                (verb, scope.spawn(move || (call(storage), Instant::now())))
             });
             // The pauses between attempts with a server that has never worked are shorter than this
             // alone.
@@ -83,7 +83,7 @@ fn stop_request_ends_every_wait() {
         });
         // No new request is begun.
         let began = Instant::now();
-        let error = media.list("commits").expect_err("it is over");
+        let error = storage.list("commits").expect_err("it is over");
         assert_eq!(error.kind(), Kind::Interrupted, "{error}");
         assert!(began.elapsed() < LIMIT, "it is not waited for");
     }
@@ -92,13 +92,14 @@ fn stop_request_ends_every_wait() {
 #[test]
 fn publishing_has_a_limited_time() {
     let stop = Stop::default();
-    let media = media(&server(None), &stop);
+    let storage = storage(&server(None), &stop);
     stop.ask(System.elapsed_ns());
     let limit = Duration::from_secs(1);
     let environment = Interruptible::new(System, stop.clone());
     let began = Instant::now();
     let publishing = wait::finishing(&environment, limit);
-    let error = media.put_new("commits/x", Bytes::from_static(b"x")).expect_err("no answer comes");
+    let error =
+        storage.put_new("commits/x", Bytes::from_static(b"x")).expect_err("no answer comes");
     drop(publishing);
     assert_eq!(error.kind(), Kind::Interrupted, "{error}");
     let elapsed = began.elapsed();

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use cutpoint_repository::Committed;
-use cutpoint_storage::{Layer, Local, Media, Put, Result, Staged};
+use cutpoint_storage::{Layer, Local, Put, Result, Staged, Storage};
 
 /// The inodes that were synced, in order.
 static SYNCED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
@@ -81,7 +81,7 @@ impl Staged for CountingStaged {
 }
 
 impl Layer for Counting {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &self.inner
     }
 
@@ -112,34 +112,34 @@ fn every_put_syncs_the_object_and_its_folder() {
     assert_eq!(synced(), [inode(""), inode("deep")], "the folders that have new entries");
     std::fs::remove_dir_all(folder.path().join("deep")).expect("it is there");
     let created: Arc<AtomicUsize> = Arc::default();
-    let media: Arc<dyn Media> = Arc::new(Counting { inner: local, created: created.clone() });
+    let storage: Arc<dyn Storage> = Arc::new(Counting { inner: local, created: created.clone() });
     synced();
-    media.prepare().expect("it is empty");
+    storage.prepare().expect("it is empty");
     let prepared = synced();
     for name in ["", "data", "meta"] {
         assert!(prepared.contains(&inode(name)), "the new folders in {name:?} are not synced");
     }
 
     for name in ["tickets/000000000000000000000000", "data/a0/00000000000000000000000000000000"] {
-        media.put_new(name, Bytes::from_static(b"bytes")).expect("it is put");
+        storage.put_new(name, Bytes::from_static(b"bytes")).expect("it is put");
         let synced = synced();
         let (parent, _) = name.rsplit_once('/').expect("it lies in a folder");
         assert_eq!(synced, [inode(name), inode(parent)], "{name}: the object, then its folder");
-        media.delete(name).expect("it is deleted");
+        storage.delete(name).expect("it is deleted");
     }
 
     let name = "data/a0/00000000000000000000000000000001";
-    let mut staged = media.stage(name).expect("there is room").expect("a folder takes pieces");
+    let mut staged = storage.stage(name).expect("there is room").expect("a folder takes pieces");
     for piece in [b"by".as_slice(), b"tes"] {
         staged.write(piece).expect("there is room");
     }
     assert!(synced().is_empty(), "nothing is synced before the end");
     staged.finish().expect("it is put");
     assert_eq!(synced(), [inode(name), inode("data/a0")], "the object, then its folder");
-    media.delete(name).expect("it is deleted");
+    storage.delete(name).expect("it is deleted");
 
-    backup::init(media.clone()).expect("it takes a repository");
-    let repository = backup::open(media.clone(), 1).expect("it opens");
+    backup::init(storage.clone()).expect("it takes a repository");
+    let repository = backup::open(storage.clone(), 1).expect("it opens");
     synced();
     created.store(0, Ordering::SeqCst);
     let committed = backup::back_up(&repository, &[1, 2, 3], true).expect("nothing fails here");

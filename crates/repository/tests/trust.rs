@@ -24,22 +24,22 @@ use cutpoint_repository::{
     Committed, KdfLimits, ObjectName, OpenOptions, Purpose, Repository, Snapshot, Suite, TicketId,
     Unlock, Verify, View, Writer,
 };
-use cutpoint_storage::{Error, Kind, Local, Media, Memory, ObjectKind};
+use cutpoint_storage::{Error, Kind, Local, Memory, ObjectKind, Storage};
 use cutpoint_testing::SplitMix64;
 
 /// Opens the repository as a process of its own, with its own random numbers.
 fn open_with(
-    media: &Arc<dyn Media>,
+    storage: &Arc<dyn Storage>,
     unlock: &Unlock,
     options: OpenOptions,
 ) -> Result<Repository, Error> {
     static PROCESSES: AtomicU32 = AtomicU32::new(1);
     let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
-    Repository::open_with(media.clone(), Machine::new(process), unlock, options)
+    Repository::open_with(storage.clone(), Machine::new(process), unlock, options)
 }
 
-fn open(media: &Arc<dyn Media>) -> Result<Repository, Error> {
-    open_with(media, &unlock(), OpenOptions::default())
+fn open(storage: &Arc<dyn Storage>) -> Result<Repository, Error> {
+    open_with(storage, &unlock(), OpenOptions::default())
 }
 
 fn ignoring() -> OpenOptions {
@@ -47,20 +47,20 @@ fn ignoring() -> OpenOptions {
 }
 
 /// Creates a repository with one snapshot.
-fn start() -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let first = init(media.clone()).expect("an empty memory takes a repository");
+fn start() -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let first = init(storage.clone()).expect("an empty memory takes a repository");
     assert_eq!(
         back_up(&Arc::new(first), &[1], false).expect("it works"),
         Committed::Done,
         "the first is made"
     );
-    media
+    storage
 }
 
-fn plant(media: &Arc<dyn Media>, name: ObjectName, bytes: &[u8]) {
+fn plant(storage: &Arc<dyn Storage>, name: ObjectName, bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
-    media.put_new(&name.to_string(), bytes).expect("memory takes it");
+    storage.put_new(&name.to_string(), bytes).expect("memory takes it");
 }
 
 fn config(number: u64) -> ObjectName {
@@ -86,12 +86,12 @@ fn claiming(name: ObjectName, epoch: u32) -> Vec<u8> {
 
 #[test]
 fn junk_settings_are_skipped_and_new_ones_find_a_number() {
-    let media = start();
+    let storage = start();
     for number in [1, 2, u64::MAX] {
-        plant(&media, config(number), &SplitMix64::bytes(number, 256));
+        plant(&storage, config(number), &SplitMix64::bytes(number, 256));
     }
-    plant(&media, ObjectName::Config { number: 4, copy: true }, b"");
-    let mut repository = open(&media).expect("settings 0 open");
+    plant(&storage, ObjectName::Config { number: 4, copy: true }, b"");
+    let mut repository = open(&storage).expect("settings 0 open");
     let unopened: Vec<u64> = repository
         .unopened()
         .iter()
@@ -108,16 +108,16 @@ fn junk_settings_are_skipped_and_new_ones_find_a_number() {
     let config = repository.config().clone();
     repository.set_config(config).expect("there is a number left");
     assert_eq!(repository.config_number(), 5, "a copy alone takes a number");
-    let again = open(&media).expect("the newest that open count");
+    let again = open(&storage).expect("the newest that open count");
     assert_eq!((again.config_number(), again.config().compression_level), (5, 7));
     assert_eq!(again.unopened().len(), 1, "only what lies above");
 }
 
 #[test]
 fn settings_changed_by_another_client_are_not_junk() {
-    let media = start();
-    let mut first = open(&media).expect("it opens");
-    let mut second = open(&media).expect("it opens");
+    let storage = start();
+    let mut first = open(&storage).expect("it opens");
+    let mut second = open(&storage).expect("it opens");
     first.set_config(first.config().clone()).expect("it is the first");
     let error = second.set_config(second.config().clone()).expect_err("the other was faster");
     assert_eq!(error.kind(), Kind::Conflict, "{error}");
@@ -125,26 +125,26 @@ fn settings_changed_by_another_client_are_not_junk() {
 
 #[test]
 fn settings_that_claim_a_newer_epoch_are_refused_unless_ignored() {
-    let media = start();
-    plant(&media, config(u64::MAX), &claiming(config(u64::MAX), 9));
-    let error = open(&media).expect_err("it may be a new epoch");
+    let storage = start();
+    plant(&storage, config(u64::MAX), &claiming(config(u64::MAX), 9));
+    let error = open(&storage).expect_err("it may be a new epoch");
     let text = error.to_string();
     assert!(error.kind() == Kind::WrongKey && text.contains("--ignore-newer"), "{text}");
     assert!(text.contains("18446744073709551615"), "{text}");
-    let repository = open_with(&media, &unlock(), ignoring()).expect("it is junk");
+    let repository = open_with(&storage, &unlock(), ignoring()).expect("it is junk");
     assert_eq!((repository.config_number(), repository.unopened().len()), (0, 1));
 }
 
 #[test]
 fn writer_that_sees_a_newer_epoch_is_refused_unless_it_is_ignored() {
-    let media = start();
+    let storage = start();
     let junk = ObjectName::Commit(TicketId([9; 12]));
-    plant(&media, junk, &claiming(junk, 2));
+    plant(&storage, junk, &claiming(junk, 2));
     let begin = |options| {
-        let repository = open_with(&media, &unlock(), options).expect("it opens");
+        let repository = open_with(&storage, &unlock(), options).expect("it opens");
         Writer::begin(Arc::new(repository), Purpose::Backup)
     };
-    let commits = || media.list("commits").expect("memory lists").len();
+    let commits = || storage.list("commits").expect("memory lists").len();
     let before = commits();
     let error = begin(OpenOptions::default()).map(drop).expect_err("something is newer");
     let text = error.to_string();
@@ -161,10 +161,10 @@ fn writer_that_sees_a_newer_epoch_is_refused_unless_it_is_ignored() {
     let repository = Arc::new(open(&other).expect("it opens"));
     Writer::begin(repository, Purpose::Backup).expect("it is damage, which stops no backup");
     // A reader is told, and continues.
-    let view = View::list(&open(&media).expect("it opens")).expect("it lists");
+    let view = View::list(&open(&storage).expect("it opens")).expect("it lists");
     assert_eq!((view.snapshots().len(), view.unreadable.len()), (1, 1));
     // A client that deletes, or forgets by rules, is told that it may be an epoch, not damage.
-    let error = view.whole(&open(&media).expect("it opens")).expect_err("something is newer");
+    let error = view.whole(&open(&storage).expect("it opens")).expect_err("something is newer");
     assert!(Newer::is_epoch_of(&error), "{error}");
     rules::activate(Some(Mutant::WritesBelowEpoch));
     let broken = begin(OpenOptions::default()).map(drop);
@@ -175,10 +175,10 @@ fn writer_that_sees_a_newer_epoch_is_refused_unless_it_is_ignored() {
 /// Runs in progress continue with the previous epoch, even if they need another ticket.
 #[test]
 fn run_in_progress_keeps_its_epoch() {
-    let media = start();
-    let working = Arc::new(open(&media).expect("it opens"));
+    let storage = start();
+    let working = Arc::new(open(&storage).expect("it opens"));
     let mut writer = Writer::begin(working.clone(), Purpose::Backup).expect("it begins");
-    let mut rotating = open(&media).expect("it opens");
+    let mut rotating = open(&storage).expect("it opens");
     rotating.begin_epoch(&[unlock()], Others::Refuse).expect("it begins");
     assert_eq!(back_up(&Arc::new(rotating), &[2], false).expect("it works"), Committed::Done);
     writer.void(Vec::new()).expect("it ends");
@@ -191,8 +191,8 @@ fn run_in_progress_keeps_its_epoch() {
 /// A former member writes a snapshot with the previous keys: no backup compares with it.
 #[test]
 fn snapshot_of_an_old_epoch_is_no_parent() {
-    let media = start();
-    let former = Arc::new(open(&media).expect("it opens"));
+    let storage = start();
+    let former = Arc::new(open(&storage).expect("it opens"));
     let forge = |parent: Option<TicketId>, repository: &Arc<Repository>| {
         let writer = Writer::begin_again(repository.clone(), Purpose::Backup).expect("it begins");
         let (id, view) = (writer.ticket(), writer.view().clone());
@@ -203,7 +203,7 @@ fn snapshot_of_an_old_epoch_is_no_parent() {
         assert_eq!(inline.commit(outcome).expect("it commits"), Committed::Done);
         id
     };
-    let mut honest = open(&media).expect("it opens");
+    let mut honest = open(&storage).expect("it opens");
     honest.begin_epoch(&[unlock()], Others::Refuse).expect("it begins");
     let honest = Arc::new(honest);
     let forged = forge(None, &former);
@@ -223,7 +223,7 @@ fn snapshot_of_an_old_epoch_is_no_parent() {
 }
 
 /// Puts `count` keys that sort before all others and ask for little work: each costs a trial.
-fn plant_keys(media: &Arc<dyn Media>, count: u8, wrap: [u32; 3]) {
+fn plant_keys(storage: &Arc<dyn Storage>, count: u8, wrap: [u32; 3]) {
     for number in 0..count {
         let name = ObjectName::Key {
             id: [&[0; 15][..], &[number]].concat().try_into().expect("16"),
@@ -238,36 +238,36 @@ fn plant_keys(media: &Arc<dyn Media>, count: u8, wrap: [u32; 3]) {
         let end = bytes.len() - 16;
         let checksum = xxhash_rust::xxh3::xxh3_128(&bytes[..end]);
         bytes[end..].copy_from_slice(&checksum.to_le_bytes());
-        media.put_new(&name.to_string(), Bytes::from(bytes)).expect("memory takes it");
+        storage.put_new(&name.to_string(), Bytes::from(bytes)).expect("memory takes it");
     }
 }
 
 #[test]
 fn planted_keys_cost_a_bounded_number_of_trials() {
-    let media = start();
-    let repository = open(&media).expect("it opens");
+    let storage = start();
+    let repository = open(&storage).expect("it opens");
     let passphrase = Unlock::Passphrase(b"long and secret".to_vec().into());
     let own = repository.add_key(&passphrase, "").expect("memory takes a key");
-    plant_keys(&media, 200, [8, 1, 1]);
-    let error = open_with(&media, &passphrase, OpenOptions::default()).expect_err("too many");
+    plant_keys(&storage, 200, [8, 1, 1]);
+    let error = open_with(&storage, &passphrase, OpenOptions::default()).expect_err("too many");
     let text = error.to_string();
     assert!(error.kind() == Kind::WrongKey && text.contains("--key-id"), "{text}");
     assert!(text.contains(&format!("({KDF_TRIALS_MAX} keys tried")), "{text}");
     let named = OpenOptions { only_key: Some(own), ..OpenOptions::default() };
-    let opened = open_with(&media, &passphrase, named).expect("it is named");
+    let opened = open_with(&storage, &passphrase, named).expect("it is named");
     assert_eq!(opened.key_id(), Some(own));
     let known = OpenOptions { first_keys: vec![own], ..OpenOptions::default() };
-    open_with(&media, &passphrase, known).expect("the one of the last time comes first");
+    open_with(&storage, &passphrase, known).expect("the one of the last time comes first");
     let wrong = OpenOptions { only_key: Some([0; 16]), ..OpenOptions::default() };
-    open_with(&media, &passphrase, wrong).expect_err("another key is not tried");
+    open_with(&storage, &passphrase, wrong).expect_err("another key is not tried");
     let absent = OpenOptions { only_key: Some([7; 16]), ..OpenOptions::default() };
-    let error = open_with(&media, &passphrase, absent).expect_err("not found");
+    let error = open_with(&storage, &passphrase, absent).expect_err("not found");
     assert!(error.to_string().contains("not found"), "{error}");
 }
 
 #[test]
 fn key_that_asks_for_more_than_the_ceiling_is_refused_by_name() {
-    let media = start();
+    let storage = start();
     let limits = KdfLimits::default();
     assert_eq!(
         (limits.memory_kib_max, limits.passes_max),
@@ -281,30 +281,30 @@ fn key_that_asks_for_more_than_the_ceiling_is_refused_by_name() {
     ];
     let passphrase = Unlock::Passphrase(b"p".to_vec().into());
     for wrap in too_much {
-        let media = start();
-        plant_keys(&media, 1, wrap);
-        let error = open_with(&media, &passphrase, OpenOptions::default()).expect_err("too much");
+        let storage = start();
+        plant_keys(&storage, 1, wrap);
+        let error = open_with(&storage, &passphrase, OpenOptions::default()).expect_err("too much");
         let text = error.to_string();
         assert!(text.contains("keys/00000000") && text.contains("--kdf-limit"), "{wrap:?}: {text}");
     }
-    plant_keys(&media, 1, too_much[0]);
+    plant_keys(&storage, 1, too_much[0]);
     // It does not affect other keys: nothing was stretched, and no trial was spent.
-    let repository = open(&media).expect("the key file opens it");
+    let repository = open(&storage).expect("the key file opens it");
     let own = Unlock::Passphrase(b"long and secret".to_vec().into());
     repository.add_key(&own, "").expect("memory takes a key");
-    plant_keys(&media, 200, too_much[1]);
-    open_with(&media, &own, OpenOptions::default()).expect("the passphrase opens it");
+    plant_keys(&storage, 200, too_much[1]);
+    open_with(&storage, &own, OpenOptions::default()).expect("the passphrase opens it");
 }
 
 /// A change of keys stretches no more, and no more often, than opening the repository.
 #[test]
 fn change_of_keys_keeps_to_the_limits_of_the_client() {
-    let media = start();
+    let storage = start();
     let passphrase = Unlock::Passphrase(b"long and secret".to_vec().into());
-    let first = open(&media).expect("it opens");
+    let first = open(&storage).expect("it opens");
     let own = first.add_key(&passphrase, "").expect("memory takes a key");
     let options = OpenOptions { kdf_limits: KdfLimits::times(0), ..OpenOptions::default() };
-    let mut strict = open_with(&media, &unlock(), options).expect("a key file is not stretched");
+    let mut strict = open_with(&storage, &unlock(), options).expect("a key file is not stretched");
     let secrets = [unlock(), passphrase];
     let before = strict.list_keys().expect("memory lists").len();
     let is_refused = |error: &Error| {
@@ -316,8 +316,8 @@ fn change_of_keys_keeps_to_the_limits_of_the_client() {
     let name = ObjectName::Key { id: own, copy: false }.to_string();
     assert!(is_refused(&error) && error.to_string().contains(&name), "the first: {error}");
     assert_eq!(strict.list_keys().expect("memory lists").len(), before, "no key is left");
-    plant_keys(&media, 64, [8, 1, 1]);
-    let mut opened = open(&media).expect("it opens");
+    plant_keys(&storage, 64, [8, 1, 1]);
+    let mut opened = open(&storage).expect("it opens");
     let error = opened.begin_epoch(&secrets, Others::Remove).expect_err("there are 65");
     let text = error.to_string();
     assert!(error.kind() == Kind::Unsupported && text.contains("at most 64 are tried"), "{text}");
@@ -327,8 +327,8 @@ fn change_of_keys_keeps_to_the_limits_of_the_client() {
 #[test]
 fn objects_above_their_maximum_are_not_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let media: Arc<dyn Media> = Arc::new(Local::create(folder.path()).expect("a folder"));
-    init(media.clone()).expect("an empty folder takes a repository");
+    let storage: Arc<dyn Storage> = Arc::new(Local::create(folder.path()).expect("a folder"));
+    init(storage.clone()).expect("an empty folder takes a repository");
     let huge = |name: &str| {
         let file = fs::File::create(folder.path().join(name)).expect("a file is made");
         file.set_len(1 << 40).expect("it is sparse");
@@ -336,13 +336,13 @@ fn objects_above_their_maximum_are_not_read() {
     huge("keys/00000000000000000000000000000000");
     huge("config/18446744073709551615");
     huge("commits/000000000000000000000000");
-    let repository = open(&media).expect("the others open");
+    let repository = open(&storage).expect("the others open");
     assert_eq!(repository.unopened().len(), 1, "it is damage");
     let view = View::list(&repository).expect("it lists");
     let error = view.unreadable.values().next().expect("one is too long");
     assert!(error.kind() == Kind::Corrupt && error.to_string().contains("too long"), "{error}");
     assert_eq!(repository.list_keys().expect("it lists").len(), 2, "the key is in the list");
-    let error = media.get_at_most("keys/00000000000000000000000000000000", 10);
+    let error = storage.get_at_most("keys/00000000000000000000000000000000", 10);
     assert_eq!(error.map_err(|error| error.kind()).err(), Some(Kind::Corrupt));
 }
 
@@ -350,12 +350,12 @@ fn objects_above_their_maximum_are_not_read() {
 fn pipe_in_the_place_of_an_object_is_damage_and_is_not_waited_for() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let media = Local::create(folder.path()).expect("a folder");
-    media.prepare().expect("it makes its folders");
+    let storage = Local::create(folder.path()).expect("a folder");
+    storage.prepare().expect("it makes its folders");
     let name = "keys/00000000000000000000000000000000";
     let path = folder.path().join(name);
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe is made");
-    for read in [media.get(name), media.get_range(name, 0, 1)] {
+    for read in [storage.get(name), storage.get_range(name, 0, 1)] {
         let error = read.expect_err("it is no object");
         assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     }
@@ -364,36 +364,36 @@ fn pipe_in_the_place_of_an_object_is_damage_and_is_not_waited_for() {
 /// A storage whose listings never end.
 #[test]
 fn listing_above_the_maximum_of_its_kind_is_an_error_of_the_storage() {
-    let media = Memory::new();
+    let storage = Memory::new();
     let count_max = ObjectKind::Key.count_max();
     let put = |number: usize| {
-        media.put_new(&format!("keys/{number:032x}"), Bytes::new()).expect("memory takes it");
+        storage.put_new(&format!("keys/{number:032x}"), Bytes::new()).expect("memory takes it");
     };
     (0..count_max).for_each(put);
-    assert_eq!(media.list("keys").expect("as many as may be").len(), count_max);
+    assert_eq!(storage.list("keys").expect("as many as may be").len(), count_max);
     put(count_max);
-    let error = media.list("keys").expect_err("one more");
+    let error = storage.list("keys").expect_err("one more");
     let text = error.to_string();
-    assert!(error.kind() == Kind::Media && text.contains("more than 10000 objects"), "{text}");
+    assert!(error.kind() == Kind::Storage && text.contains("more than 10000 objects"), "{text}");
 }
 
 #[test]
 fn object_is_read_up_to_the_length_that_was_listed() {
-    let media = start();
-    for (name, len) in media.list(ObjectKind::Commit.folder()).expect("memory lists") {
-        assert!(media.get_at_most(&name, len).is_ok(), "{name} has {len} bytes");
-        let error = media.get_at_most(&name, len - 1).expect_err("it is longer");
+    let storage = start();
+    for (name, len) in storage.list(ObjectKind::Commit.folder()).expect("memory lists") {
+        assert!(storage.get_at_most(&name, len).is_ok(), "{name} has {len} bytes");
+        let error = storage.get_at_most(&name, len - 1).expect_err("it is longer");
         assert_eq!(error.kind(), Kind::Corrupt, "{error}");
     }
 }
 
 #[test]
 fn object_above_its_maximum_is_not_written() {
-    let media = start();
-    let repository = open(&media).expect("it opens");
+    let storage = start();
+    let repository = open(&storage).expect("it opens");
     let name = ObjectName::Ticket { ticket: TicketId([1; 12]), renewal: 0 };
     let body = vec![0; usize::try_from(ObjectKind::Ticket.len_max()).expect("it is small")];
     let error = repository.seal_and_put(name, &body).expect_err("it is too long");
     assert_eq!(error.kind(), Kind::Invalid, "{error}");
-    assert_eq!(media.head(&name.to_string()).expect("memory answers"), None, "nothing was put");
+    assert_eq!(storage.head(&name.to_string()).expect("memory answers"), None, "nothing was put");
 }

@@ -19,21 +19,21 @@ use cutpoint_repository::{
     Class, Committed, Index, ObjectName, PartName, Purpose, Reader, TicketId, Verify, View, Writer,
 };
 use cutpoint_storage::{
-    Error, Fault, Faulty, Kind, Layer, Local, Media, Memory, ObjectKind, Result,
+    Error, Fault, Faulty, Kind, Layer, Local, Memory, ObjectKind, Result, Storage,
 };
 use failing::FailingReads;
 
 /// The object that keeps room for a full disk.
 const RESERVE: &str = "tmp/reserve";
 
-fn memory() -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    media
+fn memory() -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    storage
 }
 
-fn has_reserve(media: &dyn Media) -> bool {
-    media.head(RESERVE).expect("memory answers").is_some()
+fn has_reserve(storage: &dyn Storage) -> bool {
+    storage.head(RESERVE).expect("memory answers").is_some()
 }
 
 /// A writer that frees room may use the reserve. One that takes more room may not.
@@ -42,12 +42,12 @@ fn reserve_is_only_for_writers_that_free_room() {
     for (purpose, begins) in
         [(Purpose::Backup, false), (Purpose::Prune, true), (Purpose::Other, true)]
     {
-        let media = memory();
-        let full = Arc::new(Faulty::new(media.clone(), Fault::FullFrom(0)));
+        let storage = memory();
+        let full = Arc::new(Faulty::new(storage.clone(), Fault::FullFrom(0)));
         let begun = Writer::begin(open(full, 1).expect("it opens"), purpose);
         assert_eq!(begun.is_ok(), begins, "{purpose:?}");
         assert!(begun.err().is_none_or(|error| error.kind() == Kind::Full), "{purpose:?}");
-        assert_eq!(has_reserve(&*media), !begins, "{purpose:?}");
+        assert_eq!(has_reserve(&*storage), !begins, "{purpose:?}");
     }
 }
 
@@ -56,14 +56,14 @@ fn reserve_is_only_for_writers_that_free_room() {
 #[test]
 fn reserve_lets_writers_end() {
     let end = |fault: Fault| {
-        let media = memory();
-        let faulty = Arc::new(Faulty::new(media.clone(), fault));
+        let storage = memory();
+        let faulty = Arc::new(Faulty::new(storage.clone(), fault));
         let repository = open(faulty.clone(), 1).expect("it opens");
         let mut writer = Writer::begin(repository, Purpose::Other).expect("it begins");
         let calls = faulty.calls();
         let outcome = Outcome::Forget(Vec::new());
         let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new());
-        (calls, committed.map_err(|error| error.to_string()), has_reserve(&*media))
+        (calls, committed.map_err(|error| error.to_string()), has_reserve(&*storage))
     };
     let (calls, committed, reserve) = end(Fault::None);
     assert_eq!((committed, reserve), (Ok(Committed::Done), true), "there is room");
@@ -71,21 +71,21 @@ fn reserve_lets_writers_end() {
     assert_eq!((committed, reserve), (Ok(Committed::Done), false), "the disk is full");
     let (_, committed, reserve) = end(Fault::FailsAt(calls));
     assert_eq!((committed, reserve), (Ok(Committed::Done), true), "it fails once");
-    for (kind, reserve) in [(Kind::Full, false), (Kind::Media, true)] {
-        let media = memory();
-        let repository = open(media.clone(), 1).expect("it opens");
+    for (kind, reserve) in [(Kind::Full, false), (Kind::Storage, true)] {
+        let storage = memory();
+        let repository = open(storage.clone(), 1).expect("it opens");
         let mut writer = Writer::begin(repository, Purpose::Other).expect("it begins");
         let error = Error::new(kind, "the test", "fails");
         assert_eq!(writer.abandon(&error).expect("it ends"), Committed::Done);
-        assert_eq!(has_reserve(&*media), reserve, "{kind:?}");
+        assert_eq!(has_reserve(&*storage), reserve, "{kind:?}");
     }
 }
 
 /// A container was put and the segment that names it was not: a writer that gives up publishes it.
 #[test]
 fn containers_of_an_abandoned_writer_are_found() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     let mut writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let index = Index::open(repository.clone(), writer.view()).expect("it opens");
     let keys = repository.keys();
@@ -121,7 +121,7 @@ fn containers_of_an_abandoned_writer_are_found() {
     let container = whole.remove(0);
     let len = container.len();
     assert!(writer.put(container).expect("memory takes it").is_none(), "no segment");
-    let (name, listed) = media.list("data").expect("memory lists").remove(0);
+    let (name, listed) = storage.list("data").expect("memory lists").remove(0);
     assert_eq!(listed, len, "{name}");
     let error = Error::new(Kind::Interrupted, "the test", "stops here");
     assert_eq!(writer.abandon(&error).expect("it ends"), Committed::Done);
@@ -134,9 +134,9 @@ fn containers_of_an_abandoned_writer_are_found() {
 /// New versions of old chunks are counted if they became delta chunks.
 #[test]
 fn delta_chunks_are_counted() {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init_with(storage.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[100], false).expect("it works");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let index = Index::open(repository.clone(), writer.view()).expect("it opens");
@@ -163,21 +163,21 @@ fn delta_chunks_are_counted() {
 fn staged_containers_have_parity() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("repository");
-    let media: Arc<dyn Media> = Arc::new(Local::create(&path).expect("it can be made"));
-    init_with(media.clone(), 0, false, 10).expect("an empty folder takes a repository");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage: Arc<dyn Storage> = Arc::new(Local::create(&path).expect("it can be made"));
+    init_with(storage.clone(), 0, false, 10).expect("an empty folder takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2, 3], false).expect("it works");
     let options =
         CheckOptions { read_data: Some(Portion::All), threads: 1, ..CheckOptions::default() };
     let report = check(&repository, &options, &()).expect("the folder works");
     assert_eq!((report.error_count, report.unprotected_count), (0, 0), "{report:?}");
-    assert_eq!(media.list("parity").expect("it lists").len(), 2, "data and trees");
+    assert_eq!(storage.list("parity").expect("it lists").len(), 2, "data and trees");
 }
 
 /// A storage with staged leftovers, which asks for each if it may be removed.
 #[derive(Debug)]
 struct Leftovers {
-    inner: Arc<dyn Media>,
+    inner: Arc<dyn Storage>,
     /// The name of each staged put, and its age in seconds.
     staged: Vec<(String, u64)>,
     /// The answers of each call.
@@ -185,7 +185,7 @@ struct Leftovers {
 }
 
 impl Layer for Leftovers {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.inner
     }
 
@@ -201,10 +201,10 @@ impl Layer for Leftovers {
 #[test]
 fn leftovers_of_dead_writers_are_removed() {
     const DAY_S: u64 = 24 * 3600;
-    let media = memory();
+    let storage = memory();
     // No process takes one with a greater number for dead.
     let begin = |process| {
-        let repository = open(media.clone(), process).expect("it opens");
+        let repository = open(storage.clone(), process).expect("it opens");
         Writer::begin(repository, Purpose::Backup).expect("it begins").ticket()
     };
     let (alive, dead) = (begin(9), begin(1));
@@ -237,7 +237,7 @@ fn leftovers_of_dead_writers_are_removed() {
         expected.push(goes);
     }
     let judged = Mutex::default();
-    let leftovers = Arc::new(Leftovers { inner: media.clone(), staged, judged });
+    let leftovers = Arc::new(Leftovers { inner: storage.clone(), staged, judged });
     let repository = open(leftovers.clone(), 2).expect("it opens");
     for ended in [&[dead][..], &[]] {
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
@@ -253,10 +253,11 @@ fn leftovers_of_dead_writers_are_removed() {
 /// segment that is only unreadable at this moment is not given up.
 #[test]
 fn dead_writer_keeps_its_segments() {
-    for (kind, names_it) in [(None, true), (Some(Kind::Missing), false), (Some(Kind::Media), true)]
+    for (kind, names_it) in
+        [(None, true), (Some(Kind::Missing), false), (Some(Kind::Storage), true)]
     {
-        let media = memory();
-        let repository = open(media.clone(), 1).expect("it opens");
+        let storage = memory();
+        let repository = open(storage.clone(), 1).expect("it opens");
         back_up(&repository, &[1, 2], true).expect("it works");
         let writer = Writer::begin(repository, Purpose::Backup);
         let mut inline = Inline::new(writer.expect("it begins"), Verify::All).expect("it begins");
@@ -267,13 +268,13 @@ fn dead_writer_keeps_its_segments() {
         let segment = PartName { ticket: dead, count: 0 };
         if let Some(kind) = kind {
             let name = ObjectName::Segment(segment).to_string();
-            let failing = FailingReads::new(&media, &name, kind, 1);
+            let failing = FailingReads::new(&storage, &name, kind, 1);
             let begun =
                 Writer::begin(open(failing, 2).expect("it opens"), Purpose::Other).map(drop);
             let failed = begun.err().map(|error| error.kind());
-            assert_eq!(failed, Some(kind).filter(|kind| *kind == Kind::Media), "{kind:?}");
+            assert_eq!(failed, Some(kind).filter(|kind| *kind == Kind::Storage), "{kind:?}");
         }
-        let repository = open(media.clone(), 3).expect("it opens");
+        let repository = open(storage.clone(), 3).expect("it opens");
         Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
         let view = View::list(&repository).expect("memory lists");
         let expected = if names_it { vec![segment] } else { vec![] };
@@ -285,14 +286,14 @@ fn dead_writer_keeps_its_segments() {
 /// A sweep may delete a commit between a listing and the read, but then a record explains it.
 #[test]
 fn commit_that_vanishes_without_a_record_is_unreadable() {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     for number in 0..3 {
         back_up(&repository, &[number], false).expect("it works");
     }
     // No record has taken the commit, so nothing explains that it is missing.
-    for kind in [Kind::Missing, Kind::Media] {
-        let failing = FailingReads::new(&media, ObjectKind::Commit.folder(), kind, 1);
+    for kind in [Kind::Missing, Kind::Storage] {
+        let failing = FailingReads::new(&storage, ObjectKind::Commit.folder(), kind, 1);
         let view = View::list(&open(failing, 2).expect("it opens")).expect("it lists");
         assert_eq!((view.commits.len(), view.unreadable.len()), (2, 1), "{kind:?}");
     }

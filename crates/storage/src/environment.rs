@@ -1,6 +1,6 @@
 //! The inputs that a run takes from outside: clocks, randomness, and the identity of this process.
 //!
-//! Everything else in the store is a function of its arguments and of the media, so that a test
+//! Everything else in the store is a function of its arguments and of the storages, so that a test
 //! with its own [`Environment`] repeats a run byte for byte.
 
 use std::fmt::Debug;
@@ -28,7 +28,7 @@ pub trait Environment: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns a `Media` error if the system cannot provide randomness.
+    /// Returns a `Storage` error if the system cannot provide randomness.
     fn random(&self, bytes: &mut [u8]) -> Result<()>;
 
     /// Returns the identity of this process.
@@ -160,7 +160,7 @@ impl Environment for System {
 
     fn random(&self, bytes: &mut [u8]) -> Result<()> {
         getrandom::fill(bytes).map_err(|error| {
-            Error::new(Kind::Media, "randomness", format!("the system has none: {error}"))
+            Error::new(Kind::Storage, "randomness", format!("the system has none: {error}"))
         })
     }
 

@@ -21,7 +21,7 @@ pub enum Kind {
     /// A change by another client made the operation impossible. Starting it again may work.
     Conflict,
     /// The storage failed or refused the request. Trying again later may work.
-    Media,
+    Storage,
     /// The storage is full.
     Full,
     /// The results of this machine are wrong: data that was compressed or sealed a moment ago does
@@ -113,10 +113,10 @@ impl Error {
 
     /// Converts this error into that of a put. An object that is about to be stored can be neither
     /// damaged nor missing, so that `Corrupt` and `Missing` (a staged file or a folder that another
-    /// client has removed) become `Media`. Every other kind stays.
+    /// client has removed) become `Storage`. Every other kind stays.
     #[must_use]
     pub fn of_put(self) -> Error {
-        if self.is_loss() { Error { kind: Kind::Media, ..self } } else { self }
+        if self.is_loss() { Error { kind: Kind::Storage, ..self } } else { self }
     }
 
     /// Returns `true` if data is damaged or gone: trying again does not help, but going on without
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn error_of_a_put_is_no_loss() {
-        for kind in [Kind::Missing, Kind::Corrupt, Kind::Media] {
+        for kind in [Kind::Missing, Kind::Corrupt, Kind::Storage] {
             let error = Error::new(kind, "data/00/x", "as the test has it").of_put();
-            assert_eq!(error.kind(), Kind::Media, "{kind:?}");
+            assert_eq!(error.kind(), Kind::Storage, "{kind:?}");
         }
         let full = Error::new(Kind::Full, "data/00/x", "no space left").of_put();
         assert_eq!(full.kind(), Kind::Full);

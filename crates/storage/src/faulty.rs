@@ -1,4 +1,4 @@
-//! A medium that fails on demand, for tests.
+//! A storage that fails on demand, for tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{Error, Kind, Result};
-use crate::storage::{Media, Put, Staged};
+use crate::storage::{Put, Staged, Storage};
 
 /// The time between looking and putting in a put that looks first.
 const RACE: Duration = Duration::from_millis(2);
@@ -46,10 +46,10 @@ pub enum Fault {
     Races,
 }
 
-/// A medium that forwards and counts every call, and fails as [`Fault`] describes.
+/// A storage that forwards and counts every call, and fails as [`Fault`] describes.
 #[derive(Debug)]
 pub struct Faulty {
-    inner: Arc<dyn Media>,
+    inner: Arc<dyn Storage>,
     plan: Arc<Plan>,
 }
 
@@ -64,7 +64,7 @@ struct Plan {
 
 impl Faulty {
     /// Wraps `inner`.
-    pub fn new(inner: Arc<dyn Media>, fault: Fault) -> Faulty {
+    pub fn new(inner: Arc<dyn Storage>, fault: Fault) -> Faulty {
         Faulty {
             inner,
             plan: Arc::new(Plan {
@@ -90,7 +90,7 @@ impl Faulty {
         &self,
         put_len: Option<usize>,
         name: &str,
-        act: impl FnOnce(&dyn Media) -> Result<T>,
+        act: impl FnOnce(&dyn Storage) -> Result<T>,
     ) -> Result<T> {
         self.plan.call(put_len, name, || act(&*self.inner))
     }
@@ -109,13 +109,15 @@ impl Plan {
             self.failures.fetch_add(1, Ordering::SeqCst);
             Err(Error::new(kind, name, message))
         };
-        let dead = || fail(Kind::Media, "the faulty medium is dead");
-        let unsynced = || fail(Kind::Media, "the faulty medium does not sync");
+        let dead = || fail(Kind::Storage, "the faulty storage is dead");
+        let unsynced = || fail(Kind::Storage, "the faulty storage does not sync");
         match self.fault {
             Fault::DeadBefore(at) if call >= at => dead(),
             Fault::DeadAfter(at) if call > at => dead(),
             Fault::DeadAfter(at) if call == at => act().and_then(|_| dead()),
-            Fault::FailsAt(at) if call == at => fail(Kind::Media, "the faulty medium fails once"),
+            Fault::FailsAt(at) if call == at => {
+                fail(Kind::Storage, "the faulty storage fails once")
+            }
             Fault::UnsyncedAt(at) if put_len.is_some() && call == at => {
                 act().and_then(|_| unsynced())
             }
@@ -124,7 +126,7 @@ impl Plan {
             }
             Fault::FullFrom(at) if call >= at => {
                 if put_len.is_some_and(|len| !self.take_room(len)) {
-                    return fail(Kind::Full, "no space left on the faulty medium");
+                    return fail(Kind::Full, "no space left on the faulty storage");
                 }
                 act()
             }
@@ -140,7 +142,7 @@ impl Plan {
 }
 
 /// Puts an object in the way that `fault` prescribes.
-fn put_new(inner: &dyn Media, fault: Fault, name: &str, bytes: Bytes) -> Result<Put> {
+fn put_new(inner: &dyn Storage, fault: Fault, name: &str, bytes: Bytes) -> Result<Put> {
     match fault {
         Fault::Overwrites => {}
         Fault::Races => {
@@ -159,11 +161,11 @@ fn put_new(inner: &dyn Media, fault: Fault, name: &str, bytes: Bytes) -> Result<
     Ok(Put::Created)
 }
 
-/// An object in pieces, each of which is a call. The pieces are gathered if the medium takes only
+/// An object in pieces, each of which is a call. The pieces are gathered if the storage takes only
 /// whole objects.
 #[derive(Debug)]
 struct FaultyStaged {
-    inner: Arc<dyn Media>,
+    inner: Arc<dyn Storage>,
     plan: Arc<Plan>,
     name: String,
     staged: Option<Box<dyn Staged>>,
@@ -191,14 +193,14 @@ impl Staged for FaultyStaged {
     }
 }
 
-impl Media for Faulty {
+impl Storage for Faulty {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         let fault = self.plan.fault;
         self.call(Some(bytes.len()), name, |inner| put_new(inner, fault, name, bytes))
     }
 
     fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
-        // A medium that replaces takes whole objects.
+        // A storage that replaces takes whole objects.
         let replaces = matches!(self.plan.fault, Fault::Overwrites | Fault::Races);
         let staged =
             self.call(Some(0), name, |inner| if replaces { Ok(None) } else { inner.stage(name) })?;

@@ -1,94 +1,94 @@
-//! Media over other media, for tests.
+//! Storages over other storages, for tests.
 
 use std::fmt::Debug;
 
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::storage::{Media, Put, Staged};
+use crate::storage::{Put, Staged, Storage};
 
-/// A medium on top of another one, for tests. Each method behaves as that of [`Media`], and
-/// forwards the call by default. Implementing this trait implements [`Media`].
+/// A storage on top of another one, for tests. Each method behaves as that of [`Storage`], and
+/// forwards the call by default. Implementing this trait implements [`Storage`].
 ///
-/// A layer that changes puts and lies on a medium that takes pieces ([`Local`](crate::Local)) has
+/// A layer that changes puts and lies on a storage that takes pieces ([`Local`](crate::Local)) has
 /// to define [`Layer::stage`], too.
 #[allow(clippy::missing_errors_doc, reason = "all are as those of `Media`")]
 pub trait Layer: Debug + Send + Sync {
-    /// Returns the medium below. Called once for each forwarded call.
-    fn below(&self) -> &dyn Media;
+    /// Returns the storage below. Called once for each forwarded call.
+    fn below(&self) -> &dyn Storage;
 
-    /// Puts an object, as [`Media::put_new`] does.
+    /// Puts an object, as [`Storage::put_new`] does.
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         self.below().put_new(name, bytes)
     }
 
-    /// Begins an object, as [`Media::stage`] does.
+    /// Begins an object, as [`Storage::stage`] does.
     fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
         self.below().stage(name)
     }
 
-    /// Syncs an object, as [`Media::sync`] does.
+    /// Syncs an object, as [`Storage::sync`] does.
     fn sync(&self, name: &str) -> Result<()> {
         self.below().sync(name)
     }
 
-    /// Reads an object, as [`Media::get_at_most`] does. [`Media::get`] uses this method, too.
+    /// Reads an object, as [`Storage::get_at_most`] does. [`Storage::get`] uses this method, too.
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
         self.below().get_at_most(name, len_max)
     }
 
-    /// Reads a range, as [`Media::get_range`] does.
+    /// Reads a range, as [`Storage::get_range`] does.
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
         self.below().get_range(name, offset, len)
     }
 
-    /// Returns the number of requests to make ahead, as [`Media::requests_ahead_max`] does.
+    /// Returns the number of requests to make ahead, as [`Storage::requests_ahead_max`] does.
     fn requests_ahead_max(&self) -> usize {
         self.below().requests_ahead_max()
     }
 
-    /// Returns the length of an object, as [`Media::head`] does.
+    /// Returns the length of an object, as [`Storage::head`] does.
     fn head(&self, name: &str) -> Result<Option<u64>> {
         self.below().head(name)
     }
 
-    /// Returns the stamp of an object, as [`Media::stamp_ns`] does.
+    /// Returns the stamp of an object, as [`Storage::stamp_ns`] does.
     fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
         self.below().stamp_ns(name)
     }
 
-    /// Lists objects, as [`Media::list`] does.
+    /// Lists objects, as [`Storage::list`] does.
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
         self.below().list(prefix)
     }
 
-    /// Deletes an object, as [`Media::delete`] does.
+    /// Deletes an object, as [`Storage::delete`] does.
     fn delete(&self, name: &str) -> Result<()> {
         self.below().delete(name)
     }
 
-    /// Replaces an object, as [`Media::replace`] does.
+    /// Replaces an object, as [`Storage::replace`] does.
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         self.below().replace(name, bytes)
     }
 
-    /// Prepares the medium, as [`Media::prepare`] does.
+    /// Prepares the storage, as [`Storage::prepare`] does.
     fn prepare(&self) -> Result<()> {
         self.below().prepare()
     }
 
-    /// Removes leftovers, as [`Media::clean`] does.
+    /// Removes leftovers, as [`Storage::clean`] does.
     fn clean(&self, is_stale: &dyn Fn(&str, u64) -> bool) -> Result<usize> {
         self.below().clean(is_stale)
     }
 
-    /// Describes the medium, as [`Media::describe`] does.
+    /// Describes the storage, as [`Storage::describe`] does.
     fn describe(&self) -> String {
         self.below().describe()
     }
 }
 
-impl<L: Layer> Media for L {
+impl<L: Layer> Storage for L {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         Layer::put_new(self, name, bytes)
     }

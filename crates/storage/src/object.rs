@@ -1,11 +1,11 @@
-//! Media on top of the crate `object_store`: a local folder, and memory.
+//! Storages on top of the crate `object_store`: a local folder, and memory.
 //!
 //! The crate has three pitfalls:
 //!
 //! - A put into a folder does not sync unless told to, and panics if the path is not UTF-8.
 //!   Therefore every put uses a [`Staged`] file of this module, in the same steps: the file is
 //!   written to `name#1`, which the crate's listing hides, synced and linked, and its folder is
-//!   synced. [`Media::clean`] removes files of puts that were cut off.
+//!   synced. [`Storage::clean`] removes files of puts that were cut off.
 //! - A range past the end comes back short. Therefore every length is checked.
 //! - `AlreadyExists` may be the answer to an earlier attempt of the same put. Therefore the writer
 //!   reads the object back and compares it (rule W6).
@@ -29,7 +29,7 @@ use walkdir::WalkDir;
 
 use crate::error::{Error, Kind, Result};
 use crate::kind::ObjectKind;
-use crate::storage::{Media, Put, Staged, count_max, too_long};
+use crate::storage::{Put, Staged, Storage, count_max, too_long};
 
 /// A folder of the local file system.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Returns a `Media` error if the group of the repository's folder has rights, but `file`
+    /// Returns a `Storage` error if the group of the repository's folder has rights, but `file`
     /// cannot be given that group, because the members of the group could not read it.
     fn give(self, name: &str, file: &File, is_folder: bool) -> Result<()> {
         let about = file.metadata().map_err(|error| io_error(&name, error))?;
@@ -79,7 +79,7 @@ impl Access {
                          folder: {error}; write as a member of that group",
                         self.group
                     );
-                    return Err(Error::new(Kind::Media, name, message));
+                    return Err(Error::new(Kind::Storage, name, message));
                 }
             }
         }
@@ -113,7 +113,7 @@ impl Local {
     ///
     /// # Errors
     ///
-    /// Returns a `Media` error if the folder cannot be created.
+    /// Returns a `Storage` error if the folder cannot be created.
     pub fn create(root: &Path) -> Result<Local> {
         make_folders(root)?;
         Local::open(root)
@@ -123,7 +123,7 @@ impl Local {
     ///
     /// # Errors
     ///
-    /// Returns a `Media` error if the folder cannot be created, or the permissions cannot be set.
+    /// Returns a `Storage` error if the folder cannot be created, or the permissions cannot be set.
     pub fn create_shared(root: &Path) -> Result<Local> {
         make_folders(root)?;
         std::fs::set_permissions(root, Permissions::from_mode(SHARED_MODE))
@@ -193,7 +193,7 @@ impl Local {
     }
 }
 
-/// A medium in memory; its objects are lost when the process ends.
+/// A storage in memory; its objects are lost when the process ends.
 #[derive(Debug, Default)]
 pub struct Memory {
     store: Arc<InMemory>,
@@ -250,12 +250,12 @@ impl Drop for StagedFile {
 }
 
 impl Memory {
-    /// Creates an empty medium.
+    /// Creates an empty storage.
     pub fn new() -> Memory {
         Memory::default()
     }
 
-    /// Moves the clock that stamps later objects ([`Media::stamp_ns`]) by `ns` nanoseconds. Tests
+    /// Moves the clock that stamps later objects ([`Storage::stamp_ns`]) by `ns` nanoseconds. Tests
     /// use this to let time pass, or to let a clock jump.
     pub fn shift_clock(&self, ns: i64) {
         let mut stamps = self.stamps();
@@ -273,7 +273,7 @@ fn io_error(object: &dyn std::fmt::Display, error: std::io::Error) -> Error {
         std::io::ErrorKind::StorageFull
         | std::io::ErrorKind::QuotaExceeded
         | std::io::ErrorKind::FileTooLarge => Kind::Full,
-        _ => Kind::Media,
+        _ => Kind::Storage,
     };
     Error::new(kind, object, error.to_string())
 }
@@ -289,7 +289,7 @@ fn store_error(name: &str, error: object_store::Error) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     let mut kind = match error {
         object_store::Error::NotFound { .. } => Kind::Missing,
-        _ => Kind::Media,
+        _ => Kind::Storage,
     };
     let mut message = None;
     while let Some(each) = cause {
@@ -403,14 +403,14 @@ fn list(store: &dyn ObjectStore, prefix: &str) -> Result<Vec<(String, u64)>> {
 ///
 /// # Errors
 ///
-/// Returns a `Media` error that names the maximum.
+/// Returns a `Storage` error that names the maximum.
 fn require_count(prefix: &str, count: usize) -> Result<()> {
     let count_max = count_max(prefix);
     if count <= count_max {
         return Ok(());
     }
     let message = format!("more than {count_max} objects, the maximum of this kind");
-    Err(Error::new(Kind::Media, prefix, message))
+    Err(Error::new(Kind::Storage, prefix, message))
 }
 
 /// Returns `true` if the error is about a file that does not exist, which a listing skips.
@@ -433,7 +433,7 @@ fn delete(store: &dyn ObjectStore, name: &str) -> Result<()> {
     }
 }
 
-impl Media for Local {
+impl Storage for Local {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         let mut staged = self.stage_file(name, "").map_err(Error::of_put)?;
         staged.write(&bytes)?;
@@ -613,7 +613,7 @@ fn clean_folder(
     Ok(())
 }
 
-impl Media for Memory {
+impl Storage for Memory {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let payload = PutPayload::from_bytes(bytes);

@@ -1,4 +1,4 @@
-//! A test whether a medium keeps the promise on which deletion depends: of several puts of one
+//! A test whether a storage keeps the promise on which deletion depends: of several puts of one
 //! name, exactly one is answered with "created".
 //!
 //! Two puts in sequence are not a sufficient test. Some storages accept the condition and ignore
@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::storage::{Media, Put};
+use crate::storage::{Put, Storage};
 
 /// Number of names that are raced for.
 const ROUNDS: u32 = 20;
@@ -31,7 +31,7 @@ const FAULTS_MAX: u32 = 5;
 /// Maximum number of attempts of a round in which no thread is told that it has created the object.
 const NO_WINNER_TRIES: u32 = 3;
 
-/// The behaviour of a medium when one name was put several times at once.
+/// The behaviour of a storage when one name was put several times at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed {
     /// Number of names that were raced for.
@@ -94,8 +94,8 @@ impl fmt::Display for Probed {
     }
 }
 
-/// Tests a medium with 20 rounds, in each of which 8 threads put the same name at once. Takes about
-/// two seconds over a network. The objects are put in `tmp/`, and removed if the medium permits.
+/// Tests a storage with 20 rounds, in each of which 8 threads put the same name at once. Takes about
+/// two seconds over a network. The objects are put in `tmp/`, and removed if the storage permits.
 ///
 /// A round counts only if no call has failed, and nothing else has interfered: an object that was
 /// put before all rounds still exists. (This process may have been suspended for so long that
@@ -104,9 +104,9 @@ impl fmt::Display for Probed {
 ///
 /// # Errors
 ///
-/// Returns any error of the medium, except one of deleting, if rounds fail repeatedly. Returns
-/// `Media` if the objects vanish. The behaviour of the medium is unknown in these cases.
-pub fn probe(media: &dyn Media, environment: &dyn Environment) -> Result<Probed> {
+/// Returns any error of the storage, except one of deleting, if rounds fail repeatedly. Returns
+/// `Storage` if the objects vanish. The behaviour of the storage is unknown in these cases.
+pub fn probe(storage: &dyn Storage, environment: &dyn Environment) -> Result<Probed> {
     let mut probed =
         Probed { round_count: ROUNDS, creator_count: CREATORS.into(), ..Probed::default() };
     let mut faults = 0;
@@ -114,14 +114,14 @@ pub fn probe(media: &dyn Media, environment: &dyn Environment) -> Result<Probed>
     let result = (|| {
         for _ in 0..ROUNDS {
             loop {
-                match round(media, environment, &mut witness) {
+                match round(storage, environment, &mut witness) {
                     Ok(finding) => {
                         probed.count(finding);
                         break;
                     }
                     Err(error) => {
                         faults += 1;
-                        let may_pass = matches!(error.kind(), Kind::Media | Kind::Missing);
+                        let may_pass = matches!(error.kind(), Kind::Storage | Kind::Missing);
                         if !may_pass || faults >= FAULTS_MAX {
                             return Err(error);
                         }
@@ -131,9 +131,9 @@ pub fn probe(media: &dyn Media, environment: &dyn Environment) -> Result<Probed>
         }
         Ok(())
     })();
-    // If the medium does not permit deleting, the object stays.
+    // If the storage does not permit deleting, the object stays.
     if let Some(witness) = witness {
-        media.delete(&witness.name).ok();
+        storage.delete(&witness.name).ok();
     }
     result.map(|()| probed)
 }
@@ -147,11 +147,11 @@ struct Witness {
 
 impl Witness {
     /// Puts a new witness, and removes remnants.
-    fn put(media: &dyn Media, environment: &dyn Environment) -> Result<Witness> {
+    fn put(storage: &dyn Storage, environment: &dyn Environment) -> Result<Witness> {
         let witness = Witness { name: scratch_name(environment)? };
-        media.put_new(&witness.name, Bytes::from_static(b"probe"))?;
-        if let Err(error) = remove_leftovers(media, &witness.name) {
-            media.delete(&witness.name).ok();
+        storage.put_new(&witness.name, Bytes::from_static(b"probe"))?;
+        if let Err(error) = remove_leftovers(storage, &witness.name) {
+            storage.delete(&witness.name).ok();
             return Err(error);
         }
         Ok(witness)
@@ -187,9 +187,9 @@ impl Probed {
 ///
 /// # Errors
 ///
-/// Returns any error of the medium, or `Media` if another client has removed the objects.
+/// Returns any error of the storage, or `Storage` if another client has removed the objects.
 fn round(
-    media: &dyn Media,
+    storage: &dyn Storage,
     environment: &dyn Environment,
     witness: &mut Option<Witness>,
 ) -> Result<Finding> {
@@ -198,22 +198,22 @@ fn round(
         tries += 1;
         let first = match witness {
             Some(witness) => &*witness,
-            None => &*witness.insert(Witness::put(media, environment)?),
+            None => &*witness.insert(Witness::put(storage, environment)?),
         };
         let mut random = [0; 8];
         environment.random(&mut random)?;
         let name = format!("{}-{:016x}", first.name, u64::from_le_bytes(random));
-        let raced = race(media, &name);
-        // If the medium does not permit deleting, the object stays.
-        media.delete(&name).ok();
+        let raced = race(storage, &name);
+        // If the storage does not permit deleting, the object stays.
+        storage.delete(&name).ok();
         let finding = raced?;
         if finding.is_fine() {
             return Ok(finding);
         }
-        if media.head(&first.name)?.is_none() {
+        if storage.head(&first.name)?.is_none() {
             let message = "a test object has vanished: another client has removed it, or the \
                            storage has lost it";
-            let error = Error::new(Kind::Media, &first.name, message);
+            let error = Error::new(Kind::Storage, &first.name, message);
             *witness = None;
             return Err(error);
         }
@@ -237,13 +237,13 @@ pub fn scratch_name(environment: &dyn Environment) -> Result<String> {
 }
 
 /// Lets all threads put `name` at once.
-fn race(media: &dyn Media, name: &str) -> Result<Finding> {
+fn race(storage: &dyn Storage, name: &str) -> Result<Finding> {
     let start = Barrier::new(CREATORS.into());
     let start = &start;
     let create = |creator: u8| {
         let bytes = Bytes::from(vec![creator; OBJECT_LEN]);
         start.wait();
-        media.put_new(name, bytes)
+        storage.put_new(name, bytes)
     };
     let create = &create;
     let answers: Vec<Result<Put>> = std::thread::scope(|scope| {
@@ -263,15 +263,15 @@ fn race(media: &dyn Media, name: &str) -> Result<Finding> {
     }
     let mut finding = Finding { winner_count: winners.len(), ..Finding::default() };
     if winners.len() == 1 {
-        finding.has_wrong_content = !is_of(media, name, winners.first().copied())?;
+        finding.has_wrong_content = !is_of(storage, name, winners.first().copied())?;
     }
     let expected = (name.to_owned(), OBJECT_LEN as u64);
-    finding.is_unlisted = !media.list(FOLDER)?.contains(&expected);
+    finding.is_unlisted = !storage.list(FOLDER)?.contains(&expected);
     Ok(finding)
 }
 
-fn is_of(media: &dyn Media, name: &str, creator: Option<u8>) -> Result<bool> {
-    match media.get(name) {
+fn is_of(storage: &dyn Storage, name: &str, creator: Option<u8>) -> Result<bool> {
+    match storage.get(name) {
         Ok(bytes) => Ok(creator.is_some_and(|creator| bytes == vec![creator; OBJECT_LEN])),
         Err(error) if error.kind() == crate::error::Kind::Missing => Ok(false),
         Err(error) => Err(error),
@@ -281,15 +281,15 @@ fn is_of(media: &dyn Media, name: &str, creator: Option<u8>) -> Result<bool> {
 /// Removes the remnants of probes that were cut off, judged by the storage's own stamps relative to
 /// that of `new`, which was just put. The times in names cannot be used, because they are from the
 /// clocks of other clients.
-fn remove_leftovers(media: &dyn Media, new: &str) -> Result<()> {
-    let Some(now_ns) = media.stamp_ns(new)? else { return Ok(()) };
-    for (name, _) in media.list(FOLDER)? {
+fn remove_leftovers(storage: &dyn Storage, new: &str) -> Result<()> {
+    let Some(now_ns) = storage.stamp_ns(new)? else { return Ok(()) };
+    for (name, _) in storage.list(FOLDER)? {
         if !name.starts_with(PREFIX) || name == new {
             continue;
         }
-        let Some(stamp_ns) = media.stamp_ns(&name)? else { continue };
+        let Some(stamp_ns) = storage.stamp_ns(&name)? else { continue };
         if now_ns.saturating_sub(stamp_ns) > LEFTOVER_NS_MAX {
-            media.delete(&name).ok();
+            storage.delete(&name).ok();
         }
     }
     Ok(())

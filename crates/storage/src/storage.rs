@@ -36,40 +36,40 @@ pub enum Put {
     Exists,
 }
 
-/// An object that is being written to a medium in pieces. An object that is dropped before it is
-/// finished never exists, but may leave a remnant that [`Media::clean`] removes.
+/// An object that is being written to a storage in pieces. An object that is dropped before it is
+/// finished never exists, but may leave a remnant that [`Storage::clean`] removes.
 pub trait Staged: Debug + Send {
     /// Appends `bytes`.
     ///
     /// # Errors
     ///
-    /// Returns a `Full` or `Media` error if the medium cannot store the bytes.
+    /// Returns a `Full` or `Storage` error if the storage cannot store the bytes.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Completes the object, with the same guarantees as [`Media::put_new`].
+    /// Completes the object, with the same guarantees as [`Storage::put_new`].
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Media::put_new`].
+    /// Returns any error of [`Storage::put_new`].
     fn finish(self: Box<Self>) -> Result<Put>;
 }
 
 /// A storage of objects. Names are paths with `/`, as [`cutpoint_repository::ObjectName`] prints them.
-pub trait Media: Debug + Send + Sync {
+pub trait Storage: Debug + Send + Sync {
     /// Puts an object that must not exist yet. When this returns, the object has reached the disk.
     ///
     /// # Errors
     ///
-    /// Returns a `Full` or `Media` error, never `Missing` or `Corrupt`, which describe objects that
+    /// Returns a `Full` or `Storage` error, never `Missing` or `Corrupt`, which describe objects that
     /// are read. After an error the object may exist all the same, completely.
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put>;
 
     /// Begins an object that must not exist yet and is written in pieces, so that a large object
-    /// need not be gathered in memory. Returns `None` if the medium only takes whole objects.
+    /// need not be gathered in memory. Returns `None` if the storage only takes whole objects.
     ///
     /// # Errors
     ///
-    /// Returns a `Full` or `Media` error if the medium cannot begin the object.
+    /// Returns a `Full` or `Storage` error if the storage cannot begin the object.
     fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
         let _ = name;
         Ok(None)
@@ -80,14 +80,14 @@ pub trait Media: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns a `Missing` error if there is no such object, or a `Media` error.
+    /// Returns a `Missing` error if there is no such object, or a `Storage` error.
     fn sync(&self, name: &str) -> Result<()>;
 
     /// Returns a whole object, of at most the maximum length of its kind ([`len_max`]).
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Media::get_at_most`].
+    /// Returns any error of [`Storage::get_at_most`].
     fn get(&self, name: &str) -> Result<Bytes> {
         self.get_at_most(name, len_max(name))
     }
@@ -97,7 +97,7 @@ pub trait Media: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns a `Missing` error if there is no such object, `Corrupt` if it is longer, or `Media`.
+    /// Returns a `Missing` error if there is no such object, `Corrupt` if it is longer, or `Storage`.
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes>;
 
     /// Returns `len` bytes of an object, beginning at `offset`.
@@ -105,11 +105,11 @@ pub trait Media: Debug + Send + Sync {
     /// # Errors
     ///
     /// Returns a `Missing` error if there is no such object, `Corrupt` if it is shorter, or
-    /// `Media`.
+    /// `Storage`.
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes>;
 
     /// Returns the number of ranges that are worth requesting at once, before they are needed; 0 if
-    /// the medium answers as fast as a copy is made.
+    /// the storage answers as fast as a copy is made.
     fn requests_ahead_max(&self) -> usize {
         0
     }
@@ -119,11 +119,11 @@ pub trait Media: Debug + Send + Sync {
 
     /// Returns the time at which an object was put, in nanoseconds since 1970, by the storage's own
     /// clock, which need not be right. The difference of two stamps is exact to 2 s. `None` if
-    /// there is no such object, or the medium has no stamps.
+    /// there is no such object, or the storage has no stamps.
     ///
     /// # Errors
     ///
-    /// Returns a `Media` error if the medium fails.
+    /// Returns a `Storage` error if the storage fails.
     fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
         let _ = name;
         Ok(None)
@@ -145,13 +145,13 @@ pub trait Media: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns a `Full` or `Media` error, or `Unsupported` if the medium cannot replace objects.
+    /// Returns a `Full` or `Storage` error, or `Unsupported` if the storage cannot replace objects.
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         let _ = bytes;
         Err(Error::new(Kind::Unsupported, name, "objects cannot be replaced on this storage"))
     }
 
-    /// Creates the folders of a new repository, if the medium has folders.
+    /// Creates the folders of a new repository, if the storage has folders.
     fn prepare(&self) -> Result<()> {
         Ok(())
     }

@@ -76,7 +76,7 @@ const JOBS_PER_THREAD: usize = 16;
 ///
 /// Returns `Interrupted` if the monitor cancels the restore. Everything restored until then stays,
 /// and [`Overwrite::Changed`] can complete it. Returns `Full` if the target is full, `Invalid` if a
-/// path of the selection contains `..`, and `Media` if the target cannot be used. Returns any error
+/// path of the selection contains `..`, and `Storage` if the target cannot be used. Returns any error
 /// that makes the root of the snapshot unreadable.
 ///
 /// # Panics
@@ -91,7 +91,7 @@ pub fn restore(
 ) -> Result<RestoreStats> {
     let selection = Selection::new(&options.selection)?;
     let (base, made) = open_target(target, options.folder.is_some())
-        .map_err(|error| Error::new(Kind::Media, target.display(), &error).with_source(error))?;
+        .map_err(|error| Error::new(Kind::Storage, target.display(), &error).with_source(error))?;
     let run = Run::new(reader, options, monitor, base);
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, NonZero::get),
@@ -178,7 +178,7 @@ pub trait SnapshotReader: Sync {
     ///
     /// # Errors
     ///
-    /// Returns `Corrupt`, `Missing` or `Media`. The file that needs the chunk fails, and the others
+    /// Returns `Corrupt`, `Missing` or `Storage`. The file that needs the chunk fails, and the others
     /// are restored.
     fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes>;
 

@@ -49,7 +49,7 @@ impl Faults {
             std::thread::sleep(self.plan.pause);
         }
         if self.plan.fails_at == Some(send) {
-            return Err(Error::new(Kind::Media, "a channel", FAILURE));
+            return Err(Error::new(Kind::Storage, "a channel", FAILURE));
         }
         Ok(())
     }

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     fn failure(message: &str) -> Error {
-        Error::new(Kind::Media, "a test", message)
+        Error::new(Kind::Storage, "a test", message)
     }
 
     /// Waits in each way in one thread, and fails in another.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use cutpoint_backup::source::{FileSystem, FileSystems};
 use cutpoint_repository::{InitOptions, Repository, Suite, Unlock};
-use cutpoint_storage::{Environment, Media, Memory, Process, Result};
+use cutpoint_storage::{Environment, Memory, Process, Result, Storage};
 use cutpoint_testing::SplitMix64;
 
 pub(crate) const SECOND_NS: i64 = 1_000_000_000;
@@ -18,8 +18,8 @@ pub(crate) struct Clock {
     now_ns: AtomicI64,
     elapsed_ns: AtomicU64,
     random: AtomicU64,
-    /// The medium whose commits are all deleted whenever the time is read.
-    pub(crate) forgets: OnceLock<Arc<dyn Media>>,
+    /// The storage whose commits are all deleted whenever the time is read.
+    pub(crate) forgets: OnceLock<Arc<dyn Storage>>,
 }
 
 impl Clock {
@@ -47,9 +47,9 @@ impl Clock {
 
 impl Environment for Clock {
     fn now_ns(&self) -> i64 {
-        if let Some(media) = self.forgets.get() {
-            for (name, _) in media.list("commits").expect("memory lists") {
-                media.delete(&name).expect("memory deletes");
+        if let Some(storage) = self.forgets.get() {
+            for (name, _) in storage.list("commits").expect("memory lists") {
+                storage.delete(&name).expect("memory deletes");
             }
         }
         self.now_ns.load(Ordering::SeqCst)
@@ -89,8 +89,8 @@ impl FileSystems for Mounted {
 }
 
 /// Creates an empty repository in memory.
-pub(crate) fn make() -> (Arc<Clock>, Arc<dyn Media>, Arc<Repository>) {
-    let (clock, media) = (Arc::new(Clock::new()), Arc::new(Memory::new()));
+pub(crate) fn make() -> (Arc<Clock>, Arc<dyn Storage>, Arc<Repository>) {
+    let (clock, storage) = (Arc::new(Clock::new()), Arc::new(Memory::new()));
     let options = InitOptions {
         suite: Suite::None,
         cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
@@ -101,6 +101,6 @@ pub(crate) fn make() -> (Arc<Clock>, Arc<dyn Media>, Arc<Repository>) {
         parity_percent: 0,
     };
     let repository =
-        Repository::init(media.clone(), clock.clone(), &Unlock::Nothing, &options).expect("init");
-    (clock, media, Arc::new(repository))
+        Repository::init(storage.clone(), clock.clone(), &Unlock::Nothing, &options).expect("init");
+    (clock, storage, Arc::new(repository))
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use cutpoint_backup::restore::{RestoreOptions, restore};
 use cutpoint_repository::{InitOptions, Reader, Repository, Secret, Suite, Unlock, View};
-use cutpoint_storage::{Environment, Media, Process, Result};
+use cutpoint_storage::{Environment, Process, Result, Storage};
 use cutpoint_testing::SplitMix64;
 
 /// A clock that advances a second per reading, and randomness from a seed.
@@ -72,18 +72,18 @@ pub(crate) fn unlock() -> Unlock {
     Unlock::KeyFile(Secret([7; 32]))
 }
 
-pub(crate) fn init(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
-    init_with(media, environment, true)
+pub(crate) fn init(storage: &Arc<dyn Storage>, environment: &Arc<Seeded>) -> Arc<Repository> {
+    init_with(storage, environment, true)
 }
 
 /// Creates a repository without delta chunks.
 #[allow(dead_code, reason = "not every test has use for it")]
-pub(crate) fn init_exact(media: &Arc<dyn Media>, environment: &Arc<Seeded>) -> Arc<Repository> {
-    init_with(media, environment, false)
+pub(crate) fn init_exact(storage: &Arc<dyn Storage>, environment: &Arc<Seeded>) -> Arc<Repository> {
+    init_with(storage, environment, false)
 }
 
 fn init_with(
-    media: &Arc<dyn Media>,
+    storage: &Arc<dyn Storage>,
     environment: &Arc<Seeded>,
     delta_chunks: bool,
 ) -> Arc<Repository> {
@@ -97,14 +97,14 @@ fn init_with(
         parity_percent: 0,
     };
     let environment: Arc<dyn Environment> = environment.clone();
-    Arc::new(Repository::init(media.clone(), environment, &unlock(), &options).expect("init"))
+    Arc::new(Repository::init(storage.clone(), environment, &unlock(), &options).expect("init"))
 }
 
-pub(crate) fn contents(media: &dyn Media) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn contents(storage: &dyn Storage) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for kind in cutpoint_storage::ObjectKind::ALL {
-        for (name, _) in media.list(kind.folder()).expect("list") {
-            let bytes = media.get(&name).expect("get").to_vec();
+        for (name, _) in storage.list(kind.folder()).expect("list") {
+            let bytes = storage.get(&name).expect("get").to_vec();
             all.insert(name, bytes);
         }
     }

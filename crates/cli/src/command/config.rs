@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
     }
     config.parity_percent = args.parity.unwrap_or(config.parity_percent);
     if *probe {
-        let probed = try_out(&**session.repository.media(), report)?;
+        let probed = try_out(&**session.repository.storage(), report)?;
         config.set_creates_atomically(probed.may_be_shared());
     }
     if config != *session.repository.config() {

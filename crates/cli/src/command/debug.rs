@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit
 
 fn list(session: &Session, report: &Report) -> Result<()> {
     for kind in ObjectKind::ALL {
-        for (name, stored_len) in session.repository.media().list(kind.folder())? {
+        for (name, stored_len) in session.repository.storage().list(kind.folder())? {
             if report.is_json() {
                 let stored_bytes = Some(stored_len);
                 report.event(&Event::Object { name: &name, stored_bytes, text: None })?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use cutpoint_storage::{
-    Error as StoreError, Kind, Media, ObjectKind, Probed, Put, System, probe, scratch_name,
+    Error as StoreError, Kind, ObjectKind, Probed, Put, Storage, System, probe, scratch_name,
 };
 
 use crate::args::Global;
@@ -27,7 +27,7 @@ const RANGE_LEN: usize = 128 * 1024;
 pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     let began = Instant::now();
     let location = &session::location(global)?;
-    let media = session::open_media(global).map_err(|error| match Exit::of(&error) {
+    let storage = session::open_storage(global).map_err(|error| match Exit::of(&error) {
         Exit::NoRepository => Failure::failed(format!("{}: folder not found", location.display()))
             .with_remedy("create the folder first, because the test runs on its disk")
             .into(),
@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     })?;
     let folder = place::s3_address(location).is_none().then_some(location.as_path());
     let scratch = folder.map(ScratchFolder::new);
-    let mut doctor = Doctor { media: &*media, location, report, objects: Vec::new() };
+    let mut doctor = Doctor { storage: &*storage, location, report, objects: Vec::new() };
     let result = doctor.examine(began, folder);
     doctor.clean_up();
     drop(scratch);
@@ -63,7 +63,7 @@ impl Drop for ScratchFolder {
 }
 
 struct Doctor<'a> {
-    media: &'a dyn Media,
+    storage: &'a dyn Storage,
     location: &'a Path,
     report: &'a Report,
     /// The objects put and not deleted yet.
@@ -72,21 +72,21 @@ struct Doctor<'a> {
 
 impl Doctor<'_> {
     fn examine(&mut self, began: Instant, folder: Option<&Path>) -> Result<()> {
-        let (reached, listed) = timed(|| self.media.list(ObjectKind::Config.folder()))?;
+        let (reached, listed) = timed(|| self.storage.list(ObjectKind::Config.folder()))?;
         let has_repository = !listed.is_empty();
         let state = if has_repository { "holds a repository" } else { "holds no repository" };
-        self.report.note(&format!("{}: reachable, {state}", self.media.describe()));
+        self.report.note(&format!("{}: reachable, {state}", self.storage.describe()));
         self.tell("reach", &[reached], None, "the first request")?;
         let run = scratch_name(&System)?;
         self.small(&run)?;
         self.large(&run)?;
-        let (elapsed, probed) = timed(|| probe(self.media, &System))?;
+        let (elapsed, probed) = timed(|| probe(self.storage, &System))?;
         self.tell("create at once", &[elapsed], None, &probed.to_string())?;
         let free_bytes = folder.and_then(free_bytes);
         self.judge(&probed, free_bytes, has_repository, began)
     }
 
-    /// Tests every operation of a medium on a few small objects.
+    /// Tests every operation of a storage on a few small objects.
     fn small(&mut self, run: &str) -> Result<()> {
         let names: Vec<String> = (0..SMALL_COUNT).map(|n| format!("{run}-small-{n}")).collect();
         let bytes = random_bytes(run, SMALL_LEN);
@@ -94,7 +94,7 @@ impl Doctor<'_> {
         let mut times = Vec::new();
         for name in &names {
             self.objects.push(name.clone());
-            let (elapsed, put) = timed(|| self.media.put_new(name, bytes.clone().into()))?;
+            let (elapsed, put) = timed(|| self.storage.put_new(name, bytes.clone().into()))?;
             times.push(elapsed);
             self.expect(
                 put == Put::Created,
@@ -102,22 +102,22 @@ impl Doctor<'_> {
             );
         }
         self.tell("put", &times, None, &remark)?;
-        let again = self.media.put_new(&names[0], random_bytes("another", SMALL_LEN).into())?;
+        let again = self.storage.put_new(&names[0], random_bytes("another", SMALL_LEN).into())?;
         self.expect(again == Put::Exists, "a second put of the same name is not refused");
         self.expect(
-            self.media.get(&names[0])? == bytes,
+            self.storage.get(&names[0])? == bytes,
             "a second put has replaced the first object",
         );
 
-        self.each("look", &names, &remark, "the length of an object is wrong", |media, name| {
-            Ok(media.head(name)? == Some(SMALL_LEN as u64))
+        self.each("look", &names, &remark, "the length of an object is wrong", |storage, name| {
+            Ok(storage.head(name)? == Some(SMALL_LEN as u64))
         })?;
         self.each(
             "get",
             &names,
             &remark,
             "a get returns other bytes than were put",
-            |media, name| Ok(media.get(name)? == bytes),
+            |storage, name| Ok(storage.get(name)? == bytes),
         )?;
         let (from, to) = (SMALL_LEN / 4, SMALL_LEN / 2);
         self.each(
@@ -125,9 +125,9 @@ impl Doctor<'_> {
             &names,
             &remark,
             "a get of a range returns other bytes than were put",
-            |media, name| Ok(media.get_range(name, from as u64, to - from)? == bytes[from..to]),
+            |storage, name| Ok(storage.get_range(name, from as u64, to - from)? == bytes[from..to]),
         )?;
-        let beyond = self.media.get_range(&names[0], from as u64, SMALL_LEN);
+        let beyond = self.storage.get_range(&names[0], from as u64, SMALL_LEN);
         let is_refused = beyond.is_err_and(|error| error.kind() == Kind::Corrupt);
         self.expect(is_refused, "a get of a range beyond the end of an object is not refused");
         self.each(
@@ -135,12 +135,12 @@ impl Doctor<'_> {
             &names,
             &remark,
             "a listing does not show a new object",
-            |media, name| Ok(media.list("tmp")?.contains(&(name.to_owned(), SMALL_LEN as u64))),
+            |storage, name| Ok(storage.list("tmp")?.contains(&(name.to_owned(), SMALL_LEN as u64))),
         )?;
 
         let mut times = Vec::new();
         for name in &names {
-            match timed(|| self.media.delete(name)) {
+            match timed(|| self.storage.delete(name)) {
                 Ok((elapsed, ())) => times.push(elapsed),
                 Err(error) => {
                     self.problem(&format!(
@@ -153,8 +153,8 @@ impl Doctor<'_> {
             self.objects.retain(|object| object != name);
         }
         self.tell("delete", &times, None, &remark)?;
-        self.expect(self.media.head(&names[0])?.is_none(), "a deleted object still exists");
-        let left = self.media.list("tmp")?;
+        self.expect(self.storage.head(&names[0])?.is_none(), "a deleted object still exists");
+        let left = self.storage.list("tmp")?;
         let is_left = left.iter().any(|(name, _)| names.contains(name));
         self.expect(!is_left, "a listing shows a deleted object");
         Ok(())
@@ -167,13 +167,13 @@ impl Doctor<'_> {
         let len = Some(LARGE_LEN);
         let size = units::size(LARGE_LEN as u64);
         self.objects.push(name.clone());
-        let (elapsed, _) = timed(|| self.media.put_new(&name, bytes.clone().into()))?;
+        let (elapsed, _) = timed(|| self.storage.put_new(&name, bytes.clone().into()))?;
         self.tell("put 16 MiB", &[elapsed], len, &format!("{size} in one object"))?;
-        let (elapsed, found) = timed(|| self.media.get(&name))?;
+        let (elapsed, found) = timed(|| self.storage.get(&name))?;
         self.expect(found == bytes, "a get of a large object returns other bytes than were put");
         self.tell("get 16 MiB", &[elapsed], len, &format!("{size} in one object"))?;
         let middle = LARGE_LEN / 2 + 1;
-        let (elapsed, found) = timed(|| self.media.get_range(&name, middle as u64, RANGE_LEN))?;
+        let (elapsed, found) = timed(|| self.storage.get_range(&name, middle as u64, RANGE_LEN))?;
         let is_same = found == bytes[middle..middle + RANGE_LEN];
         self.expect(
             is_same,
@@ -190,12 +190,12 @@ impl Doctor<'_> {
         names: &[String],
         remark: &str,
         wrong: &str,
-        ask: impl Fn(&dyn Media, &str) -> Result<bool, StoreError>,
+        ask: impl Fn(&dyn Storage, &str) -> Result<bool, StoreError>,
     ) -> Result<()> {
         let mut times = Vec::new();
         let mut is_right = true;
         for name in names {
-            let (elapsed, answer) = timed(|| ask(self.media, name))?;
+            let (elapsed, answer) = timed(|| ask(self.storage, name))?;
             times.push(elapsed);
             is_right &= answer;
         }
@@ -261,7 +261,7 @@ impl Doctor<'_> {
         }
         if self.report.is_json() {
             return self.report.event(&Event::Summary(Summary::Doctor {
-                place: self.media.describe(),
+                place: self.storage.describe(),
                 has_repository,
                 may_be_shared,
                 creates_atomically: probed.creates_atomically(),
@@ -288,7 +288,7 @@ impl Doctor<'_> {
     fn clean_up(&self) {
         for name in &self.objects {
             // A failure was reported before, and a later probe tries again.
-            self.media.delete(name).ok();
+            self.storage.delete(name).ok();
         }
     }
 }

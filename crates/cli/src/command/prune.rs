@@ -55,12 +55,13 @@ pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit
 /// Requires a storage that creates objects atomically, because the record of a prune must be the
 /// only one of its number.
 pub(super) fn require_atomic(session: &Session, report: &Report) -> Result<()> {
-    let media = session.repository.media();
-    let probed = session::try_out(&**media, report)?;
+    let storage = session.repository.storage();
+    let probed = session::try_out(&**storage, report)?;
     if probed.may_be_shared() && session.repository.config().creates_atomically() {
         return Ok(());
     }
-    let message = format!("{}: this storage does not create objects atomically", media.describe());
+    let message =
+        format!("{}: this storage does not create objects atomically", storage.describe());
     Err(Failure::failed(message)
         .with_remedy("--exclusive prunes anyway, if no other client is active")
         .into())
@@ -81,7 +82,7 @@ pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
     if args.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(());
     }
-    let place = escape::for_terminal(session.repository.media().describe().as_bytes());
+    let place = escape::for_terminal(session.repository.storage().describe().as_bytes());
     write!(
         io::stderr(),
         "{place}: --exclusive ends every run that begins meanwhile. Is this the only client until \

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
         stats.size += snapshot.statistics.size;
     }
     for kind in ObjectKind::ALL {
-        for (_, stored_len) in session.repository.media().list(kind.folder())? {
+        for (_, stored_len) in session.repository.storage().list(kind.folder())? {
             stats.object_count += 1;
             stats.stored_bytes += stored_len;
             if kind == ObjectKind::Segment {

@@ -18,8 +18,8 @@ const HOUR_NS: i64 = 3600 * 1_000_000_000;
 const BEGIN_NS: i64 = 1_767_225_600 * 1_000_000_000;
 
 fn begin(sandbox: &Sandbox, purpose: Purpose) -> Writer {
-    let media = Local::open(&sandbox.path("repo")).expect("the folder is there");
-    let repository = Repository::open(Arc::new(media), Arc::new(System), &Unlock::Nothing);
+    let storage = Local::open(&sandbox.path("repo")).expect("the folder is there");
+    let repository = Repository::open(Arc::new(storage), Arc::new(System), &Unlock::Nothing);
     Writer::begin(Arc::new(repository.expect("it opens")), purpose).expect("it begins")
 }
 

@@ -249,7 +249,7 @@ impl Sweeper {
                 // The ticket was deleted: its writer has ended if the commit exists.
                 Err(error) if error.kind() == Kind::Missing => {
                     let commit = ObjectName::Commit(ticket).to_string();
-                    if repository.media().head(&commit)?.is_some() {
+                    if repository.storage().head(&commit)?.is_some() {
                         continue;
                     }
                     (None, 0)
@@ -413,7 +413,7 @@ impl Sweeper {
         rescued: &Rescued,
         monitor: &dyn PruneMonitor,
     ) -> Result<Swept> {
-        let media = self.repository.media();
+        let storage = self.repository.storage();
         let there = list_containers(&self.repository)?;
         self.require_rescued(rescued, &there)?;
         let now_ns = self.repository.environment().now_ns();
@@ -429,17 +429,17 @@ impl Sweeper {
                 forgotten.contains(&ticket) || age_ns >= self.options.settle_ns
             })
         };
-        for (path, _) in media.list(ObjectKind::Ticket.folder())? {
+        for (path, _) in storage.list(ObjectKind::Ticket.folder())? {
             if let Ok(ObjectName::Ticket { ticket, .. }) = ObjectName::parse(&path)
                 && is_over(ticket)
             {
-                media.delete(&path)?;
+                storage.delete(&path)?;
                 done.ticket_count += 1;
             }
         }
         for segment in &prune.superseded {
             stop_if_cancelled(monitor)?;
-            media.delete(&ObjectName::Segment(*segment).to_string())?;
+            storage.delete(&ObjectName::Segment(*segment).to_string())?;
             done.segment_count += 1;
         }
         // Deleted before its container, so that an interruption leaves no parity that a later sweep
@@ -454,27 +454,27 @@ impl Sweeper {
             }
             for (name, _) in parity {
                 stop_if_cancelled(monitor)?;
-                media.delete(&name.to_string())?;
+                storage.delete(&name.to_string())?;
                 done.parity_count += 1;
             }
         }
         for name in &prune.condemned {
             stop_if_cancelled(monitor)?;
             let Some(length) = there.get(name) else { continue };
-            media.delete(&ObjectName::Container(name.0, name.1).to_string())?;
+            storage.delete(&ObjectName::Container(name.0, name.1).to_string())?;
             done.container_count += 1;
             done.container_bytes += length;
         }
         // Similarity objects of ended writers of which no container is left.
         let left = there.keys().filter(|name| !going.contains(name));
         let left: HashSet<TicketId> = left.map(|(_, part)| part.ticket).collect();
-        for (path, _) in media.list(ObjectKind::Similarity.folder())? {
+        for (path, _) in storage.list(ObjectKind::Similarity.folder())? {
             if let Ok(ObjectName::Similarity(name)) = ObjectName::parse(&path)
                 && is_over(name.ticket)
                 && !left.contains(&name.ticket)
             {
                 stop_if_cancelled(monitor)?;
-                media.delete(&path)?;
+                storage.delete(&path)?;
             }
         }
         for commit in view.commits.values() {
@@ -484,7 +484,7 @@ impl Sweeper {
             }
             for snapshot in view.prunes.get(&number).iter().flat_map(|prune| &prune.forgotten) {
                 if view.commits.contains_key(snapshot) {
-                    media.delete(&ObjectName::Commit(*snapshot).to_string())?;
+                    storage.delete(&ObjectName::Commit(*snapshot).to_string())?;
                 }
             }
         }

@@ -243,7 +243,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Returns a `Media` error if the medium fails for more segments than single bad sectors
+    /// Returns a `Storage` error if the storage fails for more segments than single bad sectors
     /// explain.
     pub fn open(repository: Arc<Repository>, view: &View) -> Result<Index> {
         let folder = cache_folder(&repository);
@@ -423,7 +423,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Returns a `Media` error if the cache is damaged, and the medium fails as well.
+    /// Returns a `Storage` error if the cache is damaged, and the storage fails as well.
     pub fn places(&self, class: Class, fingerprint: &Fingerprint) -> Result<Vec<PartName>> {
         let candidates = self.candidates(&mut self.lock(), class, fingerprint)?;
         Ok(candidates.into_iter().map(|(_, container)| container.name).collect())
@@ -612,7 +612,7 @@ impl Index {
         if let Some(loaded) = self.lock().tocs.get(container.name, container.class) {
             return Ok(loaded);
         }
-        // No lock is held, so that other threads need not wait for the medium. Two threads may read
+        // No lock is held, so that other threads need not wait for the storage. Two threads may read
         // the same table of contents, which does no harm.
         let loaded = Arc::new(Loaded::at(&self.repository, container)?);
         self.lock().tocs.insert(loaded.clone());
@@ -736,7 +736,7 @@ pub(crate) fn read_record(
     let name = ObjectName::Container(class, part);
     refuse_longer(name, stored_len)?;
     let offset = stored_len.saturating_sub(TRAILER_LEN as u64);
-    let bytes = repository.media().get_range(&name.to_string(), offset, TRAILER_LEN)?;
+    let bytes = repository.storage().get_range(&name.to_string(), offset, TRAILER_LEN)?;
     let trailer = Trailer::decode(&name, &bytes, stored_len)?;
     let number = |number: u64| {
         u32::try_from(number).map_err(|_| Error::corrupt(name, format!("{number} is too large")))
@@ -759,8 +759,8 @@ pub(crate) fn read_record(
 pub fn load_toc(repository: &Repository, container: &ContainerRecord) -> Result<Toc> {
     let name = ObjectName::Container(container.class, container.name);
     let path = name.to_string();
-    let media = repository.media();
-    let header = media.get_range(&path, 0, HEADER_LEN)?;
+    let storage = repository.storage();
+    let header = storage.get_range(&path, 0, HEADER_LEN)?;
     let opener = Opener::new(repository.keys(), name, &header)?;
     let offset = u64::from(container.toc_offset);
     let length = container.toc_len;
@@ -770,7 +770,7 @@ pub fn load_toc(repository: &Repository, container: &ContainerRecord) -> Result<
             "the index lists a table of contents beyond the end of its container",
         ));
     }
-    let mut part = media.get_range(&path, offset, length as usize)?.to_vec();
+    let mut part = storage.get_range(&path, offset, length as usize)?.to_vec();
     opener.open(PartKind::Toc, &mut part)?;
     Toc::decode(&part, offset).map_err(|error| error.of(name))
 }

@@ -18,7 +18,7 @@ use crate::util::tolerance::Tolerance;
 ///
 /// # Errors
 ///
-/// Returns an error if the medium cannot list, or fails for more containers than single
+/// Returns an error if the storage cannot list, or fails for more containers than single
 /// bad sectors explain.
 pub(super) fn look_for(
     repository: &Repository,
@@ -28,7 +28,7 @@ pub(super) fn look_for(
 ) -> Result<Run> {
     let mut found = Segment::default();
     for kind in [ObjectKind::Data, ObjectKind::Meta] {
-        for (path, stored_len) in repository.media().list(kind.folder())? {
+        for (path, stored_len) in repository.storage().list(kind.folder())? {
             let Ok(ObjectName::Container(class, part)) = ObjectName::parse(&path) else { continue };
             if named.contains(&(class, part)) || !hidden.may_name(part.ticket) {
                 continue;

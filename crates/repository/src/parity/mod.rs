@@ -10,7 +10,7 @@ mod code;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use cutpoint_storage::{Error, Kind, Media, ObjectKind, Result};
+use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
 
 use crate::crypto::{
     HEADER_LEN, Header, Keys, Opener, PartKind, Sealer, TAG_LEN, TRAILER_LEN, Trailer,
@@ -127,19 +127,19 @@ fn open_table(
 ///
 /// # Errors
 ///
-/// Returns any error of [`Parity::open`] and of the medium.
+/// Returns any error of [`Parity::open`] and of the storage.
 pub(crate) fn read_table(
     repository: &Repository,
     name: ObjectName,
     stored_len: u64,
 ) -> Result<ParityTable> {
-    let (media, path) = (repository.media(), name.to_string());
+    let (storage, path) = (repository.storage(), name.to_string());
     refuse_longer(name, stored_len)?;
     let trailer_offset = stored_len.saturating_sub(TRAILER_LEN as u64);
-    let trailer = media.get_range(&path, trailer_offset, TRAILER_LEN)?;
+    let trailer = storage.get_range(&path, trailer_offset, TRAILER_LEN)?;
     let trailer = Trailer::decode(&name, &trailer, stored_len)?;
-    let opener = Opener::new(repository.keys(), name, &media.get_range(&path, 0, HEADER_LEN)?)?;
-    let part = media.get_range(&path, trailer.offset, trailer.length as usize)?;
+    let opener = Opener::new(repository.keys(), name, &storage.get_range(&path, 0, HEADER_LEN)?)?;
+    let part = storage.get_range(&path, trailer.offset, trailer.length as usize)?;
     open_table(&opener, name, &trailer, part.to_vec())
 }
 
@@ -150,9 +150,9 @@ pub(crate) type Listed = BTreeMap<(Class, PartName), Vec<(ObjectName, u64)>>;
 ///
 /// # Errors
 ///
-/// Returns any error of the medium.
+/// Returns any error of the storage.
 pub(crate) fn list(repository: &Repository) -> Result<Listed> {
-    Ok(sorted(repository.media().list(ObjectKind::Parity.folder())?))
+    Ok(sorted(repository.storage().list(ObjectKind::Parity.folder())?))
 }
 
 /// Selects the names of parity objects from `paths`, by container.
@@ -180,14 +180,14 @@ pub(crate) fn rebuild_container(
     container: PartName,
 ) -> Result<Vec<u8>> {
     let name = ObjectName::Container(class, container);
-    let media = &**repository.media();
+    let storage = &**repository.storage();
     let mut failure = Error::missing(name, "no parity to rebuild from");
     for (parity_name, _) in listed.get(&(class, container)).into_iter().flatten() {
-        let rebuilt = media
+        let rebuilt = storage
             .get(&parity_name.to_string())
             .and_then(|bytes| Parity::open(repository.keys(), *parity_name, &bytes))
             .and_then(|parity| {
-                let mut bytes = read_what_is_left(media, name, &parity)?;
+                let mut bytes = read_what_is_left(storage, name, &parity)?;
                 parity.rebuild(&mut bytes).map_err(|error| error.of(name))?;
                 if object_is_intact(&bytes) {
                     Ok(bytes)
@@ -207,23 +207,23 @@ pub(crate) fn rebuild_container(
 }
 
 /// Reads the bytes of a container, with zeros where the storage fails.
-fn read_what_is_left(media: &dyn Media, name: ObjectName, parity: &Parity) -> Result<Vec<u8>> {
+fn read_what_is_left(storage: &dyn Storage, name: ObjectName, parity: &Parity) -> Result<Vec<u8>> {
     let path = name.to_string();
-    match media.get(&path) {
+    match storage.get(&path) {
         Ok(bytes) => return Ok(bytes.to_vec()),
         Err(error) if error.kind() == Kind::Missing => return Ok(Vec::new()),
         // A container longer than the maximum has extra bytes behind its end.
-        Err(error) if matches!(error.kind(), Kind::Media | Kind::Corrupt) => {}
+        Err(error) if matches!(error.kind(), Kind::Storage | Kind::Corrupt) => {}
         Err(error) => return Err(error),
     }
     // One bad sector makes the whole file unreadable. If more pieces fail than could be repaired,
     // the cause is not bad sectors.
     let failures_max = parity.shards.len() * (parity.table.shard_len as usize).div_ceil(PIECE_LEN);
     let mut failures = 0;
-    let stored_len = media.head(&path)?.unwrap_or(0).min(parity.table.container_len);
+    let stored_len = storage.head(&path)?.unwrap_or(0).min(parity.table.container_len);
     let mut bytes = vec![0; usize::try_from(stored_len).unwrap_or(usize::MAX)];
     for (number, piece) in (0_u64..).zip(bytes.chunks_mut(PIECE_LEN)) {
-        match media.get_range(&path, number * PIECE_LEN as u64, piece.len()) {
+        match storage.get_range(&path, number * PIECE_LEN as u64, piece.len()) {
             Ok(read) => piece.copy_from_slice(&read),
             Err(error) => {
                 failures += 1;

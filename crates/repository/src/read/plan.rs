@@ -61,17 +61,17 @@ impl Plan<'_> {
     /// Returns the number of threads that should [`fetch`](Plan::fetch). It is 0 for near storage,
     /// where each region is read by the caller that needs it.
     pub fn fetcher_count(&self) -> usize {
-        self.reader.repository.media().requests_ahead_max()
+        self.reader.repository.storage().requests_ahead_max()
     }
 
     /// Fetches wanted regions until the plan [ends](Plan::end). A region that cannot be read is
     /// left to the caller that needs it.
     pub fn fetch(&self) {
-        let (media, regions) = (self.reader.repository.media(), &self.reader.regions);
+        let (storage, regions) = (self.reader.repository.storage(), &self.reader.regions);
         while let Some(fetch) = regions.next_fetch() {
             let (class, container) = fetch.container;
             let name = ObjectName::Container(class, container).to_string();
-            if let Ok(bytes) = media.get_range(&name, fetch.offset, fetch.len) {
+            if let Ok(bytes) = storage.get_range(&name, fetch.offset, fetch.len) {
                 regions.count_request(bytes.len());
                 fetch.fetched(&bytes);
             }

@@ -402,7 +402,7 @@ impl Reader {
             Some(part) => part,
             None => {
                 let (offset, len) = (u64::from(record.offset), record.stored_len as usize);
-                let part = self.repository.media().get_range(&name.to_string(), offset, len)?;
+                let part = self.repository.storage().get_range(&name.to_string(), offset, len)?;
                 self.regions.count_request(len);
                 part
             }
@@ -435,7 +435,7 @@ impl Reader {
             return Ok(opener.clone());
         }
         let name = ObjectName::Container(class, container);
-        let header = self.repository.media().get_range(&name.to_string(), 0, HEADER_LEN)?;
+        let header = self.repository.storage().get_range(&name.to_string(), 0, HEADER_LEN)?;
         let opener = Arc::new(Opener::new(self.repository.keys(), name, &header)?);
         let mut openers = lock();
         if openers.len() >= OPENERS_MAX {

@@ -75,13 +75,13 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Returns any error of the medium. A key that cannot be read is part of the list, and marked
+    /// Returns any error of the storage. A key that cannot be read is part of the list, and marked
     /// as such.
     pub fn list_keys(&self) -> Result<Vec<KeyEntry>> {
         let mut copies: BTreeMap<[u8; 16], Vec<Bytes>> = BTreeMap::new();
-        for (path, _) in self.media().list(ObjectKind::Key.folder())? {
+        for (path, _) in self.storage().list(ObjectKind::Key.folder())? {
             let Ok(ObjectName::Key { id, .. }) = ObjectName::parse(&path) else { continue };
-            let bytes = match self.media().get(&path) {
+            let bytes = match self.storage().get(&path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == Kind::Missing => continue,
                 // The object is longer than a key can be.
@@ -127,13 +127,13 @@ impl Repository {
     ///
     /// Returns an `Invalid` error if the repository is not encrypted or the label is too long,
     /// `Conflict` if another client began a new epoch meanwhile, and `Corrupt` if the stored key
-    /// does not open. After an error no copy of the key is left, provided that the medium permits
+    /// does not open. After an error no copy of the key is left, provided that the storage permits
     /// deleting it.
     pub fn add_key(&self, unlock: &Unlock, label: &str) -> Result<[u8; 16]> {
         let is_open = self.keys().suite() == Suite::None;
         if is_open || matches!(unlock, Unlock::Nothing) {
             return Err(Error::invalid(
-                self.media().describe(),
+                self.storage().describe(),
                 "a key can be added only to an encrypted repository",
             ));
         }
@@ -158,8 +158,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Returns any error of the medium. A copy that was put before the error is deleted again, if
-    /// the medium permits.
+    /// Returns any error of the storage. A copy that was put before the error is deleted again, if
+    /// the storage permits.
     pub(crate) fn put_key(
         &self,
         keyring: &Keyring,
@@ -192,15 +192,15 @@ impl Repository {
 
     /// Fails unless `keys` open the newest settings.
     fn try_settings(&self, keys: &Keys) -> Result<()> {
-        let configs = self.media().list(ObjectKind::Config.folder())?;
-        newest_config(&**self.media(), &configs, keys, self.ignores_newer()).map(drop)
+        let configs = self.storage().list(ObjectKind::Config.folder())?;
+        newest_config(&**self.storage(), &configs, keys, self.ignores_newer()).map(drop)
     }
 
     /// Returns the keyring of a key, of which both copies must be equal and intact.
     fn open_key(&self, id: [u8; 16], unlock: &Unlock) -> Result<Keyring> {
         let get = |copy| {
             let name = ObjectName::Key { id, copy };
-            self.media().get(&name.to_string()).map(|bytes| (name, bytes))
+            self.storage().get(&name.to_string()).map(|bytes| (name, bytes))
         };
         let ((name, bytes), (other, copy)) = (get(false)?, get(true)?);
         if bytes != copy || !object_is_intact(&bytes) {
@@ -221,11 +221,11 @@ impl Repository {
     pub(crate) fn delete_key(&self, id: [u8; 16]) -> Result<()> {
         let names = [true, false].map(|copy| ObjectName::Key { id, copy }.to_string());
         for name in &names {
-            self.media().delete(name)?;
+            self.storage().delete(name)?;
         }
         for name in &names {
-            if self.media().head(name)?.is_some() {
-                self.media().delete(name)?;
+            if self.storage().head(name)?.is_some() {
+                self.storage().delete(name)?;
             }
         }
         Ok(())
@@ -282,7 +282,7 @@ impl Repository {
         let mut kept: Vec<(ObjectName, Bytes)> = Vec::new();
         for copy in [false, true] {
             let name = ObjectName::Key { id, copy };
-            match self.media().get(&name.to_string()) {
+            match self.storage().get(&name.to_string()) {
                 Ok(bytes) => kept.push((name, bytes)),
                 Err(error) if error.kind() == Kind::Missing => {}
                 // A copy that cannot be read cannot be put back.
@@ -341,12 +341,12 @@ impl Repository {
     /// Returns an `Invalid` error if the repository is not encrypted, or if there are other keys
     /// and `others` is [`Others::Refuse`]; `WrongKey` if one of `secrets` opens no key; and
     /// `Conflict` if another client changed keys or settings meanwhile. After an error of the
-    /// medium either epoch may count; keys for both exist.
+    /// storage either epoch may count; keys for both exist.
     pub fn begin_epoch(&mut self, secrets: &[Unlock], others: Others) -> Result<Vec<[u8; 16]>> {
         let suite = self.keys().suite();
         if suite == Suite::None || secrets.is_empty() {
             return Err(Error::invalid(
-                self.media().describe(),
+                self.storage().describe(),
                 "a new epoch requires an encrypted repository and a secret that opens it",
             ));
         }
@@ -357,7 +357,7 @@ impl Repository {
             let opened = self.keys_opened_by(&entries, unlock)?;
             let Some(first) = opened.first() else {
                 let message = "one of the secrets to keep opens no key of the repository";
-                return Err(Error::new(Kind::WrongKey, self.media().describe(), message));
+                return Err(Error::new(Kind::WrongKey, self.storage().describe(), message));
             };
             if !replaced.contains(&first.id) {
                 kept.push((unlock, first.about.as_ref().map_or("", |about| &about.label)));
@@ -378,7 +378,7 @@ impl Repository {
             .collect();
         if others == Others::Refuse && !untold.is_empty() {
             return Err(Error::invalid(
-                self.media().describe(),
+                self.storage().describe(),
                 format!(
                     "without their secrets, these keys would no longer open the repository: {}",
                     untold.join(", ")
@@ -393,9 +393,9 @@ impl Repository {
         let first = made.first().copied().unwrap_or_default();
         if let Err(error) = put.and_then(|()| self.take_keys(keys.clone(), first)) {
             // Without settings of the new epoch, the keys of that epoch are useless. They stay if
-            // the medium does not say whether the settings were put.
+            // the storage does not say whether the settings were put.
             let opens_nothing =
-                || self.try_settings(&keys).is_err_and(|error| error.kind() != Kind::Media);
+                || self.try_settings(&keys).is_err_and(|error| error.kind() != Kind::Storage);
             if !was_put || (error.kind() == Kind::Conflict && opens_nothing()) {
                 made.iter().for_each(|id| {
                     self.delete_key(*id).ok();
@@ -417,7 +417,7 @@ impl Repository {
         let mut secret = Secret([0; 32]);
         self.environment().random(&mut secret.0)?;
         let epoch = self.keys().epoch().checked_add(1).ok_or_else(|| {
-            Error::invalid(self.media().describe(), "the maximum number of epochs is reached")
+            Error::invalid(self.storage().describe(), "the maximum number of epochs is reached")
         })?;
         let mut keyring = self.keys().keyring().clone();
         keyring.epochs.push((epoch, secret));
@@ -461,12 +461,12 @@ impl Repository {
                  planted keys (`cutpoint key remove`)",
                 matching.len()
             );
-            return Err(Error::new(Kind::Unsupported, self.media().describe(), message));
+            return Err(Error::new(Kind::Unsupported, self.storage().describe(), message));
         }
         for entry in matching {
             let opens = |copy| {
                 let name = ObjectName::Key { id: entry.id, copy };
-                let bytes = self.media().get(&name.to_string())?;
+                let bytes = self.storage().get(&name.to_string())?;
                 let opened = unwrap_keyring(name, &bytes, unlock, self.kdf_limits())?;
                 if opened.is_none() && !object_is_intact(&bytes) {
                     return Err(Error::corrupt(name, "damaged: cannot be opened"));

@@ -19,7 +19,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use cutpoint_storage::{
-    Environment, Error, Kind, Media, ObjectKind, Process, Result, scratch_name,
+    Environment, Error, Kind, ObjectKind, Process, Result, Storage, scratch_name,
 };
 
 use crate::format::names::{ObjectName, TicketId};
@@ -63,19 +63,19 @@ pub(crate) fn own_machine(repository: &Repository) -> Option<MachineValue> {
 }
 
 /// Returns the storage's own time, in nanoseconds since 1970: the stamp of an object that is put in
-/// `tmp/` for this purpose, and removed again. `None` if the medium has no stamps.
+/// `tmp/` for this purpose, and removed again. `None` if the storage has no stamps.
 ///
 /// # Errors
 ///
-/// Returns any error of the medium, except one of deleting the object.
+/// Returns any error of the storage, except one of deleting the object.
 pub(crate) fn storage_now_ns(
-    media: &dyn Media,
+    storage: &dyn Storage,
     environment: &dyn Environment,
 ) -> Result<Option<i64>> {
     let name = scratch_name(environment)?;
-    media.put_new(&name, Bytes::from_static(b"now"))?;
-    let stamp_ns = media.stamp_ns(&name);
-    media.delete(&name).ok();
+    storage.put_new(&name, Bytes::from_static(b"now"))?;
+    let stamp_ns = storage.stamp_ns(&name);
+    storage.delete(&name).ok();
     stamp_ns
 }
 
@@ -105,7 +105,7 @@ impl<'a> Judge<'a> {
     ///
     /// # Errors
     ///
-    /// Returns any error of the medium.
+    /// Returns any error of the storage.
     pub(crate) fn is_dead(&self, name: ObjectName, ticket: &Ticket) -> Result<bool> {
         let environment = self.repository.environment();
         let (this, other) = (&self.process, &ticket.process);
@@ -132,18 +132,18 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns a lower bound of the age of the object `name` in nanoseconds, by the storage's own
-    /// stamps. `None` if the medium has no stamps, or the object is gone.
+    /// stamps. `None` if the storage has no stamps, or the object is gone.
     ///
     /// # Errors
     ///
-    /// Returns any error of the medium.
+    /// Returns any error of the storage.
     pub(crate) fn age_ns(&self, name: ObjectName) -> Result<Option<i64>> {
         #[cfg(feature = "mutants")]
         if crate::rules::is_active(crate::rules::Mutant::TrustsClocks) {
             let time_ns = self.repository.read(name, Ticket::decode)?.time_ns;
             return Ok(Some(self.repository.environment().now_ns().saturating_sub(time_ns)));
         }
-        let Some(stamp_ns) = self.repository.media().stamp_ns(&name.to_string())? else {
+        let Some(stamp_ns) = self.repository.storage().stamp_ns(&name.to_string())? else {
             return Ok(None);
         };
         // The order matters: an object stamped before now is read cannot be younger than now.
@@ -155,13 +155,13 @@ impl<'a> Judge<'a> {
         if let Some(now_ns) = self.now_ns.get() {
             return Ok(*now_ns);
         }
-        let media = self.repository.media();
+        let storage = self.repository.storage();
         let now_ns = match self.own {
             Some(ticket) => {
-                media.stamp_ns(&ObjectName::Ticket { ticket, renewal: 0 }.to_string())?
+                storage.stamp_ns(&ObjectName::Ticket { ticket, renewal: 0 }.to_string())?
             }
             None => {
-                let ask = || storage_now_ns(&**media, &**self.repository.environment());
+                let ask = || storage_now_ns(&**storage, &**self.repository.environment());
                 match ask() {
                     Err(error) if error.kind() == Kind::Full => {
                         self.repository.give_up_reserve();
@@ -187,15 +187,15 @@ impl<'a> Judge<'a> {
 ///
 /// Returns any error of the storage.
 pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId, u32>> {
-    let media = repository.media();
+    let storage = repository.storage();
     let mut renewals: BTreeMap<TicketId, u32> = BTreeMap::new();
-    for (path, _) in media.list(ObjectKind::Ticket.folder())? {
+    for (path, _) in storage.list(ObjectKind::Ticket.folder())? {
         if let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) {
             let newest = renewals.entry(ticket).or_default();
             *newest = renewal.max(*newest);
         }
     }
-    for (path, _) in media.list(ObjectKind::Commit.folder())? {
+    for (path, _) in storage.list(ObjectKind::Commit.folder())? {
         if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
             renewals.remove(&ticket);
         }
@@ -211,7 +211,7 @@ pub struct AtWork {
     /// The writer's process; `None` if the ticket cannot be read.
     pub process: Option<Process>,
     /// The time since the last renewal of the ticket, in nanoseconds, by the storage's own stamps;
-    /// `None` if the medium has no stamps.
+    /// `None` if the storage has no stamps.
     pub age_ns: Option<i64>,
 }
 
@@ -221,7 +221,7 @@ pub struct AtWork {
 ///
 /// # Errors
 ///
-/// Returns any error of the medium.
+/// Returns any error of the storage.
 pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<Vec<AtWork>> {
     let mut open: BTreeMap<TicketId, u32> = open_tickets(repository)?;
     open.retain(|ticket, _| Some(*ticket) != own);

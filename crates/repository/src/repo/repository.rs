@@ -1,4 +1,4 @@
-//! A repository: a medium, the keys that open it, and its settings.
+//! A repository: a storage, the keys that open it, and its settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cutpoint_storage::{
-    Environment, Error, Kind, Media, ObjectKind, Put, Result, Staged, too_long,
+    Environment, Error, Kind, ObjectKind, Put, Result, Staged, Storage, too_long,
 };
 
 use crate::crypto::{
@@ -48,7 +48,7 @@ pub type Unopened = Vec<(ObjectName, Arc<Error>)>;
 /// An unlocked repository.
 #[derive(Debug)]
 pub struct Repository {
-    media: Arc<dyn Media>,
+    storage: Arc<dyn Storage>,
     environment: Arc<dyn Environment>,
     keys: Keys,
     config: Config,
@@ -79,7 +79,7 @@ pub struct InitOptions {
 }
 
 impl Repository {
-    /// Creates a new repository on an empty medium and opens it. Cutting in an encrypted repository
+    /// Creates a new repository on an empty storage and opens it. Cutting in an encrypted repository
     /// is keyed with a secret.
     ///
     /// Keys left by an `init` that was cut off are removed, because they open nothing without a
@@ -90,7 +90,7 @@ impl Repository {
     /// Returns an `Invalid` error if there is a repository already or the settings make no sense,
     /// and `Conflict` if another client was faster.
     pub fn init(
-        media: Arc<dyn Media>,
+        storage: Arc<dyn Storage>,
         environment: Arc<dyn Environment>,
         unlock: &Unlock,
         options: &InitOptions,
@@ -108,18 +108,18 @@ impl Repository {
                 "encryption requires a passphrase or key, and no encryption excludes both",
             ));
         }
-        if !media.list(ObjectKind::Config.folder())?.is_empty() {
-            return Err(Error::invalid(media.describe(), "a repository exists already"));
+        if !storage.list(ObjectKind::Config.folder())?.is_empty() {
+            return Err(Error::invalid(storage.describe(), "a repository exists already"));
         }
         for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
-            if let Some((name, _)) = media.list(kind.folder())?.first() {
+            if let Some((name, _)) = storage.list(kind.folder())?.first() {
                 let message = format!(
                     "incomplete repository: {name} found, but no config (deleted or never written)",
                 );
-                return Err(Error::invalid(media.describe(), message));
+                return Err(Error::invalid(storage.describe(), message));
             }
         }
-        let left_over = media.list(ObjectKind::Key.folder())?;
+        let left_over = storage.list(ObjectKind::Key.folder())?;
         let mut repository = RepositoryId([0; 16]);
         environment.random(&mut repository.0)?;
         let mut secret = Secret([0; 32]);
@@ -146,9 +146,9 @@ impl Repository {
         config.check()?;
         let keyring = Keyring { repository, epochs: vec![(1, secret)] };
         let keys = Keys::derive(&keyring, options.suite);
-        media.prepare()?;
+        storage.prepare()?;
         let mut repository = Repository {
-            media,
+            storage,
             environment,
             keys,
             config,
@@ -172,25 +172,25 @@ impl Repository {
         // The config now tells every other `init` that it has lost. Keys that remain of other
         // clients open nothing, and are skipped.
         for (name, _) in left_over {
-            repository.media.delete(&name).ok();
+            repository.storage.delete(&name).ok();
         }
         Ok(repository)
     }
 
-    /// Opens the repository on `media` with default [`OpenOptions`].
+    /// Opens the repository on `storage` with default [`OpenOptions`].
     ///
     /// # Errors
     ///
     /// Returns any error of [`Repository::open_with`].
     pub fn open(
-        media: Arc<dyn Media>,
+        storage: Arc<dyn Storage>,
         environment: Arc<dyn Environment>,
         unlock: &Unlock,
     ) -> Result<Repository> {
-        Repository::open_with(media, environment, unlock, OpenOptions::default())
+        Repository::open_with(storage, environment, unlock, OpenOptions::default())
     }
 
-    /// Opens the repository on `media`. The newest settings that can be opened count; newer ones
+    /// Opens the repository on `storage`. The newest settings that can be opened count; newer ones
     /// that cannot are listed in [`Repository::unopened`].
     ///
     /// # Errors
@@ -199,26 +199,29 @@ impl Repository {
     /// it, `Unsupported` if it is newer than this version, and `Corrupt` if both copies of the
     /// keyring or of all settings are damaged.
     pub fn open_with(
-        media: Arc<dyn Media>,
+        storage: Arc<dyn Storage>,
         environment: Arc<dyn Environment>,
         unlock: &Unlock,
         options: OpenOptions,
     ) -> Result<Repository> {
         let list = || -> Result<_> {
-            Ok((media.list(ObjectKind::Key.folder())?, media.list(ObjectKind::Config.folder())?))
+            Ok((
+                storage.list(ObjectKind::Key.folder())?,
+                storage.list(ObjectKind::Config.folder())?,
+            ))
         };
         let mut names = list()?;
         let opened = loop {
             let (key_names, config_names) = &names;
             if key_names.is_empty() && config_names.is_empty() {
                 return Err(Error::missing(
-                    media.describe(),
+                    storage.describe(),
                     "not a cutpoint repository (neither config nor keys found)",
                 ));
             }
             let open = |ignores_newer| {
                 let options = OpenOptions { ignores_newer, ..options.clone() };
-                open_by_any(&*media, key_names, config_names, unlock, &options)
+                open_by_any(&*storage, key_names, config_names, unlock, &options)
             };
             let error = match open(false) {
                 Ok(opened) => break opened,
@@ -242,7 +245,7 @@ impl Repository {
         let Newest { number: config_number, config, unopened } = newest;
         config.check_features(false)?;
         Ok(Repository {
-            media,
+            storage,
             environment,
             keys,
             config,
@@ -271,9 +274,9 @@ impl Repository {
         self.cache.as_ref().map(|cache| cache.join("tmp"))
     }
 
-    /// Returns the medium.
-    pub fn media(&self) -> &Arc<dyn Media> {
-        &self.media
+    /// Returns the storage.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
     }
 
     /// Returns the source of time and randomness.
@@ -314,8 +317,8 @@ impl Repository {
     ///
     /// Returns any error of [`Repository::open_with`].
     pub fn newest_config_number(&self) -> Result<u64> {
-        let names = self.media.list(ObjectKind::Config.folder())?;
-        let newest = newest_config(&*self.media, &names, &self.keys, self.ignores_newer())?;
+        let names = self.storage.list(ObjectKind::Config.folder())?;
+        let newest = newest_config(&*self.storage, &names, &self.keys, self.ignores_newer())?;
         Ok(newest.number)
     }
 
@@ -373,7 +376,9 @@ impl Repository {
             // A copy without an original occupies the number, too, because it would deny the
             // settings their copy.
             let copy = ObjectName::Config { number, copy: true }.to_string();
-            if self.media.head(&copy)?.is_none() && self.put_config_sealed(number, config, keys)? {
+            if self.storage.head(&copy)?.is_none()
+                && self.put_config_sealed(number, config, keys)?
+            {
                 return Ok(number);
             }
             if self.has_settings(number)? {
@@ -390,7 +395,7 @@ impl Repository {
     fn has_settings(&self, number: u64) -> Result<bool> {
         for copy in [false, true] {
             let name = ObjectName::Config { number, copy };
-            let found = self.media.get(&name.to_string());
+            let found = self.storage.get(&name.to_string());
             let opened = found.and_then(|bytes| {
                 let opened = open_config(&self.keys, name, &bytes);
                 opened.map_err(|error| as_damage(name, &bytes, error))
@@ -420,12 +425,12 @@ impl Repository {
     }
 
     fn put_reserve(&self) -> Result<()> {
-        self.media.put_new(RESERVE, Bytes::from(vec![0; RESERVE_LEN])).map(drop)
+        self.storage.put_new(RESERVE, Bytes::from(vec![0; RESERVE_LEN])).map(drop)
     }
 
     /// Puts the reserve again after it was given up, if there is space.
     pub(crate) fn keep_reserve(&self) {
-        if let Ok(None) = self.media.head(RESERVE) {
+        if let Ok(None) = self.storage.head(RESERVE) {
             self.put_reserve().ok();
         }
     }
@@ -433,7 +438,7 @@ impl Repository {
     /// Frees the space that is reserved for a full disk. The reserve is not an object, so that a
     /// writer may delete it.
     pub(crate) fn give_up_reserve(&self) {
-        self.media.delete(RESERVE).ok();
+        self.storage.delete(RESERVE).ok();
     }
 
     /// Returns fresh random bytes for one object.
@@ -454,7 +459,7 @@ impl Repository {
 
     /// Returns `true` if the object at `path` equals `bytes`. A longer one is not read.
     fn is_there(&self, path: &str, bytes: &Bytes) -> Result<bool> {
-        match self.media.get_at_most(path, bytes.len() as u64) {
+        match self.storage.get_at_most(path, bytes.len() as u64) {
             Ok(found) => Ok(found == *bytes),
             Err(error) if error.kind() == Kind::Corrupt => Ok(false),
             Err(error) => Err(error),
@@ -466,11 +471,11 @@ impl Repository {
     fn put_or_find(&self, name: ObjectName, bytes: &Bytes) -> Result<bool> {
         require_len(name, bytes.len() as u64)?;
         let path = name.to_string();
-        let put = || match self.media.put_new(&path, bytes.clone())? {
+        let put = || match self.storage.put_new(&path, bytes.clone())? {
             Put::Created => Ok(true),
-            // A medium that retries on its own may find its first attempt, in which case the object
+            // A storage that retries on its own may find its first attempt, in which case the object
             // is the right one.
-            Put::Exists if self.is_there(&path, bytes)? => self.media.sync(&path).map(|()| true),
+            Put::Exists if self.is_there(&path, bytes)? => self.storage.sync(&path).map(|()| true),
             Put::Exists => Ok(false),
         };
         put().map_err(Error::of_put)
@@ -494,7 +499,7 @@ impl Repository {
     ///
     /// Returns the `Missing`, `Corrupt` and `WrongKey` errors of reading and of [`open_object`].
     pub fn get(&self, name: ObjectName) -> Result<Vec<u8>> {
-        let bytes = self.media.get(&name.to_string())?;
+        let bytes = self.storage.get(&name.to_string())?;
         open_object(&self.keys, name, &bytes).map_err(|error| as_damage(name, &bytes, error))
     }
 
@@ -511,7 +516,7 @@ impl Repository {
         len: u64,
         decode: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<(u32, T)> {
-        let bytes = get_listed(&*self.media, name, len)?;
+        let bytes = get_listed(&*self.storage, name, len)?;
         let body = open_object(&self.keys, name, &bytes)
             .map_err(|error| as_damage(name, &bytes, error))?;
         let epoch = Header::decode(&name, &bytes)?.epoch;
@@ -563,8 +568,8 @@ fn copies<K: Ord>(
 }
 
 /// Reads an object of at most the length that a listing gave, and at most the maximum of its kind.
-fn get_listed(media: &dyn Media, name: ObjectName, len: u64) -> Result<Bytes> {
-    media.get_at_most(&name.to_string(), len.min(name.kind().len_max()))
+fn get_listed(storage: &dyn Storage, name: ObjectName, len: u64) -> Result<Bytes> {
+    storage.get_at_most(&name.to_string(), len.min(name.kind().len_max()))
 }
 
 /// Tries every keyring that `unlock` opens, each in both copies, until one opens the settings.
@@ -574,7 +579,7 @@ fn get_listed(media: &dyn Media, name: ObjectName, len: u64) -> Result<Bytes> {
 /// left the old keyring or the new one. The settings decide, because only one keyring matches their
 /// epoch.
 fn open_by_any(
-    media: &dyn Media,
+    storage: &dyn Storage,
     key_names: &[(String, u64)],
     config_names: &[(String, u64)],
     unlock: &Unlock,
@@ -582,7 +587,7 @@ fn open_by_any(
 ) -> Result<Opened> {
     let open = |key_id, keyring: &Keyring, suite| {
         let keys = Keys::derive(keyring, suite);
-        let newest = newest_config(media, config_names, &keys, options.ignores_newer)?;
+        let newest = newest_config(storage, config_names, &keys, options.ignores_newer)?;
         let config = &newest.config;
         // The settings are sealed with keys of the keyring. The repository id and the suite in them
         // must agree with the keyring; otherwise two repositories were mixed.
@@ -597,12 +602,12 @@ fn open_by_any(
         // the keys of either cipher open them.
         let read = |suite| {
             let keys = Keys::derive(keyring, suite);
-            newest_config(media, config_names, &keys, options.ignores_newer)
+            newest_config(storage, config_names, &keys, options.ignores_newer)
         };
         let newest =
             read(Suite::Aes256Gcm).or_else(|error| read(Suite::None).map_err(|_| error))?;
         let opened = open(None, keyring, newest.config.suite)?;
-        return Ok(Opened { key_id: kit_of(media, key_names, unlock), ..opened });
+        return Ok(Opened { key_id: kit_of(storage, key_names, unlock), ..opened });
     }
     let listed = copies(key_names, |name| match name {
         ObjectName::Key { id, copy } => Some((id, copy)),
@@ -627,7 +632,7 @@ fn open_by_any(
         for (copy, len) in [false, true].into_iter().zip(listed[&id]) {
             let Some(len) = len else { continue };
             let name = ObjectName::Key { id, copy };
-            let bytes = match get_listed(media, name, len) {
+            let bytes = match get_listed(storage, name, len) {
                 Ok(bytes) => bytes,
                 // The key was removed at this moment.
                 Err(error) if error.kind() == Kind::Missing => continue,
@@ -636,7 +641,7 @@ fn open_by_any(
                     continue;
                 }
                 // The other copy may lie on a readable sector.
-                Err(error) if error.kind() == Kind::Media => {
+                Err(error) if error.kind() == Kind::Storage => {
                     unread = Some(error);
                     continue;
                 }
@@ -708,7 +713,7 @@ fn open_by_any(
     if is_open && !matches!(unlock, Unlock::Nothing) {
         return Err(Error::new(
             Kind::WrongKey,
-            media.describe(),
+            storage.describe(),
             "not encrypted, but a passphrase or key was given: if encryption is expected, the \
              repository was replaced; otherwise use --encryption none",
         ));
@@ -742,14 +747,14 @@ fn open_by_any(
     if let Some(error) = refused {
         message.push_str(&format!("; one key was not tried: {error}"));
     }
-    Err(Error::new(Kind::WrongKey, media.describe(), message))
+    Err(Error::new(Kind::WrongKey, storage.describe(), message))
 }
 
 /// Returns the id of the object that records a recovery kit, if there is one that can be read.
-fn kit_of(media: &dyn Media, key_names: &[(String, u64)], kit: &Unlock) -> Option<[u8; 16]> {
+fn kit_of(storage: &dyn Storage, key_names: &[(String, u64)], kit: &Unlock) -> Option<[u8; 16]> {
     key_names.iter().find_map(|(path, len)| {
         let Ok(name @ ObjectName::Key { id, .. }) = ObjectName::parse(path) else { return None };
-        let bytes = get_listed(media, name, *len).ok()?;
+        let bytes = get_listed(storage, name, *len).ok()?;
         let opened = unwrap_keyring(name, &bytes, kit, KdfLimits::default()).ok()?;
         opened.map(|_| id)
     })
@@ -858,7 +863,7 @@ fn open_config(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<(u32, Conf
 /// newer epoch than all settings, because newer settings should then exist. Returns `Corrupt` if no
 /// settings open, or any other error of reading.
 pub(crate) fn newest_config(
-    media: &dyn Media,
+    storage: &dyn Storage,
     names: &[(String, u64)],
     keys: &Keys,
     ignores_newer: bool,
@@ -873,7 +878,7 @@ pub(crate) fn newest_config(
         for (copy, len) in [false, true].into_iter().zip(lens) {
             let Some(len) = len else { continue };
             let name = ObjectName::Config { number, copy };
-            let opened = get_listed(media, name, len).and_then(|bytes| {
+            let opened = get_listed(storage, name, len).and_then(|bytes| {
                 open_config(keys, name, &bytes).map_err(|error| as_damage(name, &bytes, error))
             });
             let error = match opened {
@@ -922,7 +927,7 @@ pub(crate) fn newest_config(
                 .with_remedy("put config/ back from a copy of the repository"))
         }
         None => Err(Error::missing(
-            media.describe(),
+            storage.describe(),
             "incomplete repository: keys found, but no config (not finished, or deleted)",
         )),
     }

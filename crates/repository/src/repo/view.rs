@@ -66,7 +66,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Returns an error if the medium cannot list, or fails for more objects than single bad
+    /// Returns an error if the storage cannot list, or fails for more objects than single bad
     /// sectors explain.
     pub fn list(repository: &Repository) -> Result<View> {
         View::default().list_again(repository)
@@ -85,7 +85,7 @@ impl View {
         };
         let mut tolerance = Tolerance::default();
         let mut gone = Vec::new();
-        for (path, len) in repository.media().list(ObjectKind::Commit.folder())? {
+        for (path, len) in repository.storage().list(ObjectKind::Commit.folder())? {
             let Ok(name @ ObjectName::Commit(ticket)) = ObjectName::parse(&path) else { continue };
             let known = self.commits.get(&ticket);
             let (epoch, commit) = match known {
@@ -105,7 +105,7 @@ impl View {
             view.commits.insert(ticket, commit);
             view.epochs.insert(ticket, epoch);
         }
-        for (path, len) in repository.media().list(ObjectKind::Prune.folder())? {
+        for (path, len) in repository.storage().list(ObjectKind::Prune.folder())? {
             let Ok(name @ ObjectName::Prune(number)) = ObjectName::parse(&path) else { continue };
             let prune = match self.prunes.get(&number) {
                 Some(prune) => prune.clone(),
@@ -279,7 +279,7 @@ impl View {
     /// # Errors
     ///
     /// Returns an error that names the first record that is absent (`Missing`) or could not be read
-    /// (`Corrupt`, or `Media` if the storage failed).
+    /// (`Corrupt`, or `Storage` if the storage failed).
     pub fn require_prunes(&self) -> Result<()> {
         if let Some(number) = self.missing_prunes().first() {
             return Err(Error::missing(
@@ -307,7 +307,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Returns an error that names the first such object (`Corrupt`, `Media` if the storage failed,
+    /// Returns an error that names the first such object (`Corrupt`, `Storage` if the storage failed,
     /// or `Missing`), or any error of [`View::list`].
     pub fn whole(self, repository: &Repository) -> Result<View> {
         if self.require_all().is_ok() {
@@ -653,7 +653,7 @@ impl View {
 /// the storage failed, or a newer version wrote the object, no damage is known.
 fn hindered(name: &ObjectName, error: &Error, consequence: &str) -> Error {
     let (kind, remedy) = match error.kind() {
-        kind @ (Kind::Media | Kind::Unsupported) => (kind, ""),
+        kind @ (Kind::Storage | Kind::Unsupported) => (kind, ""),
         _ => (Kind::Corrupt, "; `cutpoint check` names the remedy"),
     };
     Error::new(kind, name, format!("cannot be read, and {consequence}{remedy} ({error})"))
@@ -733,7 +733,7 @@ mod tests {
     /// A prune record that cannot be read may name containers of any writer.
     #[test]
     fn failing_storage_is_not_reported_as_damage() {
-        for (kind, told) in [(Kind::Media, Kind::Media), (Kind::WrongKey, Kind::Corrupt)] {
+        for (kind, told) in [(Kind::Storage, Kind::Storage), (Kind::WrongKey, Kind::Corrupt)] {
             let name = ObjectName::Prune(1);
             let error = Error::new(kind, name, "as the test has it");
             let mut view = view([]);

@@ -41,7 +41,7 @@ pub(crate) struct Sorted<const N: usize> {
 fn failed(error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::StorageFull => Kind::Full,
-        _ => Kind::Media,
+        _ => Kind::Storage,
     };
     Error::new(kind, "temporary file", &error).with_source(error)
 }
@@ -62,7 +62,7 @@ impl<const N: usize> Sorter<N> {
     ///
     /// # Errors
     ///
-    /// Returns `Full` or `Media` if a temporary file cannot be written.
+    /// Returns `Full` or `Storage` if a temporary file cannot be written.
     pub(crate) fn push(&mut self, record: [u8; N]) -> Result<()> {
         if self.buffer.len() == self.buffer.capacity() {
             // Grown by fixed steps, because doubling would take twice the memory at the end.
@@ -119,7 +119,7 @@ impl<const N: usize> Sorted<N> {
     ///
     /// # Errors
     ///
-    /// Returns `Media` if a temporary file cannot be read.
+    /// Returns `Storage` if a temporary file cannot be read.
     pub(crate) fn iter(&self) -> Result<Iter<'_, N>> {
         let mut sources = vec![Source::Memory(self.buffer.iter())];
         for file in &self.files {
@@ -190,7 +190,7 @@ impl<const N: usize> Iter<'_, N> {
     ///
     /// # Errors
     ///
-    /// Returns `Media` or `Corrupt` if a temporary file cannot be read or has changed. A changed
+    /// Returns `Storage` or `Corrupt` if a temporary file cannot be read or has changed. A changed
     /// file is noticed only at its end, so the records count only when the iterator has ended
     /// without an error.
     pub(crate) fn next(&mut self) -> Result<Option<[u8; N]>> {
@@ -280,6 +280,6 @@ mod tests {
     fn full_disk_is_distinguished_from_a_failing_one() {
         let kind = |kind: io::ErrorKind| failed(kind.into()).kind();
         assert_eq!(kind(io::ErrorKind::StorageFull), Kind::Full);
-        assert_eq!(kind(io::ErrorKind::PermissionDenied), Kind::Media);
+        assert_eq!(kind(io::ErrorKind::PermissionDenied), Kind::Storage);
     }
 }

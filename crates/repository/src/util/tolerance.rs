@@ -3,13 +3,13 @@
 use cutpoint_storage::{Error, Kind, Result};
 
 /// Maximum number of objects that may fail to be read before the storage itself counts as failed.
-const MEDIA_FAILURES_MAX: u32 = 16;
+const STORAGE_FAILURES_MAX: u32 = 16;
 
 /// Decides whether a failure concerns one object, as a bad sector does, or the whole run, as a lost
 /// connection does.
 #[derive(Debug, Default)]
 pub(crate) struct Tolerance {
-    media_failures: u32,
+    storage_failures: u32,
 }
 
 impl Tolerance {
@@ -19,14 +19,14 @@ impl Tolerance {
     ///
     /// Returns `error` as the failure of the whole run if the caller asked to stop, a storage is
     /// full, this machine computes wrong results, another client's change has ended the run, or the
-    /// storage has failed for more than [`MEDIA_FAILURES_MAX`] objects.
+    /// storage has failed for more than [`STORAGE_FAILURES_MAX`] objects.
     pub(crate) fn of_one(&mut self, error: Error) -> Result<Error> {
         match error.kind() {
             Kind::Interrupted | Kind::Full | Kind::Conflict | Kind::Machine => return Err(error),
-            Kind::Media => self.media_failures += 1,
+            Kind::Storage => self.storage_failures += 1,
             _ => {}
         }
-        if self.media_failures > MEDIA_FAILURES_MAX { Err(error) } else { Ok(error) }
+        if self.storage_failures > STORAGE_FAILURES_MAX { Err(error) } else { Ok(error) }
     }
 }
 
@@ -45,9 +45,9 @@ mod tests {
         for _ in 0..100 {
             tolerance.of_one(error(Kind::Corrupt)).expect("one object's");
         }
-        for _ in 0..MEDIA_FAILURES_MAX {
-            tolerance.of_one(error(Kind::Media)).expect("a bad sector");
+        for _ in 0..STORAGE_FAILURES_MAX {
+            tolerance.of_one(error(Kind::Storage)).expect("a bad sector");
         }
-        tolerance.of_one(error(Kind::Media)).expect_err("the storage has failed");
+        tolerance.of_one(error(Kind::Storage)).expect_err("the storage has failed");
     }
 }

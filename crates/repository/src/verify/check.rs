@@ -290,7 +290,7 @@ impl Check<'_> {
                 "; `cutpoint repair snapshots --forget --ignore-newer` gives up a planted commit",
             );
         }
-        if error.kind() == Kind::Media {
+        if error.kind() == Kind::Storage {
             message.push_str(
                 "; if the storage still refuses the object, delete it there and check again: it \
                  then counts as missing",
@@ -370,7 +370,7 @@ fn plain(object: &impl ToString, message: impl ToString) -> String {
 ///
 /// # Errors
 ///
-/// Returns a `Media` error if the storage fails, and `Interrupted` if the monitor asks to stop.
+/// Returns a `Storage` error if the storage fails, and `Interrupted` if the monitor asks to stop.
 /// Problems of the repository are not errors, but findings.
 pub fn check(
     repository: &Arc<Repository>,

@@ -38,7 +38,7 @@ const EXTENTS_SHOWN_MAX: usize = 32;
 ///
 /// Returns the `Missing`, `Corrupt` or `WrongKey` error of reading the object.
 pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
-    let bytes = repository.media().get(&name.to_string())?;
+    let bytes = repository.storage().get(&name.to_string())?;
     let header = Header::decode(&name, &bytes)?;
     let mut text = String::new();
     let mut line = |key: &str, value: &dyn std::fmt::Display| {

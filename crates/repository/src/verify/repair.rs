@@ -19,7 +19,7 @@ pub use snapshots::{
 /// Maximum number of attempts of a repair whose ticket is ended by other clients.
 const TRIES: usize = 3;
 
-/// Returns `true` if the object is damaged. An error of the medium does not count, because the
+/// Returns `true` if the object is damaged. An error of the storage does not count, because the
 /// object may be readable another time, nor does an object of a newer version.
 fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), Kind::Corrupt | Kind::WrongKey)

@@ -203,7 +203,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// Returns `Machine` if a sealed part does not open to what it was, and `Media` if there is no
+    /// Returns `Machine` if a sealed part does not open to what it was, and `Storage` if there is no
     /// randomness.
     pub fn append(&mut self, region: EncodedRegion) -> Result<()> {
         let EncodedRegion { raw, codec, encoded } = region;
@@ -403,7 +403,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// Returns `Media` if there is no randomness.
+    /// Returns `Storage` if there is no randomness.
     pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
         self.pending.append(containers);
         self.publish(self.repository.environment().elapsed_ns())
@@ -418,7 +418,7 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// Returns `Media` if there is no randomness.
+    /// Returns `Storage` if there is no randomness.
     pub fn finish(&mut self) -> Result<()> {
         self.close(Class::Data);
         self.close(Class::Meta);

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cutpoint_storage::stop::{self, Hold, Stop};
 use cutpoint_storage::wait::{self, Finishing};
-use cutpoint_storage::{Error, Kind, Media, ObjectKind, Put, Result};
+use cutpoint_storage::{Error, Kind, ObjectKind, Put, Result, Storage};
 
 use crate::crypto::seal_object;
 use crate::format::commit::{Commit, Outcome, ViewRecord};
@@ -466,7 +466,7 @@ impl Writer {
     ///
     /// Returns any error of the storage.
     pub(crate) fn stands(&self, view: &View) -> Result<bool> {
-        let media = self.repository.media();
+        let storage = self.repository.storage();
         let ignores_end = {
             #[cfg(feature = "mutants")]
             let ignores_end = rules::is_active(rules::Mutant::IgnoresItsEnd);
@@ -475,7 +475,7 @@ impl Writer {
             ignores_end
         };
         let end = ObjectName::Commit(self.ticket).to_string();
-        if !ignores_end && media.head(&end)?.is_some() {
+        if !ignores_end && storage.head(&end)?.is_some() {
             return Ok(false);
         }
         #[cfg(feature = "mutants")]
@@ -489,7 +489,7 @@ impl Writer {
         }
         let condemned = view.condemned();
         let named = self.named.iter().filter(|name| !condemned.contains(name));
-        all_exist(&**media, &named.copied().collect())
+        all_exist(&**storage, &named.copied().collect())
     }
 
     /// Ends the writer without a result. What was published stays.
@@ -508,7 +508,7 @@ impl Writer {
         if rules::is_active(rules::Mutant::TrustsHits) {
             return Ok(true);
         }
-        all_exist(&**self.repository.media(), containers)
+        all_exist(&**self.repository.storage(), containers)
     }
 }
 
@@ -516,11 +516,11 @@ impl Writer {
 const HEADS_MAX: usize = 64;
 
 /// Returns `true` if all of `containers` exist.
-fn all_exist(media: &dyn Media, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
+fn all_exist(storage: &dyn Storage, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
     let path = |class, part| ObjectName::Container(class, part).to_string();
     if containers.len() <= HEADS_MAX {
         for (class, part) in containers {
-            if media.head(&path(*class, *part))?.is_none() {
+            if storage.head(&path(*class, *part))?.is_none() {
                 return Ok(false);
             }
         }
@@ -532,7 +532,7 @@ fn all_exist(media: &dyn Media, containers: &BTreeSet<(Class, PartName)>) -> Res
         if wanted.is_empty() {
             continue;
         }
-        let there = media.list(kind.folder())?;
+        let there = storage.list(kind.folder())?;
         let found = there.iter().filter(|(name, _)| wanted.contains(name)).count();
         if found < wanted.len() {
             return Ok(false);
@@ -567,7 +567,7 @@ fn put_ticket(repository: &Repository, purpose: Purpose) -> Result<TicketId> {
         }
     }
     let message = "the storage reports every new ticket as existing with other content";
-    Err(Error::new(Kind::Media, ObjectKind::Ticket.folder(), message))
+    Err(Error::new(Kind::Storage, ObjectKind::Ticket.folder(), message))
 }
 
 fn void(repository: &Repository, segments: Vec<PartName>, view: ViewRecord) -> Commit {
@@ -617,7 +617,7 @@ pub(crate) fn put_first(
         }
     }
     Err(failure.unwrap_or_else(|| {
-        Error::new(Kind::Media, name, "the storage neither accepts nor has the object")
+        Error::new(Kind::Storage, name, "the storage neither accepts nor has the object")
     }))
 }
 
@@ -639,9 +639,9 @@ const STAGED_S_MAX: u64 = 24 * 3600;
 fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result<Option<bool>> {
     #[cfg(feature = "mutants")]
     if rules::is_active(rules::Mutant::Overwrites) {
-        repository.media().delete(path)?;
+        repository.storage().delete(path)?;
     }
-    let put = repository.media().put_new(path, bytes.clone());
+    let put = repository.storage().put_new(path, bytes.clone());
     if let Ok(Put::Created) = put {
         return Ok(Some(true));
     }
@@ -649,9 +649,9 @@ fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result
     if rules::is_active(rules::Mutant::TakesExistsForOwn) && put.is_ok() {
         return Ok(Some(true));
     }
-    match repository.media().get(path) {
+    match repository.storage().get(path) {
         // Other clients already see the object, but its sync may be what failed.
-        Ok(found) if found == *bytes => repository.media().sync(path).map(|()| Some(true)),
+        Ok(found) if found == *bytes => repository.storage().sync(path).map(|()| Some(true)),
         Ok(_) => Ok(Some(false)),
         Err(error) if error.kind() == Kind::Missing => put.map(|_| None),
         Err(error) => Err(error),
@@ -722,9 +722,9 @@ pub(crate) fn end_dead_among(
 /// Removes what interrupted puts have staged: that of ended writers, and everything that is a day
 /// old.
 fn clean_up(repository: &Repository) -> Result<()> {
-    let media = repository.media();
+    let storage = repository.storage();
     let mut ended = BTreeSet::new();
-    for (path, _) in media.list(ObjectKind::Commit.folder())? {
+    for (path, _) in storage.list(ObjectKind::Commit.folder())? {
         if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
             ended.insert(ticket);
         }
@@ -739,7 +739,7 @@ fn clean_up(repository: &Repository) -> Result<()> {
         age_s > STAGED_S_MAX || writer.is_some_and(|ticket| ended.contains(&ticket))
     };
     // Files that cannot be removed now can be removed later, and do no harm.
-    media.clean(&is_stale).ok();
+    storage.clean(&is_stale).ok();
     Ok(())
 }
 
@@ -753,7 +753,7 @@ fn clean_up(repository: &Repository) -> Result<()> {
 /// Returns any error of the storage.
 pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<Committed> {
     let mut segments = Vec::new();
-    for (path, _) in repository.media().list(ObjectKind::Segment.folder())? {
+    for (path, _) in repository.storage().list(ObjectKind::Segment.folder())? {
         match ObjectName::parse(&path) {
             Ok(ObjectName::Segment(part)) if part.ticket == ticket => segments.push(part),
             _ => {}

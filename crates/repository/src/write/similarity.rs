@@ -52,7 +52,7 @@ pub(super) fn similarity_objects(
     times: &BTreeMap<TicketId, i64>,
 ) -> Vec<(PartName, u64)> {
     let writers: HashSet<TicketId> = known.iter().map(|name| name.ticket).collect();
-    let listed = repository.media().list(ObjectKind::Similarity.folder()).unwrap_or_default();
+    let listed = repository.storage().list(ObjectKind::Similarity.folder()).unwrap_or_default();
     let mut objects: Vec<(Reverse<i64>, PartName, u64)> = listed
         .into_iter()
         .filter_map(|(path, len)| match ObjectName::parse(&path) {

@@ -52,7 +52,7 @@ impl Uploads {
                 let staged = match part.is_last {
                     true => None,
                     false => {
-                        let staged = repository.media().stage(&part.name.to_string());
+                        let staged = repository.storage().stage(&part.name.to_string());
                         staged.map_err(Error::of_put)?
                     }
                 };

@@ -11,7 +11,7 @@ use cutpoint_repository::{
     Class, Committed, Content, Entry, EntryKind, InitOptions, Purpose, Reader, Repository, Secret,
     Snapshot, Suite, Unlock, Verify, Writer,
 };
-use cutpoint_storage::{Environment, Media, Process, Result};
+use cutpoint_storage::{Environment, Process, Result, Storage};
 use cutpoint_testing::SplitMix64;
 
 use crate::whole::reader_of_all;
@@ -74,18 +74,18 @@ pub(crate) fn unlock() -> Unlock {
     Unlock::KeyFile(Secret([7; 32]))
 }
 
-pub(crate) fn init(media: Arc<dyn Media>) -> Result<Repository> {
-    init_by(media, 0)
+pub(crate) fn init(storage: Arc<dyn Storage>) -> Result<Repository> {
+    init_by(storage, 0)
 }
 
 /// Creates a repository as this process.
-pub(crate) fn init_by(media: Arc<dyn Media>, process: u32) -> Result<Repository> {
-    init_with(media, process, false, 0)
+pub(crate) fn init_by(storage: Arc<dyn Storage>, process: u32) -> Result<Repository> {
+    init_with(storage, process, false, 0)
 }
 
 /// Creates a repository with or without delta chunks, and with the given share of parity, in percent.
 pub(crate) fn init_with(
-    media: Arc<dyn Media>,
+    storage: Arc<dyn Storage>,
     process: u32,
     delta_chunks: bool,
     parity_percent: u32,
@@ -99,11 +99,11 @@ pub(crate) fn init_with(
         delta_chunks,
         parity_percent,
     };
-    Repository::init(media, Machine::new(process), &unlock(), &options)
+    Repository::init(storage, Machine::new(process), &unlock(), &options)
 }
 
-pub(crate) fn open(media: Arc<dyn Media>, process: u32) -> Result<Arc<Repository>> {
-    Ok(Arc::new(Repository::open(media, Machine::new(process), &unlock())?))
+pub(crate) fn open(storage: Arc<dyn Storage>, process: u32) -> Result<Arc<Repository>> {
+    Ok(Arc::new(Repository::open(storage, Machine::new(process), &unlock())?))
 }
 
 pub(crate) const CHUNK_LEN: usize = 5000;

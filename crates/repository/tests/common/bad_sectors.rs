@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cutpoint_storage::{Error, Kind, Layer, Media, Result};
+use cutpoint_storage::{Error, Kind, Layer, Result, Storage};
 
 /// A storage that cannot read objects whose names begin with a prefix, or one byte of them.
 #[derive(Debug)]
 pub(crate) struct BadSectors {
-    pub(crate) inner: Arc<dyn Media>,
+    pub(crate) inner: Arc<dyn Storage>,
     pub(crate) prefix: String,
     /// The byte that cannot be read; `None` if all of them cannot.
     pub(crate) at: Option<u64>,
@@ -18,14 +18,14 @@ pub(crate) struct BadSectors {
 impl BadSectors {
     fn fails(&self, name: &str, read: Range<u64>) -> Result<()> {
         if name.starts_with(&self.prefix) && self.at.is_none_or(|at| read.contains(&at)) {
-            return Err(Error::new(Kind::Media, name, "a bad sector"));
+            return Err(Error::new(Kind::Storage, name, "a bad sector"));
         }
         Ok(())
     }
 }
 
 impl Layer for BadSectors {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.inner
     }
 

@@ -14,27 +14,27 @@ use cutpoint_repository::{
     Class, Committed, Entry, EntryKind, Purpose, Reader, Repository, Secret, Snapshot, TicketId,
     Unlock, Verify, View, Writer,
 };
-use cutpoint_storage::{Media, Memory, ObjectKind, Put, Result};
+use cutpoint_storage::{Memory, ObjectKind, Put, Result, Storage};
 
 use crate::backup::{back_up, file, init, open, restore_all};
 
 /// A repository on a storage of its own, opened before anything was damaged.
 #[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) media: Arc<dyn Media>,
+    pub(crate) storage: Arc<dyn Storage>,
     pub(crate) repository: Arc<Repository>,
 }
 
 /// Creates every object of a repository with two settings, two keys, two snapshots of files, one of
 /// a folder in a folder, a writer that ended without a result, and an interrupted one.
 pub(crate) fn build() -> BTreeMap<String, Bytes> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let mut first = init(media.clone()).expect("an empty memory takes a repository");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let mut first = init(storage.clone()).expect("an empty memory takes a repository");
     first.add_key(&Unlock::KeyFile(Secret([8; 32])), "").expect("memory takes a key");
     let mut config = first.config().clone();
     config.compression_level = 2;
     first.set_config(config).expect("memory takes settings");
-    let repository = open(media.clone(), 1).expect("it opens");
+    let repository = open(storage.clone(), 1).expect("it opens");
     for files in [&[1, 2, 3][..], &[1, 2, 4, 5]] {
         let committed = back_up(&repository, files, true).expect("nothing fails here");
         assert_eq!(committed, Committed::Done, "nobody is there to end it");
@@ -47,7 +47,7 @@ pub(crate) fn build() -> BTreeMap<String, Bytes> {
     let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
     inline.store_data(&file(9)).expect("memory takes a container");
     inline.publish().expect("memory takes a segment");
-    everything(&*media)
+    everything(&*storage)
 }
 
 fn restore_all_but_nested(repository: &Arc<Repository>) -> usize {
@@ -84,11 +84,11 @@ fn back_up_nested(repository: &Arc<Repository>) -> Result<()> {
 }
 
 /// Returns every object with its bytes.
-pub(crate) fn everything(media: &dyn Media) -> BTreeMap<String, Bytes> {
+pub(crate) fn everything(storage: &dyn Storage) -> BTreeMap<String, Bytes> {
     let mut all = BTreeMap::new();
     for kind in ObjectKind::ALL {
-        for (name, _) in media.list(kind.folder()).expect("memory lists") {
-            let bytes = media.get(&name).expect("what is listed can be read");
+        for (name, _) in storage.list(kind.folder()).expect("memory lists") {
+            let bytes = storage.get(&name).expect("what is listed can be read");
             all.insert(name, bytes);
         }
     }
@@ -97,18 +97,18 @@ pub(crate) fn everything(media: &dyn Media) -> BTreeMap<String, Bytes> {
 
 impl Store {
     pub(crate) fn new(objects: &BTreeMap<String, Bytes>) -> Store {
-        let media: Arc<dyn Media> = Arc::new(Memory::new());
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         for (name, bytes) in objects {
-            media.put_new(name, bytes.clone()).expect("memory takes it");
+            storage.put_new(name, bytes.clone()).expect("memory takes it");
         }
-        Store { repository: open(media.clone(), 1).expect("it opens"), media }
+        Store { repository: open(storage.clone(), 1).expect("it opens"), storage }
     }
 
     /// Replaces the bytes of the object `name`, or deletes it.
     pub(crate) fn replace(&self, name: &str, bytes: Option<Bytes>) {
-        self.media.delete(name).expect("memory deletes");
+        self.storage.delete(name).expect("memory deletes");
         if let Some(bytes) = bytes {
-            let put = self.media.put_new(name, bytes).expect("memory takes it");
+            let put = self.storage.put_new(name, bytes).expect("memory takes it");
             assert_eq!(put, Put::Created, "{name} was deleted");
         }
     }
@@ -249,7 +249,7 @@ pub(crate) fn check_on(repository: &Arc<Repository>, read_data: bool, threads: u
     let collect = Collect::default();
     let read_data = read_data.then_some(Portion::All);
     let options = CheckOptions { read_data, threads, ..CheckOptions::default() };
-    let report = check(repository, &options, &collect).expect("the medium works");
+    let report = check(repository, &options, &collect).expect("the storage works");
     let all = collect.0.into_inner().expect("no test panics in here");
     let errors = all.iter().filter(|finding| finding.is_error()).count() as u64;
     assert_eq!(report.error_count, errors, "errors that were counted");

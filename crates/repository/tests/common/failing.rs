@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use cutpoint_storage::{Error, Kind, Layer, Media, Result};
+use cutpoint_storage::{Error, Kind, Layer, Result, Storage};
 
 /// Forwards every call, but the first reads of objects below a prefix fail.
 #[derive(Debug)]
 pub(crate) struct FailingReads {
-    inner: Arc<dyn Media>,
+    inner: Arc<dyn Storage>,
     prefix: String,
     kind: Kind,
     left: AtomicU64,
@@ -18,7 +18,7 @@ pub(crate) struct FailingReads {
 impl FailingReads {
     /// Makes the first reads of objects below `prefix` fail with an error of `kind`.
     pub(crate) fn new(
-        inner: &Arc<dyn Media>,
+        inner: &Arc<dyn Storage>,
         prefix: &str,
         kind: Kind,
         count: u64,
@@ -42,7 +42,7 @@ impl FailingReads {
 }
 
 impl Layer for FailingReads {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.inner
     }
 

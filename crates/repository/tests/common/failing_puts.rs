@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use cutpoint_storage::{Error, Kind, Layer, Media, Put, Result};
+use cutpoint_storage::{Error, Kind, Layer, Put, Result, Storage};
 
 /// Forwards every call, except for one put below a prefix.
 #[derive(Debug)]
 pub(crate) struct FailingPuts {
-    inner: Arc<dyn Media>,
+    inner: Arc<dyn Storage>,
     prefix: &'static str,
     kind: Kind,
     fails_at: Option<u64>,
@@ -20,7 +20,7 @@ impl FailingPuts {
     /// Makes the put of this number below `prefix`, from 0, fail with an error of `kind` and do
     /// nothing.
     pub(crate) fn new(
-        inner: &Arc<dyn Media>,
+        inner: &Arc<dyn Storage>,
         prefix: &'static str,
         kind: Kind,
         fails_at: Option<u64>,
@@ -36,7 +36,7 @@ impl FailingPuts {
 }
 
 impl Layer for FailingPuts {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.inner
     }
 

@@ -19,7 +19,7 @@ use cutpoint_repository::verify::repair::{
 use cutpoint_repository::{
     Committed, Purpose, Reader, Repository, Secret, Snapshot, TicketId, Unlock, View, Writer,
 };
-use cutpoint_storage::{Error, Fault, Faulty, Kind, Media, Result};
+use cutpoint_storage::{Error, Fault, Faulty, Kind, Result, Storage};
 
 use crate::backup::{Machine, back_up_by, file};
 use crate::damage::everything;
@@ -128,7 +128,7 @@ pub(crate) fn key(secret: u8) -> Unlock {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The storage behind every fault.
-    pub(crate) media: Arc<dyn Media>,
+    pub(crate) storage: Arc<dyn Storage>,
     pub(crate) process: u32,
     pub(crate) clock_ns: u64,
     pub(crate) cache: Option<PathBuf>,
@@ -136,14 +136,14 @@ pub(crate) struct Place {
 
 impl Place {
     /// Opens the repository by a secret of the model.
-    pub(crate) fn open(&self, media: Arc<dyn Media>, model: &Model) -> Result<Repository> {
+    pub(crate) fn open(&self, storage: Arc<dyn Storage>, model: &Model) -> Result<Repository> {
         let secret = *model.secrets.first().expect("there is always one");
-        self.open_with(media, secret)
+        self.open_with(storage, secret)
     }
 
-    fn open_with(&self, media: Arc<dyn Media>, secret: u8) -> Result<Repository> {
+    fn open_with(&self, storage: Arc<dyn Storage>, secret: u8) -> Result<Repository> {
         let machine = Machine::at(self.process, self.clock_ns);
-        let repository = Repository::open(media, machine, &key(secret))?;
+        let repository = Repository::open(storage, machine, &key(secret))?;
         Ok(match &self.cache {
             Some(cache) => repository.with_cache(cache.clone()),
             None => repository,
@@ -153,7 +153,7 @@ impl Place {
     /// Returns the repository without faults and without a cache, for inspection.
     pub(crate) fn look(&self, model: &Model) -> Arc<Repository> {
         let place = Place { cache: None, ..self.clone() };
-        Arc::new(place.open(self.media.clone(), model).expect("it always opens"))
+        Arc::new(place.open(self.storage.clone(), model).expect("it always opens"))
     }
 }
 
@@ -197,9 +197,9 @@ pub(crate) struct Done {
 
 /// Makes a move on a storage that fails as the move says.
 pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
-    let faulty: Arc<dyn Media> = match next.fault {
-        Fault::None => place.media.clone(),
-        fault => Arc::new(Faulty::new(place.media.clone(), fault)),
+    let faulty: Arc<dyn Storage> = match next.fault {
+        Fault::None => place.storage.clone(),
+        fault => Arc::new(Faulty::new(place.storage.clone(), fault)),
     };
     if next.others.is_empty() {
         return act(&next.step, place, &faulty, model);
@@ -218,15 +218,15 @@ pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
                 let clock_ns = place.clock_ns + u64::from(number) * MINUTE_NS;
                 let process = place.process + number;
                 let place = Place { process, clock_ns, ..place.clone() };
-                let done = act(step, &place, &place.media, &model);
+                let done = act(step, &place, &place.storage, &model);
                 tally.add(&done.tally);
                 model = settle(done.allowed, &place);
             }
             *met.lock().unwrap_or_else(PoisonError::into_inner) = Some((model, tally));
         }
     };
-    let media = Overtaken::new(faulty, When::BeforePut("commits/"), meddle);
-    let mut done = act(&next.step, &own, &(media as Arc<dyn Media>), model);
+    let storage = Overtaken::new(faulty, When::BeforePut("commits/"), meddle);
+    let mut done = act(&next.step, &own, &(storage as Arc<dyn Storage>), model);
     let met = met.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((met, tally)) = met {
         done.tally.add(&tally);
@@ -272,11 +272,11 @@ impl RepairMonitor for Losses {
     }
 }
 
-fn act(step: &Step, place: &Place, media: &Arc<dyn Media>, model: &Model) -> Done {
+fn act(step: &Step, place: &Place, storage: &Arc<dyn Storage>, model: &Model) -> Done {
     let mut after = model.clone();
     let mut tally = Tally::default();
     let mut acts = || -> Result<()> {
-        let mut repository = place.open(media.clone(), model)?;
+        let mut repository = place.open(storage.clone(), model)?;
         if change_keys(step, &mut repository, place, &mut after)? {
             return Ok(());
         }
@@ -285,7 +285,7 @@ fn act(step: &Step, place: &Place, media: &Arc<dyn Media>, model: &Model) -> Don
     };
     let result = acts();
     if let Err(error) = &result {
-        let is_excused = Arc::ptr_eq(media, &place.media).then_some(model.is_harmed);
+        let is_excused = Arc::ptr_eq(storage, &place.storage).then_some(model.is_harmed);
         assert!(is_excused != Some(false), "{step:?} fails, and nothing is wrong: {error}");
     }
     let mut allowed = vec![after];
@@ -304,7 +304,7 @@ fn change_keys(
 ) -> Result<bool> {
     let before = after.secrets.clone();
     let ids = |secret: u8| -> Vec<[u8; 16]> {
-        let opened = place.open_with(place.media.clone(), secret);
+        let opened = place.open_with(place.storage.clone(), secret);
         opened.ok().and_then(|repository| repository.key_id()).into_iter().collect()
     };
     let result = match step {
@@ -343,7 +343,7 @@ fn change_keys(
     };
     let opens: BTreeSet<u8> = SECRETS
         .into_iter()
-        .filter(|secret| match place.open_with(place.media.clone(), *secret) {
+        .filter(|secret| match place.open_with(place.storage.clone(), *secret) {
             Ok(_) => true,
             Err(error) => {
                 assert_eq!(error.kind(), Kind::WrongKey, "secret {secret}: {error}");
@@ -581,9 +581,9 @@ fn keep(
 }
 
 fn without_writing(place: &Place, act: impl FnOnce() -> Result<()>) -> Result<()> {
-    let before = everything(&*place.media);
+    let before = everything(&*place.storage);
     let result = act();
-    assert!(everything(&*place.media) == before, "a dry run has written something");
+    assert!(everything(&*place.storage) == before, "a dry run has written something");
     result
 }
 

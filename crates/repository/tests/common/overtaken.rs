@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use cutpoint_storage::{Layer, Media, Put, Result};
+use cutpoint_storage::{Layer, Put, Result, Storage};
 
 /// The moment at which the other client acts.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ type Act = Box<dyn FnOnce() + Send>;
 
 /// Forwards every call. Once, the other client acts.
 pub(crate) struct Overtaken {
-    inner: Arc<dyn Media>,
+    inner: Arc<dyn Storage>,
     when: When,
     calls: AtomicU64,
     act: Mutex<Option<Act>>,
@@ -39,7 +39,7 @@ impl fmt::Debug for Overtaken {
 
 impl Overtaken {
     pub(crate) fn new(
-        inner: Arc<dyn Media>,
+        inner: Arc<dyn Storage>,
         when: When,
         act: impl FnOnce() + Send + 'static,
     ) -> Arc<Overtaken> {
@@ -60,7 +60,7 @@ impl Overtaken {
 }
 
 impl Layer for Overtaken {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         if matches!(self.when, When::BeforeCall(number) if number == call) {
             self.act();

@@ -21,7 +21,7 @@ use cutpoint_repository::{
     Class, Content, EntryKind, Fingerprint, InitOptions, ObjectName, PartName, Reader, Repository,
     Snapshot, Suite, TicketId, Unlock, View,
 };
-use cutpoint_storage::{Media, Memory, Result};
+use cutpoint_storage::{Memory, Result, Storage};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed, xxh3_128};
 
 use crate::backup::Machine;
@@ -113,7 +113,7 @@ pub(crate) fn folder_of(fingerprint: Fingerprint, length: u64) -> Content {
 
 /// Creates an unencrypted repository in memory, and opens it in another process than the one that
 /// made it.
-pub(crate) fn open_repository(media: &Arc<dyn Media>) -> Arc<Repository> {
+pub(crate) fn open_repository(storage: &Arc<dyn Storage>) -> Arc<Repository> {
     let options = InitOptions {
         suite: Suite::None,
         cut: "fixed".to_owned(),
@@ -123,9 +123,9 @@ pub(crate) fn open_repository(media: &Arc<dyn Media>) -> Arc<Repository> {
         delta_chunks: false,
         parity_percent: 0,
     };
-    Repository::init(media.clone(), Machine::new(0), &Unlock::Nothing, &options)
-        .expect("an empty medium takes a repository");
-    let opened = Repository::open(media.clone(), Machine::new(1), &Unlock::Nothing);
+    Repository::init(storage.clone(), Machine::new(0), &Unlock::Nothing, &options)
+        .expect("an empty storage takes a repository");
+    let opened = Repository::open(storage.clone(), Machine::new(1), &Unlock::Nothing);
     Arc::new(opened.expect("it was just made"))
 }
 
@@ -198,8 +198,8 @@ impl<'a> Input<'a> {
 /// trees and recipes that no writer writes. The bytes 0xf9 0x9f n stand for the fingerprint of the
 /// n-th chunk before.
 pub(crate) fn trees(bytes: &[u8]) {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = open_repository(&media);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = open_repository(&storage);
     let input = &mut Input(bytes);
     let how = input.byte();
     let mut chunks: Vec<(Fingerprint, u32)> = Vec::new();
@@ -254,8 +254,8 @@ pub(crate) fn trees(bytes: &[u8]) {
 /// A container of file data with sealed regions and a sealed table of contents from the input, and an index
 /// that may contradict it.
 pub(crate) fn containers(bytes: &[u8]) {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = open_repository(&media);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = open_repository(&storage);
     let input = &mut Input(bytes);
     let how = input.byte();
     let mut offset = 64;
@@ -313,8 +313,8 @@ pub(crate) fn containers(bytes: &[u8]) {
 /// One object of any kind, validly sealed, with the input as its body, or with the input as its
 /// sealed bytes and its trailer, and a matching checksum.
 pub(crate) fn objects(bytes: &[u8]) {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = open_repository(&media);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = open_repository(&storage);
     let input = &mut Input(bytes);
     let how = input.byte();
     let name = match how % 8 {
@@ -332,7 +332,7 @@ pub(crate) fn objects(bytes: &[u8]) {
     };
     if name == ObjectName::Segment(PART) {
         put_commit(&repository, &[], &[], Content::Empty).expect("memory takes it");
-        media.delete(&name.to_string()).expect("memory deletes");
+        storage.delete(&name.to_string()).expect("memory deletes");
     }
     if how & 8 == 0 {
         repository.seal_and_put(name, input.0).expect("memory takes it");
@@ -349,15 +349,15 @@ pub(crate) fn objects(bytes: &[u8]) {
     describe(&repository, name).ok();
     // The object, or even the repository, may no longer open.
     use_it(&repository, &[]);
-    if let Ok(again) = Repository::open(media, Machine::new(2), &Unlock::Nothing) {
+    if let Ok(again) = Repository::open(storage, Machine::new(2), &Unlock::Nothing) {
         use_it(&Arc::new(again), &[]);
     }
 }
 
 /// Validly sealed parity with content from the input, for a damaged container.
 pub(crate) fn parity(bytes: &[u8]) {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = open_repository(&media);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = open_repository(&storage);
     let input = &mut Input(bytes);
     let how = input.byte();
     let payload = vec![how; 3000];
@@ -368,7 +368,7 @@ pub(crate) fn parity(bytes: &[u8]) {
     put_commit(&repository, &[record], &[(fingerprint, 0)], Content::Empty)
         .expect("memory takes it");
     let container = ObjectName::Container(Class::Data, PART).to_string();
-    let whole = media.get(&container).expect("it was put");
+    let whole = storage.get(&container).expect("it was put");
 
     let shard_len = if how & 1 == 0 { 8192 } else { 64 << (input.byte() % 12) };
     let container_len =
@@ -410,8 +410,8 @@ pub(crate) fn parity(bytes: &[u8]) {
 
     let mut damaged = whole.to_vec();
     damaged[usize::from(input.byte())] ^= input.byte() | 1;
-    media.delete(&container).expect("memory deletes");
-    media.put_new(&container, Bytes::from(damaged)).expect("memory takes it");
+    storage.delete(&container).expect("memory deletes");
+    storage.put_new(&container, Bytes::from(damaged)).expect("memory takes it");
     let options = DataOptions { read_data: Some(Portion::All), threads: 1, dry_run: false };
     let damage = Damage { class: Class::Data, container: PART, fingerprint };
     check::record(&repository, &[damage], |_, _| {}).expect("memory takes it");
@@ -422,8 +422,8 @@ pub(crate) fn parity(bytes: &[u8]) {
 /// A run file of the local index with a valid head, and blocks with valid checksums. Its entries
 /// lead nowhere, or to other chunks than are looked for.
 pub(crate) fn runs(bytes: &[u8]) {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    let repository = open_repository(&media);
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = open_repository(&storage);
     put_commit(&repository, &[], &[], Content::Empty).expect("memory takes it");
     let input = &mut Input(bytes);
     let how = input.byte();
@@ -454,7 +454,7 @@ pub(crate) fn runs(bytes: &[u8]) {
         file.extend_from_slice(&xxh3_64_with_seed(&block, identity ^ number).to_le_bytes()[..4]);
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let opened = Repository::open(media, Machine::new(2), &Unlock::Nothing).expect("it opens");
+    let opened = Repository::open(storage, Machine::new(2), &Unlock::Nothing).expect("it opens");
     let repository = Arc::new(opened.with_cache(folder.path().to_path_buf()));
     let runs = repository.cache().expect("it has one").join("index");
     std::fs::create_dir_all(&runs).expect("a folder is made");

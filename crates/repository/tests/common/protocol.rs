@@ -21,7 +21,7 @@ use cutpoint_repository::{
     Class, Content, Entry, Fingerprint, InitOptions, Keys, ObjectName, PartName, Repository, Suite,
     TicketId, Unlock,
 };
-use cutpoint_storage::{Environment, Error, Kind, Media, Memory, Process, Put, Result, Staged};
+use cutpoint_storage::{Environment, Error, Kind, Memory, Process, Put, Result, Staged, Storage};
 use cutpoint_testing::SplitMix64;
 use minicbor::Decoder;
 
@@ -226,8 +226,8 @@ impl World {
         };
         // The founder of the repository is not an actor: it ends before the others begin.
         let founder = world.add_actor(Role { may_delete: true, ..Role::default() });
-        let (media, environment) = world.sides_of(founder, seed);
-        let repository = Repository::init(media, environment, &Unlock::Nothing, &options)
+        let (storage, environment) = world.sides_of(founder, seed);
+        let repository = Repository::init(storage, environment, &Unlock::Nothing, &options)
             .expect("an empty memory takes a repository");
         let mut state = world.lock();
         state.ledger.keys = Some(repository.keys().clone());
@@ -256,7 +256,7 @@ impl World {
         self: &Arc<World>,
         actor: usize,
         seed: u64,
-    ) -> (Arc<dyn Media>, Arc<dyn Environment>) {
+    ) -> (Arc<dyn Storage>, Arc<dyn Environment>) {
         let mut random = SplitMix64::new(seed.wrapping_mul(1009).wrapping_add(actor as u64));
         // Wall clocks are wrong by days, in either direction, and in rough runs by up to forty
         // days.
@@ -266,16 +266,16 @@ impl World {
             _ => random.below(5 * 24 * 3600) as i64 - 2 * 24 * 3600,
         };
         let skew_ns = skew_s * 1_000_000_000;
-        let media = Turnstile { world: Arc::downgrade(self), actor, skew_ns };
+        let storage = Turnstile { world: Arc::downgrade(self), actor, skew_ns };
         let random = Mutex::new(random);
         let place = Place { world: Arc::downgrade(self), actor, random, skew_ns };
-        (Arc::new(media), Arc::new(place))
+        (Arc::new(storage), Arc::new(place))
     }
 
     /// Returns the repository as the actor opens it.
     pub(crate) fn repository(self: &Arc<World>, actor: usize, seed: u64) -> Arc<Repository> {
-        let (media, environment) = self.sides_of(actor, seed);
-        let repository = Repository::open(media, environment, &Unlock::Nothing);
+        let (storage, environment) = self.sides_of(actor, seed);
+        let repository = Repository::open(storage, environment, &Unlock::Nothing);
         Arc::new(repository.expect("the repository opens"))
     }
 
@@ -951,13 +951,13 @@ impl Turnstile {
                         if state.random.below(2) == 0 {
                             state.late.push((late, name.to_owned(), bytes));
                         }
-                        return Err(Error::new(Kind::Media, name, "timed out"));
+                        return Err(Error::new(Kind::Storage, name, "timed out"));
                     }
                     // Done, but the answer is lost.
                     1 => {
                         let put = state.put(memory, name, bytes)?;
                         self.stamp(state, name, put);
-                        return Err(Error::new(Kind::Media, name, "the connection broke"));
+                        return Err(Error::new(Kind::Storage, name, "the connection broke"));
                     }
                     // Sent twice.
                     2..6 => state.late.push((late, name.to_owned(), bytes.clone())),
@@ -980,7 +980,7 @@ impl Turnstile {
     }
 }
 
-impl Media for Turnstile {
+impl Storage for Turnstile {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         self.put(name, bytes, None)
     }

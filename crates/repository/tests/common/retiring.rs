@@ -12,7 +12,7 @@ use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, Finding, Po
 use cutpoint_repository::{
     Committed, Index, Purpose, Repository, Snapshot, TicketId, View, Writer,
 };
-use cutpoint_storage::{Error, Media, Memory, ObjectKind, Result};
+use cutpoint_storage::{Error, Memory, ObjectKind, Result, Storage};
 
 use crate::backup::{back_up, init, init_with, open};
 use crate::knowing::store_knowing;
@@ -20,10 +20,10 @@ use crate::knowing::store_knowing;
 pub(crate) const ALONE: SweepOptions =
     SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
 
-pub(crate) fn memory() -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init(media.clone()).expect("an empty memory takes a repository");
-    media
+pub(crate) fn memory() -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init(storage.clone()).expect("an empty memory takes a repository");
+    storage
 }
 
 /// Forgets the snapshots at these places, oldest first.
@@ -83,42 +83,42 @@ pub(crate) fn assert_clean(repository: &Arc<Repository>, when: &str) {
     assert!(findings.is_empty(), "{when}: {findings:#?}");
 }
 
-pub(crate) fn size(media: &dyn Media) -> u64 {
+pub(crate) fn size(storage: &dyn Storage) -> u64 {
     let kinds = [ObjectKind::Data, ObjectKind::Meta].map(ObjectKind::folder);
-    kinds.iter().flat_map(|kind| media.list(kind).expect("it lists")).map(|(_, len)| len).sum()
+    kinds.iter().flat_map(|kind| storage.list(kind).expect("it lists")).map(|(_, len)| len).sum()
 }
 
 /// Creates three snapshots that share some files; the first two are forgotten.
-pub(crate) fn start() -> Arc<dyn Media> {
-    let media = memory();
-    let repository = open(media.clone(), 1).expect("it opens");
+pub(crate) fn start() -> Arc<dyn Storage> {
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
     for files in [&[1, 2, 3, 4][..], &[3, 4, 5, 6], &[4, 6, 7, 8]] {
         let committed = back_up(&repository, files, true).expect("it works");
         assert_eq!(committed, Committed::Done, "nobody is there to end it");
     }
     forget(&repository, &[0, 1]).expect("it works");
-    media
+    storage
 }
 
 /// Creates versions of two files, and some others; the first two snapshots are forgotten. The third
 /// snapshot refers to some chunks of a container of the first, which has others as well, and to
 /// another container.
-pub(crate) fn start_similar() -> Arc<dyn Media> {
-    let media = memory_with_delta_chunks();
-    let repository = open(media.clone(), 1).expect("it opens");
+pub(crate) fn start_similar() -> Arc<dyn Storage> {
+    let storage = memory_with_delta_chunks();
+    let repository = open(storage.clone(), 1).expect("it opens");
     for files in [&[2, 3, 100, 200][..], &[3, 5, 101], &[5, 102, 250]] {
         let committed = back_up(&repository, files, true).expect("it works");
         assert_eq!(committed, Committed::Done, "nobody is there to end it");
     }
     assert!(delta_chunk_count(&repository) >= 6, "versions resemble each other");
     forget(&repository, &[0, 1]).expect("it works");
-    media
+    storage
 }
 
-pub(crate) fn memory_with_delta_chunks() -> Arc<dyn Media> {
-    let media: Arc<dyn Media> = Arc::new(Memory::new());
-    init_with(media.clone(), 0, true, 0).expect("an empty memory takes a repository");
-    media
+pub(crate) fn memory_with_delta_chunks() -> Arc<dyn Storage> {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    init_with(storage.clone(), 0, true, 0).expect("an empty memory takes a repository");
+    storage
 }
 
 /// Returns the records in the tables of contents of all containers that an index names.

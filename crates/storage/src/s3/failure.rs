@@ -80,7 +80,12 @@ pub(super) struct Failure {
 impl Failure {
     /// Creates a failure after which another attempt may succeed.
     pub(super) fn passing(text: impl Into<String>) -> Failure {
-        Failure { meaning: Meaning::TryAgain, kind: Kind::Media, text: text.into(), refusal: None }
+        Failure {
+            meaning: Meaning::TryAgain,
+            kind: Kind::Storage,
+            text: text.into(),
+            refusal: None,
+        }
     }
 
     /// Creates the failure of a request that a request to stop has ended.
@@ -139,7 +144,7 @@ impl Failure {
     fn of_answer(answer: &Answer) -> Failure {
         let of = |meaning, refusal| Failure {
             meaning,
-            kind: Kind::Media,
+            kind: Kind::Storage,
             text: answer.to_string(),
             refusal,
         };

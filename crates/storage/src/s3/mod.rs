@@ -38,7 +38,7 @@ use self::patience::Patience;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::object::too_short;
-use crate::storage::{Media, Put};
+use crate::storage::{Put, Storage};
 
 pub use failure::Refusal;
 pub use settings::{S3Limits, S3Settings};
@@ -74,7 +74,7 @@ impl S3 {
     ///
     /// # Errors
     ///
-    /// Returns an `Invalid` error if the settings make no sense, and `Media` if threads cannot be
+    /// Returns an `Invalid` error if the settings make no sense, and `Storage` if threads cannot be
     /// started.
     pub fn open(settings: &S3Settings, environment: Arc<dyn Environment>) -> Result<S3> {
         let root = StorePath::parse(&settings.prefix).map_err(|error| {
@@ -85,7 +85,7 @@ impl S3 {
             _ => format!("s3://{}/{root}", settings.bucket),
         };
         let failed = |error: std::io::Error| {
-            Error::new(Kind::Media, &address, format!("cannot start threads: {error}"))
+            Error::new(Kind::Storage, &address, format!("cannot start threads: {error}"))
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(RUNTIME_THREADS)
@@ -285,7 +285,7 @@ async fn within<T>(
     }
 }
 
-impl Media for S3 {
+impl Storage for S3 {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
         // Set if an earlier attempt may have been carried out, so that an existing object may be
         // the one being put.

@@ -97,7 +97,7 @@ pub(crate) fn staying_numbers(toc: &Toc, kept: &KeptChunks) -> Vec<usize> {
 pub(crate) fn list_containers(repository: &Repository) -> Result<HashMap<(Class, PartName), u64>> {
     let mut found = HashMap::new();
     for kind in [ObjectKind::Data, ObjectKind::Meta] {
-        for (path, length) in repository.media().list(kind.folder())? {
+        for (path, length) in repository.storage().list(kind.folder())? {
             if let Ok(ObjectName::Container(class, part)) = ObjectName::parse(&path) {
                 found.insert((class, part), length);
             }

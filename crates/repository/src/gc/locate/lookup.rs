@@ -404,7 +404,7 @@ mod tests {
     use crate::repo::view::View;
     use crate::write::{Inline, Writer};
     use cutpoint_storage::System;
-    use cutpoint_storage::{Fault, Faulty, Media, Memory};
+    use cutpoint_storage::{Fault, Faulty, Memory, Storage};
 
     const CHUNKS_OF_CONTAINER: u64 = 250;
     const CHUNKS_OF_SEGMENT: u64 = 50_000;
@@ -450,8 +450,8 @@ mod tests {
             delta_chunks: false,
             parity_percent: 0,
         };
-        let media = Arc::new(Memory::new());
-        let repository = Repository::init(media, Arc::new(System), &Unlock::Nothing, &options);
+        let storage = Arc::new(Memory::new());
+        let repository = Repository::init(storage, Arc::new(System), &Unlock::Nothing, &options);
         let repository = repository.expect("it is made").with_cache(folder.path().to_owned());
         let repository = Arc::new(repository);
         let index = Index::open(repository.clone(), &View::default()).expect("it opens");
@@ -526,14 +526,14 @@ mod tests {
             delta_chunks: false,
             parity_percent: 0,
         };
-        let media = Arc::new(Memory::new());
-        Repository::init(media.clone(), Arc::new(System), &Unlock::Nothing, &options)
+        let storage = Arc::new(Memory::new());
+        Repository::init(storage.clone(), Arc::new(System), &Unlock::Nothing, &options)
             .expect("it is made");
-        let open = |media: Arc<dyn Media>| {
-            let opened = Repository::open(media, Arc::new(System), &Unlock::Nothing);
+        let open = |storage: Arc<dyn Storage>| {
+            let opened = Repository::open(storage, Arc::new(System), &Unlock::Nothing);
             Arc::new(opened.expect("it opens"))
         };
-        let repository = open(media.clone());
+        let repository = open(storage.clone());
         let chunks: Vec<Vec<u8>> = (0..20).map(|seed| SplitMix64::bytes(seed, 1000)).collect();
         let mut adopted = Segment::default();
         let mut stored = HashSet::new();
@@ -590,12 +590,12 @@ mod tests {
         let found = look(&repository, Class::Data, &stranger, true).expect("it looks");
         assert_eq!(found, (false, nothing), "nobody has it");
         // The first read after those that opening makes.
-        let counting = Arc::new(Faulty::new(media.clone(), Fault::None));
+        let counting = Arc::new(Faulty::new(storage.clone(), Fault::None));
         open(counting.clone());
         let fault = Fault::FailsAt(counting.calls());
-        let failing = open(Arc::new(Faulty::new(media, fault)));
+        let failing = open(Arc::new(Faulty::new(storage, fault)));
         let fingerprint = repository.keys().fingerprint(Class::Data, &chunks[0]);
         let error = look(&failing, Class::Data, &fingerprint, true).expect_err("it fails");
-        assert_eq!(error.kind(), Kind::Media, "{error}");
+        assert_eq!(error.kind(), Kind::Storage, "{error}");
     }
 }

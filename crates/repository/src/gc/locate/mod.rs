@@ -76,7 +76,7 @@ impl Places {
     ///
     /// # Errors
     ///
-    /// Returns `Media` if a temporary file cannot be read.
+    /// Returns `Storage` if a temporary file cannot be read.
     pub(crate) fn kept(&self) -> Result<Kept<'_>> {
         let mut iter = self.kept.iter()?;
         let next = iter.next()?.map(|record| unplace(&record));
@@ -90,7 +90,7 @@ impl Kept<'_> {
     ///
     /// # Errors
     ///
-    /// Returns `Media` or `Corrupt` if a temporary file cannot be read or has changed.
+    /// Returns `Storage` or `Corrupt` if a temporary file cannot be read or has changed.
     pub(crate) fn of(&mut self, container: u32) -> Result<KeptChunks> {
         let mut kept = KeptChunks::new();
         while let Some((number, need)) = self.next
@@ -109,7 +109,7 @@ impl Kept<'_> {
     ///
     /// # Errors
     ///
-    /// Returns `Media` or `Corrupt` if a temporary file cannot be read or has changed.
+    /// Returns `Storage` or `Corrupt` if a temporary file cannot be read or has changed.
     pub(crate) fn end(mut self) -> Result<()> {
         while self.iter.next()?.is_some() {}
         Ok(())

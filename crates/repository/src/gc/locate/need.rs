@@ -81,7 +81,7 @@ impl Needs {
     ///
     /// # Errors
     ///
-    /// Returns `Full` or `Media` if a temporary file cannot be written.
+    /// Returns `Full` or `Storage` if a temporary file cannot be written.
     pub(crate) fn push(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
         let fingerprint = *fingerprint;
         let need = Need { class, fingerprint, is_full: false, is_reached: true };

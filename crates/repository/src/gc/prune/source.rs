@@ -137,7 +137,7 @@ impl<'a> Sources<'a> {
     pub(super) fn open(self, container: &Container) -> Attempted<Source<'a>> {
         let loaded = Arc::new(self.load(container.record)?);
         let name = object(container.name());
-        let header = self.repository.media().get_range(&name.to_string(), 0, HEADER_LEN);
+        let header = self.repository.storage().get_range(&name.to_string(), 0, HEADER_LEN);
         let opener = header.and_then(|header| Opener::new(self.repository.keys(), name, &header));
         let opener = of_read(opener)?;
         let decompressor = Decompressor::new().map_err(|error| Error::invalid("zstd", error))?;
@@ -175,8 +175,8 @@ impl Source<'_> {
         let name = self.name;
         let region = &self.loaded.toc.regions[usize::from(number)];
         let (offset, stored_len) = (u64::from(region.offset), region.stored_len as usize);
-        let media = self.sources.repository.media();
-        let mut part = of_read(media.get_range(&name.to_string(), offset, stored_len))?.to_vec();
+        let storage = self.sources.repository.storage();
+        let mut part = of_read(storage.get_range(&name.to_string(), offset, stored_len))?.to_vec();
         of_read(self.opener.open(PartKind::Region(u32::from(number)), &mut part))?;
         let bytes =
             decode_region(&mut self.decompressor, region.codec, part.clone(), region.raw_len)

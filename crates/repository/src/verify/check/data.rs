@@ -119,7 +119,7 @@ fn check_container(
         // A sweep has deleted the container after the listing.
         Err(error) if error.kind() == Kind::Missing && may_be_gone(check, seen, task)? => Ok(()),
         Err(error) => {
-            if error.kind() == Kind::Media {
+            if error.kind() == Kind::Storage {
                 check.lock().refused.insert((task.class, task.name));
             }
             check.failed(name, error, task.need)
@@ -156,7 +156,7 @@ fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
 /// Returns an error if nothing of the container can be read.
 fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Protected> {
     let name = name(task);
-    let bytes = check.repository.media().get(&name.to_string())?;
+    let bytes = check.repository.storage().get(&name.to_string())?;
     let mut scan = Scan {
         check,
         task,

@@ -96,7 +96,7 @@ impl<'a> FullChunks<'a> {
             if let Some(missed) = self.missed.get_mut(&(class, references[usize::from(*number)])) {
                 missed.delta_chunk_count += 1;
                 // A full chunk that the storage refuses may become readable another time.
-                kind = if missed.kind == Kind::Media { Kind::Media } else { kind };
+                kind = if missed.kind == Kind::Storage { Kind::Storage } else { kind };
             }
         }
         let Some(first) = lacks.first() else { return Standing::Shaken };
@@ -218,7 +218,7 @@ impl<'a> FullChunks<'a> {
         let mut places = Vec::new();
         for ((class, reference), missed) in &self.missed {
             // A full chunk that the storage has refused may become readable again.
-            if missed.kind == Kind::Media || is_listed && !missed.is_listed {
+            if missed.kind == Kind::Storage || is_listed && !missed.is_listed {
                 continue;
             }
             let found = self.reader.index().places(*class, reference)?;

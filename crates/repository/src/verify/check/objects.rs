@@ -25,7 +25,7 @@ use crate::repo::view::{Hidden, View};
 pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
     let mut listing = BTreeMap::new();
     for kind in ObjectKind::ALL {
-        listing.extend(repository.media().list(kind.folder())?);
+        listing.extend(repository.storage().list(kind.folder())?);
     }
     Ok(listing)
 }
@@ -82,14 +82,14 @@ impl Seen {
     ///
     /// # Errors
     ///
-    /// Returns any error of the medium. Objects that cannot be read are skipped; the next check
+    /// Returns any error of the storage. Objects that cannot be read are skipped; the next check
     /// reports them.
     pub(super) fn list_again(&mut self, check: &Check<'_>) -> Result<bool> {
-        let media = check.repository.media();
+        let storage = check.repository.storage();
         let given_up = self.view.given_up_prunes();
         let mut is_newer = false;
         for kind in [ObjectKind::Commit, ObjectKind::Prune] {
-            for (path, _) in media.list(kind.folder())? {
+            for (path, _) in storage.list(kind.folder())? {
                 let Ok(name) = ObjectName::parse(&path) else { continue };
                 let is_known = match name {
                     ObjectName::Commit(ticket) => self.view.commits.contains_key(&ticket),
@@ -183,7 +183,7 @@ fn get_unless(
     may_be_gone: impl FnOnce() -> Result<bool>,
 ) -> Result<Option<Bytes>> {
     check.stop_if_cancelled()?;
-    let bytes = match check.repository.media().get(&name.to_string()) {
+    let bytes = match check.repository.storage().get(&name.to_string()) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == Kind::Missing && may_be_gone()? => return Ok(None),
         Err(error) => return check.failed(name, error, need).map(|()| None),
@@ -521,7 +521,7 @@ pub(super) fn check_containers(
             None => {
                 // A container that a newer segment names may have been put after the listing; the
                 // next check reads it.
-                let found = check.repository.media().head(&name.to_string());
+                let found = check.repository.storage().head(&name.to_string());
                 if !matches!(found, Ok(Some(_))) {
                     seen.gone.insert((task.class, task.name));
                 }

@@ -34,7 +34,7 @@ pub(crate) fn original(
     name: ObjectName,
     record: Option<ContainerRecord>,
 ) -> Original {
-    let (found, error) = match repository.media().get(&name.to_string()) {
+    let (found, error) = match repository.storage().get(&name.to_string()) {
         Ok(bytes) => (Some(bytes), None),
         // An object that cannot be read may have a copy that can.
         Err(error) => (None, Some(error)),
@@ -79,7 +79,7 @@ pub(crate) fn twin(name: ObjectName) -> Option<ObjectName> {
 /// Returns the bytes of an object from its other copy, which has the same bytes.
 fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
     let twin = twin(name)?;
-    let bytes = repository.media().get(&twin.to_string()).ok()?;
+    let bytes = repository.storage().get(&twin.to_string()).ok()?;
     if twin.kind() == ObjectKind::Key {
         return keyring_as_put(repository.keys(), twin, &bytes);
     }
@@ -134,7 +134,7 @@ fn container_as_put(
 /// key epoch, or a newer version. Such an object is not damaged, although this client cannot read
 /// it. Returns `false` if objects that claim to be newer are ignored (`--ignore-newer`).
 pub(crate) fn is_newer(repository: &Repository, name: ObjectName) -> bool {
-    let Ok(bytes) = repository.media().get(&name.to_string()) else { return false };
+    let Ok(bytes) = repository.storage().get(&name.to_string()) else { return false };
     match Header::decode(&name, &bytes) {
         _ if repository.ignores_newer() || !object_is_intact(&bytes) => false,
         Ok(header) => header.epoch > repository.keys().epoch(),

@@ -79,7 +79,7 @@ fn look(check: &Check<'_>, name: ObjectName, stored_len: u64, container: &Protec
         let table = read_table(check.repository, name, stored_len)?;
         return if table.container_len == *container_len { Ok(()) } else { Err(another()) };
     }
-    let bytes = check.repository.media().get(&name.to_string())?;
+    let bytes = check.repository.storage().get(&name.to_string())?;
     let parity = Parity::open(check.repository.keys(), name, &bytes)?;
     let damaged = parity.shards.iter().filter(|shard| shard.is_none()).count();
     if damaged > 0 {

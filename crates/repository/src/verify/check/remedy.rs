@@ -108,7 +108,7 @@ pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
         Original::Intact => true,
         // It may be read another time, or be deleted by hand: then it is gone.
         Original::Unknown(Some(error))
-            if error.kind() == Kind::Media
+            if error.kind() == Kind::Storage
                 && matches!(
                     name.kind(),
                     ObjectKind::Commit | ObjectKind::Prune | ObjectKind::Ticket

@@ -246,7 +246,7 @@ impl<'a> Walk<'a> {
     }
 
     fn lose(&mut self, class: Class, fingerprint: Fingerprint, error: Option<Error>) {
-        if error.as_ref().is_some_and(|error| error.kind() == Kind::Media) {
+        if error.as_ref().is_some_and(|error| error.kind() == Kind::Storage) {
             self.refused.insert(fingerprint);
         }
         let error = error.filter(|error| !self.check.is_named(error));

@@ -289,7 +289,7 @@ impl<'a> Repair<'a> {
             self.stop_if_cancelled()?;
             self.monitor.progress(1, 0);
             let name = ObjectName::Container(class, part);
-            let bytes = match self.repository.media().get(&name.to_string()) {
+            let bytes = match self.repository.storage().get(&name.to_string()) {
                 Ok(bytes) if object_is_intact(&bytes) => bytes,
                 // The container is damaged; a check reports it.
                 Ok(_) => continue,

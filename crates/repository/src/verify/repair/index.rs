@@ -81,7 +81,7 @@ pub struct IndexRepair {
 /// Returns a `Corrupt` error if a prune record cannot be read, because nothing can be written
 /// safely then; `Interrupted` if the monitor asks to stop; `Invalid` if a prune record that is to
 /// be given up is not lost; and `Conflict` if a ticket cannot be read and its writer may be at work
-/// on a storage that does not create atomically. Also returns any error of the medium.
+/// on a storage that does not create atomically. Also returns any error of the storage.
 pub fn repair_index(
     repository: &Arc<Repository>,
     options: &IndexOptions,
@@ -188,7 +188,7 @@ fn rebuild(
 /// included.
 fn unreadable_writers(repository: &Repository, view: &View) -> Result<Vec<TicketId>> {
     let mut newest: BTreeMap<TicketId, u32> = BTreeMap::new();
-    for (path, _) in repository.media().list(ObjectKind::Ticket.folder())? {
+    for (path, _) in repository.storage().list(ObjectKind::Ticket.folder())? {
         let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) else { continue };
         let last = newest.entry(ticket).or_default();
         *last = renewal.max(*last);
@@ -247,9 +247,9 @@ impl<'a> Anew<'a> {
         // the last listing; the writer's segments are not superseded.
         let mut listed = Vec::new();
         for kind in [ObjectKind::Data, ObjectKind::Meta] {
-            listed.extend(self.repository.media().list(kind.folder())?);
+            listed.extend(self.repository.storage().list(kind.folder())?);
         }
-        let tickets = self.repository.media().list(ObjectKind::Ticket.folder())?;
+        let tickets = self.repository.storage().list(ObjectKind::Ticket.folder())?;
         let writers = tickets.iter().filter_map(|(path, _)| match ObjectName::parse(path) {
             Ok(ObjectName::Ticket { ticket, .. }) => Some(ticket),
             _ => None,
@@ -301,7 +301,7 @@ impl<'a> Anew<'a> {
                             .contains(&(class, part)) => {}
                 Err(error) => {
                     let error = tolerance.of_one(error)?;
-                    if error.kind() == Kind::Media {
+                    if error.kind() == Kind::Storage {
                         refused.insert((class, part));
                     }
                     if record.is_some() || hidden.may_name(part.ticket) {

@@ -52,7 +52,7 @@ pub struct ObjectsRepair {
 ///
 /// # Errors
 ///
-/// Returns any error of [`check`](crate::verify::check::check), and any error of the medium if it does not
+/// Returns any error of [`check`](crate::verify::check::check), and any error of the storage if it does not
 /// accept an object. Returns an `Invalid` error if an object that is to be removed does not exist,
 /// opens, or is of a kind that cannot be removed; nothing was done in that case. Returns `WrongKey`
 /// if such an object has a newer key epoch, and `Unsupported` if it has a newer version, because
@@ -106,7 +106,7 @@ pub fn repair_objects(
     }
     for name in &options.removed {
         if !options.dry_run {
-            repository.media().delete(&name.to_string())?;
+            repository.storage().delete(&name.to_string())?;
         }
         done.removed.push(*name);
     }
@@ -117,13 +117,13 @@ pub fn repair_objects(
 /// removed, and stays removed: the client that removes a key looks for restored copies after it has
 /// deleted both. Returns `true` if the object exists now.
 fn put_again(repository: &Repository, name: ObjectName, bytes: Bytes) -> Result<bool> {
-    let media = repository.media();
-    media.replace(&name.to_string(), bytes)?;
+    let storage = repository.storage();
+    storage.replace(&name.to_string(), bytes)?;
     if name.kind() == ObjectKind::Key
         && let Some(twin) = twin(name)
-        && media.head(&twin.to_string())?.is_none()
+        && storage.head(&twin.to_string())?.is_none()
     {
-        media.delete(&name.to_string())?;
+        storage.delete(&name.to_string())?;
         return Ok(false);
     }
     Ok(true)
@@ -139,7 +139,7 @@ fn require_useless(repository: &Repository, name: ObjectName) -> Result<()> {
     if number == repository.config_number() {
         return Err(Error::invalid(name, "belongs to the settings in use"));
     }
-    let bytes = repository.media().get(&name.to_string())?;
+    let bytes = repository.storage().get(&name.to_string())?;
     match open_object(repository.keys(), name, &bytes) {
         Ok(_) => Err(Error::invalid(name, "readable, and not removed")),
         Err(error) if is_newer(repository, name) => Err(error),

@@ -147,7 +147,7 @@ pub struct SnapshotsRepair {
 /// # Errors
 ///
 /// Returns any error of [`check`](crate::verify::check::check), [`Writer::begin`] and [`Inline`]. Returns
-/// `Media` if the storage returns a snapshot that it refused at first.
+/// `Storage` if the storage returns a snapshot that it refused at first.
 pub fn repair_snapshots(
     repository: &Arc<Repository>,
     options: &SnapshotOptions,
@@ -175,7 +175,7 @@ pub fn repair_snapshots(
     for (id, snapshot) in view.snapshots() {
         if lost.unread.contains(&id) {
             let message = "unreadable at first, and readable now; try again";
-            return Err(Error::new(Kind::Media, ObjectName::Commit(id), message));
+            return Err(Error::new(Kind::Storage, ObjectName::Commit(id), message));
         }
         if !lost.walked.contains(&id) {
             // The snapshot was put after the check.
@@ -240,7 +240,7 @@ fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()
         let found: HashSet<Fingerprint> =
             match Loaded::read(reader.repository(), class, part, stored_len) {
                 Ok(loaded) => loaded.toc.chunks.iter().map(|it| it.fingerprint).collect(),
-                Err(error) if error.kind() == Kind::Media => {
+                Err(error) if error.kind() == Kind::Storage => {
                     nowhere.iter().filter(|(of, _)| *of == class).map(|(_, it)| *it).collect()
                 }
                 Err(_) => continue,

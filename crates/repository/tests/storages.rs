@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use cutpoint_repository::{Class, ObjectName, PartName, TicketId};
 use cutpoint_storage::{
-    Environment, Fault, Faulty, Kind, Layer, Local, Media, Memory, ObjectKind, Probed, Process,
-    Put, Result as StoreResult, S3, S3Settings, System, probe,
+    Environment, Fault, Faulty, Kind, Layer, Local, Memory, ObjectKind, Probed, Process, Put,
+    Result as StoreResult, S3, S3Settings, Storage, System, probe,
 };
 use cutpoint_testing::{S3Server, SplitMix64};
 
@@ -49,43 +49,43 @@ fn names() -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// Checks the contract of `media::Media`.
-fn keeps_the_contract(media: &dyn Media) -> Outcome {
-    media.prepare().map_err(text)?;
-    once(media)?;
-    in_pieces(media)?;
-    reads(media)?;
-    sizes(media)?;
-    lists(media)?;
-    lists_by_folder(media)?;
-    lists_many(media)?;
-    one_creator_wins(media)
+/// Checks the contract of `storage::Storage`.
+fn keeps_the_contract(storage: &dyn Storage) -> Outcome {
+    storage.prepare().map_err(text)?;
+    once(storage)?;
+    in_pieces(storage)?;
+    reads(storage)?;
+    sizes(storage)?;
+    lists(storage)?;
+    lists_by_folder(storage)?;
+    lists_many(storage)?;
+    one_creator_wins(storage)
 }
 
-fn once(media: &dyn Media) -> Outcome {
+fn once(storage: &dyn Storage) -> Outcome {
     let name = "commits/aaaaaaaaaaaaaaaaaaaaaaaa";
-    let put = |bytes: &'static [u8]| media.put_new(name, Bytes::from_static(bytes)).map_err(text);
-    ensure(media.head(name).map_err(text)?.is_none(), "something is there before the put")?;
+    let put = |bytes: &'static [u8]| storage.put_new(name, Bytes::from_static(bytes)).map_err(text);
+    ensure(storage.head(name).map_err(text)?.is_none(), "something is there before the put")?;
     ensure(put(b"first")? == Put::Created, "the first put creates")?;
     ensure(put(b"second")? == Put::Exists, "the second put finds the first")?;
     ensure(put(b"first")? == Put::Exists, "the same bytes again are a second put as well")?;
-    ensure(media.get(name).map_err(text)? == "first", "the first bytes stay")?;
-    media.sync(name).map_err(text)?;
-    media.delete(name).map_err(text)?;
-    ensure(media.delete(name).is_ok(), "deleting twice is harmless")?;
-    ensure(media.head(name).map_err(text)?.is_none(), "what was deleted is gone")?;
+    ensure(storage.get(name).map_err(text)? == "first", "the first bytes stay")?;
+    storage.sync(name).map_err(text)?;
+    storage.delete(name).map_err(text)?;
+    ensure(storage.delete(name).is_ok(), "deleting twice is harmless")?;
+    ensure(storage.head(name).map_err(text)?.is_none(), "what was deleted is gone")?;
     let missing = |result: StoreResult<Bytes>| result.is_err_and(|e| e.kind() == Kind::Missing);
-    ensure(missing(media.get(name)), "getting what is gone is `Missing`")?;
-    let synced = media.sync(name).map(|()| Bytes::new());
+    ensure(missing(storage.get(name)), "getting what is gone is `Missing`")?;
+    let synced = storage.sync(name).map(|()| Bytes::new());
     ensure(missing(synced), "syncing what is gone is `Missing`")?;
-    ensure(missing(media.get_range(name, 0, 1)), "a range of what is gone is `Missing`")
+    ensure(missing(storage.get_range(name, 0, 1)), "a range of what is gone is `Missing`")
 }
 
 /// Checks staged puts, if there are any: nothing is visible before the end, the first object stays,
 /// and a dropped one never existed.
-fn in_pieces(media: &dyn Media) -> Outcome {
+fn in_pieces(storage: &dyn Storage) -> Outcome {
     let name = "data/a0/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    let stage = || media.stage(name).map_err(text);
+    let stage = || storage.stage(name).map_err(text);
     let (Some(mut first), Some(mut second), Some(third)) = (stage()?, stage()?, stage()?) else {
         return Ok(());
     };
@@ -94,63 +94,63 @@ fn in_pieces(media: &dyn Media) -> Outcome {
         second.write(b"two").map_err(text)?;
     }
     drop(third);
-    ensure(media.head(name).map_err(text)?.is_none(), "something is there before the end")?;
-    ensure(media.list("data").map_err(text)?.is_empty(), "something is listed before the end")?;
+    ensure(storage.head(name).map_err(text)?.is_none(), "something is there before the end")?;
+    ensure(storage.list("data").map_err(text)?.is_empty(), "something is listed before the end")?;
     ensure(first.finish().map_err(text)? == Put::Created, "the first end creates")?;
     ensure(second.finish().map_err(text)? == Put::Exists, "the second end finds the first")?;
-    ensure(media.get(name).map_err(text)? == "one", "the first pieces stay")?;
-    media.delete(name).map_err(text)?;
-    ensure(media.clean(&|_, _| true).map_err(text)? == 0, "nothing is left behind")
+    ensure(storage.get(name).map_err(text)? == "one", "the first pieces stay")?;
+    storage.delete(name).map_err(text)?;
+    ensure(storage.clean(&|_, _| true).map_err(text)? == 0, "nothing is left behind")
 }
 
-fn reads(media: &dyn Media) -> Outcome {
+fn reads(storage: &dyn Storage) -> Outcome {
     let name = "prunes/00000000000000000007";
     let bytes: Vec<u8> = (0..=255).collect();
-    media.put_new(name, Bytes::from(bytes.clone())).map_err(text)?;
-    ensure(media.head(name).map_err(text)? == Some(256), "head gives the length")?;
-    ensure(media.get(name).map_err(text)? == bytes, "get gives all bytes")?;
+    storage.put_new(name, Bytes::from(bytes.clone())).map_err(text)?;
+    ensure(storage.head(name).map_err(text)? == Some(256), "head gives the length")?;
+    ensure(storage.get(name).map_err(text)? == bytes, "get gives all bytes")?;
     for (offset, len) in [(0, 256), (0, 1), (255, 1), (17, 100), (0, 0), (256, 0)] {
-        let range = media.get_range(name, offset, len).map_err(text)?;
+        let range = storage.get_range(name, offset, len).map_err(text)?;
         let start = usize::try_from(offset).expect("it is small");
         ensure(range == bytes[start..start + len], "a range gives its bytes")?;
     }
     for (offset, len) in [(0, 257), (255, 2), (256, 1), (1000, 1), (u64::MAX, 1)] {
-        let range = media.get_range(name, offset, len);
+        let range = storage.get_range(name, offset, len);
         let is_corrupt = range.is_err_and(|error| error.kind() == Kind::Corrupt);
         ensure(is_corrupt, "a range past the end is `Corrupt`, never short")?;
     }
-    media.delete(name).map_err(text)
+    storage.delete(name).map_err(text)
 }
 
 /// Checks objects without bytes, and larger than a container.
-fn sizes(media: &dyn Media) -> Outcome {
+fn sizes(storage: &dyn Storage) -> Outcome {
     let name = "data/00/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
-    ensure(media.put_new(name, Bytes::new()).map_err(text)? == Put::Created, "an empty object")?;
-    ensure(media.head(name).map_err(text)? == Some(0), "it is there, and empty")?;
-    ensure(media.get(name).map_err(text)?.is_empty(), "so are its bytes")?;
-    ensure(media.get_range(name, 0, 0).map_err(text)?.is_empty(), "and its only range")?;
-    let listed = media.list("data").map_err(text)?;
+    ensure(storage.put_new(name, Bytes::new()).map_err(text)? == Put::Created, "an empty object")?;
+    ensure(storage.head(name).map_err(text)? == Some(0), "it is there, and empty")?;
+    ensure(storage.get(name).map_err(text)?.is_empty(), "so are its bytes")?;
+    ensure(storage.get_range(name, 0, 0).map_err(text)?.is_empty(), "and its only range")?;
+    let listed = storage.list("data").map_err(text)?;
     ensure(listed == [(name.to_owned(), 0)], "it is listed")?;
-    let again = media.put_new(name, Bytes::from_static(b"x")).map_err(text)?;
+    let again = storage.put_new(name, Bytes::from_static(b"x")).map_err(text)?;
     ensure(again == Put::Exists, "an empty object is one")?;
-    media.delete(name).map_err(text)?;
+    storage.delete(name).map_err(text)?;
 
     let bytes = Bytes::from(SplitMix64::bytes(17, 17 << 20));
-    let put = media.put_new(name, bytes.clone()).map_err(text)?;
+    let put = storage.put_new(name, bytes.clone()).map_err(text)?;
     ensure(put == Put::Created, "a large object")?;
-    ensure(media.head(name).map_err(text)? == Some(bytes.len() as u64), "it is as long")?;
-    ensure(media.get(name).map_err(text)? == bytes, "it comes back")?;
+    ensure(storage.head(name).map_err(text)? == Some(bytes.len() as u64), "it is as long")?;
+    ensure(storage.get(name).map_err(text)? == bytes, "it comes back")?;
     for (start, end) in [(0, 1 << 20), ((5 << 20) + 1, 11 << 20), (16 << 20, 17 << 20)] {
-        let range = media.get_range(name, start as u64, end - start).map_err(text)?;
+        let range = storage.get_range(name, start as u64, end - start).map_err(text)?;
         ensure(range == bytes[start..end], "so does a part")?;
     }
-    media.delete(name).map_err(text)
+    storage.delete(name).map_err(text)
 }
 
-fn lists(media: &dyn Media) -> Outcome {
+fn lists(storage: &dyn Storage) -> Outcome {
     let mut expected = names();
     for name in &expected {
-        media.put_new(name, Bytes::from(name.clone())).map_err(text)?;
+        storage.put_new(name, Bytes::from(name.clone())).map_err(text)?;
     }
     expected.sort();
     for kind in ObjectKind::ALL {
@@ -160,27 +160,27 @@ fn lists(media: &dyn Media) -> Outcome {
             .filter(|name| name.starts_with(&folder))
             .map(|name| (name.clone(), name.len() as u64))
             .collect();
-        let found = media.list(kind.folder()).map_err(text)?;
+        let found = storage.list(kind.folder()).map_err(text)?;
         ensure(!wanted.is_empty(), "every kind has a name here")?;
         ensure(found == wanted, &format!("{folder} lists {found:?}, not {wanted:?}"))?;
     }
-    ensure(media.list("nothing").map_err(text)?.is_empty(), "a prefix of nothing lists nothing")?;
+    ensure(storage.list("nothing").map_err(text)?.is_empty(), "a prefix of nothing lists nothing")?;
     // A prefix is a folder, not the beginning of a name.
-    ensure(media.list("confi").map_err(text)?.is_empty(), "half a folder lists nothing")?;
+    ensure(storage.list("confi").map_err(text)?.is_empty(), "half a folder lists nothing")?;
     for name in &expected {
-        media.delete(name).map_err(text)?;
+        storage.delete(name).map_err(text)?;
     }
     Ok(())
 }
 
 /// Checks that a prefix ends where a folder ends.
-fn lists_by_folder(media: &dyn Media) -> Outcome {
+fn lists_by_folder(storage: &dyn Storage) -> Outcome {
     let names = ["tmp/a", "tmp/a.copy", "tmp/ab/one", "tmp/a-b/two", "tmp/abc"];
     for name in names {
-        media.put_new(name, Bytes::from_static(b"x")).map_err(text)?;
+        storage.put_new(name, Bytes::from_static(b"x")).map_err(text)?;
     }
     let list = |prefix: &str| -> Result<Vec<String>, String> {
-        Ok(media.list(prefix).map_err(text)?.into_iter().map(|(name, _)| name).collect())
+        Ok(storage.list(prefix).map_err(text)?.into_iter().map(|(name, _)| name).collect())
     };
     let found = list("tmp/ab")?;
     ensure(found == ["tmp/ab/one"], &format!("tmp/ab lists {found:?}"))?;
@@ -191,13 +191,13 @@ fn lists_by_folder(media: &dyn Media) -> Outcome {
     let found = list("tmp")?;
     ensure(found == all, &format!("tmp lists {found:?}"))?;
     for name in names {
-        media.delete(name).map_err(text)?;
+        storage.delete(name).map_err(text)?;
     }
     ensure(list("tmp")?.is_empty(), "nothing is left")
 }
 
 /// Checks a long listing: storages list a thousand names at a time.
-fn lists_many(media: &dyn Media) -> Outcome {
+fn lists_many(storage: &dyn Storage) -> Outcome {
     let name = |number: usize| format!("tickets/{number:024x}");
     let each = |act: &(dyn Fn(usize) -> StoreResult<()> + Sync)| -> Outcome {
         std::thread::scope(|scope| {
@@ -208,26 +208,26 @@ fn lists_many(media: &dyn Media) -> Outcome {
             threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
         })
     };
-    each(&|number| media.put_new(&name(number), Bytes::from(vec![7; number % 5])).map(drop))?;
+    each(&|number| storage.put_new(&name(number), Bytes::from(vec![7; number % 5])).map(drop))?;
     let wanted: Vec<(String, u64)> =
         (0..MANY).map(|number| (name(number), (number % 5) as u64)).collect();
-    let found = media.list("tickets").map_err(text)?;
+    let found = storage.list("tickets").map_err(text)?;
     ensure(found == wanted, &format!("{} of {MANY} are listed", found.len()))?;
-    each(&|number| media.delete(&name(number)))?;
-    ensure(media.list("tickets").map_err(text)?.is_empty(), "all are deleted")
+    each(&|number| storage.delete(&name(number)))?;
+    ensure(storage.list("tickets").map_err(text)?.is_empty(), "all are deleted")
 }
 
 const MANY: usize = 2500;
 
 /// Checks that one of eight concurrent puts of a name is told that it created the object, and that
 /// the object has its bytes.
-fn one_creator_wins(media: &dyn Media) -> Outcome {
+fn one_creator_wins(storage: &dyn Storage) -> Outcome {
     for round in 0..20 {
         let name = ObjectName::Prune(100 + round).to_string();
         let start = std::sync::Barrier::new(8);
         let put = |creator: u8| {
             start.wait();
-            media.put_new(&name, Bytes::from(vec![creator; 5000]))
+            storage.put_new(&name, Bytes::from(vec![creator; 5000]))
         };
         let (put, name) = (&put, &name);
         let answers: Vec<_> = std::thread::scope(|scope| {
@@ -247,9 +247,9 @@ fn one_creator_wins(media: &dyn Media) -> Outcome {
             ));
         };
         ensure(answers.iter().all(Result::is_ok), "the losers get an answer, not an error")?;
-        let bytes = media.get(name).map_err(text)?;
+        let bytes = storage.get(name).map_err(text)?;
         ensure(bytes == vec![winner; 5000], "the winner's bytes are there, whole")?;
-        media.delete(name).map_err(text)?;
+        storage.delete(name).map_err(text)?;
     }
     Ok(())
 }
@@ -280,7 +280,7 @@ fn folder_may_have_any_name() {
 }
 
 #[test]
-fn faulty_medium_without_faults_keeps_the_contract() {
+fn faulty_storage_without_faults_keeps_the_contract() {
     keeps_the_contract(&Faulty::new(Arc::new(Memory::new()), Fault::None)).expect("faulty");
 }
 
@@ -316,7 +316,7 @@ fn s3_keeps_the_contract() {
 /// A put never reports that its object is missing, because readers take that for a loss of stored
 /// data. The staged file or the folder is removed before each step.
 #[test]
-fn failed_put_is_an_error_of_the_medium() {
+fn failed_put_is_an_error_of_the_storage() {
     type Harm = fn(&Path);
     let harms: [(&str, Harm); 2] = [
         ("the staged file is removed", |root| {
@@ -335,7 +335,7 @@ fn failed_put_is_an_error_of_the_medium() {
         staged.write(b"some").expect("it is written");
         harm(folder.path());
         let error = staged.finish().expect_err(what);
-        assert_eq!(error.kind(), Kind::Media, "{what}: {error}");
+        assert_eq!(error.kind(), Kind::Storage, "{what}: {error}");
     }
     // The repository itself is gone, or a file stands in the place of its folder.
     let folder = tempfile::tempdir().expect("a folder");
@@ -348,7 +348,7 @@ fn failed_put_is_an_error_of_the_medium() {
         ("stage", local.stage("data/ab/cd").map(drop)),
     ] {
         let error = error.expect_err(what);
-        assert_eq!(error.kind(), Kind::Media, "{what}: {error}");
+        assert_eq!(error.kind(), Kind::Storage, "{what}: {error}");
     }
 }
 
@@ -356,23 +356,23 @@ fn failed_put_is_an_error_of_the_medium() {
 #[test]
 fn staging_files_are_hidden_and_cleaned() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let media = Local::open(folder.path()).expect("it is there");
-    media.prepare().expect("it is empty");
+    let storage = Local::open(folder.path()).expect("it is there");
+    storage.prepare().expect("it is empty");
     let names = names();
     for name in &names {
-        media.put_new(name, Bytes::from_static(b"whole")).expect("it is put");
+        storage.put_new(name, Bytes::from_static(b"whole")).expect("it is put");
         std::fs::write(folder.path().join(format!("{name}#1")), "half").expect("it is written");
     }
     let listed = || {
-        let each = ObjectKind::ALL.map(|kind| media.list(kind.folder()).expect("it lists"));
+        let each = ObjectKind::ALL.map(|kind| storage.list(kind.folder()).expect("it lists"));
         each.iter().map(Vec::len).sum::<usize>()
     };
     assert_eq!(listed(), names.len(), "staging files are no objects");
-    let spared = media.clean(&|_, age_s| age_s > 3600).expect("it cleans");
+    let spared = storage.clean(&|_, age_s| age_s > 3600).expect("it cleans");
     assert_eq!(spared, 0, "nothing is that old");
-    let removed = media.clean(&|name, _| name.starts_with("data/")).expect("it cleans");
+    let removed = storage.clean(&|name, _| name.starts_with("data/")).expect("it cleans");
     assert_eq!(removed, 20, "those of containers only");
-    let removed = media.clean(&|name, _| names.iter().any(|n| n == name)).expect("it cleans");
+    let removed = storage.clean(&|name, _| names.iter().any(|n| n == name)).expect("it cleans");
     assert_eq!(removed, names.len() - 20, "the rest");
     assert_eq!(listed(), names.len(), "objects stay");
     for name in &names {
@@ -408,7 +408,7 @@ struct Liar {
 }
 
 impl Layer for Liar {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &self.inner
     }
 
@@ -458,11 +458,11 @@ impl Layer for Liar {
 #[test]
 fn media_with_several_winners_are_rejected() {
     for fault in [Fault::Overwrites, Fault::Races] {
-        let media = Faulty::new(Arc::new(Memory::new()), fault);
-        let found = keeps_the_contract(&media);
-        assert!(found.is_err(), "{fault:?} passes for a medium");
-        assert!(one_creator_wins(&media).is_err(), "{fault:?}: several win");
-        let probed = try_out(&media);
+        let storage = Faulty::new(Arc::new(Memory::new()), fault);
+        let found = keeps_the_contract(&storage);
+        assert!(found.is_err(), "{fault:?} passes for a storage");
+        assert!(one_creator_wins(&storage).is_err(), "{fault:?}: several win");
+        let probed = try_out(&storage);
         println!("{fault:?}: {found:?}; {probed}");
         assert!(!probed.creates_atomically() && !probed.may_be_shared(), "{fault:?}: {probed}");
         assert!(probed.several_winners_count > 10, "{fault:?}: {probed}");
@@ -473,25 +473,25 @@ fn media_with_several_winners_are_rejected() {
 }
 
 /// Probes a storage, and expects that no leftovers stay.
-fn try_out(media: &dyn Media) -> Probed {
-    let before = media.list("tmp").expect("it lists");
-    let probed = probe(media, &System).expect("it answers");
-    assert_eq!(media.list("tmp").expect("it lists"), before, "the probe leaves something");
+fn try_out(storage: &dyn Storage) -> Probed {
+    let before = storage.list("tmp").expect("it lists");
+    let probed = probe(storage, &System).expect("it answers");
+    assert_eq!(storage.list("tmp").expect("it lists"), before, "the probe leaves something");
     probed
 }
 
 #[test]
-fn probe_accepts_good_media() {
+fn probe_accepts_good_storages() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let local = Local::open(folder.path()).expect("it is there");
     let s3 = s3_server().map(|server| s3(server, "probe"));
-    let mut media: Vec<&dyn Media> = vec![&local];
-    media.extend(s3.as_ref().map(|s3| s3 as &dyn Media));
+    let mut storage: Vec<&dyn Storage> = vec![&local];
+    storage.extend(s3.as_ref().map(|s3| s3 as &dyn Storage));
     let memory = Memory::new();
-    media.push(&memory);
-    for media in media {
-        let probed = try_out(media);
-        let name = media.describe();
+    storage.push(&memory);
+    for storage in storage {
+        let probed = try_out(storage);
+        let name = storage.describe();
         assert!(probed.may_be_shared(), "{name}: {probed}");
         assert!(probed.to_string().contains("in each of 20 rounds"), "{name}: {probed}");
     }
@@ -523,21 +523,21 @@ fn probe_reports_each_kind_of_fault() {
 #[test]
 fn probe_removes_leftovers_of_another() {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
-    let media = Memory::new();
+    let storage = Memory::new();
     let now_s = System.now_ns() / 1_000_000_000;
     let put = |name: &str| {
-        media.put_new(name, Bytes::from_static(b"x")).expect("it is put");
+        storage.put_new(name, Bytes::from_static(b"x")).expect("it is put");
     };
     // Of clients whose clocks are ahead.
     put(&format!("tmp/probe-{}-0-00", now_s + 3_000_000));
     put("tmp/reserve");
-    media.shift_clock(24 * HOUR_NS);
+    storage.shift_clock(24 * HOUR_NS);
     // Another client with a slow clock may still be using it.
     let new = format!("tmp/probe-{}-0-00", now_s - 3_000_000);
     put(&new);
-    media.shift_clock(HOUR_NS);
-    probe(&media, &System).expect("it answers");
-    let left: Vec<_> = media.list("tmp").expect("it lists").into_iter().map(|(n, _)| n).collect();
+    storage.shift_clock(HOUR_NS);
+    probe(&storage, &System).expect("it answers");
+    let left: Vec<_> = storage.list("tmp").expect("it lists").into_iter().map(|(n, _)| n).collect();
     assert_eq!(left, [new.as_str(), "tmp/reserve"], "by its stamp it is an hour old");
 }
 
@@ -587,7 +587,7 @@ impl Suspended {
 }
 
 impl Layer for Suspended {
-    fn below(&self) -> &dyn Media {
+    fn below(&self) -> &dyn Storage {
         &*self.inner
     }
 
@@ -626,9 +626,9 @@ impl Layer for Suspended {
 fn suspended_probe_finds_nothing() {
     let suspended = |at, hours| {
         let (inner, calls) = (Arc::new(Memory::new()), AtomicU64::new(0));
-        let media = Suspended { inner, at, hours, calls };
-        let probed = probe(&media, &System);
-        (probed, media.calls.load(Ordering::SeqCst))
+        let storage = Suspended { inner, at, hours, calls };
+        let probed = probe(&storage, &System);
+        (probed, storage.calls.load(Ordering::SeqCst))
     };
     let (_, calls) = suspended(u64::MAX, 0);
     // The rounds are alike.
@@ -645,8 +645,8 @@ fn suspended_probe_finds_nothing() {
 #[test]
 fn probe_with_a_fault_finds_nothing() {
     let with = |fault| {
-        let media = Faulty::new(Arc::new(Memory::new()), fault);
-        (probe(&media, &System), media.calls())
+        let storage = Faulty::new(Arc::new(Memory::new()), fault);
+        (probe(&storage, &System), storage.calls())
     };
     let (_, calls) = with(Fault::None);
     for at in (0..60).chain(calls - 30..calls) {
@@ -658,7 +658,7 @@ fn probe_with_a_fault_finds_nothing() {
             // The calls after the last round need not work.
             match with(fault).0 {
                 Ok(probed) => assert!(at >= calls - 3 && probed.may_be_shared(), "{fault:?}"),
-                Err(error) => assert_eq!(error.kind(), Kind::Media, "{fault:?}: {error}"),
+                Err(error) => assert_eq!(error.kind(), Kind::Storage, "{fault:?}: {error}"),
             }
         }
     }
@@ -671,28 +671,28 @@ fn probe_with_a_fault_finds_nothing() {
 #[test]
 fn age_of_staged_files_is_by_the_file_system() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let media = Local::open(folder.path()).expect("it is there");
-    media.prepare().expect("it is empty");
+    let storage = Local::open(folder.path()).expect("it is there");
+    storage.prepare().expect("it is empty");
     std::fs::write(folder.path().join("commits/x#1"), "half").expect("it is written");
     let ages = Mutex::new(Vec::new());
     let keep = |name: &str, age_s: u64| {
         ages.lock().expect("no panics").push((name.to_owned(), age_s));
         false
     };
-    assert_eq!(media.clean(&keep).expect("it cleans"), 0, "all is kept");
+    assert_eq!(storage.clean(&keep).expect("it cleans"), 0, "all is kept");
     let ages = ages.into_inner().expect("no panics");
     assert!(ages.iter().any(|(name, age_s)| name == "commits/x" && *age_s < 60), "{ages:?}");
     let left = std::fs::read_dir(folder.path().join("tickets")).expect("a folder").count();
     assert_eq!(left, 0, "nothing is left of the question for the time");
-    let stamp = |name: &str| media.stamp_ns(name).expect("it answers");
+    let stamp = |name: &str| storage.stamp_ns(name).expect("it answers");
     assert_eq!(stamp("commits/y"), None, "there is no such object");
-    media.put_new("commits/y", Bytes::new()).expect("it is put");
+    storage.put_new("commits/y", Bytes::new()).expect("it is put");
     let age_ns = System.now_ns() - stamp("commits/y").expect("files have times");
     assert!(age_ns.abs() < 60_000_000_000, "{age_ns}");
 }
 
 #[test]
-fn incorrect_media_are_rejected() {
+fn incorrect_storages_are_rejected() {
     let lies = [
         Lie::Overwrites,
         Lie::SaysCreated,
@@ -704,6 +704,6 @@ fn incorrect_media_are_rejected() {
     for lie in lies {
         let found = keeps_the_contract(&Liar { inner: Memory::new(), lie });
         println!("{lie:?}: {found:?}");
-        assert!(found.is_err(), "{lie:?} passes for a medium");
+        assert!(found.is_err(), "{lie:?} passes for a storage");
     }
 }
