@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::io::Read;
 
 use cutpoint_chunking::{Chunks, KeyMaterial, Spec};
-use cutpoint_repository::{Class, Keyring, Keys, RepositoryId, Secret, Suite};
+use cutpoint_repository::{CipherSuite, Class, Keyring, Keys, RepositoryId, Secret};
 use cutpoint_testing::thread_cpu_time;
 
 /// The default cut specification of repositories.
@@ -21,7 +21,7 @@ fn main() {
     let rounds: usize = arguments.next().map_or(5, |text| text.parse().expect("a number"));
     let secret = Secret([7; 32]);
     let keyring = Keyring { repository: RepositoryId([0; 16]), epochs: vec![(1, secret)] };
-    let keys = Keys::derive(&keyring, Suite::Aes256Gcm);
+    let keys = Keys::derive(&keyring, CipherSuite::Aes256Gcm);
     let spec: Spec = CUT.parse().expect("the spec is right");
     let material = KeyMaterial::new(keys.cut_material());
     let chunker = || spec.keyed_chunker(&material).expect("it can be keyed");

@@ -13,7 +13,7 @@ use cutpoint_backup::save::{Source, backup};
 use cutpoint_repository::gc::prune::{OptimizeOptions, PruneOptions, optimize, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::snapshots::lifecycle::forget;
-use cutpoint_repository::{InitOptions, Repository, Suite, TicketId};
+use cutpoint_repository::{CipherSuite, InitOptions, Repository, TicketId};
 use cutpoint_storage::{Environment, Error, Memory, Storage};
 use cutpoint_testing::SplitMix64;
 use repository::{Seeded, contents, unlock};
@@ -52,7 +52,7 @@ fn repository_with_fixed_randomness_is_equal_byte_for_byte() {
     let environment = Seeded::new(7);
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let settings = InitOptions {
-        suite: Suite::ChaCha20Poly1305,
+        suite: CipherSuite::ChaCha20Poly1305,
         cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
         region_size: 64 * 1024,
         container_size: 4 * 1024 * 1024,

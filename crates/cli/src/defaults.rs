@@ -1,6 +1,6 @@
 //! All defaults that were chosen by measurement.
 
-use cutpoint_repository::Suite;
+use cutpoint_repository::CipherSuite;
 
 /// The default cut specification of a new repository.
 pub(crate) const DEFAULT_CUT: &str = "fastcdc:avg=64k";
@@ -39,8 +39,8 @@ pub(crate) const RANDOM: Preset = Preset { region_size: 128 * 1024, ..DEFAULT };
 pub(crate) const PARITY_PERCENT: u32 = 0;
 
 /// Returns the default cipher suite of a new repository, the fastest one on this machine.
-pub(crate) fn suite() -> Suite {
-    Suite::fastest()
+pub(crate) fn suite() -> CipherSuite {
+    CipherSuite::fastest()
 }
 
 /// The minimum number of digits that identify a snapshot.

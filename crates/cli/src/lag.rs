@@ -148,8 +148,8 @@ pub(crate) fn open_when_listed<T>(
 pub(crate) mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use cutpoint_repository::{CipherSuite, Unlock};
     use cutpoint_repository::{InitOptions, Repository};
-    use cutpoint_repository::{Suite, Unlock};
     use cutpoint_storage::Result;
     use cutpoint_storage::stop::Stop;
     use cutpoint_storage::{Interruptible, System};
@@ -200,7 +200,7 @@ pub(crate) mod tests {
     /// Creates a repository that is not encrypted.
     pub(crate) fn init(storage: Arc<dyn Storage>) -> Repository {
         let options = InitOptions {
-            suite: Suite::None,
+            suite: CipherSuite::None,
             cut: "fixed:size=4096".to_owned(),
             region_size: 65_536,
             container_size: 4 << 20,

@@ -7,7 +7,7 @@ use std::{fs, io};
 use anyhow::{Context, Result};
 use cutpoint_repository::format::commit::Commit;
 use cutpoint_repository::{
-    InitOptions, KdfLimits, ObjectName, OpenOptions, Reader, Repository, Suite, Unlock, View,
+    CipherSuite, InitOptions, KdfLimits, ObjectName, OpenOptions, Reader, Repository, Unlock, View,
 };
 use cutpoint_storage::{
     Error as StoreError, Kind, Local, ObjectKind, Probed, S3, Storage, System, probe,
@@ -361,7 +361,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         suite,
         cut: canonical_cut(
             settings.cut.as_deref().unwrap_or(defaults::DEFAULT_CUT),
-            suite != Suite::None,
+            suite != CipherSuite::None,
         )?,
         region_size: settings.region_size.unwrap_or(preset.region_size),
         container_size: settings.container_size.unwrap_or(preset.container_size),
@@ -371,13 +371,15 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     };
     // Created first, so that nothing has to be undone if the file exists.
     let kit = match new.recovery_kit {
-        Some(path) if suite == Suite::None => {
+        Some(path) if suite == CipherSuite::None => {
             let message =
                 format!("{}: an unencrypted repository has no recovery kit", path.display());
             return Err(Failure::failed(message).into());
         }
         Some(path) => Some(Kit::create(path, report)?),
-        None if suite != Suite::None && report.out_is_terminal() => Some(Kit::at_standard_output()),
+        None if suite != CipherSuite::None && report.out_is_terminal() => {
+            Some(Kit::at_standard_output())
+        }
         None => None,
     };
     let repository = match make(global, location, &options, new, report) {
@@ -402,7 +404,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         Some(kit) => {
             kit.write(&repository, "", report)?;
         }
-        None if suite == Suite::None => {}
+        None if suite == CipherSuite::None => {}
         None => report.note(
             "No recovery kit was shown, because there is no terminal; `cutpoint key add \
              --new-recovery-kit FILE` writes one.",
@@ -434,7 +436,7 @@ fn make(
         None => {
             let create = if new.is_shared { Local::create_shared } else { Local::create };
             let folder = create(location)?;
-            if folder.is_open_to_all() && options.suite == Suite::None {
+            if folder.is_open_to_all() && options.suite == CipherSuite::None {
                 report.warn(&format!(
                     "{}: every user of this machine can read this folder, and nothing in it is \
                      encrypted (chmod 700 prevents that)",

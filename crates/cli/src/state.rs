@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cutpoint_repository::{ObjectName, Repository, Suite, TicketId, View};
+use cutpoint_repository::{CipherSuite, ObjectName, Repository, TicketId, View};
 use cutpoint_storage::{ObjectKind, Storage};
 use serde::{Deserialize, Serialize};
 
@@ -126,7 +126,7 @@ impl Memory {
     }
 
     fn is_open(&self) -> bool {
-        self.suite == Suite::None.code()
+        self.suite == CipherSuite::None.code()
     }
 
     /// Describes the state, with `head` as its snapshot.
@@ -844,7 +844,7 @@ mod tests {
     fn settings_changed_meanwhile_are_not_older() {
         let storage = Arc::new(cutpoint_storage::Memory::new());
         let options = InitOptions {
-            suite: Suite::None,
+            suite: CipherSuite::None,
             cut: "fixed:size=4096".to_owned(),
             region_size: 65_536,
             container_size: 4 << 20,

@@ -21,7 +21,7 @@ pub use format::fingerprint::{Class, Fingerprint};
 pub use format::names::{ObjectName, PartName, TicketId};
 pub use format::recipe::Content;
 pub use format::repository_id::RepositoryId;
-pub use format::suite::Suite;
+pub use format::suite::CipherSuite;
 pub use format::ticket::Purpose;
 pub use format::tree::{Entry, EntryKind, Time};
 pub use index::{Index, Scope};

@@ -23,8 +23,9 @@ use cutpoint_repository::format::ticket::{MachineValue, Ticket};
 use cutpoint_repository::format::toc::{ChunkRecord, Codec, Form, RegionRecord, Toc};
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::{
-    Class, Content, Entry, EntryKind, Fingerprint, KdfLimits, Keyring, Keys, ObjectName, PartName,
-    Purpose, RepositoryId, Secret, Snapshot, Statistics, Suite, TicketId, Time, Unlock,
+    CipherSuite, Class, Content, Entry, EntryKind, Fingerprint, KdfLimits, Keyring, Keys,
+    ObjectName, PartName, Purpose, RepositoryId, Secret, Snapshot, Statistics, TicketId, Time,
+    Unlock,
 };
 use cutpoint_storage::{Kind, Process};
 use decoding::{DECODERS, REGIONS_END, encode_content, encode_delta_chunk, keyring};
@@ -87,7 +88,7 @@ fn burst() -> [Extent; 4] {
 static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
     let config = Config {
         repository: RepositoryId([5; 16]),
-        suite: Suite::ChaCha20Poly1305,
+        suite: CipherSuite::ChaCha20Poly1305,
         cut: "fixed".to_owned(),
         cut_is_keyed: true,
         region_size: 128 * 1024,
@@ -347,17 +348,17 @@ fn keyring_opens_only_with_its_key() {
     let unlock = Unlock::KeyFile(Secret([1; 32]));
     let about = KeyAbout { made_ns: 5, label: "laptop".to_owned(), epoch: 7 };
     let salts = [[2; 16], [3; 16]];
-    let bytes = wrap_keyring(&keyring(), &unlock, Suite::Aes256Gcm, id, salts, &about)
+    let bytes = wrap_keyring(&keyring(), &unlock, CipherSuite::Aes256Gcm, id, salts, &about)
         .expect("a key file wraps");
     let open =
         |bytes: &[u8], unlock: &Unlock| unwrap_keyring(name, bytes, unlock, KdfLimits::default());
     let opened = open(&bytes, &unlock).expect("it is whole").expect("it is the key");
-    assert_eq!(opened, (keyring(), Suite::Aes256Gcm));
-    let keys = Keys::derive(&keyring(), Suite::Aes256Gcm);
+    assert_eq!(opened, (keyring(), CipherSuite::Aes256Gcm));
+    let keys = Keys::derive(&keyring(), CipherSuite::Aes256Gcm);
     let told = |bytes: &[u8]| KeyAbout::of_object(&keys, name, bytes);
     assert_eq!(told(&bytes).expect("it is whole"), Some(about.clone()), "without the key file");
     let foreign = Keyring { epochs: vec![(7, Secret([9; 32]))], ..keyring() };
-    let foreign = Keys::derive(&foreign, Suite::Aes256Gcm);
+    let foreign = Keys::derive(&foreign, CipherSuite::Aes256Gcm);
     assert!(KeyAbout::of_object(&foreign, name, &bytes).is_err(), "another repository's keys");
     let other = Unlock::KeyFile(Secret([9; 32]));
     assert!(open(&bytes, &other).expect("it is whole").is_none(), "another key");
@@ -383,7 +384,7 @@ fn excessive_stretching_is_refused() {
     let unlock = Unlock::KeyFile(Secret([1; 32]));
     let about = KeyAbout { made_ns: 5, label: "laptop".to_owned(), epoch: 7 };
     let salts = [[2; 16], [3; 16]];
-    let bytes = wrap_keyring(&keyring(), &unlock, Suite::Aes256Gcm, id, salts, &about)
+    let bytes = wrap_keyring(&keyring(), &unlock, CipherSuite::Aes256Gcm, id, salts, &about)
         .expect("a key file wraps");
     let passphrase = Unlock::Passphrase(b"p".to_vec().into());
     let refused = |fields: [u32; 3]| {
@@ -441,7 +442,7 @@ proptest! {
     fn sealed_objects_round_trip(
         body in prop::collection::vec(any::<u8>(), 0..2000),
         suite in prop::sample::select(vec![
-            Suite::None, Suite::Aes256Gcm, Suite::ChaCha20Poly1305,
+            CipherSuite::None, CipherSuite::Aes256Gcm, CipherSuite::ChaCha20Poly1305,
         ]),
         salt in any::<[u8; 16]>(),
         place in any::<Index>(),

@@ -7,7 +7,7 @@ use cutpoint_repository::crypto::{HEADER_LEN, TAG_LEN, open_object, seal_object}
 use cutpoint_repository::format::commit::{Commit, Outcome, ViewRecord};
 use cutpoint_repository::format::extents::{self, Extent};
 use cutpoint_repository::{
-    Class, Keyring, Keys, ObjectName, RepositoryId, Secret, Suite, TicketId,
+    CipherSuite, Class, Keyring, Keys, ObjectName, RepositoryId, Secret, TicketId,
 };
 use cutpoint_storage::ObjectKind;
 
@@ -35,14 +35,14 @@ fn rising<const N: usize>(first: u8) -> [u8; N] {
     std::array::from_fn(|place| first + u8::try_from(place).expect("a short array"))
 }
 
-fn keys(suite: Suite) -> Keys {
+fn keys(suite: CipherSuite) -> Keys {
     let keyring =
         Keyring { repository: RepositoryId([0; 16]), epochs: vec![(1, Secret(rising(0)))] };
     Keys::derive(&keyring, suite)
 }
 
 /// Returns the example's object, sealed with `suite`.
-fn object(suite: Suite) -> (ObjectName, Vec<u8>, Vec<u8>) {
+fn object(suite: CipherSuite) -> (ObjectName, Vec<u8>, Vec<u8>) {
     let void = Commit {
         outcome: Outcome::Void,
         segments: Vec::new(),
@@ -107,7 +107,7 @@ fn listed(example: &str, len: usize) -> Vec<u8> {
 #[test]
 fn object_matches_the_page() {
     let example = example();
-    let (name, body, bytes) = object(Suite::None);
+    let (name, body, bytes) = object(CipherSuite::None);
     assert_eq!(listed(&example, body.len()), body, "the body, field by field");
     // Texts on the page are broken into lines anywhere.
     let words = example.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -135,7 +135,7 @@ fn object_matches_the_page() {
     assert!(words.contains(&places), "{places}");
     assert_eq!(bytes, dumped(&example, bytes.len()), "{name}, {} bytes", bytes.len());
     assert!(example.contains(&format!("`{name}`, {} bytes", bytes.len())), "name and length");
-    let keys = keys(Suite::None);
+    let keys = keys(CipherSuite::None);
     assert_eq!(open_object(&keys, name, &bytes).expect("it opens"), body, "the body");
     let class_key = blake3::derive_key("cutpoint v1 commit", &rising::<32>(0));
     assert!(example.contains(&hex(&class_key)), "class key {}", hex(&class_key));
@@ -154,7 +154,7 @@ fn object_matches_the_page() {
 #[test]
 fn other_suites_match_the_page() {
     let example = example();
-    for suite in [Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
+    for suite in [CipherSuite::Aes256Gcm, CipherSuite::ChaCha20Poly1305] {
         let (_, body, bytes) = object(suite);
         let key = object_key(&bytes);
         let end = HEADER_LEN + body.len();
@@ -172,7 +172,7 @@ fn other_suites_match_the_page() {
 #[test]
 fn other_values_match_the_page() {
     let example = example();
-    let keys = keys(Suite::None);
+    let keys = keys(CipherSuite::None);
     let values = [
         hex(&keys.fingerprint(Class::Data, b"hello").0),
         hex(&keys.fingerprint(Class::Meta, b"hello").0),

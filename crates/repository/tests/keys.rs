@@ -25,8 +25,8 @@ use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, Finding, Re
 use cutpoint_repository::verify::repair::{ObjectsOptions, repair_objects};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
-    Committed, KeyMethod, Keyring, Keys, ObjectName, Purpose, Reader, Repository, RepositoryId,
-    Secret, Snapshot, Suite, Unlock, Verify, View, Writer,
+    CipherSuite, Committed, KeyMethod, Keyring, Keys, ObjectName, Purpose, Reader, Repository,
+    RepositoryId, Secret, Snapshot, Unlock, Verify, View, Writer,
 };
 use cutpoint_storage::{Error, Fault, Faulty, Kind, Memory, ObjectKind, Result, Storage};
 use failing::FailingReads;
@@ -344,7 +344,7 @@ fn secrets_are_not_printed() {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(storage).expect("an empty memory takes a repository");
     let mut texts = Vec::new();
-    for suite in [Suite::None, Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
+    for suite in [CipherSuite::None, CipherSuite::Aes256Gcm, CipherSuite::ChaCha20Poly1305] {
         // The key itself, so that derived keys are searched for as well.
         let keys = Keys::derive(&keyring, suite);
         let name = ObjectName::Prune(1);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use cutpoint_repository::format::recipe::{RecipeChunk, Segment};
 use cutpoint_repository::write::{ChunkSink, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
-    Content, Entry, EntryKind, Fingerprint, Keyring, Keys, RepositoryId, Secret, Suite,
+    CipherSuite, Content, Entry, EntryKind, Fingerprint, Keyring, Keys, RepositoryId, Secret,
 };
 use cutpoint_storage::Result;
 use cutpoint_testing::SplitMix64;
@@ -123,7 +123,7 @@ fn adjacent_holes_are_merged() {
 #[test]
 fn tree_chunks_end_as_the_page_says() {
     let keyring = Keyring { repository: RepositoryId([5; 16]), epochs: vec![(1, Secret([3; 32]))] };
-    let keys = Keys::derive(&keyring, Suite::None);
+    let keys = Keys::derive(&keyring, CipherSuite::None);
     let mut names: Vec<String> = (0..5000).map(|number| format!("name {number:06}")).collect();
     // None of these begins a chunk, so one is cut by its size.
     let long = (0..).map(|number| format!("z{number:0200}"));

@@ -21,8 +21,8 @@ use cutpoint_repository::repo::repository::KDF_TRIALS_MAX;
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
-    Committed, KdfLimits, ObjectName, OpenOptions, Purpose, Repository, Snapshot, Suite, TicketId,
-    Unlock, Verify, View, Writer,
+    CipherSuite, Committed, KdfLimits, ObjectName, OpenOptions, Purpose, Repository, Snapshot,
+    TicketId, Unlock, Verify, View, Writer,
 };
 use cutpoint_storage::{Error, Kind, Local, Memory, ObjectKind, Storage};
 use cutpoint_testing::SplitMix64;
@@ -71,7 +71,7 @@ fn config(number: u64) -> ObjectName {
 fn claiming(name: ObjectName, epoch: u32) -> Vec<u8> {
     let header = Header {
         kind: name.kind().code(),
-        suite: Suite::Aes256Gcm,
+        suite: CipherSuite::Aes256Gcm,
         epoch,
         name: name.header_bytes(),
         salt: [1; 16],

@@ -328,7 +328,7 @@ pub(super) fn put(
 mod tests {
     use std::sync::mpsc;
 
-    use cutpoint_repository::{Keyring, RepositoryId, Secret, Suite};
+    use cutpoint_repository::{CipherSuite, Keyring, RepositoryId, Secret};
 
     use super::*;
     use crate::save::batch::{Cut, Event};
@@ -340,7 +340,7 @@ mod tests {
         std::thread::spawn(move || {
             let keyring =
                 Keyring { repository: RepositoryId([0; 16]), epochs: vec![(1, Secret([1; 32]))] };
-            let keys = Keys::derive(&keyring, Suite::None);
+            let keys = Keys::derive(&keyring, CipherSuite::None);
             let mut batch = Batch::new(10);
             // The chunk lies outside of its batch.
             batch.events.push(Event::Chunk(Cut::new(5..105)));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cutpoint_backup::source::{FileSystem, FileSystems};
-use cutpoint_repository::{InitOptions, Repository, Suite, Unlock};
+use cutpoint_repository::{CipherSuite, InitOptions, Repository, Unlock};
 use cutpoint_storage::{Environment, Memory, Process, Result, Storage};
 use cutpoint_testing::SplitMix64;
 
@@ -92,7 +92,7 @@ impl FileSystems for Mounted {
 pub(crate) fn make() -> (Arc<Clock>, Arc<dyn Storage>, Arc<Repository>) {
     let (clock, storage) = (Arc::new(Clock::new()), Arc::new(Memory::new()));
     let options = InitOptions {
-        suite: Suite::None,
+        suite: CipherSuite::None,
         cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
         region_size: 64 * 1024,
         container_size: 4 * 1024 * 1024,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use cutpoint_backup::restore::{RestoreOptions, restore};
-use cutpoint_repository::{InitOptions, Reader, Repository, Secret, Suite, Unlock, View};
+use cutpoint_repository::{CipherSuite, InitOptions, Reader, Repository, Secret, Unlock, View};
 use cutpoint_storage::{Environment, Process, Result, Storage};
 use cutpoint_testing::SplitMix64;
 
@@ -88,7 +88,7 @@ fn init_with(
     delta_chunks: bool,
 ) -> Arc<Repository> {
     let options = InitOptions {
-        suite: Suite::ChaCha20Poly1305,
+        suite: CipherSuite::ChaCha20Poly1305,
         cut: "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0".to_owned(),
         region_size: 64 * 1024,
         container_size: 4 * 1024 * 1024,

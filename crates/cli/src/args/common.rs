@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_repository::{KdfLimits, Suite};
+use cutpoint_repository::{CipherSuite, KdfLimits};
 
 use crate::{defaults, key_id};
 
@@ -126,12 +126,12 @@ pub(crate) enum Encryption {
 
 impl Encryption {
     /// Returns the cipher suite.
-    pub(crate) fn suite(self) -> Suite {
+    pub(crate) fn suite(self) -> CipherSuite {
         match self {
             Encryption::Auto => defaults::suite(),
-            Encryption::Aes256Gcm => Suite::Aes256Gcm,
-            Encryption::ChaCha20Poly1305 => Suite::ChaCha20Poly1305,
-            Encryption::None => Suite::None,
+            Encryption::Aes256Gcm => CipherSuite::Aes256Gcm,
+            Encryption::ChaCha20Poly1305 => CipherSuite::ChaCha20Poly1305,
+            Encryption::None => CipherSuite::None,
         }
     }
 }

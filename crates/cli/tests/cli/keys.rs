@@ -7,7 +7,7 @@ use std::path::Path;
 
 use cutpoint_repository::crypto::{HEADER_LEN, Header};
 use cutpoint_repository::repo::repository::KDF_TRIALS_MAX;
-use cutpoint_repository::{ObjectName, Suite};
+use cutpoint_repository::{CipherSuite, ObjectName};
 use serde_json::Value;
 
 use crate::rollback::elsewhere;
@@ -114,7 +114,7 @@ fn key_that_opened_last_time_is_tried_before_planted_ones() {
         let name = ObjectName::Key { id, copy: false };
         let header = Header {
             kind: name.kind().code(),
-            suite: Suite::Aes256Gcm,
+            suite: CipherSuite::Aes256Gcm,
             epoch: 0,
             name: name.header_bytes(),
             salt: [1; 16],

@@ -11,7 +11,7 @@ use cutpoint_repository::format::segment::{CONTAINER_RECORD_LEN, HINT_LEN};
 use cutpoint_repository::format::toc::{CHUNK_RECORD_LEN, REGION_RECORD_LEN, TOC_PADDING};
 use cutpoint_repository::write::{ChunkSink, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
-    Class, Content, Entry, Fingerprint, Keyring, Keys, RepositoryId, Secret, Suite,
+    CipherSuite, Class, Content, Entry, Fingerprint, Keyring, Keys, RepositoryId, Secret,
 };
 use cutpoint_storage::Result;
 
@@ -104,7 +104,7 @@ impl Metadata {
         // Any keys will do, because nothing is stored.
         let keyring =
             Keyring { repository: RepositoryId([0; 16]), epochs: vec![(1, Secret([0; 32]))] };
-        let keys = Keys::derive(&keyring, Suite::None);
+        let keys = Keys::derive(&keyring, CipherSuite::None);
         let chunks = MetaChunks {
             keys: keys.clone(),
             seen: HashSet::default(),

@@ -12,7 +12,7 @@ use crate::format::edges::{EDGE_LEN, Edges};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::map::{at_end, malformed, read_array, read_fixed, read_map, required};
 use crate::format::repository_id::RepositoryId;
-use crate::format::suite::Suite;
+use crate::format::suite::CipherSuite;
 
 /// A secret of 32 bytes. Wiped when dropped, and never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl KeyClass {
 /// All keys of an unlocked repository.
 #[derive(Clone)]
 pub struct Keys {
-    suite: Suite,
+    suite: CipherSuite,
     keyring: Keyring,
     epochs: Vec<(u32, [Secret; 7])>,
     fingerprint_data: Secret,
@@ -166,8 +166,8 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Derives the keys of `keyring`, for objects sealed with `suite`.
-    pub fn derive(keyring: &Keyring, suite: Suite) -> Keys {
+    /// Derives the keys of `keyring`, for objects sealed with `cipher suite`.
+    pub fn derive(keyring: &Keyring, suite: CipherSuite) -> Keys {
         let epochs = keyring
             .epochs
             .iter()
@@ -188,8 +188,8 @@ impl Keys {
         }
     }
 
-    /// Returns the suite by which new objects are sealed.
-    pub fn suite(&self) -> Suite {
+    /// Returns the cipher suite by which new objects are sealed.
+    pub fn suite(&self) -> CipherSuite {
         self.suite
     }
 

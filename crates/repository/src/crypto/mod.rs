@@ -16,4 +16,4 @@ pub use wrap::{
 
 pub use crate::format::HEADER_LEN;
 pub use crate::format::repository_id::RepositoryId;
-pub use crate::format::suite::Suite;
+pub use crate::format::suite::CipherSuite;

@@ -10,7 +10,7 @@ use super::keys::{KeyClass, Keys, Secret};
 use crate::format::HEADER_LEN;
 use crate::format::names::ObjectName;
 use crate::format::newer::Newer;
-use crate::format::suite::Suite;
+use crate::format::suite::CipherSuite;
 
 /// The length of the trailer of every object, in bytes.
 pub const TRAILER_LEN: usize = 32;
@@ -76,7 +76,7 @@ pub struct Header {
     /// The code of the object's kind.
     pub kind: u8,
     /// The cipher suite by which the object is sealed.
-    pub suite: Suite,
+    pub suite: CipherSuite,
     /// The epoch of the secret with which the object is sealed.
     pub epoch: u32,
     /// The 16 bytes of [`ObjectName::header_bytes`].
@@ -144,8 +144,9 @@ impl Header {
         }
         let header = Header {
             kind: bytes[OFFSET_KIND],
-            suite: Suite::from_code(bytes[OFFSET_SUITE])
-                .map_err(|error| error.of(name).with_source(Newer::Suite(bytes[OFFSET_SUITE])))?,
+            suite: CipherSuite::from_code(bytes[OFFSET_SUITE]).map_err(|error| {
+                error.of(name).with_source(Newer::CipherSuite(bytes[OFFSET_SUITE]))
+            })?,
             epoch: u32::from_le_bytes([
                 bytes[OFFSET_EPOCH],
                 bytes[OFFSET_EPOCH + 1],
@@ -198,11 +199,11 @@ impl std::fmt::Debug for Cipher {
 }
 
 impl Cipher {
-    pub(crate) fn new(suite: Suite, key: Secret) -> Cipher {
+    pub(crate) fn new(suite: CipherSuite, key: Secret) -> Cipher {
         let algorithm = match suite {
-            Suite::None => return Cipher::Plain(key),
-            Suite::Aes256Gcm => &AES_256_GCM,
-            Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+            CipherSuite::None => return Cipher::Plain(key),
+            CipherSuite::Aes256Gcm => &AES_256_GCM,
+            CipherSuite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
         };
         match UnboundKey::new(algorithm, &key.0) {
             Ok(unbound) => Cipher::Aead(Box::new(LessSafeKey::new(unbound))),
@@ -495,14 +496,14 @@ impl Opener {
     /// Returns any error of [`Header::decode`]. Returns `WrongKey` if the object claims a newer
     /// epoch, or if settings were sealed with a key that is not among `keys` (that of another
     /// repository). Returns `Corrupt` if any other object was sealed with such a key, or if an
-    /// object is sealed with another suite.
+    /// object is sealed with another cipher suite.
     pub fn new(keys: &Keys, name: ObjectName, header: &[u8]) -> Result<Opener> {
         let decoded = Header::decode(&name, header)?;
         let mut bytes = [0; HEADER_LEN];
         bytes.copy_from_slice(&header[..HEADER_LEN]);
         // Both ciphers are accepted everywhere, but no unencrypted object is accepted in an
         // encrypted repository.
-        if (decoded.suite == Suite::None) != (keys.suite() == Suite::None) {
+        if (decoded.suite == CipherSuite::None) != (keys.suite() == CipherSuite::None) {
             return Err(Error::corrupt(
                 name,
                 format!("sealed with {}, but this repository uses {}", decoded.suite, keys.suite()),

@@ -18,7 +18,7 @@ use super::object::{
 use crate::format::HEADER_LEN;
 use crate::format::map::{MapWriter, at_end, malformed, read_map};
 use crate::format::names::ObjectName;
-use crate::format::suite::Suite;
+use crate::format::suite::CipherSuite;
 
 /// The length of the unencrypted bytes between header and description: method 1, zero 3, memory in
 /// KiB 4, passes 4, lanes 4, salt 16.
@@ -230,7 +230,7 @@ impl std::fmt::Debug for Unlock {
 pub fn wrap_keyring(
     keyring: &Keyring,
     unlock: &Unlock,
-    suite: Suite,
+    suite: CipherSuite,
     id: [u8; 16],
     salts: [[u8; SALT_LEN]; 2],
     about: &KeyAbout,
@@ -302,7 +302,7 @@ pub fn unwrap_keyring(
     bytes: &[u8],
     unlock: &Unlock,
     limits: KdfLimits,
-) -> Result<Option<(Keyring, Suite)>> {
+) -> Result<Option<(Keyring, CipherSuite)>> {
     let header = Header::decode(&name, bytes)?;
     let damaged = |what: &str| Error::corrupt(name, what);
     let wrap = wrap_of(&name, bytes)?;
@@ -312,7 +312,7 @@ pub fn unwrap_keyring(
     }
     // Suite 0 and method "nothing" belong together, so that a passphrase never opens an unencrypted
     // repository which was put in the place of an encrypted one.
-    if (header.suite == Suite::None) != (method == KeyMethod::Nothing) {
+    if (header.suite == CipherSuite::None) != (method == KeyMethod::Nothing) {
         return Err(damaged("contradictory: encrypted and not encrypted"));
     }
     let wrapping_key = wrapping_key(&name, unlock, wrap, limits)?;

@@ -8,7 +8,7 @@ use super::map::{
     required,
 };
 use super::repository_id::RepositoryId;
-use super::suite::Suite;
+use super::suite::CipherSuite;
 
 pub use cutpoint_delta::burst::Options as BurstOptions;
 
@@ -28,7 +28,7 @@ pub struct Config {
     /// The id of the repository.
     pub repository: RepositoryId,
     /// The cipher suite by which objects are sealed.
-    pub suite: Suite,
+    pub suite: CipherSuite,
     /// The specification of the cutting algorithm for new data, with all parameters written out.
     pub cut: String,
     /// Set if cut-points depend on a secret of the repository.
@@ -200,7 +200,7 @@ impl Config {
         let d = &mut Decoder::new(bytes);
         let mut config = Config {
             repository: RepositoryId([0; 16]),
-            suite: Suite::None,
+            suite: CipherSuite::None,
             cut: String::new(),
             cut_is_keyed: false,
             region_size: 0,
@@ -218,7 +218,7 @@ impl Config {
         config.extra = read_map(d, |key, d| {
             match key {
                 0 => repository = Some(RepositoryId(read_fixed(d)?)),
-                1 => suite = Some(Suite::from_code(d.u8().map_err(malformed)?)?),
+                1 => suite = Some(CipherSuite::from_code(d.u8().map_err(malformed)?)?),
                 2 => cut = Some(d.str().map_err(malformed)?.to_owned()),
                 3 => config.cut_is_keyed = d.bool().map_err(malformed)?,
                 4 => config.region_size = d.u32().map_err(malformed)?,

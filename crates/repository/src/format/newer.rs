@@ -15,14 +15,14 @@ pub enum Newer {
     /// The object has this version of the format.
     Format(u8),
     /// The object is sealed with the cipher suite of this code.
-    Suite(u8),
+    CipherSuite(u8),
 }
 
 impl fmt::Display for Newer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Newer::Epoch(epoch) => write!(f, "key epoch {epoch}"),
-            Newer::Suite(code) => write!(f, "suite {code}"),
+            Newer::CipherSuite(code) => write!(f, "suite {code}"),
             Newer::Format(version) => write!(f, "version {version} of the format"),
         }
     }

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
 use crate::crypto::{
-    KeyAbout, KeyMethod, Keyring, Keys, Secret, Suite, Unlock, object_is_intact, unwrap_keyring,
-    wrap_keyring,
+    CipherSuite, KeyAbout, KeyMethod, Keyring, Keys, Secret, Unlock, object_is_intact,
+    unwrap_keyring, wrap_keyring,
 };
 use crate::format::names::ObjectName;
 use crate::repo::repository::{KDF_TRIALS_MAX, Repository, newest_config};
@@ -130,7 +130,7 @@ impl Repository {
     /// does not open. After an error no copy of the key is left, provided that the storage permits
     /// deleting it.
     pub fn add_key(&self, unlock: &Unlock, label: &str) -> Result<[u8; 16]> {
-        let is_open = self.keys().suite() == Suite::None;
+        let is_open = self.keys().suite() == CipherSuite::None;
         if is_open || matches!(unlock, Unlock::Nothing) {
             return Err(Error::invalid(
                 self.storage().describe(),
@@ -344,7 +344,7 @@ impl Repository {
     /// storage either epoch may count; keys for both exist.
     pub fn begin_epoch(&mut self, secrets: &[Unlock], others: Others) -> Result<Vec<[u8; 16]>> {
         let suite = self.keys().suite();
-        if suite == Suite::None || secrets.is_empty() {
+        if suite == CipherSuite::None || secrets.is_empty() {
             return Err(Error::invalid(
                 self.storage().describe(),
                 "a new epoch requires an encrypted repository and a secret that opens it",

@@ -10,8 +10,8 @@ use cutpoint_storage::{
 };
 
 use crate::crypto::{
-    Header, KdfLimits, KeyMethod, Keyring, Keys, RepositoryId, SALT_LEN, Secret, Suite, Unlock,
-    object_is_intact, open_object, seal_object, unwrap_keyring,
+    CipherSuite, Header, KdfLimits, KeyMethod, Keyring, Keys, RepositoryId, SALT_LEN, Secret,
+    Unlock, object_is_intact, open_object, seal_object, unwrap_keyring,
 };
 use crate::format::config::Config;
 use crate::format::names::ObjectName;
@@ -37,7 +37,7 @@ pub struct OpenOptions {
     pub first_keys: Vec<[u8; 16]>,
     /// The only key that is tried; `None` to try all of them.
     pub only_key: Option<[u8; 16]>,
-    /// Set to ignore objects whose headers claim an unknown key epoch, suite or format. Otherwise
+    /// Set to ignore objects whose headers claim an unknown key epoch, cipher suite or format. Otherwise
     /// such settings prevent opening, and such commits and prune records prevent writing.
     pub ignores_newer: bool,
 }
@@ -63,7 +63,7 @@ pub struct Repository {
 #[derive(Clone, Debug)]
 pub struct InitOptions {
     /// The cipher suite by which objects are sealed.
-    pub suite: Suite,
+    pub suite: CipherSuite,
     /// The specification of the cutting algorithm, with all parameters written out.
     pub cut: String,
     /// The number of chunk bytes that a region gathers.
@@ -95,7 +95,7 @@ impl Repository {
         unlock: &Unlock,
         options: &InitOptions,
     ) -> Result<Repository> {
-        let encrypted = options.suite != Suite::None;
+        let encrypted = options.suite != CipherSuite::None;
         if matches!(unlock, Unlock::Keyring(_)) {
             return Err(Error::invalid(
                 "init",
@@ -589,7 +589,7 @@ fn open_by_any(
         let keys = Keys::derive(keyring, suite);
         let newest = newest_config(storage, config_names, &keys, options.ignores_newer)?;
         let config = &newest.config;
-        // The settings are sealed with keys of the keyring. The repository id and the suite in them
+        // The settings are sealed with keys of the keyring. The repository id and the cipher suite in them
         // must agree with the keyring; otherwise two repositories were mixed.
         if config.repository == keyring.repository && config.suite == suite {
             return Ok(Opened { key_id, keys, newest });
@@ -598,14 +598,14 @@ fn open_by_any(
         Err(Error::corrupt(name, "belongs to another repository than the keys"))
     };
     if let Unlock::Keyring(keyring) = unlock {
-        // A recovery kit is sufficient even if `keys/` is lost. The settings record the suite, and
+        // A recovery kit is sufficient even if `keys/` is lost. The settings record the cipher suite, and
         // the keys of either cipher open them.
         let read = |suite| {
             let keys = Keys::derive(keyring, suite);
             newest_config(storage, config_names, &keys, options.ignores_newer)
         };
-        let newest =
-            read(Suite::Aes256Gcm).or_else(|error| read(Suite::None).map_err(|_| error))?;
+        let newest = read(CipherSuite::Aes256Gcm)
+            .or_else(|error| read(CipherSuite::None).map_err(|_| error))?;
         let opened = open(None, keyring, newest.config.suite)?;
         return Ok(Opened { key_id: kit_of(storage, key_names, unlock), ..opened });
     }

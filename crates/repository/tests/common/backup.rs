@@ -8,8 +8,8 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
-    Class, Committed, Content, Entry, EntryKind, InitOptions, Purpose, Reader, Repository, Secret,
-    Snapshot, Suite, Unlock, Verify, Writer,
+    CipherSuite, Class, Committed, Content, Entry, EntryKind, InitOptions, Purpose, Reader,
+    Repository, Secret, Snapshot, Unlock, Verify, Writer,
 };
 use cutpoint_storage::{Environment, Process, Result, Storage};
 use cutpoint_testing::SplitMix64;
@@ -91,7 +91,7 @@ pub(crate) fn init_with(
     parity_percent: u32,
 ) -> Result<Repository> {
     let options = InitOptions {
-        suite: Suite::ChaCha20Poly1305,
+        suite: CipherSuite::ChaCha20Poly1305,
         cut: "fixed".to_owned(),
         region_size: 16 * 1024,
         container_size: 4 * 1024 * 1024,

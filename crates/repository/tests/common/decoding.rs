@@ -16,8 +16,8 @@ use cutpoint_repository::format::ticket::Ticket;
 use cutpoint_repository::format::toc::Toc;
 use cutpoint_repository::verify::check::Coverage;
 use cutpoint_repository::{
-    Content, Entry, KdfLimits, KeyMethod, Keyring, Keys, ObjectName, RepositoryId, Secret, Suite,
-    Unlock,
+    CipherSuite, Content, Entry, KdfLimits, KeyMethod, Keyring, Keys, ObjectName, RepositoryId,
+    Secret, Unlock,
 };
 use minicbor::{Decoder, Encoder};
 
@@ -100,10 +100,10 @@ pub(crate) fn anything(bytes: &[u8]) {
     let _ = Keyring::decode(bytes);
     let _ = Header::decode(&name, bytes);
     let _ = Trailer::decode(&name, bytes, bytes.len() as u64);
-    let _ = open_object(&Keys::derive(&keyring(), Suite::None), name, bytes);
+    let _ = open_object(&Keys::derive(&keyring(), CipherSuite::None), name, bytes);
     let _ = unwrap_keyring(name, bytes, &Unlock::Nothing, KdfLimits::default());
     let _ = KeyMethod::of_object(name, bytes);
-    let _ = KeyAbout::of_object(&Keys::derive(&keyring(), Suite::None), name, bytes);
+    let _ = KeyAbout::of_object(&Keys::derive(&keyring(), CipherSuite::None), name, bytes);
     let _ = object_is_intact(bytes);
     let _ = Coverage::decode(RepositoryId([5; 16]), bytes);
     if let Ok(text) = std::str::from_utf8(bytes)

@@ -18,8 +18,8 @@ use cutpoint_repository::verify::repair::{
     DataOptions, IndexOptions, SnapshotOptions, repair_data, repair_index, repair_snapshots,
 };
 use cutpoint_repository::{
-    Class, Content, EntryKind, Fingerprint, InitOptions, ObjectName, PartName, Reader, Repository,
-    Snapshot, Suite, TicketId, Unlock, View,
+    CipherSuite, Class, Content, EntryKind, Fingerprint, InitOptions, ObjectName, PartName, Reader,
+    Repository, Snapshot, TicketId, Unlock, View,
 };
 use cutpoint_storage::{Memory, Result, Storage};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed, xxh3_128};
@@ -115,7 +115,7 @@ pub(crate) fn folder_of(fingerprint: Fingerprint, length: u64) -> Content {
 /// made it.
 pub(crate) fn open_repository(storage: &Arc<dyn Storage>) -> Arc<Repository> {
     let options = InitOptions {
-        suite: Suite::None,
+        suite: CipherSuite::None,
         cut: "fixed".to_owned(),
         region_size: 16 * 1024,
         container_size: 4 * 1024 * 1024,

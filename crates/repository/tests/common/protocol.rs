@@ -18,8 +18,8 @@ use cutpoint_repository::format::recipe::{RecipeChunk, Segment as Piece};
 use cutpoint_repository::format::segment::Segment;
 use cutpoint_repository::format::toc::{Codec, Form, Toc};
 use cutpoint_repository::{
-    Class, Content, Entry, Fingerprint, InitOptions, Keys, ObjectName, PartName, Repository, Suite,
-    TicketId, Unlock,
+    CipherSuite, Class, Content, Entry, Fingerprint, InitOptions, Keys, ObjectName, PartName,
+    Repository, TicketId, Unlock,
 };
 use cutpoint_storage::{Environment, Error, Kind, Memory, Process, Put, Result, Staged, Storage};
 use cutpoint_testing::SplitMix64;
@@ -215,7 +215,7 @@ impl World {
             memory: Memory::new(),
         });
         let options = InitOptions {
-            suite: Suite::None,
+            suite: CipherSuite::None,
             cut: "fixed".to_owned(),
             region_size: 16 * 1024,
             container_size: 4 * 1024 * 1024,

@@ -395,7 +395,7 @@ mod tests {
     use cutpoint_testing::SplitMix64;
 
     use super::*;
-    use crate::crypto::{Suite, Unlock};
+    use crate::crypto::{CipherSuite, Unlock};
     use crate::format::fingerprint::FINGERPRINT_LEN;
     use crate::format::names::TicketId;
     use crate::format::ticket::Purpose;
@@ -442,7 +442,7 @@ mod tests {
         let chunks: u64 = chunks.unwrap_or(100_000);
         let folder = tempfile::tempdir().expect("a folder");
         let options = InitOptions {
-            suite: Suite::None,
+            suite: CipherSuite::None,
             cut: "fixed".to_owned(),
             region_size: 1 << 17,
             container_size: 1 << 24,
@@ -518,7 +518,7 @@ mod tests {
     #[test]
     fn adopted_containers_are_looked_up() {
         let options = InitOptions {
-            suite: Suite::None,
+            suite: CipherSuite::None,
             cut: "fixed".to_owned(),
             region_size: 1 << 14,
             container_size: 1 << 22,
