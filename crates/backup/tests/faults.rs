@@ -112,7 +112,7 @@ impl Layer for RefusedAt {
 }
 
 /// Creates a repository with a previous version of [`changed_stream`].
-fn with_former_version(threads: usize) -> Arc<dyn Storage> {
+fn with_previous_version(threads: usize) -> Arc<dyn Storage> {
     let memory: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(&memory, &Seeded::new(1));
     backup(&repository, stream(threads), &options(threads), &()).expect("nothing fails");
@@ -135,9 +135,14 @@ fn changed_stream(threads: usize) -> Source {
 
 /// Saves the changed stream, with the read `read` refused. Returns the result, and the number of
 /// reads.
-fn compare(former: &Arc<dyn Storage>, threads: usize, read: u64, plan: Plan) -> (Result<()>, u64) {
+fn compare(
+    previous: &Arc<dyn Storage>,
+    threads: usize,
+    read: u64,
+    plan: Plan,
+) -> (Result<()>, u64) {
     let memory: Arc<dyn Storage> = Arc::new(Memory::new());
-    for (name, bytes) in contents(&**former) {
+    for (name, bytes) in contents(&**previous) {
         memory.put_new(&name, bytes.into()).expect("there is room");
     }
     let storage = Arc::new(RefusedAt { memory, at: read, reads: AtomicU64::new(0) });
@@ -197,15 +202,16 @@ fn failing_send_ends_every_stage() {
 #[test]
 fn failing_read_while_deciding_is_the_error_of_the_run() {
     for threads in [1, 2, 4, 8] {
-        let former = with_former_version(threads);
-        let (result, reads) = compare(&former, threads, u64::MAX, Plan::default());
+        let previous = with_previous_version(threads);
+        let (result, reads) = compare(&previous, threads, u64::MAX, Plan::default());
         result.expect("nothing fails");
         let mut failures = 0;
         for read in 0..reads {
             for pause in [Duration::ZERO, Duration::from_micros(200)] {
                 let plan = Plan { pause, ..Plan::default() };
-                let (case, former) = (format!("{threads} threads, read {read}"), former.clone());
-                let (result, _) = within(&case, move || compare(&former, threads, read, plan));
+                let (case, previous) =
+                    (format!("{threads} threads, read {read}"), previous.clone());
+                let (result, _) = within(&case, move || compare(&previous, threads, read, plan));
                 // If a table of contents cannot be read, its chunks are stored again.
                 if result.is_err() {
                     require_cause(result, Kind::Storage, REFUSED, &case);

@@ -161,18 +161,18 @@ fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         let repository = init(&storage, &environment);
         let run = || backup(&repository, files(folder.path()), &options(1), &()).expect("backup");
-        let mut former = Vec::new();
+        let mut previous = Vec::new();
         for version in 0..3 {
             for place in (0..bytes.len()).step_by(5000).filter(|_| version > 0) {
                 bytes[place + 100 * version] ^= 1;
             }
             fs::write(&path, &bytes).expect("write");
             settle(&path);
-            former.extend(run().snapshot);
+            previous.extend(run().snapshot);
         }
-        former.pop();
+        previous.pop();
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("writer");
-        writer.commit(Outcome::Forget(former), Vec::new(), &BTreeSet::new()).expect("forget");
+        writer.commit(Outcome::Forget(previous), Vec::new(), &BTreeSet::new()).expect("forget");
         assert!(records(&repository, Form::Delta).len() > 20, "{case}: delta chunks");
         // The chunks that the first version has stored, or the second.
         let mut by_time = records(&repository, form);

@@ -209,8 +209,8 @@ fn forged_snapshot_of_an_old_epoch_is_taken_over_by_no_backup() {
     for rotates in [false, true] {
         let mut scene = Scene::new();
         let (first, honest) = scene.backup();
-        let former = if rotates { scene.rotate() } else { scene.repository.clone() };
-        forge(&former, &honest, &with_other_bytes);
+        let previous = if rotates { scene.rotate() } else { scene.repository.clone() };
+        forge(&previous, &honest, &with_other_bytes);
         let (next, _) = scene.backup();
         let counts = (next.statistics.read_file_count, next.unchanged_file_count);
         if !rotates {
@@ -235,8 +235,8 @@ fn snapshot_of_an_old_epoch_is_not_compared_with() {
     for rotates in [false, true] {
         let mut scene = Scene::new();
         let (_, honest) = scene.backup();
-        let former = if rotates { scene.rotate() } else { scene.repository.clone() };
-        forge(&former, &honest, &with_other_bytes);
+        let previous = if rotates { scene.rotate() } else { scene.repository.clone() };
+        forge(&previous, &honest, &with_other_bytes);
         scene.hide("b");
         scene.backup();
         scene.show("b");

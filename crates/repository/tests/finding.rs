@@ -41,12 +41,12 @@ fn fingerprint(repository: &Repository, chunk: &[u8]) -> Fingerprint {
     repository.keys().fingerprint(Class::Data, chunk)
 }
 
-/// Stores chunks, compared with `former`, publishes after each if `publish` is set, and commits.
+/// Stores chunks, compared with `previous`, publishes after each if `publish` is set, and commits.
 /// Returns which of them were new.
 fn store(
     repository: &Arc<Repository>,
     chunks: &[Vec<u8>],
-    former: Option<&[u8]>,
+    previous: Option<&[u8]>,
     publish: bool,
 ) -> Vec<bool> {
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -55,8 +55,8 @@ fn store(
     let index = inline.index().clone();
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
     let mut encoder = DeltaEncoder::new(&reader, &index, ticket);
-    let content = former.map(|former| {
-        let (fingerprint, length) = (fingerprint(repository, former), former.len() as u64);
+    let content = previous.map(|previous| {
+        let (fingerprint, length) = (fingerprint(repository, previous), previous.len() as u64);
         Content::Segments(vec![Segment::Chunk { fingerprint, offset: 0, length }])
     });
     encoder.begin(content.as_ref());
@@ -136,11 +136,11 @@ fn chunk_changed_by_many_versions_needs_few_regions() {
     store(&repository, std::slice::from_ref(&chunk), None, false);
     let mut counts = Vec::new();
     for version in 1..60 {
-        let former = chunk.clone();
+        let previous = chunk.clone();
         let piece = version * 7 % 64 * PIECE_LEN;
         let new = SplitMix64::bytes(version as u64, PIECE_LEN);
         chunk[piece..piece + PIECE_LEN].copy_from_slice(&new);
-        store(&repository, std::slice::from_ref(&chunk), Some(&former), false);
+        store(&repository, std::slice::from_ref(&chunk), Some(&previous), false);
         let view = View::list(&repository).expect("it lists");
         let index = Index::open_to_read(repository.clone(), &view).expect("it opens");
         let reader = Reader::new(repository.clone(), Arc::new(index), view);

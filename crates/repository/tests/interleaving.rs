@@ -638,11 +638,11 @@ fn back_up_files(actor: &mut Actor, files: &[(usize, Option<usize>)]) -> Result<
     for (place, (chunk, old)) in files.iter().enumerate() {
         let known = view.snapshots();
         let known = known.iter().flat_map(|(_, snapshot)| actor.world.entries(&snapshot.root));
-        let former = old.map(|old| file_name(0, &[old]).into_bytes());
-        let former = former.map(|name| known.into_iter().find(|entry| entry.name == name));
-        let former = former.map(|entry| entry.expect("a former version").content);
+        let previous = old.map(|old| file_name(0, &[old]).into_bytes());
+        let previous = previous.map(|name| known.into_iter().find(|entry| entry.name == name));
+        let previous = previous.map(|entry| entry.expect("a previous version").content);
         let mut entry = Entry::new(file_name(place, &[*chunk]), EntryKind::File);
-        entry.content = store_file(actor, &mut inline, &[*chunk], former.as_ref())?;
+        entry.content = store_file(actor, &mut inline, &[*chunk], previous.as_ref())?;
         entries.push(entry);
     }
     let root = store_tree(actor, &mut inline, &entries)?;

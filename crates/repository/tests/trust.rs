@@ -188,11 +188,11 @@ fn run_in_progress_keeps_its_epoch() {
     assert!(Newer::is_epoch_of(&error), "{error}");
 }
 
-/// A former member writes a snapshot with the previous keys: no backup compares with it.
+/// A previous member writes a snapshot with the previous keys: no backup compares with it.
 #[test]
 fn snapshot_of_an_old_epoch_is_no_parent() {
     let storage = start();
-    let former = Arc::new(open(&storage).expect("it opens"));
+    let previous = Arc::new(open(&storage).expect("it opens"));
     let forge = |parent: Option<TicketId>, repository: &Arc<Repository>| {
         let writer = Writer::begin_again(repository.clone(), Purpose::Backup).expect("it begins");
         let (id, view) = (writer.ticket(), writer.view().clone());
@@ -206,7 +206,7 @@ fn snapshot_of_an_old_epoch_is_no_parent() {
     let mut honest = open(&storage).expect("it opens");
     honest.begin_epoch(&[unlock()], Others::Refuse).expect("it begins");
     let honest = Arc::new(honest);
-    let forged = forge(None, &former);
+    let forged = forge(None, &previous);
     let laundered = forge(Some(forged), &honest);
     let own = forge(None, &honest);
     let child = forge(Some(own), &honest);

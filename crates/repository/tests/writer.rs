@@ -11,7 +11,7 @@ mod whole;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use backup::{CHUNK_LEN, back_up, file, former, init, init_with, open};
+use backup::{CHUNK_LEN, back_up, file, init, init_with, open, previous};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::write::{Archive, DeltaEncoder, Inline, Packer, RegionCodec, Uploads};
@@ -143,7 +143,7 @@ fn delta_chunks_are_counted() {
     let (index, keys) = (Arc::new(index), repository.keys());
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), writer.view().clone());
     let mut encoder = DeltaEncoder::new(&reader, &index, writer.ticket());
-    encoder.begin(former(&reader, 101).expect("it reads").as_ref());
+    encoder.begin(previous(&reader, 101).expect("it reads").as_ref());
     let mut packer =
         Packer::new(keys.clone(), index.clone(), 16 * 1024, Verify::All).expect("there is memory");
     // Every other chunk has one new byte.

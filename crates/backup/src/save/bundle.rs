@@ -70,8 +70,8 @@ impl Bundling {
         let mut changes: Vec<(Range<usize>, Vec<Event>)> = Vec::new();
         for bundle in self.bundles(&files).iter().filter(|bundle| bundle.len() > 1) {
             let bytes = bundle[0].bytes.start..bundle[bundle.len() - 1].bytes.end;
-            let former = former(&batch.events, bundle).map(Box::new);
-            let mut added = vec![Event::Bundle(Cut::new(bytes.clone()), former)];
+            let previous = previous(&batch.events, bundle).map(Box::new);
+            let mut added = vec![Event::Bundle(Cut::new(bytes.clone()), previous)];
             for file in *bundle {
                 let offset = (file.bytes.start - bytes.start) as u64;
                 added.push(Event::Part { offset, length: file.bytes.len() as u64 });
@@ -152,8 +152,8 @@ impl Bundling {
 /// Returns the previous versions of the files of a bundle, one after the other. Returns `None` if
 /// files without a previous version make up more than half of the bytes. Such a bundle is compared
 /// by its ends, or with what was stored before it.
-fn former(events: &[Event], files: &[SmallFile]) -> Option<Content> {
-    let mut former: Vec<Segment> = Vec::new();
+fn previous(events: &[Event], files: &[SmallFile]) -> Option<Content> {
+    let mut previous: Vec<Segment> = Vec::new();
     let (mut len, mut known_len) = (0, 0);
     for file in files {
         len += file.bytes.len();
@@ -165,14 +165,14 @@ fn former(events: &[Event], files: &[SmallFile]) -> Option<Content> {
             if let (
                 Some(Segment::Chunk { fingerprint, offset, length }),
                 Segment::Chunk { fingerprint: next, offset: begins, length: more },
-            ) = (former.last_mut(), segment)
+            ) = (previous.last_mut(), segment)
                 && (fingerprint == next && *offset + *length == *begins)
             {
                 *length += more;
                 continue;
             }
-            former.push(*segment);
+            previous.push(*segment);
         }
     }
-    (known_len * 2 >= len).then_some(Content::Segments(former))
+    (known_len * 2 >= len).then_some(Content::Segments(previous))
 }

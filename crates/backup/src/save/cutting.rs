@@ -39,7 +39,7 @@ const QUIET_NS: i64 = 2_000_000_000;
 const NEARLY_LEN: u64 = 16 << 20;
 
 /// A previous snapshot to compare with.
-pub(super) struct Former<'a> {
+pub(super) struct Previous<'a> {
     pub(super) reader: &'a Reader,
     /// The index of the writer: the chunks that are known and may be referenced.
     pub(super) index: &'a Index,
@@ -102,8 +102,8 @@ type ParentFolder<'a> = Peekable<Entries<'a>>;
 pub(super) struct Cutting<'a> {
     pub(super) chunker: &'a dyn Chunker,
     /// The parent, followed by the snapshots that have sources that the parent lacks.
-    pub(super) formers: Vec<Former<'a>>,
-    /// The index in `formers` of the snapshot that the current place is compared with.
+    pub(super) previous_versions: Vec<Previous<'a>>,
+    /// The index in `previous_versions` of the snapshot that the current place is compared with.
     current: usize,
     pub(super) monitor: &'a dyn BackupMonitor,
     pub(super) shared: &'a Shared,
@@ -138,7 +138,7 @@ fn interrupted() -> Error {
 impl<'a> Cutting<'a> {
     pub(super) fn new(
         chunker: &'a dyn Chunker,
-        formers: Vec<Former<'a>>,
+        previous_versions: Vec<Previous<'a>>,
         monitor: &'a dyn BackupMonitor,
         shared: &'a Shared,
         free: Receiver<Batch>,
@@ -147,7 +147,7 @@ impl<'a> Cutting<'a> {
     ) -> Cutting<'a> {
         Cutting {
             chunker,
-            formers,
+            previous_versions,
             current: 0,
             monitor,
             shared,
@@ -167,8 +167,8 @@ impl<'a> Cutting<'a> {
     }
 
     /// Returns the snapshot that the current place is compared with.
-    fn former(&self) -> Option<&Former<'a>> {
-        self.formers.get(self.current)
+    fn previous(&self) -> Option<&Previous<'a>> {
+        self.previous_versions.get(self.current)
     }
 
     fn stop_if_asked(&self) -> Result<()> {
@@ -234,7 +234,7 @@ impl<'a> Cutting<'a> {
     /// Saves everything that a walk finds.
     pub(super) fn walk(&mut self, mut walk: Walk) -> Result<()> {
         let mut parents: Vec<Option<ParentFolder<'a>>> = Vec::new();
-        let root = self.former().map(|former| former.reader.tree(&former.root).peekable());
+        let root = self.previous().map(|previous| previous.reader.tree(&previous.root).peekable());
         parents.push(root);
         // The values of `current` for the folders around the current one.
         let mut around = Vec::new();
@@ -266,7 +266,7 @@ impl<'a> Cutting<'a> {
                     }
                     let tree = before.filter(|before| before.kind == EntryKind::Folder);
                     parents.push(tree.and_then(|tree| {
-                        Some(self.former()?.reader.tree(&tree.content).peekable())
+                        Some(self.previous()?.reader.tree(&tree.content).peekable())
                     }));
                     self.event(Event::Enter(Box::new(entry)))?;
                 }
@@ -295,18 +295,19 @@ impl<'a> Cutting<'a> {
     /// Looks up the entry of `path`, a source that the parent lacks, in the other snapshot that has
     /// it. Everything below `path` is then compared with that snapshot.
     fn entry_elsewhere(&mut self, walk: &Walk, path: &Path) -> Option<Entry> {
-        if self.formers.len() < 2 {
+        if self.previous_versions.len() < 2 {
             return None;
         }
         let numbers = walk.sources_at(path);
-        let is_of = |former: &Former<'_>| former.sources.iter().any(|each| numbers.contains(each));
-        let found = self.formers.iter().position(is_of)?;
-        let former = &self.formers[found];
-        let mut content = former.root.clone();
+        let is_of =
+            |previous: &Previous<'_>| previous.sources.iter().any(|each| numbers.contains(each));
+        let found = self.previous_versions.iter().position(is_of)?;
+        let previous = &self.previous_versions[found];
+        let mut content = previous.root.clone();
         let mut names = path.as_os_str().as_bytes().split(|&byte| byte == b'/');
         let mut entry = None;
         for name in names.by_ref().filter(|name| !name.is_empty()) {
-            let entries = former.reader.tree(&content);
+            let entries = previous.reader.tree(&content);
             let mut entries = entries
                 .take_while(|each| each.as_ref().is_ok_and(|each| each.name.as_slice() <= name));
             let next = entries.find_map(|each| each.ok().filter(|each| each.name == name))?;
@@ -364,16 +365,16 @@ impl<'a> Cutting<'a> {
     /// Returns `true` if any change after the parent was made, to the file of `entry` and `before`,
     /// would show in ctime, or in mtime for a file.
     fn is_settled(&self, before: &Entry, entry: &Entry) -> bool {
-        let Some(former) = self.former() else { return false };
+        let Some(previous) = self.previous() else { return false };
         let Some(now) = at(&self.file_systems, entry.device) else { return false };
-        let is_same = at(&former.file_systems, before.device) == Some(&now.identity);
+        let is_same = at(&previous.file_systems, before.device) == Some(&now.identity);
         // A file that this run has read need not be read again. Without the checkpoint, a change
         // after that would not be in the snapshot either.
-        if former.is_own || !is_same {
+        if previous.is_own || !is_same {
             return is_same;
         }
         let Some(settling_ns) = now.settling_ns else { return false };
-        let settled_ns = former.read_since_ns.saturating_sub(settling_ns);
+        let settled_ns = previous.read_since_ns.saturating_sub(settling_ns);
         let is_file = entry.kind == EntryKind::File;
         !now.identity.is_empty()
             && is_before(entry.ctime, settled_ns)
@@ -388,7 +389,7 @@ impl<'a> Cutting<'a> {
 
     /// Returns `true` if rule W3 holds for a file whose beginning is in a checkpoint.
     fn is_begun(&self, before: &Entry, entry: &Entry) -> bool {
-        self.former().is_some_and(|former| former.partial)
+        self.previous().is_some_and(|previous| previous.partial)
             && before.size < entry.size
             && self.is_same(before, entry)
     }
@@ -408,22 +409,22 @@ impl<'a> Cutting<'a> {
     /// Returns `true` if a chunk that the file needs was found damaged after the parent was made,
     /// or cannot be found.
     fn needs_damaged(&self, before: &Entry) -> bool {
-        let Some(former) = self.former() else { return true };
-        if former.damaged.is_empty() && former.index_is_whole {
+        let Some(previous) = self.previous() else { return true };
+        if previous.damaged.is_empty() && previous.index_is_whole {
             return false;
         }
         if let Content::Recipe(fingerprint) = &before.content
-            && former.damaged.contains(fingerprint)
+            && previous.damaged.contains(fingerprint)
         {
             return true;
         }
-        former.reader.segments(&before.content).any(|segment| match segment {
+        previous.reader.segments(&before.content).any(|segment| match segment {
             Ok(Segment::Chunk { fingerprint, .. }) => {
                 let is_known = || {
-                    let found = former.index.find(Class::Data, &fingerprint, Scope::Write);
+                    let found = previous.index.find(Class::Data, &fingerprint, Scope::Write);
                     found.is_ok_and(|location| location.is_some())
                 };
-                former.damaged.contains(&fingerprint) || !(former.index_is_whole || is_known())
+                previous.damaged.contains(&fingerprint) || !(previous.index_is_whole || is_known())
             }
             Ok(_) => false,
             Err(_) => true,
@@ -529,11 +530,11 @@ impl<'a> Cutting<'a> {
 
     /// Begins a file, a new version of `before` if there is one.
     fn begin_file(&mut self, before: Option<&Entry>) -> Result<()> {
-        let former = match before.filter(|before| before.kind == EntryKind::File) {
+        let previous = match before.filter(|before| before.kind == EntryKind::File) {
             Some(Entry { content: Content::Empty | Content::Raw(_), .. }) | None => None,
             Some(before) => Some(Box::new(before.content.clone())),
         };
-        self.event(Event::Begin(former))
+        self.event(Event::Begin(previous))
     }
 
     /// Rule W8: ends a file whose beginning is in the checkpoint. The next attempt continues there.
@@ -546,7 +547,7 @@ impl<'a> Cutting<'a> {
     /// Takes over the `size` bytes that the parent has of a file. Returns the number of bytes taken
     /// over, which is 0 if they cannot be read.
     fn take_begun(&mut self, content: &Content, size: u64) -> Result<u64> {
-        let Some(reader) = self.former().map(|former| former.reader) else { return Ok(0) };
+        let Some(reader) = self.previous().map(|previous| previous.reader) else { return Ok(0) };
         let mut taken = 0;
         for segment in reader.segments(content).map_while(Result::ok) {
             taken += segment.length();
@@ -696,7 +697,7 @@ impl<'a> Cutting<'a> {
         let path = PathBuf::from(String::from_utf8_lossy(&entry.name).into_owned());
         self.monitor.reading(&path);
         self.counts.read_files += 1;
-        let before = match self.former_entry(&entry.name) {
+        let before = match self.previous_entry(&entry.name) {
             // The previous version would only have made the new one smaller.
             Err(error) if begun.size == 0 => {
                 self.not_compared(&path, &error);
@@ -739,10 +740,10 @@ impl<'a> Cutting<'a> {
     }
 
     /// Returns the file `name` in the root folder of the parent.
-    fn former_entry(&self, name: &[u8]) -> Result<Option<Entry>, Error> {
-        let Some(former) = self.former() else { return Ok(None) };
+    fn previous_entry(&self, name: &[u8]) -> Result<Option<Entry>, Error> {
+        let Some(previous) = self.previous() else { return Ok(None) };
         let mut found = None;
-        for each in former.reader.tree(&former.root) {
+        for each in previous.reader.tree(&previous.root) {
             found = found.or(Some(each?).filter(|each| each.name == name));
         }
         Ok(found)

@@ -31,7 +31,7 @@ pub(super) enum Compared<'a> {
     /// No chunks.
     None,
     /// The chunks of the previous version of a file, or of a similar file.
-    Former(Box<DeltaEncoder<'a>>),
+    Previous(Box<DeltaEncoder<'a>>),
     /// A chunk that begins or ends alike, found by BURST.
     Burst(Box<Bursts<'a>>),
 }
@@ -108,13 +108,13 @@ impl<'a> Decide<'a> {
                         }
                     }
                 }
-                Event::Begin(former) => self.compare_with(former.as_deref()),
+                Event::Begin(previous) => self.compare_with(previous.as_deref()),
                 Event::Chunk(cut) => {
                     self.store(&cut, bytes, hand_on)?;
                     self.piece(cut.segment(0, cut.len as u64))?;
                 }
-                Event::Bundle(cut, former) => {
-                    self.compare_with(former.as_deref());
+                Event::Bundle(cut, previous) => {
+                    self.compare_with(previous.as_deref());
                     self.store(&cut, bytes, hand_on)?;
                     self.compare_with(None);
                     self.bundle = Some(cut);
@@ -157,7 +157,7 @@ impl<'a> Decide<'a> {
         let chunk = cut.bytes(batch);
         match &mut self.compared {
             Compared::None => self.packer.store(Class::Data, cut.fingerprint, chunk)?,
-            Compared::Former(encoder) => {
+            Compared::Previous(encoder) => {
                 self.packer.store_similar(cut.fingerprint, chunk, encoder)?
             }
             Compared::Burst(bursts) => self.packer.store_burst(cut.fingerprint, chunk, bursts)?,
@@ -165,9 +165,9 @@ impl<'a> Decide<'a> {
         if self.packer.has_regions() { hand_on(&mut self.packer) } else { Ok(()) }
     }
 
-    fn compare_with(&mut self, former: Option<&Content>) {
-        if let Compared::Former(encoder) = &mut self.compared {
-            encoder.begin(former);
+    fn compare_with(&mut self, previous: Option<&Content>) {
+        if let Compared::Previous(encoder) = &mut self.compared {
+            encoder.begin(previous);
         }
     }
 

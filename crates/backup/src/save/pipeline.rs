@@ -23,7 +23,7 @@ use cutpoint_storage::{Error, Result};
 use super::BackupMonitor;
 use super::batch::BATCH_SIZE;
 use super::bundle::Bundling;
-use super::cutting::{Begun, Cutting, Former, SourceCounts};
+use super::cutting::{Begun, Cutting, Previous, SourceCounts};
 use super::decide::{Compared, Decide};
 use super::shared::Shared;
 use super::shutdown::{self, Halt, Received};
@@ -47,7 +47,7 @@ pub(super) struct Run<'a> {
     /// A reader of the repository, with the view of the writer.
     pub(super) reader: &'a Reader,
     /// The parent, followed by the snapshots that have sources that the parent lacks.
-    pub(super) formers: Vec<Former<'a>>,
+    pub(super) previous_versions: Vec<Previous<'a>>,
     pub(super) verify: Verify,
     pub(super) threads: usize,
     /// The start of the attempt, in nanoseconds since 1970.
@@ -119,8 +119,15 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
         }
         let SourceEnds { free, jobs, decide } = ends.source;
         let sourced = shutdown.stage(|| {
-            let mut source =
-                Cutting::new(run.chunker, run.formers, monitor, &shared, free, jobs, started_ns);
+            let mut source = Cutting::new(
+                run.chunker,
+                run.previous_versions,
+                monitor,
+                &shared,
+                free,
+                jobs,
+                started_ns,
+            );
             source.bundling = work.bundling;
             let (batches, well, counts) = read(source, input, &shared)?;
             shutdown.send(&decide, ToDecide::End(batches, well))?;
@@ -170,7 +177,7 @@ fn decide<'a>(
             Compared::Burst(Box::new(Bursts::new(options, run.reader, index, writer.ticket())))
         }
         None if config.uses_delta_chunks() => {
-            Compared::Former(Box::new(DeltaEncoder::new(run.reader, index, writer.ticket())))
+            Compared::Previous(Box::new(DeltaEncoder::new(run.reader, index, writer.ticket())))
         }
         None => Compared::None,
     };
@@ -182,7 +189,7 @@ fn decide<'a>(
 /// changes.
 fn bundling(repository: &Repository, run: &Run<'_>, compared: &Compared<'_>) -> Option<Bundling> {
     let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
-    let is_bundled = matches!(compared, Compared::Former(_));
+    let is_bundled = matches!(compared, Compared::Previous(_));
     is_bundled.then(|| Bundling::new(repository.keys().clone(), chunk_len_max))
 }
 

@@ -15,7 +15,7 @@ use cutpoint_repository::{
 use cutpoint_storage::stop::Stop;
 use cutpoint_storage::{Error, Kind, Result};
 
-use super::cutting::{Begun, Former};
+use super::cutting::{Begun, Previous};
 use super::pipeline::{self, Input, Outcome, Run};
 use super::{BackupMonitor, BackupOptions, BackupReport, Parent, Source};
 use crate::source::walk::Walk;
@@ -228,31 +228,33 @@ impl Attempt {
         let index_is_whole =
             // The index lacks the chunks published by commits that are gone.
             view.unresolved().next().is_none() && unreadable.is_empty() && gone.is_empty();
-        let former = |id: TicketId, snapshot: &Snapshot, is_own: bool, sources: &[usize]| Former {
-            reader: &reader,
-            index: &index,
-            root: snapshot.root.clone(),
-            read_since_ns: snapshot.read_since_ns.unwrap_or(snapshot.started_ns),
-            is_own,
-            file_systems: snapshot.file_systems.clone(),
-            damaged: view.damaged_since(id),
-            index_is_whole,
-            partial: snapshot.partial,
-            sources: sources.to_vec(),
-        };
-        let mut formers = Vec::new();
+        let previous =
+            |id: TicketId, snapshot: &Snapshot, is_own: bool, sources: &[usize]| Previous {
+                reader: &reader,
+                index: &index,
+                root: snapshot.root.clone(),
+                read_since_ns: snapshot.read_since_ns.unwrap_or(snapshot.started_ns),
+                is_own,
+                file_systems: snapshot.file_systems.clone(),
+                damaged: view.damaged_since(id),
+                index_is_whole,
+                partial: snapshot.partial,
+                sources: sources.to_vec(),
+            };
+        let mut previous_versions = Vec::new();
         // This run itself has read the files in a checkpoint.
         if let Some((id, snapshot)) = &self.parent
             && (!options.force_read || self.continues)
         {
-            formers.push(former(*id, snapshot, self.continues, &[]));
+            previous_versions.push(previous(*id, snapshot, self.continues, &[]));
         }
-        if !formers.is_empty() && !options.force_read {
+        if !previous_versions.is_empty() && !options.force_read {
             let others = self.others.iter();
-            formers.extend(others.map(|it| former(it.id, &it.snapshot, false, &it.sources)));
+            previous_versions
+                .extend(others.map(|it| previous(it.id, &it.snapshot, false, &it.sources)));
         }
         let has_bound = options.file_systems.writeback_ns().is_some();
-        if !formers.is_empty() && !has_bound && matches!(source, Source::Files { .. }) {
+        if !previous_versions.is_empty() && !has_bound && matches!(source, Source::Files { .. }) {
             let path = Path::new("/proc/sys/vm/dirty_writeback_centisecs");
             monitor.warning(path, NO_BOUND);
         }
@@ -261,7 +263,7 @@ impl Attempt {
             chunker,
             cut: cut.to_string(),
             reader: &reader,
-            formers,
+            previous_versions,
             verify: options.verify,
             threads: threads(options.threads),
             started_ns: self.started_ns,

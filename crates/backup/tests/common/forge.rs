@@ -9,19 +9,19 @@ use cutpoint_repository::{
     Committed, Content, Entry, EntryKind, Purpose, Reader, Repository, Snapshot, Verify, Writer,
 };
 
-/// Commits a copy of `former`, begun a nanosecond later, with the entry of each file changed by
+/// Commits a copy of `previous`, begun a nanosecond later, with the entry of each file changed by
 /// `change`.
 pub(crate) fn forge(
     repository: &Arc<Repository>,
-    former: &Snapshot,
+    previous: &Snapshot,
     change: &dyn Fn(&mut Entry, &mut Inline),
 ) {
     let writer = Writer::begin_again(repository.clone(), Purpose::Backup).expect("it begins");
     let reader = Reader::open(repository.clone(), writer.view().clone()).expect("a reader");
     let mut inline = Inline::new(writer, Verify::Some).expect("it goes on");
-    let root = tree(&mut inline, &reader, &former.root, change);
-    let started_ns = former.started_ns + 1;
-    let snapshot = Snapshot { root, started_ns, ..former.clone() };
+    let root = tree(&mut inline, &reader, &previous.root, change);
+    let started_ns = previous.started_ns + 1;
+    let snapshot = Snapshot { root, started_ns, ..previous.clone() };
     let committed = inline.commit(Outcome::Snapshot(Box::new(snapshot))).expect("it commits");
     assert_eq!(committed, Committed::Done, "the forged snapshot is there");
 }

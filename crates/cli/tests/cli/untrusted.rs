@@ -472,11 +472,11 @@ fn epoch_begun_meanwhile_is_adopted_by_a_backup() {
 #[test]
 fn first_backup_of_an_epoch_reads_all_and_stores_nothing_twice() {
     let sandbox = with_key_file();
-    // A former member can write a snapshot of the same sources with the old keys.
+    // A previous member can write a snapshot of the same sources with the old keys.
     copy(&sandbox.path("repo"), &sandbox.path("former"));
-    let mut former = sandbox.command(["backup", "source", "--key-file", "key"]);
-    former.env("CUTPOINT_REPO", sandbox.path("former")).env("HOME", sandbox.path("other home"));
-    run(&mut former).well();
+    let mut previous = sandbox.command(["backup", "source", "--key-file", "key"]);
+    previous.env("CUTPOINT_REPO", sandbox.path("former")).env("HOME", sandbox.path("other home"));
+    run(&mut previous).well();
     sandbox.run(["key", "rotate", "--key-file", "key"]).well();
     for kind in ["tickets", "commits", "index", "data", "meta", "hints"] {
         let (from, to) = (sandbox.path("former").join(kind), sandbox.path("repo").join(kind));

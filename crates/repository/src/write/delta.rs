@@ -271,7 +271,7 @@ impl<'a> DeltaEncoder<'a> {
     /// of the stream before count as well, because the files of a renamed folder still follow each
     /// other.
     pub fn begin(&mut self, old: Option<&Content>) {
-        if old.is_none() && !self.has_former() {
+        if old.is_none() && !self.has_previous() {
             return;
         }
         self.neighbour = None;
@@ -322,7 +322,7 @@ impl<'a> DeltaEncoder<'a> {
     /// unless the current old stream has that chunk.
     fn follow_neighbour(&mut self) -> Result<()> {
         let Some(neighbour) = self.neighbour.take() else { return Ok(()) };
-        if self.has_former() {
+        if self.has_previous() {
             return Ok(());
         }
         if let Some(location) = self.place(&neighbour)?
@@ -350,7 +350,7 @@ impl<'a> DeltaEncoder<'a> {
     }
 
     /// Returns `true` if the current stream has a previous version.
-    fn has_former(&self) -> bool {
+    fn has_previous(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| !stream.is_found)
     }
 
@@ -447,7 +447,7 @@ impl<'a> DeltaEncoder<'a> {
         self.follow_neighbour()?;
         let delta = self.encode_here(chunk)?;
         let is_much = delta.as_ref().is_some_and(|delta| delta.has_most_of(chunk));
-        let is_done = self.has_former() || is_much;
+        let is_done = self.has_previous() || is_much;
         if is_done || !self.find_edges(chunk)? { Ok(delta) } else { self.encode_here(chunk) }
     }
 

@@ -140,7 +140,7 @@ pub(crate) fn file(number: u64) -> Vec<u8> {
 }
 
 /// Returns the content of another version of a file in the newest snapshot that has one.
-pub(crate) fn former(reader: &Reader, number: u64) -> Result<Option<Content>> {
+pub(crate) fn previous(reader: &Reader, number: u64) -> Result<Option<Content>> {
     for (_, snapshot) in reader.view().snapshots().into_iter().rev() {
         for entry in reader.tree(&snapshot.root) {
             let entry = entry?;
@@ -188,7 +188,7 @@ pub(crate) fn back_up_by(
         let bytes = file(*number);
         let mut recipe = RecipeWriter::new("fixed");
         let is_similar = repository.config().uses_delta_chunks();
-        let old = if is_similar { former(&reader, *number)? } else { None };
+        let old = if is_similar { previous(&reader, *number)? } else { None };
         encoder.begin(old.as_ref());
         for chunk in bytes.chunks(CHUNK_LEN) {
             let (fingerprint, _) = inline.store_similar(chunk, &mut encoder)?;

@@ -9,7 +9,7 @@ use cutpoint_repository::{
 };
 use cutpoint_storage::Result;
 
-use crate::backup::{CHUNK_LEN, file, former};
+use crate::backup::{CHUNK_LEN, file, previous};
 use crate::packed::put_packed;
 
 /// Stores file `number` by `view` only, for the writer of `ticket`. Returns the segments that name
@@ -23,7 +23,7 @@ pub(crate) fn store_knowing(
     let index = Arc::new(Index::open(repository.clone(), &view)?);
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
     let mut encoder = DeltaEncoder::new(&reader, &index, ticket);
-    let old = former(&reader, number)?;
+    let old = previous(&reader, number)?;
     encoder.begin(old.as_ref());
     let keys = repository.keys();
     let region_size = repository.config().region_size;

@@ -23,16 +23,16 @@ pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Re
     let reader = Reader::open(repository.clone(), view.clone())?;
     let index = Index::open(repository.clone(), &view)?;
     let mut encoder = DeltaEncoder::new(&reader, &index, writer.ticket());
-    let mut former = BTreeMap::new();
+    let mut previous = BTreeMap::new();
     for snapshot in view.commits.values().filter_map(|commit| commit.snapshot()) {
         let entries = reader.tree(&snapshot.root).filter_map(Result::ok);
-        former.extend(entries.map(|entry| (entry.name, entry.content)));
+        previous.extend(entries.map(|entry| (entry.name, entry.content)));
     }
     let mut inline = Inline::new(writer, Verify::All)?;
     let mut tree = TreeWriter::new();
     for number in files {
         let name = |number| format!("file {number:04}");
-        encoder.begin(former.get(name(*number / 1000).as_bytes()));
+        encoder.begin(previous.get(name(*number / 1000).as_bytes()));
         let mut recipe = RecipeWriter::new("fixed");
         for chunk in file(*number).chunks(CHUNK_LEN) {
             let (fingerprint, _) = inline.store_similar(chunk, &mut encoder)?;
