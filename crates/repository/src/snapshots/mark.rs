@@ -8,7 +8,7 @@ use crate::format::fingerprint::Fingerprint;
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::tree::{Entry, EntryKind};
 use crate::read::ChunkBytes;
-use crate::util::cache::{Key, Recent, key};
+use crate::util::cache::{Key, TwoGenerationCache, key};
 
 /// Callbacks of a [`Walk`].
 pub(crate) trait Visit {
@@ -40,7 +40,7 @@ pub(crate) trait Visit {
 pub(crate) struct Walk {
     /// The level and length that each visited node was found to have, or `None` if the node is
     /// unreadable. A node that has left this cache is visited again.
-    seen: Recent<Option<(u32, u64)>>,
+    seen: TwoGenerationCache<Option<(u32, u64)>>,
 }
 
 /// A metadata chunk to visit.

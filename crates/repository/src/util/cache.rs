@@ -22,18 +22,18 @@ pub(crate) fn key(fingerprint: &Fingerprint, kind: u8) -> Key {
 /// A map from chunks with two generations. An entry that has not been used for a whole generation
 /// is dropped.
 #[derive(Clone, Debug)]
-pub(crate) struct Recent<V> {
+pub(crate) struct TwoGenerationCache<V> {
     young: HashMap<Key, V>,
     old: HashMap<Key, V>,
 }
 
-impl<V> Default for Recent<V> {
+impl<V> Default for TwoGenerationCache<V> {
     fn default() -> Self {
-        Recent { young: HashMap::new(), old: HashMap::new() }
+        TwoGenerationCache { young: HashMap::new(), old: HashMap::new() }
     }
 }
 
-impl<V> Recent<V> {
+impl<V> TwoGenerationCache<V> {
     /// Returns the value that was last put for `key`, unless it has been dropped.
     pub(crate) fn get(&mut self, key: &Key) -> Option<&V> {
         if !self.young.contains_key(key) {

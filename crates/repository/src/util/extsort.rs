@@ -16,16 +16,16 @@ const BUFFER_LEN: usize = 64 * 1024;
 
 /// Accepts records of `N` bytes in any order, and drops duplicates.
 #[derive(Debug)]
-pub(crate) struct Sorter<const N: usize> {
+pub(crate) struct ExternalSort<const N: usize> {
     buffer: Vec<[u8; N]>,
     buffer_len_max: usize,
     folder: Option<PathBuf>,
-    files: Vec<SortedFile>,
+    files: Vec<SortedRun>,
 }
 
 /// A temporary file with one sorted part of the records.
 #[derive(Debug)]
-struct SortedFile {
+struct SortedRun {
     file: File,
     count: u64,
     digest: u64,
@@ -33,9 +33,9 @@ struct SortedFile {
 
 /// The records in ascending order without duplicates. Can be iterated several times.
 #[derive(Debug)]
-pub(crate) struct Sorted<const N: usize> {
+pub(crate) struct SortedRecords<const N: usize> {
     buffer: Vec<[u8; N]>,
-    files: Vec<SortedFile>,
+    files: Vec<SortedRun>,
 }
 
 fn failed(error: io::Error) -> Error {
@@ -46,11 +46,11 @@ fn failed(error: io::Error) -> Error {
     Error::new(kind, "temporary file", &error).with_source(error)
 }
 
-impl<const N: usize> Sorter<N> {
+impl<const N: usize> ExternalSort<N> {
     /// Creates a sorter that uses about `memory_bytes` of memory, and temporary files in `folder`
     /// beyond that. Without a folder, all records stay in memory.
-    pub(crate) fn new(folder: Option<&Path>, memory_bytes: usize) -> Sorter<N> {
-        Sorter {
+    pub(crate) fn new(folder: Option<&Path>, memory_bytes: usize) -> ExternalSort<N> {
+        ExternalSort {
             buffer: Vec::new(),
             buffer_len_max: (memory_bytes / N).max(2),
             folder: folder.map(Path::to_owned),
@@ -100,20 +100,20 @@ impl<const N: usize> Sorter<N> {
         }
         let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
         let count = self.buffer.len() as u64;
-        self.files.push(SortedFile { file, count, digest: hasher.digest() });
+        self.files.push(SortedRun { file, count, digest: hasher.digest() });
         self.buffer.clear();
         Ok(())
     }
 
     /// Returns the sorted records.
-    pub(crate) fn finish(mut self) -> Sorted<N> {
+    pub(crate) fn finish(mut self) -> SortedRecords<N> {
         self.sort();
         self.buffer.shrink_to_fit();
-        Sorted { buffer: self.buffer, files: self.files }
+        SortedRecords { buffer: self.buffer, files: self.files }
     }
 }
 
-impl<const N: usize> Sorted<N> {
+impl<const N: usize> SortedRecords<N> {
     /// Returns an iterator over the records in ascending order. Only one iterator may be in use at
     /// a time.
     ///
@@ -221,7 +221,7 @@ mod tests {
         })
     }
 
-    fn all(sorted: &Sorted<9>) -> Result<Vec<[u8; 9]>> {
+    fn all(sorted: &SortedRecords<9>) -> Result<Vec<[u8; 9]>> {
         let mut found = Vec::new();
         let mut iter = sorted.iter()?;
         while let Some(record) = iter.next()? {
@@ -237,7 +237,7 @@ mod tests {
             [(None, 100), (Some(folder.path()), 100), (Some(folder.path()), 1 << 20)]
         {
             for count in [0, 1, 2, 3, 10_000] {
-                let mut sorter = Sorter::new(folder, memory);
+                let mut sorter = ExternalSort::new(folder, memory);
                 records(count).for_each(|record| sorter.push(record).expect("pushed"));
                 let sorted = sorter.finish();
                 assert_eq!(sorted.files.is_empty(), folder.is_none() || count < 11 || memory > 100);
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn repeated_records_stay_in_memory() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut sorter = Sorter::new(Some(folder.path()), 900);
+        let mut sorter = ExternalSort::new(Some(folder.path()), 900);
         for number in 0..10_000_u64 {
             let mut record = [0; 9];
             record[0] = u8::try_from(number % 20).expect("small");
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn changed_temporary_file_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut sorter = Sorter::new(Some(folder.path()), 9000);
+        let mut sorter = ExternalSort::new(Some(folder.path()), 9000);
         records(5000).for_each(|record| sorter.push(record).expect("pushed"));
         let sorted = sorter.finish();
         assert_eq!(sorted.files[0].count, 1000, "what memory takes");

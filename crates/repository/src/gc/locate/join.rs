@@ -8,14 +8,14 @@ use super::container::Container;
 use super::need::{NEED_LEN, Need, merge};
 use super::{NO_CONTAINER, PLACED_LEN, placed};
 use crate::format::commit::Damage;
-use crate::util::extsort::Sorter;
+use crate::util::extsort::ExternalSort;
 
 /// The merge of needs and hints.
 pub(super) struct Join<'a> {
     pub(super) containers: Vec<Container>,
     pub(super) damaged: &'a HashSet<Damage>,
-    pub(super) kept: Sorter<PLACED_LEN>,
-    pub(super) doubtful: Sorter<PLACED_LEN>,
+    pub(super) kept: ExternalSort<PLACED_LEN>,
+    pub(super) doubtful: ExternalSort<PLACED_LEN>,
     /// State of the current hint: the containers to which it leads, and the needs that begin with
     /// it.
     pub(super) places: Vec<u32>,

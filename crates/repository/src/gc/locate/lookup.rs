@@ -19,7 +19,7 @@ use crate::index::{Index, Loaded, Location, Scope, load_toc};
 use crate::repo::repository::Repository;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
-use crate::util::extsort::{Sorted, Sorter};
+use crate::util::extsort::{ExternalSort, SortedRecords};
 
 /// Maximum number of lost chunks that are named. Further ones are only counted.
 const NAMED_MAX: usize = 1000;
@@ -56,7 +56,7 @@ impl Lookup<'_> {
     ///
     /// Returns `Corrupt` or `Missing` if the references of a container's delta chunks cannot be read,
     /// and any error of the storage or of a temporary file. A lost chunk is not an error.
-    pub(crate) fn find(&self, needs: &Sorted<NEED_LEN>) -> Result<Places> {
+    pub(crate) fn find(&self, needs: &SortedRecords<NEED_LEN>) -> Result<Places> {
         let mut replaced_count = 0;
         let mut is_rebuilt = false;
         loop {
@@ -77,7 +77,7 @@ impl Lookup<'_> {
         }
     }
 
-    fn find_weighed(&self, needs: &Sorted<NEED_LEN>) -> Result<Places> {
+    fn find_weighed(&self, needs: &SortedRecords<NEED_LEN>) -> Result<Places> {
         #[cfg(feature = "mutants")]
         if rules::is_active(Mutant::IgnoresReferences) {
             return self.try_find(needs, &Needs::new(None).finish());
@@ -99,7 +99,7 @@ impl Lookup<'_> {
     /// number of references is finite.
     fn find_referred(
         &self,
-        needs: &Sorted<NEED_LEN>,
+        needs: &SortedRecords<NEED_LEN>,
         dissolved: &HashSet<Region>,
     ) -> Result<Places> {
         let mut references = Needs::new(None).finish();
@@ -131,7 +131,11 @@ impl Lookup<'_> {
         }
     }
 
-    fn try_find(&self, needs: &Sorted<NEED_LEN>, references: &Sorted<NEED_LEN>) -> Result<Places> {
+    fn try_find(
+        &self,
+        needs: &SortedRecords<NEED_LEN>,
+        references: &SortedRecords<NEED_LEN>,
+    ) -> Result<Places> {
         let hints = self.index.hints(self.adopted.clone());
         let containers = hints.containers().iter().map(|record| {
             let name = (record.class, record.name);
@@ -148,8 +152,8 @@ impl Lookup<'_> {
         let mut join = Join {
             containers: containers.collect(),
             damaged: self.damaged,
-            kept: Sorter::new(self.folder, SORTER_BYTES),
-            doubtful: Sorter::new(self.folder, SORTER_BYTES / 4),
+            kept: ExternalSort::new(self.folder, SORTER_BYTES),
+            doubtful: ExternalSort::new(self.folder, SORTER_BYTES / 4),
             places: Vec::new(),
             needs: Vec::new(),
         };

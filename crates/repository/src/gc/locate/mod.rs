@@ -19,7 +19,7 @@ mod weigh;
 use cutpoint_storage::Result;
 
 use crate::format::fingerprint::{Class, Fingerprint};
-use crate::util::extsort::{Iter, Sorted};
+use crate::util::extsort::{Iter, SortedRecords};
 
 pub(crate) use container::{Container, KeptChunks, list_containers, staying, staying_numbers};
 pub(crate) use lookup::Lookup;
@@ -49,7 +49,7 @@ fn unplace(record: &[u8; PLACED_LEN]) -> (u32, [u8; NEED_LEN]) {
 pub(crate) struct Places {
     /// All containers that the index or the caller names.
     pub(crate) containers: Vec<Container>,
-    kept: Sorted<PLACED_LEN>,
+    kept: SortedRecords<PLACED_LEN>,
     /// Chunks that only condemned containers have.
     pub(crate) going: Vec<Need>,
     /// Delta chunks that are to be stored again as full chunks, because they cost less than keeping what

@@ -8,7 +8,7 @@ use crate::format::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::format::toc::Form;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
-use crate::util::extsort::{Iter, Sorted, Sorter};
+use crate::util::extsort::{ExternalSort, Iter, SortedRecords};
 
 /// Length of an encoded need in bytes: the fingerprint, then the flags.
 pub(crate) const NEED_LEN: usize = FINGERPRINT_LEN + 1;
@@ -68,13 +68,13 @@ impl Need {
 
 /// Collects the needed chunks, each once.
 pub(crate) struct Needs {
-    pub(super) sorter: Sorter<NEED_LEN>,
+    pub(super) sorter: ExternalSort<NEED_LEN>,
 }
 
 impl Needs {
     /// Creates an empty collection with temporary files in `folder`, if there is one.
     pub(crate) fn new(folder: Option<&Path>) -> Needs {
-        Needs { sorter: Sorter::new(folder, SORTER_BYTES) }
+        Needs { sorter: ExternalSort::new(folder, SORTER_BYTES) }
     }
 
     /// Adds a chunk that a snapshot reaches. Any record of the chunk meets the need.
@@ -96,7 +96,7 @@ impl Needs {
     }
 
     /// Returns all needs, sorted by fingerprint.
-    pub(crate) fn finish(self) -> Sorted<NEED_LEN> {
+    pub(crate) fn finish(self) -> SortedRecords<NEED_LEN> {
         self.sorter.finish()
     }
 }
@@ -108,7 +108,10 @@ pub(super) struct Both<'a> {
 }
 
 impl<'a> Both<'a> {
-    pub(super) fn new(one: &'a Sorted<NEED_LEN>, other: &'a Sorted<NEED_LEN>) -> Result<Both<'a>> {
+    pub(super) fn new(
+        one: &'a SortedRecords<NEED_LEN>,
+        other: &'a SortedRecords<NEED_LEN>,
+    ) -> Result<Both<'a>> {
         let mut iters = [one.iter()?, other.iter()?];
         let next = [iters[0].next()?, iters[1].next()?];
         Ok(Both { iters, next })

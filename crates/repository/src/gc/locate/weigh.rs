@@ -12,7 +12,7 @@ use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::toc::{ChunkRecord, Form};
 use crate::index::load_toc;
-use crate::util::extsort::Sorter;
+use crate::util::extsort::ExternalSort;
 
 /// Maximum number of pinned chunks whose containers are weighed, which takes 40 MB. These
 /// containers have only chunks that delta chunks refer to.
@@ -48,7 +48,7 @@ impl Places {
         records: &HashSet<[u8; PLACED_LEN]>,
         folder: Option<&Path>,
     ) -> Result<()> {
-        let mut left = Sorter::new(folder, SORTER_BYTES);
+        let mut left = ExternalSort::new(folder, SORTER_BYTES);
         let mut iter = self.kept.iter()?;
         while let Some(record) = iter.next()? {
             if records.contains(&record) {

@@ -29,8 +29,8 @@ use crate::index::{Loaded, Location};
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
 use crate::snapshots::mark::{Inside, Node, enter, enter_recipe};
-use crate::util::cache::Recent;
-use crate::util::extsort::Sorter;
+use crate::util::cache::TwoGenerationCache;
+use crate::util::extsort::ExternalSort;
 use crate::write::Inline;
 
 /// Maximum number of full chunks that are remembered by their super-features, which takes 60 MB. Half of
@@ -175,11 +175,11 @@ impl Regrouping<'_> {
         let mut newest: Vec<(i64, TicketId)> = newest.into_values().collect();
         newest.sort_unstable_by_key(|age| std::cmp::Reverse(*age));
         let mut roots = newest.iter().filter_map(|(_, id)| snapshot(id));
-        let mut seen = Recent::default();
+        let mut seen = TwoGenerationCache::default();
         roots.try_for_each(|snapshot| self.walk(&snapshot.root, &mut seen))
     }
 
-    fn walk(&mut self, root: &Content, seen: &mut Recent<()>) -> Result<()> {
+    fn walk(&mut self, root: &Content, seen: &mut TwoGenerationCache<()>) -> Result<()> {
         let mut nodes: Vec<Node> = Vec::new();
         let mut named: Vec<Fingerprint> = Vec::new();
         let mut data = |fingerprint: &Fingerprint, _, _| {
@@ -313,7 +313,7 @@ impl Regrouping<'_> {
     fn others(&mut self) -> Result<()> {
         let survey = self.survey;
         let folder = self.inline.writer().repository().temporary_folder();
-        let mut order: Sorter<PLACE_LEN> = Sorter::new(folder.as_deref(), SORTER_BYTES);
+        let mut order: ExternalSort<PLACE_LEN> = ExternalSort::new(folder.as_deref(), SORTER_BYTES);
         let mut kept = survey.places.kept()?;
         let total = self.chosen.rewritten.len() as u64;
         for (done, number) in (0..).zip(&self.chosen.rewritten) {

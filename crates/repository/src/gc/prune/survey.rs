@@ -19,7 +19,7 @@ use crate::read::{ChunkBytes, Reader};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::snapshots::mark::{Visit, Walk};
-use crate::util::extsort::Sorted;
+use crate::util::extsort::SortedRecords;
 use crate::util::tolerance::Tolerance;
 use crate::write::prune_log::{is_overtaken, overtaken};
 
@@ -236,7 +236,7 @@ pub(crate) fn mark(
     roots: &[(TicketId, Content)],
     folder: Option<&Path>,
     progress: &dyn Fn(u64) -> Result<()>,
-) -> Result<Sorted<NEED_LEN>> {
+) -> Result<SortedRecords<NEED_LEN>> {
     let mut marker =
         Marker { reader, needs: Needs::new(folder), snapshot: String::new(), done: 0, progress };
     let mut walk = Walk::default();

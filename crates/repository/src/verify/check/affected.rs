@@ -12,7 +12,7 @@ use crate::format::names::TicketId;
 use crate::format::recipe::Content;
 use crate::format::tree::{Entry, EntryKind};
 use crate::snapshots::mark::{Inside, Node, enter, enter_recipe};
-use crate::util::cache::{Key, Recent};
+use crate::util::cache::{Key, TwoGenerationCache};
 
 /// The damage in a part of a stream, and below it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,14 +59,14 @@ pub(super) struct Affected<'a> {
     /// Number of affected paths of listed snapshots.
     count: u64,
     /// Chunks below which nothing is lost, in any snapshot.
-    well: Recent<()>,
+    well: TwoGenerationCache<()>,
     // State of the current snapshot:
     /// Set if the snapshot is listed. The affected paths of a forgotten one are only counted.
     is_listed: bool,
     /// The lost chunks that the traversal has met.
     lost: HashSet<Fingerprint>,
     /// The damage below the other chunks.
-    ailing: Recent<Below>,
+    ailing: TwoGenerationCache<Below>,
 }
 
 impl<'a> Affected<'a> {
@@ -74,10 +74,10 @@ impl<'a> Affected<'a> {
         Affected {
             walk,
             count: 0,
-            well: Recent::default(),
+            well: TwoGenerationCache::default(),
             is_listed: true,
             lost: HashSet::new(),
-            ailing: Recent::default(),
+            ailing: TwoGenerationCache::default(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::index::{Location, Scope};
 use crate::read::{Reader, no_full_chunk};
-use crate::util::cache::{Recent, key};
+use crate::util::cache::{TwoGenerationCache, key};
 
 /// Maximum number of regions that are remembered as complete: 40 MB.
 const REGIONS_MAX: usize = 1_000_000;
@@ -46,7 +46,7 @@ pub(super) struct FullChunks<'a> {
     reader: &'a Reader,
     known: &'a Known,
     /// Full chunks that exist.
-    there: Recent<()>,
+    there: TwoGenerationCache<()>,
     /// Regions that lack nothing.
     well: HashSet<Region>,
     /// The other regions, each with the numbers of the references that are missing.
@@ -56,7 +56,8 @@ pub(super) struct FullChunks<'a> {
 
 impl<'a> FullChunks<'a> {
     pub(super) fn new(reader: &'a Reader, known: &'a Known) -> FullChunks<'a> {
-        let (there, well, lacking) = (Recent::default(), HashSet::new(), HashMap::new());
+        let (there, well, lacking) =
+            (TwoGenerationCache::default(), HashSet::new(), HashMap::new());
         FullChunks { reader, known, there, well, lacking, missed: BTreeMap::new() }
     }
 

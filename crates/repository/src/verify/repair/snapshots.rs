@@ -23,7 +23,7 @@ use crate::read::Reader;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::snapshots::mark::{Inside, Node, decode_recipe};
-use crate::util::cache::{self, Key, Recent};
+use crate::util::cache::{self, Key, TwoGenerationCache};
 use crate::verify::check::original::is_newer;
 use crate::verify::check::{CheckMonitor, CheckOptions, Lost, Portion, find_lost, record};
 use crate::write::{ChunkSink, Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
@@ -397,16 +397,16 @@ struct Rewriter<'a> {
     suspects: &'a HashSet<Fingerprint>,
     monitor: &'a dyn RepairMonitor,
     /// Folders in which nothing is lost or suspect.
-    whole: Recent<()>,
+    whole: TwoGenerationCache<()>,
     /// Number of losses after which those of folders that were traversed before are only counted.
     named_max: u64,
     // State of the current snapshot:
     id: TicketId,
     cut: String,
     /// The other folders.
-    remade: Recent<Remade>,
+    remade: TwoGenerationCache<Remade>,
     /// The streams below recipes.
-    streams: Recent<Stream>,
+    streams: TwoGenerationCache<Stream>,
     counts: Counts,
     unnamed_count: u64,
     is_refused: bool,
@@ -573,12 +573,12 @@ impl<'a> Rewriter<'a> {
             lost,
             suspects,
             monitor,
-            whole: Recent::default(),
+            whole: TwoGenerationCache::default(),
             named_max: LOSSES_NAMED_MAX,
             id: TicketId([0; 12]),
             cut: String::new(),
-            remade: Recent::default(),
-            streams: Recent::default(),
+            remade: TwoGenerationCache::default(),
+            streams: TwoGenerationCache::default(),
             counts: Counts::default(),
             unnamed_count: 0,
             is_refused: false,
