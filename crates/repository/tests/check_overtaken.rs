@@ -29,7 +29,7 @@ use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::verify::check::{
     CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, check,
 };
-use cutpoint_repository::write::prune_log::{Recorded, publish};
+use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{ObjectName, Purpose, Repository, View, Writer};
 use cutpoint_storage::{Fault, Faulty, Kind, Result, Storage};
 use failing::FailingReads;
@@ -117,8 +117,8 @@ fn condemn(repository: &Arc<Repository>, name: &str) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
     let view = writer.view().clone();
     let record = Prune { condemned: vec![(class, part)], ..Prune::default() };
-    let put = publish(&mut writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)));
-    assert!(matches!(put, Ok(Recorded::Done(_))), "{put:?}");
+    let put = append(&mut writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)));
+    assert!(matches!(put, Ok(Appended::Done(_))), "{put:?}");
 }
 
 /// An object that is listed and then gone is named, unless its kind may be deleted or it was

@@ -19,7 +19,7 @@ use backup::{back_up, init, open};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::verify::check::{CheckOptions, check};
 use cutpoint_repository::verify::repair::{SnapshotOptions, repair_snapshots};
-use cutpoint_repository::write::prune_log::{Recorded, publish};
+use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{ObjectName, Purpose, Repository, TicketId, View, Writer};
 use cutpoint_storage::{Layer, Memory, Result, Storage};
 use overtaken::{Overtaken, When};
@@ -96,9 +96,8 @@ fn take(repository: &Arc<Repository>, id: TicketId) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
     let record = Prune { forgotten: vec![id], ..Prune::default() };
     let view = writer.view().clone();
-    let recorded =
-        publish(&mut writer, &view, record, &Default::default(), |_, _, it| Ok(Some(it)));
-    assert!(matches!(recorded, Ok(Recorded::Done(_))), "a prune: {recorded:?}");
+    let recorded = append(&mut writer, &view, record, &Default::default(), |_, _, it| Ok(Some(it)));
+    assert!(matches!(recorded, Ok(Appended::Done(_))), "a prune: {recorded:?}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use cutpoint_repository::gc::prune::{self as pruning, OptimizeOptions, PruneOpti
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
-use cutpoint_repository::write::prune_log::{Recorded, publish};
+use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter, end_writer};
 use cutpoint_repository::{
     Class, Committed, Content, Entry, EntryKind, Index, ObjectName, Purpose, Reader, Repository,
@@ -373,8 +373,8 @@ fn hold(actor: &mut Actor) -> Result<()> {
     let judge = |view: &View, _: &[Arc<Prune>], record: Prune| {
         Ok((!view.taken().contains(&chosen)).then_some(record))
     };
-    match publish(&mut writer, &view, record, &BTreeSet::new(), judge)? {
-        Recorded::Stopped(_) => writer.void(Vec::new()),
+    match append(&mut writer, &view, record, &BTreeSet::new(), judge)? {
+        Appended::Stopped(_) => writer.void(Vec::new()),
         _ => Ok(()),
     }
 }

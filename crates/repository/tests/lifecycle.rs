@@ -21,7 +21,7 @@ use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::snapshots::lifecycle::{forget, hold, note, release, unforget};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
-use cutpoint_repository::write::prune_log::{Recorded, publish};
+use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{
     Committed, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
 };
@@ -67,8 +67,8 @@ fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
     let record = Prune { forgotten: ids.to_vec(), ..Prune::default() };
     let view = writer.view().clone();
     let recorded =
-        publish(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
-    assert!(matches!(recorded, Ok(Recorded::Done(_))), "a prune: {recorded:?}");
+        append(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
+    assert!(matches!(recorded, Ok(Appended::Done(_))), "a prune: {recorded:?}");
 }
 
 /// Opens the repository once more, and runs `act` before the first put below `prefix`. The process
@@ -177,18 +177,18 @@ fn prune_notices_a_concurrent_hold() {
     let record = Prune { forgotten: vec![a, b], ..Prune::default() };
     let none = BTreeSet::new();
     let recorded =
-        publish(&mut writer, &view_before, record.clone(), &none, |newer, faster, mine| {
+        append(&mut writer, &view_before, record.clone(), &none, |newer, faster, mine| {
             assert_eq!(faster.len(), 1, "one was faster");
             assert_eq!(faster[0].held, [a], "and this it was");
             let may_take = newer.takeable();
             Ok(mine.forgotten.iter().all(|id| may_take.contains(id)).then_some(mine))
         });
-    let Ok(Recorded::Stopped(newer)) = recorded else { panic!("it may not: {recorded:?}") };
+    let Ok(Appended::Stopped(newer)) = recorded else { panic!("it may not: {recorded:?}") };
     assert_eq!(newer.takeable(), set([b]), "what is left to take");
     // The prune plans again, and continues under its ticket.
     let record = Prune { forgotten: vec![b], ..record };
-    let recorded = publish(&mut writer, &newer, record, &none, |_, _, _| Ok(None));
-    assert!(matches!(recorded, Ok(Recorded::Done(2))), "the next number: {recorded:?}");
+    let recorded = append(&mut writer, &newer, record, &none, |_, _, _| Ok(None));
+    assert!(matches!(recorded, Ok(Appended::Done(2))), "the next number: {recorded:?}");
     let view = view(&repository);
     assert_eq!((view.taken().len(), view.held().len()), (1, 1), "one taken, one held");
     assert_eq!(view.prunes[&2].ticket, Some(writer.ticket()), "the writer of the record");
@@ -209,12 +209,12 @@ fn record_that_is_not_listed_yet_is_noticed() {
     let view_before = writer.view().clone();
     let record = Prune { held: vec![b], ..Prune::default() };
     let none = BTreeSet::new();
-    let recorded = publish(&mut writer, &view_before, record, &none, |newer, faster, mine| {
+    let recorded = append(&mut writer, &view_before, record, &none, |newer, faster, mine| {
         assert_eq!(faster.len(), 1, "one was faster");
         assert!(newer.held().contains(&a), "and this it held");
         Ok(Some(mine))
     });
-    assert!(matches!(recorded, Ok(Recorded::Done(2))), "the next number: {recorded:?}");
+    assert!(matches!(recorded, Ok(Appended::Done(2))), "the next number: {recorded:?}");
     let view = view(&open(storage, 4).expect("it opens"));
     assert_eq!(view.held(), ids.iter().copied().collect(), "both are held");
 }
@@ -383,7 +383,7 @@ fn lost_answer_is_resolved() {
     // Before the put of the record, the writer checks whether its ticket was ended (P5).
     let fault =
         |storage: Arc<dyn Storage>| Arc::new(Faulty::new(storage, Fault::UnsyncedAt(put + 1)));
-    publish(&mut writer, &view_before, record.clone(), &BTreeSet::new(), |_, _, _| Ok(None))
+    append(&mut writer, &view_before, record.clone(), &BTreeSet::new(), |_, _, _| Ok(None))
         .expect("nothing fails here");
     // The same calls again, on a storage that loses the answer to this one.
     let (storage, _, again) = start(1);
@@ -393,10 +393,10 @@ fn lost_answer_is_resolved() {
     let view_before = writer.view().clone();
     assert_eq!(faulty.calls(), put, "the next call but one is the put of the record");
     let record = Prune { held: again.clone(), ..record };
-    let recorded = publish(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, _| {
+    let recorded = append(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, _| {
         panic!("nobody was faster: it is our own")
     });
-    assert!(matches!(recorded, Ok(Recorded::Done(1))), "it was found: {recorded:?}");
+    assert!(matches!(recorded, Ok(Appended::Done(1))), "it was found: {recorded:?}");
     assert_eq!(faulty.failures(), 1, "the answer was lost");
     assert_eq!(view(&repository).prunes.len(), 1, "one record");
     assert_eq!(view(&repository).held(), again.into_iter().collect(), "held");
@@ -462,11 +462,10 @@ fn writer_that_missed_renewals_publishes_no_record() {
         let others = PartName { ticket: ids[0], count: 1000 };
         let published = vec![others, own];
         let record = Prune { held: vec![ids[1]], published, ..Prune::default() };
-        let recorded =
-            publish(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, mine| {
-                Ok(Some(mine))
-            });
-        assert!(matches!(recorded, Ok(Recorded::Ended)), "{sleeps_in_between}: {recorded:?}");
+        let recorded = append(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, mine| {
+            Ok(Some(mine))
+        });
+        assert!(matches!(recorded, Ok(Appended::Ended)), "{sleeps_in_between}: {recorded:?}");
         let view = view(&repository);
         assert!(!view.held().contains(&ids[1]), "it recorded nothing");
         assert!(view.commits.contains_key(&writer.ticket()), "and has ended");
@@ -597,7 +596,7 @@ fn judge_may_fail_or_change_the_record() {
             let view_before = writer.view().clone();
             let record = Prune { held: vec![a], ..Prune::default() };
             let none = BTreeSet::new();
-            let recorded = publish(&mut writer, &view_before, record, &none, |_, _, mine| {
+            let recorded = append(&mut writer, &view_before, record, &none, |_, _, mine| {
                 if fails {
                     return Err(Error::invalid("the test", "fails"));
                 }

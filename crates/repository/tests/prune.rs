@@ -36,7 +36,7 @@ use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::snapshots::lifecycle::{hold, unforget};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::Inline;
-use cutpoint_repository::write::prune_log::{Recorded, publish};
+use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{
     Class, Committed, Index, ObjectName, PartName, Purpose, Repository, Snapshot, TicketId, Verify,
     View, Writer,
@@ -1031,8 +1031,8 @@ fn record(repository: &Arc<Repository>, record: Prune) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
     let view = writer.view().clone();
     let none = BTreeSet::new();
-    let recorded = publish(&mut writer, &view, record, &none, |_, _, record| Ok(Some(record)));
-    assert!(matches!(recorded, Ok(Recorded::Done(_))), "{recorded:?}");
+    let recorded = append(&mut writer, &view, record, &none, |_, _, record| Ok(Some(record)));
+    assert!(matches!(recorded, Ok(Appended::Done(_))), "{recorded:?}");
 }
 
 fn list_data(storage: &dyn Storage) -> Vec<(Class, PartName)> {

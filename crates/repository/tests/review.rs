@@ -19,7 +19,7 @@ use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{Awaited, Sweep, SweepOptions, Sweeper, Swept};
 use cutpoint_repository::snapshots::lifecycle::forget;
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
-use cutpoint_repository::write::prune_log::{Recorded, publish};
+use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{
     Class, Committed, Index, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
 };
@@ -152,8 +152,8 @@ fn sweep_does_not_wait_for_a_given_up_commit() {
     let record = Prune { forgotten: vec![lost], ..Prune::default() };
     let view = writer.view().clone();
     let recorded =
-        publish(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
-    assert!(matches!(recorded, Ok(Recorded::Done(_))), "{recorded:?}");
+        append(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
+    assert!(matches!(recorded, Ok(Appended::Done(_))), "{recorded:?}");
     // Another process of the same machine: the previous one is dead.
     let repository = open(storage, 2).expect("it opens");
     let step = Sweeper::new(repository, PATIENT).step(&()).expect("it works");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
-use cutpoint_repository::write::prune_log::{Recorded, publish};
+use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{Committed, Purpose, Repository, Snapshot, TicketId, Unlock, Writer};
 use cutpoint_storage::{Local, System};
 
@@ -46,8 +46,8 @@ fn take(sandbox: &Sandbox, id: &str) {
     let forgotten = vec![TicketId::parse(id).expect("an id")];
     let record = Prune { forgotten, ..Prune::default() };
     let view = writer.view().clone();
-    let recorded = publish(&mut writer, &view, record, &BTreeSet::new(), |_, _, _| Ok(None));
-    assert!(matches!(recorded, Ok(Recorded::Done(_))), "{recorded:?}");
+    let appended = append(&mut writer, &view, record, &BTreeSet::new(), |_, _, _| Ok(None));
+    assert!(matches!(appended, Ok(Appended::Done(_))), "{appended:?}");
 }
 
 /// Returns the listed ids.

@@ -15,7 +15,7 @@ use crate::format::prune::Prune;
 use crate::format::ticket::Purpose;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-use crate::write::prune_log::{self, Recorded};
+use crate::write::prune_log::{self, Appended};
 use crate::write::{Committed, Writer};
 
 /// Maximum number of writers that one operation begins when other clients end its tickets.
@@ -224,13 +224,13 @@ fn record(
     let view = writer.view().clone();
     let Some(first) = make(&view)? else { return Ok(None) };
     let none = BTreeSet::new();
-    match prune_log::publish(writer, &view, first, &none, |newer, _, _| make(newer))? {
-        Recorded::Done(number) => Ok(Some(number)),
-        Recorded::Stopped(_) => {
+    match prune_log::append(writer, &view, first, &none, |newer, _, _| make(newer))? {
+        Appended::Done(number) => Ok(Some(number)),
+        Appended::Stopped(_) => {
             writer.void(Vec::new())?;
             Ok(None)
         }
-        Recorded::Ended => Ok(None),
+        Appended::Ended => Ok(None),
     }
 }
 

@@ -180,7 +180,7 @@ enum Need {
     Named,
     /// A container that is named, and recorded as damaged. The walk through the snapshots decides
     /// whether anything still needs it.
-    Recorded(Class, PartName),
+    Appended(Class, PartName),
     /// Nothing names the object.
     Unnamed,
     /// The object has served its purpose, and no client reads it any more.
@@ -304,7 +304,7 @@ impl Check<'_> {
     fn wrong(&self, kind: FindingKind, object: impl ToString, message: String, need: Need) {
         match need {
             Need::Named => self.finding(kind, object, message),
-            Need::Recorded(class, part) => {
+            Need::Appended(class, part) => {
                 let object = object.to_string();
                 let finding = Finding { kind, object, message, remedies: Vec::new() };
                 let mut state = self.lock();

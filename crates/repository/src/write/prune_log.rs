@@ -22,7 +22,7 @@ use crate::write::{Committed, Writer, put_first};
 
 /// The outcome of publishing a record.
 #[derive(Clone, Debug)]
-pub enum Recorded {
+pub enum Appended {
     /// The record exists under this number, and the writer has ended.
     Done(u64),
     /// The judge rejected the record because of the contained view. The writer is still open, and
@@ -48,13 +48,13 @@ pub enum Recorded {
 ///
 /// Returns any error of `judge` or of the storage, and `Corrupt` if a record cannot be read. If the
 /// outcome of the put is unknown, the error says so, and the record may exist.
-pub fn publish(
+pub fn append(
     writer: &mut Writer,
     view: &View,
     mut record: Prune,
     hits: &BTreeSet<(Class, PartName)>,
     mut judge: impl FnMut(&View, &[Arc<Prune>], Prune) -> Result<Option<Prune>>,
-) -> Result<Recorded> {
+) -> Result<Appended> {
     let repository = writer.repository().clone();
     let mut view = Cow::Borrowed(view);
     loop {
@@ -72,7 +72,7 @@ pub fn publish(
             let own = record.published.iter().filter(|part| part.ticket == writer.ticket());
             let own = own.copied().collect();
             writer.void(own)?;
-            return Ok(Recorded::Ended);
+            return Ok(Appended::Ended);
         }
         // All segments have been put by now, so only a later record can condemn a container that
         // they name, and such a record has to take the number first.
@@ -80,14 +80,14 @@ pub fn publish(
             // The `void` leaves out the writer's segments because they may name a container that is
             // gone. The next prune adopts the containers that exist.
             writer.void(Vec::new())?;
-            return Ok(Recorded::Ended);
+            return Ok(Appended::Ended);
         }
         let name = ObjectName::Prune(number);
         if put_first(&repository, name, &record.encode())? == Committed::Done {
             // The record counts even if this fails: another client that finds the ticket open ends
             // it.
             writer.void(Vec::new()).ok();
-            return Ok(Recorded::Done(number));
+            return Ok(Appended::Done(number));
         }
         let mut newer = view.list_again(&repository)?;
         if !newer.prunes.contains_key(&number) && !newer.unreadable.contains_key(&name) {
@@ -103,7 +103,7 @@ pub fn publish(
         }
         match judge(&view, &faster, record)? {
             Some(judged) => record = judged,
-            None => return Ok(Recorded::Stopped(Box::new(view.into_owned()))),
+            None => return Ok(Appended::Stopped(Box::new(view.into_owned()))),
         }
     }
 }

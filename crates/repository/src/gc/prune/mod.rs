@@ -30,7 +30,7 @@ use crate::format::ticket::Purpose;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::write::Writer;
-use crate::write::prune_log::{Recorded, is_overtaken, overtaken, publish};
+use crate::write::prune_log::{Appended, append, is_overtaken, overtaken};
 
 pub(crate) use monitor::stop_if_cancelled;
 pub use monitor::{Phase, PruneMonitor};
@@ -323,9 +323,9 @@ fn attempt(
     };
     let own: Vec<_> =
         record.published.iter().copied().filter(|part| part.ticket == writer.ticket()).collect();
-    let recorded = publish(&mut writer, &survey.view, record, &BTreeSet::new(), judge);
-    match or_abandon(&mut writer, recorded)? {
-        Recorded::Done(number) => {
+    let appended = append(&mut writer, &survey.view, record, &BTreeSet::new(), judge);
+    match or_abandon(&mut writer, appended)? {
+        Appended::Done(number) => {
             let pruned = Pruned {
                 number: Some(number),
                 plan: chosen.plan,
@@ -336,7 +336,7 @@ fn attempt(
             Ok(Attempt::Done(Some(pruned)))
         }
         // The next attempt finds the copies.
-        Recorded::Stopped(_) => writer.void(own).map(|()| Attempt::Again),
-        Recorded::Ended => Err(writer.was_ended(None)),
+        Appended::Stopped(_) => writer.void(own).map(|()| Attempt::Again),
+        Appended::Ended => Err(writer.was_ended(None)),
     }
 }

@@ -73,7 +73,7 @@ impl Seen {
     /// Returns the need for a container, given the need for the object that names it.
     fn need_of_container(&self, class: Class, part: PartName, need: Need) -> Need {
         match need {
-            Need::Named if self.recorded.contains(&(class, part)) => Need::Recorded(class, part),
+            Need::Named if self.recorded.contains(&(class, part)) => Need::Appended(class, part),
             need => need,
         }
     }

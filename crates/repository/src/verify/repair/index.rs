@@ -19,7 +19,7 @@ use crate::repo::view::View;
 use crate::util::tolerance::Tolerance;
 use crate::verify::check::CheckMonitor;
 use crate::verify::check::original::{Original, is_newer, original};
-use crate::write::prune_log::{self, Recorded};
+use crate::write::prune_log::{self, Appended};
 use crate::write::{Writer, end_writer};
 
 /// Number of hints at which a segment is put: 12 MB.
@@ -171,8 +171,8 @@ fn rebuild(
     // The record names existing containers and condemns none, so that it holds whatever other
     // clients did meanwhile: containers that they condemned are never referred to, although a
     // segment names them, and segments that they superseded stay superseded.
-    let put = prune_log::publish(writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)))?;
-    let Recorded::Done(number) = put else { return Ok(None) };
+    let put = prune_log::append(writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)))?;
+    let Appended::Done(number) = put else { return Ok(None) };
     report.record = Some(number);
     for ticket in &options.given_up {
         if !view.unreadable.contains_key(&ObjectName::Commit(*ticket)) {
