@@ -16,7 +16,7 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
 use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
-use crate::gc::locate::{Lookup, Need, list_containers};
+use crate::gc::locate::{LiveChunk, Locator, list_containers};
 use crate::gc::prune::{
     PruneMonitor, mark, open_index, require_nothing_lost, require_readable, stop_if_cancelled,
 };
@@ -323,7 +323,7 @@ impl Sweeper {
         let index = Arc::new(open_index(repository, view)?);
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let folder = repository.temporary_folder();
-        let needs = mark(&reader, &roots, folder.as_deref(), &|_| stop_if_cancelled(monitor))?;
+        let live_set = mark(&reader, &roots, folder.as_deref(), &|_| stop_if_cancelled(monitor))?;
         let condemned = view.condemned();
         #[cfg(feature = "mutants")]
         let condemned = if rules::is_active(Mutant::SweepsApart) {
@@ -331,7 +331,7 @@ impl Sweeper {
         } else {
             condemned
         };
-        let lookup = Lookup {
+        let locator = Locator {
             repository,
             index: &index,
             condemned: &condemned,
@@ -342,28 +342,28 @@ impl Sweeper {
             dissolved_bytes_max: 0,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
-        let places = lookup.find(&needs)?;
+        let placement = locator.find(&live_set)?;
         require_readable(&index)?;
         #[cfg(feature = "mutants")]
-        let places = if rules::is_active(Mutant::RescuesNoReferences) {
-            let mut places = places;
-            places.going.retain(|need| need.is_reached);
-            places
+        let placement = if rules::is_active(Mutant::RescuesNoReferences) {
+            let mut placement = placement;
+            placement.going.retain(|need| need.is_reached);
+            placement
         } else {
-            places
+            placement
         };
-        require_nothing_lost(&places)
+        require_nothing_lost(&placement)
             .map_err(|error| error.of(format!("sweep of prune {number}")))?;
-        if places.going.is_empty() {
+        if placement.going.is_empty() {
             return Ok(Rescued::default());
         }
-        self.store_again(&reader, &places.going, view)
+        self.store_again(&reader, &placement.going, view)
     }
 
-    fn store_again(&self, reader: &Reader, chunks: &[Need], view: &View) -> Result<Rescued> {
+    fn store_again(&self, reader: &Reader, chunks: &[LiveChunk], view: &View) -> Result<Rescued> {
         let writer = Writer::begin_knowing(self.repository.clone(), Purpose::Sweep, view.clone())?;
         let mut inline = Inline::anew(writer)?;
-        let stored = chunks.iter().try_for_each(|Need { class, fingerprint, .. }| {
+        let stored = chunks.iter().try_for_each(|LiveChunk { class, fingerprint, .. }| {
             inline.store(*class, *fingerprint, &reader.chunk(*class, fingerprint)?)
         });
         if let Err(error) = stored.and_then(|()| inline.publish()) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use cutpoint_storage::{Error, ObjectKind, Result};
 
-use super::need::Need;
+use super::live_set::LiveChunk;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::ContainerRecord;
@@ -63,21 +63,21 @@ impl Container {
 }
 
 /// The chunks that stay in one container.
-pub(crate) type KeptChunks = HashMap<Fingerprint, Need>;
+pub(crate) type LiveChunks = HashMap<Fingerprint, LiveChunk>;
 
 /// Returns the records that stay in a container, in the order in which they lie: one of each chunk
 /// in `kept`, a whole if there is one. A chunk that the container does not have in the needed form
 /// has no record.
-pub(crate) fn staying<'a>(toc: &'a Toc, kept: &KeptChunks) -> Vec<&'a ChunkRecord> {
+pub(crate) fn staying<'a>(toc: &'a Toc, kept: &LiveChunks) -> Vec<&'a ChunkRecord> {
     let numbers = staying_numbers(toc, kept).into_iter();
     numbers.map(|number| &toc.chunks[number]).collect()
 }
 
 /// Returns the numbers of the records that [`staying`] returns.
-pub(crate) fn staying_numbers(toc: &Toc, kept: &KeptChunks) -> Vec<usize> {
+pub(crate) fn staying_numbers(toc: &Toc, kept: &LiveChunks) -> Vec<usize> {
     let mut best: HashMap<Fingerprint, usize> = HashMap::with_capacity(kept.len());
     for (number, chunk) in toc.chunks.iter().enumerate() {
-        if kept.get(&chunk.fingerprint).is_some_and(|need| need.is_met_by(chunk.form)) {
+        if kept.get(&chunk.fingerprint).is_some_and(|live| live.is_met_by(chunk.form)) {
             let known = best.entry(chunk.fingerprint).or_insert(number);
             if toc.chunks[*known].form == Form::Delta && chunk.form != Form::Delta {
                 *known = number;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use cutpoint_storage::Result;
 
 use super::container::Container;
-use super::need::{NEED_LEN, Need, merge};
+use super::live_set::{LIVE_CHUNK_LEN, LiveChunk, merge};
 use super::{NO_CONTAINER, PLACED_LEN, placed};
 use crate::format::commit::Damage;
 use crate::util::extsort::ExternalSort;
@@ -15,28 +15,28 @@ pub(super) struct Join<'a> {
     pub(super) containers: Vec<Container>,
     pub(super) damaged: &'a HashSet<Damage>,
     pub(super) kept: ExternalSort<PLACED_LEN>,
-    pub(super) doubtful: ExternalSort<PLACED_LEN>,
+    pub(super) ambiguous: ExternalSort<PLACED_LEN>,
     /// State of the current hint: the containers to which it leads, and the needs that begin with
     /// it.
-    pub(super) places: Vec<u32>,
-    pub(super) needs: Vec<[u8; NEED_LEN]>,
+    pub(super) placement: Vec<u32>,
+    pub(super) live_set: Vec<[u8; LIVE_CHUNK_LEN]>,
 }
 
 impl Join<'_> {
     pub(super) fn end_of_hint(&mut self, hint: u64) -> Result<()> {
-        merge(&mut self.needs);
-        self.places.sort_unstable();
-        self.places.dedup();
-        for place in &self.places {
+        merge(&mut self.live_set);
+        self.placement.sort_unstable();
+        self.placement.dedup();
+        for place in &self.placement {
             let container = &mut self.containers[*place as usize];
             container.hint_count += 1;
             container.hint_sum = container.hint_sum.wrapping_add(hint);
         }
-        for need in &self.needs {
-            let Need { class, fingerprint, is_full: needs_full, .. } = Need::decode(need);
+        for live in &self.live_set {
+            let LiveChunk { class, fingerprint, is_full: needs_full, .. } = LiveChunk::decode(live);
             let of_class = || {
                 let all =
-                    self.places.iter().map(|place| (*place, &self.containers[*place as usize]));
+                    self.placement.iter().map(|place| (*place, &self.containers[*place as usize]));
                 all.filter(|(_, container)| container.record.class == class)
             };
             let is_sound = |container: &Container| {
@@ -52,15 +52,15 @@ impl Join<'_> {
             // A hint does not tell the form of its chunk.
             let may_be_delta_chunk =
                 |(_, container): (u32, &Container)| needs_full && container.record.has_delta_chunks;
-            let is_clear = self.needs.len() == 1
+            let is_clear = self.live_set.len() == 1
                 && first != NO_CONTAINER
                 && !of_class().any(may_be_delta_chunk)
                 && of_class().filter(|(_, container)| container.is_there).count() == 1;
-            let record = placed(first, need);
-            if is_clear { self.kept.push(record)? } else { self.doubtful.push(record)? }
+            let record = placed(first, live);
+            if is_clear { self.kept.push(record)? } else { self.ambiguous.push(record)? }
         }
-        self.places.clear();
-        self.needs.clear();
+        self.placement.clear();
+        self.live_set.clear();
         Ok(())
     }
 }

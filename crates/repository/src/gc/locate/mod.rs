@@ -12,8 +12,8 @@
 
 mod container;
 mod join;
-mod lookup;
-mod need;
+mod live_set;
+mod locator;
 mod weigh;
 
 use cutpoint_storage::Result;
@@ -21,37 +21,37 @@ use cutpoint_storage::Result;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::util::extsort::{Iter, SortedRecords};
 
-pub(crate) use container::{Container, KeptChunks, list_containers, staying, staying_numbers};
-pub(crate) use lookup::Lookup;
-pub(crate) use need::{NEED_LEN, Need, Needs};
+pub(crate) use container::{Container, LiveChunks, list_containers, staying, staying_numbers};
+pub(crate) use live_set::{LIVE_CHUNK_LEN, LiveChunk, LiveSet};
+pub(crate) use locator::Locator;
 
 /// Length of a record in bytes: the number of a container, then a need.
-const PLACED_LEN: usize = 4 + NEED_LEN;
+const PLACED_LEN: usize = 4 + LIVE_CHUNK_LEN;
 /// Takes the place of a container number if no usable place is known.
 const NO_CONTAINER: u32 = u32::MAX;
 
-fn placed(container: u32, need: &[u8; NEED_LEN]) -> [u8; PLACED_LEN] {
+fn placed(container: u32, live: &[u8; LIVE_CHUNK_LEN]) -> [u8; PLACED_LEN] {
     let mut record = [0; PLACED_LEN];
     record[..4].copy_from_slice(&container.to_be_bytes());
-    record[4..].copy_from_slice(need);
+    record[4..].copy_from_slice(live);
     record
 }
 
-fn unplace(record: &[u8; PLACED_LEN]) -> (u32, [u8; NEED_LEN]) {
-    let (mut container, mut need) = ([0; 4], [0; NEED_LEN]);
+fn unplace(record: &[u8; PLACED_LEN]) -> (u32, [u8; LIVE_CHUNK_LEN]) {
+    let (mut container, mut live) = ([0; 4], [0; LIVE_CHUNK_LEN]);
     container.copy_from_slice(&record[..4]);
-    need.copy_from_slice(&record[4..]);
-    (u32::from_be_bytes(container), need)
+    live.copy_from_slice(&record[4..]);
+    (u32::from_be_bytes(container), live)
 }
 
 /// The result of looking up all needs.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct Placement {
     /// All containers that the index or the caller names.
     pub(crate) containers: Vec<Container>,
     kept: SortedRecords<PLACED_LEN>,
     /// Chunks that only condemned containers have.
-    pub(crate) going: Vec<Need>,
+    pub(crate) going: Vec<LiveChunk>,
     /// Delta chunks that are to be stored again as full chunks, because they cost less than keeping what
     /// they refer to.
     pub(crate) dissolved: Vec<(Class, Fingerprint)>,
@@ -68,10 +68,10 @@ pub(crate) struct Places {
 /// The chunks that stay, container by container, in the order of the containers' numbers.
 pub(crate) struct Kept<'a> {
     iter: Iter<'a, PLACED_LEN>,
-    next: Option<(u32, [u8; NEED_LEN])>,
+    next: Option<(u32, [u8; LIVE_CHUNK_LEN])>,
 }
 
-impl Places {
+impl Placement {
     /// Returns an iterator over the chunks that stay.
     ///
     /// # Errors
@@ -91,14 +91,14 @@ impl Kept<'_> {
     /// # Errors
     ///
     /// Returns `Storage` or `Corrupt` if a temporary file cannot be read or has changed.
-    pub(crate) fn of(&mut self, container: u32) -> Result<KeptChunks> {
-        let mut kept = KeptChunks::new();
-        while let Some((number, need)) = self.next
+    pub(crate) fn of(&mut self, container: u32) -> Result<LiveChunks> {
+        let mut kept = LiveChunks::new();
+        while let Some((number, live)) = self.next
             && number <= container
         {
             if number == container {
-                let need = Need::decode(&need);
-                kept.insert(need.fingerprint, need);
+                let live = LiveChunk::decode(&live);
+                kept.insert(live.fingerprint, live);
             }
             self.next = self.iter.next()?.map(|record| unplace(&record));
         }

@@ -6,8 +6,8 @@ use std::path::Path;
 use cutpoint_storage::Result;
 
 use super::container::{Container, staying};
-use super::need::{Need, Needs, SORTER_BYTES};
-use super::{Lookup, PLACED_LEN, Places, placed, unplace};
+use super::live_set::{LiveChunk, LiveSet, SORTER_BYTES};
+use super::{Locator, PLACED_LEN, Placement, placed, unplace};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::toc::{ChunkRecord, Form};
@@ -26,7 +26,7 @@ pub(super) type Region = (Class, PartName, u16);
 
 /// The references of the delta chunks that stay.
 pub(super) struct References {
-    pub(super) needs: Needs,
+    pub(super) live_set: LiveSet,
     /// Delta chunks that stay in regions which are dissolved.
     pub(super) dissolved: HashSet<[u8; PLACED_LEN]>,
     pub(super) dissolved_bytes: u64,
@@ -41,7 +41,7 @@ pub(super) struct Weighed {
     pub(super) released_bytes: u64,
 }
 
-impl Places {
+impl Placement {
     /// Moves the chunks of `records` from the kept ones to those that are stored again as full chunks.
     pub(super) fn dissolve(
         &mut self,
@@ -52,8 +52,8 @@ impl Places {
         let mut iter = self.kept.iter()?;
         while let Some(record) = iter.next()? {
             if records.contains(&record) {
-                let (number, need) = unplace(&record);
-                let Need { class, fingerprint, .. } = Need::decode(&need);
+                let (number, live) = unplace(&record);
+                let LiveChunk { class, fingerprint, .. } = LiveChunk::decode(&live);
                 self.containers[number as usize].kept_count -= 1;
                 self.dissolved.push((class, fingerprint));
             } else {
@@ -65,15 +65,15 @@ impl Places {
     }
 }
 
-impl Lookup<'_> {
+impl Locator<'_> {
     /// Calls `visit` with each region in which delta chunks stay, and with these delta chunks.
     fn each_region(
         &self,
-        places: &Places,
+        placement: &Placement,
         mut visit: impl FnMut(u32, Region, &[Fingerprint], &[&ChunkRecord]) -> Result<()>,
     ) -> Result<()> {
-        let mut kept = places.kept()?;
-        for (number, container) in (0..).zip(&places.containers) {
+        let mut kept = placement.kept()?;
+        for (number, container) in (0..).zip(&placement.containers) {
             if container.kept_count == 0 || !container.record.has_delta_chunks {
                 continue;
             }
@@ -98,22 +98,22 @@ impl Lookup<'_> {
 
     pub(super) fn references(
         &self,
-        places: &Places,
+        placement: &Placement,
         dissolved: &HashSet<Region>,
     ) -> Result<References> {
-        let needs = Needs::new(self.folder);
-        let mut found = References { needs, dissolved: HashSet::new(), dissolved_bytes: 0 };
-        self.each_region(places, |number, region, references, delta_chunks| {
+        let live_set = LiveSet::new(self.folder);
+        let mut found = References { live_set, dissolved: HashSet::new(), dissolved_bytes: 0 };
+        self.each_region(placement, |number, region, references, delta_chunks| {
             let class = region.0;
             if !dissolved.contains(&region) {
                 return references
                     .iter()
-                    .try_for_each(|reference| found.needs.push_reference(class, reference));
+                    .try_for_each(|reference| found.live_set.push_reference(class, reference));
             }
             for chunk in delta_chunks {
                 let fingerprint = chunk.fingerprint;
-                let need = Need { class, fingerprint, is_full: false, is_reached: true };
-                found.dissolved.insert(placed(number, &need.encode()));
+                let live = LiveChunk { class, fingerprint, is_full: false, is_reached: true };
+                found.dissolved.insert(placed(number, &live.encode()));
                 found.dissolved_bytes += u64::from(chunk.chunk_len);
             }
             Ok(())
@@ -123,17 +123,17 @@ impl Lookup<'_> {
 
     /// Chooses the regions whose delta chunks should be stored again as full chunks: some container stays
     /// only for these delta chunks, and takes more than they would.
-    pub(super) fn weigh(&self, places: &Places) -> Result<Weighed> {
+    pub(super) fn weigh(&self, placement: &Placement) -> Result<Weighed> {
         let mut weighed = Weighed::default();
         let is_pinned = |container: &Container| {
             container.kept_count > 0 && container.pinned_count == container.kept_count
         };
-        if places.lost_count > 0 || self.dissolved_bytes_max == 0 {
+        if placement.lost_count > 0 || self.dissolved_bytes_max == 0 {
             return Ok(weighed);
         }
         let mut pinned: HashMap<(Class, Fingerprint), u32> = HashMap::new();
-        let mut kept = places.kept()?;
-        for (number, container) in (0..).zip(&places.containers) {
+        let mut kept = placement.kept()?;
+        for (number, container) in (0..).zip(&placement.containers) {
             if is_pinned(container) && pinned.len() < WEIGHED_MAX {
                 let chunks = kept.of(number)?.into_keys();
                 pinned.extend(chunks.map(|chunk| ((container.record.class, chunk), number)));
@@ -147,7 +147,7 @@ impl Lookup<'_> {
         // Containers of which not all referring regions are known.
         let mut uncounted: HashSet<u32> = HashSet::new();
         let mut regions: Vec<(Region, u64)> = Vec::new();
-        self.each_region(places, |_, region, references, delta_chunks| {
+        self.each_region(placement, |_, region, references, delta_chunks| {
             let pins = references.iter().filter_map(|chunk| pinned.get(&(region.0, *chunk)));
             let pins: BTreeSet<u32> = pins.copied().collect();
             if regions.len() >= REGIONS_WEIGHED_MAX {
@@ -162,7 +162,7 @@ impl Lookup<'_> {
             Ok(())
         })?;
         let mut dissolved_bytes = 0;
-        for (number, container) in (0..).zip(&places.containers) {
+        for (number, container) in (0..).zip(&placement.containers) {
             if uncounted.contains(&number) {
                 continue;
             }

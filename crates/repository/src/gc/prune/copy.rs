@@ -66,9 +66,9 @@ fn store_all(
 ) -> Attempted<Moved> {
     let repository = inline.writer().repository().clone();
     let sources = Sources::new(&repository, &survey.reader);
-    let containers = &survey.places.containers;
-    let going = survey.places.going.iter().map(|need| (need.class, need.fingerprint));
-    for (class, fingerprint) in going.chain(survey.places.dissolved.iter().copied()) {
+    let containers = &survey.placement.containers;
+    let going = survey.placement.going.iter().map(|need| (need.class, need.fingerprint));
+    for (class, fingerprint) in going.chain(survey.placement.dissolved.iter().copied()) {
         stop_if_cancelled(monitor)?;
         inline.store(class, fingerprint, &sources.chunk(class, &fingerprint)?)?;
     }
@@ -104,12 +104,12 @@ fn rewrite_all(
     condemned: &mut Vec<(Class, PartName)>,
 ) -> Result<HashSet<Fingerprint>> {
     let repository = inline.writer().repository().clone();
-    let mut kept = survey.places.kept()?;
+    let mut kept = survey.placement.kept()?;
     let mut done_bytes = 0;
     let mut broken: HashSet<Fingerprint> = HashSet::new();
     for number in &chosen.rewritten {
         stop_if_cancelled(monitor)?;
-        let container = &survey.places.containers[*number as usize];
+        let container = &survey.placement.containers[*number as usize];
         let chunks = kept.of(*number)?;
         match rewrite(inline, survey, container, &chunks) {
             Ok(()) => condemned.push(container.name()),
@@ -141,7 +141,9 @@ fn keep_other_copies(
 ) -> Result<()> {
     let condemned_now: HashSet<(Class, PartName)> = condemned.iter().copied().collect();
     let mut better = HashSet::new();
-    for container in survey.places.containers.iter().filter(|c| condemned_now.contains(&c.name())) {
+    for container in
+        survey.placement.containers.iter().filter(|c| condemned_now.contains(&c.name()))
+    {
         let toc = load_toc(repository, &container.record)?;
         if toc.chunks.iter().any(|chunk| broken.contains(&chunk.fingerprint)) {
             better.insert(container.name());

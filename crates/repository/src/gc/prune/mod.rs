@@ -278,7 +278,7 @@ fn attempt(
         return Ok(Attempt::Done(is_approved.then_some(pruned)));
     }
     let (mut writer, moved) = match copy::store(writer, &survey, &chosen, monitor) {
-        Err(Failure::Source(unreadable)) if !survey.places.dissolved.is_empty() => {
+        Err(Failure::Source(unreadable)) if !survey.placement.dissolved.is_empty() => {
             return Ok(Attempt::Undissolved(unreadable.into_error()));
         }
         stored => stored.map_err(Failure::into_error)?,

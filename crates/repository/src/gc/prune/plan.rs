@@ -14,7 +14,7 @@ use crate::format::grouping::Grouping;
 use crate::format::names::PartName;
 use crate::format::segment::ContainerRecord;
 use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
-use crate::gc::locate::{KeptChunks, staying};
+use crate::gc::locate::{LiveChunks, staying};
 use crate::index::load_toc;
 use crate::repo::repository::Repository;
 use crate::util::tolerance::Tolerance;
@@ -144,7 +144,7 @@ struct Use {
 }
 
 impl Use {
-    fn of(container: &ContainerRecord, toc: &Toc, kept: &KeptChunks) -> Use {
+    fn of(container: &ContainerRecord, toc: &Toc, kept: &LiveChunks) -> Use {
         let staying = staying(toc, kept);
         let mut found = Use { live_bytes: u64::from(container.stored_len), ..Use::default() };
         for (region, number) in toc.regions.iter().zip(0..) {
@@ -190,17 +190,17 @@ pub(super) fn choose(
         forgotten_count: survey.forgotten.len() as u64,
         marked_count: survey.marked.len() as u64,
         adopted_count: survey.adopted.containers.len() as u64,
-        rescued_count: survey.places.going.len() as u64,
-        dissolved_count: survey.places.dissolved.len() as u64,
-        dissolved_bytes: survey.places.dissolved_bytes,
-        released_bytes: survey.places.released_bytes,
+        rescued_count: survey.placement.going.len() as u64,
+        dissolved_count: survey.placement.dissolved.len() as u64,
+        dissolved_bytes: survey.placement.dissolved_bytes,
+        released_bytes: survey.placement.released_bytes,
         ..Plan::default()
     };
-    let containers = &survey.places.containers;
+    let containers = &survey.placement.containers;
     let small_len = repository.config().container_size / SMALL_DIVISOR;
     let mut dead = Vec::new();
     let mut candidates = Vec::new();
-    let mut kept = survey.places.kept()?;
+    let mut kept = survey.placement.kept()?;
     let mut tolerance = Tolerance::default();
     let total = containers.len() as u64;
     for (number, container) in (0..).zip(containers) {

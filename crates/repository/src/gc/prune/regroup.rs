@@ -24,7 +24,7 @@ use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
 use crate::format::recipe::Content;
 use crate::format::tree::EntryKind;
-use crate::gc::locate::{KeptChunks, staying_numbers};
+use crate::gc::locate::{LiveChunks, staying_numbers};
 use crate::index::{Loaded, Location};
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
@@ -94,7 +94,7 @@ pub(super) fn regroup(
 /// Dead and condemned containers are not included.
 fn fates(survey: &Survey, chosen: &Chosen) -> HashMap<(Class, PartName), bool> {
     let dead: HashSet<u32> = chosen.dead.iter().copied().collect();
-    let containers = (0..).zip(&survey.places.containers);
+    let containers = (0..).zip(&survey.placement.containers);
     containers
         .filter(|(number, container)| container.is_usable() && !dead.contains(number))
         .map(|(number, container)| (container.name(), chosen.rewritten.contains(&number)))
@@ -298,7 +298,7 @@ impl Regrouping<'_> {
         if let Some(loaded) = self.loaded.loaded.get(&number) {
             return Ok(Some(loaded.clone()));
         }
-        let record = self.survey.places.containers[number as usize].record;
+        let record = self.survey.placement.containers[number as usize].record;
         let Some(loaded) = readable(self.sources.load(record))? else { return Ok(None) };
         let loaded = Arc::new(loaded);
         if self.loaded.chunk_count > LOADED_CHUNKS_MAX {
@@ -314,7 +314,7 @@ impl Regrouping<'_> {
         let survey = self.survey;
         let folder = self.inline.writer().repository().temporary_folder();
         let mut order: ExternalSort<PLACE_LEN> = ExternalSort::new(folder.as_deref(), SORTER_BYTES);
-        let mut kept = survey.places.kept()?;
+        let mut kept = survey.placement.kept()?;
         let total = self.chosen.rewritten.len() as u64;
         for (done, number) in (0..).zip(&self.chosen.rewritten) {
             self.monitor.progress(Phase::Compare, done, total);
@@ -393,10 +393,10 @@ impl Regrouping<'_> {
     fn complete(&mut self, condemned: &mut Vec<(Class, PartName)>) -> Result<HashSet<Fingerprint>> {
         let survey = self.survey;
         let mut broken = HashSet::new();
-        let mut kept = survey.places.kept()?;
+        let mut kept = survey.placement.kept()?;
         for number in &self.chosen.rewritten {
             self.breathe()?;
-            let container = &survey.places.containers[*number as usize];
+            let container = &survey.placement.containers[*number as usize];
             let mut missing = kept.of(*number)?;
             self.retain_missing(container.record.class, &mut missing)?;
             if !missing.is_empty() {
@@ -430,8 +430,8 @@ impl Regrouping<'_> {
         Ok(broken)
     }
 
-    fn retain_missing(&self, class: Class, chunks: &mut KeptChunks) -> Result<()> {
-        let mut missing = KeptChunks::new();
+    fn retain_missing(&self, class: Class, chunks: &mut LiveChunks) -> Result<()> {
+        let mut missing = LiveChunks::new();
         for (fingerprint, need) in chunks.drain() {
             if !self.inline.has(class, &fingerprint, need.is_full)? {
                 missing.insert(fingerprint, need);

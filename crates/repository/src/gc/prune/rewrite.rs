@@ -7,7 +7,7 @@ use super::source::{Attempted, Source, Sources};
 use super::survey::Survey;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::toc::{ChunkRecord, Form};
-use crate::gc::locate::{Container, KeptChunks, staying};
+use crate::gc::locate::{Container, LiveChunks, staying};
 use crate::write::{EncodedRegion, Inline, RawChunk};
 
 /// Stores again the chunks of a container that are `kept`, region by region.
@@ -15,7 +15,7 @@ pub(super) fn rewrite(
     inline: &mut Inline,
     survey: &Survey,
     container: &Container,
-    kept: &KeptChunks,
+    kept: &LiveChunks,
 ) -> Attempted<()> {
     let repository = inline.writer().repository().clone();
     let mut source = Sources::new(&repository, &survey.reader).open(container)?;

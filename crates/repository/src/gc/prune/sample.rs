@@ -41,7 +41,7 @@ impl Sample {
             monitor.progress(Phase::Sample, place as u64, count as u64);
             // The middle of each of `count` equal stretches.
             let number = numbers[(place * 2 + 1) * numbers.len() / (count * 2)];
-            let container = &survey.places.containers[number as usize];
+            let container = &survey.placement.containers[number as usize];
             let found = Sources::new(repository, &survey.reader)
                 .open(container)
                 .and_then(|mut source| read(&mut source, grouping.region_size as usize));

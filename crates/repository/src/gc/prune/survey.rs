@@ -13,7 +13,7 @@ use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
 use crate::format::recipe::Content;
 use crate::format::segment::Segment;
-use crate::gc::locate::{Lookup, NEED_LEN, Needs, Places, list_containers};
+use crate::gc::locate::{LIVE_CHUNK_LEN, LiveSet, Locator, Placement, list_containers};
 use crate::index::{Index, Loaded};
 use crate::read::{ChunkBytes, Reader};
 use crate::repo::repository::Repository;
@@ -36,7 +36,7 @@ pub(super) struct Survey {
     /// The containers that exist, with their lengths.
     pub(super) there: HashMap<(Class, PartName), u64>,
     /// The place of each needed chunk.
-    pub(super) places: Places,
+    pub(super) placement: Placement,
     /// Number of listings that were made because an object was gone.
     listing_count: AtomicU32,
 }
@@ -109,12 +109,12 @@ impl Survey {
         // this view.
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let folder = repository.temporary_folder();
-        let needs = mark(&reader, &roots, folder.as_deref(), &|done| {
+        let live_set = mark(&reader, &roots, folder.as_deref(), &|done| {
             monitor.progress(Phase::Mark, done, roots.len() as u64);
             stop_if_cancelled(monitor)
         })?;
         monitor.progress(Phase::Look, 0, 1);
-        let lookup = Lookup {
+        let locator = Locator {
             repository,
             index: &index,
             condemned: &view.condemned(),
@@ -125,13 +125,13 @@ impl Survey {
             dissolved_bytes_max,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
-        let places = lookup.find(&needs)?;
+        let placement = locator.find(&live_set)?;
         require_readable(&index)?;
         monitor.progress(Phase::Look, 1, 1);
-        require_nothing_lost(&places)?;
+        require_nothing_lost(&placement)?;
         let marked = roots.into_iter().map(|(id, _)| id).collect();
         let listing_count = AtomicU32::new(0);
-        Ok(Survey { view, reader, forgotten, marked, adopted, there, places, listing_count })
+        Ok(Survey { view, reader, forgotten, marked, adopted, there, placement, listing_count })
     }
 
     /// Passes over a source that cannot be read and reports it.
@@ -173,8 +173,8 @@ impl Survey {
 /// # Errors
 ///
 /// Returns `Missing`, naming the first chunk that is not stored anywhere.
-pub(crate) fn require_nothing_lost(places: &Places) -> Result<()> {
-    match places.lost.first() {
+pub(crate) fn require_nothing_lost(placement: &Placement) -> Result<()> {
+    match placement.lost.first() {
         None => Ok(()),
         Some((class, fingerprint)) => Err(Error::missing(
             format!("{class} chunk {fingerprint}"),
@@ -182,7 +182,7 @@ pub(crate) fn require_nothing_lost(places: &Places) -> Result<()> {
                 "needed by a snapshot, but in no container ({} such chunks); nothing is deleted; \
                  `cutpoint check` names the affected files, `cutpoint repair index` finds chunks \
                  that only the index has lost, `cutpoint repair snapshots` omits the rest",
-                places.lost_count
+                placement.lost_count
             ),
         )),
     }
@@ -236,9 +236,14 @@ pub(crate) fn mark(
     roots: &[(TicketId, Content)],
     folder: Option<&Path>,
     progress: &dyn Fn(u64) -> Result<()>,
-) -> Result<SortedRecords<NEED_LEN>> {
-    let mut marker =
-        Marker { reader, needs: Needs::new(folder), snapshot: String::new(), done: 0, progress };
+) -> Result<SortedRecords<LIVE_CHUNK_LEN>> {
+    let mut marker = Marker {
+        reader,
+        live_set: LiveSet::new(folder),
+        snapshot: String::new(),
+        done: 0,
+        progress,
+    };
     let mut walk = Walk::default();
     for (id, root) in roots {
         progress(marker.done)?;
@@ -247,12 +252,12 @@ pub(crate) fn mark(
         marker.done += 1;
     }
     progress(marker.done)?;
-    Ok(marker.needs.finish())
+    Ok(marker.live_set.finish())
 }
 
 struct Marker<'a> {
     reader: &'a Reader,
-    needs: Needs,
+    live_set: LiveSet,
     snapshot: String,
     done: u64,
     progress: &'a dyn Fn(u64) -> Result<()>,
@@ -261,12 +266,12 @@ struct Marker<'a> {
 impl Visit for Marker<'_> {
     fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         (self.progress)(self.done)?;
-        self.needs.push(Class::Meta, fingerprint)?;
+        self.live_set.push(Class::Meta, fingerprint)?;
         self.reader.chunk(Class::Meta, fingerprint)
     }
 
     fn data(&mut self, fingerprint: &Fingerprint, _: u64, _: u64) -> Result<()> {
-        self.needs.push(Class::Data, fingerprint)
+        self.live_set.push(Class::Data, fingerprint)
     }
 
     fn unreadable(&mut self, _: &Fingerprint, error: Error) -> Result<()> {

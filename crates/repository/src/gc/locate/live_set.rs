@@ -11,7 +11,7 @@ use crate::rules::{self, Mutant};
 use crate::util::extsort::{ExternalSort, Iter, SortedRecords};
 
 /// Length of an encoded need in bytes: the fingerprint, then the flags.
-pub(crate) const NEED_LEN: usize = FINGERPRINT_LEN + 1;
+pub(crate) const LIVE_CHUNK_LEN: usize = FINGERPRINT_LEN + 1;
 /// Memory of each sorter, in bytes.
 pub(super) const SORTER_BYTES: usize = 24 * 1024 * 1024;
 
@@ -24,7 +24,7 @@ const REACHED: u8 = 4;
 
 /// A chunk that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Need {
+pub(crate) struct LiveChunk {
     pub(crate) class: Class,
     pub(crate) fingerprint: Fingerprint,
     /// Set if only a whole meets the need, because delta chunks refer to the chunk.
@@ -33,22 +33,22 @@ pub(crate) struct Need {
     pub(crate) is_reached: bool,
 }
 
-impl Need {
-    pub(super) fn encode(self) -> [u8; NEED_LEN] {
-        let mut need = [0; NEED_LEN];
-        need[..FINGERPRINT_LEN].copy_from_slice(&self.fingerprint.0);
+impl LiveChunk {
+    pub(super) fn encode(self) -> [u8; LIVE_CHUNK_LEN] {
+        let mut live = [0; LIVE_CHUNK_LEN];
+        live[..FINGERPRINT_LEN].copy_from_slice(&self.fingerprint.0);
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
-        need[FINGERPRINT_LEN] = flag(self.class == Class::Meta, META)
+        live[FINGERPRINT_LEN] = flag(self.class == Class::Meta, META)
             | flag(self.is_full, FULL)
             | flag(self.is_full && self.is_reached, REACHED);
-        need
+        live
     }
 
-    pub(super) fn decode(need: &[u8; NEED_LEN]) -> Need {
+    pub(super) fn decode(live: &[u8; LIVE_CHUNK_LEN]) -> LiveChunk {
         let mut fingerprint = Fingerprint([0; FINGERPRINT_LEN]);
-        fingerprint.0.copy_from_slice(&need[..FINGERPRINT_LEN]);
-        let flags = need[FINGERPRINT_LEN];
-        Need {
+        fingerprint.0.copy_from_slice(&live[..FINGERPRINT_LEN]);
+        let flags = live[FINGERPRINT_LEN];
+        LiveChunk {
             class: if flags & META == 0 { Class::Data } else { Class::Meta },
             fingerprint,
             is_full: flags & FULL != 0,
@@ -67,14 +67,14 @@ impl Need {
 }
 
 /// Collects the needed chunks, each once.
-pub(crate) struct Needs {
-    pub(super) sorter: ExternalSort<NEED_LEN>,
+pub(crate) struct LiveSet {
+    pub(super) sorter: ExternalSort<LIVE_CHUNK_LEN>,
 }
 
-impl Needs {
+impl LiveSet {
     /// Creates an empty collection with temporary files in `folder`, if there is one.
-    pub(crate) fn new(folder: Option<&Path>) -> Needs {
-        Needs { sorter: ExternalSort::new(folder, SORTER_BYTES) }
+    pub(crate) fn new(folder: Option<&Path>) -> LiveSet {
+        LiveSet { sorter: ExternalSort::new(folder, SORTER_BYTES) }
     }
 
     /// Adds a chunk that a snapshot reaches. Any record of the chunk meets the need.
@@ -84,40 +84,40 @@ impl Needs {
     /// Returns `Full` or `Storage` if a temporary file cannot be written.
     pub(crate) fn push(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
         let fingerprint = *fingerprint;
-        let need = Need { class, fingerprint, is_full: false, is_reached: true };
-        self.sorter.push(need.encode())
+        let live = LiveChunk { class, fingerprint, is_full: false, is_reached: true };
+        self.sorter.push(live.encode())
     }
 
     /// Adds a chunk that a delta chunk refers to. Only a whole meets the need.
     pub(super) fn push_reference(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
         let fingerprint = *fingerprint;
-        let need = Need { class, fingerprint, is_full: true, is_reached: false };
-        self.sorter.push(need.encode())
+        let live = LiveChunk { class, fingerprint, is_full: true, is_reached: false };
+        self.sorter.push(live.encode())
     }
 
     /// Returns all needs, sorted by fingerprint.
-    pub(crate) fn finish(self) -> SortedRecords<NEED_LEN> {
+    pub(crate) fn finish(self) -> SortedRecords<LIVE_CHUNK_LEN> {
         self.sorter.finish()
     }
 }
 
 /// Merges the needs of snapshots with those of delta chunks.
 pub(super) struct Both<'a> {
-    iters: [Iter<'a, NEED_LEN>; 2],
-    next: [Option<[u8; NEED_LEN]>; 2],
+    iters: [Iter<'a, LIVE_CHUNK_LEN>; 2],
+    next: [Option<[u8; LIVE_CHUNK_LEN]>; 2],
 }
 
 impl<'a> Both<'a> {
     pub(super) fn new(
-        one: &'a SortedRecords<NEED_LEN>,
-        other: &'a SortedRecords<NEED_LEN>,
+        one: &'a SortedRecords<LIVE_CHUNK_LEN>,
+        other: &'a SortedRecords<LIVE_CHUNK_LEN>,
     ) -> Result<Both<'a>> {
         let mut iters = [one.iter()?, other.iter()?];
         let next = [iters[0].next()?, iters[1].next()?];
         Ok(Both { iters, next })
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<[u8; NEED_LEN]>> {
+    pub(super) fn next(&mut self) -> Result<Option<[u8; LIVE_CHUNK_LEN]>> {
         let least = match self.next {
             [Some(one), Some(other)] => usize::from(other < one),
             [None, _] => 1,
@@ -133,20 +133,20 @@ impl<'a> Both<'a> {
 
 /// Merges needs that begin with one hint, in order. A need for a full chunk of a chunk absorbs another
 /// need of the same chunk.
-pub(super) fn merge(needs: &mut Vec<[u8; NEED_LEN]>) {
-    if needs.len() < 2 {
+pub(super) fn merge(live_set: &mut Vec<[u8; LIVE_CHUNK_LEN]>) {
+    if live_set.len() < 2 {
         return;
     }
-    let mut merged: Vec<[u8; NEED_LEN]> = Vec::with_capacity(needs.len());
-    for need in needs.drain(..) {
-        let each = Need::decode(&need);
-        let any = Need { is_full: false, ..each }.encode();
+    let mut merged: Vec<[u8; LIVE_CHUNK_LEN]> = Vec::with_capacity(live_set.len());
+    for live in live_set.drain(..) {
+        let each = LiveChunk::decode(&live);
+        let any = LiveChunk { is_full: false, ..each }.encode();
         match merged.iter_mut().find(|before| each.is_full && **before == any) {
-            Some(before) => *before = Need { is_reached: true, ..each }.encode(),
-            None => merged.push(need),
+            Some(before) => *before = LiveChunk { is_reached: true, ..each }.encode(),
+            None => merged.push(live),
         }
     }
-    *needs = merged;
+    *live_set = merged;
 }
 
 #[cfg(test)]
@@ -157,23 +157,23 @@ mod tests {
     /// chunks with the same hint.
     #[test]
     fn need_for_a_whole_absorbs_other_needs_of_its_chunk() {
-        let need = |last: u8, is_full: bool, is_reached: bool| {
+        let live = |last: u8, is_full: bool, is_reached: bool| {
             let mut fingerprint = Fingerprint([5; FINGERPRINT_LEN]);
             fingerprint.0[FINGERPRINT_LEN - 1] = last;
-            Need { class: Class::Data, fingerprint, is_full, is_reached }
+            LiveChunk { class: Class::Data, fingerprint, is_full, is_reached }
         };
         let (one, other, third) =
-            (need(1, false, true), need(2, false, true), need(3, true, false));
-        let full = need(2, true, false);
-        let mut needs = [one, other, full, third].map(Need::encode).to_vec();
-        merge(&mut needs);
-        let merged: Vec<Need> = needs.iter().map(Need::decode).collect();
-        assert_eq!(merged, [one, need(2, true, true), third]);
-        let meta = Need { class: Class::Meta, ..full };
-        let mut needs = [other, meta].map(Need::encode).to_vec();
-        merge(&mut needs);
+            (live(1, false, true), live(2, false, true), live(3, true, false));
+        let full = live(2, true, false);
+        let mut live_set = [one, other, full, third].map(LiveChunk::encode).to_vec();
+        merge(&mut live_set);
+        let merged: Vec<LiveChunk> = live_set.iter().map(LiveChunk::decode).collect();
+        assert_eq!(merged, [one, live(2, true, true), third]);
+        let meta = LiveChunk { class: Class::Meta, ..full };
+        let mut live_set = [other, meta].map(LiveChunk::encode).to_vec();
+        merge(&mut live_set);
         assert_eq!(
-            needs.iter().map(Need::decode).collect::<Vec<_>>(),
+            live_set.iter().map(LiveChunk::decode).collect::<Vec<_>>(),
             [other, meta],
             "of two classes"
         );

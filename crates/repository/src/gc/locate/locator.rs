@@ -8,9 +8,9 @@ use cutpoint_storage::{Error, Kind, Result};
 
 use super::container::Container;
 use super::join::Join;
-use super::need::{Both, NEED_LEN, Need, Needs, SORTER_BYTES};
+use super::live_set::{Both, LIVE_CHUNK_LEN, LiveChunk, LiveSet, SORTER_BYTES};
 use super::weigh::{Region, Weighed};
-use super::{NO_CONTAINER, Places, placed, unplace};
+use super::{NO_CONTAINER, Placement, placed, unplace};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
@@ -29,7 +29,7 @@ const REPLACED_MAX: u32 = 32;
 const MET_MAX: usize = 64 * 1024;
 
 /// Looks up a place for each needed chunk.
-pub(crate) struct Lookup<'a> {
+pub(crate) struct Locator<'a> {
     pub(crate) repository: &'a Repository,
     pub(crate) index: &'a Index,
     /// The containers in which nothing stays.
@@ -48,19 +48,19 @@ pub(crate) struct Lookup<'a> {
     pub(crate) stop_if_cancelled: &'a dyn Fn() -> Result<()>,
 }
 
-impl Lookup<'_> {
-    /// Finds a place for each of `needs`, and for the references of the delta chunks that stay for
+impl Locator<'_> {
+    /// Finds a place for each of `live_set`, and for the references of the delta chunks that stay for
     /// them.
     ///
     /// # Errors
     ///
     /// Returns `Corrupt` or `Missing` if the references of a container's delta chunks cannot be read,
     /// and any error of the storage or of a temporary file. A lost chunk is not an error.
-    pub(crate) fn find(&self, needs: &SortedRecords<NEED_LEN>) -> Result<Places> {
+    pub(crate) fn find(&self, live_set: &SortedRecords<LIVE_CHUNK_LEN>) -> Result<Placement> {
         let mut replaced_count = 0;
         let mut is_rebuilt = false;
         loop {
-            match self.find_weighed(needs) {
+            match self.find_weighed(live_set) {
                 // A damaged cache must not be taken for a loss.
                 Ok(found) if found.lost_count > 0 && !is_rebuilt => {
                     is_rebuilt = true;
@@ -77,17 +77,17 @@ impl Lookup<'_> {
         }
     }
 
-    fn find_weighed(&self, needs: &SortedRecords<NEED_LEN>) -> Result<Places> {
+    fn find_weighed(&self, live_set: &SortedRecords<LIVE_CHUNK_LEN>) -> Result<Placement> {
         #[cfg(feature = "mutants")]
         if rules::is_active(Mutant::IgnoresReferences) {
-            return self.try_find(needs, &Needs::new(None).finish());
+            return self.try_find(live_set, &LiveSet::new(None).finish());
         }
-        let places = self.find_referred(needs, &HashSet::new())?;
-        let Weighed { dissolved, released_bytes } = self.weigh(&places)?;
+        let placement = self.find_referred(live_set, &HashSet::new())?;
+        let Weighed { dissolved, released_bytes } = self.weigh(&placement)?;
         if dissolved.is_empty() {
-            return Ok(places);
+            return Ok(placement);
         }
-        Ok(Places { released_bytes, ..self.find_referred(needs, &dissolved)? })
+        Ok(Placement { released_bytes, ..self.find_referred(live_set, &dissolved)? })
     }
 
     /// Finds a place for each need, and for the references of staying delta chunks, except for
@@ -99,22 +99,22 @@ impl Lookup<'_> {
     /// number of references is finite.
     fn find_referred(
         &self,
-        needs: &SortedRecords<NEED_LEN>,
+        live_set: &SortedRecords<LIVE_CHUNK_LEN>,
         dissolved: &HashSet<Region>,
-    ) -> Result<Places> {
-        let mut references = Needs::new(None).finish();
+    ) -> Result<Placement> {
+        let mut references = LiveSet::new(None).finish();
         let mut count = 0;
         loop {
-            let mut places = self.try_find(needs, &references)?;
-            if places.lost_count > 0 {
-                return Ok(places);
+            let mut placement = self.try_find(live_set, &references)?;
+            if placement.lost_count > 0 {
+                return Ok(placement);
             }
-            let mut found = self.references(&places, dissolved)?;
+            let mut found = self.references(&placement, dissolved)?;
             let mut iter = references.iter()?;
-            while let Some(need) = iter.next()? {
-                found.needs.sorter.push(need)?;
+            while let Some(live) = iter.next()? {
+                found.live_set.sorter.push(live)?;
             }
-            let all = found.needs.finish();
+            let all = found.live_set.finish();
             let mut all_count = 0_u64;
             let mut iter = all.iter()?;
             while iter.next()?.is_some() {
@@ -122,10 +122,10 @@ impl Lookup<'_> {
             }
             if all_count == count {
                 if !found.dissolved.is_empty() {
-                    places.dissolve(&found.dissolved, self.folder)?;
-                    places.dissolved_bytes = found.dissolved_bytes;
+                    placement.dissolve(&found.dissolved, self.folder)?;
+                    placement.dissolved_bytes = found.dissolved_bytes;
                 }
-                return Ok(places);
+                return Ok(placement);
             }
             (references, count) = (all, all_count);
         }
@@ -133,9 +133,9 @@ impl Lookup<'_> {
 
     fn try_find(
         &self,
-        needs: &SortedRecords<NEED_LEN>,
-        references: &SortedRecords<NEED_LEN>,
-    ) -> Result<Places> {
+        live_set: &SortedRecords<LIVE_CHUNK_LEN>,
+        references: &SortedRecords<LIVE_CHUNK_LEN>,
+    ) -> Result<Placement> {
         let hints = self.index.hints(self.adopted.clone());
         let containers = hints.containers().iter().map(|record| {
             let name = (record.class, record.name);
@@ -153,44 +153,44 @@ impl Lookup<'_> {
             containers: containers.collect(),
             damaged: self.damaged,
             kept: ExternalSort::new(self.folder, SORTER_BYTES),
-            doubtful: ExternalSort::new(self.folder, SORTER_BYTES / 4),
-            places: Vec::new(),
-            needs: Vec::new(),
+            ambiguous: ExternalSort::new(self.folder, SORTER_BYTES / 4),
+            placement: Vec::new(),
+            live_set: Vec::new(),
         };
-        let mut needs = Both::new(needs, references)?;
-        let mut next_need = needs.next()?;
+        let mut live_set = Both::new(live_set, references)?;
+        let mut next_live = live_set.next()?;
         let mut last = None;
         hints.each(|hint, container| {
             if last != Some(hint) {
                 join.end_of_hint(last.unwrap_or(0))?;
                 (self.stop_if_cancelled)()?;
                 // Needs without any hint come first.
-                while let Some(need) = next_need
-                    && Need::decode(&need).fingerprint.hint() <= hint
+                while let Some(live) = next_live
+                    && LiveChunk::decode(&live).fingerprint.hint() <= hint
                 {
-                    if Need::decode(&need).fingerprint.hint() < hint {
-                        join.doubtful.push(placed(NO_CONTAINER, &need))?;
+                    if LiveChunk::decode(&live).fingerprint.hint() < hint {
+                        join.ambiguous.push(placed(NO_CONTAINER, &live))?;
                     } else {
-                        join.needs.push(need);
+                        join.live_set.push(live);
                     }
-                    next_need = needs.next()?;
+                    next_live = live_set.next()?;
                 }
                 last = Some(hint);
             }
-            join.places.push(container);
+            join.placement.push(container);
             Ok(())
         })?;
         join.end_of_hint(last.unwrap_or(0))?;
-        while let Some(need) = next_need {
-            join.doubtful.push(placed(NO_CONTAINER, &need))?;
-            next_need = needs.next()?;
+        while let Some(live) = next_live {
+            join.ambiguous.push(placed(NO_CONTAINER, &live))?;
+            next_live = live_set.next()?;
         }
-        self.settle(join)
+        self.resolve(join)
     }
 
     /// Resolves by tables of contents what hints leave ambiguous.
-    fn settle(&self, join: Join<'_>) -> Result<Places> {
-        let Join { mut containers, damaged, mut kept, doubtful, .. } = join;
+    fn resolve(&self, join: Join<'_>) -> Result<Placement> {
+        let Join { mut containers, damaged, mut kept, ambiguous, .. } = join;
         let numbers: HashMap<(Class, PartName), u32> = containers
             .iter()
             .zip(0..)
@@ -199,12 +199,12 @@ impl Lookup<'_> {
         let (mut going, mut lost, mut lost_count) = (Vec::new(), Vec::new(), 0);
         let mut open: Option<(u32, HashSet<Fingerprint>)> = None;
         let mut met = HashMap::new();
-        let doubtful = doubtful.finish();
-        let mut doubtful = doubtful.iter()?;
-        while let Some(record) = doubtful.next()? {
+        let ambiguous = ambiguous.finish();
+        let mut ambiguous = ambiguous.iter()?;
+        while let Some(record) = ambiguous.next()? {
             (self.stop_if_cancelled)()?;
             let (first, bytes) = unplace(&record);
-            let need = Need::decode(&bytes);
+            let live = LiveChunk::decode(&bytes);
             let first_name = containers.get(first as usize).map(Container::name);
             if let Some(container) = containers.get(first as usize) {
                 if open.as_ref().is_none_or(|(number, _)| *number != first) {
@@ -212,7 +212,7 @@ impl Lookup<'_> {
                 }
                 if open
                     .as_ref()
-                    .is_some_and(|(_, full_chunks)| full_chunks.contains(&need.fingerprint))
+                    .is_some_and(|(_, full_chunks)| full_chunks.contains(&live.fingerprint))
                 {
                     kept.push(placed(first, &bytes))?;
                     continue;
@@ -229,7 +229,7 @@ impl Lookup<'_> {
             };
             let is_there = |location: &Location| self.there.contains_key(&name_of(location));
             let mut looked = |accepts: &dyn Fn(&Location) -> bool| {
-                self.look_for(&need, first_name, accepts, &mut met)
+                self.look_for(&live, first_name, accepts, &mut met)
             };
             // A sound place is preferred to one that a check has found damaged, even if the sound
             // one is condemned: its chunk is then stored again.
@@ -240,23 +240,23 @@ impl Lookup<'_> {
             if let Some(number) = place.and_then(|name| numbers.get(&name)) {
                 kept.push(placed(*number, &bytes))?;
             } else if is_going || looked(&is_there)?.is_some() {
-                going.push(need);
+                going.push(live);
             } else {
                 lost_count += 1;
                 if lost.len() < NAMED_MAX {
-                    lost.push((need.class, need.fingerprint));
+                    lost.push((live.class, live.fingerprint));
                 }
             }
         }
         let kept = kept.finish();
         let mut iter = kept.iter()?;
         while let Some(record) = iter.next()? {
-            let (number, need) = unplace(&record);
+            let (number, live) = unplace(&record);
             let container = &mut containers[number as usize];
             container.kept_count += 1;
-            container.pinned_count += u32::from(!Need::decode(&need).is_reached);
+            container.pinned_count += u32::from(!LiveChunk::decode(&live).is_reached);
         }
-        Ok(Places {
+        Ok(Placement {
             containers,
             kept,
             going,
@@ -272,7 +272,7 @@ impl Lookup<'_> {
     fn full_chunks_of(&self, container: &ContainerRecord) -> Result<HashSet<Fingerprint>> {
         match load_toc(self.repository, container) {
             Ok(toc) => {
-                let need = |fingerprint| Need {
+                let live = |fingerprint| LiveChunk {
                     class: container.class,
                     fingerprint,
                     is_full: true,
@@ -280,7 +280,7 @@ impl Lookup<'_> {
                 };
                 let chunks = toc.chunks.iter();
                 let full_chunks =
-                    chunks.filter(|chunk| need(chunk.fingerprint).is_met_by(chunk.form));
+                    chunks.filter(|chunk| live(chunk.fingerprint).is_met_by(chunk.form));
                 Ok(full_chunks.map(|chunk| chunk.fingerprint).collect())
             }
             Err(error) => absent(error).map(|()| HashSet::new()),
@@ -294,17 +294,17 @@ impl Lookup<'_> {
     /// together.
     fn look_for(
         &self,
-        need: &Need,
+        live: &LiveChunk,
         first: Option<(Class, PartName)>,
         accepts: &dyn Fn(&Location) -> bool,
         met: &mut HashMap<Region, bool>,
     ) -> Result<Option<(Class, PartName)>> {
-        let Need { class, fingerprint, .. } = need;
+        let LiveChunk { class, fingerprint, .. } = live;
         let full = self.look(*class, fingerprint, |location| {
-            let full = Need { is_full: true, ..*need };
+            let full = LiveChunk { is_full: true, ..*live };
             Ok(full.is_met_by(location.chunk().form) && accepts(location))
         })?;
-        if full.is_some() || need.is_full {
+        if full.is_some() || live.is_full {
             return Ok(full.as_ref().map(name_of));
         }
         for only in [first, None] {
@@ -481,14 +481,14 @@ mod tests {
             !chunk.is_multiple_of(3) && !(chunk / CHUNKS_OF_CONTAINER).is_multiple_of(10)
         };
         let temporary = folder.path().join("tmp");
-        let mut needs = Needs::new(Some(&temporary));
+        let mut live_set = LiveSet::new(Some(&temporary));
         // In another order than they are stored, and some of them twice.
         for chunk in (0..chunks).rev().chain(0..chunks / 7).filter(is_needed) {
-            needs.push(Class::Data, &fingerprint(chunk)).expect("a temporary file");
+            live_set.push(Class::Data, &fingerprint(chunk)).expect("a temporary file");
         }
-        let needs = needs.finish();
+        let live_set = live_set.finish();
         let (condemned, damaged, adopted) = (HashSet::new(), HashSet::new(), Segment::default());
-        let lookup = Lookup {
+        let locator = Locator {
             repository: &repository,
             index: &index,
             condemned: &condemned,
@@ -499,10 +499,10 @@ mod tests {
             dissolved_bytes_max: u64::MAX,
             stop_if_cancelled: &|| Ok(()),
         };
-        let places = lookup.find(&needs).expect("all is found");
-        assert_eq!((places.lost_count, places.going.len()), (0, 0), "all is there");
-        let mut kept = places.kept().expect("it is read");
-        for (number, place) in (0..).zip(&places.containers) {
+        let placement = locator.find(&live_set).expect("all is found");
+        assert_eq!((placement.lost_count, placement.going.len()), (0, 0), "all is there");
+        let mut kept = placement.kept().expect("it is read");
+        for (number, place) in (0..).zip(&placement.containers) {
             let first = u64::from(place.record.name.count) * CHUNKS_OF_CONTAINER;
             let chunks = first..chunks.min(first + CHUNKS_OF_CONTAINER);
             assert_eq!(u64::from(place.hint_count), chunks.end - chunks.start, "{place:?}");
@@ -561,7 +561,7 @@ mod tests {
         let (condemned, damaged) = (HashSet::new(), HashSet::new());
         let look = |repository: &Arc<Repository>, class, fingerprint: &Fingerprint, agrees| {
             let index = Index::open(repository.clone(), &View::default()).expect("it opens");
-            let lookup = Lookup {
+            let locator = Locator {
                 repository,
                 index: &index,
                 condemned: &condemned,
@@ -573,7 +573,7 @@ mod tests {
                 stop_if_cancelled: &|| Ok(()),
             };
             let mut offered = HashSet::new();
-            let found = lookup.look(class, fingerprint, |location| {
+            let found = locator.look(class, fingerprint, |location| {
                 assert_eq!(location.chunk().fingerprint, *fingerprint, "of that chunk");
                 offered.insert(name_of(location));
                 Ok(agrees)
