@@ -10,13 +10,13 @@ use crate::format::tree::{Entry, EntryKind};
 use crate::read::ChunkBytes;
 use crate::util::cache::{Key, TwoGenerationCache, key};
 
-/// Callbacks of a [`Walk`].
-pub(crate) trait Visit {
+/// Callbacks of a [`Marker`].
+pub(crate) trait MarkSink {
     /// Returns the verified bytes of a tree or recipe that is reached.
     ///
     /// # Errors
     ///
-    /// Any error is passed on to [`Visit::unreadable`].
+    /// Any error is passed on to [`MarkSink::unreadable`].
     fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes>;
 
     /// Called for a part of a file's chunk that is reached: `length` bytes from `offset` on. Called
@@ -37,7 +37,7 @@ pub(crate) trait Visit {
 
 /// A walk over everything that a number of snapshots reach.
 #[derive(Debug, Default)]
-pub(crate) struct Walk {
+pub(crate) struct Marker {
     /// The level and length that each visited node was found to have, or `None` if the node is
     /// unreadable. A node that has left this cache is visited again.
     seen: TwoGenerationCache<Option<(u32, u64)>>,
@@ -114,14 +114,14 @@ impl Inside {
     }
 }
 
-impl Walk {
+impl Marker {
     /// Visits everything that the tree `root` reaches and that was not visited before. In very
     /// large repositories some nodes are visited again.
     ///
     /// # Errors
     ///
     /// Returns any error of `visit`.
-    pub(crate) fn walk(&mut self, root: &Content, visit: &mut impl Visit) -> Result<()> {
+    pub(crate) fn walk(&mut self, root: &Content, visit: &mut impl MarkSink) -> Result<()> {
         // The stack is explicit because folders can be nested deeper than a thread's stack allows.
         let mut nodes = Vec::new();
         enter(root, true, &mut nodes, &mut |f, offset, length| visit.data(f, offset, length))?;
@@ -160,7 +160,7 @@ impl Walk {
     }
 }
 
-/// A callback for chunks of files (see [`Visit::data`]).
+/// A callback for chunks of files (see [`MarkSink::data`]).
 type Data<'a> = dyn FnMut(&Fingerprint, u64, u64) -> Result<()> + 'a;
 
 /// Appends the metadata chunks that `content` names to `nodes`, and passes its file chunks to

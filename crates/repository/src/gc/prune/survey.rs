@@ -18,7 +18,7 @@ use crate::index::{Index, Loaded};
 use crate::read::{ChunkBytes, Reader};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-use crate::snapshots::mark::{Visit, Walk};
+use crate::snapshots::mark::{MarkSink, Marker};
 use crate::util::extsort::SortedRecords;
 use crate::util::tolerance::Tolerance;
 use crate::write::prune_log::{is_overtaken, overtaken};
@@ -237,14 +237,14 @@ pub(crate) fn mark(
     folder: Option<&Path>,
     progress: &dyn Fn(u64) -> Result<()>,
 ) -> Result<SortedRecords<LIVE_CHUNK_LEN>> {
-    let mut marker = Marker {
+    let mut marker = LiveSetBuilder {
         reader,
         live_set: LiveSet::new(folder),
         snapshot: String::new(),
         done: 0,
         progress,
     };
-    let mut walk = Walk::default();
+    let mut walk = Marker::default();
     for (id, root) in roots {
         progress(marker.done)?;
         marker.snapshot = id.short();
@@ -255,7 +255,7 @@ pub(crate) fn mark(
     Ok(marker.live_set.finish())
 }
 
-struct Marker<'a> {
+struct LiveSetBuilder<'a> {
     reader: &'a Reader,
     live_set: LiveSet,
     snapshot: String,
@@ -263,7 +263,7 @@ struct Marker<'a> {
     progress: &'a dyn Fn(u64) -> Result<()>,
 }
 
-impl Visit for Marker<'_> {
+impl MarkSink for LiveSetBuilder<'_> {
     fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         (self.progress)(self.done)?;
         self.live_set.push(Class::Meta, fingerprint)?;

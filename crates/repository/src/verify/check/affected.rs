@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use cutpoint_storage::{Kind, Result};
 
-use super::walk::Walk;
+use super::walk::SnapshotWalk;
 use super::{FindingKind, NAMED_MAX};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::TicketId;
@@ -55,7 +55,7 @@ enum What {
 /// until [`NAMED_MAX`] is reached, and only counted after that, because there can be very many.
 /// Undamaged parts are traversed once.
 pub(super) struct Affected<'a> {
-    walk: &'a Walk<'a>,
+    walk: &'a SnapshotWalk<'a>,
     /// Number of affected paths of listed snapshots.
     count: u64,
     /// Chunks below which nothing is lost, in any snapshot.
@@ -70,7 +70,7 @@ pub(super) struct Affected<'a> {
 }
 
 impl<'a> Affected<'a> {
-    pub(super) fn new(walk: &'a Walk<'a>) -> Affected<'a> {
+    pub(super) fn new(walk: &'a SnapshotWalk<'a>) -> Affected<'a> {
         Affected {
             walk,
             count: 0,

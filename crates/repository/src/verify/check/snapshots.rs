@@ -7,7 +7,7 @@ use cutpoint_storage::Result;
 use super::affected::Affected;
 use super::known::Known;
 use super::objects::Seen;
-use super::walk::{Walk, roots};
+use super::walk::{SnapshotWalk, roots};
 use super::{Check, FindingKind};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -55,14 +55,14 @@ pub(super) fn check(
         };
         (std::mem::take(&mut state.weak), known)
     };
-    let mut walk = Walk::run(check, reader, seen, &known)?;
+    let mut walk = SnapshotWalk::run(check, reader, seen, &known)?;
     // A prune may have moved chunks that seem to be lost, in which case it has published new
     // segments.
     if !walk.lost.is_empty()
         && seen.list_again(check)?
         && reader.index().refresh(&seen.view).is_ok()
     {
-        walk = Walk::run(check, reader, seen, &known)?;
+        walk = SnapshotWalk::run(check, reader, seen, &known)?;
     }
     let roots = roots(&seen.view);
     check.count(|report| {

@@ -15,7 +15,7 @@ use crate::format::recipe::Content;
 use crate::index::{Location, Scope};
 use crate::read::{ChunkBytes, Reader};
 use crate::repo::view::View;
-use crate::snapshots::mark::{self, Visit};
+use crate::snapshots::mark::{self, MarkSink};
 
 /// The container that damage of a chunk names if no hint leads to one.
 const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
@@ -44,7 +44,7 @@ pub(super) fn roots(view: &View) -> Vec<Root> {
 }
 
 /// A walk over everything that snapshots reach.
-pub(super) struct Walk<'a> {
+pub(super) struct SnapshotWalk<'a> {
     pub(super) check: &'a Check<'a>,
     reader: &'a Reader,
     known: &'a Known,
@@ -75,7 +75,7 @@ pub(super) struct LostChunk {
     pub(super) is_listed: bool,
 }
 
-impl Visit for Walk<'_> {
+impl MarkSink for SnapshotWalk<'_> {
     fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         self.check.stop_if_cancelled()?;
         self.references += 1;
@@ -98,15 +98,15 @@ impl Visit for Walk<'_> {
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SnapshotWalk<'a> {
     /// Walks everything that the snapshots of the view reach.
     pub(super) fn run(
         check: &'a Check<'a>,
         reader: &'a Reader,
         seen: &Seen,
         known: &'a Known,
-    ) -> Result<Walk<'a>> {
-        let mut walk = Walk {
+    ) -> Result<SnapshotWalk<'a>> {
+        let mut walk = SnapshotWalk {
             check,
             reader,
             known,
@@ -119,7 +119,7 @@ impl<'a> Walk<'a> {
             relied: HashSet::new(),
             shaken: HashSet::new(),
         };
-        let mut reached = mark::Walk::default();
+        let mut reached = mark::Marker::default();
         for root in roots(&seen.view) {
             walk.is_listed = root.is_listed;
             reached.walk(&root.content, &mut walk)?;
