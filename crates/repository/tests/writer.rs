@@ -14,7 +14,9 @@ use std::sync::{Arc, Mutex};
 use backup::{CHUNK_LEN, back_up, file, init, init_with, open, previous};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
-use cutpoint_repository::write::{Archive, DeltaEncoder, Inline, Packer, RegionCodec, Uploads};
+use cutpoint_repository::write::{
+    ContainerWriter, Deduplicator, DeltaEncoder, Inline, RegionCodec, Uploads,
+};
 use cutpoint_repository::{
     Class, Committed, Index, ObjectName, PartName, Purpose, Reader, TicketId, Verify, View, Writer,
 };
@@ -89,32 +91,32 @@ fn containers_of_an_abandoned_writer_are_found() {
     let mut writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let index = Index::open(repository.clone(), writer.view()).expect("it opens");
     let keys = repository.keys();
-    let mut packer = Packer::new(keys.clone(), Arc::new(index), 16 * 1024, Verify::All)
+    let mut dedup = Deduplicator::new(keys.clone(), Arc::new(index), 16 * 1024, Verify::All)
         .expect("there is memory");
     let bytes = file(1);
     let chunks: Vec<&[u8]> = bytes.chunks(10_000).collect();
     let fingerprint = keys.fingerprint(Class::Data, chunks[0]);
-    assert!(!packer.has_regions(), "nothing was stored");
+    assert!(!dedup.has_regions(), "nothing was stored");
     for chunk in &chunks {
         let fingerprint = keys.fingerprint(Class::Data, chunk);
-        assert!(packer.store(Class::Data, fingerprint, chunk).expect("it stores"), "it is new");
+        assert!(dedup.store(Class::Data, fingerprint, chunk).expect("it stores"), "it is new");
     }
-    assert!(packer.has_regions(), "two are full");
-    packer.flush();
-    assert_eq!((packer.new_chunk_count(Class::Data), packer.new_bytes(Class::Data)), (3, 30_000));
-    assert_eq!((packer.new_chunk_count(Class::Meta), packer.new_bytes(Class::Meta)), (0, 0));
-    let mut archive = Archive::new(repository.clone(), writer.ticket());
+    assert!(dedup.has_regions(), "two are full");
+    dedup.flush();
+    assert_eq!((dedup.new_chunk_count(Class::Data), dedup.new_bytes(Class::Data)), (3, 30_000));
+    assert_eq!((dedup.new_chunk_count(Class::Meta), dedup.new_bytes(Class::Meta)), (0, 0));
+    let mut containers = ContainerWriter::new(repository.clone(), writer.ticket());
     let mut codec = RegionCodec::new(1).expect("there is memory");
-    for (region, number) in packer.take_regions().into_iter().zip(0..) {
+    for (region, number) in dedup.take_regions().into_iter().zip(0..) {
         assert_eq!((region.number(), region.len(), region.is_empty()), (number, 10_000, false));
         let encoded = codec.encode(region, Vec::new()).expect("it compresses");
         assert_eq!(encoded.number(), number, "as it was");
-        archive.append(encoded).expect("it seals");
+        containers.append(encoded).expect("it seals");
     }
-    assert!(!packer.has_regions(), "all were taken");
-    archive.finish().expect("it seals");
+    assert!(!dedup.has_regions(), "all were taken");
+    containers.finish().expect("it seals");
     let (mut uploads, mut whole) = (Uploads::default(), Vec::new());
-    for part in archive.take_parts() {
+    for part in containers.take_parts() {
         whole.extend(uploads.write(&repository, part).expect("memory takes it").upload);
     }
     assert_eq!(whole.len(), 2, "a container, and a segment");
@@ -144,16 +146,16 @@ fn delta_chunks_are_counted() {
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), writer.view().clone());
     let mut encoder = DeltaEncoder::new(&reader, &index, writer.ticket());
     encoder.begin(previous(&reader, 101).expect("it reads").as_ref());
-    let mut packer =
-        Packer::new(keys.clone(), index.clone(), 16 * 1024, Verify::All).expect("there is memory");
+    let mut dedup = Deduplicator::new(keys.clone(), index.clone(), 16 * 1024, Verify::All)
+        .expect("there is memory");
     // Every other chunk has one new byte.
     let mut new = 0;
     for chunk in file(101).chunks(CHUNK_LEN) {
         let fingerprint = keys.fingerprint(Class::Data, chunk);
-        let stored = packer.store_similar(fingerprint, chunk, &mut encoder);
+        let stored = dedup.store_similar(fingerprint, chunk, &mut encoder);
         new += u64::from(stored.expect("it stores"));
     }
-    let counted = packer.delta_chunks();
+    let counted = dedup.delta_chunks();
     assert_eq!((new, counted.count, counted.bytes), (3, 3, 3 * CHUNK_LEN as u64), "{counted:?}");
     assert!((1..600).contains(&counted.literal_bytes), "{counted:?}");
 }

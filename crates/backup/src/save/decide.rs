@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::format::tree::Defect;
-use cutpoint_repository::write::{Bursts, DeltaEncoder, Packer, RecipeWriter, TreeWriter};
+use cutpoint_repository::write::{Bursts, Deduplicator, DeltaEncoder, RecipeWriter, TreeWriter};
 use cutpoint_repository::{Class, Content, Entry, EntryKind, Keys, Statistics};
 use cutpoint_storage::Error;
 
@@ -36,10 +36,10 @@ pub(super) enum Compared<'a> {
     Burst(Box<Bursts<'a>>),
 }
 
-/// The stage that takes batches in order and passes chunks to the packer.
+/// The stage that takes batches in order and passes chunks to the deduplicator.
 pub(super) struct Decide<'a> {
     keys: Keys,
-    pub(super) packer: Packer,
+    pub(super) dedup: Deduplicator,
     pub(super) compared: Compared<'a>,
     cut: String,
     folders: Vec<OpenFolder>,
@@ -55,13 +55,13 @@ pub(super) struct Decide<'a> {
 impl<'a> Decide<'a> {
     pub(super) fn new(
         keys: Keys,
-        packer: Packer,
+        dedup: Deduplicator,
         compared: Compared<'a>,
         cut: String,
     ) -> Decide<'a> {
         Decide {
             keys,
-            packer,
+            dedup,
             compared,
             cut,
             folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
@@ -73,11 +73,11 @@ impl<'a> Decide<'a> {
         }
     }
 
-    /// Processes one batch. `hand_on` takes regions from the packer as soon as there are some.
+    /// Processes one batch. `hand_on` takes regions from the deduplicator as soon as there are some.
     pub(super) fn take(
         &mut self,
         batch: &mut Batch,
-        hand_on: &mut dyn FnMut(&mut Packer) -> Result<()>,
+        hand_on: &mut dyn FnMut(&mut Deduplicator) -> Result<()>,
     ) -> Result<()> {
         let bytes = &batch.bytes;
         for event in batch.events.drain(..) {
@@ -131,7 +131,7 @@ impl<'a> Decide<'a> {
                     let key = LinkKey::of(&entry);
                     // The size that was read counts, in case the file has changed meanwhile.
                     entry.size = recipe.size();
-                    entry.content = recipe.finish(&mut self.packer)?;
+                    entry.content = recipe.finish(&mut self.dedup)?;
                     self.add(*entry, key)?;
                 }
                 Event::Dropped => {
@@ -149,20 +149,20 @@ impl<'a> Decide<'a> {
         &mut self,
         cut: &Cut,
         batch: &[u8],
-        hand_on: &mut dyn FnMut(&mut Packer) -> Result<()>,
+        hand_on: &mut dyn FnMut(&mut Deduplicator) -> Result<()>,
     ) -> Result<()> {
         if cut.zeros {
             return Ok(());
         }
         let chunk = cut.bytes(batch);
         match &mut self.compared {
-            Compared::None => self.packer.store(Class::Data, cut.fingerprint, chunk)?,
+            Compared::None => self.dedup.store(Class::Data, cut.fingerprint, chunk)?,
             Compared::Previous(encoder) => {
-                self.packer.store_similar(cut.fingerprint, chunk, encoder)?
+                self.dedup.store_similar(cut.fingerprint, chunk, encoder)?
             }
-            Compared::Burst(bursts) => self.packer.store_burst(cut.fingerprint, chunk, bursts)?,
+            Compared::Burst(bursts) => self.dedup.store_burst(cut.fingerprint, chunk, bursts)?,
         };
-        if self.packer.has_regions() { hand_on(&mut self.packer) } else { Ok(()) }
+        if self.dedup.has_regions() { hand_on(&mut self.dedup) } else { Ok(()) }
     }
 
     fn compare_with(&mut self, previous: Option<&Content>) {
@@ -173,12 +173,12 @@ impl<'a> Decide<'a> {
 
     fn piece(&mut self, segment: Segment) -> Result<()> {
         let recipe = self.file.get_or_insert_with(|| RecipeWriter::new(self.cut.clone()));
-        Ok(recipe.push(segment, &mut self.packer)?)
+        Ok(recipe.push(segment, &mut self.dedup)?)
     }
 
     fn push(&mut self, entry: &Entry) -> Result<()> {
         let folder = self.folders.last_mut().ok_or_else(misordered)?;
-        Ok(folder.tree.push(entry, &self.keys, &mut self.packer)?)
+        Ok(folder.tree.push(entry, &self.keys, &mut self.dedup)?)
     }
 
     /// Marks the innermost open folder as lacking something.
@@ -207,7 +207,7 @@ impl<'a> Decide<'a> {
     fn leave(&mut self) -> Result<()> {
         let folder = self.folders.pop().ok_or_else(misordered)?;
         let mut entry = folder.entry.ok_or_else(misordered)?;
-        entry.content = folder.tree.finish(&mut self.packer)?;
+        entry.content = folder.tree.finish(&mut self.dedup)?;
         self.statistics.folder_count += 1;
         self.push(&entry)
     }
@@ -215,8 +215,8 @@ impl<'a> Decide<'a> {
     /// Ends the root folder and closes the open regions. Returns the content of the root folder.
     pub(super) fn finish(&mut self) -> Result<Content> {
         let root = self.folders.pop().ok_or_else(misordered)?;
-        let content = root.tree.finish(&mut self.packer)?;
-        self.packer.flush();
+        let content = root.tree.finish(&mut self.dedup)?;
+        self.dedup.flush();
         Ok(content)
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::write::{
-    Archive, ArchiveStatistics, BurstStatistics, Bursts, DeltaEncoder, Packer,
+    BurstStatistics, Bursts, ContainerStatistics, ContainerWriter, Deduplicator, DeltaEncoder,
 };
 use cutpoint_repository::{
     Class, Content, Entry, Index, PartName, Reader, Repository, Statistics, Verify, Writer,
@@ -78,7 +78,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let ticket = writer.ticket();
     let index = run.index.clone();
     let decide = decide(&repository, &run, &index, writer)?;
-    let archive = Archive::new(repository.clone(), ticket);
+    let containers = ContainerWriter::new(repository.clone(), ticket);
     let bundling = bundling(&repository, &run, &decide.compared);
     let work = Work {
         keys: repository.keys(),
@@ -103,9 +103,9 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             scope.spawn(move || shutdown.stage(|| stages::decide(decide, ends, shared)))
         };
         let archived = {
-            let (ends, shared, repository) = (ends.archive, &shared, &repository);
+            let (ends, shared, repository) = (ends.containers, &shared, &repository);
             scope.spawn(move || {
-                shutdown.stage(|| stages::archive(repository, archive, ends, shared))
+                shutdown.stage(|| stages::containers(repository, containers, ends, shared))
             })
         };
         let put = {
@@ -152,7 +152,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
         Compared::Burst(bursts) => Some(bursts.statistics()),
         _ => None,
     };
-    let hits = decide.packer.hits().clone();
+    let hits = decide.dedup.hits().clone();
     Ok(Outcome { root, segments, hits, statistics, bursts, counts })
 }
 
@@ -171,7 +171,7 @@ fn decide<'a>(
 ) -> Result<Decide<'a>> {
     let config = repository.config();
     let keys = repository.keys();
-    let packer = Packer::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
+    let dedup = Deduplicator::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
     let compared = match config.burst() {
         Some(options) => {
             Compared::Burst(Box::new(Bursts::new(options, run.reader, index, writer.ticket())))
@@ -181,7 +181,7 @@ fn decide<'a>(
         }
         None => Compared::None,
     };
-    Ok(Decide::new(keys.clone(), packer, compared, run.cut.clone()))
+    Ok(Decide::new(keys.clone(), dedup, compared, run.cut.clone()))
 }
 
 /// Returns the rules by which small files share chunks, if they do. They share chunks only where
@@ -196,18 +196,18 @@ fn bundling(repository: &Repository, run: &Run<'_>, compared: &Compared<'_>) -> 
 fn statistics(
     decide: &Decide<'_>,
     counts: &SourceCounts,
-    stored: &ArchiveStatistics,
+    stored: &ContainerStatistics,
     read_bytes: u64,
 ) -> Statistics {
-    let delta_chunks = decide.packer.delta_chunks();
+    let delta_chunks = decide.dedup.delta_chunks();
     Statistics {
         delta_chunk_count: delta_chunks.count,
         delta_chunk_bytes: delta_chunks.bytes,
         literal_bytes: delta_chunks.literal_bytes,
         read_file_count: counts.read_files,
         read_bytes,
-        new_chunk_count: decide.packer.new_chunk_count(Class::Data),
-        new_bytes: decide.packer.new_bytes(Class::Data),
+        new_chunk_count: decide.dedup.new_chunk_count(Class::Data),
+        new_bytes: decide.dedup.new_bytes(Class::Data),
         stored_bytes: stored.stored_bytes,
         problem_count: counts.problems + decide.lost_links,
         ..decide.statistics

@@ -222,7 +222,7 @@ impl Attempt {
         for (name, error) in &gone {
             monitor.unreadable(name, error);
         }
-        // The reader has an index of its own. If it switches to a newer view, the packer continues
+        // The reader has an index of its own. If it switches to a newer view, the deduplicator continues
         // with this one (W1), and neither waits for the other.
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let index_is_whole =

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!         batches         fingerprinted batches        regions        encoded regions     objects
-//! source ---------> work ----------------------> decide ------> work -----------> archive -----> put
+//! source ---------> work ----------------------> decide ------> work -----------> container writer -----> put
 //!    ^                                            |  ^                               |            |
 //!    +---------------- used batches --------------+  +-------- used buffers ---------+            |
 //!                                                    +--------- published regions ----------------+
@@ -19,7 +19,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use cutpoint_repository::format::bursts::BurstCount;
 use cutpoint_repository::write::{
-    Archive, ArchiveStatistics, EncodedRegion, Packer, RegionBuffers, RegionCodec, Upload, Uploads,
+    ContainerStatistics, ContainerWriter, Deduplicator, EncodedRegion, RegionBuffers, RegionCodec,
+    Upload, Uploads,
 };
 use cutpoint_repository::{Class, Content, Index, Keys, PartName, Repository, Statistics, Writer};
 use cutpoint_storage::{stop, wait};
@@ -44,7 +45,7 @@ pub(super) enum ToDecide {
 
 /// A message to the archiving stage.
 #[derive(Debug)]
-pub(super) enum ToArchive {
+pub(super) enum ToContainers {
     /// An encoded region and its number.
     Region(u64, EncodedRegion),
     /// The number of regions, and the counts of the bursts.
@@ -64,7 +65,7 @@ pub(super) struct SourceEnds {
 pub(super) struct WorkerEnds {
     jobs: Receiver<Job>,
     decide: Sender<ToDecide>,
-    archive: Sender<ToArchive>,
+    containers: Sender<ToContainers>,
 }
 
 /// The deciding stage's ends of the channels.
@@ -74,14 +75,14 @@ pub(super) struct DecideEnds {
     free: Sender<Batch>,
     buffers: Receiver<RegionBuffers>,
     jobs: Sender<Job>,
-    archive: Sender<ToArchive>,
+    containers: Sender<ToContainers>,
     published: Receiver<BTreeSet<u64>>,
 }
 
 /// The archiving stage's ends of the channels.
 #[derive(Debug)]
-pub(super) struct ArchiveEnds {
-    regions: Receiver<ToArchive>,
+pub(super) struct ContainerWriterEnds {
+    regions: Receiver<ToContainers>,
     buffers: Sender<RegionBuffers>,
     uploads: Sender<Upload>,
 }
@@ -99,7 +100,7 @@ pub(super) struct Ends {
     pub(super) source: SourceEnds,
     pub(super) workers: Vec<WorkerEnds>,
     pub(super) decide: DecideEnds,
-    pub(super) archive: ArchiveEnds,
+    pub(super) containers: ContainerWriterEnds,
     pub(super) put: PutEnds,
 }
 
@@ -115,13 +116,13 @@ pub(super) fn connect(threads: usize, batch_capacity: usize) -> Ends {
     }
     let (jobs_out, jobs) = unbounded();
     let (decide_out, batches) = unbounded();
-    let (archive_out, regions) = unbounded();
+    let (containers_out, regions) = unbounded();
     let (uploads_out, uploads) = bounded(1);
     let (published_out, published) = unbounded();
     let worker = || WorkerEnds {
         jobs: jobs.clone(),
         decide: decide_out.clone(),
-        archive: archive_out.clone(),
+        containers: containers_out.clone(),
     };
     let workers = (0..threads).map(|_| worker()).collect();
     Ends {
@@ -132,10 +133,10 @@ pub(super) fn connect(threads: usize, batch_capacity: usize) -> Ends {
             free: free_out,
             buffers,
             jobs: jobs_out,
-            archive: archive_out,
+            containers: containers_out,
             published,
         },
-        archive: ArchiveEnds { regions, buffers: buffers_out, uploads: uploads_out },
+        containers: ContainerWriterEnds { regions, buffers: buffers_out, uploads: uploads_out },
         put: PutEnds { uploads, published: published_out },
     }
 }
@@ -168,7 +169,7 @@ pub(super) fn work(work: Work<'_>, ends: WorkerEnds, shared: &Shared) -> Result<
                     None => codec.insert(RegionCodec::new(work.level)?),
                 };
                 let region = codec.encode(region, buffer)?;
-                shutdown.send(&ends.archive, ToArchive::Region(number, region))?;
+                shutdown.send(&ends.containers, ToContainers::Region(number, region))?;
             }
         }
     }
@@ -186,16 +187,16 @@ pub(super) fn decide<'a>(
     let mut next_batch = 0;
     let mut next_region = 0;
     let mut end = None;
-    let mut hand_on = |packer: &mut Packer| -> Result<()> {
-        for region in packer.take_regions() {
+    let mut hand_on = |dedup: &mut Deduplicator| -> Result<()> {
+        for region in dedup.take_regions() {
             let buffers = shutdown.expect(&ends.buffers)?;
             if buffers.raw.capacity() > 0 {
-                packer.recycle(buffers.raw);
+                dedup.recycle(buffers.raw);
             }
             // A region that does not shrink needs no worker.
             match region.stored(buffers.encoded) {
                 Ok(region) => {
-                    shutdown.send(&ends.archive, ToArchive::Region(next_region, region))?;
+                    shutdown.send(&ends.containers, ToContainers::Region(next_region, region))?;
                 }
                 Err((region, buffer)) => {
                     shutdown.send(&ends.jobs, Job::Encode(next_region, region, buffer))?;
@@ -215,16 +216,16 @@ pub(super) fn decide<'a>(
         while let Some(mut batch) = waiting.remove(&next_batch) {
             next_batch += 1;
             for regions in ends.published.try_iter() {
-                decide.packer.forget_published(|region| regions.contains(&region));
+                decide.dedup.forget_published(|region| regions.contains(&region));
             }
             decide.take(&mut batch, &mut hand_on)?;
             shared.set_statistics(Statistics {
-                new_chunk_count: decide.packer.new_chunk_count(Class::Data),
-                new_bytes: decide.packer.new_bytes(Class::Data),
+                new_chunk_count: decide.dedup.new_chunk_count(Class::Data),
+                new_bytes: decide.dedup.new_bytes(Class::Data),
                 ..decide.statistics
             });
             shutdown.offer(&ends.free, batch)?;
-            hand_on(&mut decide.packer)?;
+            hand_on(&mut decide.dedup)?;
         }
     }
     let well = end.is_some_and(|(_, well)| well);
@@ -232,25 +233,25 @@ pub(super) fn decide<'a>(
         Some(decide.finish()?)
     } else {
         // The chunks stored so far are published all the same, so that the next run finds them.
-        decide.packer.flush();
+        decide.dedup.flush();
         None
     };
-    hand_on(&mut decide.packer)?;
+    hand_on(&mut decide.dedup)?;
     let counts = match &decide.compared {
         Compared::Burst(bursts) => bursts.counts(),
         _ => Vec::new(),
     };
-    shutdown.send(&ends.archive, ToArchive::End(next_region, counts))?;
+    shutdown.send(&ends.containers, ToContainers::End(next_region, counts))?;
     Ok((decide, root))
 }
 
 /// Seals regions, in order, into containers and index segments.
-pub(super) fn archive(
+pub(super) fn containers(
     repository: &Repository,
-    mut archive: Archive,
-    ends: ArchiveEnds,
+    mut containers: ContainerWriter,
+    ends: ContainerWriterEnds,
     shared: &Shared,
-) -> Result<(Vec<PartName>, ArchiveStatistics)> {
+) -> Result<(Vec<PartName>, ContainerStatistics)> {
     let shutdown = &shared.shutdown;
     // After a request to stop, the remaining data is still stored.
     let _storing = wait::finishing(&**repository.environment(), stop::STORING_MAX);
@@ -260,8 +261,8 @@ pub(super) fn archive(
     let mut uploads = Uploads::default();
     // Parts are written while they are in the cache, and so that no container is ever in memory as
     // a full chunk.
-    let mut hand_on = |archive: &mut Archive| -> Result<()> {
-        for part in archive.take_parts() {
+    let mut hand_on = |containers: &mut ContainerWriter| -> Result<()> {
+        for part in containers.take_parts() {
             let written = uploads.write(repository, part)?;
             if let Some(buffers) = written.buffers {
                 shutdown.offer(&ends.buffers, buffers)?;
@@ -274,23 +275,23 @@ pub(super) fn archive(
     };
     while end.is_none_or(|count| next < count) {
         match shutdown.expect(&ends.regions)? {
-            ToArchive::Region(number, region) => {
+            ToContainers::Region(number, region) => {
                 waiting.insert(number, region);
             }
-            ToArchive::End(count, bursts) => {
-                archive.count_bursts(bursts);
+            ToContainers::End(count, bursts) => {
+                containers.count_bursts(bursts);
                 end = Some(count);
             }
         }
         while let Some(region) = waiting.remove(&next) {
             next += 1;
-            archive.append(region)?;
-            hand_on(&mut archive)?;
+            containers.append(region)?;
+            hand_on(&mut containers)?;
         }
     }
-    archive.finish()?;
-    hand_on(&mut archive)?;
-    Ok((archive.segments().to_vec(), archive.statistics()))
+    containers.finish()?;
+    hand_on(&mut containers)?;
+    Ok((containers.segments().to_vec(), containers.statistics()))
 }
 
 /// Puts objects, one after the other, and renews the ticket.

@@ -1,13 +1,13 @@
-//! Packer, codec and archive in one thread, for small writers and for tests.
+//! deduplicator, codec and container writer in one thread, for small writers and for tests.
 
 use std::sync::Arc;
 
 use cutpoint_storage::Result;
 
-use super::archive::Archive;
 use super::burst::Bursts;
+use super::container::ContainerWriter;
+use super::dedup::{ChunkSink, Deduplicator};
 use super::delta::DeltaEncoder;
-use super::packer::{ChunkSink, Packer};
 use super::recompose::{self, Comparison};
 use super::region::{EncodedRegion, RegionCodec, Verify};
 use super::uploads::Uploads;
@@ -26,9 +26,9 @@ use crate::index::Index;
 pub struct Inline {
     writer: Writer,
     index: Arc<Index>,
-    packer: Packer,
+    dedup: Deduplicator,
     codec: RegionCodec,
-    archive: Archive,
+    containers: ContainerWriter,
     uploads: Uploads,
     encoded: Vec<u8>,
     /// Created at the first use.
@@ -65,7 +65,7 @@ impl Inline {
     pub(crate) fn grouped(writer: Writer, grouping: Grouping) -> Result<Inline> {
         let index = Arc::new(Index::empty(writer.repository().clone()));
         let inline = Inline::with_grouping(writer, index, Verify::All, grouping)?;
-        Ok(Inline { archive: inline.archive.grouped(grouping), ..inline })
+        Ok(Inline { containers: inline.containers.grouped(grouping), ..inline })
     }
 
     /// Begins to store for `writer`. The chunks in `index`, which must be of the writer's view,
@@ -89,9 +89,9 @@ impl Inline {
         let repository = writer.repository().clone();
         let keys = repository.keys().clone();
         Ok(Inline {
-            packer: Packer::new(keys, index.clone(), grouping.region_size, verify)?,
+            dedup: Deduplicator::new(keys, index.clone(), grouping.region_size, verify)?,
             codec: RegionCodec::new(grouping.compression_level)?,
-            archive: Archive::new(repository.clone(), writer.ticket()),
+            containers: ContainerWriter::new(repository.clone(), writer.ticket()),
             uploads: Uploads::default(),
             encoded: Vec::new(),
             comparison: None,
@@ -112,7 +112,7 @@ impl Inline {
     /// Returns any error of the index or the storage.
     pub fn store_data(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
         let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
-        self.packer.store(Class::Data, fingerprint, chunk)?;
+        self.dedup.store(Class::Data, fingerprint, chunk)?;
         self.pump()?;
         Ok(fingerprint)
     }
@@ -122,14 +122,14 @@ impl Inline {
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Packer::store_similar`] or the storage.
+    /// Returns any error of [`Deduplicator::store_similar`] or the storage.
     pub fn store_similar(
         &mut self,
         chunk: &[u8],
         encoder: &mut DeltaEncoder<'_>,
     ) -> Result<(Fingerprint, bool)> {
         let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
-        let is_new = self.packer.store_similar(fingerprint, chunk, encoder)?;
+        let is_new = self.dedup.store_similar(fingerprint, chunk, encoder)?;
         self.pump()?;
         Ok((fingerprint, is_new))
     }
@@ -139,21 +139,21 @@ impl Inline {
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Packer::store_burst`] or the storage.
+    /// Returns any error of [`Deduplicator::store_burst`] or the storage.
     pub fn store_burst(
         &mut self,
         chunk: &[u8],
         bursts: &mut Bursts<'_>,
     ) -> Result<(Fingerprint, bool)> {
         let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
-        let is_new = self.packer.store_burst(fingerprint, chunk, bursts)?;
+        let is_new = self.dedup.store_burst(fingerprint, chunk, bursts)?;
         self.pump()?;
         Ok((fingerprint, is_new))
     }
 
     /// Sets the counts of bursts that the next similarity object records.
     pub fn count_bursts(&mut self, counts: Vec<BurstCount>) {
-        self.archive.count_bursts(counts);
+        self.containers.count_bursts(counts);
     }
 
     /// Returns the index of the chunks that count as stored, for a [`DeltaEncoder`] or [`Bursts`].
@@ -162,9 +162,9 @@ impl Inline {
     }
 
     fn pump(&mut self) -> Result<()> {
-        for region in self.packer.take_regions() {
+        for region in self.dedup.take_regions() {
             let encoded = self.codec.encode(region, std::mem::take(&mut self.encoded))?;
-            self.archive.append(encoded)?;
+            self.containers.append(encoded)?;
             self.put()?;
         }
         self.put()?;
@@ -172,16 +172,16 @@ impl Inline {
     }
 
     fn put(&mut self) -> Result<()> {
-        for part in self.archive.take_parts() {
+        for part in self.containers.take_parts() {
             let written = self.uploads.write(self.writer.repository(), part)?;
             if let Some(upload) = written.upload
                 && let Some(published) = self.writer.put(upload)?
             {
                 self.index.add(published.name, &published.segment)?;
-                self.packer.forget_published(|region| published.regions.contains(&region));
+                self.dedup.forget_published(|region| published.regions.contains(&region));
             }
             if let Some(buffers) = written.buffers {
-                self.packer.recycle(buffers.raw);
+                self.dedup.recycle(buffers.raw);
                 self.encoded = buffers.encoded;
             }
         }
@@ -195,21 +195,21 @@ impl Inline {
     ///
     /// Returns any error of the storage.
     pub fn publish(&mut self) -> Result<()> {
-        self.packer.flush();
+        self.dedup.flush();
         self.pump()?;
-        self.archive.finish()?;
+        self.containers.finish()?;
         self.pump()
     }
 
     /// Stores a chunk whose fingerprint the caller has verified, unless this writer has stored it.
     pub(crate) fn store(&mut self, class: Class, name: Fingerprint, chunk: &[u8]) -> Result<()> {
-        self.packer.store(class, name, chunk)?;
+        self.dedup.store(class, name, chunk)?;
         self.pump()
     }
 
     /// Returns `true` if this writer has stored a chunk. If `whole` is set, only full chunks count.
     pub(crate) fn has(&self, class: Class, name: &Fingerprint, whole: bool) -> Result<bool> {
-        self.packer.has(class, name, whole)
+        self.dedup.has(class, name, whole)
     }
 
     /// Stores a chunk whose fingerprint the caller has verified as a full chunk, even if this writer has
@@ -220,7 +220,7 @@ impl Inline {
         name: Fingerprint,
         chunk: &[u8],
     ) -> Result<()> {
-        self.packer.store_full_chunk(class, name, chunk);
+        self.dedup.store_full_chunk(class, name, chunk);
         self.pump()
     }
 
@@ -235,7 +235,7 @@ impl Inline {
         references: &[Fingerprint],
     ) -> Result<bool> {
         let delta = recompose::of_extents(extents, references);
-        let stored = delta.is_some_and(|delta| self.packer.store_delta(class, name, chunk, &delta));
+        let stored = delta.is_some_and(|delta| self.dedup.store_delta(class, name, chunk, &delta));
         self.pump()?;
         Ok(stored)
     }
@@ -250,7 +250,7 @@ impl Inline {
     ) -> Result<bool> {
         let comparison = self.comparison.get_or_insert_with(Comparison::new);
         let stored = match comparison.compose(chunk, base.0, base.1) {
-            Some(delta) => self.packer.store_delta(class, name, chunk, &delta),
+            Some(delta) => self.dedup.store_delta(class, name, chunk, &delta),
             None => false,
         };
         self.pump()?;
@@ -259,32 +259,32 @@ impl Inline {
 
     /// Closes the open regions, because chunks of another kind follow.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        self.packer.flush();
+        self.dedup.flush();
         self.pump()
     }
 
     /// Stores an encoded region of another container.
     pub(crate) fn store_region(&mut self, region: EncodedRegion) -> Result<()> {
-        self.archive.append(region)?;
+        self.containers.append(region)?;
         self.put()?;
         self.writer.renew()
     }
 
     /// Publishes containers of other writers in a segment of this writer.
     pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
-        self.archive.publish_existing(containers)?;
+        self.containers.publish_existing(containers)?;
         self.put()
     }
 
     /// Returns the writer and the segments that it has published.
     pub(crate) fn into_parts(self) -> (Writer, Vec<PartName>) {
-        let segments = self.archive.segments().to_vec();
+        let segments = self.containers.segments().to_vec();
         (self.writer, segments)
     }
 
     /// Returns the number of stored bytes so far.
     pub(crate) fn stored_bytes(&self) -> u64 {
-        self.archive.statistics().stored_bytes
+        self.containers.statistics().stored_bytes
     }
 
     /// Publishes everything and commits.
@@ -294,14 +294,14 @@ impl Inline {
     /// Returns any error of [`Writer::commit`].
     pub fn commit(mut self, outcome: Outcome) -> Result<Committed> {
         self.publish()?;
-        let segments = self.archive.segments().to_vec();
-        self.writer.commit(outcome, segments, self.packer.hits())
+        let segments = self.containers.segments().to_vec();
+        self.writer.commit(outcome, segments, self.dedup.hits())
     }
 }
 
 impl ChunkSink for Inline {
     fn store_meta(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
-        let fingerprint = self.packer.store_meta(chunk)?;
+        let fingerprint = self.dedup.store_meta(chunk)?;
         self.pump()?;
         Ok(fingerprint)
     }

@@ -1,21 +1,21 @@
 //! Writing. A writer is a transaction; `docs/protocol.md` has the rules W1 to W8 and their reasons.
 //!
 //! Decisions are separate from computations, so that the stored bytes do not depend on threads.
-//! [`Packer`] (ordered) decides which chunks are known and fills regions, [`RegionCodec`] (any
-//! thread) compresses them, and [`Archive`] (ordered) seals them into containers and segments. The
+//! [`Deduplicator`] (ordered) decides which chunks are known and fills regions, [`RegionCodec`] (any
+//! thread) compresses them, and [`ContainerWriter`] (ordered) seals them into containers and segments. The
 //! caller puts the resulting objects in order. [`Inline`] does all of this in the calling thread.
 
-mod archive;
 mod burst;
+mod container;
 mod cost;
+mod dedup;
 mod delta;
-mod filling;
 mod inline;
-mod packer;
 pub mod prune_log;
 mod recipe;
 mod recompose;
 mod region;
+mod region_builder;
 mod similarity;
 mod tree;
 mod uploads;
@@ -41,11 +41,11 @@ use crate::repo::view::View;
 #[cfg(feature = "mutants")]
 use crate::rules;
 
-pub use archive::{Archive, ArchiveStatistics, Published, SealedPart, Stored};
 pub use burst::{BurstStatistics, Bursts};
+pub use container::{ContainerStatistics, ContainerWriter, Published, SealedPart, Stored};
+pub use dedup::{ChunkSink, Deduplicator, DeltaStatistics};
 pub use delta::DeltaEncoder;
 pub use inline::Inline;
-pub use packer::{ChunkSink, DeltaStatistics, Packer};
 pub use recipe::{RecipeWriter, TREE_CUT};
 pub(crate) use region::RawChunk;
 pub use region::{EncodedRegion, PROBE_LEN, Probe, RawRegion, RegionBuffers, RegionCodec, Verify};
@@ -334,7 +334,7 @@ impl Writer {
     pub(crate) fn put_segment(&mut self, segment: &mut Segment) -> Result<PartName> {
         let name = PartName { ticket: self.ticket, count: self.segment_count };
         self.segment_count = self.segment_count.saturating_add(1);
-        let bytes = archive::seal_segment(&self.repository, name, segment)?;
+        let bytes = containers::seal_segment(&self.repository, name, segment)?;
         self.repository.put(ObjectName::Segment(name), bytes)?;
         self.remember(segment);
         Ok(name)

@@ -2,7 +2,7 @@
 
 use cutpoint_storage::{Error, Result};
 
-use super::packer::ChunkSink;
+use super::dedup::ChunkSink;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::recipe::{Content, LEVEL_MAX, RecipeChunk, SEGMENTS_INLINE_MAX, Segment};
 

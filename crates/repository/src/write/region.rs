@@ -22,7 +22,7 @@ impl Verify {
     }
 }
 
-/// The number of a region that was copied instead of filled by a packer.
+/// The number of a region that was copied instead of filled by a deduplicator.
 const COPIED: u64 = u64::MAX;
 
 /// The payload of one chunk in a region.
@@ -49,13 +49,13 @@ impl From<&ChunkRecord> for RawChunk {
 /// as filling it.
 #[derive(Debug, Default)]
 pub struct RegionBuffers {
-    /// The buffer that the packer fills.
+    /// The buffer that the deduplicator fills.
     pub raw: Vec<u8>,
     /// The buffer that the codec fills.
     pub encoded: Vec<u8>,
 }
 
-/// A region as the packer has filled it.
+/// A region as the deduplicator has filled it.
 #[derive(Debug)]
 pub struct RawRegion {
     pub(super) number: u64,
@@ -170,7 +170,7 @@ impl RegionCodec {
     }
 
     /// Compresses a region, or leaves it uncompressed if it would not shrink by 3 %. Verifies the
-    /// compressed bytes if the packer asked for that. They are written to `encoded`, whose present
+    /// compressed bytes if the deduplicator asked for that. They are written to `encoded`, whose present
     /// content is discarded.
     ///
     /// # Errors

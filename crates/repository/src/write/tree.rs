@@ -2,7 +2,7 @@
 
 use cutpoint_storage::{Error, Result};
 
-use super::packer::ChunkSink;
+use super::dedup::ChunkSink;
 use super::recipe::{RecipeWriter, TREE_CUT};
 use crate::crypto::Keys;
 use crate::format::recipe::{Content, Segment};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cutpoint_repository::write::Packer;
+use cutpoint_repository::write::Deduplicator;
 use cutpoint_repository::{
     Class, Fingerprint, Index, PartName, Repository, TicketId, Verify, View,
 };
@@ -18,9 +18,10 @@ pub(crate) fn store_anew(
 ) -> Result<Vec<PartName>> {
     let nothing = Arc::new(Index::open(repository.clone(), &View::default())?);
     let keys = repository.keys().clone();
-    let mut packer = Packer::new(keys, nothing, repository.config().region_size, Verify::Some)?;
+    let mut dedup =
+        Deduplicator::new(keys, nothing, repository.config().region_size, Verify::Some)?;
     for (class, fingerprint, bytes) in chunks {
-        packer.store(class, fingerprint, &bytes)?;
+        dedup.store(class, fingerprint, &bytes)?;
     }
-    put_packed(repository, ticket, packer)
+    put_packed(repository, ticket, dedup)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::write::{DeltaEncoder, Packer, RecipeWriter, TreeWriter};
+use cutpoint_repository::write::{Deduplicator, DeltaEncoder, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
     Class, Content, Entry, EntryKind, Index, PartName, Reader, Repository, TicketId, Verify, View,
 };
@@ -27,19 +27,19 @@ pub(crate) fn store_knowing(
     encoder.begin(old.as_ref());
     let keys = repository.keys();
     let region_size = repository.config().region_size;
-    let mut packer = Packer::new(keys.clone(), index.clone(), region_size, Verify::All)?;
+    let mut dedup = Deduplicator::new(keys.clone(), index.clone(), region_size, Verify::All)?;
     let mut recipe = RecipeWriter::new("fixed");
     for chunk in file(number).chunks(CHUNK_LEN) {
         let fingerprint = keys.fingerprint(Class::Data, chunk);
-        packer.store_similar(fingerprint, chunk, &mut encoder)?;
+        dedup.store_similar(fingerprint, chunk, &mut encoder)?;
         let length = chunk.len() as u64;
-        recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, &mut packer)?;
+        recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, &mut dedup)?;
     }
     let mut entry = Entry::new(format!("file {number:04}"), EntryKind::File);
     entry.size = recipe.size();
-    entry.content = recipe.finish(&mut packer)?;
+    entry.content = recipe.finish(&mut dedup)?;
     let mut tree = TreeWriter::new();
-    tree.push(&entry, keys, &mut packer)?;
-    let root = tree.finish(&mut packer)?;
-    Ok((put_packed(repository, ticket, packer)?, root))
+    tree.push(&entry, keys, &mut dedup)?;
+    let root = tree.finish(&mut dedup)?;
+    Ok((put_packed(repository, ticket, dedup)?, root))
 }

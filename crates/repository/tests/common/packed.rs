@@ -1,8 +1,8 @@
-//! Puts the regions of a packer, as a backup does, in the calling thread.
+//! Puts the regions of a deduplicator, as a backup does, in the calling thread.
 
 use std::sync::Arc;
 
-use cutpoint_repository::write::{Archive, Packer, RegionCodec, Uploads};
+use cutpoint_repository::write::{ContainerWriter, Deduplicator, RegionCodec, Uploads};
 use cutpoint_repository::{PartName, Repository, TicketId};
 use cutpoint_storage::Result;
 
@@ -10,20 +10,20 @@ use cutpoint_storage::Result;
 pub(crate) fn put_packed(
     repository: &Arc<Repository>,
     ticket: TicketId,
-    mut packer: Packer,
+    mut dedup: Deduplicator,
 ) -> Result<Vec<PartName>> {
-    packer.flush();
+    dedup.flush();
     let mut codec = RegionCodec::new(1)?;
-    let mut archive = Archive::new(repository.clone(), ticket);
-    for region in packer.take_regions() {
-        archive.append(codec.encode(region, Vec::new())?)?;
+    let mut containers = ContainerWriter::new(repository.clone(), ticket);
+    for region in dedup.take_regions() {
+        containers.append(codec.encode(region, Vec::new())?)?;
     }
-    archive.finish()?;
+    containers.finish()?;
     let mut uploads = Uploads::default();
-    for part in archive.take_parts() {
+    for part in containers.take_parts() {
         if let Some(upload) = uploads.write(repository, part)?.upload {
             upload.finish(repository)?;
         }
     }
-    Ok(archive.segments().to_vec())
+    Ok(containers.segments().to_vec())
 }

@@ -1,4 +1,4 @@
-//! The packer: decides which chunks are known, and puts the payloads of new ones into regions.
+//! The deduplicator: decides which chunks are known, and puts the payloads of new ones into regions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use cutpoint_storage::Result;
 use super::burst::Bursts;
 use super::cost::{Cost, spare_len};
 use super::delta::{Delta, DeltaEncoder};
-use super::filling::Filling;
 use super::region::{Probe, RawRegion, Verify};
+use super::region_builder::RegionBuilder;
 use crate::crypto::{Keys, TAG_LEN};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
@@ -48,14 +48,14 @@ pub struct DeltaStatistics {
 
 /// The ordered stage of a backup that decides what is stored.
 #[derive(Debug)]
-pub struct Packer {
+pub struct Deduplicator {
     keys: Keys,
     index: Arc<Index>,
     region_size: usize,
     verify: Verify,
     probe: Probe,
     worth: Cost,
-    open: [Option<Filling>; 2],
+    open: [Option<RegionBuilder>; 2],
     next_region: u64,
     /// Chunks stored by this writer that no published index segment lists yet.
     own: HashMap<(Class, Fingerprint), Own>,
@@ -85,14 +85,19 @@ fn slot(class: Class) -> usize {
     }
 }
 
-impl Packer {
-    /// Creates a packer with a target region size of `region_size` bytes.
+impl Deduplicator {
+    /// Creates a deduplicator with a target region size of `region_size` bytes.
     ///
     /// # Errors
     ///
     /// Returns `Invalid` if zstd has no memory.
-    pub fn new(keys: Keys, index: Arc<Index>, region_size: u32, verify: Verify) -> Result<Packer> {
-        Ok(Packer {
+    pub fn new(
+        keys: Keys,
+        index: Arc<Index>,
+        region_size: u32,
+        verify: Verify,
+    ) -> Result<Deduplicator> {
+        Ok(Deduplicator {
             keys,
             index,
             region_size: region_size as usize,
@@ -126,7 +131,7 @@ impl Packer {
         Ok(true)
     }
 
-    /// Stores a data chunk as [`Packer::store`] does. A new chunk in which `encoder` finds enough
+    /// Stores a data chunk as [`Deduplicator::store`] does. A new chunk in which `encoder` finds enough
     /// of an old stream is stored as a delta chunk (rules C1 to C5).
     ///
     /// # Errors
@@ -157,13 +162,13 @@ impl Packer {
         Ok(true)
     }
 
-    /// Stores a data chunk as [`Packer::store`] does, with BURST. A new chunk for which `bursts`
+    /// Stores a data chunk as [`Deduplicator::store`] does, with BURST. A new chunk for which `bursts`
     /// finds a reference chunk is stored as a delta chunk, provided that this is smaller than the
     /// chunk.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Packer::store_similar`].
+    /// Returns any error of [`Deduplicator::store_similar`].
     pub fn store_burst(
         &mut self,
         fingerprint: Fingerprint,
@@ -315,7 +320,7 @@ impl Packer {
     }
 
     /// Returns an open region with room for `len` more bytes of a delta chunk or a full chunk.
-    fn open_for(&mut self, class: Class, len: usize, delta_chunk: bool) -> &mut Filling {
+    fn open_for(&mut self, class: Class, len: usize, delta_chunk: bool) -> &mut RegionBuilder {
         let index = slot(class);
         let is_full = self.open[index].as_ref().is_some_and(|open| {
             let size_max = self.size_max(delta_chunk || open.has_delta_chunks());
@@ -330,9 +335,10 @@ impl Packer {
             let mut bytes =
                 spare.pop().unwrap_or_else(|| Vec::with_capacity(region_size + TAG_LEN));
             bytes.clear();
-            let filling = Filling::new(*number, class, bytes, verify.includes(class, *number));
+            let region_builder =
+                RegionBuilder::new(*number, class, bytes, verify.includes(class, *number));
             *number += 1;
-            filling
+            region_builder
         })
     }
 
@@ -412,7 +418,7 @@ impl Packer {
     }
 }
 
-impl ChunkSink for Packer {
+impl ChunkSink for Deduplicator {
     fn store_meta(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
         let fingerprint = self.keys.fingerprint(Class::Meta, chunk);
         self.store(Class::Meta, fingerprint, chunk)?;

@@ -1,4 +1,4 @@
-//! The archive: seals encoded regions into containers, and records in index segments where chunks
+//! The container writer: seals encoded regions into containers, and records in index segments where chunks
 //! are.
 
 use std::collections::BTreeSet;
@@ -98,9 +98,9 @@ pub struct Published {
     pub regions: BTreeSet<u64>,
 }
 
-/// Counters of an archive.
+/// Counters of an container writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ArchiveStatistics {
+pub struct ContainerStatistics {
     /// Number of containers.
     pub container_count: u64,
     /// Total size of containers, segments and similarity objects in bytes.
@@ -110,7 +110,7 @@ pub struct ArchiveStatistics {
 /// The second ordered stage of a backup: takes regions in order, and returns the parts of objects
 /// in order.
 #[derive(Debug)]
-pub struct Archive {
+pub struct ContainerWriter {
     repository: Arc<Repository>,
     ticket: TicketId,
     open: [Option<OpenContainer>; 2],
@@ -133,7 +133,7 @@ pub struct Archive {
     /// Buffers for verification: a copy of a part before it is sealed, and the part as it opens.
     plain: Vec<u8>,
     opened: Vec<u8>,
-    statistics: ArchiveStatistics,
+    statistics: ContainerStatistics,
 }
 
 #[derive(Debug)]
@@ -166,12 +166,12 @@ impl OpenContainer {
     }
 }
 
-impl Archive {
-    /// Creates an archive for the writer of `ticket`.
-    pub fn new(repository: Arc<Repository>, ticket: TicketId) -> Archive {
+impl ContainerWriter {
+    /// Creates an container writer for the writer of `ticket`.
+    pub fn new(repository: Arc<Repository>, ticket: TicketId) -> ContainerWriter {
         let now = repository.environment().elapsed_ns();
         let tau = repository.config().burst().map(|options| options.tau);
-        Archive {
+        ContainerWriter {
             tau,
             repository,
             ticket,
@@ -190,13 +190,13 @@ impl Archive {
             ready: Vec::new(),
             plain: Vec::new(),
             opened: Vec::new(),
-            statistics: ArchiveStatistics::default(),
+            statistics: ContainerStatistics::default(),
         }
     }
 
     /// Makes every container record how its regions were made.
-    pub(super) fn grouped(self, grouping: Grouping) -> Archive {
-        Archive { extra: grouping.encode(), ..self }
+    pub(super) fn grouped(self, grouping: Grouping) -> ContainerWriter {
+        ContainerWriter { extra: grouping.encode(), ..self }
     }
 
     /// Appends the next region.
@@ -437,7 +437,7 @@ impl Archive {
     }
 
     /// Returns the counters so far.
-    pub fn statistics(&self) -> ArchiveStatistics {
+    pub fn statistics(&self) -> ContainerStatistics {
         self.statistics
     }
 }

@@ -20,7 +20,7 @@ const REFERENCE_COUNT_MAX: usize = u16::MAX as usize;
 /// bytes of delta chunks, which become one literal, and the payloads of delta chunks. So similar bytes
 /// stand side by side.
 #[derive(Debug)]
-pub(super) struct Filling {
+pub(super) struct RegionBuilder {
     region: RawRegion,
     literals: Vec<u8>,
     payloads: Vec<u8>,
@@ -36,9 +36,9 @@ fn narrow(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-impl Filling {
-    pub(super) fn new(number: u64, class: Class, bytes: Vec<u8>, verify: bool) -> Filling {
-        Filling {
+impl RegionBuilder {
+    pub(super) fn new(number: u64, class: Class, bytes: Vec<u8>, verify: bool) -> RegionBuilder {
+        RegionBuilder {
             region: RawRegion {
                 number,
                 class,
@@ -168,7 +168,7 @@ impl Filling {
     /// Completes the region. The new bytes of delta chunks become a chunk of their own, with a
     /// fingerprint.
     pub(super) fn finish(self, keys: &Keys) -> RawRegion {
-        let Filling { mut region, literals, payloads, delta_chunks, literal, .. } = self;
+        let RegionBuilder { mut region, literals, payloads, delta_chunks, literal, .. } = self;
         // Rule W4.
         region.verify |= !delta_chunks.is_empty();
         if let Some(reference) = literal {
