@@ -2,14 +2,14 @@
 
 mod batch;
 mod bundle;
-mod cutting;
-mod decide;
+mod dedup_stage;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod pipeline;
 mod plan;
-mod shared;
+mod run_state;
 mod shutdown;
+mod source_stage;
 mod stages;
 
 use std::io::Read;

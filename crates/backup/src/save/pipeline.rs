@@ -23,11 +23,11 @@ use cutpoint_storage::{Error, Result};
 use super::BackupMonitor;
 use super::batch::BATCH_SIZE;
 use super::bundle::Bundling;
-use super::cutting::{Begun, Cutting, Previous, SourceCounts};
-use super::decide::{Compared, Decide};
-use super::shared::Shared;
+use super::dedup_stage::{DedupStage, DeltaStrategy};
+use super::run_state::RunState;
 use super::shutdown::{self, Halt, Received};
-use super::stages::{self, SourceEnds, ToDecide, Work};
+use super::source_stage::{Begun, Previous, SourceCounts, SourceStage};
+use super::stages::{self, SourceEnds, ToDedup, Work};
 use crate::source::walk::Walk;
 
 /// The interval at which progress is reported.
@@ -89,7 +89,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let batch_capacity = BATCH_SIZE.max(run.chunker.needed_size_max().unwrap_or(BATCH_SIZE) * 2);
     let ends = stages::connect(threads, batch_capacity);
     let (monitor, started_ns) = (run.monitor, run.started_ns);
-    let shared = Shared::default();
+    let shared = RunState::default();
     let shutdown = &shared.shutdown;
 
     // Each stage owns its ends of the channels, which are gone when it ends.
@@ -119,7 +119,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
         }
         let SourceEnds { free, jobs, decide } = ends.source;
         let sourced = shutdown.stage(|| {
-            let mut source = Cutting::new(
+            let mut source = SourceStage::new(
                 run.chunker,
                 run.previous_versions,
                 monitor,
@@ -130,7 +130,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
             );
             source.bundling = work.bundling;
             let (batches, well, counts) = read(source, input, &shared)?;
-            shutdown.send(&decide, ToDecide::End(batches, well))?;
+            shutdown.send(&decide, ToDedup::End(batches, well))?;
             Ok(counts)
         });
         // The source can send until it has ended. After that, the channel ends or the run is over.
@@ -149,7 +149,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     monitor.progress(&progress);
     let statistics = statistics(&decide, &counts, &stored, read_bytes);
     let bursts = match &decide.compared {
-        Compared::Burst(bursts) => Some(bursts.statistics()),
+        DeltaStrategy::Burst(bursts) => Some(bursts.statistics()),
         _ => None,
     };
     let hits = decide.dedup.hits().clone();
@@ -168,33 +168,37 @@ fn decide<'a>(
     run: &Run<'a>,
     index: &'a Index,
     writer: &Writer,
-) -> Result<Decide<'a>> {
+) -> Result<DedupStage<'a>> {
     let config = repository.config();
     let keys = repository.keys();
     let dedup = Deduplicator::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
     let compared = match config.burst() {
         Some(options) => {
-            Compared::Burst(Box::new(Bursts::new(options, run.reader, index, writer.ticket())))
+            DeltaStrategy::Burst(Box::new(Bursts::new(options, run.reader, index, writer.ticket())))
         }
         None if config.uses_delta_chunks() => {
-            Compared::Previous(Box::new(DeltaEncoder::new(run.reader, index, writer.ticket())))
+            DeltaStrategy::Previous(Box::new(DeltaEncoder::new(run.reader, index, writer.ticket())))
         }
-        None => Compared::None,
+        None => DeltaStrategy::None,
     };
-    Ok(Decide::new(keys.clone(), dedup, compared, run.cut.clone()))
+    Ok(DedupStage::new(keys.clone(), dedup, compared, run.cut.clone()))
 }
 
 /// Returns the rules by which small files share chunks, if they do. They share chunks only where
 /// delta chunks have any number of extents, so that one changed file in a bundle costs only its own
 /// changes.
-fn bundling(repository: &Repository, run: &Run<'_>, compared: &Compared<'_>) -> Option<Bundling> {
+fn bundling(
+    repository: &Repository,
+    run: &Run<'_>,
+    compared: &DeltaStrategy<'_>,
+) -> Option<Bundling> {
     let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
-    let is_bundled = matches!(compared, Compared::Previous(_));
+    let is_bundled = matches!(compared, DeltaStrategy::Previous(_));
     is_bundled.then(|| Bundling::new(repository.keys().clone(), chunk_len_max))
 }
 
 fn statistics(
-    decide: &Decide<'_>,
+    decide: &DedupStage<'_>,
     counts: &SourceCounts,
     stored: &ContainerStatistics,
     read_bytes: u64,
@@ -218,9 +222,9 @@ fn statistics(
 /// the counts. A failure of the source becomes the result of the run, but the run continues to
 /// store what was read, so that the next run finds it.
 fn read(
-    mut source: Cutting<'_>,
+    mut source: SourceStage<'_>,
     input: Input<'_>,
-    shared: &Shared,
+    shared: &RunState,
 ) -> shutdown::Result<(u64, bool, SourceCounts)> {
     let read = match input {
         Input::Walk(walk) => source.walk(walk),
@@ -242,7 +246,7 @@ fn read(
 fn tell_progress(
     monitor: &dyn BackupMonitor,
     ended: Receiver<()>,
-    shared: &Shared,
+    shared: &RunState,
 ) -> shutdown::Result<()> {
     while let Received::Nothing = shared.shutdown.receive_within(&ended, TICK)? {
         monitor.progress(&shared.progress());

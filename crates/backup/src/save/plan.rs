@@ -15,8 +15,8 @@ use cutpoint_repository::{
 use cutpoint_storage::stop::Stop;
 use cutpoint_storage::{Error, Kind, Result};
 
-use super::cutting::{Begun, Previous};
 use super::pipeline::{self, Input, Outcome, Run};
+use super::source_stage::{Begun, Previous};
 use super::{BackupMonitor, BackupOptions, BackupReport, Parent, Source};
 use crate::source::walk::Walk;
 

@@ -27,8 +27,8 @@ use cutpoint_storage::{stop, wait};
 
 use super::batch::Batch;
 use super::bundle::Bundling;
-use super::decide::{Compared, Decide};
-use super::shared::{Job, Shared};
+use super::dedup_stage::{DedupStage, DeltaStrategy};
+use super::run_state::{Job, RunState};
 use super::shutdown::{Received, Result};
 
 /// The interval at which the age of the ticket is checked if there is nothing to put.
@@ -36,7 +36,7 @@ const RENEW_TICK: Duration = Duration::from_secs(30);
 
 /// A message to the deciding stage.
 #[derive(Debug)]
-pub(super) enum ToDecide {
+pub(super) enum ToDedup {
     /// A fingerprinted batch.
     Batch(Batch),
     /// The number of batches, and `true` if the source ended well.
@@ -57,21 +57,21 @@ pub(super) enum ToContainers {
 pub(super) struct SourceEnds {
     pub(super) free: Receiver<Batch>,
     pub(super) jobs: Sender<Job>,
-    pub(super) decide: Sender<ToDecide>,
+    pub(super) decide: Sender<ToDedup>,
 }
 
 /// A worker's ends of the channels.
 #[derive(Debug)]
 pub(super) struct WorkerEnds {
     jobs: Receiver<Job>,
-    decide: Sender<ToDecide>,
+    decide: Sender<ToDedup>,
     containers: Sender<ToContainers>,
 }
 
 /// The deciding stage's ends of the channels.
 #[derive(Debug)]
-pub(super) struct DecideEnds {
-    batches: Receiver<ToDecide>,
+pub(super) struct DedupEnds {
+    batches: Receiver<ToDedup>,
     free: Sender<Batch>,
     buffers: Receiver<RegionBuffers>,
     jobs: Sender<Job>,
@@ -99,7 +99,7 @@ pub(super) struct PutEnds {
 pub(super) struct Ends {
     pub(super) source: SourceEnds,
     pub(super) workers: Vec<WorkerEnds>,
-    pub(super) decide: DecideEnds,
+    pub(super) decide: DedupEnds,
     pub(super) containers: ContainerWriterEnds,
     pub(super) put: PutEnds,
 }
@@ -128,7 +128,7 @@ pub(super) fn connect(threads: usize, batch_capacity: usize) -> Ends {
     Ends {
         source: SourceEnds { free, jobs: jobs_out.clone(), decide: decide_out },
         workers,
-        decide: DecideEnds {
+        decide: DedupEnds {
             batches,
             free: free_out,
             buffers,
@@ -150,7 +150,7 @@ pub(super) struct Work<'a> {
 }
 
 /// Fingerprints batches and encodes regions, until the source and the deciding stage have ended.
-pub(super) fn work(work: Work<'_>, ends: WorkerEnds, shared: &Shared) -> Result<()> {
+pub(super) fn work(work: Work<'_>, ends: WorkerEnds, shared: &RunState) -> Result<()> {
     let shutdown = &shared.shutdown;
     // Created on first use, because the tables of a codec take one or two megabytes.
     let mut codec = None;
@@ -161,7 +161,7 @@ pub(super) fn work(work: Work<'_>, ends: WorkerEnds, shared: &Shared) -> Result<
                     bundling.apply(&mut batch);
                 }
                 batch.fingerprint(work.keys);
-                shutdown.send(&ends.decide, ToDecide::Batch(batch))?;
+                shutdown.send(&ends.decide, ToDedup::Batch(batch))?;
             }
             Job::Encode(number, region, buffer) => {
                 let codec = match &mut codec {
@@ -178,16 +178,16 @@ pub(super) fn work(work: Work<'_>, ends: WorkerEnds, shared: &Shared) -> Result<
 
 /// Decides, batch by batch, which chunks are new. Returns the root folder if the source ended well.
 pub(super) fn decide<'a>(
-    mut decide: Decide<'a>,
-    ends: DecideEnds,
-    shared: &Shared,
-) -> Result<(Decide<'a>, Option<Content>)> {
+    mut decide: DedupStage<'a>,
+    ends: DedupEnds,
+    shared: &RunState,
+) -> Result<(DedupStage<'a>, Option<Content>)> {
     let shutdown = &shared.shutdown;
     let mut waiting: BTreeMap<u64, Batch> = BTreeMap::new();
     let mut next_batch = 0;
     let mut next_region = 0;
     let mut end = None;
-    let mut hand_on = |dedup: &mut Deduplicator| -> Result<()> {
+    let mut forward = |dedup: &mut Deduplicator| -> Result<()> {
         for region in dedup.take_regions() {
             let buffers = shutdown.expect(&ends.buffers)?;
             if buffers.raw.capacity() > 0 {
@@ -208,24 +208,24 @@ pub(super) fn decide<'a>(
     };
     while end.is_none_or(|(count, _)| next_batch < count) {
         match shutdown.expect(&ends.batches)? {
-            ToDecide::Batch(batch) => {
+            ToDedup::Batch(batch) => {
                 waiting.insert(batch.number, batch);
             }
-            ToDecide::End(count, well) => end = Some((count, well)),
+            ToDedup::End(count, well) => end = Some((count, well)),
         }
         while let Some(mut batch) = waiting.remove(&next_batch) {
             next_batch += 1;
             for regions in ends.published.try_iter() {
                 decide.dedup.forget_published(|region| regions.contains(&region));
             }
-            decide.take(&mut batch, &mut hand_on)?;
+            decide.take(&mut batch, &mut forward)?;
             shared.set_statistics(Statistics {
                 new_chunk_count: decide.dedup.new_chunk_count(Class::Data),
                 new_bytes: decide.dedup.new_bytes(Class::Data),
                 ..decide.statistics
             });
             shutdown.offer(&ends.free, batch)?;
-            hand_on(&mut decide.dedup)?;
+            forward(&mut decide.dedup)?;
         }
     }
     let well = end.is_some_and(|(_, well)| well);
@@ -236,9 +236,9 @@ pub(super) fn decide<'a>(
         decide.dedup.flush();
         None
     };
-    hand_on(&mut decide.dedup)?;
+    forward(&mut decide.dedup)?;
     let counts = match &decide.compared {
-        Compared::Burst(bursts) => bursts.counts(),
+        DeltaStrategy::Burst(bursts) => bursts.counts(),
         _ => Vec::new(),
     };
     shutdown.send(&ends.containers, ToContainers::End(next_region, counts))?;
@@ -250,7 +250,7 @@ pub(super) fn containers(
     repository: &Repository,
     mut containers: ContainerWriter,
     ends: ContainerWriterEnds,
-    shared: &Shared,
+    shared: &RunState,
 ) -> Result<(Vec<PartName>, ContainerStatistics)> {
     let shutdown = &shared.shutdown;
     // After a request to stop, the remaining data is still stored.
@@ -261,7 +261,7 @@ pub(super) fn containers(
     let mut uploads = Uploads::default();
     // Parts are written while they are in the cache, and so that no container is ever in memory as
     // a full chunk.
-    let mut hand_on = |containers: &mut ContainerWriter| -> Result<()> {
+    let mut forward = |containers: &mut ContainerWriter| -> Result<()> {
         for part in containers.take_parts() {
             let written = uploads.write(repository, part)?;
             if let Some(buffers) = written.buffers {
@@ -286,11 +286,11 @@ pub(super) fn containers(
         while let Some(region) = waiting.remove(&next) {
             next += 1;
             containers.append(region)?;
-            hand_on(&mut containers)?;
+            forward(&mut containers)?;
         }
     }
     containers.finish()?;
-    hand_on(&mut containers)?;
+    forward(&mut containers)?;
     Ok((containers.segments().to_vec(), containers.statistics()))
 }
 
@@ -299,7 +299,7 @@ pub(super) fn put(
     writer: &mut Writer,
     index: &Index,
     ends: PutEnds,
-    shared: &Shared,
+    shared: &RunState,
 ) -> Result<()> {
     let shutdown = &shared.shutdown;
     let repository = writer.repository().clone();
@@ -348,7 +348,7 @@ mod tests {
             let Ends { source, mut workers, decide, .. } = connect(1, 10);
             let worker = workers.pop().expect("one");
             source.jobs.send(Job::Fingerprint(batch)).expect("it is open");
-            let shared = Shared::default();
+            let shared = RunState::default();
             let settings = Work { keys: &keys, bundling: None, level: 1 };
             let waited = std::thread::scope(|scope| {
                 let waiter = scope.spawn(|| shared.shutdown.expect(&decide.batches).is_err());

@@ -19,7 +19,7 @@ pub(super) enum Job {
 
 /// Communication between the stages besides data.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct RunState {
     /// The end of the run.
     pub(super) shutdown: Shutdown,
     read_bytes: AtomicU64,
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     statistics: Mutex<Statistics>,
 }
 
-impl Shared {
+impl RunState {
     pub(super) fn add_read(&self, bytes: u64) {
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -27,7 +27,7 @@ struct Linked {
 }
 
 /// The chunks that new chunks are compared with.
-pub(super) enum Compared<'a> {
+pub(super) enum DeltaStrategy<'a> {
     /// No chunks.
     None,
     /// The chunks of the previous version of a file, or of a similar file.
@@ -37,10 +37,10 @@ pub(super) enum Compared<'a> {
 }
 
 /// The stage that takes batches in order and passes chunks to the deduplicator.
-pub(super) struct Decide<'a> {
+pub(super) struct DedupStage<'a> {
     keys: Keys,
     pub(super) dedup: Deduplicator,
-    pub(super) compared: Compared<'a>,
+    pub(super) compared: DeltaStrategy<'a>,
     cut: String,
     folders: Vec<OpenFolder>,
     file: Option<RecipeWriter>,
@@ -52,14 +52,14 @@ pub(super) struct Decide<'a> {
     pub(super) lost_links: u64,
 }
 
-impl<'a> Decide<'a> {
+impl<'a> DedupStage<'a> {
     pub(super) fn new(
         keys: Keys,
         dedup: Deduplicator,
-        compared: Compared<'a>,
+        compared: DeltaStrategy<'a>,
         cut: String,
-    ) -> Decide<'a> {
-        Decide {
+    ) -> DedupStage<'a> {
+        DedupStage {
             keys,
             dedup,
             compared,
@@ -73,11 +73,11 @@ impl<'a> Decide<'a> {
         }
     }
 
-    /// Processes one batch. `hand_on` takes regions from the deduplicator as soon as there are some.
+    /// Processes one batch. `forward` takes regions from the deduplicator as soon as there are some.
     pub(super) fn take(
         &mut self,
         batch: &mut Batch,
-        hand_on: &mut dyn FnMut(&mut Deduplicator) -> Result<()>,
+        forward: &mut dyn FnMut(&mut Deduplicator) -> Result<()>,
     ) -> Result<()> {
         let bytes = &batch.bytes;
         for event in batch.events.drain(..) {
@@ -110,12 +110,12 @@ impl<'a> Decide<'a> {
                 }
                 Event::Begin(previous) => self.compare_with(previous.as_deref()),
                 Event::Chunk(cut) => {
-                    self.store(&cut, bytes, hand_on)?;
+                    self.store(&cut, bytes, forward)?;
                     self.piece(cut.segment(0, cut.len as u64))?;
                 }
                 Event::Bundle(cut, previous) => {
                     self.compare_with(previous.as_deref());
-                    self.store(&cut, bytes, hand_on)?;
+                    self.store(&cut, bytes, forward)?;
                     self.compare_with(None);
                     self.bundle = Some(cut);
                 }
@@ -149,24 +149,26 @@ impl<'a> Decide<'a> {
         &mut self,
         cut: &Cut,
         batch: &[u8],
-        hand_on: &mut dyn FnMut(&mut Deduplicator) -> Result<()>,
+        forward: &mut dyn FnMut(&mut Deduplicator) -> Result<()>,
     ) -> Result<()> {
         if cut.zeros {
             return Ok(());
         }
         let chunk = cut.bytes(batch);
         match &mut self.compared {
-            Compared::None => self.dedup.store(Class::Data, cut.fingerprint, chunk)?,
-            Compared::Previous(encoder) => {
+            DeltaStrategy::None => self.dedup.store(Class::Data, cut.fingerprint, chunk)?,
+            DeltaStrategy::Previous(encoder) => {
                 self.dedup.store_similar(cut.fingerprint, chunk, encoder)?
             }
-            Compared::Burst(bursts) => self.dedup.store_burst(cut.fingerprint, chunk, bursts)?,
+            DeltaStrategy::Burst(bursts) => {
+                self.dedup.store_burst(cut.fingerprint, chunk, bursts)?
+            }
         };
-        if self.dedup.has_regions() { hand_on(&mut self.dedup) } else { Ok(()) }
+        if self.dedup.has_regions() { forward(&mut self.dedup) } else { Ok(()) }
     }
 
     fn compare_with(&mut self, previous: Option<&Content>) {
-        if let Compared::Previous(encoder) = &mut self.compared {
+        if let DeltaStrategy::Previous(encoder) = &mut self.compared {
             encoder.begin(previous);
         }
     }

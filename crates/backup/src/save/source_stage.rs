@@ -20,7 +20,7 @@ use cutpoint_storage::{Error, Kind};
 use super::BackupMonitor;
 use super::batch::{BATCH_EVENTS_MAX, Batch, Cut, Event, LinkKey};
 use super::bundle::Bundling;
-use super::shared::{Job, Shared};
+use super::run_state::{Job, RunState};
 use super::shutdown::Result;
 use crate::source::folder::Handle;
 use crate::source::mounts::FileSystem;
@@ -99,14 +99,14 @@ pub(super) struct SourceCounts {
 
 type ParentFolder<'a> = Peekable<Entries<'a>>;
 
-pub(super) struct Cutting<'a> {
+pub(super) struct SourceStage<'a> {
     pub(super) chunker: &'a dyn Chunker,
     /// The parent, followed by the snapshots that have sources that the parent lacks.
     pub(super) previous_versions: Vec<Previous<'a>>,
     /// The index in `previous_versions` of the snapshot that the current place is compared with.
     current: usize,
     pub(super) monitor: &'a dyn BackupMonitor,
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a RunState,
     pub(super) free: Receiver<Batch>,
     pub(super) jobs: Sender<Job>,
     /// The start of the attempt, in nanoseconds since 1970.
@@ -135,17 +135,17 @@ fn interrupted() -> Error {
     Error::new(Kind::Interrupted, "backup", "interrupted")
 }
 
-impl<'a> Cutting<'a> {
+impl<'a> SourceStage<'a> {
     pub(super) fn new(
         chunker: &'a dyn Chunker,
         previous_versions: Vec<Previous<'a>>,
         monitor: &'a dyn BackupMonitor,
-        shared: &'a Shared,
+        shared: &'a RunState,
         free: Receiver<Batch>,
         jobs: Sender<Job>,
         started_ns: i64,
-    ) -> Cutting<'a> {
-        Cutting {
+    ) -> SourceStage<'a> {
+        SourceStage {
             chunker,
             previous_versions,
             current: 0,
