@@ -17,7 +17,7 @@ mod whole;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use anew::store_anew;
+use anew::store_again;
 use backup::{back_up, open, restore_all};
 use bad_sectors::BadSectors;
 use bytes::Bytes;
@@ -415,7 +415,7 @@ fn chunk_that_differs_from_its_record_is_found() {
     };
     let bad = keys.fingerprint(Class::Data, b"bad");
     let chunks = [chunk(b"good", b"good"), chunk(b"bad", b"b4d")];
-    let segments = store_anew(repository, writer.ticket(), chunks).expect("memory takes it");
+    let segments = store_again(repository, writer.ticket(), chunks).expect("memory takes it");
     writer.void(segments).expect("memory takes it");
     assert_eq!(errors(&store.check(false)), [""; 0], "without a look at the data");
     let findings = store.check(true);

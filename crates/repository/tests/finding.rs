@@ -74,7 +74,7 @@ fn store(
 /// Stores a chunk as a full chunk, even if it is known.
 fn store_full_chunk(repository: &Arc<Repository>, chunk: &[u8]) {
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
-    let mut inline = Inline::anew(writer).expect("it opens");
+    let mut inline = Inline::restart(writer).expect("it opens");
     inline.store_data(chunk).expect("it is stored");
     inline.commit(Outcome::Snapshot(Box::new(Snapshot::empty()))).expect("it ends");
 }

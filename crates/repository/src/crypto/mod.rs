@@ -9,7 +9,7 @@ pub use object::{
     Header, Opener, PADDING_CONTAINER, PADDING_OTHER, PartKind, SALT_LEN, Sealer, TAG_LEN,
     TRAILER_LEN, Trailer, VERSION, object_is_intact, open_object, seal_object,
 };
-pub(crate) use object::{object_as_put, with_tail_anew};
+pub(crate) use object::{object_as_put, with_tail_replaced};
 pub use wrap::{
     KdfLimits, KeyAbout, KeyMethod, LABEL_LEN_MAX, Unlock, WRAP_LEN, unwrap_keyring, wrap_keyring,
 };

@@ -440,7 +440,7 @@ fn push_tail(bytes: &mut Vec<u8>, name: ObjectName, end: usize, offset: u64, len
 /// Returns an object with restored padding and trailer. `bytes` begin with its header and all
 /// sealed parts, the last of which is `length` bytes at `offset`. Any bytes behind that part are
 /// ignored.
-pub(crate) fn with_tail_anew(
+pub(crate) fn with_tail_replaced(
     name: ObjectName,
     bytes: &[u8],
     offset: u64,
@@ -468,7 +468,7 @@ pub(crate) fn object_as_put(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Opti
     let opens = |length: usize| {
         let mut part = bytes.get(HEADER_LEN..HEADER_LEN.checked_add(length)?)?.to_vec();
         opener.open(PartKind::Body, &mut part).ok()?;
-        with_tail_anew(name, bytes, HEADER_LEN as u64, u32::try_from(length).ok()?)
+        with_tail_replaced(name, bytes, HEADER_LEN as u64, u32::try_from(length).ok()?)
     };
     let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok();
     let said = trailer.and_then(|trailer| opens(usize::try_from(trailer.length).ok()?));

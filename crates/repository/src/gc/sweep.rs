@@ -362,7 +362,7 @@ impl Sweeper {
 
     fn store_again(&self, reader: &Reader, chunks: &[LiveChunk], view: &View) -> Result<Rescued> {
         let writer = Writer::begin_knowing(self.repository.clone(), Purpose::Sweep, view.clone())?;
-        let mut inline = Inline::anew(writer)?;
+        let mut inline = Inline::restart(writer)?;
         let stored = chunks.iter().try_for_each(|LiveChunk { class, fingerprint, .. }| {
             inline.store(*class, *fingerprint, &reader.chunk(*class, fingerprint)?)
         });

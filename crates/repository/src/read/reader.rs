@@ -192,7 +192,7 @@ impl Reader {
         if let Some((.., chunk)) = lock().iter().find(is_it) {
             return Ok(chunk.clone());
         }
-        let chunk = self.chunk_anew(class, fingerprint)?;
+        let chunk = self.reread_chunk(class, fingerprint)?;
         let mut chunks = lock();
         if chunks.len() >= CHUNKS_MAX {
             chunks.pop_front();
@@ -201,7 +201,7 @@ impl Reader {
         Ok(chunk)
     }
 
-    fn chunk_anew(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+    fn reread_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let listings = self.listings.load(Ordering::Acquire);
         let mut error = match self.try_chunk(class, fingerprint) {
             Ok(chunk) => return Ok(chunk),

@@ -32,7 +32,7 @@ fn is_lost(error: &Error) -> bool {
 
 /// Converts the error of a failed attempt: `None` if another client has ended its ticket, so that
 /// the attempt is repeated.
-fn anew_if_ended<T>(error: Error) -> Result<Option<T>> {
+fn restart_if_ended<T>(error: Error) -> Result<Option<T>> {
     if error.kind() == Kind::Conflict { Ok(None) } else { Err(error) }
 }
 

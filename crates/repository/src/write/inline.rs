@@ -52,16 +52,16 @@ impl Inline {
     /// # Errors
     ///
     /// Returns any error of the compressor.
-    pub fn anew(writer: Writer) -> Result<Inline> {
+    pub fn restart(writer: Writer) -> Result<Inline> {
         let index = Arc::new(Index::empty(writer.repository().clone()));
         Inline::with_index(writer, index, Verify::All)
     }
 
-    /// Does the same as [`Inline::anew`], with the region size and compression level of `grouping`.
+    /// Does the same as [`Inline::restart`], with the region size and compression level of `grouping`.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Inline::anew`].
+    /// Returns any error of [`Inline::restart`].
     pub(crate) fn grouped(writer: Writer, grouping: Grouping) -> Result<Inline> {
         let index = Arc::new(Index::empty(writer.repository().clone()));
         let inline = Inline::with_grouping(writer, index, Verify::All, grouping)?;

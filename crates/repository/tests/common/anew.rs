@@ -11,7 +11,7 @@ use cutpoint_storage::Result;
 use crate::packed::put_packed;
 
 /// Stores `chunks` and returns the segments that name them.
-pub(crate) fn store_anew(
+pub(crate) fn store_again(
     repository: &Arc<Repository>,
     ticket: TicketId,
     chunks: impl IntoIterator<Item = (Class, Fingerprint, Vec<u8>)>,

@@ -544,7 +544,7 @@ mod tests {
         for _ in 0..2 {
             let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
             let ticket = writer.ticket();
-            let mut inline = Inline::anew(writer).expect("it begins");
+            let mut inline = Inline::restart(writer).expect("it begins");
             for chunk in &chunks {
                 inline.store_data(chunk).expect("it stores");
             }

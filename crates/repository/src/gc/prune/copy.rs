@@ -42,7 +42,7 @@ pub(super) fn store(
 ) -> Attempted<(Writer, Moved)> {
     let mut inline = match chosen.grouping {
         Some(grouping) => Inline::grouped(writer, grouping)?,
-        None => Inline::anew(writer)?,
+        None => Inline::restart(writer)?,
     };
     match store_all(&mut inline, survey, chosen, monitor) {
         Ok(moved) => {

@@ -9,7 +9,7 @@ use cutpoint_storage::{Error, Kind, ObjectKind};
 
 use crate::crypto::{
     HEADER_LEN, Header, KdfLimits, KeyAbout, KeyMethod, Keys, Opener, PartKind, Trailer, Unlock,
-    object_as_put, object_is_intact, unwrap_keyring, with_tail_anew,
+    object_as_put, object_is_intact, unwrap_keyring, with_tail_replaced,
 };
 use crate::format::names::ObjectName;
 use crate::format::segment::ContainerRecord;
@@ -64,7 +64,7 @@ fn keyring_as_put(keys: &Keys, name: ObjectName, bytes: &Bytes) -> Option<Bytes>
     KeyAbout::of_object(keys, name, bytes).ok()?;
     let trailer = Trailer::decode(&name, bytes, bytes.len() as u64).ok()?;
     let is_own = opened.0 == *keys.keyring();
-    is_own.then(|| with_tail_anew(name, bytes, trailer.offset, trailer.length))?
+    is_own.then(|| with_tail_replaced(name, bytes, trailer.offset, trailer.length))?
 }
 
 /// Returns the name of the other copy of settings or of a keyring.
@@ -127,7 +127,7 @@ fn container_as_put(
     if end != offset {
         return None;
     }
-    with_tail_anew(name, bytes, offset, length)
+    with_tail_replaced(name, bytes, offset, length)
 }
 
 /// Returns `true` if an intact object was put by a client that knows more than this one: a newer

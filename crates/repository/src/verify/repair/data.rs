@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Kind, Result};
 use zstd::bulk::Decompressor;
 
-use super::{anew_if_ended, persist};
+use super::{persist, restart_if_ended};
 use crate::crypto::{Opener, PartKind, Trailer, object_is_intact};
 use crate::format::commit::{Damage, Outcome};
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -91,7 +91,7 @@ pub fn repair_data(
             .and_then(|()| inline.publish());
         if let Err(error) = stored {
             // The objects that were put are correct, and the next attempt finds them.
-            return anew_if_ended(inline.writer().fail(error));
+            return restart_if_ended(inline.writer().fail(error));
         }
         if repair.done.rebuilt.is_empty() {
             inline.writer().void(Vec::new())?;

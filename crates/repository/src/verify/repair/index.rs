@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
-use super::{anew_if_ended, is_damage, is_lost, persist};
+use super::{is_damage, is_lost, persist, restart_if_ended};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
@@ -107,7 +107,7 @@ pub fn repair_index(
         match rebuild(&mut writer, options, monitor) {
             Ok(done) => Ok(done),
             // The objects that were put are correct, and may count.
-            Err(error) => anew_if_ended(writer.fail(error)),
+            Err(error) => restart_if_ended(writer.fail(error)),
         }
     })
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Kind, Result};
 
-use super::{IndexOptions, anew_if_ended, is_lost, persist, repair_index};
+use super::{IndexOptions, is_lost, persist, repair_index, restart_if_ended};
 use crate::format::commit::{Outcome, Snapshot};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, TicketId};
@@ -309,7 +309,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     let rewritten = rewriter.rewrite(&old.root, Some(&mut inline));
     let root = match rewritten.and_then(|root| inline.publish().map(|()| root)) {
         Ok(root) => root,
-        Err(error) => return anew_if_ended(inline.writer().fail(error)),
+        Err(error) => return restart_if_ended(inline.writer().fail(error)),
     };
     let mut statistics = old.statistics;
     let counts = rewriter.counts;
