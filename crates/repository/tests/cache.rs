@@ -230,9 +230,9 @@ fn prune_plan_is_independent_of_the_cache() {
     }
     assert_eq!(plan(&lying(true), "lies"), expected, "lies");
     // Unnamed containers are adopted.
-    let adopted = plan(&lying(false), "more lies");
-    assert!(adopted.adopted_count > 0, "{adopted:?}");
-    assert_eq!(Plan { adopted_count: 0, ..adopted }, expected, "more lies");
+    let orphans = plan(&lying(false), "more lies");
+    assert!(orphans.orphan_count > 0, "{orphans:?}");
+    assert_eq!(Plan { orphan_count: 0, ..orphans }, expected, "more lies");
 }
 
 /// A cache on a disk that fails at every call is given up, and the work goes on.

@@ -387,7 +387,7 @@ fn prune(actor: &mut Actor) -> Result<()> {
         unused_max: [0.0, 0.3, 1.0][actor.random.below(3)],
         segment_count_max: [2, 500][actor.random.below(2)],
         small_count_max: [2, 64, 64][actor.random.below(3)],
-        // With 0, no delta chunk is dissolved for being cheaper than its references.
+        // With 0, no delta chunk is inlined for being cheaper than its references.
         rewrite_bytes_max: [0, u64::MAX, u64::MAX][actor.random.below(3)],
         ..PruneOptions::default()
     };

@@ -80,9 +80,9 @@ fn versions_become_smaller_and_a_second_run_has_nothing_to_do() {
         let after = swept(&repository, 20, what);
         assert!(after * 3 < before, "{what}: {before} became {after}");
         // Six chunks, each stored in two forms or more.
-        let is_delta = done.recomposed_count >= 50;
+        let is_delta = done.reencoded_count >= 50;
         assert_eq!(is_delta, what == "composites", "{done:?}");
-        assert_eq!(delta_chunk_count(&repository) as u64, done.recomposed_count, "{what}");
+        assert_eq!(delta_chunk_count(&repository) as u64, done.reencoded_count, "{what}");
         let weaker = OptimizeOptions { compression_level: 4, ..OPTIONS };
         let other = OptimizeOptions { compression_level: 9, region_size: 1 << 19, ..OPTIONS };
         for options in [OPTIONS, weaker, other] {

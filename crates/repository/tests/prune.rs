@@ -84,7 +84,7 @@ fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     let pruned = prune_all(&repository, &sparing).expect("it works");
     assert!(pruned.plan.pinned_count >= 9, "{pruned:?}");
     assert!((45_000..50_000).contains(&pruned.plan.pinned_bytes), "{pruned:?}");
-    assert_eq!((pruned.plan.dissolved_count, pruned.plan.rewritten_count), (0, 0), "{pruned:?}");
+    assert_eq!((pruned.plan.inlined_count, pruned.plan.rewritten_count), (0, 0), "{pruned:?}");
     sweep_all(&repository).expect("it works");
     assert!(delta_chunk_count(&repository) >= 9, "they stay");
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
@@ -92,18 +92,14 @@ fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     let before = size(&*storage);
     // Six chunks of 5000 bytes take less than the container that stays only for them.
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    assert_eq!(pruned.plan.dissolved_bytes, pruned.plan.dissolved_count * 5000, "{pruned:?}");
-    assert!(pruned.plan.dissolved_count >= 6, "{pruned:?}");
+    assert_eq!(pruned.plan.inlined_bytes, pruned.plan.inlined_count * 5000, "{pruned:?}");
+    assert!(pruned.plan.inlined_count >= 6, "{pruned:?}");
     sweep_all(&repository).expect("it works");
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
     assert_clean(&repository, "delta chunks that became full chunks");
     assert!(size(&*storage) < before, "it is less");
     let left = plan(&repository, &ALL, &()).expect("it works");
-    assert_eq!(
-        (left.dissolved_count, left.dead_count, left.rewritten_count),
-        (0, 0, 0),
-        "{left:?}"
-    );
+    assert_eq!((left.inlined_count, left.dead_count, left.rewritten_count), (0, 0, 0), "{left:?}");
 }
 
 /// Regions of which most stays are copied in their compressed form, with their references.
@@ -121,7 +117,7 @@ fn regions_with_delta_chunks_are_copied() {
     forget(&repository, &[1]).expect("it works");
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
-    assert_eq!(pruned.plan.dissolved_count, 0, "{pruned:?}");
+    assert_eq!(pruned.plan.inlined_count, 0, "{pruned:?}");
     sweep_all(&repository).expect("it works");
     assert_eq!(delta_chunk_count(&repository), 24, "eight versions, three chunks each");
     assert_eq!(restore_all(&repository).expect("it restores"), 2);
@@ -270,7 +266,7 @@ fn leftovers_of_interrupted_runs_go() {
     // Another process of the same machine: the previous one is dead.
     let repository = open(storage.clone(), 3).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    assert_eq!(pruned.plan.adopted_count, 1);
+    assert_eq!(pruned.plan.orphan_count, 1);
     sweep_all(&repository).expect("it works");
     let left = storage.list(ObjectKind::Data.folder()).expect("it lists");
     assert!(left.iter().all(|(name, _)| !name.contains(&ticket)), "{ticket} in {left:?}");
@@ -461,7 +457,7 @@ fn adopted_containers_are_found() {
         let repository = open(storage.clone(), process + 10).expect("it opens");
         back_up(&repository, &[1], false).expect("it works");
         let pruned = prune_all(&repository, &ALL).expect("it works");
-        assert_eq!((pruned.plan.adopted_count, pruned.plan.dead_count), (1, 1), "{pruned:?}");
+        assert_eq!((pruned.plan.orphan_count, pruned.plan.dead_count), (1, 1), "{pruned:?}");
         sweep_all(&repository).expect("it works");
         assert_eq!(restore_all(&repository).expect("it restores"), 1);
         assert_clean(&repository, "what was adopted");
@@ -550,7 +546,7 @@ fn failing_storage_is_not_a_damaged_container() {
         let named = Named::default();
         // The plan to store chunks again is made, and none of them has been read.
         let pruned = prune(&repository, &ALL, &named, |plan| {
-            assert!(plan.rewritten_count + plan.dissolved_count > 0, "{plan:?}");
+            assert!(plan.rewritten_count + plan.inlined_count > 0, "{plan:?}");
             storage.arm(1);
             true
         });
@@ -594,10 +590,10 @@ fn unreadable_delta_chunks_stay_as_they_are() {
     let repository = open(storage.clone(), 2).expect("it opens");
     damage_regions(&repository, |_| true);
     let planned = plan(&repository, &ALL, &()).expect("it works");
-    assert!(planned.dissolved_count >= 6, "{planned:?}");
+    assert!(planned.inlined_count >= 6, "{planned:?}");
     let named = Named::default();
     let pruned = prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
-    assert_eq!(pruned.plan.dissolved_count, 0, "{pruned:?}");
+    assert_eq!(pruned.plan.inlined_count, 0, "{pruned:?}");
     assert!(pruned.plan.pinned_count >= 9, "{pruned:?}");
     assert!(!named.0.lock().expect("no panics").is_empty(), "it says so");
     sweep_all(&repository).expect("it works");
@@ -788,7 +784,7 @@ fn freed_bytes_exclude_bytes_stored_again() {
         dead_bytes: 1000,
         rewritten_bytes: 500,
         moved_bytes: 100,
-        dissolved_bytes: 20,
+        inlined_bytes: 20,
         ..Plan::default()
     };
     assert_eq!(plan.freed_bytes(), 1380);
@@ -845,8 +841,8 @@ fn containers_published_by_a_voided_run_go() {
     // The next process ends the writer, and so publishes what it has put.
     let repository = open(storage.clone(), 2).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    let Plan { dead_count, rewritten_count, adopted_count, forgotten_count, .. } = pruned.plan;
-    assert_eq!((dead_count, rewritten_count, adopted_count, forgotten_count), (1, 0, 0, 0));
+    let Plan { dead_count, rewritten_count, orphan_count, forgotten_count, .. } = pruned.plan;
+    assert_eq!((dead_count, rewritten_count, orphan_count, forgotten_count), (1, 0, 0, 0));
     assert_eq!(pruned.number, Some(1), "it is recorded");
     sweep_all(&repository).expect("it works");
     assert_eq!(size(&*storage), before, "it is gone");
@@ -959,8 +955,8 @@ fn delta_chunks_of_regions_that_are_taken_apart_become_full_chunks() {
     assert_eq!(delta_chunk_count(&repository), 30, "three of each");
     forget(&repository, &[1]).expect("it works");
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    let Plan { dissolved_count, dissolved_bytes, .. } = pruned.plan;
-    assert_eq!((dissolved_count, dissolved_bytes), (3, 15_000), "{pruned:?}");
+    let Plan { inlined_count, inlined_bytes, .. } = pruned.plan;
+    assert_eq!((inlined_count, inlined_bytes), (3, 15_000), "{pruned:?}");
     sweep_all(&repository).expect("it works");
     assert_eq!(delta_chunk_count(&repository), 0, "no other version stays");
     assert_eq!(restore_all(&repository).expect("it restores"), 2);
@@ -1123,7 +1119,7 @@ fn prune_plans_again_only_for_concurrent_records_that_matter() {
         let view = View::list(&repository).expect("it lists");
         assert_eq!(view.taken().len(), 1 + usize::from(is_taken), "{what}");
         // Chunks that the first attempt stored again were published when it ended.
-        assert_eq!(pruned.plan.adopted_count, 0, "{what}: {pruned:?}");
+        assert_eq!(pruned.plan.orphan_count, 0, "{what}: {pruned:?}");
         sweep_all(&repository).expect("it works");
         restore_all(&repository).expect("it restores");
         assert_clean(&repository, what);

@@ -105,8 +105,8 @@ fn summarize(args: &Optimize, done: &Pruned, freed: &Freed, report: &Report) -> 
             optimized_bytes: plan.optimized_bytes,
             spared_count: plan.spared_count,
             spared_bytes: plan.spared_bytes,
-            recomposed_count: done.recomposed_count,
-            recomposed_bytes: done.recomposed_bytes,
+            reencoded_count: done.reencoded_count,
+            reencoded_bytes: done.reencoded_bytes,
             freed_bytes: plan.freed_bytes(),
             written_bytes: done.written_bytes,
             deleted_count: freed.container_count,
@@ -129,11 +129,11 @@ fn summarize(args: &Optimize, done: &Pruned, freed: &Freed, report: &Report) -> 
             units::duration(report.elapsed())
         ));
     }
-    if done.recomposed_count > 0 {
+    if done.reencoded_count > 0 {
         report.note(&format!(
             "Stored as delta chunks, because others resemble them: {} ({}).",
-            units::count(done.recomposed_count, "chunk"),
-            units::size(done.recomposed_bytes)
+            units::count(done.reencoded_count, "chunk"),
+            units::size(done.reencoded_bytes)
         ));
     }
     say_freed(done, freed, report, "optimize");

@@ -321,11 +321,11 @@ fn show_plan(plan: &Plan, report: &Report) {
             units::size(plan.pinned_bytes)
         ));
     }
-    if plan.dissolved_count > 0 {
+    if plan.inlined_count > 0 {
         report.note(&format!(
             "To be stored again as full chunks: {} ({}), which frees {} of containers.",
-            units::count(plan.dissolved_count, "delta chunk"),
-            units::size(plan.dissolved_bytes),
+            units::count(plan.inlined_count, "delta chunk"),
+            units::size(plan.inlined_bytes),
             units::size(plan.released_bytes)
         ));
     }
@@ -338,8 +338,8 @@ fn show_plan(plan: &Plan, report: &Report) {
 
 /// Prints the side effects of a plan.
 pub(super) fn note_others(plan: &Plan, report: &Report) {
-    if plan.adopted_count > 0 {
-        let count = units::count(plan.adopted_count, "container");
+    if plan.orphan_count > 0 {
+        let count = units::count(plan.orphan_count, "container");
         report.note(&format!("Adding {count} of interrupted runs to the index."));
     }
     if plan.merged_segment_count > 0 {
@@ -418,12 +418,12 @@ fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> R
             rewritten_bytes: plan.rewritten_bytes,
             moved_bytes: plan.moved_bytes,
             unused_bytes: plan.unused_bytes,
-            adopted_count: plan.adopted_count,
+            orphan_count: plan.orphan_count,
             rescued_count: plan.rescued_count + freed.rescued_count,
             pinned_count: plan.pinned_count,
             pinned_bytes: plan.pinned_bytes,
-            dissolved_count: plan.dissolved_count,
-            dissolved_bytes: plan.dissolved_bytes,
+            inlined_count: plan.inlined_count,
+            inlined_bytes: plan.inlined_bytes,
             released_bytes: plan.released_bytes,
             merged_segment_count: plan.merged_segment_count,
             freed_bytes: plan.freed_bytes(),

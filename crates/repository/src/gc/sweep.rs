@@ -336,10 +336,10 @@ impl Sweeper {
             index: &index,
             condemned: &condemned,
             damaged: &view.damaged(),
-            adopted: &Segment::default(),
+            orphans: &Segment::default(),
             there: &list_containers(repository)?,
             folder: folder.as_deref(),
-            dissolved_bytes_max: 0,
+            inlined_bytes_max: 0,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
         let placement = locator.find(&live_set)?;
@@ -347,17 +347,17 @@ impl Sweeper {
         #[cfg(feature = "mutants")]
         let placement = if rules::is_active(Mutant::RescuesNoReferences) {
             let mut placement = placement;
-            placement.going.retain(|need| need.is_reached);
+            placement.only_condemned.retain(|need| need.is_reached);
             placement
         } else {
             placement
         };
         require_nothing_lost(&placement)
             .map_err(|error| error.of(format!("sweep of prune {number}")))?;
-        if placement.going.is_empty() {
+        if placement.only_condemned.is_empty() {
             return Ok(Rescued::default());
         }
-        self.store_again(&reader, &placement.going, view)
+        self.store_again(&reader, &placement.only_condemned, view)
     }
 
     fn store_again(&self, reader: &Reader, chunks: &[LiveChunk], view: &View) -> Result<Rescued> {
@@ -445,11 +445,11 @@ impl Sweeper {
         // Deleted before its container, so that an interruption leaves no parity that a later sweep
         // does not look for. Parity that arrives after its container was swept is deleted as well,
         // because containers never return.
-        let going: HashSet<_> = prune.condemned.iter().copied().collect();
+        let swept_now: HashSet<_> = prune.condemned.iter().copied().collect();
         let condemned = view.condemned();
         for (container, parity) in parity::list(&self.repository)? {
             let is_left_over = condemned.contains(&container) && !there.contains_key(&container);
-            if !going.contains(&container) && !is_left_over {
+            if !swept_now.contains(&container) && !is_left_over {
                 continue;
             }
             for (name, _) in parity {
@@ -466,7 +466,7 @@ impl Sweeper {
             done.container_bytes += length;
         }
         // Similarity objects of ended writers of which no container is left.
-        let left = there.keys().filter(|name| !going.contains(name));
+        let left = there.keys().filter(|name| !swept_now.contains(name));
         let left: HashSet<TicketId> = left.map(|(_, part)| part.ticket).collect();
         for (path, _) in storage.list(ObjectKind::Similarity.folder())? {
             if let Ok(ObjectName::Similarity(name)) = ObjectName::parse(&path)

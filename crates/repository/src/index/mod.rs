@@ -444,9 +444,11 @@ impl Index {
             let damaged = state.all_runs().position(|run| run.find(hint, &mut found).is_err());
             let Some(damaged) = damaged else {
                 found.retain(|container| container.class == class);
-                let is_going = |record: &ContainerRecord| state.is_condemned(class, record.name);
-                let mut found: Vec<_> = found.into_iter().map(|it| (is_going(&it), it)).collect();
-                found.sort_by_key(|(is_going, container)| (*is_going, container.name));
+                let is_condemned =
+                    |record: &ContainerRecord| state.is_condemned(class, record.name);
+                let mut found: Vec<_> =
+                    found.into_iter().map(|it| (is_condemned(&it), it)).collect();
+                found.sort_by_key(|(is_condemned, container)| (*is_condemned, container.name));
                 found.dedup_by_key(|(_, container)| container.name);
                 return Ok(found);
             };

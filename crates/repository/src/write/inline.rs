@@ -8,7 +8,7 @@ use super::burst::Bursts;
 use super::container::ContainerWriter;
 use super::dedup::{ChunkSink, Deduplicator};
 use super::delta::DeltaEncoder;
-use super::recompose::{self, Comparison};
+use super::reencode::{self, Comparison};
 use super::region::{EncodedRegion, RegionCodec, Verify};
 use super::uploads::Uploads;
 use super::{Committed, Writer};
@@ -234,7 +234,7 @@ impl Inline {
         extents: &[Extent],
         references: &[Fingerprint],
     ) -> Result<bool> {
-        let delta = recompose::of_extents(extents, references);
+        let delta = reencode::of_extents(extents, references);
         let stored = delta.is_some_and(|delta| self.dedup.store_delta(class, name, chunk, &delta));
         self.pump()?;
         Ok(stored)

@@ -13,7 +13,7 @@ mod delta;
 mod inline;
 pub mod prune_log;
 mod recipe;
-mod recompose;
+mod reencode;
 mod region;
 mod region_builder;
 mod similarity;
@@ -334,7 +334,7 @@ impl Writer {
     pub(crate) fn put_segment(&mut self, segment: &mut Segment) -> Result<PartName> {
         let name = PartName { ticket: self.ticket, count: self.segment_count };
         self.segment_count = self.segment_count.saturating_add(1);
-        let bytes = containers::seal_segment(&self.repository, name, segment)?;
+        let bytes = container::seal_segment(&self.repository, name, segment)?;
         self.repository.put(ObjectName::Segment(name), bytes)?;
         self.remember(segment);
         Ok(name)

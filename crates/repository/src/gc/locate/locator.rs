@@ -37,13 +37,13 @@ pub(crate) struct Locator<'a> {
     /// The records that checks have found damaged, which are chosen last.
     pub(crate) damaged: &'a HashSet<Damage>,
     /// Containers that no segment names, and their hints.
-    pub(crate) adopted: &'a Segment,
+    pub(crate) orphans: &'a Segment,
     /// The containers that exist.
     pub(crate) there: &'a HashMap<(Class, PartName), u64>,
     /// The folder for temporary files.
     pub(crate) folder: Option<&'a Path>,
     /// Maximum total size of delta chunks that may be stored again as full chunks, in bytes.
-    pub(crate) dissolved_bytes_max: u64,
+    pub(crate) inlined_bytes_max: u64,
     /// Returns an error if the operation was cancelled. Called often.
     pub(crate) stop_if_cancelled: &'a dyn Fn() -> Result<()>,
 }
@@ -83,15 +83,15 @@ impl Locator<'_> {
             return self.try_find(live_set, &LiveSet::new(None).finish());
         }
         let placement = self.find_referred(live_set, &HashSet::new())?;
-        let Weighed { dissolved, released_bytes } = self.weigh(&placement)?;
-        if dissolved.is_empty() {
+        let Weighed { inlined, released_bytes } = self.weigh(&placement)?;
+        if inlined.is_empty() {
             return Ok(placement);
         }
-        Ok(Placement { released_bytes, ..self.find_referred(live_set, &dissolved)? })
+        Ok(Placement { released_bytes, ..self.find_referred(live_set, &inlined)? })
     }
 
     /// Finds a place for each need, and for the references of staying delta chunks, except for
-    /// delta chunks in `dissolved` regions, which are to be stored again as full chunks.
+    /// delta chunks in `inlined` regions, which are to be stored again as full chunks.
     ///
     /// One more round suffices for the references, because they are met by full chunks, which need
     /// nothing else. There is more to look up only if tables of contents answer differently the second
@@ -100,7 +100,7 @@ impl Locator<'_> {
     fn find_referred(
         &self,
         live_set: &SortedRecords<LIVE_CHUNK_LEN>,
-        dissolved: &HashSet<Region>,
+        inlined: &HashSet<Region>,
     ) -> Result<Placement> {
         let mut references = LiveSet::new(None).finish();
         let mut count = 0;
@@ -109,7 +109,7 @@ impl Locator<'_> {
             if placement.lost_count > 0 {
                 return Ok(placement);
             }
-            let mut found = self.references(&placement, dissolved)?;
+            let mut found = self.references(&placement, inlined)?;
             let mut iter = references.iter()?;
             while let Some(live) = iter.next()? {
                 found.live_set.sorter.push(live)?;
@@ -121,9 +121,9 @@ impl Locator<'_> {
                 all_count += 1;
             }
             if all_count == count {
-                if !found.dissolved.is_empty() {
-                    placement.dissolve(&found.dissolved, self.folder)?;
-                    placement.dissolved_bytes = found.dissolved_bytes;
+                if !found.inlined.is_empty() {
+                    placement.dissolve(&found.inlined, self.folder)?;
+                    placement.inlined_bytes = found.inlined_bytes;
                 }
                 return Ok(placement);
             }
@@ -136,7 +136,7 @@ impl Locator<'_> {
         live_set: &SortedRecords<LIVE_CHUNK_LEN>,
         references: &SortedRecords<LIVE_CHUNK_LEN>,
     ) -> Result<Placement> {
-        let hints = self.index.hints(self.adopted.clone());
+        let hints = self.index.hints(self.orphans.clone());
         let containers = hints.containers().iter().map(|record| {
             let name = (record.class, record.name);
             Container {
@@ -196,7 +196,7 @@ impl Locator<'_> {
             .zip(0..)
             .map(|(container, number)| (container.name(), number))
             .collect();
-        let (mut going, mut lost, mut lost_count) = (Vec::new(), Vec::new(), 0);
+        let (mut only_condemned, mut lost, mut lost_count) = (Vec::new(), Vec::new(), 0);
         let mut open: Option<(u32, HashSet<Fingerprint>)> = None;
         let mut met = HashMap::new();
         let ambiguous = ambiguous.finish();
@@ -234,13 +234,13 @@ impl Locator<'_> {
             // A sound place is preferred to one that a check has found damaged, even if the sound
             // one is condemned: its chunk is then stored again.
             let sound = looked(&|location| is_usable(location) && is_sound(location))?;
-            let is_going = sound.is_none()
+            let is_condemned = sound.is_none()
                 && looked(&|location| is_there(location) && is_sound(location))?.is_some();
-            let place = if sound.is_some() || is_going { sound } else { looked(&is_usable)? };
+            let place = if sound.is_some() || is_condemned { sound } else { looked(&is_usable)? };
             if let Some(number) = place.and_then(|name| numbers.get(&name)) {
                 kept.push(placed(*number, &bytes))?;
-            } else if is_going || looked(&is_there)?.is_some() {
-                going.push(live);
+            } else if is_condemned || looked(&is_there)?.is_some() {
+                only_condemned.push(live);
             } else {
                 lost_count += 1;
                 if lost.len() < NAMED_MAX {
@@ -259,9 +259,9 @@ impl Locator<'_> {
         Ok(Placement {
             containers,
             kept,
-            going,
-            dissolved: Vec::new(),
-            dissolved_bytes: 0,
+            only_condemned,
+            inlined: Vec::new(),
+            inlined_bytes: 0,
             released_bytes: 0,
             lost,
             lost_count,
@@ -358,10 +358,10 @@ impl Locator<'_> {
             Err(error) => absent(error)?,
         }
         let hint = fingerprint.hint();
-        let start = self.adopted.hints.partition_point(|(each, _)| *each < hint);
-        let same = self.adopted.hints[start..].iter().take_while(|(each, _)| *each == hint);
+        let start = self.orphans.hints.partition_point(|(each, _)| *each < hint);
+        let same = self.orphans.hints[start..].iter().take_while(|(each, _)| *each == hint);
         for (_, number) in same {
-            let record = self.adopted.containers[*number as usize];
+            let record = self.orphans.containers[*number as usize];
             if record.class != class {
                 continue;
             }
@@ -487,20 +487,20 @@ mod tests {
             live_set.push(Class::Data, &fingerprint(chunk)).expect("a temporary file");
         }
         let live_set = live_set.finish();
-        let (condemned, damaged, adopted) = (HashSet::new(), HashSet::new(), Segment::default());
+        let (condemned, damaged, orphans) = (HashSet::new(), HashSet::new(), Segment::default());
         let locator = Locator {
             repository: &repository,
             index: &index,
             condemned: &condemned,
             damaged: &damaged,
-            adopted: &adopted,
+            orphans: &orphans,
             there: &there,
             folder: Some(&temporary),
-            dissolved_bytes_max: u64::MAX,
+            inlined_bytes_max: u64::MAX,
             stop_if_cancelled: &|| Ok(()),
         };
         let placement = locator.find(&live_set).expect("all is found");
-        assert_eq!((placement.lost_count, placement.going.len()), (0, 0), "all is there");
+        assert_eq!((placement.lost_count, placement.only_condemned.len()), (0, 0), "all is there");
         let mut kept = placement.kept().expect("it is read");
         for (number, place) in (0..).zip(&placement.containers) {
             let first = u64::from(place.record.name.count) * CHUNKS_OF_CONTAINER;
@@ -539,7 +539,7 @@ mod tests {
         };
         let repository = open(storage.clone());
         let chunks: Vec<Vec<u8>> = (0..20).map(|seed| SplitMix64::bytes(seed, 1000)).collect();
-        let mut adopted = Segment::default();
+        let mut orphans = Segment::default();
         let mut stored = HashSet::new();
         for _ in 0..2 {
             let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -555,9 +555,9 @@ mod tests {
         assert_eq!(there.keys().copied().collect::<HashSet<_>>(), stored, "one of each");
         for ((class, part), stored_len) in &there {
             let loaded = Loaded::read(&repository, *class, *part, *stored_len).expect("it is well");
-            adopted.append(&loaded.segment());
+            orphans.append(&loaded.segment());
         }
-        adopted.hints.sort_unstable();
+        orphans.hints.sort_unstable();
         let (condemned, damaged) = (HashSet::new(), HashSet::new());
         let look = |repository: &Arc<Repository>, class, fingerprint: &Fingerprint, agrees| {
             let index = Index::open(repository.clone(), &View::default()).expect("it opens");
@@ -566,10 +566,10 @@ mod tests {
                 index: &index,
                 condemned: &condemned,
                 damaged: &damaged,
-                adopted: &adopted,
+                orphans: &orphans,
                 there: &there,
                 folder: None,
-                dissolved_bytes_max: 0,
+                inlined_bytes_max: 0,
                 stop_if_cancelled: &|| Ok(()),
             };
             let mut offered = HashSet::new();

@@ -51,13 +51,13 @@ pub(crate) struct Placement {
     pub(crate) containers: Vec<Container>,
     kept: SortedRecords<PLACED_LEN>,
     /// Chunks that only condemned containers have.
-    pub(crate) going: Vec<LiveChunk>,
+    pub(crate) only_condemned: Vec<LiveChunk>,
     /// Delta chunks that are to be stored again as full chunks, because they cost less than keeping what
     /// they refer to.
-    pub(crate) dissolved: Vec<(Class, Fingerprint)>,
-    /// Total size of the dissolved delta chunks in bytes.
-    pub(crate) dissolved_bytes: u64,
-    /// Total size of the containers that had stayed only for dissolved delta chunks, in bytes.
+    pub(crate) inlined: Vec<(Class, Fingerprint)>,
+    /// Total size of the inlined delta chunks in bytes.
+    pub(crate) inlined_bytes: u64,
+    /// Total size of the containers that had stayed only for inlined delta chunks, in bytes.
     pub(crate) released_bytes: u64,
     /// The first thousand chunks that are not stored anywhere.
     pub(crate) lost: Vec<(Class, Fingerprint)>,

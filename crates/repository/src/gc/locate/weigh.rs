@@ -27,17 +27,17 @@ pub(super) type Region = (Class, PartName, u16);
 /// The references of the delta chunks that stay.
 pub(super) struct References {
     pub(super) live_set: LiveSet,
-    /// Delta chunks that stay in regions which are dissolved.
-    pub(super) dissolved: HashSet<[u8; PLACED_LEN]>,
-    pub(super) dissolved_bytes: u64,
+    /// Delta chunks that stay in regions which are inlined.
+    pub(super) inlined: HashSet<[u8; PLACED_LEN]>,
+    pub(super) inlined_bytes: u64,
 }
 
 /// The regions that are worth dissolving.
 #[derive(Debug, Default)]
 pub(super) struct Weighed {
     /// Regions whose delta chunks should be stored again as full chunks.
-    pub(super) dissolved: HashSet<Region>,
-    /// Total size of the containers that had stayed only for dissolved delta chunks, in bytes.
+    pub(super) inlined: HashSet<Region>,
+    /// Total size of the containers that had stayed only for inlined delta chunks, in bytes.
     pub(super) released_bytes: u64,
 }
 
@@ -55,7 +55,7 @@ impl Placement {
                 let (number, live) = unplace(&record);
                 let LiveChunk { class, fingerprint, .. } = LiveChunk::decode(&live);
                 self.containers[number as usize].kept_count -= 1;
-                self.dissolved.push((class, fingerprint));
+                self.inlined.push((class, fingerprint));
             } else {
                 left.push(record)?;
             }
@@ -99,13 +99,13 @@ impl Locator<'_> {
     pub(super) fn references(
         &self,
         placement: &Placement,
-        dissolved: &HashSet<Region>,
+        inlined: &HashSet<Region>,
     ) -> Result<References> {
         let live_set = LiveSet::new(self.folder);
-        let mut found = References { live_set, dissolved: HashSet::new(), dissolved_bytes: 0 };
+        let mut found = References { live_set, inlined: HashSet::new(), inlined_bytes: 0 };
         self.each_region(placement, |number, region, references, delta_chunks| {
             let class = region.0;
-            if !dissolved.contains(&region) {
+            if !inlined.contains(&region) {
                 return references
                     .iter()
                     .try_for_each(|reference| found.live_set.push_reference(class, reference));
@@ -113,8 +113,8 @@ impl Locator<'_> {
             for chunk in delta_chunks {
                 let fingerprint = chunk.fingerprint;
                 let live = LiveChunk { class, fingerprint, is_full: false, is_reached: true };
-                found.dissolved.insert(placed(number, &live.encode()));
-                found.dissolved_bytes += u64::from(chunk.chunk_len);
+                found.inlined.insert(placed(number, &live.encode()));
+                found.inlined_bytes += u64::from(chunk.chunk_len);
             }
             Ok(())
         })?;
@@ -128,7 +128,7 @@ impl Locator<'_> {
         let is_pinned = |container: &Container| {
             container.kept_count > 0 && container.pinned_count == container.kept_count
         };
-        if placement.lost_count > 0 || self.dissolved_bytes_max == 0 {
+        if placement.lost_count > 0 || self.inlined_bytes_max == 0 {
             return Ok(weighed);
         }
         let mut pinned: HashMap<(Class, Fingerprint), u32> = HashMap::new();
@@ -161,7 +161,7 @@ impl Locator<'_> {
             }
             Ok(())
         })?;
-        let mut dissolved_bytes = 0;
+        let mut inlined_bytes = 0;
         for (number, container) in (0..).zip(&placement.containers) {
             if uncounted.contains(&number) {
                 continue;
@@ -169,15 +169,15 @@ impl Locator<'_> {
             let Some(pinning) = pinning.get(&number) else { continue };
             let left = pinning.iter().map(|index| regions[*index]);
             let left: Vec<_> =
-                left.filter(|(region, _)| !weighed.dissolved.contains(region)).collect();
+                left.filter(|(region, _)| !weighed.inlined.contains(region)).collect();
             // Uncompressed sizes, so that dissolving is worthwhile in any case.
             let cost: u64 = left.iter().map(|(_, len)| len).sum();
             if cost < u64::from(container.record.stored_len)
-                && dissolved_bytes + cost <= self.dissolved_bytes_max
+                && inlined_bytes + cost <= self.inlined_bytes_max
             {
-                dissolved_bytes += cost;
+                inlined_bytes += cost;
                 weighed.released_bytes += u64::from(container.record.stored_len);
-                weighed.dissolved.extend(left.into_iter().map(|(region, _)| region));
+                weighed.inlined.extend(left.into_iter().map(|(region, _)| region));
             }
         }
         Ok(weighed)

@@ -28,8 +28,8 @@ pub(super) struct Moved {
     pub(super) condemned: Vec<(Class, PartName)>,
     pub(super) written_bytes: u64,
     /// Number of full chunks that became delta chunks, and their total size in bytes.
-    pub(super) recomposed_count: u64,
-    pub(super) recomposed_bytes: u64,
+    pub(super) reencoded_count: u64,
+    pub(super) reencoded_bytes: u64,
 }
 
 /// Stores everything that has to move and returns the writer. If that fails, the writer has been
@@ -67,31 +67,31 @@ fn store_all(
     let repository = inline.writer().repository().clone();
     let sources = Sources::new(&repository, &survey.reader);
     let containers = &survey.placement.containers;
-    let going = survey.placement.going.iter().map(|need| (need.class, need.fingerprint));
-    for (class, fingerprint) in going.chain(survey.placement.dissolved.iter().copied()) {
+    let rescued = survey.placement.only_condemned.iter().map(|need| (need.class, need.fingerprint));
+    for (class, fingerprint) in rescued.chain(survey.placement.inlined.iter().copied()) {
         stop_if_cancelled(monitor)?;
         inline.store(class, fingerprint, &sources.chunk(class, &fingerprint)?)?;
     }
     let dead = chosen.dead.iter().map(|number| containers[*number as usize].name());
     let mut condemned: Vec<(Class, PartName)> = dead.collect();
-    let Regrouped { broken, recomposed_count, recomposed_bytes } = match chosen.grouping {
+    let Regrouped { broken, reencoded_count, reencoded_bytes } = match chosen.grouping {
         Some(_) => regroup(inline, survey, chosen, monitor, &mut condemned)?,
         None => Regrouped {
             broken: rewrite_all(inline, survey, chosen, monitor, &mut condemned)?,
-            recomposed_count: 0,
-            recomposed_bytes: 0,
+            reencoded_count: 0,
+            reencoded_bytes: 0,
         },
     };
     if !broken.is_empty() {
         keep_other_copies(&repository, survey, &broken, &mut condemned)?;
     }
-    if !survey.adopted.containers.is_empty() {
-        inline.publish_existing(&survey.adopted)?;
+    if !survey.orphans.containers.is_empty() {
+        inline.publish_existing(&survey.orphans)?;
     }
     merge_segments(inline, &repository, survey, &chosen.merged)?;
     inline.publish()?;
     let (published, written_bytes) = (Vec::new(), 0);
-    Ok(Moved { published, condemned, written_bytes, recomposed_count, recomposed_bytes })
+    Ok(Moved { published, condemned, written_bytes, reencoded_count, reencoded_bytes })
 }
 
 /// Rewrites container by container. A container is added to `condemned` once all of it was stored

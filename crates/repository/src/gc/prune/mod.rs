@@ -84,8 +84,8 @@ struct Task {
 impl Task {
     /// Returns the maximum size of delta chunks that may be stored as full chunks because the full chunks that
     /// they refer to take more.
-    fn dissolved_bytes_max(&self) -> u64 {
-        // An optimization does not dissolve delta chunks, because that would disturb its order. A
+    fn inlined_bytes_max(&self) -> u64 {
+        // An optimization does not inlines delta chunks, because that would disturb its order. A
         // prune does.
         if self.grouping.is_some() { 0 } else { self.options.rewrite_bytes_max }
     }
@@ -107,9 +107,9 @@ pub struct Pruned {
     /// Total size of what was written, in bytes.
     pub written_bytes: u64,
     /// Number of full chunks that resemble others and were stored again as delta chunks.
-    pub recomposed_count: u64,
+    pub reencoded_count: u64,
     /// Total size of the chunks that became delta chunks, in bytes.
-    pub recomposed_bytes: u64,
+    pub reencoded_bytes: u64,
 }
 
 /// Returns what a prune would do now. Writes nothing.
@@ -133,8 +133,8 @@ fn plan_task(
     let mut conflict = None;
     for _ in 0..TRIES {
         let view = View::list(repository)?;
-        let dissolved_bytes_max = task.dissolved_bytes_max();
-        let survey = Survey::new(repository, view.clone(), None, dissolved_bytes_max, monitor);
+        let inlined_bytes_max = task.inlined_bytes_max();
+        let survey = Survey::new(repository, view.clone(), None, inlined_bytes_max, monitor);
         let chosen = survey.and_then(|survey| plan::choose(&survey, repository, task, monitor));
         match chosen {
             Ok(chosen) => return Ok(chosen.plan),
@@ -180,12 +180,12 @@ fn run(
         let begin = if task.options.is_alone { Writer::begin_alone } else { Writer::begin };
         let writer = begin(repository.clone(), Purpose::Prune)?;
         let view = writer.view().clone();
-        let dissolved_bytes_max = if may_dissolve { task.dissolved_bytes_max() } else { 0 };
+        let inlined_bytes_max = if may_dissolve { task.inlined_bytes_max() } else { 0 };
         let attempt =
-            attempt(writer, &task, dissolved_bytes_max, monitor, &mut approve, &mut written_bytes);
+            attempt(writer, &task, inlined_bytes_max, monitor, &mut approve, &mut written_bytes);
         match attempt {
             Ok(Attempt::Done(pruned)) => return Ok(pruned),
-            Ok(Attempt::Undissolved(error)) => {
+            Ok(Attempt::NotInlined(error)) => {
                 monitor.passed_over(&error);
                 may_dissolve = false;
             }
@@ -220,7 +220,7 @@ enum Attempt {
     Again,
     /// A source could not be read while delta chunks were to be stored as full chunks. The next attempt
     /// keeps these delta chunks and the full chunks that they refer to.
-    Undissolved(Error),
+    NotInlined(Error),
 }
 
 /// A monitor that renews the ticket of the prune once an hour, however long the prune looks around.
@@ -254,7 +254,7 @@ fn or_abandon<T>(writer: &mut Writer, result: Result<T>) -> Result<T> {
 fn attempt(
     mut writer: Writer,
     task: &Task,
-    dissolved_bytes_max: u64,
+    inlined_bytes_max: u64,
     monitor: &dyn PruneMonitor,
     approve: &mut dyn FnMut(&Plan) -> bool,
     written_bytes: &mut u64,
@@ -263,7 +263,7 @@ fn attempt(
     let (view, own) = (writer.view().clone(), Some(writer.ticket()));
     let prepared = {
         let renewing = Renewing { writer: Mutex::new(&mut writer), monitor };
-        let survey = Survey::new(&repository, view, own, dissolved_bytes_max, &renewing);
+        let survey = Survey::new(&repository, view, own, inlined_bytes_max, &renewing);
         survey.and_then(|survey| {
             let chosen = plan::choose(&survey, &repository, task, &renewing)?;
             Ok((survey, chosen))
@@ -278,8 +278,8 @@ fn attempt(
         return Ok(Attempt::Done(is_approved.then_some(pruned)));
     }
     let (mut writer, moved) = match copy::store(writer, &survey, &chosen, monitor) {
-        Err(Failure::Source(unreadable)) if !survey.placement.dissolved.is_empty() => {
-            return Ok(Attempt::Undissolved(unreadable.into_error()));
+        Err(Failure::Source(unreadable)) if !survey.placement.inlined.is_empty() => {
+            return Ok(Attempt::NotInlined(unreadable.into_error()));
         }
         stored => stored.map_err(Failure::into_error)?,
     };
@@ -330,8 +330,8 @@ fn attempt(
                 number: Some(number),
                 plan: chosen.plan,
                 written_bytes: *written_bytes,
-                recomposed_count: moved.recomposed_count,
-                recomposed_bytes: moved.recomposed_bytes,
+                reencoded_count: moved.reencoded_count,
+                reencoded_bytes: moved.reencoded_bytes,
             };
             Ok(Attempt::Done(Some(pruned)))
         }

@@ -49,7 +49,7 @@ pub struct Plan {
     /// Estimated size of what is not needed in the containers that stay.
     pub unused_bytes: u64,
     /// Number of containers of interrupted runs that no segment had named.
-    pub adopted_count: u64,
+    pub orphan_count: u64,
     /// Number of needed chunks that only condemned containers have, and that are stored again.
     pub rescued_count: u64,
     /// Number of chunks that stay only because delta chunks refer to them.
@@ -58,9 +58,9 @@ pub struct Plan {
     pub pinned_bytes: u64,
     /// Number of delta chunks that are stored again as full chunks, because the full chunks that they refer to
     /// would take more or because too little of their regions is needed.
-    pub dissolved_count: u64,
-    /// Total uncompressed size of the dissolved delta chunks. At most about as much is written.
-    pub dissolved_bytes: u64,
+    pub inlined_count: u64,
+    /// Total uncompressed size of the inlined delta chunks. At most about as much is written.
+    pub inlined_bytes: u64,
     /// Total size of the containers that had stayed only for such delta chunks, and are condemned
     /// now.
     pub released_bytes: u64,
@@ -85,7 +85,7 @@ impl Plan {
     /// Returns the estimated number of bytes by which the repository is smaller after the next
     /// sweep.
     pub fn freed_bytes(&self) -> u64 {
-        let written_bytes = self.moved_bytes + self.dissolved_bytes;
+        let written_bytes = self.moved_bytes + self.inlined_bytes;
         (self.dead_bytes + self.rewritten_bytes).saturating_sub(written_bytes)
     }
 
@@ -111,11 +111,11 @@ pub(super) struct Chosen {
 impl Chosen {
     /// Returns `true` if there is nothing to record.
     pub(super) fn is_nothing(&self) -> bool {
-        let Plan { forgotten_count, adopted_count, rescued_count, dissolved_count, .. } = self.plan;
+        let Plan { forgotten_count, orphan_count, rescued_count, inlined_count, .. } = self.plan;
         self.dead.is_empty()
             && self.rewritten.is_empty()
             && self.merged.is_empty()
-            && [forgotten_count, adopted_count, rescued_count, dissolved_count] == [0; 4]
+            && [forgotten_count, orphan_count, rescued_count, inlined_count] == [0; 4]
     }
 }
 
@@ -137,8 +137,8 @@ struct Use {
     pinned_bytes: u64,
     /// Number and total size of the delta chunks that would be stored as full chunks if the container were
     /// rewritten.
-    dissolved_count: u64,
-    dissolved_bytes: u64,
+    inlined_count: u64,
+    inlined_bytes: u64,
     /// Decoded size of the chunks that stay.
     raw_bytes: u64,
 }
@@ -164,8 +164,8 @@ impl Use {
             found.live_bytes = found.live_bytes.saturating_sub(dead);
             if !is_copied(region, live) {
                 for chunk in live.iter().filter(|chunk| chunk.form == Form::Delta) {
-                    found.dissolved_count += 1;
-                    found.dissolved_bytes += u64::from(chunk.chunk_len);
+                    found.inlined_count += 1;
+                    found.inlined_bytes += u64::from(chunk.chunk_len);
                 }
             }
         }
@@ -189,10 +189,10 @@ pub(super) fn choose(
     let mut plan = Plan {
         forgotten_count: survey.forgotten.len() as u64,
         marked_count: survey.marked.len() as u64,
-        adopted_count: survey.adopted.containers.len() as u64,
-        rescued_count: survey.placement.going.len() as u64,
-        dissolved_count: survey.placement.dissolved.len() as u64,
-        dissolved_bytes: survey.placement.dissolved_bytes,
+        orphan_count: survey.orphans.containers.len() as u64,
+        rescued_count: survey.placement.only_condemned.len() as u64,
+        inlined_count: survey.placement.inlined.len() as u64,
+        inlined_bytes: survey.placement.inlined_bytes,
         released_bytes: survey.placement.released_bytes,
         ..Plan::default()
     };
@@ -352,8 +352,8 @@ fn choose_rewritten(
         }
         rewritten.insert(candidate.number);
         plan.count_rewritten(candidate);
-        plan.dissolved_count += candidate.use_of.dissolved_count;
-        plan.dissolved_bytes += candidate.use_of.dissolved_bytes;
+        plan.inlined_count += candidate.use_of.inlined_count;
+        plan.inlined_bytes += candidate.use_of.inlined_bytes;
         unused_bytes -= unused(candidate);
         kept_bytes -= unused(candidate);
     }

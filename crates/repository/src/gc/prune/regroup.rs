@@ -52,8 +52,8 @@ pub(super) struct Regrouped {
     /// Chunks of containers that stay because the chunks could not be stored again.
     pub(super) broken: HashSet<Fingerprint>,
     /// Number of full chunks that became delta chunks, and their total size in bytes.
-    pub(super) recomposed_count: u64,
-    pub(super) recomposed_bytes: u64,
+    pub(super) reencoded_count: u64,
+    pub(super) reencoded_bytes: u64,
 }
 
 /// Stores again what stays of the rewritten containers. A container is added to `condemned` once
@@ -78,16 +78,16 @@ pub(super) fn regroup(
         bases: Bases::default(),
         loaded: LoadedLately::default(),
         done_bytes: 0,
-        recomposed_count: 0,
-        recomposed_bytes: 0,
+        reencoded_count: 0,
+        reencoded_bytes: 0,
     };
     regrouping.newest()?;
     regrouping.inline.flush()?;
     regrouping.others()?;
     regrouping.inline.publish()?;
     let broken = regrouping.complete(condemned)?;
-    let Regrouping { recomposed_count, recomposed_bytes, .. } = regrouping;
-    Ok(Regrouped { broken, recomposed_count, recomposed_bytes })
+    let Regrouping { reencoded_count, reencoded_bytes, .. } = regrouping;
+    Ok(Regrouped { broken, reencoded_count, reencoded_bytes })
 }
 
 /// Returns the containers that count, each with `true` if it is rewritten and `false` if it stays.
@@ -154,8 +154,8 @@ struct Regrouping<'a> {
     bases: Bases,
     loaded: LoadedLately,
     done_bytes: u64,
-    recomposed_count: u64,
-    recomposed_bytes: u64,
+    reencoded_count: u64,
+    reencoded_bytes: u64,
 }
 
 impl Regrouping<'_> {
@@ -350,7 +350,7 @@ impl Regrouping<'_> {
             let class = loaded.container.class;
             let location = Location::new(&loaded, chunk);
             let is_stored = self.inline.has(class, &location.chunk().fingerprint, whole)?;
-            if !is_stored && (whole || !self.recompose(class, &location)?) {
+            if !is_stored && (whole || !self.reencode(class, &location)?) {
                 self.store(class, &location)?;
             }
         }
@@ -359,7 +359,7 @@ impl Regrouping<'_> {
 
     /// Stores a full chunk as a delta chunk of a similar chunk that was stored as a full chunk. Returns `true`
     /// if that was possible and worthwhile.
-    fn recompose(&mut self, class: Class, location: &Location) -> Result<bool> {
+    fn reencode(&mut self, class: Class, location: &Location) -> Result<bool> {
         let record = location.chunk();
         let name = record.fingerprint;
         let is_large = record.chunk_len as usize >= RESEMBLING_LEN_MIN;
@@ -381,8 +381,8 @@ impl Regrouping<'_> {
         };
         let stored = self.inline.store_resembling((class, name), &bytes, (base, &base_bytes))?;
         if stored {
-            self.recomposed_count += 1;
-            self.recomposed_bytes += bytes.len() as u64;
+            self.reencoded_count += 1;
+            self.reencoded_bytes += bytes.len() as u64;
             self.progress(record.payload_len);
         }
         Ok(stored)

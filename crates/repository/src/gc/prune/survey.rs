@@ -32,7 +32,7 @@ pub(super) struct Survey {
     /// All other snapshots that no prune has taken.
     pub(super) marked: Vec<TicketId>,
     /// Containers of ended writers that no segment names.
-    pub(super) adopted: Segment,
+    pub(super) orphans: Segment,
     /// The containers that exist, with their lengths.
     pub(super) there: HashMap<(Class, PartName), u64>,
     /// The place of each needed chunk.
@@ -86,18 +86,18 @@ pub(crate) fn require_readable(index: &Index) -> Result<()> {
 
 impl Survey {
     /// Makes the survey. `own` is the ticket of the prune itself, and delta chunks of up to
-    /// `dissolved_bytes_max` in total may be stored again as full chunks.
+    /// `inlined_bytes_max` in total may be stored again as full chunks.
     pub(super) fn new(
         repository: &Arc<Repository>,
         view: View,
         own: Option<TicketId>,
-        dissolved_bytes_max: u64,
+        inlined_bytes_max: u64,
         monitor: &dyn PruneMonitor,
     ) -> Result<Survey> {
         let view = view.whole(repository)?;
         let index = Arc::new(open_index(repository, &view)?);
         let there = list_containers(repository)?;
-        let adopted = adopt(repository, &view, &index, &there, own, monitor)?;
+        let orphans = adopt(repository, &view, &index, &there, own, monitor)?;
         let forgotten = view.takeable();
         let taken = view.taken();
         let roots = view.commits.iter().filter_map(|(id, commit)| {
@@ -119,10 +119,10 @@ impl Survey {
             index: &index,
             condemned: &view.condemned(),
             damaged: &view.damaged(),
-            adopted: &adopted,
+            orphans: &orphans,
             there: &there,
             folder: folder.as_deref(),
-            dissolved_bytes_max,
+            inlined_bytes_max,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
         let placement = locator.find(&live_set)?;
@@ -131,7 +131,7 @@ impl Survey {
         require_nothing_lost(&placement)?;
         let marked = roots.into_iter().map(|(id, _)| id).collect();
         let listing_count = AtomicU32::new(0);
-        Ok(Survey { view, reader, forgotten, marked, adopted, there, placement, listing_count })
+        Ok(Survey { view, reader, forgotten, marked, orphans, there, placement, listing_count })
     }
 
     /// Passes over a source that cannot be read and reports it.
@@ -201,7 +201,7 @@ fn adopt(
     let named: HashSet<(Class, PartName)> =
         index.containers().iter().map(|container| (container.class, container.name)).collect();
     let condemned = view.condemned();
-    let mut orphans: Vec<_> = there
+    let mut unlisted: Vec<_> = there
         .iter()
         .filter(|(name, _)| !named.contains(name) && !condemned.contains(name))
         .filter(|((_, part), _)| {
@@ -209,20 +209,20 @@ fn adopt(
         })
         .collect();
     // Sorted, so that every run has the same order.
-    orphans.sort_unstable_by_key(|((class, part), _)| (*class == Class::Meta, *part));
-    let mut adopted = Segment::default();
+    unlisted.sort_unstable_by_key(|((class, part), _)| (*class == Class::Meta, *part));
+    let mut orphans = Segment::default();
     let mut tolerance = Tolerance::default();
-    for ((class, part), stored_len) in orphans {
+    for ((class, part), stored_len) in unlisted {
         stop_if_cancelled(monitor)?;
         match Loaded::read(repository, *class, *part, *stored_len) {
-            Ok(loaded) => adopted.append(&loaded.segment()),
+            Ok(loaded) => orphans.append(&loaded.segment()),
             // A sweep has deleted the container meanwhile.
             Err(error) if error.kind() == Kind::Missing => {}
             Err(error) => monitor.passed_over(&tolerance.of_one(error)?),
         }
     }
-    adopted.hints.sort_unstable();
-    Ok(adopted)
+    orphans.hints.sort_unstable();
+    Ok(orphans)
 }
 
 /// P2: marks everything that the snapshots reach. `progress` receives the number of snapshots that
