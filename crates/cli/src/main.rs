@@ -20,6 +20,10 @@ mod private;
 mod recovery;
 mod remedy;
 mod report;
+#[cfg(feature = "s3")]
+mod s3;
+#[cfg(not(feature = "s3"))]
+#[path = "no_s3.rs"]
 mod s3;
 mod select;
 mod session;

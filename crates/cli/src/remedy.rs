@@ -1,6 +1,6 @@
 //! Remedies: the next step of a user after each failure.
 
-use cutpoint_storage::{Error as StoreError, Refusal};
+use cutpoint_storage::Error as StoreError;
 
 use crate::exit::{Exit, Failure, message, newer_epochs};
 use crate::s3;
@@ -10,8 +10,8 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
     if let Some(failure) = error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
         return failure.remedy().map(str::to_owned);
     }
-    if let Some(refusal) = error.chain().find_map(|cause| cause.downcast_ref::<Refusal>()) {
-        return Some(s3::remedy(refusal));
+    if let Some(remedy) = s3::remedy(error) {
+        return Some(remedy);
     }
     let mut of_store = error.chain().filter_map(|cause| cause.downcast_ref::<StoreError>());
     if let Some(remedy) = of_store.find_map(StoreError::remedy) {

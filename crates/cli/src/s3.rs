@@ -7,14 +7,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::{fs, io};
 
 use anyhow::{Context, Result};
-use cutpoint_storage::{Refusal, S3Settings};
+use cutpoint_storage::{Refusal, S3, S3Settings, Storage};
 use serde::Deserialize;
 
 use crate::args::S3Args;
 use crate::exit::Failure;
+use crate::interrupt;
 
 const KEY_ID: &str = "AWS_ACCESS_KEY_ID";
 const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
@@ -22,12 +24,17 @@ const TOKEN: &str = "AWS_SESSION_TOKEN";
 const ROLE: &str = "AWS_ROLE_ARN";
 const TOKEN_FILE: &str = "AWS_WEB_IDENTITY_TOKEN_FILE";
 
-/// Returns everything that is needed to open the storage at `address`.
+/// Opens the storage at `address`. No request is made yet.
 ///
 /// # Errors
 ///
 /// Fails if the address is invalid, or if the requested profile has no usable credentials.
-pub(crate) fn settings(address: &str, args: &S3Args) -> Result<S3Settings> {
+pub(crate) fn open(address: &str, args: &S3Args) -> Result<Arc<dyn Storage>> {
+    Ok(Arc::new(S3::open(&settings(address, args)?, interrupt::environment())?))
+}
+
+/// Returns everything that is needed to open the storage at `address`.
+fn settings(address: &str, args: &S3Args) -> Result<S3Settings> {
     // An empty variable counts as unset.
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
@@ -202,8 +209,12 @@ fn section(text: &str, prefix: &str, name: &str) -> Option<BTreeMap<String, Stri
     found
 }
 
-/// Returns the remedy for a refusal.
-pub(crate) fn remedy(refusal: &Refusal) -> String {
+/// Returns the remedy for the refusal of a storage that caused `error`, if one did.
+pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| cause.downcast_ref::<Refusal>()).map(remedy_of)
+}
+
+fn remedy_of(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Unreachable => {
             "check --s3-endpoint or AWS_ENDPOINT_URL (https://HOST, or http://HOST for a server \

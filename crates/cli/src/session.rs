@@ -10,7 +10,7 @@ use cutpoint_repository::{
     CipherSuite, InitOptions, KdfLimits, ObjectName, OpenOptions, Reader, Repository, Unlock, View,
 };
 use cutpoint_storage::{
-    Error as StoreError, Kind, Local, ObjectKind, Probed, S3, Storage, System, probe,
+    Error as StoreError, Kind, Local, ObjectKind, Probed, Storage, System, probe,
 };
 
 use crate::args::{DeltaMode, Encryption, Global, Mode, Settings};
@@ -261,9 +261,7 @@ pub(crate) fn open_storage(global: &Global) -> Result<Arc<dyn Storage>> {
 
 /// Opens the storage if `location` is an address. No request is made yet.
 fn open_s3(location: &Path, global: &Global) -> Result<Option<Arc<dyn Storage>>> {
-    let Some(address) = place::s3_address(location) else { return Ok(None) };
-    let settings = s3::settings(address, &global.s3)?;
-    Ok(Some(Arc::new(S3::open(&settings, interrupt::environment())?)))
+    place::s3_address(location).map(|address| s3::open(address, &global.s3)).transpose()
 }
 
 /// Tests whether a storage creates objects atomically, and warns if it does not.

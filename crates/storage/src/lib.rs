@@ -1,15 +1,54 @@
-//! Storages: the storage of objects.
+//! Storage of immutable objects, with the promises that a Cutpoint repository needs.
 //!
-//! The store needs only ten operations. None of them overwrites, renames, appends or locks, so that
-//! a folder, an object storage and memory are equally suitable. An eleventh operation, which
-//! replaces an object, serves only the repair of damaged objects. `docs/storage.md` defines the
-//! duties of each operation, and lists the storages that fulfil them.
+//! A [`Storage`] puts, gets, lists and deletes whole objects by name. An object is never overwritten,
+//! renamed, appended to or locked, so that a folder ([`Local`]), an object storage (`S3`) and memory
+//! ([`Memory`]) are equally suitable. One more operation, [`Storage::replace`], serves only the
+//! repair of damaged objects.
 //!
-//! The assumptions (`docs/protocol.md`, "Assumptions about the storage"): a put that was answered is
-//! visible to every later get and list; of several puts of one name exactly one is answered with
-//! `Created` (storages that cannot promise this can still be written to, but not be pruned); a listing
-//! contains every object that existed throughout.
-
+//! ```
+//! use bytes::Bytes;
+//! use cutpoint_storage::{Kind, Memory, Put, Storage};
+//!
+//! # fn main() -> cutpoint_storage::Result<()> {
+//! let storage = Memory::new();
+//! let name = "commits/3c3c3c3c3c3c3c3c3c3c3c3c";
+//! assert_eq!(storage.put_new(name, Bytes::from_static(b"first"))?, Put::Created);
+//! assert_eq!(storage.put_new(name, Bytes::from_static(b"second"))?, Put::Exists);
+//! assert_eq!(storage.get(name)?, "first");
+//! assert_eq!(storage.get_range(name, 1, 2)?, "ir");
+//! assert_eq!(storage.list("commits")?, [(name.to_owned(), 5)]);
+//! storage.delete(name)?;
+//! assert_eq!(storage.get(name).unwrap_err().kind(), Kind::Missing);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Promises
+//!
+//! `docs/storage.md` of the repository defines the duties of each operation and lists the storages
+//! that fulfil them. The rules that keep data safe (`docs/protocol.md`) assume three of them:
+//!
+//! - A put that was answered is visible to every later get and list.
+//! - Of several puts of one name exactly one is answered with [`Put::Created`]. A storage without
+//!   this promise can be written to, but not pruned while other clients write. [`probe`] tests a
+//!   storage.
+//! - A listing contains every object that existed throughout.
+//!
+//! # Adding a storage
+//!
+//! Implement [`Storage`], and run the suite of `tests/it/contract.rs` over it. [`Layer`] wraps a
+//! storage and changes some of its calls; [`Faulty`] is such a layer for tests.
+//!
+//! # Waiting
+//!
+//! Calls block their thread. Waits end on a request to stop ([`stop`], [`wait`]), which reaches them
+//! through the [`Environment`]: the clocks, the randomness and the process of a client, all of which
+//! a test may replace.
+//!
+//! # Features
+//!
+//! - `s3` (default): object storages with an S3 interface, over the crate `object_store`. Without
+//!   it the crate has neither an async runtime nor an HTTP client.
 #![forbid(unsafe_code)]
 
 mod environment;
@@ -18,8 +57,10 @@ mod faulty;
 pub mod hex;
 mod kind;
 mod layer;
-mod object;
+mod local;
+mod memory;
 mod probe;
+#[cfg(feature = "s3")]
 mod s3;
 pub mod stop;
 mod storage;
@@ -30,7 +71,14 @@ pub use error::{Error, Kind, Result};
 pub use faulty::{Fault, Faulty};
 pub use kind::ObjectKind;
 pub use layer::Layer;
-pub use object::{Local, Memory};
+pub use local::Local;
+pub use memory::Memory;
 pub use probe::{Probed, probe, scratch_name};
+#[cfg(feature = "s3")]
 pub use s3::{Refusal, S3, S3Limits, S3Settings};
 pub use storage::{Put, Staged, Storage, count_max, len_max, too_long};
+
+/// The examples of the README, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

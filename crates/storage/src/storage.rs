@@ -166,3 +166,22 @@ pub trait Storage: Debug + Send + Sync {
     /// Returns a short text for messages: a path or an address.
     fn describe(&self) -> String;
 }
+
+/// Returns the error of an object that ends before a requested range does.
+pub(crate) fn too_short(name: &str, offset: u64, len: usize) -> Error {
+    Error::corrupt(name, format!("too short (expected {len} bytes at offset {offset})"))
+}
+
+/// Refuses a listing of `prefix` with more objects than its kind allows.
+///
+/// # Errors
+///
+/// Returns a `Storage` error that names the maximum.
+pub(crate) fn require_count(prefix: &str, count: usize) -> Result<()> {
+    let count_max = count_max(prefix);
+    if count <= count_max {
+        return Ok(());
+    }
+    let message = format!("more than {count_max} objects, the maximum of this kind");
+    Err(Error::new(Kind::Storage, prefix, message))
+}

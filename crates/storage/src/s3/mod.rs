@@ -37,8 +37,7 @@ use self::failure::{Failure, Meaning};
 use self::patience::Patience;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::object::too_short;
-use crate::storage::{Put, Storage};
+use crate::storage::{Put, Storage, too_short};
 
 pub use failure::Refusal;
 pub use settings::{S3Limits, S3Settings};

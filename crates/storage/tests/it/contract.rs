@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use cutpoint_repository::{Class, ObjectName, PartName, TicketId};
 use cutpoint_storage::{
     Environment, Fault, Faulty, Kind, Layer, Local, Memory, ObjectKind, Probed, Process, Put,
     Result as StoreResult, S3, S3Settings, Storage, System, probe,
@@ -24,29 +23,30 @@ fn text(error: cutpoint_storage::Error) -> String {
     error.to_string()
 }
 
-/// Names of every kind.
+/// Returns names of every kind, as a repository has them.
 fn names() -> Vec<String> {
-    let ticket = TicketId([0x3c; 12]);
-    let part = PartName { ticket, count: 1 };
+    let ticket = "3c".repeat(12);
+    let (key, part) = ("01".repeat(16), format!("{ticket}-00000001"));
+    let parity = format!("parity/7d/data-{ticket}00000001-{}", "c3".repeat(12));
     let mut names = vec![
-        ObjectName::Config { number: 0, copy: false },
-        ObjectName::Config { number: 0, copy: true },
-        ObjectName::Key { id: [1; 16], copy: false },
-        ObjectName::Key { id: [1; 16], copy: true },
-        ObjectName::Ticket { ticket, renewal: 0 },
-        ObjectName::Ticket { ticket, renewal: 1 },
-        ObjectName::Ticket { ticket, renewal: u32::MAX },
-        ObjectName::Config { number: u64::MAX, copy: true },
-        ObjectName::Commit(ticket),
-        ObjectName::Prune(1),
-        ObjectName::Segment(part),
-        ObjectName::Similarity(part),
-        ObjectName::Parity { class: Class::Data, container: part, writer: TicketId([0xc3; 12]) },
+        format!("config/{:020}", 0),
+        format!("config/{:020}.copy", 0),
+        format!("config/{}.copy", u64::MAX),
+        format!("keys/{key}"),
+        format!("keys/{key}.copy"),
+        format!("tickets/{ticket}"),
+        format!("tickets/{ticket}.1"),
+        format!("tickets/{ticket}.{}", u32::MAX),
+        format!("commits/{ticket}"),
+        format!("prunes/{:020}", 1),
+        format!("index/{part}"),
+        format!("{}/{part}", ObjectKind::Similarity.folder()),
+        parity,
     ];
-    for class in [Class::Data, Class::Meta] {
-        names.extend((0..20).map(|count| ObjectName::Container(class, PartName { ticket, count })));
+    for class in ["data", "meta"] {
+        names.extend((0..20).map(|count| format!("{class}/{:02x}/{ticket}{count:08x}", count * 7)));
     }
-    names.iter().map(ToString::to_string).collect()
+    names
 }
 
 /// Checks the contract of `storage::Storage`.
@@ -223,7 +223,7 @@ const MANY: usize = 2500;
 /// the object has its bytes.
 fn one_creator_wins(storage: &dyn Storage) -> Outcome {
     for round in 0..20 {
-        let name = ObjectName::Prune(100 + round).to_string();
+        let name = format!("prunes/{:020}", 100 + round);
         let start = std::sync::Barrier::new(8);
         let put = |creator: u8| {
             start.wait();

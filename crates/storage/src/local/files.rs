@@ -1,0 +1,107 @@
+//! Files and folders of the local file system: reading, creating, syncing, and their errors.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Kind, Result};
+use crate::storage::{too_long, too_short};
+
+/// The mode of a folder that is created for a repository: access for its owner only.
+pub(super) const PRIVATE_MODE: u32 = 0o700;
+pub(super) fn io_error(object: &dyn std::fmt::Display, error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::NotFound => Kind::Missing,
+        std::io::ErrorKind::StorageFull
+        | std::io::ErrorKind::QuotaExceeded
+        | std::io::ErrorKind::FileTooLarge => Kind::Full,
+        _ => Kind::Storage,
+    };
+    Error::new(kind, object, error.to_string())
+}
+
+/// Converts the error of a put. The staged file or its folder may be gone, but a put is never
+/// `Missing`.
+pub(super) fn put_error(object: &dyn std::fmt::Display, error: std::io::Error) -> Error {
+    io_error(object, error).of_put()
+}
+
+/// Opens a file for reading without blocking. Also returns its length.
+fn open_file(name: &str, path: &Path) -> Result<(File, u64)> {
+    let failed = |error| io_error(&name, error);
+    let no_wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = File::options().read(true).custom_flags(no_wait).open(path).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    if !about.is_file() {
+        return Err(Error::corrupt(name, "not a regular file"));
+    }
+    Ok((file, about.len()))
+}
+
+/// Reads `len` bytes at `offset` of a file.
+pub(super) fn read_range(name: &str, path: &Path, offset: u64, len: usize) -> Result<Bytes> {
+    let (file, file_len) = open_file(name, path)?;
+    if offset.checked_add(len as u64).is_none_or(|end| end > file_len) {
+        return Err(too_short(name, offset, len));
+    }
+    let mut bytes = vec![0; len];
+    match file.read_exact_at(&mut bytes, offset) {
+        Ok(()) => Ok(Bytes::from(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Err(too_short(name, offset, len))
+        }
+        Err(error) => Err(io_error(&name, error)),
+    }
+}
+
+/// Reads a file of at most `len_max` bytes. The length is that of the file's metadata, and a pipe
+/// is never waited for.
+pub(super) fn read_file(name: &str, path: &Path, len_max: u64) -> Result<Bytes> {
+    let failed = |error| io_error(&name, error);
+    let (file, len) = open_file(name, path)?;
+    if len > len_max {
+        return Err(too_long(name, len, len_max));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    file.take(len).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 != len {
+        return Err(too_short(name, 0, usize::try_from(len).unwrap_or(usize::MAX)));
+    }
+    Ok(Bytes::from(bytes))
+}
+
+/// Creates `folder` and its missing parents, for their owner only, and syncs every folder with a
+/// new entry.
+pub(super) fn make_folders(folder: &Path) -> Result<()> {
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(PRIVATE_MODE)
+        .create(folder)
+        .map_err(|error| io_error(&folder.display(), error))?;
+    made.into_iter().rev().try_for_each(|made| sync_folder(folder_of(made)))
+}
+
+/// Returns the folder that contains the entry `path`.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+pub(super) fn sync_folder(folder: &Path) -> Result<()> {
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| io_error(&folder.display(), error))
+}
+
+/// Returns the time of a file's last write, in nanoseconds since 1970, by the clock of its file
+/// system.
+pub(super) fn modified_ns(about: &std::fs::Metadata) -> Option<i64> {
+    about.mtime().checked_mul(1_000_000_000)?.checked_add(about.mtime_nsec())
+}

@@ -1,0 +1,59 @@
+//! Files that become objects once they are complete.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use super::files::{folder_of, put_error, sync_folder};
+use crate::error::{Error, Result};
+use crate::storage::{Put, Staged};
+
+/// A file next to the place of its future object, under a name that listings hide.
+#[derive(Debug)]
+pub(super) struct StagedFile {
+    pub(super) name: String,
+    pub(super) target: PathBuf,
+    pub(super) staged: PathBuf,
+    pub(super) file: File,
+}
+
+impl Staged for StagedFile {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|error| put_error(&self.name, error))
+    }
+
+    fn finish(self: Box<Self>) -> Result<Put> {
+        let failed = |error| put_error(&self.name, error);
+        self.file.sync_all().map_err(failed)?;
+        match std::fs::hard_link(&self.staged, &self.target) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                // A network file system may retry the link by itself, and find its own first
+                // attempt.
+                let there = std::fs::metadata(&self.target).map_err(failed)?;
+                let own = self.file.metadata().map_err(failed)?;
+                if (there.dev(), there.ino()) != (own.dev(), own.ino()) {
+                    return Ok(Put::Exists);
+                }
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        sync_folder(folder_of(&self.target)).map(|()| Put::Created).map_err(Error::of_put)
+    }
+}
+
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        // A file that cannot be removed is cleaned up later.
+        std::fs::remove_file(&self.staged).ok();
+    }
+}
+
+/// Returns `true` for the name of a staged file, which ends in `#` and digits.
+pub(super) fn is_staged(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.split_once('#').is_some_and(|(_, number)| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
