@@ -244,7 +244,8 @@ fn show(args: &Forget, view: &View, groups: &[Group<'_>], report: &Report) -> Re
             report.line(row.trim_end())?;
         }
     }
-    Ok(())
+    // The summary follows on standard error.
+    report.flush()
 }
 
 /// Describes the properties of a snapshot that the head of its group does not show.
