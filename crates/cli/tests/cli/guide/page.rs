@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::comparison::comparable;
+use super::comparison::agree;
 use super::names::Names;
 use super::shell::Shell;
 
@@ -107,7 +107,7 @@ pub(super) fn follow(name: &str, text: &str) -> Followed {
         let at = format!("{name}:{}: `{}`", step.line, step.command);
         written.extend(lines[done..step.printed.start].iter().map(|line| (*line).to_owned()));
         done = step.printed.end;
-        if comparable(&page) == comparable(&output) {
+        if agree(&page, &output) {
             written.extend(lines[step.printed.clone()].iter().map(|line| (*line).to_owned()));
         } else {
             let output = output.trim_end_matches('\n');
