@@ -321,7 +321,8 @@ impl Names<'_> {
     }
 }
 
-fn is_test(attributes: &[syn::Attribute]) -> bool {
+/// Returns `true` for the attributes of an item that exists in tests only.
+pub(crate) fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let syn::Meta::List(list) = &attribute.meta else { return false };
         let tokens = list.tokens.to_string();

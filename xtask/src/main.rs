@@ -4,6 +4,7 @@
 //! - `cargo xtask advisories`: known vulnerabilities of dependencies.
 //! - `cargo xtask release-check`: both of these.
 //! - `cargo xtask guide`: the output in README.md and docs/guide.md, compared or written.
+//! - `cargo xtask sizes`: functions and files that are too large.
 //! - `cargo xtask instructions`: the instructions of the kernels in the assembly.
 //! - `cargo xtask oracle`: our cut-points compared with those of third-party programs.
 //! - `cargo xtask torture` and `cargo xtask attacks`: the release build under attack.
@@ -16,6 +17,7 @@ mod layers;
 mod licences;
 mod oracle;
 mod prose;
+mod sizes;
 mod texts;
 
 use std::path::Path;
@@ -31,6 +33,7 @@ usage: cargo xtask check [--quick | --long]
        cargo xtask instructions
        cargo xtask layers
        cargo xtask prose
+       cargo xtask sizes
        cargo xtask oracle [DIR]
        cargo xtask torture [--seed N] [--seconds N] [--s3]
        cargo xtask attacks [RUNS]
@@ -47,6 +50,8 @@ advisories     known vulnerabilities of dependencies, by cargo-deny; not a step 
                database changes without us. Fails where cargo-deny or its database cannot be had
 release-check  check and advisories: what must hold before a release
 instructions, layers, prose  that step of check alone
+sizes          functions over 80 lines or with more than six parameters, and files over 600 lines of
+               code, but for tables with `// sizes: table, REASON` above; not a step of check yet
 
 guide    runs the commands of README.md and docs/guide.md, and compares what they print with the pages
          (one of the tests of check); with --write, writes it into the pages
@@ -86,6 +91,8 @@ const SLOW_STEPS: [Step; 7] = [
 
 const PROSE: Step = ("prose", prose::check);
 
+const SIZES: Step = ("sizes", sizes::check);
+
 const LAYERS: Step = ("layers", layers::check);
 
 const GUIDE: Step = ("guide", compare_guide);
@@ -115,6 +122,7 @@ fn main() -> ExitCode {
         ["instructions"] => vec![INSTRUCTIONS],
         ["layers"] => vec![LAYERS],
         ["prose"] => vec![PROSE],
+        ["sizes"] => vec![SIZES],
         ["oracle"] => return oracle::run(Path::new(&format!("{}/vectors/oracle", root()))),
         ["oracle", folder] => return oracle::run(Path::new(folder)),
         ["torture", ..] => return attacks::torture(&words[1..]),

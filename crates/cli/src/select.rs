@@ -47,6 +47,14 @@ pub(crate) fn passes(filter: &Filter, view: &View, id: TicketId, snapshot: &Snap
         && filter.tags.iter().all(|tag| has.contains(tag))
 }
 
+/// Sorts snapshots by time, oldest first, then by id. Those without a readable commit come first.
+pub(crate) fn oldest_first(view: &View, ids: impl IntoIterator<Item = TicketId>) -> Vec<TicketId> {
+    let time = |id: &TicketId| Some(view.commits.get(id)?.snapshot()?.started_ns);
+    let mut ids: Vec<TicketId> = ids.into_iter().collect();
+    ids.sort_by_key(|id| (time(id), *id));
+    ids
+}
+
 /// Formats paths for a message, separated by commas.
 pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a [u8]>) -> String {
     paths.map(escape::for_terminal).collect::<Vec<_>>().join(", ")

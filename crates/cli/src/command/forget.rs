@@ -244,7 +244,8 @@ fn show(args: &Forget, view: &View, groups: &[Group<'_>], report: &Report) -> Re
             report.line(row.trim_end())?;
         }
     }
-    Ok(())
+    // The summary follows on standard error.
+    report.flush()
 }
 
 /// Describes the properties of a snapshot that the head of its group does not show.
@@ -378,7 +379,7 @@ fn has_something(reader: &Reader, tree: &Content, looks: &mut u32) -> bool {
     is_empty
 }
 
-/// Returns the forgotten snapshots that the user names.
+/// Returns the forgotten snapshots that the user names, oldest first.
 fn named(args: &Forget, view: &View) -> Result<Vec<TicketId>> {
     let mut ids = BTreeSet::new();
     for text in &args.snapshots {
@@ -389,10 +390,10 @@ fn named(args: &Forget, view: &View) -> Result<Vec<TicketId>> {
         }
         ids.insert(select::any_snapshot(view, text, &args.selection.filter)?);
     }
-    Ok(ids.into_iter().collect())
+    Ok(select::oldest_first(view, ids))
 }
 
-/// Returns the snapshots of the newest forget, except those that a prune has taken.
+/// Returns the snapshots of the newest forget, oldest first, except those that a prune has taken.
 fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
     let time = |id: &TicketId| (view.commits.get(id).map(|commit| commit.time_ns), *id);
     let last = view.forgets().into_iter().max_by_key(|(id, _)| time(id));
@@ -402,6 +403,7 @@ fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
     let back: BTreeSet<TicketId> =
         view.forgotten_snapshots().into_iter().map(|(id, _)| id).collect();
     let taken = view.taken();
+    let snapshots = select::oldest_first(view, snapshots.iter().copied());
     let gone: Vec<TicketId> = snapshots.iter().copied().filter(|id| taken.contains(id)).collect();
     let is_forgotten = |id: &TicketId| back.contains(id) && !taken.contains(id);
     let back: Vec<TicketId> = snapshots.iter().copied().filter(is_forgotten).collect();

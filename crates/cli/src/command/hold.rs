@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit>
     for text in &args.snapshots {
         ids.insert(select::any_snapshot(&view, text, &args.filter)?);
     }
-    let ids: Vec<TicketId> = ids.into_iter().collect();
+    let ids = select::oldest_first(&view, ids);
     let held = view.held();
     let count = ids.len() as u64;
     if args.release {

@@ -282,6 +282,8 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
             ))?;
         }
     }
+    // The summary follows on standard error.
+    report.flush()?;
     let loss_count =
         done.snapshots.iter().fold(0_u64, |count, each| count.saturating_add(each.loss_count));
     if report.is_json() {

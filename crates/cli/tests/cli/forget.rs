@@ -140,6 +140,26 @@ fn forget_can_be_undone() {
     assert_eq!(ids(&sandbox, &[]), [all[2].clone(), all[3].clone()], "what is left");
 }
 
+/// Ids are random, so an order by id would be another one in every repository.
+#[test]
+fn undone_snapshots_are_listed_oldest_first() {
+    let sandbox = Sandbox::with_repository();
+    let all: Vec<String> = (0..6).map(|hours| snapshot_at(&sandbox, "h", hours, &[])).collect();
+    let newest_first: Vec<&str> = all.iter().rev().map(String::as_str).collect();
+    let run = |options: &[&str]| sandbox.run([options, newest_first.as_slice()].concat());
+    let short: Vec<&str> = all.iter().map(|id| &id[..8]).collect();
+    let expected = format!("Brought back 6 snapshots: {}.", short.join(" "));
+    run(&["forget"]).well();
+    sandbox.run(["forget", "--undo", "--last"]).ended(0, &[&expected]);
+    run(&["forget"]).well();
+    run(&["forget", "--undo"]).ended(0, &[&expected]);
+    // `hold` names the forgotten ones in this order, too.
+    run(&["forget"]).well();
+    let held = run(&["hold"]).well();
+    let named = held.stderr.lines().filter_map(|line| line.split_once(" is forgotten;"));
+    assert_eq!(named.map(|(id, _)| id).collect::<Vec<_>>(), short, "{}", held.stderr);
+}
+
 /// A commit that cannot be read any more may have been a forget. The snapshot is listed again then,
 /// and a rule would keep it in place of an intact one.
 #[test]

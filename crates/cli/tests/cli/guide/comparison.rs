@@ -1,0 +1,78 @@
+//! The comparison of what a page shows with what a command prints.
+
+use chrono::NaiveDate;
+
+use super::names::is_number;
+
+/// The units of sizes that may differ a little.
+const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+/// The maximum difference of such sizes, as a part of the size.
+const SIZE_DIFFERENCE_MAX: f64 = 0.01;
+/// The difference that is always allowed: one in the last digit.
+const LAST_DIGIT: f64 = 0.1;
+
+/// Returns `true` if a command prints what the page shows. Every word must be the same, except sizes
+/// from 1 KiB on, which may differ by a hundredth: objects of a repository record the names of
+/// machine and user, process numbers and times, and are padded.
+pub(super) fn agree(page: &str, printed: &str) -> bool {
+    let (page, printed) = (comparable(page), comparable(printed));
+    let (page, printed): (Vec<&str>, Vec<&str>) =
+        (page.split(' ').collect(), printed.split(' ').collect());
+    let is_size = |at: usize| page.get(at + 1).is_some_and(|unit| UNITS.contains(&bare(unit)));
+    page.len() == printed.len()
+        && (0..page.len())
+            .all(|at| page[at] == printed[at] || is_size(at) && are_close(page[at], printed[at]))
+}
+
+/// Returns `true` for two numbers of which one may stand for the other as a size.
+fn are_close(one: &str, other: &str) -> bool {
+    let number = |word: &str| word.trim_start_matches('(').parse::<f64>().ok();
+    let (Some(one), Some(other)) = (number(one), number(other)) else { return false };
+    (one - other).abs() < (one * SIZE_DIFFERENCE_MAX).max(LAST_DIGIT) * 1.001
+}
+
+/// Returns text without the values that differ from run to run or from machine to machine. Words are
+/// separated by one space, and lines by a word of their own.
+fn comparable(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut has_speeds = false;
+    for line in text.trim_end_matches('\n').lines() {
+        // The width of a column depends on the values in it.
+        let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        // Seconds pass between two commands.
+        for word in words.iter_mut().filter(|word| is_date(word) || is_time_of_day(word)) {
+            *word = "TIME".to_owned();
+        }
+        // The table of `estimate` ends with a column of speeds.
+        has_speeds = match words.last() {
+            Some(last) if last == "GB/s" => true,
+            last => has_speeds && last.is_some(),
+        };
+        if has_speeds && let Some(last) = words.last_mut().filter(|last| *last != "GB/s") {
+            *last = "SPEED".to_owned();
+        }
+        // `init` takes the cipher that is faster on the machine.
+        for word in &mut words {
+            *word = word.replace("chacha20-poly1305", "aes256-gcm");
+        }
+        lines.push(words.join(" "));
+    }
+    lines.join(" \n ")
+}
+
+/// Returns `true` for `2026-01-31` and `2026-01-31T23:59:59.000000000Z`.
+fn is_date(word: &str) -> bool {
+    let date = word.split('T').next().unwrap_or_default();
+    date.len() == 10 && NaiveDate::parse_from_str(date, "%Y-%m-%d").is_ok()
+}
+
+/// Returns `true` for `23:59:59`.
+fn is_time_of_day(word: &str) -> bool {
+    let mut parts = word.split(':');
+    parts.clone().count() == 3 && parts.all(|part| is_number(bare(part)))
+}
+
+/// Returns a word without the punctuation around it.
+fn bare(word: &str) -> &str {
+    word.trim_matches(|c: char| !c.is_ascii_alphanumeric())
+}
