@@ -47,7 +47,10 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::blocks::{AsItIs, LINE_SIZE, Permuted, Values, runs};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, paper, power};
+use super::{
+    Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, debug_params,
+    forward_chunk_sizes, paper, power,
+};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::chunker::Batch;
 use crate::kernel::{BLOCK_SIZE, Kernel, Task};
@@ -395,10 +398,6 @@ impl Algorithm for Params {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min
     }
@@ -409,10 +408,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(SeqCdc::from_checked(*self, material, level))
     }
 }
 
@@ -433,7 +428,11 @@ pub struct SeqCdc {
 constructors!(SeqCdc);
 
 impl SeqCdc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> SeqCdc {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        level: Level,
+    ) -> SeqCdc {
         let permutation = material.map(KeyMaterial::permutation);
         SeqCdc { params, permutation, level: level.of_kernel(), segments: params.segments() }
     }
@@ -447,6 +446,8 @@ impl SeqCdc {
 }
 
 impl Chunker for SeqCdc {
+    forward_chunk_sizes!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         let permutation = self.permutation.as_deref();
         self.level.dispatch(CutOne { params: &self.params, permutation, data, more })
@@ -466,25 +467,9 @@ impl Chunker for SeqCdc {
     fn level(&self) -> Level {
         self.level
     }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.chunk_size_min
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        Some(self.params.chunk_size_max)
-    }
 }
 
-impl fmt::Debug for SeqCdc {
-    /// Omits the permutation, which is secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SeqCdc")
-            .field("params", &self.params)
-            .field("keyed", &self.permutation.is_some())
-            .finish()
-    }
-}
+debug_params!(SeqCdc, permutation);
 
 /// The same chunker, cutting one chunk after the other.
 #[derive(Debug)]
