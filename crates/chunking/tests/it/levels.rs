@@ -66,7 +66,7 @@ impl Sample {
         let key = (random.below(3) == 0).then(|| random.next());
         let mut sample = Sample { seed, spec, key, data, ends: Vec::new() };
         let scalar = sample.chunker(Level::SCALAR)?;
-        assert_eq!(scalar.level(), Level::SCALAR);
+        assert_eq!(scalar.level(), Level::SCALAR, "{}: the level", sample.name());
         // One chunk at a time, by the rule itself.
         let (data, mut start) = (&sample.data, 0);
         while start < data.len() {
