@@ -174,6 +174,17 @@ fn descriptions_name_exactly_written_keys() {
 
 /// Every dialect of a description is among the tested specs.
 #[test]
+fn readme_lists_every_algorithm() {
+    let readme = include_str!("../../README.md");
+    let rows = readme.lines().filter(|line| line.starts_with("| ") && !line.contains("| on |"));
+    let listed: Vec<&str> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
+    for about in algorithms() {
+        let count = listed.iter().filter(|&&name| name == about.name).count();
+        assert_eq!(count, 1, "{} in the table of the README", about.name);
+    }
+}
+
+#[test]
 fn every_dialect_is_tested() {
     for (_, spec) in specs() {
         let about = spec.about();
