@@ -28,13 +28,13 @@ pub(crate) mod ultracdc;
 #[derive(Clone, Copy)]
 pub(crate) struct Cases {
     pub(crate) algorithm: &'static str,
-    /// Specs for `tests/conformance.rs`: every dialect, and parameters at their limits. Their sizes
+    /// Specs for `tests/it/conformance.rs`: every dialect, and parameters at their limits. Their sizes
     /// are small, because each is cut many times and fed byte by byte.
     pub(crate) specs: &'static [&'static str],
     /// The files of `vectors/`, one for each dialect: the name without `.json`, and the specs of
     /// its cases.
     pub(crate) vectors: &'static [(&'static str, &'static [&'static str])],
-    /// Averages in bytes that are measured in `tests/mean.rs`, after the spec in front of the
+    /// Averages in bytes that are measured in `tests/it/mean.rs`, after the spec in front of the
     /// number: `("seqcdc:avg=", &[2048, 4096])`.
     pub(crate) averages: &'static [(&'static str, &'static [usize])],
 }

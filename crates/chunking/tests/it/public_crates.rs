@@ -1,10 +1,9 @@
 //! Our cut-points equal those of the public crates with the same rules, on data of every kind.
 
-mod common;
-
-use common::{key_material, kinds};
 use cutpoint_chunking::{KeyMaterial, Spec, cuts};
 use cutpoint_testing::SplitMix64;
+
+use crate::harness::inputs::{key_material, kinds};
 
 fn spec(text: &str) -> Spec {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))

@@ -1,13 +1,13 @@
 //! The cut-points are those of the originals: every list in `vectors/oracle`, however the data is
 //! fed.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Feed, check_invariants, fed_cuts};
 use cutpoint_chunking::{Level, Spec};
 use cutpoint_oracle::oracle::{Inputs, lists};
+
+use crate::harness::checks::check_invariants;
+use crate::harness::feeds::{Feed, fed_cuts};
 
 #[test]
 fn cut_points_match_oracle_lists() {

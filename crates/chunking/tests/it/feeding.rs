@@ -1,14 +1,14 @@
 //! The fuzz targets `feeding` and `spec` on random input: any algorithm, any parameters, any data
 //! and any split of it. `fuzz/` does the same with a fuzzer.
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use arbitrary::Unstructured;
-use common::{cases, fuzzing};
 use cutpoint_chunking::Spec;
 use cutpoint_testing::SplitMix64;
+
+use crate::harness::cases;
+use crate::harness::fuzz_bodies;
 
 #[test]
 fn cut_points_are_independent_of_feeding() {
@@ -20,7 +20,7 @@ fn cut_points_are_independent_of_feeding() {
         let input = SplitMix64::bytes(seed, 400);
         let is_wanted =
             |spec: &Spec| counts.get(spec.algorithm()).is_some_and(|&count| count < ENOUGH);
-        if let Some(spec) = fuzzing::feeding(&input, is_wanted) {
+        if let Some(spec) = fuzz_bodies::feeding(&input, is_wanted) {
             *counts.entry(spec.algorithm()).or_default() += 1;
         }
         if counts.values().all(|&count| count >= ENOUGH) {
@@ -36,7 +36,8 @@ fn any_text_is_a_spec_or_refused() {
     let (mut taken, mut refused) = (0, 0);
     for _ in 0..20_000 {
         let input = random.take(200);
-        let text = fuzzing::spec_text(&mut Unstructured::new(&input)).expect("it is long enough");
+        let text =
+            fuzz_bodies::spec_text(&mut Unstructured::new(&input)).expect("it is long enough");
         let mut text = text.into_bytes();
         if random.below(2) == 0 {
             let at = random.below(text.len());
@@ -47,7 +48,7 @@ fn any_text_is_a_spec_or_refused() {
                 _ => drop(text.remove(at)),
             }
         }
-        *if fuzzing::spec(&text).is_some() { &mut taken } else { &mut refused } += 1;
+        *if fuzz_bodies::spec(&text).is_some() { &mut taken } else { &mut refused } += 1;
     }
     assert!(taken > 1000 && refused > 1000, "{taken} taken, {refused} refused");
 }

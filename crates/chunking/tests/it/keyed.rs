@@ -1,11 +1,11 @@
-//! Key material, beyond `tests/conformance.rs`: it keeps the mean, and stays secret.
+//! Key material, beyond `conformance.rs`: it keeps the mean, and stays secret.
 
-mod common;
-
-use common::{cases, key_material};
 use cutpoint_chunking::algorithm::bfbc;
 use cutpoint_chunking::{KeyMaterial, Spec, cuts};
 use cutpoint_testing::SplitMix64;
+
+use crate::harness::cases;
+use crate::harness::inputs::key_material;
 
 #[test]
 fn permutation_rejects_biased_pairs() {

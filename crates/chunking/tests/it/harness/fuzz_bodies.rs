@@ -1,11 +1,13 @@
-//! The bodies of the fuzz targets of `fuzz/`. `tests/feeding.rs` runs them with random input,
+//! The bodies of the fuzz targets of `fuzz/`. `tests/it/feeding.rs` runs them with random input,
 //! without a fuzzer.
 
 use arbitrary::{Result, Unstructured};
 use cutpoint_chunking::{Chunker, Spec, algorithms};
 use cutpoint_testing::SplitMix64;
 
-use super::{Feed, check_invariants, check_levels, fed_cuts, key_material, kinds};
+use super::checks::{check_invariants, check_levels};
+use super::feeds::{Feed, fed_cuts};
+use super::inputs::{key_material, kinds};
 
 /// Derives a spec, data and every way to feed it from `input`, and checks that all ways give the
 /// same cut-points as the reference. Returns the spec, unless it is refused or not wanted.

@@ -1,13 +1,13 @@
 //! Properties of every algorithm and dialect: the cut-points are those of the reference and agree
-//! with the description, at every edge and however they are fed. `cases/` lists the test cases.
+//! with the description, at every edge and however they are fed. `harness/cases` lists the test cases.
 
-mod common;
-
-use common::{
-    cases, check, check_cuts, check_levels, key_material, kinds, on_all_processors, sizes_around,
-};
 use cutpoint_chunking::{KeyMaterial, KeyUse, Level, Spec, algorithms};
 use cutpoint_testing::SplitMix64;
+
+use crate::harness::cases;
+use crate::harness::checks::{check, check_cuts, check_levels, reference_cuts};
+use crate::harness::inputs::{key_material, kinds, sizes_around};
+use crate::harness::measured::on_all_processors;
 
 /// Returns every tested spec, with its cases.
 fn specs() -> impl Iterator<Item = (&'static cases::Cases, Spec)> {
@@ -95,7 +95,7 @@ fn keyed_cut_points_match_reference() {
             let material = key_material(seed);
             let at = |level| spec.keyed_chunker_at(&material, level).expect("it has a key");
             check_levels(at, &name, &data, &expected);
-            has_changed |= expected != common::reference_cuts(&spec, &data);
+            has_changed |= expected != reference_cuts(&spec, &data);
         }
         let is_fixed = Some(spec.chunk_size_min()) == spec.chunk_size_max();
         let expects_change = spec.about().key != KeyUse::None && !is_fixed;
@@ -173,6 +173,17 @@ fn descriptions_name_exactly_written_keys() {
 }
 
 /// Every dialect of a description is among the tested specs.
+#[test]
+fn readme_lists_every_algorithm() {
+    let readme = include_str!("../../README.md");
+    let rows = readme.lines().filter(|line| line.starts_with("| ") && !line.contains("| on |"));
+    let listed: Vec<&str> = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).collect();
+    for about in algorithms() {
+        let count = listed.iter().filter(|&&name| name == about.name).count();
+        assert_eq!(count, 1, "{} in the table of the README", about.name);
+    }
+}
+
 #[test]
 fn every_dialect_is_tested() {
     for (_, spec) in specs() {

@@ -1,11 +1,10 @@
 //! The rules that look at blocks of bytes, at the edges of blocks and windows, on every level.
 
-mod common;
-
-use common::reference_cuts;
 use cutpoint_chunking::algorithm::{bfbc, samplebyte};
 use cutpoint_chunking::{Chunker, Level, Spec, cuts};
 use cutpoint_testing::SplitMix64;
+
+use crate::harness::checks::reference_cuts;
 
 /// Checks that every level cuts `data` like the reference, and that it has code for this spec.
 fn check(spec: &Spec, data: &[u8], name: &dyn Fn() -> String) {

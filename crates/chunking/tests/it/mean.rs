@@ -5,12 +5,12 @@
 //! plus one standard error, or three standard errors for fewer chunks. The standard deviation is
 //! about the mean.
 
-mod common;
-
-use common::{cases, measured_mean, on_all_processors};
 use cutpoint_chunking::algorithm::{buzhash, gear};
 use cutpoint_chunking::{About, Spec, algorithms, cuts};
 use cutpoint_testing::SplitMix64;
+
+use crate::harness::cases;
+use crate::harness::measured::{measured_mean, on_all_processors};
 
 #[test]
 fn measured_means_match_requested_averages() {

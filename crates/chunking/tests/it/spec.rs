@@ -1,12 +1,11 @@
 //! Specs as text: accepted texts, refused texts with their errors, and the round trip of
 //! written-out text.
 
-#[path = "cases/mod.rs"]
-mod cases;
-
 use cutpoint_chunking::algorithm::{bfbc, fastcdc, fixed, ram, seqcdc};
 use cutpoint_chunking::{Spec, cuts};
 use cutpoint_testing::SplitMix64;
+
+use crate::harness::cases;
 
 fn parsed(text: &str) -> Spec {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -65,104 +64,104 @@ fn text_is_written_out() {
     }
 }
 
+/// Refused texts with their errors.
+const REFUSED: &[(&str, &str)] = &[
+    ("fixed", "fixed: size: missing; required: size"),
+    ("fixed:", "fixed: size: missing; required: size"),
+    ("fixed:size", "fixed: size: must be a number of bytes, or of k or m"),
+    ("fixed:size=0", "fixed: size=0: must be from 1 to 1073741824"),
+    ("fixed:size=1025m", "fixed: size=1074790400: must be from 1 to 1073741824"),
+    ("fixed:size=-1", "fixed: size=-1: must be a number of bytes, or of k or m"),
+    ("fixed:size=+1", "fixed: size=+1: must be a number of bytes, or of k or m"),
+    ("fixed:size=1K", "fixed: size=1K: must be a number of bytes, or of k or m"),
+    ("fixed:size=k", "fixed: size=k: must be a number of bytes, or of k or m"),
+    (
+        "fixed:size=99999999999999999999",
+        "fixed: size=99999999999999999999: must be a number of bytes, or of k or m",
+    ),
+    (
+        "fixed:size=17592186044416m",
+        "fixed: size=17592186044416m: must be a number of bytes, or of k or m",
+    ),
+    ("fixed:size=1,size=1", "fixed: size=1: given twice"),
+    ("fixed:size=1,", "fixed: : unknown; allowed: size; short forms: avg"),
+    ("fixed:size=1,avg=2", "fixed: size=1: unknown; allowed: avg"),
+    ("seqcdc", "seqcdc: mode: missing; required: mode, length, trigger, skip, min, max"),
+    (
+        "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096",
+        "seqcdc: max: missing; required: mode, length, trigger, skip, min, max",
+    ),
+    ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown; allowed: avg, mode"),
+    ("seqcdc:avg=16k,mode=up", "seqcdc: mode=up: must be inc or dec"),
+    ("seqcdc:avg=1k", "seqcdc: avg=1024: must be from 2048 to 1048576"),
+    ("seqcdc:avg=2m", "seqcdc: avg=2097152: must be from 2048 to 1048576"),
+    ("seqcdc:paper=5k", "seqcdc: paper=5k: must be 4k, 8k or 16k"),
+    (
+        "seqcdc:mode=inc,length=0,trigger=1,skip=1,min=1,max=1",
+        "seqcdc: length=0: must be from 1 to 32",
+    ),
+    (
+        "seqcdc:mode=inc,length=33,trigger=1,skip=1,min=1,max=1",
+        "seqcdc: length=33: must be from 1 to 32",
+    ),
+    (
+        "seqcdc:mode=inc,length=1k,trigger=1,skip=1,min=1,max=1",
+        "seqcdc: length=1k: must be a whole number",
+    ),
+    (
+        "seqcdc:mode=inc,length=1,trigger=0,skip=1,min=1,max=1",
+        "seqcdc: trigger=0: must be from 1 to 65535",
+    ),
+    (
+        "seqcdc:mode=inc,length=1,trigger=65536,skip=1,min=1,max=1",
+        "seqcdc: trigger=65536: must be from 1 to 65535",
+    ),
+    (
+        "seqcdc:mode=inc,length=1,trigger=1,skip=1073741825,min=1,max=1",
+        "seqcdc: skip=1073741825: must be from 0 to 1073741824",
+    ),
+    (
+        "seqcdc:mode=inc,length=1,trigger=1,skip=1,min=0,max=1",
+        "seqcdc: min=0: must be from 1 to 1073741824",
+    ),
+    (
+        "seqcdc:mode=inc,length=1,trigger=1,skip=1,min=9,max=8",
+        "seqcdc: max=8: must be from 9 to 1073741824",
+    ),
+    ("fastcdc:avg=1023", "fastcdc: avg=1023: must be from 1024 to 1048576"),
+    ("fastcdc:avg=1048577", "fastcdc: avg=1048577: must be from 1024 to 1048576"),
+    ("fastcdc:avg=8k,level=4", "fastcdc: level=4: must be from 1 to 3"),
+    (
+        "fastcdc:min=2k,normal=8k,max=64k",
+        "fastcdc: level: missing; required: level, min, normal, max",
+    ),
+    ("fastcdc:level=1,min=62,normal=8k,max=64k", "fastcdc: min=62: must be from 64 to 1048576"),
+    ("fastcdc:level=1,min=65,normal=8k,max=64k", "fastcdc: min=65: must be even"),
+    ("fastcdc:level=1,min=64,normal=8191,max=64k", "fastcdc: normal=8191: must be even"),
+    ("fastcdc:level=1,min=64,normal=8k,max=65535", "fastcdc: max=65535: must be even"),
+    (
+        "fastcdc:level=1,min=8k,normal=4k,max=64k",
+        "fastcdc: normal=4096: must be from 8192 to 4194304",
+    ),
+    (
+        "fastcdc:level=1,min=64,normal=254,max=64k",
+        "fastcdc: normal=254: must be from 256 to 4194304",
+    ),
+    (
+        "fastcdc:level=1,min=64,normal=64k,max=8k",
+        "fastcdc: max=8192: must be from 65536 to 16777216",
+    ),
+    ("fastcdc:avg=8k,seed=0x", "fastcdc: seed=0x: must be a 64-bit number, decimal or 0x..."),
+    (
+        "fastcdc:avg=8k,seed=18446744073709551616",
+        "fastcdc: seed=18446744073709551616: must be a 64-bit number, decimal or 0x...",
+    ),
+    ("fastcdc:avg=8k,seed=0x+1", "fastcdc: seed=0x+1: must be a 64-bit number, decimal or 0x..."),
+];
+
 #[test]
 fn errors_name_parameter_value_and_limits() {
-    for (text, message) in [
-        ("fixed", "fixed: size: missing; required: size"),
-        ("fixed:", "fixed: size: missing; required: size"),
-        ("fixed:size", "fixed: size: must be a number of bytes, or of k or m"),
-        ("fixed:size=0", "fixed: size=0: must be from 1 to 1073741824"),
-        ("fixed:size=1025m", "fixed: size=1074790400: must be from 1 to 1073741824"),
-        ("fixed:size=-1", "fixed: size=-1: must be a number of bytes, or of k or m"),
-        ("fixed:size=+1", "fixed: size=+1: must be a number of bytes, or of k or m"),
-        ("fixed:size=1K", "fixed: size=1K: must be a number of bytes, or of k or m"),
-        ("fixed:size=k", "fixed: size=k: must be a number of bytes, or of k or m"),
-        (
-            "fixed:size=99999999999999999999",
-            "fixed: size=99999999999999999999: must be a number of bytes, or of k or m",
-        ),
-        (
-            "fixed:size=17592186044416m",
-            "fixed: size=17592186044416m: must be a number of bytes, or of k or m",
-        ),
-        ("fixed:size=1,size=1", "fixed: size=1: given twice"),
-        ("fixed:size=1,", "fixed: : unknown; allowed: size; short forms: avg"),
-        ("fixed:size=1,avg=2", "fixed: size=1: unknown; allowed: avg"),
-        ("seqcdc", "seqcdc: mode: missing; required: mode, length, trigger, skip, min, max"),
-        (
-            "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096",
-            "seqcdc: max: missing; required: mode, length, trigger, skip, min, max",
-        ),
-        ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown; allowed: avg, mode"),
-        ("seqcdc:avg=16k,mode=up", "seqcdc: mode=up: must be inc or dec"),
-        ("seqcdc:avg=1k", "seqcdc: avg=1024: must be from 2048 to 1048576"),
-        ("seqcdc:avg=2m", "seqcdc: avg=2097152: must be from 2048 to 1048576"),
-        ("seqcdc:paper=5k", "seqcdc: paper=5k: must be 4k, 8k or 16k"),
-        (
-            "seqcdc:mode=inc,length=0,trigger=1,skip=1,min=1,max=1",
-            "seqcdc: length=0: must be from 1 to 32",
-        ),
-        (
-            "seqcdc:mode=inc,length=33,trigger=1,skip=1,min=1,max=1",
-            "seqcdc: length=33: must be from 1 to 32",
-        ),
-        (
-            "seqcdc:mode=inc,length=1k,trigger=1,skip=1,min=1,max=1",
-            "seqcdc: length=1k: must be a whole number",
-        ),
-        (
-            "seqcdc:mode=inc,length=1,trigger=0,skip=1,min=1,max=1",
-            "seqcdc: trigger=0: must be from 1 to 65535",
-        ),
-        (
-            "seqcdc:mode=inc,length=1,trigger=65536,skip=1,min=1,max=1",
-            "seqcdc: trigger=65536: must be from 1 to 65535",
-        ),
-        (
-            "seqcdc:mode=inc,length=1,trigger=1,skip=1073741825,min=1,max=1",
-            "seqcdc: skip=1073741825: must be from 0 to 1073741824",
-        ),
-        (
-            "seqcdc:mode=inc,length=1,trigger=1,skip=1,min=0,max=1",
-            "seqcdc: min=0: must be from 1 to 1073741824",
-        ),
-        (
-            "seqcdc:mode=inc,length=1,trigger=1,skip=1,min=9,max=8",
-            "seqcdc: max=8: must be from 9 to 1073741824",
-        ),
-        ("fastcdc:avg=1023", "fastcdc: avg=1023: must be from 1024 to 1048576"),
-        ("fastcdc:avg=1048577", "fastcdc: avg=1048577: must be from 1024 to 1048576"),
-        ("fastcdc:avg=8k,level=4", "fastcdc: level=4: must be from 1 to 3"),
-        (
-            "fastcdc:min=2k,normal=8k,max=64k",
-            "fastcdc: level: missing; required: level, min, normal, max",
-        ),
-        ("fastcdc:level=1,min=62,normal=8k,max=64k", "fastcdc: min=62: must be from 64 to 1048576"),
-        ("fastcdc:level=1,min=65,normal=8k,max=64k", "fastcdc: min=65: must be even"),
-        ("fastcdc:level=1,min=64,normal=8191,max=64k", "fastcdc: normal=8191: must be even"),
-        ("fastcdc:level=1,min=64,normal=8k,max=65535", "fastcdc: max=65535: must be even"),
-        (
-            "fastcdc:level=1,min=8k,normal=4k,max=64k",
-            "fastcdc: normal=4096: must be from 8192 to 4194304",
-        ),
-        (
-            "fastcdc:level=1,min=64,normal=254,max=64k",
-            "fastcdc: normal=254: must be from 256 to 4194304",
-        ),
-        (
-            "fastcdc:level=1,min=64,normal=64k,max=8k",
-            "fastcdc: max=8192: must be from 65536 to 16777216",
-        ),
-        ("fastcdc:avg=8k,seed=0x", "fastcdc: seed=0x: must be a 64-bit number, decimal or 0x..."),
-        (
-            "fastcdc:avg=8k,seed=18446744073709551616",
-            "fastcdc: seed=18446744073709551616: must be a 64-bit number, decimal or 0x...",
-        ),
-        (
-            "fastcdc:avg=8k,seed=0x+1",
-            "fastcdc: seed=0x+1: must be a 64-bit number, decimal or 0x...",
-        ),
-    ] {
+    for &(text, message) in REFUSED {
         let error = text.parse::<Spec>().expect_err(text);
         assert_eq!(error.to_string(), message, "{text}");
     }
@@ -196,90 +195,93 @@ fn average_is_within_size_limits() {
     assert_eq!(ram.mean(), f64::INFINITY, "no greater byte may come");
 }
 
+/// An accepted text, a refused one, and the error without the name of the algorithm.
+const DEPENDENT_LIMITS: &[(&str, &str, &str)] = &[
+    ("rabin:bits=8,window=1", "rabin:bits=9,window=1", "bits=9: must be from 1 to 8"),
+    (
+        "rabin:bits=8,window=9,poly=0x11b",
+        "rabin:bits=9,window=9,poly=0x11b",
+        "bits=9: must be from 1 to 8",
+    ),
+    (
+        "tttd:divisor=256,window=1,min=1,max=1",
+        "tttd:divisor=257,window=1,min=1,max=1",
+        "divisor=257: must be from 2 to 256",
+    ),
+    (
+        "tttd:divisor=256,window=9,poly=0x11b,min=1,max=9",
+        "tttd:divisor=257,window=9,poly=0x11b,min=1,max=9",
+        "divisor=257: must be from 2 to 256",
+    ),
+    (
+        "tttd:divisor=10,backup=9,window=4,remainder=9,min=1,max=9",
+        "tttd:divisor=10,backup=10,window=4,remainder=9,min=1,max=9",
+        "backup=10: must be from 1 to 9",
+    ),
+    (
+        "tttd:divisor=10,backup=1,window=4,remainder=0,min=1,max=9",
+        "tttd:divisor=10,backup=9,window=4,remainder=10,min=1,max=9",
+        "remainder=10: must be from 0 to 9",
+    ),
+    (
+        "buzhash:divisor=10,remainder=9,window=4",
+        "buzhash:divisor=10,remainder=10,window=4",
+        "remainder=10: must be from 0 to 9",
+    ),
+    (
+        "gear:bits=4,level=3,normal=9",
+        "gear:bits=3,level=3,normal=9",
+        "bits=3: must be from 4 to 28",
+    ),
+    (
+        "gear:bits=30,level=1,normal=9",
+        "gear:bits=31,level=1,normal=9",
+        "bits=31: must be from 2 to 30",
+    ),
+    (
+        "gear:bits=29,level=2,normal=9",
+        "gear:bits=30,level=2,normal=9",
+        "bits=30: must be from 3 to 29",
+    ),
+    (
+        "ultracdc:min=100,normal=100,max=116",
+        "ultracdc:min=100,normal=100,max=115",
+        "max=115: must be from 116 to 1073741824",
+    ),
+    (
+        "ultracdc:min=100,normal=116,max=116",
+        "ultracdc:min=100,normal=117,max=116",
+        "normal=117: must be from 100 to 116",
+    ),
+    (
+        "jc:bits=11,jump=9,form=plakar,min=1,max=9",
+        "jc:bits=12,jump=9,form=plakar,min=1,max=9",
+        "bits=12: must be from 11 to 11",
+    ),
+    // x^8 is reducible.
+    (
+        "rabin:bits=1,window=8,poly=0x11b",
+        "rabin:bits=1,window=8,poly=0x100",
+        "poly=0x100: must be irreducible and of degree 8 to 53",
+    ),
+    // All of these are irreducible, of degree 8, 7, 53 and 54.
+    (
+        "tttd:divisor=2,window=8,poly=0x11b,min=1,max=8",
+        "tttd:divisor=2,window=8,poly=0x83,min=1,max=8",
+        "poly=0x83: must be irreducible and of degree 8 to 53",
+    ),
+    (
+        "rabin:bits=1,window=8,poly=0x20000000000047",
+        "rabin:bits=1,window=8,poly=0x4000000000007d",
+        "poly=0x4000000000007d: must be irreducible and of degree 8 to 53",
+    ),
+];
+
 /// Limits that are the values of other parameters, each of them the decisive one, and polynomials:
 /// a value at the limit is accepted, and a value beyond it is refused.
 #[test]
 fn limits_that_depend_on_other_parameters_are_checked() {
-    for (taken, refused, message) in [
-        ("rabin:bits=8,window=1", "rabin:bits=9,window=1", "bits=9: must be from 1 to 8"),
-        (
-            "rabin:bits=8,window=9,poly=0x11b",
-            "rabin:bits=9,window=9,poly=0x11b",
-            "bits=9: must be from 1 to 8",
-        ),
-        (
-            "tttd:divisor=256,window=1,min=1,max=1",
-            "tttd:divisor=257,window=1,min=1,max=1",
-            "divisor=257: must be from 2 to 256",
-        ),
-        (
-            "tttd:divisor=256,window=9,poly=0x11b,min=1,max=9",
-            "tttd:divisor=257,window=9,poly=0x11b,min=1,max=9",
-            "divisor=257: must be from 2 to 256",
-        ),
-        (
-            "tttd:divisor=10,backup=9,window=4,remainder=9,min=1,max=9",
-            "tttd:divisor=10,backup=10,window=4,remainder=9,min=1,max=9",
-            "backup=10: must be from 1 to 9",
-        ),
-        (
-            "tttd:divisor=10,backup=1,window=4,remainder=0,min=1,max=9",
-            "tttd:divisor=10,backup=9,window=4,remainder=10,min=1,max=9",
-            "remainder=10: must be from 0 to 9",
-        ),
-        (
-            "buzhash:divisor=10,remainder=9,window=4",
-            "buzhash:divisor=10,remainder=10,window=4",
-            "remainder=10: must be from 0 to 9",
-        ),
-        (
-            "gear:bits=4,level=3,normal=9",
-            "gear:bits=3,level=3,normal=9",
-            "bits=3: must be from 4 to 28",
-        ),
-        (
-            "gear:bits=30,level=1,normal=9",
-            "gear:bits=31,level=1,normal=9",
-            "bits=31: must be from 2 to 30",
-        ),
-        (
-            "gear:bits=29,level=2,normal=9",
-            "gear:bits=30,level=2,normal=9",
-            "bits=30: must be from 3 to 29",
-        ),
-        (
-            "ultracdc:min=100,normal=100,max=116",
-            "ultracdc:min=100,normal=100,max=115",
-            "max=115: must be from 116 to 1073741824",
-        ),
-        (
-            "ultracdc:min=100,normal=116,max=116",
-            "ultracdc:min=100,normal=117,max=116",
-            "normal=117: must be from 100 to 116",
-        ),
-        (
-            "jc:bits=11,jump=9,form=plakar,min=1,max=9",
-            "jc:bits=12,jump=9,form=plakar,min=1,max=9",
-            "bits=12: must be from 11 to 11",
-        ),
-        // x^8 is reducible.
-        (
-            "rabin:bits=1,window=8,poly=0x11b",
-            "rabin:bits=1,window=8,poly=0x100",
-            "poly=0x100: must be irreducible and of degree 8 to 53",
-        ),
-        // All of these are irreducible, of degree 8, 7, 53 and 54.
-        (
-            "tttd:divisor=2,window=8,poly=0x11b,min=1,max=8",
-            "tttd:divisor=2,window=8,poly=0x83,min=1,max=8",
-            "poly=0x83: must be irreducible and of degree 8 to 53",
-        ),
-        (
-            "rabin:bits=1,window=8,poly=0x20000000000047",
-            "rabin:bits=1,window=8,poly=0x4000000000007d",
-            "poly=0x4000000000007d: must be irreducible and of degree 8 to 53",
-        ),
-    ] {
+    for &(taken, refused, message) in DEPENDENT_LIMITS {
         parsed(taken);
         let error = refused.parse::<Spec>().expect_err(refused);
         let algorithm = refused.split(':').next().unwrap_or("");
@@ -287,83 +289,86 @@ fn limits_that_depend_on_other_parameters_are_checked() {
     }
 }
 
+/// A setting of a paper, its written-out parameters, and its mean in bytes.
+const PAPER_SETTINGS: &[(&str, &str, usize)] = &[
+    // Gregoriadis et al., table 4 with table 2, equations 1 and 2.
+    ("ae:paper-gregoriadis=512", "mode=max,window=348", 513),
+    ("ae:paper-gregoriadis=770", "mode=max,window=563", 770),
+    ("ae:paper-gregoriadis=1k", "mode=max,window=793", 1025),
+    ("ae:paper-gregoriadis=2k", "mode=max,window=1792", 2047),
+    ("ae:paper-gregoriadis=5482,max=64k", "mode=max,window=5226,max=65536", 5482),
+    ("ae:paper-gregoriadis=16m", "mode=max,window=16776960", 16_777_216),
+    ("ram:paper=64", "window=33", 108),
+    ("ram:paper=512", "window=327", 544),
+    ("ram:paper=601", "window=399", 626),
+    ("ram:paper=770", "window=544", 784),
+    ("ram:paper=1k", "window=780", 1030),
+    ("ram:paper=2k,cut=before", "window=1792,cut=before", 2047),
+    ("ram:paper=5482,max=64k", "window=5226,max=65536", 5482),
+    ("ram:paper=8k", "window=7936", 8192),
+    ("mii:paper=64", "length=4", 31),
+    ("mii:paper=512", "length=6", 888),
+    ("mii:paper=3125", "length=6", 888),
+    ("mii:paper=3126,max=1m", "length=7,max=1048576", 6232),
+    ("mii:paper=8k", "length=7", 6232),
+    ("pci:paper=5482", "window=56,threshold=256", 5375),
+    ("rabin:paper-gregoriadis=512", "bits=9,window=32", 543),
+    ("rabin:paper-gregoriadis=8k,max=64k", "bits=13,window=32,max=65536", 8220),
+    ("buzhash:paper=512", "divisor=512,window=64,table=bita", 575),
+    (
+        "buzhash:paper=8k,runs=early,max=1m",
+        "divisor=8192,window=64,table=bita,runs=early,max=1048576",
+        8255,
+    ),
+    ("gear:paper-gregoriadis=4k", "bits=12,table=cdchunking", 4096),
+    ("gear:paper-gregoriadis=8k,level=1", "bits=13,level=1,normal=8192,table=cdchunking", 8931),
+    (
+        "gear:paper-gregoriadis=512,level=3,max=4k",
+        "bits=9,level=3,normal=512,table=cdchunking,max=4096",
+        538,
+    ),
+    // Zhang et al., (e - 1) w; AE-Opt2, AE_MAX_T and Rabin_0.25.
+    ("ae:paper-zhang=8k", "mode=max,window=4768", 5024),
+    ("ae:paper-zhang=8k,max=64k", "mode=max,window=4768,max=65536", 5024),
+    ("ae:paper-zhang=2k,mode=min,bytes=8", "mode=min,window=1192,bytes=8", 2124),
+    ("ae:paper-zhang-opt2=8k", "mode=max,window=4768,lest=1024", 5024),
+    ("ae:paper-zhang-opt2=8k,lest=4k", "mode=max,window=4768,lest=4096", 5024),
+    ("ae:paper-zhang-opt2=64", "mode=max,window=37,lest=8", 65),
+    ("rabin:paper-zhang=2k", "bits=11,window=48,min=512,max=16384", 2558),
+    ("rabin:paper-zhang=16k,window=32", "bits=14,window=32,min=4096,max=131072", 20_472),
+    // Udayashankar et al., section 6; the settings of SeqCDC are above.
+    ("fastcdc:paper=4k", "level=2,min=1024,normal=4096,max=8192,seed=0,form=dedup-bench", 4545),
+    (
+        "fastcdc:paper=16k",
+        "level=2,min=8192,normal=16384,max=32768,seed=0,form=dedup-bench",
+        19_041,
+    ),
+    ("crc:paper=4k", "bits=12,window=256,cut=before,min=1024,max=8192", 4408),
+    ("crc:paper=8k", "bits=13,window=256,cut=before,min=4096,max=16384", 10_460),
+    ("rabin:paper-udayashankar=4k", "bits=12,window=48,start=one,min=1024,max=8192", 4408),
+    ("rabin:paper-udayashankar=16k", "bits=14,window=48,start=one,min=8192,max=32768", 20_920),
+    (
+        "gear:paper-udayashankar=8k",
+        "bits=13,table=dedup-bench,start=cold,cut=before,min=4096,max=16384",
+        10_460,
+    ),
+    (
+        "tttd:paper=4k",
+        "divisor=4096,window=48,remainder=0,start=cold,cut=before,end=backup,min=1024,max=8192",
+        4202,
+    ),
+    (
+        "tttd:paper=8k",
+        "divisor=8192,window=48,remainder=0,start=cold,cut=before,end=backup,min=4096,max=16384",
+        9846,
+    ),
+];
+
 /// The settings of papers have the printed parameters, and the real means that the descriptions
 /// state. The means of Gregoriadis et al. are within 1 % of their table 11.
 #[test]
 fn paper_settings_match_publications() {
-    for (text, list, mean) in [
-        // Gregoriadis et al., table 4 with table 2, equations 1 and 2.
-        ("ae:paper-gregoriadis=512", "mode=max,window=348", 513),
-        ("ae:paper-gregoriadis=770", "mode=max,window=563", 770),
-        ("ae:paper-gregoriadis=1k", "mode=max,window=793", 1025),
-        ("ae:paper-gregoriadis=2k", "mode=max,window=1792", 2047),
-        ("ae:paper-gregoriadis=5482,max=64k", "mode=max,window=5226,max=65536", 5482),
-        ("ae:paper-gregoriadis=16m", "mode=max,window=16776960", 16_777_216),
-        ("ram:paper=64", "window=33", 108),
-        ("ram:paper=512", "window=327", 544),
-        ("ram:paper=601", "window=399", 626),
-        ("ram:paper=770", "window=544", 784),
-        ("ram:paper=1k", "window=780", 1030),
-        ("ram:paper=2k,cut=before", "window=1792,cut=before", 2047),
-        ("ram:paper=5482,max=64k", "window=5226,max=65536", 5482),
-        ("ram:paper=8k", "window=7936", 8192),
-        ("mii:paper=64", "length=4", 31),
-        ("mii:paper=512", "length=6", 888),
-        ("mii:paper=3125", "length=6", 888),
-        ("mii:paper=3126,max=1m", "length=7,max=1048576", 6232),
-        ("mii:paper=8k", "length=7", 6232),
-        ("pci:paper=5482", "window=56,threshold=256", 5375),
-        ("rabin:paper-gregoriadis=512", "bits=9,window=32", 543),
-        ("rabin:paper-gregoriadis=8k,max=64k", "bits=13,window=32,max=65536", 8220),
-        ("buzhash:paper=512", "divisor=512,window=64,table=bita", 575),
-        (
-            "buzhash:paper=8k,runs=early,max=1m",
-            "divisor=8192,window=64,table=bita,runs=early,max=1048576",
-            8255,
-        ),
-        ("gear:paper-gregoriadis=4k", "bits=12,table=cdchunking", 4096),
-        ("gear:paper-gregoriadis=8k,level=1", "bits=13,level=1,normal=8192,table=cdchunking", 8931),
-        (
-            "gear:paper-gregoriadis=512,level=3,max=4k",
-            "bits=9,level=3,normal=512,table=cdchunking,max=4096",
-            538,
-        ),
-        // Zhang et al., (e - 1) w; AE-Opt2, AE_MAX_T and Rabin_0.25.
-        ("ae:paper-zhang=8k", "mode=max,window=4768", 5024),
-        ("ae:paper-zhang=8k,max=64k", "mode=max,window=4768,max=65536", 5024),
-        ("ae:paper-zhang=2k,mode=min,bytes=8", "mode=min,window=1192,bytes=8", 2124),
-        ("ae:paper-zhang-opt2=8k", "mode=max,window=4768,lest=1024", 5024),
-        ("ae:paper-zhang-opt2=8k,lest=4k", "mode=max,window=4768,lest=4096", 5024),
-        ("ae:paper-zhang-opt2=64", "mode=max,window=37,lest=8", 65),
-        ("rabin:paper-zhang=2k", "bits=11,window=48,min=512,max=16384", 2558),
-        ("rabin:paper-zhang=16k,window=32", "bits=14,window=32,min=4096,max=131072", 20_472),
-        // Udayashankar et al., section 6; the settings of SeqCDC are above.
-        ("fastcdc:paper=4k", "level=2,min=1024,normal=4096,max=8192,seed=0,form=dedup-bench", 4545),
-        (
-            "fastcdc:paper=16k",
-            "level=2,min=8192,normal=16384,max=32768,seed=0,form=dedup-bench",
-            19_041,
-        ),
-        ("crc:paper=4k", "bits=12,window=256,cut=before,min=1024,max=8192", 4408),
-        ("crc:paper=8k", "bits=13,window=256,cut=before,min=4096,max=16384", 10_460),
-        ("rabin:paper-udayashankar=4k", "bits=12,window=48,start=one,min=1024,max=8192", 4408),
-        ("rabin:paper-udayashankar=16k", "bits=14,window=48,start=one,min=8192,max=32768", 20_920),
-        (
-            "gear:paper-udayashankar=8k",
-            "bits=13,table=dedup-bench,start=cold,cut=before,min=4096,max=16384",
-            10_460,
-        ),
-        (
-            "tttd:paper=4k",
-            "divisor=4096,window=48,remainder=0,start=cold,cut=before,end=backup,min=1024,max=8192",
-            4202,
-        ),
-        (
-            "tttd:paper=8k",
-            "divisor=8192,window=48,remainder=0,start=cold,cut=before,end=backup,min=4096,max=16384",
-            9846,
-        ),
-    ] {
+    for &(text, list, mean) in PAPER_SETTINGS {
         let spec = parsed(text);
         assert_eq!(spec.to_string(), format!("{}:{list}", spec.algorithm()), "{text}");
         assert_eq!(spec.chunk_size_average(), Some(mean), "{text}");

@@ -1,11 +1,11 @@
 //! FastCDC at all its edges: random parameters, and the last byte of an odd stream.
 
-mod common;
-
-use common::{check, kinds, sizes_around};
 use cutpoint_chunking::Spec;
 use cutpoint_chunking::algorithm::fastcdc;
 use cutpoint_testing::SplitMix64;
+
+use crate::harness::checks::check;
+use crate::harness::inputs::{kinds, sizes_around};
 
 #[test]
 fn random_parameters_cut_like_reference() {

@@ -1,11 +1,12 @@
 //! SeqCDC at all its edges: random parameters, every position of a block, every pair of values.
 
-mod common;
-
-use common::{Feed, check, fed_cuts, kinds, reference_cuts, sizes_around};
 use cutpoint_chunking::algorithm::seqcdc;
 use cutpoint_chunking::{Chunker, Level, Spec, cuts};
 use cutpoint_testing::SplitMix64;
+
+use crate::harness::checks::{check, reference_cuts};
+use crate::harness::feeds::{Feed, fed_cuts};
+use crate::harness::inputs::{key_material, kinds, sizes_around};
 
 #[test]
 fn random_parameters_cut_like_reference() {
@@ -43,7 +44,7 @@ fn random_parameters_cut_like_reference() {
 /// Checks that every level of this CPU cuts `data` as the scalar one does, both plain and keyed.
 fn at_every_level(params: seqcdc::Params, name: &str, data: &[u8]) {
     let plain = seqcdc::SeqCdc::new(params).expect("the parameters are right");
-    let material = common::key_material(3);
+    let material = key_material(3);
     let keyed = seqcdc::SeqCdc::keyed(params, &material).expect("the parameters are right");
     for chunker in [plain, keyed] {
         let scalar = chunker.clone().at_level(Level::SCALAR);

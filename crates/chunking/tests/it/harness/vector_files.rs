@@ -5,7 +5,8 @@ use std::fmt::Write;
 use cutpoint_chunking::{Chunker, Spec, cuts};
 use cutpoint_testing::{SplitMix64, input};
 
-use super::{cases, key_material};
+use super::cases;
+use super::inputs::key_material;
 
 const COMMENT: &str = "\
 Cut-points: for each case the exclusive ends of the chunks of its input, in bytes from its start. \
