@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::options;
-use cutpoint_backup::save::faults::{self, Plan};
+use cutpoint_backup::save::faults::{self, FaultPlan};
 use cutpoint_backup::save::{Source, backup};
 use cutpoint_repository::Repository;
 use cutpoint_storage::{Error, Kind, Layer, Memory, Put, Result, Storage};
@@ -62,7 +62,7 @@ impl Layer for NoRoomAt {
 }
 
 /// Runs with a fault at the put `put`. Returns the result, and the numbers of puts and sends.
-fn run(threads: usize, put: u64, plan: Plan) -> (Result<()>, u64, u64) {
+fn run(threads: usize, put: u64, plan: FaultPlan) -> (Result<()>, u64, u64) {
     let memory: Arc<dyn Storage> = Arc::new(Memory::new());
     let environment = Seeded::new(1);
     init_exact(&memory, &environment);
@@ -81,7 +81,7 @@ fn within<T: Send + 'static>(case: &str, act: impl FnOnce() -> T + Send + 'stati
 }
 
 /// Calls [`run`] within the limit.
-fn run_within(threads: usize, put: u64, plan: Plan) -> (Result<()>, u64, u64) {
+fn run_within(threads: usize, put: u64, plan: FaultPlan) -> (Result<()>, u64, u64) {
     let case = format!("{threads} threads, put {put}, {plan:?}");
     within(&case, move || run(threads, put, plan))
 }
@@ -139,7 +139,7 @@ fn compare(
     previous: &Arc<dyn Storage>,
     threads: usize,
     read: u64,
-    plan: Plan,
+    plan: FaultPlan,
 ) -> (Result<()>, u64) {
     let memory: Arc<dyn Storage> = Arc::new(Memory::new());
     for (name, bytes) in contents(&**previous) {
@@ -163,14 +163,14 @@ fn require_cause(result: Result<()>, kind: Kind, message: &str, case: &str) {
 #[test]
 fn failing_put_ends_every_stage() {
     for threads in 1..=8 {
-        let (result, puts, _) = run_within(threads, u64::MAX, Plan::default());
+        let (result, puts, _) = run_within(threads, u64::MAX, FaultPlan::default());
         result.expect("nothing fails");
         assert!(puts >= 4, "a ticket, a container, a segment and a commit, but {puts} puts");
         // The last put is that of the commit, which is retried.
         for put in 0..puts - 1 {
             // With slow sends, stages end while others have much work before them.
             for pause in [Duration::ZERO, Duration::from_micros(200)] {
-                let plan = Plan { pause, ..Plan::default() };
+                let plan = FaultPlan { pause, ..FaultPlan::default() };
                 let (result, ..) = run_within(threads, put, plan);
                 // A put of the reserve may fail.
                 if result.is_err() {
@@ -185,11 +185,11 @@ fn failing_put_ends_every_stage() {
 #[test]
 fn failing_send_ends_every_stage() {
     for threads in 1..=8 {
-        let (result, _, sends) = run_within(threads, u64::MAX, Plan::default());
+        let (result, _, sends) = run_within(threads, u64::MAX, FaultPlan::default());
         result.expect("nothing fails");
         assert!(sends > 40, "{sends} sends are too few to mean anything");
         for send in 0..sends {
-            let plan = Plan { fails_at: Some(send), ..Plan::default() };
+            let plan = FaultPlan { fails_at: Some(send), ..FaultPlan::default() };
             let (result, ..) = run_within(threads, u64::MAX, plan);
             let case = format!("{threads} threads, send {send}");
             require_cause(result, Kind::Storage, faults::FAILURE, &case);
@@ -203,12 +203,12 @@ fn failing_send_ends_every_stage() {
 fn failing_read_while_deciding_is_the_error_of_the_run() {
     for threads in [1, 2, 4, 8] {
         let previous = with_previous_version(threads);
-        let (result, reads) = compare(&previous, threads, u64::MAX, Plan::default());
+        let (result, reads) = compare(&previous, threads, u64::MAX, FaultPlan::default());
         result.expect("nothing fails");
         let mut failures = 0;
         for read in 0..reads {
             for pause in [Duration::ZERO, Duration::from_micros(200)] {
-                let plan = Plan { pause, ..Plan::default() };
+                let plan = FaultPlan { pause, ..FaultPlan::default() };
                 let (case, previous) =
                     (format!("{threads} threads, read {read}"), previous.clone());
                 let (result, _) = within(&case, move || compare(&previous, threads, read, plan));

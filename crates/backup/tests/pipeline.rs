@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use common::{files, options};
 use cutpoint_backup::restore::{RestoreOptions, restore};
-use cutpoint_backup::save::{BackupMonitor, BackupOptions, Progress, Source, backup};
+use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupProgress, Source, backup};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::segment::ContainerRecord;
 use cutpoint_repository::format::toc::{ChunkRecord, Form};
@@ -212,7 +212,7 @@ fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
 struct StopAfter(u64, AtomicBool);
 
 impl BackupMonitor for StopAfter {
-    fn progress(&self, progress: &Progress) {
+    fn progress(&self, progress: &BackupProgress) {
         if progress.statistics.read_bytes >= self.0 {
             self.1.store(true, Ordering::SeqCst);
         }
@@ -344,7 +344,7 @@ enum Panics {
 const PANIC: &str = "the monitor panics";
 
 impl BackupMonitor for Panics {
-    fn progress(&self, _: &Progress) {
+    fn progress(&self, _: &BackupProgress) {
         assert!(!matches!(self, Panics::Progress), "{PANIC}");
     }
 
