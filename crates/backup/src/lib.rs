@@ -7,5 +7,4 @@
 
 pub mod restore;
 pub mod save;
-mod snapshots;
 pub mod source;

@@ -79,7 +79,7 @@ impl Selection {
 
     /// Marks everything selected in the folder `way` as found, because the folder itself has been
     /// reported.
-    pub(super) fn settle(&mut self, way: usize) {
+    pub(super) fn mark_found(&mut self, way: usize) {
         let mut waiting = vec![way];
         while let Some(at) = waiting.pop() {
             self.0[at].found = true;

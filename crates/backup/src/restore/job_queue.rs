@@ -16,19 +16,19 @@ const JOBS_MAX: usize = 256;
 const BYTES_MAX: u64 = 64 << 20;
 
 /// A job, and its step of the plan, which is held until the job is done.
-pub(super) type Planned = (Job, Option<Step>);
+pub(super) type PlannedJob = (Job, Option<Step>);
 
 /// The queue in front of the threads. Jobs leave it in the order in which they were sent.
-pub(super) struct Ahead<'a> {
+pub(super) struct JobQueue<'a> {
     plan: Option<&'a Plan<'a>>,
-    jobs: Sender<Planned>,
-    waiting: VecDeque<(Planned, u64)>,
+    jobs: Sender<PlannedJob>,
+    waiting: VecDeque<(PlannedJob, u64)>,
     waiting_bytes: u64,
 }
 
-impl<'a> Ahead<'a> {
-    pub(super) fn new(plan: Option<&'a Plan<'a>>, jobs: Sender<Planned>) -> Ahead<'a> {
-        Ahead { plan, jobs, waiting: VecDeque::new(), waiting_bytes: 0 }
+impl<'a> JobQueue<'a> {
+    pub(super) fn new(plan: Option<&'a Plan<'a>>, jobs: Sender<PlannedJob>) -> JobQueue<'a> {
+        JobQueue { plan, jobs, waiting: VecDeque::new(), waiting_bytes: 0 }
     }
 
     /// Returns `true` if there is a plan that needs the segments of each job.

@@ -9,14 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cutpoint_repository::Entry;
 use cutpoint_storage::{Error, Kind};
 
+use super::failure::Failure;
 use super::metadata::{self, Owners};
+use super::monitor::RestoreMonitor;
+use super::options::RestoreOptions;
 use super::place::{Folder, Place};
-use super::{RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader};
+use super::report::RestoreStats;
+use super::snapshot_reader::SnapshotReader;
 use crate::source::folder;
 use crate::source::folder::Handle;
 
 /// The shared state of one restore.
-pub(super) struct Run<'a> {
+pub(super) struct RestoreState<'a> {
     pub(super) reader: &'a dyn SnapshotReader,
     pub(super) options: &'a RestoreOptions,
     pub(super) monitor: &'a dyn RestoreMonitor,
@@ -48,45 +52,16 @@ pub(super) struct Counts {
     pub(super) warnings: AtomicU64,
 }
 
-/// The reason why an entry was not restored.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// An error of the target.
-    Target(io::Error),
-    /// An error while reading the snapshot.
-    Snapshot(Error),
-    /// An existing entry that stays, or another reason without an error.
-    Refused(&'static str),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::Target(error)
-    }
-}
-
-impl From<rustix::io::Errno> for Failure {
-    fn from(error: rustix::io::Errno) -> Failure {
-        Failure::Target(error.into())
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Snapshot(error)
-    }
-}
-
-impl<'a> Run<'a> {
+impl<'a> RestoreState<'a> {
     pub(super) fn new(
         reader: &'a dyn SnapshotReader,
         options: &'a RestoreOptions,
         monitor: &'a dyn RestoreMonitor,
         base: Handle,
-    ) -> Run<'a> {
+    ) -> RestoreState<'a> {
         // A nameless file gets its name through this folder.
         let nameless = folder::stat(rustix::fs::CWD, b"/proc/self/fd").is_ok();
-        Run {
+        RestoreState {
             reader,
             options,
             monitor,
