@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use common::options;
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupReport, Parent, Source, backup};
-use cutpoint_backup::source::walk::WalkOptions;
+use cutpoint_backup::source::WalkOptions;
 use cutpoint_repository::repo::keys::Others;
 use cutpoint_repository::snapshots::lifecycle;
 use cutpoint_repository::{Repository, Snapshot, View};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cutpoint_backup::save::{BackupOptions, Parent, Source};
 use cutpoint_backup::source::Kernel;
-use cutpoint_backup::source::walk::WalkOptions;
+use cutpoint_backup::source::WalkOptions;
 use cutpoint_repository::Verify;
 
 /// Returns the options of a run with `threads` threads.
