@@ -144,8 +144,8 @@ pub(super) fn set_named(
     warn_of("time", result.map_err(io::Error::from), warn);
 }
 
-/// Changes the permissions of what was created under `entry.name`, and not of something else that has
-/// replaced it meanwhile. The system has no single call for this that follows no symbolic link.
+/// Changes the permissions of the entry that was created under `entry.name`, and not of something
+/// else that has replaced it meanwhile. The system has no single call for this that follows no symbolic link.
 fn set_named_mode(
     owners: &Owners,
     folder: &Handle,

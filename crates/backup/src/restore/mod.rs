@@ -6,11 +6,12 @@
 //!    everything else to the `dispatcher`.
 //! 2. `dispatcher` splits large files into pieces and finds out which names belong to one file.
 //!    `job_queue` holds jobs back, so that the plan of the reader can fetch their chunks.
-//! 3. `worker`, in several threads, creates files, links and special files. `file` writes the bytes,
-//!    `metadata` sets owner, permissions, attributes and time.
+//! 3. `worker`, in several threads, creates files, links and special files. `file` writes the
+//!    bytes, `metadata` sets owner, permissions, attributes and time.
 //! 4. The last job of a folder sets the metadata of the folder.
 //!
-//! `place` knows the existing entries of the target, and `restore_state` is the state that all threads share.
+//! `place` knows the existing entries of the target, and `restore_state` is the state that all
+//! threads share.
 //!
 //! # Restored files
 //!
@@ -54,8 +55,8 @@ mod monitor;
 mod options;
 mod place;
 mod report;
-mod restore;
 mod restore_state;
+mod restore_tree;
 mod selection;
 mod snapshot_reader;
 mod special;
@@ -65,5 +66,5 @@ mod worker;
 pub use monitor::RestoreMonitor;
 pub use options::{Overwrite, PIECE_LEN, RestoreOptions};
 pub use report::RestoreStats;
-pub use restore::restore;
+pub use restore_tree::restore;
 pub use snapshot_reader::SnapshotReader;

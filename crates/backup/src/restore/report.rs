@@ -15,7 +15,7 @@ pub struct RestoreStats {
     pub made_symlinks: u64,
     /// The number of devices, pipes and sockets created.
     pub made_specials: u64,
-    /// The number of existing entries found unchanged, with [`Overwrite::Changed`](super::Overwrite::Changed).
+    /// The number of existing entries found unchanged, with [`Changed`](super::Overwrite::Changed).
     pub unchanged_entries: u64,
     /// The number of entries that could not be restored, or were not restored because of what stood
     /// in their place. A folder counts once, with everything below it.

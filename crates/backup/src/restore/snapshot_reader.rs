@@ -37,8 +37,8 @@ pub trait SnapshotReader: Sync {
     ///
     /// # Errors
     ///
-    /// Returns `Corrupt`, `Missing` or `Storage`. The file that needs the chunk fails, and the others
-    /// are restored.
+    /// Returns `Corrupt`, `Missing` or `Storage`. The file that needs the chunk fails, and the
+    /// others are restored.
     fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes>;
 
     /// Returns a plan, which learns in advance which chunks will be requested and may hold up to

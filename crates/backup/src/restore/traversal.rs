@@ -1,5 +1,5 @@
-//! The traversal of a snapshot: one thread creates the folders, in the order of the trees, and sends
-//! everything else to the workers.
+//! The traversal of a snapshot: one thread creates the folders, in the order of the trees, and
+//! sends everything else to the workers.
 
 use std::iter;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ impl<'r, 'a> Traversal<'r, 'a> {
         Traversal { state, dispatcher, selection }
     }
 
-    /// Restores everything, or ends early when the restore is stopped. `made` says that the target is new.
+    /// Restores everything, or ends early when the restore is stopped. `made` says that the target
+    /// is new.
     ///
     /// # Errors
     ///

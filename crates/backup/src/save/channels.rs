@@ -1,11 +1,11 @@
 //! The channels between the stages of a run, and the messages in them.
 //!
 //! ```text
-//!           jobs            fingerprinted           jobs             encoded           uploads
-//! source ---------> worker ---------------> dedup ---------> worker ---------> container ------> put
-//!    ^                                       | ^  ^                              |                |
-//!    +------------- free batches ------------+ |  +-------- free buffers --------+                |
-//!                                              +---------------- published -----------------------+
+//!          jobs          fingerprinted         jobs          encoded            uploads
+//! source -------> worker --------------> dedup -------> worker --------> container ----> put
+//!   ^                                    | ^ ^                             |              |
+//!   +----------- free batches -----------+ | +-------- free buffers -------+              |
+//!                                          +------------------ published -----------------+
 //! ```
 //!
 //! Batches and regions are numbered and processed in order, so that the stored data does not depend

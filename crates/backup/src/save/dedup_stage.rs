@@ -128,7 +128,7 @@ impl<'a> DedupStage<'a> {
         Ok((self, root))
     }
 
-    /// Processes one batch. `forward` takes regions from the deduplicator as soon as there are some.
+    /// Processes one batch. `forward` sends the regions of the deduplicator that are full.
     fn process(
         &mut self,
         batch: &mut Batch,

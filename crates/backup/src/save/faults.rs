@@ -19,8 +19,13 @@ pub struct FaultPlan {
     pub pause: Duration,
 }
 
+impl FaultPlan {
+    /// No faults.
+    const NONE: FaultPlan = FaultPlan { fails_at: None, pause: Duration::ZERO };
+}
+
 thread_local! {
-    static NEXT: Cell<FaultPlan> = const { Cell::new(FaultPlan { fails_at: None, pause: Duration::ZERO }) };
+    static NEXT: Cell<FaultPlan> = const { Cell::new(FaultPlan::NONE) };
     static SENDS: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -6,8 +6,8 @@ use cutpoint_repository::{Statistics, TicketId};
 /// The result of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupReport {
-    /// The new snapshot; `None` if nothing had changed and [`skip_if_unchanged`](super::BackupOptions::skip_if_unchanged) is
-    /// set.
+    /// The new snapshot; `None` if nothing had changed and
+    /// [`skip_if_unchanged`](super::BackupOptions::skip_if_unchanged) is set.
     pub snapshot: Option<TicketId>,
     /// The snapshot that this one was compared with.
     pub parent: Option<TicketId>,

@@ -169,8 +169,8 @@ impl Walk {
         self.excluded
     }
 
-    /// Lists the names of `folder` that belong to the walk. Also returns the error of an incomplete listing, with
-    /// `true` if it occurred before the first name.
+    /// Lists the names of `folder` that belong to the walk. Also returns the error of an incomplete
+    /// listing, with `true` if it occurred before the first name.
     fn list(
         &mut self,
         folder: &Handle,
@@ -216,9 +216,9 @@ impl Walk {
         step
     }
 
-    /// Returns the step for the name at the end of the path, as [`Walk::step_of_name`] does. The name is
-    /// an entry of `folder`, which belongs to the walk if it has a `home`. `node` is the node of
-    /// the name among the sources.
+    /// Returns the step for the name at the end of the path, as [`Walk::step_of_name`] does. The
+    /// name is an entry of `folder`, which belongs to the walk if it has a `home`. `node` is the
+    /// node of the name among the sources.
     fn step_unless_excluded(
         &mut self,
         name: Vec<u8>,

@@ -1,22 +1,20 @@
 //! Small files that share chunks: each is restored, the bundles are found again, and they are
 //! compared with the previous versions of their files.
 
-mod common;
-#[path = "common/repository.rs"]
-mod repository;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{files, options};
 use cutpoint_backup::save::backup;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::{Content, Entry, EntryKind, Reader, Repository, Statistics, View};
 use cutpoint_storage::{Memory, Storage};
 use cutpoint_testing::SplitMix64;
-use repository::{Seeded, contents, init, restore_and_compare};
+
+use crate::backup_options::{files, options};
+use crate::folder_comparison::restore_and_compare;
+use crate::seeded_repository::{Seeded, contents, init};
 
 /// The number of folders, and of files in each of them.
 const FOLDERS: usize = 12;
@@ -143,7 +141,7 @@ fn without_delta_chunks_no_chunk_is_shared() {
     let root = tempfile::tempdir().expect("a folder");
     make_folder(root.path());
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-    let repository = repository::init_exact(&storage, &Seeded::new(3));
+    let repository = crate::seeded_repository::init_exact(&storage, &Seeded::new(3));
     let report = backup(&repository, files(root.path()), &options(2), &());
     assert_eq!(report.expect("it is saved").statistics.problem_count, 0);
     for entry in entries(&repository) {

@@ -1,25 +1,20 @@
 //! Faults at every put, at every send and at every read of a previous version, with 1 to 8 threads:
 //! the run ends and reports the failure.
 
-#[allow(dead_code, reason = "other tests need more of it")]
-mod common;
-#[path = "common/repository.rs"]
-#[allow(dead_code, reason = "other tests need more of it")]
-mod repository;
-
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::options;
 use cutpoint_backup::save::faults::{self, FaultPlan};
 use cutpoint_backup::save::{Source, backup};
 use cutpoint_repository::Repository;
 use cutpoint_storage::{Error, Kind, Layer, Memory, Put, Result, Storage};
 use cutpoint_testing::SplitMix64;
-use repository::{Seeded, contents, init, init_exact, unlock};
+
+use crate::backup_options::options;
+use crate::seeded_repository::{Seeded, contents, init, init_exact, unlock};
 
 /// The time limit of a run, far beyond the time that one takes. It ends a run that waits for ever.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -1,82 +1,27 @@
-//! Hostile snapshots, which try to write outside of the target, and damaged ones.
+//! Hostile snapshots, which try to write outside of the target.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cutpoint_backup::restore::{
-    Overwrite, RestoreMonitor, RestoreOptions, SnapshotReader, restore,
-};
+use cutpoint_backup::restore::{Overwrite, RestoreOptions, SnapshotReader, restore};
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::{Content, Entry, EntryKind, Fingerprint};
-use cutpoint_storage::{Kind, Result};
+use cutpoint_repository::{Content, Entry, Fingerprint};
+use cutpoint_storage::Result;
 use cutpoint_testing::SplitMix64;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::store::{MemoryStore, TestMonitor, restore_into};
-
-fn link(name: &str, target: &Path) -> Entry {
-    let mut entry = Entry::new(name, EntryKind::Symlink);
-    entry.content = Content::Raw(target.as_os_str().as_encoded_bytes().to_vec());
-    entry.size = target.as_os_str().len() as u64;
-    entry
-}
-
-const ALL: [Overwrite; 3] = [Overwrite::Never, Overwrite::Changed, Overwrite::Replace];
-
-/// A target, and a folder beside it in which nothing may ever appear or change.
-struct Scene {
-    scratch: tempfile::TempDir,
-}
-
-impl Scene {
-    fn new() -> Scene {
-        let scratch = tempfile::tempdir().unwrap();
-        fs::create_dir(scratch.path().join("outside")).unwrap();
-        fs::write(scratch.path().join("outside/precious"), b"precious").unwrap();
-        Scene { scratch }
-    }
-
-    fn outside(&self) -> PathBuf {
-        self.scratch.path().join("outside")
-    }
-
-    fn target(&self) -> PathBuf {
-        self.scratch.path().join("target")
-    }
-
-    /// Restores, and checks that nothing happened outside of the target.
-    fn restore(&self, store: &MemoryStore, entries: Content, overwrite: Overwrite) -> Vec<PathBuf> {
-        let options = RestoreOptions { overwrite, ..RestoreOptions::default() };
-        let before = self.look();
-        let (_, monitor) = restore_into(store, &entries, &self.target(), options);
-        assert_eq!(self.look(), before, "something happened outside, {overwrite:?}");
-        monitor.problem_paths()
-    }
-
-    fn look(&self) -> Vec<(PathBuf, u32, i64, i64, Vec<u8>)> {
-        let mut seen = vec![];
-        for path in [self.outside(), self.outside().join("precious")] {
-            let meta = fs::symlink_metadata(&path).unwrap();
-            let bytes = fs::read(&path).unwrap_or_default();
-            seen.push((path, meta.mode(), meta.mtime_nsec(), meta.ctime_nsec(), bytes));
-        }
-        assert_eq!(fs::read_dir(self.outside()).unwrap().count(), 1, "names outside");
-        assert!(fs::read_dir(self.scratch.path()).unwrap().count() <= 2, "names beside");
-        seen
-    }
-}
+use crate::guarded_target::{ALL, GuardedTarget, link};
+use crate::memory_store::{MemoryStore, TestMonitor, restore_into};
 
 #[test]
 fn tree_with_name_outside_its_folder_is_refused() {
     for name in ["..", ".", "", "/", "../outside/new", "a/b", "a\0b"] {
-        let scene = Scene::new();
+        let scene = GuardedTarget::new();
         let mut store = MemoryStore::default();
         let file = store.file("precious", b"bad");
         let mut folder = store.folder("x", vec![file.clone()]);
@@ -97,7 +42,7 @@ fn tree_with_name_outside_its_folder_is_refused() {
 #[test]
 fn link_of_the_snapshot_is_never_followed() {
     for order in [[0, 1, 2], [1, 0, 2], [0, 2, 1]] {
-        let scene = Scene::new();
+        let scene = GuardedTarget::new();
         let mut store = MemoryStore::default();
         let file = store.file("precious", b"bad");
         let entries = [
@@ -112,7 +57,7 @@ fn link_of_the_snapshot_is_never_followed() {
         }
     }
     // The link is in a folder of the snapshot, with names that do not ascend.
-    let scene = Scene::new();
+    let scene = GuardedTarget::new();
     let mut store = MemoryStore::default();
     let file = store.file("precious", b"bad");
     let a = store.folder("a", vec![file]);
@@ -127,7 +72,7 @@ fn link_of_the_snapshot_is_never_followed() {
 #[test]
 fn link_of_the_target_is_never_followed() {
     for overwrite in ALL {
-        let scene = Scene::new();
+        let scene = GuardedTarget::new();
         fs::create_dir(scene.target()).unwrap();
         symlink(scene.outside(), scene.target().join("folder")).unwrap();
         symlink(scene.outside().join("precious"), scene.target().join("file")).unwrap();
@@ -243,7 +188,7 @@ fn swapped_in_link_is_never_followed() {
     for overwrite in ALL {
         for swapped in ["folder", "folder/inner"] {
             for at in 0.. {
-                let scene = Scene::new();
+                let scene = GuardedTarget::new();
                 let (target, outside) = (scene.target(), scene.outside());
                 let act = || {
                     // Before the folder is created, there is only the link.
@@ -272,7 +217,7 @@ fn link_that_comes_and_goes_is_never_followed() {
     let mut store = MemoryStore::default();
     let root = folders_and_files(&mut store);
     for round in 0..60 {
-        let scene = Scene::new();
+        let scene = GuardedTarget::new();
         let (target, done) = (scene.target(), AtomicBool::new(false));
         fs::create_dir(&target).unwrap();
         symlink(scene.outside(), target.join("link")).unwrap();
@@ -308,7 +253,7 @@ fn link_swapped_in_far_above_is_never_followed() {
     }
     let root = store.tree_of(vec![folder]);
     for overwrite in ALL {
-        let scene = Scene::new();
+        let scene = GuardedTarget::new();
         let (target, outside) = (scene.target(), scene.outside());
         let middle = target.join(["d"; 50].join("/"));
         let act = || {
@@ -433,266 +378,4 @@ impl<F: Fn() + Sync> SnapshotReader for AtTree<'_, F> {
     fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes> {
         self.store.chunk(fingerprint)
     }
-}
-
-/// If the test runs as root, it runs itself once more as a user who may not create devices.
-#[test]
-fn devices_are_made_by_root_or_not_at_all() {
-    const UNPRIVILEGED: u32 = 65_534;
-    let scratch = tempfile::tempdir().unwrap();
-    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let mut store = MemoryStore::default();
-    let mut null = Entry::new("null", EntryKind::CharDevice);
-    (null.mode, null.device_number) = (0o666, 1 << 32 | 3);
-    let mut disk = Entry::new("disk", EntryKind::BlockDevice);
-    (disk.mode, disk.device_number) = (0o600, 7 << 32);
-    let (mut pipe, last) = (Entry::new("pipe", EntryKind::Fifo), store.file("zz", b"last"));
-    pipe.mode = 0o600;
-    let root = store.tree_of(vec![disk, null, pipe, last]);
-    let target = scratch.path().join("target");
-    let (_, monitor) = restore_into(&store, &root, &target, RestoreOptions::default());
-    assert_eq!(fs::read(target.join("zz")).unwrap(), b"last", "the others are restored");
-    assert!(fs::metadata(target.join("pipe")).unwrap().file_type().is_fifo(), "pipes are");
-    let problems = monitor.problems.into_inner().unwrap();
-    if problems.is_empty() {
-        let null = fs::metadata(target.join("null")).unwrap();
-        assert!(null.file_type().is_char_device() && null.mode() & 0o777 == 0o666, "{null:?}");
-        let disk = fs::metadata(target.join("disk")).unwrap();
-        assert!(disk.file_type().is_block_device() && disk.mode() & 0o777 == 0o600, "{disk:?}");
-        let own = std::env::current_exe().unwrap();
-        let mut again = Command::new(own);
-        again.args(["--exact", "hostile::devices_are_made_by_root_or_not_at_all"]);
-        match again.uid(UNPRIVILEGED).gid(UNPRIVILEGED).output() {
-            Ok(output) => {
-                let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                assert!(output.status.success() && text.contains("1 passed"), "{text}");
-            }
-            Err(error) => println!("SKIPPED as another user, who cannot run this test: {error}"),
-        }
-    } else {
-        let text = "a device, which only root can create".to_owned();
-        let expected = ["disk", "null"].map(|name| (PathBuf::from(name), text.clone()));
-        let mut problems = problems;
-        problems.sort();
-        assert_eq!(problems, expected, "a clear line");
-        for name in ["disk", "null"] {
-            assert!(!target.join(name).exists(), "{name} is not there as something else");
-        }
-    }
-}
-
-#[test]
-fn false_hard_links_are_restored_as_files() {
-    let scene = Scene::new();
-    let mut store = MemoryStore::default();
-    // The first name is a symbolic link, and the second claims to be the same file.
-    let mut first = link("a", &scene.outside().join("precious"));
-    let mut second = store.file("b", b"bytes of b");
-    let mut third = store.file("c", b"bytes of c");
-    for entry in [&mut first, &mut second, &mut third] {
-        entry.links = u64::MAX;
-        entry.inode = 5;
-    }
-    let root = store.tree_of(vec![first, second, third]);
-    for overwrite in ALL {
-        let problems = scene.restore(&store, root.clone(), overwrite);
-        let expected = if overwrite == Overwrite::Never { 0 } else { problems.len() };
-        assert_eq!(problems.len(), expected, "{problems:?}");
-        assert_eq!(fs::read(scene.target().join("b")).unwrap(), b"bytes of b", "{overwrite:?}");
-        assert_eq!(fs::read(scene.target().join("c")).unwrap(), b"bytes of c", "{overwrite:?}");
-    }
-}
-
-/// Files with equal numbers: on two disks below one FUSE mount, or one after the other.
-#[test]
-fn names_with_equal_inodes_are_links_only_of_equal_files() {
-    let mut store = MemoryStore::default();
-    let mut entries = vec![];
-    let mut add = |mut entry: Entry, change: &dyn Fn(&mut Entry)| {
-        (entry.inode, entry.links, entry.mtime.seconds) = (5, 99, 7);
-        change(&mut entry);
-        entries.push(entry);
-    };
-    for number in 0..3 {
-        add(store.file(&format!("a{number} one"), b"one"), &|_| {});
-        add(store.file(&format!("a{number} two"), b"two"), &|_| {});
-    }
-    add(store.file("b mode", b"one"), &|entry| entry.mode = 0o600);
-    add(store.file("c time", b"one"), &|entry| entry.mtime.nanoseconds = 1);
-    add(store.file("d owner", b"one"), &|entry| entry.user_id = 77);
-    add(store.file("e group", b"one"), &|entry| entry.group_id = 77);
-    add(store.file("f attribute", b"one"), &|entry| {
-        entry.xattrs = vec![(b"user.a".to_vec(), b"b".to_vec())];
-    });
-    add(store.file("g ctime", b"one"), &|entry| entry.ctime.seconds = 9);
-    add(store.file("h user", b"one"), &|entry| entry.user = "u".to_owned());
-    add(store.file("i group", b"one"), &|entry| entry.group = "g".to_owned());
-    let root = store.tree_of(entries);
-    let scratch = tempfile::tempdir().unwrap();
-    let options = RestoreOptions { owners: false, ..RestoreOptions::default() };
-    restore_into(&store, &root, scratch.path(), options);
-    let inode = |name: &str| fs::metadata(scratch.path().join(name)).unwrap().ino();
-    for number in 1..3 {
-        assert_eq!(inode(&format!("a{number} one")), inode("a0 one"), "one file");
-        assert_eq!(inode(&format!("a{number} two")), inode("a0 two"), "another file");
-    }
-    assert_eq!(inode("g ctime"), inode("a0 one"), "a new name sets the ctime, and nothing else");
-    let others = [
-        "a0 one",
-        "a0 two",
-        "b mode",
-        "c time",
-        "d owner",
-        "e group",
-        "f attribute",
-        "h user",
-        "i group",
-    ];
-    let inodes: std::collections::BTreeSet<u64> = others.iter().map(|name| inode(name)).collect();
-    assert_eq!(inodes.len(), others.len(), "each is a file of its own");
-}
-
-#[test]
-fn ids_modes_and_times_with_special_meaning_do_no_harm() {
-    let scratch = tempfile::tempdir().unwrap();
-    let mut store = MemoryStore::default();
-    let mut file = store.file("file", b"bytes");
-    (file.user_id, file.group_id) = (u32::MAX, u32::MAX);
-    file.mode = 0o104_755;
-    file.mtime.nanoseconds = 0x3fff_ffff;
-    let mut device = Entry::new("z", EntryKind::CharDevice);
-    device.device_number = u64::MAX;
-    let root = store.tree_of(vec![file, device]);
-    let options = RestoreOptions { owners: true, ..RestoreOptions::default() };
-    let (stats, monitor) = restore_into(&store, &root, scratch.path(), options);
-    assert!(stats.warnings >= 2, "no owner, so no set-user-id: {monitor:?}");
-    let meta = fs::metadata(scratch.path().join("file")).unwrap();
-    assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o755, 0), "{monitor:?}");
-}
-
-#[test]
-fn damaged_files_are_refused_and_the_others_restored() {
-    let scratch = tempfile::tempdir().unwrap();
-    let mut store = MemoryStore::default();
-    let bytes = SplitMix64::bytes(3, 20_000_000);
-    let mut entries = vec![store.file("large", &bytes), store.file("small", &bytes[..250_000])];
-    let lost = store.chunk_of(&bytes[200_000..250_000]);
-    let lost_large = store.chunk_of(&bytes[19_900_000..]);
-    entries.push(store.file("well", &bytes[..10_000_000]));
-    // Sizes and recipes that disagree.
-    for (name, size, length) in [("x1", 10, 9), ("x2", 10, 11), ("x3", 1 << 40, 10), ("x4", 5, 0)] {
-        let mut file = store.file(name, b"0123456789");
-        if let Content::Segments(segments) = &mut file.content {
-            let Segment::Chunk { length: len, .. } = &mut segments[0] else { panic!("a chunk") };
-            *len = length;
-        }
-        file.size = size;
-        entries.push(file);
-    }
-    // Offsets beyond the chunk.
-    let mut file = store.file("y", b"0123456789");
-    if let Content::Segments(segments) = &mut file.content {
-        let Segment::Chunk { offset, .. } = &mut segments[0] else { panic!("a chunk") };
-        *offset = u64::MAX;
-    }
-    entries.push(file);
-    for lost in [lost, lost_large] {
-        let Segment::Chunk { fingerprint, .. } = lost else { panic!("a chunk") };
-        store.chunks.remove(&fingerprint);
-    }
-    let inside = store.file("inside", b"inside");
-    let damage = Entry::new("DAMAGE", EntryKind::File);
-    let unseen = store.file("unseen", b"unseen");
-    entries.push(store.folder("z damaged", vec![inside, damage, unseen]));
-    let mut lost = store.folder("z lost", vec![]);
-    lost.content = Content::Recipe(cutpoint_repository::Fingerprint([9; 32]));
-    entries.push(lost);
-    entries.push(store.file("zz", b"last"));
-    let root = store.tree_of(entries);
-
-    fs::write(scratch.path().join("small"), b"was there").unwrap();
-    fs::write(scratch.path().join("large"), b"was there").unwrap();
-    for overwrite in [Overwrite::Replace, Overwrite::Changed] {
-        let options = RestoreOptions { overwrite, ..RestoreOptions::default() };
-        let (stats, monitor) = restore_into(&store, &root, scratch.path(), options);
-        let refused = ["large", "small", "x1", "x2", "x3", "x4", "y", "z damaged", "z lost"];
-        assert_eq!(monitor.problem_paths(), refused.map(PathBuf::from), "{monitor:?}");
-        let restored = stats.written_files + stats.unchanged_entries;
-        assert_eq!(restored, 3, "well, zz, inside: {stats:?}");
-        for name in ["x1", "x2", "x3", "x4", "y", "z damaged/unseen"] {
-            assert!(!scratch.path().join(name).exists(), "{name} is not half restored");
-        }
-        let nameless = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::WRONLY;
-        let mode = rustix::fs::Mode::RUSR;
-        let kept: &[&str] = match rustix::fs::open(scratch.path(), nameless, mode) {
-            Ok(_) => &["small", "large"],
-            Err(_) => &["small"],
-        };
-        for name in kept {
-            let bytes = fs::read(scratch.path().join(name)).unwrap();
-            assert_eq!(bytes, b"was there", "{name} stays until there is something better");
-        }
-        assert!(scratch.path().join("z lost").is_dir(), "as much as is known");
-    }
-}
-
-/// Cancels after some files.
-struct Stop {
-    after: u64,
-    asked: AtomicU64,
-}
-
-impl RestoreMonitor for Stop {
-    fn cancelled(&self) -> bool {
-        self.asked.fetch_add(1, Relaxed) >= self.after
-    }
-}
-
-#[test]
-fn cancelled_restore_leaves_complete_files_only() {
-    let mut store = MemoryStore::default();
-    let bytes = SplitMix64::bytes(4, 30_000_000);
-    let mut entries = vec![];
-    for index in 0..20 {
-        let mut file = store.file(&format!("f{index:02}"), &bytes[..1000 + index * 1_000_000]);
-        if index % 3 == 0 {
-            file.links = 2;
-            file.inode = 1 + index as u64;
-        }
-        entries.push(file);
-    }
-    let mut further = entries[18].clone();
-    further.name = b"g".to_vec();
-    entries.push(further);
-    let root = store.tree_of(entries.clone());
-    for after in [0, 1, 10, 40, 100, 200] {
-        let scratch = tempfile::tempdir().unwrap();
-        let stop = Stop { after, asked: AtomicU64::new(0) };
-        let options = RestoreOptions { threads: 3, ..RestoreOptions::default() };
-        match restore(&store, &root, scratch.path(), &options, &stop) {
-            Ok(stats) => assert_eq!(stats.written_files + stats.linked_names, 21, "{stats:?}"),
-            Err(error) => assert_eq!(error.kind(), Kind::Interrupted, "{error}"),
-        }
-        for file in fs::read_dir(scratch.path()).unwrap() {
-            let file = file.unwrap();
-            let name = file.file_name().into_encoded_bytes();
-            let entry = entries.iter().find(|entry| entry.name == name).unwrap();
-            assert_eq!(file.metadata().unwrap().len(), entry.size, "{:?}", file.path());
-        }
-        // The restore can be completed.
-        let overwrite = Overwrite::Changed;
-        let options = RestoreOptions { overwrite, ..options };
-        let (stats, _) = restore_into(&store, &root, scratch.path(), options);
-        let all = stats.written_files + stats.linked_names + stats.unchanged_entries;
-        assert_eq!(all, 21, "{stats:?}");
-    }
-}
-
-#[test]
-fn selection_with_parent_folder_is_refused() {
-    let scratch = tempfile::tempdir().unwrap();
-    let store = MemoryStore::default();
-    let options = RestoreOptions { selection: vec!["a/../b".into()], ..RestoreOptions::default() };
-    let error = restore(&store, &Content::Empty, scratch.path(), &options, &()).unwrap_err();
-    assert_eq!(error.kind(), Kind::Invalid, "{error}");
 }

@@ -1,10 +1,5 @@
 //! A planned restore has the same result as one without a plan, with fewer requests.
 
-mod common;
-#[path = "common/repository.rs"]
-#[allow(dead_code, reason = "other tests need more of it")]
-mod repository;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -13,14 +8,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{files, options};
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
 use cutpoint_backup::save::backup;
 use cutpoint_repository::read::ReadStatistics;
 use cutpoint_repository::{Reader, Repository, View};
 use cutpoint_storage::{Layer, Memory, Result, Storage};
 use cutpoint_testing::SplitMix64;
-use repository::{Seeded, compare, init, unlock};
+
+use crate::backup_options::{files, options};
+use crate::folder_comparison::compare;
+use crate::seeded_repository::{Seeded, init, unlock};
 
 /// A storage that delays reads of data, and counts the concurrent ones.
 #[derive(Debug)]
@@ -160,7 +157,7 @@ fn far_storage_gets_concurrent_requests() {
     let mut counts = Vec::new();
     for plan_bytes_max in [0, 96 << 20] {
         let far = Arc::new(Far::new(Duration::from_millis(3)));
-        for (name, bytes) in repository::contents(&*memory) {
+        for (name, bytes) in crate::seeded_repository::contents(&*memory) {
             far.memory.put_new(&name, bytes.into()).expect("memory takes it");
         }
         let storage: Arc<dyn Storage> = far.clone();

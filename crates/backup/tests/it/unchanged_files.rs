@@ -1,12 +1,6 @@
 //! Files that are taken over without reading them, and files that must be read; names of one file;
 //! reads that end early.
 
-#[path = "common/clock.rs"]
-mod clock;
-mod common;
-#[path = "common/forge.rs"]
-mod forge;
-
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -15,15 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
-use common::{files, options};
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupReport, backup};
 use cutpoint_backup::source::FileSystem;
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::{Entry, Reader, Repository, View};
 use cutpoint_testing::{SplitMix64, skipped};
-use forge::forge;
+
+use crate::backup_options::{files, options};
+use crate::forged_snapshot::forge;
+use crate::manual_clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
 
 const DAY_NS: i64 = 24 * HOUR_NS;
 

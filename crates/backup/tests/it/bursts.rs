@@ -1,21 +1,19 @@
 //! Backups that compare chunks by BURST: files are restored exactly, and stored bytes do not depend
 //! on the number of threads.
 
-mod common;
-#[path = "common/repository.rs"]
-mod repository;
-
 use std::fs;
 use std::sync::Arc;
 
-use common::{files, options};
 use cutpoint_backup::save::backup;
 use cutpoint_repository::Repository;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_storage::{Memory, Storage};
 use cutpoint_testing::SplitMix64;
-use repository::{Seeded, contents, init, restore_and_compare, unlock};
+
+use crate::backup_options::{files, options};
+use crate::folder_comparison::restore_and_compare;
+use crate::seeded_repository::{Seeded, contents, init, unlock};
 
 fn repository(storage: &Arc<dyn Storage>, delta: &str) -> Arc<Repository> {
     let environment = Seeded::new(1);

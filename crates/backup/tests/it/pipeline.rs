@@ -1,9 +1,5 @@
-//! The pipeline as a full chunk: stored bytes do not depend on threads, unchanged files are not read,
-//! and the data of an interrupted run is reused.
-
-mod common;
-#[path = "common/repository.rs"]
-mod repository;
+//! The whole pipeline: stored bytes do not depend on threads, unchanged files are not read, and the
+//! data of an interrupted run is reused.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime};
 
-use common::{files, options};
 use cutpoint_backup::restore::{RestoreOptions, restore};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupProgress, Source, backup};
 use cutpoint_repository::format::commit::Outcome;
@@ -28,7 +23,10 @@ use cutpoint_repository::{
 };
 use cutpoint_storage::{Environment, Fault, Faulty, Kind, Local, Memory, Storage};
 use cutpoint_testing::SplitMix64;
-use repository::{Seeded, contents, init, restore_and_compare, unlock};
+
+use crate::backup_options::{files, options};
+use crate::folder_comparison::restore_and_compare;
+use crate::seeded_repository::{Seeded, contents, init, unlock};
 
 /// Makes a folder of many small files, some large ones, duplicates, zeros, a sparse file, and
 /// links.
@@ -320,7 +318,8 @@ fn full_disk_loses_no_container() {
         if !containers.is_empty() {
             assert_eq!(head("tmp/reserve"), None, "the reserve is not given up");
         }
-        let next = backup(&good, files(folder.path()), &common::options(2), &()).expect("backup");
+        let next_options = crate::backup_options::options(2);
+        let next = backup(&good, files(folder.path()), &next_options, &()).expect("backup");
         let stored: u64 = containers.iter().map(|(_, len)| len).sum();
         let new = next.statistics.new_bytes;
         let limit = LEN as u64 + stored / 50 - stored;

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use cutpoint_backup::restore::{Overwrite, RestoreMonitor, RestoreOptions, restore};
 use cutpoint_repository::{Content, Time};
 
-use crate::store::{MemoryStore, restore_into};
+use crate::memory_store::{MemoryStore, restore_into};
 
 /// Returns a snapshot of files, an existing folder, a folder in the place of a file, and a file in
 /// the place of a folder.

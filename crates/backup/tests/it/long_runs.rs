@@ -1,11 +1,6 @@
 //! Limits on the data that a long run can lose: an index segment every 256 MiB or 60 s, and a
 //! partial snapshot before its ticket is a day old.
 
-#[path = "common/clock.rs"]
-#[allow(dead_code, reason = "other tests need more of it")]
-mod clock;
-mod common;
-
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -15,14 +10,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
-use common::{files, options};
 use cutpoint_backup::restore::{RestoreOptions, restore};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, Source, backup};
 use cutpoint_backup::source::FileSystem;
 use cutpoint_repository::{Reader, Repository, View};
 use cutpoint_storage::{Kind, Storage};
 use cutpoint_testing::SplitMix64;
+
+use crate::backup_options::{files, options};
+use crate::manual_clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
 
 /// A limit longer than the pipeline takes to reach the awaited state.
 const PATIENCE: Duration = Duration::from_secs(40);

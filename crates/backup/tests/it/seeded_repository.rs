@@ -1,14 +1,10 @@
-//! Repositories in memory whose stored bytes repeat from run to run, and the comparison of folders.
+//! Repositories in memory whose stored bytes repeat from run to run.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use cutpoint_backup::restore::{RestoreOptions, restore};
-use cutpoint_repository::{CipherSuite, InitOptions, Reader, Repository, Secret, Unlock, View};
+use cutpoint_repository::{CipherSuite, InitOptions, Repository, Secret, Unlock};
 use cutpoint_storage::{Environment, Process, Result, Storage};
 use cutpoint_testing::SplitMix64;
 
@@ -16,6 +12,7 @@ use cutpoint_testing::SplitMix64;
 #[derive(Debug)]
 pub(crate) struct Seeded {
     pub(crate) random: AtomicU64,
+    /// The number of readings of the clock.
     pub(crate) asked: AtomicI64,
     pub(crate) process_id: u32,
     pub(crate) dead: AtomicBool,
@@ -32,6 +29,7 @@ impl Seeded {
     }
 }
 
+/// The first reading of the clock, in nanoseconds since 1970.
 pub(crate) const NOW_NS: i64 = 2_000_000_000_000_000_000;
 
 impl Environment for Seeded {
@@ -68,16 +66,17 @@ impl Environment for Seeded {
     }
 }
 
+/// Returns the key of the repositories.
 pub(crate) fn unlock() -> Unlock {
     Unlock::KeyFile(Secret([7; 32]))
 }
 
+/// Creates a repository with delta chunks.
 pub(crate) fn init(storage: &Arc<dyn Storage>, environment: &Arc<Seeded>) -> Arc<Repository> {
     init_with(storage, environment, true)
 }
 
 /// Creates a repository without delta chunks.
-#[allow(dead_code, reason = "not every test has use for it")]
 pub(crate) fn init_exact(storage: &Arc<dyn Storage>, environment: &Arc<Seeded>) -> Arc<Repository> {
     init_with(storage, environment, false)
 }
@@ -100,6 +99,7 @@ fn init_with(
     Arc::new(Repository::init(storage.clone(), environment, &unlock(), &options).expect("init"))
 }
 
+/// Returns all objects of `storage`.
 pub(crate) fn contents(storage: &dyn Storage) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for kind in cutpoint_storage::ObjectKind::ALL {
@@ -109,50 +109,4 @@ pub(crate) fn contents(storage: &dyn Storage) -> BTreeMap<String, Vec<u8>> {
         }
     }
     all
-}
-
-/// Restores the newest snapshot and compares it with `source`.
-pub(crate) fn restore_and_compare(repository: &Arc<Repository>, source: &Path) {
-    let reader = Reader::open(repository.clone(), View::list(repository).expect("it lists"))
-        .expect("reader");
-    let view = reader.view();
-    let snapshots = view.snapshots();
-    let (_, snapshot) = snapshots.last().expect("a snapshot");
-    let target = tempfile::tempdir().expect("target");
-    let stats = restore(&reader, &snapshot.root, target.path(), &RestoreOptions::default(), &())
-        .expect("restore");
-    assert_eq!(stats.failed_entries, 0, "something was not restored");
-    compare(source, &target.path().join(source.strip_prefix("/").expect("absolute")));
-}
-
-pub(crate) fn compare(left: &Path, right: &Path) {
-    let names = |path: &Path| -> Vec<PathBuf> {
-        let mut names: Vec<_> = fs::read_dir(path)
-            .expect("read folder")
-            .map(|entry| PathBuf::from(entry.expect("entry").file_name()))
-            .collect();
-        names.sort();
-        names
-    };
-    assert_eq!(names(left), names(right), "the names below {}", left.display());
-    for name in names(left) {
-        let (left, right) = (left.join(&name), right.join(&name));
-        let (a, b) =
-            (left.symlink_metadata().expect("left"), right.symlink_metadata().expect("right"));
-        assert_eq!(a.mode(), b.mode(), "mode of {}", left.display());
-        assert_eq!((a.mtime(), a.mtime_nsec()), (b.mtime(), b.mtime_nsec()), "{}", left.display());
-        if a.is_dir() {
-            compare(&left, &right);
-        } else if a.is_symlink() {
-            let (a, b) =
-                (fs::read_link(&left).expect("link"), fs::read_link(&right).expect("link"));
-            assert_eq!(a, b, "target of {}", left.display());
-        } else {
-            assert!(
-                fs::read(&left).expect("left") == fs::read(&right).expect("right"),
-                "{} has other bytes",
-                left.display()
-            );
-        }
-    }
 }

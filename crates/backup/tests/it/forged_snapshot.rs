@@ -45,7 +45,6 @@ fn tree(
 }
 
 /// Gives a file other bytes of the same length.
-#[allow(dead_code, reason = "not every test has use for it")]
 pub(crate) fn with_other_bytes(entry: &mut Entry, inline: &mut Inline) {
     let bytes = vec![b'!'; usize::try_from(entry.size).expect("it is small")];
     let fingerprint = inline.store_data(&bytes).expect("memory takes it");

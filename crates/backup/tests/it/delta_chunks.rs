@@ -2,21 +2,19 @@
 //! again, the files are restored byte for byte, and stored bytes do not depend on the number of
 //! threads.
 
-mod common;
-#[path = "common/repository.rs"]
-mod repository;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{files, options};
 use cutpoint_backup::save::{BackupReport, Source, backup};
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::{Repository, Statistics};
 use cutpoint_storage::{Memory, Storage};
 use cutpoint_testing::SplitMix64;
-use repository::{Seeded, contents, init, init_exact, restore_and_compare};
+
+use crate::backup_options::{files, options};
+use crate::folder_comparison::restore_and_compare;
+use crate::seeded_repository::{Seeded, contents, init, init_exact};
 
 /// Returns text of few words, which compresses and in which short pieces occur many times.
 fn text(random: &mut SplitMix64, len: usize) -> Vec<u8> {

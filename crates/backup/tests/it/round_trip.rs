@@ -14,7 +14,7 @@ use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,
 };
 
-use crate::store::{MemoryStore, assert_same, restore_into};
+use crate::memory_store::{MemoryStore, assert_same, restore_into};
 
 fn set_time(path: &Path, seconds: i64, nanoseconds: i64) {
     let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -44,21 +44,27 @@ fn acl() -> Vec<u8> {
     acl
 }
 
+/// Sets an extended attribute, if the file system has it.
+fn set_xattr(path: &Path, name: &str, value: &[u8]) {
+    match rustix::fs::lsetxattr(path, name, value, XattrFlags::empty()) {
+        Ok(()) => {}
+        Err(error) => eprintln!("not tested: {name} of {}: {error}", path.display()),
+    }
+}
+
 /// Makes a folder with every kind of entry, except those that the file system or the user cannot
 /// create.
 fn build(folder: &Path) {
-    let is_root = rustix::process::geteuid().is_root();
     let random = SplitMix64::bytes(1, 9_000_000);
-    let set = |path: &Path, name: &str, value: &[u8]| match rustix::fs::lsetxattr(
-        path,
-        name,
-        value,
-        XattrFlags::empty(),
-    ) {
-        Ok(()) => {}
-        Err(error) => eprintln!("not tested: {name} of {}: {error}", path.display()),
-    };
+    build_files(folder, &random);
+    build_links(folder);
+    build_special_files(folder);
+    build_modes(folder);
+    build_attributes(folder, &random);
+    set_times(folder);
+}
 
+fn build_files(folder: &Path, random: &[u8]) {
     for name in [
         &b"new\nline"[..],
         b"\xff\xfe not UTF-8",
@@ -73,16 +79,10 @@ fn build(folder: &Path) {
     fs::write(folder.join("empty"), b"").unwrap();
     fs::create_dir(folder.join("empty folder")).unwrap();
     fs::write(folder.join("small"), &random[..4000]).unwrap();
-    fs::write(folder.join("large"), &random).unwrap();
+    fs::write(folder.join("large"), random).unwrap();
     symlink("nowhere/at all", folder.join("dangling")).unwrap();
     symlink("small", folder.join("link")).unwrap();
     symlink(OsStr::from_bytes(&[b'x'; 4000]), folder.join("long link")).unwrap();
-
-    fs::create_dir_all(folder.join("links/deeper")).unwrap();
-    fs::hard_link(folder.join("large"), folder.join("links/large")).unwrap();
-    fs::hard_link(folder.join("small"), folder.join("links/deeper/small")).unwrap();
-    fs::hard_link(folder.join("small"), folder.join("links/small")).unwrap();
-    fs::hard_link(folder.join("dangling"), folder.join("links/dangling")).unwrap();
 
     let sparse = File::create(folder.join("sparse")).unwrap();
     sparse.set_len(30 << 20).unwrap();
@@ -92,13 +92,25 @@ fn build(folder: &Path) {
     sparse.write_all_at(b"begin", 0).unwrap();
     sparse.set_len(1 << 20).unwrap();
     File::create(folder.join("hole only")).unwrap().set_len(123_456).unwrap();
+}
 
+fn build_links(folder: &Path) {
+    fs::create_dir_all(folder.join("links/deeper")).unwrap();
+    fs::hard_link(folder.join("large"), folder.join("links/large")).unwrap();
+    fs::hard_link(folder.join("small"), folder.join("links/deeper/small")).unwrap();
+    fs::hard_link(folder.join("small"), folder.join("links/small")).unwrap();
+    fs::hard_link(folder.join("dangling"), folder.join("links/dangling")).unwrap();
+}
+
+fn build_special_files(folder: &Path) {
     rustix::fs::mknodat(CWD, folder.join("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
     // The path of a socket has room for about 100 bytes only.
     let short = tempfile::tempdir().unwrap();
     drop(UnixListener::bind(short.path().join("socket")).unwrap());
     fs::rename(short.path().join("socket"), folder.join("socket")).unwrap();
+}
 
+fn build_modes(folder: &Path) {
     for (name, mode) in
         [("setuid", 0o4755), ("setgid", 0o2711), ("read only", 0o444), ("secret", 0o600)]
     {
@@ -111,19 +123,22 @@ fn build(folder: &Path) {
         set_mode(&folder.join(name), mode);
     }
     set_mode(&folder.join("fifo"), 0o640);
+}
 
+fn build_attributes(folder: &Path, random: &[u8]) {
+    let is_root = rustix::process::geteuid().is_root();
     fs::create_dir(folder.join("attributes")).unwrap();
     let with = folder.join("attributes/file");
     fs::write(&with, b"x").unwrap();
-    set(&with, "user.zebra", b"last");
-    set(&with, "user.apple", b"");
-    set(&with, "user.large", &random[..2000]);
-    set(&folder.join("attributes"), "user.folder", b"\0\xff");
-    set(&with, "system.posix_acl_access", &acl());
-    set(&folder.join("attributes"), "system.posix_acl_default", &acl());
+    set_xattr(&with, "user.zebra", b"last");
+    set_xattr(&with, "user.apple", b"");
+    set_xattr(&with, "user.large", &random[..2000]);
+    set_xattr(&folder.join("attributes"), "user.folder", b"\0\xff");
+    set_xattr(&with, "system.posix_acl_access", &acl());
+    set_xattr(&folder.join("attributes"), "system.posix_acl_default", &acl());
     if is_root {
         symlink("file", folder.join("attributes/link")).unwrap();
-        set(&folder.join("attributes/link"), "trusted.link", b"of the link itself");
+        set_xattr(&folder.join("attributes/link"), "trusted.link", b"of the link itself");
         let (user, group) = (Some(Uid::from_raw(12345)), Some(Gid::from_raw(54321)));
         for name in ["setuid", "dangling", "sticky", "fifo"] {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -139,7 +154,9 @@ fn build(folder: &Path) {
             eprintln!("not tested: devices: {error}");
         }
     }
+}
 
+fn set_times(folder: &Path) {
     set_time(&folder.join("small"), -1_000_000_000, 123_456_789);
     set_time(&folder.join("link"), -1, 999_999_999);
     set_time(&folder.join("fifo"), 0, 1);

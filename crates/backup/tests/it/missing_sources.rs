@@ -1,28 +1,22 @@
 //! Missing sources: the other sources are saved, and a source that comes back is compared with the
 //! last snapshot that has it.
 
-#[allow(dead_code, reason = "other tests need more of it")]
-mod common;
-#[path = "common/forge.rs"]
-mod forge;
-#[path = "common/repository.rs"]
-#[allow(dead_code, reason = "other tests need more of it")]
-mod repository;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::options;
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupReport, Parent, Source, backup};
 use cutpoint_backup::source::WalkOptions;
 use cutpoint_repository::repo::keys::Others;
 use cutpoint_repository::snapshots::lifecycle;
 use cutpoint_repository::{Repository, Snapshot, View};
 use cutpoint_storage::{Error, Kind, Memory, Result, Storage};
-use forge::{forge, with_other_bytes};
-use repository::{Seeded, init, restore_and_compare, unlock};
+
+use crate::backup_options::options;
+use crate::folder_comparison::restore_and_compare;
+use crate::forged_snapshot::{forge, with_other_bytes};
+use crate::seeded_repository::{Seeded, init, unlock};
 
 #[derive(Default)]
 struct Problems(Mutex<Vec<PathBuf>>);

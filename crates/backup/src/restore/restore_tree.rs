@@ -36,9 +36,11 @@ const JOBS_PER_THREAD: usize = 16;
 /// # Errors
 ///
 /// Returns `Interrupted` if the monitor cancels the restore. Everything restored until then stays,
-/// and [`Overwrite::Changed`](super::Overwrite::Changed) can complete it. Returns `Full` if the target is full, `Invalid` if a
-/// path of the selection contains `..`, and `Storage` if the target cannot be used. Returns any error
-/// that makes the root of the snapshot unreadable.
+/// and [`Overwrite::Changed`](super::Overwrite::Changed) can complete it.
+///
+/// Returns `Full` if the target is full, `Invalid` if a path of the selection contains `..`, and
+/// `Storage` if the target cannot be used. Returns any error that makes the root of the snapshot
+/// unreadable.
 ///
 /// # Panics
 ///

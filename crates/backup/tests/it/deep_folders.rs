@@ -8,7 +8,7 @@ use cutpoint_repository::EntryKind;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::store::{MemoryStore, assert_same, flatten, restore_into};
+use crate::memory_store::{MemoryStore, assert_same, flatten, restore_into};
 
 const LEVELS: usize = 1200;
 
