@@ -1,5 +1,5 @@
-//! The stored bytes are a format: a repository made with fixed randomness equals, byte for byte, the
-//! one that commit 7558e2f made.
+//! The stored bytes are a format: a repository made with fixed randomness equals, byte for byte,
+//! the one that commit 7558e2f made.
 //!
 //! A binary of its own, so that a change of the code can be checked with this test alone.
 

@@ -1,5 +1,5 @@
-//! The queue of jobs in front of the threads. It tells the reader in advance what each job will
-//! read.
+//! The queue of jobs in front of the workers. The queue announces to the reader, in advance, the
+//! chunks that each job will read.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ const BYTES_MAX: u64 = 64 << 20;
 /// A job, and its step of the plan, which is held until the job is done.
 pub(super) type PlannedJob = (Job, Option<Step>);
 
-/// The queue in front of the threads. Jobs leave it in the order in which they were sent.
+/// The queue in front of the workers. Jobs leave it in the order in which they were sent.
 pub(super) struct JobQueue<'a> {
     plan: Option<&'a Plan<'a>>,
     jobs: Sender<PlannedJob>,

@@ -145,7 +145,8 @@ pub(super) fn set_named(
 }
 
 /// Changes the permissions of the entry that was created under `entry.name`, and not of something
-/// else that has replaced it meanwhile. The system has no single call for this that follows no symbolic link.
+/// else that has replaced it meanwhile. No single system call does this without following symbolic
+/// links.
 fn set_named_mode(
     owners: &Owners,
     folder: &Handle,

@@ -25,7 +25,7 @@ pub(super) struct PreviousVersion<'a> {
     /// The chunks that a check has found damaged after the snapshot was made. Files that need one
     /// are read again.
     pub(super) damaged: HashSet<Fingerprint>,
-    /// Set if the index is complete. Otherwise, chunks are looked up before a file is taken over.
+    /// Set if the index is complete. Otherwise, each chunk is located before a file is taken over.
     pub(super) index_is_complete: bool,
     /// Set if the run of the snapshot was cut off, so that its last file may be incomplete.
     pub(super) partial: bool,

@@ -2,7 +2,7 @@
 //!
 //! [`Walk`] finds everything below the sources, in the order of the trees of a snapshot.
 //! [`open_file`] opens a file for reading, and [`xattrs`] reads extended attributes.
-//! [`FileSystems`] tells how far the times of files can be trusted.
+//! [`FileSystems`] describes how far the times of files can be trusted.
 //!
 //! Every system call names one component below an open folder and follows no symbolic link.
 //! Therefore neither the length of a path nor a concurrent change of the folders can lead a call

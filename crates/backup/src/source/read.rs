@@ -78,7 +78,7 @@ impl SourceFile {
     }
 
     /// Updates `entry` to the state of the file at the time when it was opened, some time after the
-    /// walk looked at it. The names of owner and group are kept if the ids are the same.
+    /// walk examined it. The names of owner and group are kept if the ids are the same.
     pub fn refresh(&self, entry: &mut Entry) {
         let stat = &self.opened;
         entry.mode = mode(stat);

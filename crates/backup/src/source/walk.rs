@@ -97,11 +97,11 @@ impl Walk {
             return Err(of_source(&paths[*number], error));
         }
         let exclusion = Exclusion::new(&options)?;
-        let whole = sources.node(0).whole;
-        let access = if whole { Access::List } else { Access::Pass };
+        let is_source = sources.node(0).is_source;
+        let access = if is_source { Access::List } else { Access::Pass };
         let handle = folder::open(rustix::fs::CWD, b"/", access)?;
         let stat = rustix::fs::fstat(&handle)?;
-        let home = whole.then_some(stat.st_dev);
+        let home = is_source.then_some(stat.st_dev);
         let frame = OpenFolder { names: Names::default(), node: Some(0), path_len: 0, home };
         let mut walk = Walk {
             stack: FolderStack::new(handle.clone(), Identity::of(&stat), frame),
@@ -114,7 +114,7 @@ impl Walk {
             entries: EntryBuilder::default(),
             list_buffer: Vec::with_capacity(LIST_BUFFER_LEN),
         };
-        let (names, failure) = walk.list(&handle, Some(0), whole);
+        let (names, failure) = walk.list(&handle, Some(0), is_source);
         // The root has no entry that could be marked as incomplete.
         failure.map_or(Ok(()), |(error, _)| Err(error))?;
         if let Some((frame, _)) = walk.stack.top() {
@@ -175,11 +175,11 @@ impl Walk {
         &mut self,
         folder: &Handle,
         node: Option<usize>,
-        whole: bool,
+        lists_all: bool,
     ) -> (Names, Option<(io::Error, bool)>) {
         let mut names = Names::default();
         let mut failure = None;
-        if whole {
+        if lists_all {
             let listed = names.list(folder, self.list_buffer.spare_capacity_mut());
             failure = listed.err().map(|error| (error, names.is_empty()));
         }
@@ -188,7 +188,7 @@ impl Walk {
             names.push(name, FileType::Unknown);
         }
         names.sort();
-        if whole && self.exclusion.is_cache(folder, &names) {
+        if lists_all && self.exclusion.is_cache(folder, &names) {
             let is_source = |name: &[u8]| children.is_some_and(|c| c.contains_key(name));
             self.excluded += names.retain(|name| is_cache_tag(name) || is_source(name));
         }
@@ -227,7 +227,7 @@ impl Walk {
         node: Option<usize>,
         home: Option<u64>,
     ) -> Option<Step> {
-        let is_source = node.is_some_and(|node| self.sources.node(node).whole);
+        let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
         let mut known_stat = None;
         if !is_source && home.is_some() && self.exclusion.has_patterns() {
             let is_folder = if file_type == FileType::Unknown {
@@ -264,7 +264,7 @@ impl Walk {
                 return Some(self.problem(error.into()));
             }
         };
-        let is_source = node.is_some_and(|node| self.sources.node(node).whole);
+        let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
         let home = if is_source { Some(stat.st_dev) } else { home };
         let Some(kind) = kind(&stat) else {
             return Some(
@@ -341,7 +341,7 @@ impl Walk {
                 self.lose(node);
                 return self.problem(error);
             }
-            Err(error) if node.is_some_and(|node| self.sources.node(node).whole) => {
+            Err(error) if node.is_some_and(|node| self.sources.node(node).is_source) => {
                 self.lose(node);
                 return self.problem(error);
             }

@@ -1,6 +1,6 @@
 //! The options of a walk.
 
-/// The things that a [`Walk`](super::Walk) leaves out.
+/// The names that a [`Walk`](super::Walk) leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WalkOptions {
     /// Stays on the file system of each source. A folder on which another file system is mounted is

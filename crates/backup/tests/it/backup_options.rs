@@ -1,4 +1,4 @@
-//! Helpers shared by the tests of whole runs.
+//! The options and sources of the backups in tests.
 
 use std::path::Path;
 use std::sync::Arc;

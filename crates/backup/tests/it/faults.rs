@@ -16,7 +16,7 @@ use cutpoint_testing::SplitMix64;
 use crate::backup_options::options;
 use crate::seeded_repository::{Seeded, contents, init, init_exact, unlock};
 
-/// The time limit of a run, far beyond the time that one takes. It ends a run that waits for ever.
+/// The time limit of a run, far beyond the time that one takes. It ends a run that waits endlessly.
 const LIMIT: Duration = Duration::from_secs(30);
 const MEBIBYTE: usize = 1 << 20;
 
@@ -72,7 +72,7 @@ fn run(threads: usize, put: u64, plan: FaultPlan) -> (Result<()>, u64, u64) {
 fn within<T: Send + 'static>(case: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, ended) = mpsc::channel();
     std::thread::spawn(move || done.send(act()).ok());
-    ended.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("{case}: waits for ever: {error}"))
+    ended.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("{case}: waits endlessly: {error}"))
 }
 
 /// Calls [`run`] within the limit.
@@ -114,7 +114,7 @@ fn with_previous_version(threads: usize) -> Arc<dyn Storage> {
     memory
 }
 
-/// Returns the stream of [`stream`] with other bytes in the first chunks. The deciding stage
+/// Returns the stream of [`stream`] with other bytes in the first chunks. The dedup stage
 /// compares these with the previous version, while more batches are to come than circulate.
 fn changed_stream(threads: usize) -> Source {
     let Source::Stream { name, mut reader } = stream(threads) else {
@@ -192,10 +192,10 @@ fn failing_send_ends_every_stage() {
     }
 }
 
-/// Only the deciding stage reads file chunks. While it fails, earlier stages send to it and later
+/// Only the dedup stage reads file chunks. While it fails, earlier stages send to it and later
 /// ones wait for it.
 #[test]
-fn failing_read_while_deciding_is_the_error_of_the_run() {
+fn failing_read_in_dedup_stage_is_the_error_of_the_run() {
     for threads in [1, 2, 4, 8] {
         let previous = with_previous_version(threads);
         let (result, reads) = compare(&previous, threads, u64::MAX, FaultPlan::default());

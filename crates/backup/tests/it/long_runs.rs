@@ -255,7 +255,7 @@ fn long_run_without_its_checkpoint_reads_the_files_again() {
     let monitor = Ages { steps_max: 2, ..Ages::new(&clock, &storage) };
     clock.forgets.set(storage).expect("it is set once");
     let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
-    assert_eq!((report.restart_count, report.parent), (1, None), "it began anew, with nothing");
+    assert_eq!((report.restart_count, report.parent), (1, None), "it restarted, with nothing");
     assert_eq!(report.statistics.read_bytes, LONG_LEN as u64 / 2, "all is read again");
 }
 
@@ -380,7 +380,7 @@ fn run_that_slept_too_long_restarts() {
         false
     });
     let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
-    assert_eq!(report.restart_count, 1, "it began anew");
+    assert_eq!(report.restart_count, 1, "it restarted");
     let view = View::list(&repository).expect("view");
     assert_eq!(view.snapshots().len(), 1, "snapshots");
 }

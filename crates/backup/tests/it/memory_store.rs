@@ -109,7 +109,7 @@ impl MemoryStore {
                             }
                         }
                         entry.content = self.content_of(segments);
-                        assert_eq!(file.changed(&entry).unwrap(), None, "nobody writes here");
+                        assert_eq!(file.changed(&entry).unwrap(), None, "no process writes here");
                     } else {
                         entry.xattrs = read_xattrs(xattrs::of_name(&folder, &entry.name));
                     }
@@ -221,7 +221,7 @@ pub(crate) fn restore_into(
 }
 
 /// Returns everything below the folder of a snapshot, by path, without the properties that a
-/// restore cannot keep. `inode` tells which names are one file, numbered in order of appearance.
+/// restore cannot keep. `inode` identifies the names of one file, numbered in order of appearance.
 pub(crate) fn flatten(store: &MemoryStore, root: &Content) -> Vec<(PathBuf, Entry)> {
     let mut inodes = HashMap::new();
     let mut flat = vec![];

@@ -144,8 +144,8 @@ fn records(repository: &Arc<Repository>, form: Form) -> Vec<(ContainerRecord, u3
 }
 
 /// A file has three versions, and the first two are forgotten. A chunk is damaged that no recipe of
-/// a listed snapshot references, but delta chunks of the third version do. After a check, the file is
-/// read again, whether or not it looks changed, and everything is intact.
+/// a listed snapshot references, but delta chunks of the third version do. After a check, the file
+/// is read again, even if it looks unchanged, and everything is intact.
 #[test]
 fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
     for (form, is_touched) in
@@ -202,7 +202,7 @@ fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
         assert_eq!(found.error_count, 0, "{case}: {found:?}");
         restore_and_compare(&repository, folder.path());
         // Another run has nothing to do.
-        assert_eq!(run().statistics.read_file_count, 0, "{case}: it is not read for ever");
+        assert_eq!(run().statistics.read_file_count, 0, "{case}: it is not read again and again");
     }
 }
 
@@ -357,7 +357,7 @@ impl BackupMonitor for Panics {
     }
 }
 
-/// The panic ends the run, whichever thread it is in, and is passed on.
+/// The panic ends the run, whichever thread it is in, and reaches the caller.
 #[test]
 fn panic_of_the_monitor_is_passed_on() {
     for monitor in [Panics::Progress, Panics::Reading, Panics::Cancelled] {
@@ -465,6 +465,6 @@ fn ended_run_restarts_on_a_disk() {
     let monitor =
         EndAt(folder.path().join("c"), storage, repository.clone(), AtomicBool::new(false));
     let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
-    assert_eq!(report.restart_count, 1, "it began anew");
+    assert_eq!(report.restart_count, 1, "it restarted");
     restore_and_compare(&repository, folder.path());
 }

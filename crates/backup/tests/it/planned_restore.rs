@@ -89,7 +89,7 @@ struct Problems(Mutex<Vec<(PathBuf, String)>>);
 
 impl RestoreMonitor for Problems {
     fn problem(&self, path: &Path, message: &str) {
-        let mut problems = self.0.lock().expect("nobody panics");
+        let mut problems = self.0.lock().expect("no thread panics");
         problems.push((path.to_path_buf(), message.to_owned()));
     }
 }
@@ -108,7 +108,7 @@ fn restore_last(repository: &Arc<Repository>, options: &RestoreOptions) -> Resto
     let target = tempfile::tempdir().expect("a target");
     let problems = Problems::default();
     let stats = restore(&reader, &root, target.path(), options, &problems).expect("it ends");
-    let mut problems = problems.0.into_inner().expect("nobody panics");
+    let mut problems = problems.0.into_inner().expect("no thread panics");
     problems.sort();
     Restored { target, stats, read: reader.statistics(), problems }
 }
