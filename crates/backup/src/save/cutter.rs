@@ -11,7 +11,7 @@ use super::batch_filler::BatchFiller;
 use super::previous_version::is_before;
 use super::run_state::RunState;
 use super::shutdown::Result;
-use crate::source::{Extent, SourceFile};
+use crate::source::{FileExtent, SourceFile};
 
 /// Rule W8: the interval before the start of the attempt, in nanoseconds. A file modified within
 /// this interval, or later, will probably change again.
@@ -117,11 +117,11 @@ impl<'a> Cutter<'a> {
         for extent in file.extents(self.covered_len) {
             match extent {
                 Err(error) => return Ok(Err(error)),
-                Ok(Extent::Hole { len, .. }) => {
+                Ok(FileExtent::Hole { len, .. }) => {
                     self.covered_len += len;
                     self.batches.push(Event::Segment(Segment::Hole { length: len }))?;
                 }
-                Ok(Extent::Data { offset, len }) => {
+                Ok(FileExtent::Data { offset, len }) => {
                     let mut at = offset;
                     let end = offset + len;
                     let read = |buffer: &mut [u8]| {

@@ -15,7 +15,7 @@ use super::run_state::RunState;
 use super::shutdown::Result;
 use super::source_counts::SourceCounts;
 use crate::source::xattrs::{self, Xattrs};
-use crate::source::{Handle, SourceFile, Step, Walk, open_file};
+use crate::source::{Handle, SourceFile, Walk, WalkStep, open_file};
 
 /// Turns the steps of a walk into events.
 pub(super) struct WalkSaver<'r, 'a> {
@@ -48,15 +48,15 @@ impl WalkSaver<'_, '_> {
                 break;
             }
             match step {
-                Step::Enter { path, entry, folder } => {
+                WalkStep::Enter { path, entry, folder } => {
                     let before = self.comparison.begin_entry(&walk, &entry.name, &path);
                     self.enter(&path, entry, &folder, before)?;
                 }
-                Step::Leave => {
+                WalkStep::Leave => {
                     self.comparison.leave_folder();
                     self.push(Event::Leave)?;
                 }
-                Step::Item { path, entry, folder } => {
+                WalkStep::Item { path, entry, folder } => {
                     let before = self.comparison.begin_entry(&walk, &entry.name, &path);
                     if entry.kind == EntryKind::File {
                         self.save_file(&path, entry, &folder, before)?;
@@ -65,7 +65,9 @@ impl WalkSaver<'_, '_> {
                     }
                     self.comparison.leave_entry();
                 }
-                Step::Problem { path, error } => self.report_unsaved(&path, &error.to_string())?,
+                WalkStep::Problem { path, error } => {
+                    self.report_unsaved(&path, &error.to_string())?
+                }
             }
         }
         self.counts.file_systems =

@@ -18,9 +18,10 @@ mod names;
 mod owners;
 mod read;
 mod sources;
-mod step;
+
 mod walk;
 mod walk_options;
+mod walk_step;
 pub mod xattrs;
 
 use cutpoint_repository::{EntryKind, Time};
@@ -29,10 +30,10 @@ use rustix::fs::{FileType, Stat};
 pub use folder::Handle;
 pub use mounts::{FileSystem, FileSystems, Kernel};
 pub(crate) use owners::OwnerIds;
-pub use read::{Extent, Extents, SourceFile, open_file};
-pub use step::Step;
+pub use read::{FileExtent, FileExtents, SourceFile, open_file};
 pub use walk::Walk;
 pub use walk_options::WalkOptions;
+pub use walk_step::WalkStep;
 
 /// The time of the last change of the content.
 pub(crate) fn mtime(stat: &Stat) -> Time {

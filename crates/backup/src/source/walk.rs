@@ -17,8 +17,8 @@ use super::folder::{self, Access, FolderStack, Handle, Identity};
 use super::mounts::{FileSystem, FileSystems};
 use super::names::{LIST_BUFFER_LEN, Names};
 use super::sources::Sources;
-use super::step::Step;
 use super::walk_options::WalkOptions;
+use super::walk_step::WalkStep;
 use super::{kind, size};
 
 /// Walks through sources, in ascending byte order of the names in each folder.
@@ -35,7 +35,7 @@ pub struct Walk {
     lost: BTreeSet<usize>,
     /// The path of the current folder, without a `/` at its end.
     path: Vec<u8>,
-    pending: VecDeque<Step>,
+    pending: VecDeque<WalkStep>,
     exclusion: Exclusion,
     /// The number of names excluded so far.
     excluded: u64,
@@ -196,7 +196,7 @@ impl Walk {
     }
 
     /// Returns the step for one name of the current folder; `None` if the name is excluded.
-    fn step_of_name(&mut self, name: Vec<u8>, file_type: FileType) -> Option<Step> {
+    fn step_of_name(&mut self, name: Vec<u8>, file_type: FileType) -> Option<WalkStep> {
         let depth = self.stack.len();
         let path_len = self.path.len();
         let (frame, folder) = self.stack.top()?;
@@ -226,7 +226,7 @@ impl Walk {
         folder: Handle,
         node: Option<usize>,
         home: Option<u64>,
-    ) -> Option<Step> {
+    ) -> Option<WalkStep> {
         let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
         let mut known_stat = None;
         if !is_source && home.is_some() && self.exclusion.has_patterns() {
@@ -256,7 +256,7 @@ impl Walk {
         stat: Option<Stat>,
         node: Option<usize>,
         home: Option<u64>,
-    ) -> Option<Step> {
+    ) -> Option<WalkStep> {
         let stat = match stat.map_or_else(|| folder::stat(&folder, &name), Ok) {
             Ok(stat) => stat,
             Err(error) => {
@@ -288,7 +288,7 @@ impl Walk {
         {
             return Some(self.problem(error));
         }
-        Some(Step::Item { path: self.here(), entry, folder })
+        Some(WalkStep::Item { path: self.here(), entry, folder })
     }
 
     /// Finds out the details of the file system of `entry`, if they are unknown. That is the case
@@ -316,7 +316,7 @@ impl Walk {
         stat: Stat,
         node: Option<usize>,
         mut home: Option<u64>,
-    ) -> Step {
+    ) -> WalkStep {
         if self.exclusion.is_foreign(stat.st_dev, home) {
             // Opening the folder could mount something.
             home = None;
@@ -376,7 +376,7 @@ impl Walk {
         // The caller sets the length of the path.
         let frame = OpenFolder { names, node, path_len: 0, home };
         self.stack.push(name, handle, Identity::of(&stat), frame);
-        Step::Enter { path: self.here(), entry, folder }
+        WalkStep::Enter { path: self.here(), entry, folder }
     }
 
     /// Enters and leaves a folder without its entries: either a folder that could not be opened,
@@ -387,7 +387,7 @@ impl Walk {
         folder: Handle,
         stat: &Stat,
         error: Option<io::Error>,
-    ) -> Step {
+    ) -> WalkStep {
         match error {
             Some(error) => {
                 let problem = self.problem(error);
@@ -395,24 +395,24 @@ impl Walk {
             }
             None => self.excluded += 1,
         }
-        self.pending.push_back(Step::Leave);
+        self.pending.push_back(WalkStep::Leave);
         let entry = self.entries.entry(name, EntryKind::Folder, stat);
-        Step::Enter { path: self.here(), entry, folder }
+        WalkStep::Enter { path: self.here(), entry, folder }
     }
 
     fn here(&self) -> PathBuf {
         PathBuf::from(std::ffi::OsString::from_vec(self.path.clone()))
     }
 
-    fn problem(&self, error: io::Error) -> Step {
-        Step::Problem { path: self.here(), error }
+    fn problem(&self, error: io::Error) -> WalkStep {
+        WalkStep::Problem { path: self.here(), error }
     }
 }
 
 impl Iterator for Walk {
-    type Item = Step;
+    type Item = WalkStep;
 
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<WalkStep> {
         loop {
             if let Some(step) = self.pending.pop_front() {
                 return Some(step);
@@ -428,7 +428,7 @@ impl Iterator for Walk {
             let (frame, _) = self.stack.pop()?;
             self.path.truncate(frame.path_len);
             // The root has no steps.
-            return (self.stack.len() > 0).then_some(Step::Leave);
+            return (self.stack.len() > 0).then_some(WalkStep::Leave);
         }
     }
 }
@@ -467,9 +467,9 @@ mod tests {
         let (mut problems, mut items) = (Vec::new(), 0);
         for step in walk.by_ref() {
             match step {
-                Step::Problem { path, .. } => problems.push(path),
-                Step::Item { .. } => items += 1,
-                Step::Enter { .. } | Step::Leave => {}
+                WalkStep::Problem { path, .. } => problems.push(path),
+                WalkStep::Item { .. } => items += 1,
+                WalkStep::Enter { .. } | WalkStep::Leave => {}
             }
         }
         (walk, problems, items)

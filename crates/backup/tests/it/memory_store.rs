@@ -11,7 +11,7 @@ use bytes::Bytes;
 use cutpoint_backup::restore::{
     RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader, restore,
 };
-use cutpoint_backup::source::{Extent, Step, Walk, WalkOptions, open_file, xattrs};
+use cutpoint_backup::source::{FileExtent, Walk, WalkOptions, WalkStep, open_file, xattrs};
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::{Content, Entry, EntryKind, Fingerprint};
 use cutpoint_storage::{Error, Result};
@@ -84,21 +84,21 @@ impl MemoryStore {
         let mut open: Vec<(Entry, Vec<Entry>)> = vec![];
         for step in walk {
             match step {
-                Step::Enter { mut entry, folder, .. } => {
+                WalkStep::Enter { mut entry, folder, .. } => {
                     entry.xattrs = read_xattrs(xattrs::of_name(&folder, &entry.name));
                     open.push((entry, vec![]));
                 }
-                Step::Item { mut entry, folder, .. } => {
+                WalkStep::Item { mut entry, folder, .. } => {
                     if entry.kind == EntryKind::File {
                         let file = open_file(&folder, &entry).unwrap();
                         entry.xattrs = read_xattrs(xattrs::of_file(&file));
                         let mut segments = vec![];
                         for extent in file.extents(0) {
                             match extent.unwrap() {
-                                Extent::Hole { len, .. } => {
+                                FileExtent::Hole { len, .. } => {
                                     segments.push(Segment::Hole { length: len });
                                 }
-                                Extent::Data { offset, len } => {
+                                FileExtent::Data { offset, len } => {
                                     let mut bytes = vec![0; usize::try_from(len).unwrap()];
                                     let count = file.read_at(&mut bytes, offset).unwrap();
                                     assert_eq!(count, bytes.len(), "bytes read");
@@ -115,7 +115,7 @@ impl MemoryStore {
                     }
                     open.last_mut().unwrap().1.push(entry);
                 }
-                Step::Leave => {
+                WalkStep::Leave => {
                     let (mut entry, entries) = open.pop().unwrap();
                     let is_source = open.len() + 1 == source.components().count() - 1;
                     entry.content = self.tree_of(entries);
@@ -124,7 +124,7 @@ impl MemoryStore {
                     }
                     open.last_mut().unwrap().1.push(entry);
                 }
-                Step::Problem { path, error } => panic!("{}: {error}", path.display()),
+                WalkStep::Problem { path, error } => panic!("{}: {error}", path.display()),
             }
         }
         panic!("the source has no Leave");

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cutpoint_backup::source::{Extent, Step, Walk, WalkOptions, open_file};
+use cutpoint_backup::source::{FileExtent, Walk, WalkOptions, WalkStep, open_file};
 use cutpoint_repository::{Entry, EntryKind};
 use rustix::fs::{CWD, FileType, Mode};
 
@@ -26,7 +26,7 @@ fn lines(base: &Path, sources: &[&Path], options: WalkOptions) -> (Vec<String>, 
     let mut outside = 0;
     for step in &mut walk {
         match step {
-            Step::Enter { path, entry, .. } => {
+            WalkStep::Enter { path, entry, .. } => {
                 assert_eq!(path.file_name().unwrap().as_bytes(), entry.name, "the name");
                 assert_eq!((entry.kind, entry.links), (EntryKind::Folder, 1), "a folder");
                 depth += 1;
@@ -35,14 +35,14 @@ fn lines(base: &Path, sources: &[&Path], options: WalkOptions) -> (Vec<String>, 
                     None => outside += 1,
                 }
             }
-            Step::Item { path, .. } => lines.push(inside(&path).unwrap()),
-            Step::Leave => {
+            WalkStep::Item { path, .. } => lines.push(inside(&path).unwrap()),
+            WalkStep::Leave => {
                 depth -= 1;
                 if depth >= outside {
                     lines.push("-".to_owned());
                 }
             }
-            Step::Problem { path, .. } => lines.push(format!("!{}", inside(&path).unwrap())),
+            WalkStep::Problem { path, .. } => lines.push(format!("!{}", inside(&path).unwrap())),
         }
     }
     assert_eq!(depth, 0, "each folder is left");
@@ -174,14 +174,14 @@ fn other_file_systems_are_not_entered() {
     let mut foreign = None;
     for step in Walk::new(&["/dev".into()], options).unwrap() {
         match step {
-            Step::Enter { path, .. } => {
+            WalkStep::Enter { path, .. } => {
                 assert_eq!(foreign, None, "nothing is entered in another file system");
                 let device = fs::symlink_metadata(&path).unwrap().dev();
                 foreign = (device != home && path != Path::new("/dev")).then_some(path);
             }
-            Step::Leave => foreign = None,
-            Step::Item { path, .. } => assert_eq!(foreign, None, "{}", path.display()),
-            Step::Problem { .. } => {}
+            WalkStep::Leave => foreign = None,
+            WalkStep::Item { path, .. } => assert_eq!(foreign, None, "{}", path.display()),
+            WalkStep::Problem { .. } => {}
         }
     }
 }
@@ -210,7 +210,7 @@ fn entries_have_all_metadata() {
 fn entry_of(path: &Path) -> Entry {
     let walk = Walk::new(&[path.to_owned()], WalkOptions::default()).unwrap();
     let mut items = walk.filter_map(|step| match step {
-        Step::Item { entry, .. } => Some(Entry { device: 0, ..entry }),
+        WalkStep::Item { entry, .. } => Some(Entry { device: 0, ..entry }),
         _ => None,
     });
     items.next().unwrap()
@@ -230,15 +230,15 @@ fn unlistable_folder_is_entered_and_left() {
     let base_depth = base.canonicalize().unwrap().components().count() - 1;
     for step in walk {
         match step {
-            Step::Enter { .. } => {
+            WalkStep::Enter { .. } => {
                 depth += 1;
                 if depth == base_depth {
                     fs::remove_dir_all(base.join("gone")).unwrap();
                 }
             }
-            Step::Leave => depth -= 1,
-            Step::Item { .. } => items += 1,
-            Step::Problem { path, error } => {
+            WalkStep::Leave => depth -= 1,
+            WalkStep::Item { .. } => items += 1,
+            WalkStep::Problem { path, error } => {
                 assert!(path.ends_with("gone"), "{}", path.display());
                 assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
                 problems += 1;
@@ -269,7 +269,7 @@ fn file_replaced_by_another_kind_is_not_opened() {
     for replace in replacements {
         fs::write(&path, b"bytes").unwrap();
         for step in Walk::new(std::slice::from_ref(&path), WalkOptions::default()).unwrap() {
-            let Step::Item { entry, folder, .. } = step else { continue };
+            let WalkStep::Item { entry, folder, .. } = step else { continue };
             fs::remove_file(&path).unwrap();
             replace();
             let error = open_file(&folder, &entry).unwrap_err();
@@ -287,17 +287,17 @@ fn holes_and_changes_are_detected() {
     file.set_len(10 << 20).unwrap();
     file.write_all_at(&[1; 4096], 1 << 20).unwrap();
     for step in Walk::new(std::slice::from_ref(&path), WalkOptions::default()).unwrap() {
-        let Step::Item { mut entry, folder, .. } = step else { continue };
+        let WalkStep::Item { mut entry, folder, .. } = step else { continue };
         let source = open_file(&folder, &entry).unwrap();
         let extents: Vec<_> = source.extents(0).map(|extent| extent.unwrap()).collect();
         let mut end = 0;
         let mut data = 0;
         for extent in &extents {
-            let (Extent::Data { offset, len } | Extent::Hole { offset, len }) = *extent;
+            let (FileExtent::Data { offset, len } | FileExtent::Hole { offset, len }) = *extent;
             assert_eq!(offset, end, "no gaps: {extents:?}");
             assert!(len > 0, "something: {extents:?}");
             end += len;
-            data += if matches!(extent, Extent::Data { .. }) { len } else { 0 };
+            data += if matches!(extent, FileExtent::Data { .. }) { len } else { 0 };
         }
         assert_eq!(end, 10 << 20, "all of it");
         assert!(data >= 4096, "the data is found");

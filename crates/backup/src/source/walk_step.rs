@@ -12,8 +12,8 @@ use super::folder::Handle;
 /// `path` is absolute and can be longer than any system call accepts, so it serves for messages and
 /// comparisons only. To reach the file itself, use `folder` and the name of the entry.
 #[derive(Debug)]
-pub enum Step {
-    /// A folder begins. Steps for its entries follow, then a [`Step::Leave`].
+pub enum WalkStep {
+    /// A folder begins. Steps for its entries follow, then a [`WalkStep::Leave`].
     Enter {
         /// The path of the folder.
         path: PathBuf,
