@@ -1,10 +1,10 @@
 //! Bundles: small files that are adjacent in a batch become one chunk.
 //!
-//! A chunk of any size takes a record in a table of contents, a hint in the index, and a fingerprint
-//! in each reference. For small files that resemble their previous versions, this is more than the
-//! new data in them. Therefore several files share one chunk, and the recipe of each file refers to
-//! its part of the chunk. A bundle is compared with the previous versions of
-//! its files if most of it had one.
+//! A chunk of any size takes a record in a table of contents, a hint in the index, and a
+//! fingerprint in each reference. For small files that resemble their previous versions, this is
+//! more than the new data in them. Therefore several files share one chunk, and the recipe of each
+//! file refers to its part of the chunk. A bundle is compared with the previous versions of its
+//! files if most of it had one.
 //!
 //! The files of a bundle depend on the order in which files are read and on their names. If only
 //! bytes inside of files have changed, the same files are bundled again.
@@ -151,7 +151,7 @@ impl Bundling {
 
 /// Returns the previous versions of the files of a bundle, one after the other. Returns `None` if
 /// files without a previous version make up more than half of the bytes. Such a bundle is compared
-/// by its ends, or with what was stored before it.
+/// by its edges, or with the chunks stored before it.
 fn previous(events: &[Event], files: &[SmallFile]) -> Option<Content> {
     let mut previous: Vec<Segment> = Vec::new();
     let (mut len, mut known_len) = (0, 0);

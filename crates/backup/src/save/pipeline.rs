@@ -25,7 +25,7 @@ use super::monitor::BackupMonitor;
 use super::previous_version::PreviousVersion;
 use super::put_stage;
 use super::run_state::RunState;
-use super::shutdown::{self, Received};
+use super::shutdown::{self, WaitResult};
 use super::source_counts::SourceCounts;
 use super::source_stage::{Input, SourceStage};
 use super::worker_stage::WorkerStage;
@@ -214,7 +214,7 @@ fn report_progress(
     ended: &Receiver<()>,
     state: &RunState,
 ) -> shutdown::Result<()> {
-    while let Received::Nothing = state.shutdown.receive_within(ended, TICK)? {
+    while let WaitResult::Nothing = state.shutdown.receive_within(ended, TICK)? {
         monitor.progress(&state.progress());
     }
     Ok(())

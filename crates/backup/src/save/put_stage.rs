@@ -7,7 +7,7 @@ use cutpoint_storage::{stop, wait};
 
 use super::channels::PutEnds;
 use super::run_state::RunState;
-use super::shutdown::{Received, Result};
+use super::shutdown::{Result, WaitResult};
 
 /// The interval at which the age of the ticket is checked if there is nothing to put.
 const RENEW_TICK: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ pub(super) fn run(
     let _storing = wait::finishing(&**repository.environment(), stop::STORING_MAX);
     loop {
         match shutdown.receive_within(&ends.uploads, RENEW_TICK)? {
-            Received::Message(upload) => {
+            WaitResult::Message(upload) => {
                 let len = upload.len();
                 let published = writer.put(upload)?;
                 state.add_stored(len);
@@ -35,8 +35,8 @@ pub(super) fn run(
                     shutdown.offer(&ends.published, published.regions)?;
                 }
             }
-            Received::Nothing => {}
-            Received::Ended => return Ok(()),
+            WaitResult::Nothing => {}
+            WaitResult::Ended => return Ok(()),
         }
         writer.renew()?;
         if writer.is_old() {

@@ -18,7 +18,6 @@ mod names;
 mod owners;
 mod read;
 mod sources;
-
 mod walk;
 mod walk_options;
 mod walk_step;

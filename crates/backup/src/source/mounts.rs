@@ -21,7 +21,8 @@ pub struct FileSystem {
     /// backup, so that each change after that start shows in them. `None` if no interval is long
     /// enough.
     pub settling_ns: Option<i64>,
-    /// Set if ctime can be a copy of mtime, so that it shows no change unless it is later than mtime.
+    /// Set if ctime can be a copy of mtime, so that ctime shows no change unless it is later than
+    /// mtime.
     pub copies_mtime: bool,
 }
 
