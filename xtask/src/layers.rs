@@ -120,7 +120,7 @@ const ROOMS: [(&str, Layers); 5] = [
             &["verify"],
         ],
     ),
-    ("cutpoint-backup", &[&["source"], &["restore"], &["snapshots"], &["save"]]),
+    ("cutpoint-backup", &[&["source"], &["restore"], &["save"]]),
     (
         "cutpoint-estimate",
         &[&["counter", "savings", "scan"], &["sampler"], &["estimate"], &["trace"], &["tune"]],

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cutpoint_backup::save::{
-    BackupMonitor, BackupOptions, BackupReport, Parent, Progress, Source, backup,
+    BackupMonitor, BackupOptions, BackupProgress, BackupReport, Parent, Source, backup,
 };
 use cutpoint_backup::source::{FileSystems, Kernel, WalkOptions};
 use cutpoint_repository::{ObjectName, TicketId, Verify, View};
@@ -40,20 +40,22 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     } else {
         session.look_for_heads(report)?;
     }
-    let host = args.host.clone().unwrap_or_else(host);
-    let options = BackupOptions {
+    let mut options = BackupOptions {
         parent,
         force_read: args.force_read,
         skip_if_unchanged: args.skip_if_unchanged,
-        verify: if args.verify_write { Verify::All } else { Verify::Some },
         threads: args.threads,
         tags: args.tags.clone(),
         description: args.description.clone(),
-        host: host.clone(),
-        user: user(),
-        program: concat!("cutpoint ", env!("CARGO_PKG_VERSION")).to_owned(),
         file_systems: file_systems(),
+        ..BackupOptions::default()
     };
+    if args.verify_write {
+        options.verify = Verify::All;
+    }
+    if let Some(host) = &args.host {
+        options.host.clone_from(host);
+    }
     let monitor = Monitor::new(report);
     let name = args.stdin_filename.as_bytes().to_vec();
     let mut dump = None;
@@ -76,7 +78,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         None => done?,
     };
     if let Some(id) = done.snapshot {
-        session.state.add_head(&host, id, started_ns);
+        session.state.add_head(&options.host, id, started_ns);
     }
     session.state.save(report);
     summarize(&done, report)?;
@@ -268,17 +270,6 @@ mod hurried {
     }
 }
 
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-fn user() -> String {
-    let named = ["USER", "LOGNAME"].iter().find_map(|variable| std::env::var(variable).ok());
-    named
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
-}
-
 struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
@@ -312,7 +303,7 @@ impl<'a> Monitor<'a> {
 }
 
 impl BackupMonitor for Monitor<'_> {
-    fn progress(&self, progress: &Progress) {
+    fn progress(&self, progress: &BackupProgress) {
         self.tell_of_end();
         self.report.progress(event::Progress {
             file_count: progress.statistics.file_count,
