@@ -38,7 +38,6 @@ fn readme_shows_what_the_program_prints() {
 
 #[test]
 #[ignore = "ids in random order and the place of planted damage differ between runs"]
-#[cfg(feature = "estimate")]
 fn guide_shows_what_the_program_prints() {
     check("docs/guide.md");
 }
