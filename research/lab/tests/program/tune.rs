@@ -62,22 +62,7 @@ fn parameters_are_found() {
         assert_eq!(marked.len(), 1, "{name}");
         assert_eq!(Some(marked[0]), first, "{name}");
     }
-    // The results are ranked, and the front is correct.
-    let savings: Vec<f64> = tuned.iter().map(|each| number(&each["net_space_savings"])).collect();
-    assert!(savings.is_sorted_by(|one, other| one >= other), "{savings:?}");
-    for each in &tuned {
-        let speed = |each: &Value| number(&each["bytes_per_second"]);
-        let beaten = tuned.iter().filter(|other| other["origin"] != "paper").any(|other| {
-            let saved = [each, other].map(|each| number(&each["net_space_savings"]));
-            saved[1] > saved[0] && speed(other) >= speed(each)
-        });
-        assert!(!(each["is_best"] == true && beaten), "beaten: {each}");
-        assert!(!(each["is_best"] == true && each["origin"] == "paper"), "another mean: {each}");
-        // The printed specifications are valid.
-        let spec = each["spec"].as_str().expect("text");
-        let parsed: Spec = spec.parse().expect("a specification");
-        assert_eq!(parsed.to_string(), spec, "written out");
-    }
+    assert_ranked(&tuned);
     // `init` demands this of a specification for a repository with a secret.
     for each in &tuned {
         let spec: Spec = each["spec"].as_str().expect("text").parse().expect("a specification");
@@ -96,6 +81,27 @@ fn parameters_are_found() {
     let storage = Arc::new(cutpoint_storage::Memory::new());
     Repository::init(storage, Arc::new(cutpoint_storage::System), &Unlock::Nothing, &options)
         .expect("a repository can have it");
+}
+
+/// Checks that the results are ranked, that the front is correct, and that each specification is
+/// written in full.
+fn assert_ranked(tuned: &[&Value]) {
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let savings: Vec<f64> = tuned.iter().map(|each| number(&each["net_space_savings"])).collect();
+    assert!(savings.is_sorted_by(|one, other| one >= other), "{savings:?}");
+    for each in tuned {
+        let speed = |each: &Value| number(&each["bytes_per_second"]);
+        let beaten = tuned.iter().filter(|other| other["origin"] != "paper").any(|other| {
+            let saved = [each, other].map(|each| number(&each["net_space_savings"]));
+            saved[1] > saved[0] && speed(other) >= speed(each)
+        });
+        assert!(!(each["is_best"] == true && beaten), "beaten: {each}");
+        assert!(!(each["is_best"] == true && each["origin"] == "paper"), "another mean: {each}");
+        // The printed specifications are valid.
+        let spec = each["spec"].as_str().expect("text");
+        let parsed: Spec = spec.parse().expect("a specification");
+        assert_eq!(parsed.to_string(), spec, "written out");
+    }
 }
 
 #[test]
