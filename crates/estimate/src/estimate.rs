@@ -5,6 +5,7 @@ mod regions;
 mod similar;
 mod tally;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cutpoint_chunking::Spec;
@@ -41,6 +42,15 @@ pub struct EstimateOptions {
     /// The size of the sample of fingerprints, or `None` to keep all fingerprints. There are no
     /// bursts with a sample, because a chunk outside the sample is not known to be new or old.
     pub sample: Option<Options>,
+}
+
+impl EstimateOptions {
+    /// Returns the [default](EstimateOptions::default) options for these files and folders.
+    pub fn of<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> EstimateOptions {
+        let paths = paths.into_iter().map(Into::into).collect();
+        let scan = ScanOptions { paths, ..ScanOptions::default() };
+        EstimateOptions { scan, ..EstimateOptions::default() }
+    }
 }
 
 impl Default for EstimateOptions {

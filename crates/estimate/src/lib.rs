@@ -1,9 +1,6 @@
-//! Estimates of the savings of deduplication, computed before anything is stored.
+#![doc = include_str!("../README.md")]
 //!
-//! [`estimate()`] reads files once, and computes the savings and the costs of several ways to cut
-//! them. [`Savings`] is the result of a count, with the two figures that the field uses.
-//! [`Counter`] counts chunks by their fingerprints exactly, and [`Sampler`] in bounded memory.
-//! [`scan`] reads files once for other purposes. `docs/estimate.md` gives the accuracy.
+//! # Counting chunks
 //!
 //! ```
 //! use cutpoint_estimate::Counter;

@@ -13,17 +13,11 @@ use cutpoint_estimate::{
 use cutpoint_terminal::scan::{Counted, Watch, check_data, ended, warn_of_part};
 
 use crate::args::Estimate;
-use crate::defaults::DEFAULT;
 use crate::event::{self, Event, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::units;
-
-/// The memory for each chunk of a sample, in bytes: a place in the table and the data beside it.
-const SAMPLE_ENTRY_BYTES: u64 = 60;
-/// The minimum memory of a sample, in bytes. A smaller sample would be meaningless.
-const SAMPLE_MEMORY_MIN: u64 = 1 << 20;
 
 /// A configuration as it was requested, and its result.
 struct Row<'a> {
@@ -40,15 +34,15 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
         .iter()
         .map(|text| text.parse::<Spec>().and_then(Spec::bounded).context("--algorithm"))
         .collect();
+    let defaults = EstimateOptions::default();
     let options = EstimateOptions {
         scan: args.data.scan_options()?,
         specs: specs?,
         bursts: !args.no_bursts,
         compression: !args.no_compression,
-        compression_level: args.compression_level.unwrap_or(DEFAULT.compression_level),
-        region_size: DEFAULT.region_size as usize,
-        container_size: DEFAULT.container_size.into(),
+        compression_level: args.compression_level.unwrap_or(defaults.compression_level),
         sample: args.sample.then(|| sample_options(args)).transpose()?,
+        ..defaults
     };
     if args.sample && !args.no_bursts {
         report.detail(|| "bursts cannot be estimated from a sample, and are omitted".to_owned());
@@ -74,24 +68,15 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
 }
 
 fn sample_options(args: &Estimate) -> Result<SampleOptions> {
-    if args.sample_memory < SAMPLE_MEMORY_MIN {
+    if args.sample_memory < SampleOptions::MEMORY_MIN {
         return Err(Failure::failed(format!(
             "--sample-memory: {} is too small for a sample",
             units::size(args.sample_memory)
         ))
-        .with_remedy(format!("use {} or more", units::size(SAMPLE_MEMORY_MIN)))
+        .with_remedy(format!("use {} or more", units::size(SampleOptions::MEMORY_MIN)))
         .into());
     }
-    let defaults = SampleOptions::default();
-    // Tables double in size, and one is full at seven eighths of a power of two.
-    let places = (args.sample_memory / SAMPLE_ENTRY_BYTES + 1).next_power_of_two() / 2;
-    let entry_count_max = usize::try_from(places / 8 * 7).unwrap_or(usize::MAX);
-    Ok(SampleOptions {
-        entry_count_max,
-        window_count: entry_count_max / 8,
-        salt: args.sample_seed,
-        ..defaults
-    })
+    Ok(SampleOptions::in_memory(args.sample_memory, args.sample_seed))
 }
 
 fn tell(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> {
@@ -114,4 +99,20 @@ fn tell(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> 
 fn gigabytes_per_second(found: &Configured) -> Option<f64> {
     let seconds = (found.times.chunking + found.times.fingerprinting).as_secs_f64();
     (seconds > 0.0).then(|| found.dedup.read_bytes as f64 / seconds / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::defaults::{DEFAULT, DEFAULT_CUT};
+
+    #[test]
+    fn estimate_defaults_are_those_of_a_new_repository() {
+        let options = EstimateOptions::default();
+        assert_eq!(options.specs.len(), DEFAULT_SPECS.len(), "all are valid");
+        assert_eq!(DEFAULT_SPECS[0], DEFAULT_CUT, "the way to cut");
+        assert_eq!(options.compression_level, DEFAULT.compression_level, "the level");
+        assert_eq!(options.region_size, DEFAULT.region_size as usize, "the size of regions");
+        assert_eq!(options.container_size, u64::from(DEFAULT.container_size), "of containers");
+    }
 }

@@ -70,6 +70,9 @@ pub trait Monitor: Sync {
     }
 }
 
+/// The monitor that observes nothing.
+impl Monitor for () {}
+
 /// The counts of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCounts {
