@@ -2,7 +2,7 @@
 //!
 //! A command without anything to complete ends at the first signal already. A command that listens
 //! ([`Interrupt::listen`]) ends gracefully: its waits end ([`cutpoint_storage::stop`]), and the
-//! process exits after [`LIMIT`] at the latest. If stored objects are still to be published,
+//! process exits after a second and a half at the latest. If stored objects are still to be published,
 //! [`stop::PUBLISHING_MAX`] is added to the limit.
 
 use std::fs::File;
@@ -193,7 +193,7 @@ impl Drop for Prompting {
 pub struct Interrupt(());
 
 impl Interrupt {
-    /// From now on, a signal asks the run to stop. The run ends within [`LIMIT`], or later if
+    /// From now on, a signal asks the run to stop. The run ends within a second and a half, or later if
     /// objects are to be published.
     pub fn listen() -> Interrupt {
         MANNER.store(Manner::Well as u8, Ordering::SeqCst);

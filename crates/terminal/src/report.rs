@@ -259,7 +259,7 @@ impl Report {
     }
 
     /// Returns `true` if the message is new. A message that a command reports twice, because it
-    /// restarts or lists twice, counts once. At most [`TOLD_MAX`] messages are remembered.
+    /// restarts or lists twice, counts once. At most 4096 messages are remembered.
     pub fn is_new(&self, class: &'static str, path: Option<&Path>, message: &str) -> bool {
         let told = (class, path.map(Path::to_path_buf), message.to_owned());
         let mut all = self.told.lock().unwrap_or_else(PoisonError::into_inner);
