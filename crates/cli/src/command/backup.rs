@@ -12,16 +12,16 @@ use anyhow::{Context, Result};
 use cutpoint_backup::save::{
     BackupMonitor, BackupOptions, BackupProgress, BackupReport, Parent, Source, backup,
 };
-use cutpoint_backup::source::{FileSystems, Kernel, WalkOptions};
+use cutpoint_backup::source::{FileSystems, Kernel};
 use cutpoint_repository::{ObjectName, TicketId, Verify, View};
 use cutpoint_storage::{Error, Kind, stop};
 
-use crate::args::{Backup, Exclusion, Filter, Global, Settings};
+use crate::args::{Backup, Filter, Global, Settings};
 use crate::dump::{self, Dump};
 use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{Interrupt, Patient};
-use crate::report::Report;
+use crate::report::{Report, ReportObjects};
 use crate::session::{self, New, Session};
 use crate::{escape, select, units};
 
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     let (paths, words): (&[PathBuf], &[PathBuf]) =
         if args.stdin_from_command { (&[], &args.paths) } else { (&args.paths, &[]) };
     refuse_if_none_is_there(paths)?;
-    let mut walk = walk_options(&args.exclusion)?;
+    let mut walk = args.exclusion.walk_options()?;
     let mut session = open(args, global, report)?;
     exclude_own(paths, global, &mut walk.exclude, report)?;
     let parent = parent(args, &session)?;
@@ -115,21 +115,6 @@ fn of_dump(
         (Err(error), Some(failure)) if error.kind() != Kind::Interrupted => Err(failure.into()),
         (done, _) => Ok(done?),
     }
-}
-
-/// Returns the options of the walk, with the exclusion patterns of both options.
-pub(crate) fn walk_options(exclusion: &Exclusion) -> Result<WalkOptions> {
-    let mut exclude = exclusion.exclude.clone();
-    for file in &exclusion.exclude_file {
-        let text =
-            fs::read_to_string(file).with_context(|| format!("exclude file {}", file.display()))?;
-        exclude.extend(text.lines().map(str::to_owned));
-    }
-    Ok(WalkOptions {
-        one_file_system: exclusion.one_file_system,
-        exclude,
-        exclude_caches: exclusion.exclude_caches,
-    })
 }
 
 /// Opens the repository, or creates it if that is requested.

@@ -70,6 +70,9 @@ pub trait Monitor: Sync {
     }
 }
 
+/// The monitor that observes nothing.
+impl Monitor for () {}
+
 /// The counts of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCounts {
@@ -114,7 +117,7 @@ impl ScanOptions {
 
 /// Counts the files and bytes to read. Returns `None` if the count is stopped by `stop` or by the
 /// monitor, or if the paths cannot be reached.
-pub(crate) fn expected_of(
+pub fn expected_of(
     options: &ScanOptions,
     monitor: &dyn Monitor,
     stop: &AtomicBool,
@@ -134,34 +137,6 @@ pub(crate) fn expected_of(
         }
     }
     Some((file_count, size))
-}
-
-/// A monitor that also stops the scan when `broken` is set.
-pub(crate) struct Until<'a> {
-    pub(crate) monitor: &'a dyn Monitor,
-    pub(crate) broken: Arc<AtomicBool>,
-}
-
-impl Monitor for Until<'_> {
-    fn progress(&self, progress: &Progress) {
-        self.monitor.progress(progress);
-    }
-
-    fn expected(&self, file_count: u64, size: u64) {
-        self.monitor.expected(file_count, size);
-    }
-
-    fn problem(&self, path: &Path, message: &str) {
-        self.monitor.problem(path, message);
-    }
-
-    fn reading(&self, path: &Path) {
-        self.monitor.reading(path);
-    }
-
-    fn cancelled(&self) -> bool {
-        self.broken.load(Ordering::Relaxed) || self.monitor.cancelled()
-    }
 }
 
 /// The receiver of blocks. Returns `false` if it takes no more.
