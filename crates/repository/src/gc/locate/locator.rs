@@ -136,7 +136,7 @@ impl Locator<'_> {
         live_set: &SortedRecords<LIVE_CHUNK_LEN>,
         references: &SortedRecords<LIVE_CHUNK_LEN>,
     ) -> Result<Placement> {
-        let hints = self.index.hints(self.orphans.clone());
+        let hints = self.index.hints(self.orphans)?;
         let containers = hints.containers().iter().map(|record| {
             let name = (record.class, record.name);
             Container {
