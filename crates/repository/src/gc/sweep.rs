@@ -18,7 +18,7 @@ use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
 use crate::gc::locate::{LiveChunk, Locator, list_containers};
 use crate::gc::prune::{
-    PruneMonitor, mark, open_index, require_nothing_lost, require_readable, stop_if_cancelled,
+    PruneMonitor, mark, open_index, require_nothing_missing, require_readable, stop_if_cancelled,
 };
 use crate::parity;
 use crate::read::Reader;
@@ -342,7 +342,7 @@ impl Sweeper {
             inlined_bytes_max: 0,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
-        let placement = locator.find(&live_set)?;
+        let placement = locator.locate(&live_set)?;
         require_readable(&index)?;
         #[cfg(feature = "mutants")]
         let placement = if rules::is_active(Mutant::RescuesNoReferences) {
@@ -352,7 +352,7 @@ impl Sweeper {
         } else {
             placement
         };
-        require_nothing_lost(&placement)
+        require_nothing_missing(&placement)
             .map_err(|error| error.of(format!("sweep of prune {number}")))?;
         if placement.only_condemned.is_empty() {
             return Ok(Rescued::default());

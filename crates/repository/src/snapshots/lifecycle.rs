@@ -2,7 +2,8 @@
 //! descriptions. Nothing in this module deletes an object.
 //!
 //! Forgetting and noting are commits, which race with nothing. Holding and bringing back race with
-//! a prune that is about to take the snapshot, so they are numbered records ([`crate::write::prune_log`]).
+//! a prune that is about to take the snapshot, so they are numbered records
+//! ([`crate::write::prune_log`]).
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

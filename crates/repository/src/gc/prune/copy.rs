@@ -104,7 +104,7 @@ fn rewrite_all(
     condemned: &mut Vec<(Class, PartName)>,
 ) -> Result<HashSet<Fingerprint>> {
     let repository = inline.writer().repository().clone();
-    let mut kept = survey.placement.kept()?;
+    let mut kept = survey.placement.live()?;
     let mut done_bytes = 0;
     let mut broken: HashSet<Fingerprint> = HashSet::new();
     for number in &chosen.rewritten {

@@ -36,7 +36,7 @@ pub(crate) use monitor::stop_if_cancelled;
 pub use monitor::{Phase, PruneMonitor};
 pub use optimize::{OptimizeOptions, optimize, plan_optimize};
 pub use plan::Plan;
-pub(crate) use survey::{mark, open_index, require_nothing_lost, require_readable};
+pub(crate) use survey::{mark, open_index, require_nothing_missing, require_readable};
 
 /// Maximum number of attempts when other clients are faster.
 const TRIES: usize = 8;
@@ -82,8 +82,8 @@ struct Task {
 }
 
 impl Task {
-    /// Returns the maximum size of delta chunks that may be stored as full chunks because the full chunks that
-    /// they refer to take more.
+    /// Returns the maximum size of delta chunks that may be stored as full chunks because the full
+    /// chunks that they refer to take more.
     fn inlined_bytes_max(&self) -> u64 {
         // An optimization does not inlines delta chunks, because that would disturb its order. A
         // prune does.
@@ -218,8 +218,8 @@ fn too_often() -> Error {
 enum Attempt {
     Done(Option<Pruned>),
     Again,
-    /// A source could not be read while delta chunks were to be stored as full chunks. The next attempt
-    /// keeps these delta chunks and the full chunks that they refer to.
+    /// A source could not be read while delta chunks were to be stored as full chunks. The next
+    /// attempt keeps these delta chunks and the full chunks that they refer to.
     NotInlined(Error),
 }
 

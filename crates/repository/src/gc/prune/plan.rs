@@ -56,8 +56,8 @@ pub struct Plan {
     pub pinned_count: u64,
     /// Estimated size of the pinned chunks in their containers.
     pub pinned_bytes: u64,
-    /// Number of delta chunks that are stored again as full chunks, because the full chunks that they refer to
-    /// would take more or because too little of their regions is needed.
+    /// Number of delta chunks that are stored again as full chunks, because the full chunks that
+    /// they refer to would take more or because too little of their regions is needed.
     pub inlined_count: u64,
     /// Total uncompressed size of the inlined delta chunks. At most about as much is written.
     pub inlined_bytes: u64,
@@ -135,8 +135,8 @@ struct Use {
     live_bytes: u64,
     /// Part of `live_bytes` that stays only for delta chunks.
     pinned_bytes: u64,
-    /// Number and total size of the delta chunks that would be stored as full chunks if the container were
-    /// rewritten.
+    /// Number and total size of the delta chunks that would be stored as full chunks if the
+    /// container were rewritten.
     inlined_count: u64,
     inlined_bytes: u64,
     /// Decoded size of the chunks that stay.
@@ -200,7 +200,7 @@ pub(super) fn choose(
     let small_len = repository.config().container_size / SMALL_DIVISOR;
     let mut dead = Vec::new();
     let mut candidates = Vec::new();
-    let mut kept = survey.placement.kept()?;
+    let mut kept = survey.placement.live()?;
     let mut tolerance = Tolerance::default();
     let total = containers.len() as u64;
     for (number, container) in (0..).zip(containers) {
@@ -212,7 +212,7 @@ pub(super) fn choose(
         let stored_len = u64::from(container.record.stored_len);
         plan.container_count += 1;
         plan.container_bytes += stored_len;
-        if container.kept_count == 0 {
+        if container.live_count == 0 {
             // Checked before the container is condemned: the hints that showed that no chunk is
             // needed must cover all chunks.
             let known = load_toc(repository, &container.record)
@@ -229,7 +229,7 @@ pub(super) fn choose(
         let is_small = container.record.stored_len < small_len;
         plan.pinned_count += u64::from(container.pinned_count);
         let mut use_of = Use { live_bytes: stored_len, ..Use::default() };
-        if container.kept_count < container.hint_count
+        if container.live_count < container.hint_count
             || container.pinned_count > 0
             || task.grouping.is_some()
         {
@@ -244,7 +244,7 @@ pub(super) fn choose(
                         continue;
                     }
                     plan.pinned_bytes += use_of.pinned_bytes;
-                    if container.kept_count == container.hint_count {
+                    if container.live_count == container.hint_count {
                         // The remainder was copied along with a region, and would be copied again.
                         use_of.live_bytes = stored_len;
                     }

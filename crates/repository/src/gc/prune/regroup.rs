@@ -1,8 +1,8 @@
 //! Stores again what has to move, in an order that compresses and reads well ([`super::optimize`]).
 //!
-//! The first part is what the newest snapshots need, in the order of their streams, with each full chunk
-//! where it is first needed. The second part is the rest, with similar chunks side by side, or as
-//! delta chunks of one of them.
+//! The first part is what the newest snapshots need, in the order of their streams, with each full
+//! chunk where it is first needed. The second part is the rest, with similar chunks side by side,
+//! or as delta chunks of one of them.
 //!
 //! Nothing relies on this order. At the end each container is checked: everything that stays of the
 //! container must have been stored and published in the needed form, or is copied in the way of a
@@ -33,11 +33,11 @@ use crate::util::cache::TwoGenerationCache;
 use crate::util::extsort::ExternalSort;
 use crate::write::Inline;
 
-/// Maximum number of full chunks that are remembered by their super-features, which takes 60 MB. Half of
-/// them may come from the newest snapshots.
+/// Maximum number of full chunks that are remembered by their super-features, which takes 60 MB.
+/// Half of them may come from the newest snapshots.
 const BASES_MAX: usize = 400_000;
-/// Minimum length of a chunk that is stored as a delta chunk, in bytes. A shorter one is not worth a
-/// reference.
+/// Minimum length of a chunk that is stored as a delta chunk, in bytes. A shorter one is not worth
+/// a reference.
 const RESEMBLING_LEN_MIN: usize = 1024;
 /// Memory of the sorter of the order, in bytes.
 const SORTER_BYTES: usize = 24 * 1024 * 1024;
@@ -255,8 +255,8 @@ impl Regrouping<'_> {
         found.map_or(Ok(false), |location| self.store(class, &location))
     }
 
-    /// Stores a chunk again: a full chunk as a full chunk, a delta chunk in its present form behind the full chunks
-    /// that it refers to. Returns `true` if the chunk could be read.
+    /// Stores a chunk again: a full chunk as a full chunk, a delta chunk in its present form behind
+    /// the full chunks that it refers to. Returns `true` if the chunk could be read.
     fn store(&mut self, class: Class, location: &Location) -> Result<bool> {
         let record = location.chunk();
         let name = record.fingerprint;
@@ -314,7 +314,7 @@ impl Regrouping<'_> {
         let survey = self.survey;
         let folder = self.inline.writer().repository().temporary_folder();
         let mut order: ExternalSort<PLACE_LEN> = ExternalSort::new(folder.as_deref(), SORTER_BYTES);
-        let mut kept = survey.placement.kept()?;
+        let mut kept = survey.placement.live()?;
         let total = self.chosen.rewritten.len() as u64;
         for (done, number) in (0..).zip(&self.chosen.rewritten) {
             self.monitor.progress(Phase::Compare, done, total);
@@ -357,8 +357,8 @@ impl Regrouping<'_> {
         Ok(())
     }
 
-    /// Stores a full chunk as a delta chunk of a similar chunk that was stored as a full chunk. Returns `true`
-    /// if that was possible and worthwhile.
+    /// Stores a full chunk as a delta chunk of a similar chunk that was stored as a full chunk.
+    /// Returns `true` if that was possible and worthwhile.
     fn reencode(&mut self, class: Class, location: &Location) -> Result<bool> {
         let record = location.chunk();
         let name = record.fingerprint;
@@ -393,7 +393,7 @@ impl Regrouping<'_> {
     fn complete(&mut self, condemned: &mut Vec<(Class, PartName)>) -> Result<HashSet<Fingerprint>> {
         let survey = self.survey;
         let mut broken = HashSet::new();
-        let mut kept = survey.placement.kept()?;
+        let mut kept = survey.placement.live()?;
         for number in &self.chosen.rewritten {
             self.breathe()?;
             let container = &survey.placement.containers[*number as usize];

@@ -184,8 +184,8 @@ impl Source<'_> {
         Ok((of_read(bytes)?, part))
     }
 
-    /// Returns the payload of a chunk in a decoded region. The payload of a full chunk is compared with
-    /// its fingerprint.
+    /// Returns the payload of a chunk in a decoded region. The payload of a full chunk is compared
+    /// with its fingerprint.
     pub(super) fn payload<'r>(
         &self,
         region: &'r [u8],

@@ -125,10 +125,10 @@ impl Survey {
             inlined_bytes_max,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
-        let placement = locator.find(&live_set)?;
+        let placement = locator.locate(&live_set)?;
         require_readable(&index)?;
         monitor.progress(Phase::Look, 1, 1);
-        require_nothing_lost(&placement)?;
+        require_nothing_missing(&placement)?;
         let marked = roots.into_iter().map(|(id, _)| id).collect();
         let listing_count = AtomicU32::new(0);
         Ok(Survey { view, reader, forgotten, marked, orphans, there, placement, listing_count })
@@ -173,8 +173,8 @@ impl Survey {
 /// # Errors
 ///
 /// Returns `Missing`, naming the first chunk that is not stored anywhere.
-pub(crate) fn require_nothing_lost(placement: &Placement) -> Result<()> {
-    match placement.lost.first() {
+pub(crate) fn require_nothing_missing(placement: &Placement) -> Result<()> {
+    match placement.missing.first() {
         None => Ok(()),
         Some((class, fingerprint)) => Err(Error::missing(
             format!("{class} chunk {fingerprint}"),
@@ -182,7 +182,7 @@ pub(crate) fn require_nothing_lost(placement: &Placement) -> Result<()> {
                 "needed by a snapshot, but in no container ({} such chunks); nothing is deleted; \
                  `cutpoint check` names the affected files, `cutpoint repair index` finds chunks \
                  that only the index has lost, `cutpoint repair snapshots` omits the rest",
-                placement.lost_count
+                placement.missing_count
             ),
         )),
     }
