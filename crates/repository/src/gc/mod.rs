@@ -1,5 +1,8 @@
-//! Garbage collection: finding the chunks that no snapshot needs, and deleting them.
+//! Garbage collection.
 
 pub(crate) mod locate;
+mod marking;
+mod monitor;
+mod preconditions;
 pub mod prune;
 pub mod sweep;

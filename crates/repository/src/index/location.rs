@@ -17,9 +17,9 @@ pub struct Location {
     pub number: usize,
     pub(super) chunk: ChunkRecord,
     /// The region that holds the chunk, without its references.
-    region: RegionRecord,
+    pub(super) region: RegionRecord,
     /// The table of contents; `None` if it was dropped after the full chunk had been found.
-    loaded: Option<Arc<Loaded>>,
+    pub(super) loaded: Option<Arc<Loaded>>,
 }
 
 impl Location {

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cutpoint_storage::Result;
 
-use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::plan::Chosen;
 use super::regroup::{Regrouped, regroup};
 use super::rewrite::rewrite;
@@ -13,6 +12,7 @@ use super::survey::Survey;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::{ContainerRecord, Segment};
+use crate::gc::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::index::load_toc;
 use crate::repo::repository::Repository;
 #[cfg(feature = "mutants")]

@@ -7,7 +7,6 @@
 //! table of containers, because the needed chunks are sorted in files.
 
 mod copy;
-mod monitor;
 mod optimize;
 mod plan;
 mod regroup;
@@ -32,11 +31,9 @@ use crate::repo::view::View;
 use crate::write::Writer;
 use crate::write::prune_log::{Appended, append, is_overtaken, overtaken};
 
-pub(crate) use monitor::stop_if_cancelled;
-pub use monitor::{Phase, PruneMonitor};
+pub use crate::gc::monitor::{Phase, PruneMonitor};
 pub use optimize::{OptimizeOptions, optimize, plan_optimize};
 pub use plan::Plan;
-pub(crate) use survey::{mark, open_index, require_nothing_missing, require_readable};
 
 /// Maximum number of attempts when other clients are faster.
 const TRIES: usize = 8;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Result};
 
-use super::monitor::PruneMonitor;
 use super::{Plan, PruneOptions, Pruned, Task};
 use crate::format::grouping::Grouping;
 use crate::format::toc::REGION_RAW_LEN_MAX;
+use crate::gc::monitor::PruneMonitor;
 use crate::repo::repository::Repository;
 
 /// Minimum region size that may be asked for, in bytes.

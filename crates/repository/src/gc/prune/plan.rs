@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cutpoint_storage::Result;
 
-use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::sample::{Sample, is_incompressible};
 use super::survey::Survey;
 use super::{PruneOptions, Task};
@@ -15,6 +14,7 @@ use crate::format::names::PartName;
 use crate::format::segment::ContainerRecord;
 use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
 use crate::gc::locate::{LiveChunks, staying};
+use crate::gc::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::index::load_toc;
 use crate::repo::repository::Repository;
 use crate::util::tolerance::Tolerance;

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use cutpoint_delta::super_features;
 use cutpoint_storage::{Error, Result};
 
-use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::plan::Chosen;
 use super::rewrite::rewrite;
 use super::source::{Failure, Sources, object, readable};
@@ -25,6 +24,7 @@ use crate::format::names::{PartName, TicketId};
 use crate::format::recipe::Content;
 use crate::format::tree::EntryKind;
 use crate::gc::locate::{LiveChunks, staying_numbers};
+use crate::gc::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::index::{Loaded, Location};
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};

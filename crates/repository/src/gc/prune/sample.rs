@@ -3,12 +3,12 @@
 use cutpoint_storage::{Error, Result};
 use zstd::bulk::Compressor;
 
-use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::source::{Attempted, Source, Sources, readable};
 use super::survey::Survey;
 use crate::crypto::TAG_LEN;
 use crate::format::grouping::Grouping;
 use crate::format::toc::{Codec, RegionRecord};
+use crate::gc::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::repo::repository::Repository;
 
 /// Maximum number of sampled containers, which are spread evenly.

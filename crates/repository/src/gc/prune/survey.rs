@@ -1,25 +1,24 @@
 //! The survey of a prune: what exists and which of it is needed (P1 to P3).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cutpoint_storage::{Error, Kind, Result};
 
-use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use super::source::Unreadable;
-use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::fingerprint::Class;
 use crate::format::names::{PartName, TicketId};
 use crate::format::recipe::Content;
 use crate::format::segment::Segment;
-use crate::gc::locate::{LIVE_CHUNK_LEN, LiveSet, Locator, Placement, list_containers};
+use crate::gc::locate::{Locator, Placement, list_containers};
+use crate::gc::marking::mark;
+use crate::gc::monitor::{Phase, PruneMonitor, stop_if_cancelled};
+use crate::gc::preconditions::{open_index, require_nothing_missing, require_readable};
 use crate::index::{Index, Loaded};
-use crate::read::{ChunkBytes, Reader};
+use crate::read::Reader;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-use crate::snapshots::mark::{MarkSink, Marker};
-use crate::util::extsort::SortedRecords;
 use crate::util::tolerance::Tolerance;
 use crate::write::prune_log::{is_overtaken, overtaken};
 
@@ -44,45 +43,6 @@ pub(super) struct Survey {
 /// Maximum number of listings made for missing objects. Putting the record finds the remaining
 /// conflicts.
 const LISTING_COUNT_MAX: u32 = 8;
-
-/// Opens the index of everything that `view` names.
-///
-/// # Errors
-///
-/// Returns `Corrupt` if a segment cannot be read, and `Conflict` if one is gone.
-pub(crate) fn open_index(repository: &Arc<Repository>, view: &View) -> Result<Index> {
-    let index = Index::open(repository.clone(), view)?;
-    require_readable(&index).map(|()| index)
-}
-
-/// Checks that every segment that counts could be read. This includes segments that were read again
-/// because their cached copies were damaged.
-///
-/// # Errors
-///
-/// Returns `Corrupt` if a segment cannot be read, and `Conflict` if one is gone.
-pub(crate) fn require_readable(index: &Index) -> Result<()> {
-    match index.unreadable().into_iter().next() {
-        None => Ok(()),
-        Some((name, error)) if error.kind() == Kind::Missing => {
-            // A sweep may have deleted it since the view was listed. If not, the error returns at
-            // the next attempt.
-            Err(Error::new(
-                Kind::Conflict,
-                name,
-                "not found; unless a sweep has just deleted it, `cutpoint repair index` rebuilds \
-                 the index",
-            ))
-        }
-        Some((name, error)) => Err(Error::corrupt(
-            name,
-            format!(
-                "cannot be read, so the stored containers are not known, and nothing is deleted; \
-                 `cutpoint repair index` rebuilds the index ({error})"
-            ),
-        )),
-    }
-}
 
 impl Survey {
     /// Makes the survey. `own` is the ticket of the prune itself, and delta chunks of up to
@@ -168,26 +128,6 @@ impl Survey {
     }
 }
 
-/// P3: checks that every needed chunk exists before anything is condemned.
-///
-/// # Errors
-///
-/// Returns `Missing`, naming the first chunk that is not stored anywhere.
-pub(crate) fn require_nothing_missing(placement: &Placement) -> Result<()> {
-    match placement.missing.first() {
-        None => Ok(()),
-        Some((class, fingerprint)) => Err(Error::missing(
-            format!("{class} chunk {fingerprint}"),
-            format!(
-                "needed by a snapshot, but in no container ({} such chunks); nothing is deleted; \
-                 `cutpoint check` names the affected files, `cutpoint repair index` finds chunks \
-                 that only the index has lost, `cutpoint repair snapshots` omits the rest",
-                placement.missing_count
-            ),
-        )),
-    }
-}
-
 /// P1: adopts containers that ended writers left without a segment. Containers that cannot be read
 /// are left alone.
 fn adopt(
@@ -223,63 +163,4 @@ fn adopt(
     }
     orphans.hints.sort_unstable();
     Ok(orphans)
-}
-
-/// P2: marks everything that the snapshots reach. `progress` receives the number of snapshots that
-/// are done.
-///
-/// # Errors
-///
-/// Returns `Corrupt` or `Missing` if a tree or recipe cannot be read, and any error of `progress`.
-pub(crate) fn mark(
-    reader: &Reader,
-    roots: &[(TicketId, Content)],
-    folder: Option<&Path>,
-    progress: &dyn Fn(u64) -> Result<()>,
-) -> Result<SortedRecords<LIVE_CHUNK_LEN>> {
-    let mut marker = LiveSetBuilder {
-        reader,
-        live_set: LiveSet::new(folder),
-        snapshot: String::new(),
-        done: 0,
-        progress,
-    };
-    let mut walk = Marker::default();
-    for (id, root) in roots {
-        progress(marker.done)?;
-        marker.snapshot = id.short();
-        walk.walk(root, &mut marker)?;
-        marker.done += 1;
-    }
-    progress(marker.done)?;
-    Ok(marker.live_set.finish())
-}
-
-struct LiveSetBuilder<'a> {
-    reader: &'a Reader,
-    live_set: LiveSet,
-    snapshot: String,
-    done: u64,
-    progress: &'a dyn Fn(u64) -> Result<()>,
-}
-
-impl MarkSink for LiveSetBuilder<'_> {
-    fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
-        (self.progress)(self.done)?;
-        self.live_set.push(Class::Meta, fingerprint)?;
-        self.reader.chunk(Class::Meta, fingerprint)
-    }
-
-    fn data(&mut self, fingerprint: &Fingerprint, _: u64, _: u64) -> Result<()> {
-        self.live_set.push(Class::Data, fingerprint)
-    }
-
-    fn unreadable(&mut self, _: &Fingerprint, error: Error) -> Result<()> {
-        Err(match error.kind() {
-            Kind::Corrupt | Kind::Missing => {
-                error.of(format!("snapshot {}, without which nothing is deleted", self.snapshot))
-            }
-            _ => error,
-        })
-    }
 }
