@@ -114,6 +114,31 @@ impl Inside {
     }
 }
 
+impl Inside {
+    /// Appends the metadata chunks that these contents of `node` name to `nodes`, and passes their
+    /// file chunks to `data`.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of `data`.
+    pub(crate) fn enter(
+        &self,
+        node: &Node,
+        nodes: &mut Vec<Node>,
+        data: &mut Data<'_>,
+    ) -> Result<()> {
+        match self {
+            Inside::Recipe(recipe) => {
+                let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
+                enter_recipe(recipe, is_tree, nodes, data)
+            }
+            Inside::Tree(entries) => entries.iter().try_for_each(|entry| {
+                enter(&entry.content, entry.kind == EntryKind::Folder, nodes, data)
+            }),
+        }
+    }
+}
+
 impl Marker {
     /// Visits everything that the tree `root` reaches and that was not visited before. In very
     /// large repositories some nodes are visited again.
@@ -143,16 +168,7 @@ impl Marker {
             let mut data =
                 |fingerprint: &_, offset, length| visit.data(fingerprint, offset, length);
             match inside {
-                Ok((_, Inside::Recipe(recipe))) => {
-                    let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
-                    enter_recipe(&recipe, is_tree, &mut nodes, &mut data)?;
-                }
-                Ok((_, Inside::Tree(entries))) => {
-                    for entry in entries {
-                        let is_tree = entry.kind == EntryKind::Folder;
-                        enter(&entry.content, is_tree, &mut nodes, &mut data)?;
-                    }
-                }
+                Ok((_, inside)) => inside.enter(&node, &mut nodes, &mut data)?,
                 Err(error) => visit.unreadable(&fingerprint, error)?,
             }
         }

@@ -36,4 +36,4 @@ mod toc_search;
 pub(crate) use container::{Container, LiveChunks, list_containers, staying, staying_numbers};
 pub(crate) use live_set::{LIVE_CHUNK_LEN, LiveChunk, LiveSet};
 pub(crate) use locator::Locator;
-pub(crate) use placement::Placement;
+pub(crate) use placement::{LiveByContainer, Placement};

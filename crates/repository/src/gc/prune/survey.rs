@@ -1,4 +1,4 @@
-//! The survey of a prune: what exists and which of it is needed (P1 to P3).
+//! The survey of a prune: what exists, and which chunks are live (P1 to P3).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cutpoint_storage::{Error, Kind, Result};
 
+use super::pulse::Pulse;
 use super::source::Unreadable;
 use crate::format::fingerprint::Class;
 use crate::format::names::{PartName, TicketId};
@@ -13,7 +14,7 @@ use crate::format::recipe::Content;
 use crate::format::segment::Segment;
 use crate::gc::locate::{Locator, Placement, list_containers};
 use crate::gc::marking::mark;
-use crate::gc::monitor::{Phase, PruneMonitor, stop_if_cancelled};
+use crate::gc::monitor::{Phase, PruneMonitor};
 use crate::gc::preconditions::{open_index, require_nothing_missing, require_readable};
 use crate::index::{Index, Loaded};
 use crate::read::Reader;
@@ -34,7 +35,7 @@ pub(super) struct Survey {
     pub(super) orphans: Segment,
     /// The containers that exist, with their lengths.
     pub(super) there: HashMap<(Class, PartName), u64>,
-    /// The place of each needed chunk.
+    /// The place of each live chunk.
     pub(super) placement: Placement,
     /// Number of listings that were made because an object was gone.
     listing_count: AtomicU32,
@@ -52,12 +53,12 @@ impl Survey {
         view: View,
         own: Option<TicketId>,
         inlined_bytes_max: u64,
-        monitor: &dyn PruneMonitor,
+        pulse: &Pulse<'_>,
     ) -> Result<Survey> {
         let view = view.whole(repository)?;
         let index = Arc::new(open_index(repository, &view)?);
         let there = list_containers(repository)?;
-        let orphans = adopt(repository, &view, &index, &there, own, monitor)?;
+        let orphans = find_orphans(repository, &view, &index, &there, own, pulse)?;
         let forgotten = view.takeable();
         let taken = view.taken();
         let roots = view.commits.iter().filter_map(|(id, commit)| {
@@ -70,10 +71,10 @@ impl Survey {
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let folder = repository.temporary_folder();
         let live_set = mark(&reader, &roots, folder.as_deref(), &|done| {
-            monitor.progress(Phase::Mark, done, roots.len() as u64);
-            stop_if_cancelled(monitor)
+            pulse.monitor.progress(Phase::Mark, done, roots.len() as u64);
+            pulse.beat()
         })?;
-        monitor.progress(Phase::Look, 0, 1);
+        pulse.monitor.progress(Phase::Look, 0, 1);
         let locator = Locator {
             repository,
             index: &index,
@@ -83,35 +84,35 @@ impl Survey {
             there: &there,
             folder: folder.as_deref(),
             inlined_bytes_max,
-            stop_if_cancelled: &|| stop_if_cancelled(monitor),
+            stop_if_cancelled: &|| pulse.beat(),
         };
         let placement = locator.locate(&live_set)?;
         require_readable(&index)?;
-        monitor.progress(Phase::Look, 1, 1);
+        pulse.monitor.progress(Phase::Look, 1, 1);
         require_nothing_missing(&placement)?;
         let marked = roots.into_iter().map(|(id, _)| id).collect();
         let listing_count = AtomicU32::new(0);
         Ok(Survey { view, reader, forgotten, marked, orphans, there, placement, listing_count })
     }
 
-    /// Passes over a source that cannot be read and reports it.
+    /// Skips a source that cannot be read, and reports it.
     ///
     /// # Errors
     ///
     /// Returns `Conflict` if the source is gone and other clients have condemned or deleted
     /// anything since the survey: the source is not damaged then, and the plan no longer holds.
     /// Returns any error of the storage.
-    pub(super) fn pass_over(
+    pub(super) fn skip(
         &self,
         repository: &Repository,
         unreadable: Unreadable,
         monitor: &dyn PruneMonitor,
     ) -> Result<()> {
-        self.pass_over_read(repository, unreadable.into_error(), monitor)
+        self.skip_read(repository, unreadable.into_error(), monitor)
     }
 
-    /// Does the same as [`Survey::pass_over`] for an error of a read before anything is put.
-    pub(super) fn pass_over_read(
+    /// Does the same as [`Survey::skip`] for an error of a read before anything is put.
+    pub(super) fn skip_read(
         &self,
         repository: &Repository,
         error: Error,
@@ -128,15 +129,15 @@ impl Survey {
     }
 }
 
-/// P1: adopts containers that ended writers left without a segment. Containers that cannot be read
-/// are left alone.
-fn adopt(
+/// P1: finds the containers that ended writers left without a segment. Containers that cannot be
+/// read are left alone.
+fn find_orphans(
     repository: &Repository,
     view: &View,
     index: &Index,
     there: &HashMap<(Class, PartName), u64>,
     own: Option<TicketId>,
-    monitor: &dyn PruneMonitor,
+    pulse: &Pulse<'_>,
 ) -> Result<Segment> {
     let named: HashSet<(Class, PartName)> =
         index.containers().iter().map(|container| (container.class, container.name)).collect();
@@ -153,12 +154,12 @@ fn adopt(
     let mut orphans = Segment::default();
     let mut tolerance = Tolerance::default();
     for ((class, part), stored_len) in unlisted {
-        stop_if_cancelled(monitor)?;
+        pulse.beat()?;
         match Loaded::read(repository, *class, *part, *stored_len) {
             Ok(loaded) => orphans.append(&loaded.segment()),
             // A sweep has deleted the container meanwhile.
             Err(error) if error.kind() == Kind::Missing => {}
-            Err(error) => monitor.passed_over(&tolerance.of_one(error)?),
+            Err(error) => pulse.monitor.passed_over(&tolerance.of_one(error)?),
         }
     }
     orphans.hints.sort_unstable();
