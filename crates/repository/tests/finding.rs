@@ -17,7 +17,7 @@ use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
 use cutpoint_repository::index::load_toc;
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::write::{DeltaEncoder, Inline};
 use cutpoint_repository::{
     Class, Content, Fingerprint, Index, ObjectName, PartName, Purpose, Reader, Repository, Scope,

@@ -33,7 +33,7 @@ use cutpoint_repository::gc::prune::{
 };
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper, Swept};
 use cutpoint_repository::rules::{self, Mutant};
-use cutpoint_repository::snapshots::lifecycle::{hold, unforget};
+use cutpoint_repository::snapshots::{hold, unforget};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::write::prune_log::{Appended, append};

@@ -24,7 +24,7 @@ use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::repo::keys::Others;
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::check::{CheckMonitor, Remedy, record};
 use cutpoint_repository::verify::repair::{
     Fate, IndexOptions, IndexRepair, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair,

@@ -17,7 +17,7 @@ use cutpoint_repository::format::commit::{Damage, Outcome};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{Awaited, Sweep, SweepOptions, Sweeper, Swept};
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{

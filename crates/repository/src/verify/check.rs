@@ -35,7 +35,7 @@ use crate::index::Index;
 use crate::parity::Listed;
 use crate::read::Reader;
 use crate::repo::repository::Repository;
-use crate::snapshots::lifecycle::commit_alone;
+use crate::snapshots::commit_alone;
 use crate::util::tolerance::Tolerance;
 
 pub use coverage::{Coverage, Covered, Portion};
