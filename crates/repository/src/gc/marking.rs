@@ -12,8 +12,8 @@ use crate::read::{ChunkBytes, Reader};
 use crate::snapshots::mark::{MarkSink, Marker};
 use crate::util::extsort::SortedRecords;
 
-/// P2: marks everything that the snapshots reach. `progress` receives the number of snapshots that
-/// are done.
+/// Marks everything that the snapshots `roots` reach, and returns the chunks. `progress` receives
+/// the number of snapshots that are done.
 ///
 /// # Errors
 ///
@@ -24,22 +24,22 @@ pub(crate) fn mark(
     folder: Option<&Path>,
     progress: &dyn Fn(u64) -> Result<()>,
 ) -> Result<SortedRecords<LIVE_CHUNK_LEN>> {
-    let mut marker = LiveSetBuilder {
+    let mut builder = LiveSetBuilder {
         reader,
         live_set: LiveSet::new(folder),
         snapshot: String::new(),
         done: 0,
         progress,
     };
-    let mut walk = Marker::default();
+    let mut marker = Marker::default();
     for (id, root) in roots {
-        progress(marker.done)?;
-        marker.snapshot = id.short();
-        walk.walk(root, &mut marker)?;
-        marker.done += 1;
+        progress(builder.done)?;
+        builder.snapshot = id.short();
+        marker.mark(root, &mut builder)?;
+        builder.done += 1;
     }
-    progress(marker.done)?;
-    Ok(marker.live_set.finish())
+    progress(builder.done)?;
+    Ok(builder.live_set.finish())
 }
 
 struct LiveSetBuilder<'a> {

@@ -49,7 +49,7 @@ pub(crate) fn require_readable(index: &Index) -> Result<()> {
     }
 }
 
-/// P3: checks that every needed chunk exists before anything is condemned.
+/// P3: checks that every live chunk exists before anything is condemned.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! All hints in rising order, for a prune to compare with the chunks that are needed.
+//! All hints in rising order, for a prune to compare with the live chunks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,21 +27,21 @@ impl Hints<'_> {
         &self.containers
     }
 
-    /// Calls `visit` with every hint and the number of the container to which it leads, in rising
+    /// Calls `accept` with every hint and the number of the container to which it leads, in rising
     /// order. The same pair may occur several times.
     ///
     /// # Errors
     ///
     /// Returns a `Conflict` error if a cached run is damaged. The index has replaced the run by
-    /// then, and the caller has to start again with new numbers. Also returns any error of `visit`.
-    pub(crate) fn each(&self, mut visit: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
+    /// then, and the caller has to restart with new numbers. Also returns any error of `accept`.
+    pub(crate) fn each(&self, mut accept: impl FnMut(u64, u32) -> Result<()>) -> Result<()> {
         let runs: Vec<&Run> = self.runs.iter().map(|run| &**run).collect();
         let mut merge = MergedHints::new(&runs).map_err(|run| self.replace(run))?;
         while let Some((hint, container, run)) = merge.next().map_err(|run| self.replace(run))? {
             let number = self.numbers[run].get(container as usize);
             let number =
                 number.ok_or_else(|| Error::corrupt("the index", "no container listed"))?;
-            visit(hint, *number)?;
+            accept(hint, *number)?;
         }
         Ok(())
     }

@@ -95,8 +95,8 @@ fn parity_of(shards: &Shards<'_>, table: &ParityTable) -> Result<Vec<Vec<u8>>> {
     Ok(parity)
 }
 
-/// Repairs the damage in `bytes` with the remaining `parity` shards; missing ones are `None`. Returns
-/// the number of shards of the container that were damaged.
+/// Repairs the damage in `bytes` with the remaining `parity` shards; missing ones are `None`.
+/// Returns the number of shards of the container that were damaged.
 ///
 /// # Errors
 ///
@@ -312,7 +312,7 @@ mod tests {
             prop_assert!(cut == bytes);
             let mut longer = bytes.clone();
             longer.extend_from_slice(b"more");
-            prop_assert_eq!(rebuild(&mut longer, &coded.table, &shards(&coded)).expect("whole"), 0);
+            prop_assert_eq!(rebuild(&mut longer, &coded.table, &shards(&coded)).expect("intact"), 0);
             prop_assert!(longer == bytes);
         }
     }

@@ -1,7 +1,7 @@
 //! Forgetting snapshots, and bringing them back.
 //!
-//! Forgetting is a commit, which races with nothing. Bringing back races with a prune that is about to
-//! take the snapshot, so it is a numbered record ([`crate::write::prune_log`]).
+//! Forgetting is a commit, which races with nothing. Bringing back races with a prune that is about
+//! to take the snapshot, so it is a numbered record ([`crate::write::prune_log`]).
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Holding snapshots, and releasing them. Both race with a prune that is about to take the snapshot,
-//! so they are numbered records ([`crate::write::prune_log`]).
+//! Holding snapshots, and releasing them. Both race with a prune that is about to take the
+//! snapshot, so they are numbered records ([`crate::write::prune_log`]).
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@
 //! - `note`: tags and descriptions ([`note()`]).
 //! - [`calendar`]: days, weeks and months.
 //! - [`retention`]: the rules that decide which snapshots are kept ([`retention::judge`]).
-//! - `mark`: visits everything that snapshots reach.
+//! - `mark`: finds everything that snapshots reach.
 
 pub mod calendar;
 mod forget;

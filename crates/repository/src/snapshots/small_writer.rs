@@ -36,8 +36,8 @@ pub(super) fn of_snapshot(id: TicketId, message: impl std::fmt::Display) -> Erro
 ///
 /// # Errors
 ///
-/// Returns any error of `decide` or of the storage, and `Conflict`, naming the `operation`, if other clients
-/// ended the ticket at every attempt.
+/// Returns any error of `decide` or of the storage, and `Conflict`, naming the `operation`, if
+/// other clients ended the ticket at every attempt.
 pub(crate) fn commit_alone<E: From<Error>>(
     repository: &Arc<Repository>,
     operation: &str,

@@ -69,8 +69,8 @@ pub(super) type RegionName = (Class, PartName, u16);
 pub(crate) type LiveChunks = HashMap<Fingerprint, LiveChunk>;
 
 /// Returns the records that stay in a container, in the order in which they lie: one of each chunk
-/// in `live`, a full chunk if there is one. A chunk that the container does not have in the needed
-/// form has no record.
+/// in `live`, a full chunk if there is one. A chunk that the container does not have in the form
+/// that it needs has no record.
 pub(crate) fn staying<'a>(toc: &'a Toc, live: &LiveChunks) -> Vec<&'a ChunkRecord> {
     let numbers = staying_numbers(toc, live).into_iter();
     numbers.map(|number| &toc.chunks[number]).collect()

@@ -50,11 +50,11 @@ pub(super) struct DeltaRegions<'a> {
 }
 
 impl DeltaRegions<'_> {
-    /// Calls `visit` with each region in which delta chunks stay, and with these delta chunks.
+    /// Calls `accept` with each region in which delta chunks stay, and with these delta chunks.
     fn each(
         &self,
         placement: &Placement,
-        mut visit: impl FnMut(u32, RegionName, &[Fingerprint], &[&ChunkRecord]) -> Result<()>,
+        mut accept: impl FnMut(u32, RegionName, &[Fingerprint], &[&ChunkRecord]) -> Result<()>,
     ) -> Result<()> {
         let mut live = placement.live()?;
         for (number, container) in (0..).zip(&placement.containers) {
@@ -74,7 +74,7 @@ impl DeltaRegions<'_> {
             for of_region in delta_chunks.chunk_by(|one, other| one.region == other.region) {
                 let region = of_region[0].region;
                 let references = &toc.regions[usize::from(region)].references;
-                visit(number, (class, part, region), references, of_region)?;
+                accept(number, (class, part, region), references, of_region)?;
             }
         }
         live.end()

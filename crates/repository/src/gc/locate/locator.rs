@@ -321,7 +321,7 @@ mod tests {
                 live.of(number).expect("it is read").into_keys().collect();
             assert_eq!(found, expected, "{place:?}");
         }
-        live.end().expect("it is whole");
+        live.end().expect("it is read to the end");
         println!("{chunks} chunks: at most {} MiB in this process", peak_kib() / 1024);
     }
 }

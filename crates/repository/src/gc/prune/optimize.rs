@@ -71,8 +71,8 @@ impl OptimizeOptions {
     }
 }
 
-/// Returns what optimizing would do now. Estimates the resulting size by compressing a sample.
-/// Writes nothing.
+/// Returns the plan of an optimization, which is not carried out. Estimates the resulting size by
+/// compressing a sample. Writes nothing.
 ///
 /// # Errors
 ///

@@ -22,7 +22,7 @@ use crate::write::prune_log::{is_overtaken, overtaken};
 /// Maximum number of attempts when other clients are faster.
 const TRIES: usize = 8;
 
-/// Returns what a prune would do now. Writes nothing.
+/// Returns the plan of a prune, which is not carried out. Writes nothing.
 ///
 /// # Errors
 ///

@@ -90,22 +90,22 @@ impl<'a> Sources<'a> {
         Sources { repository, reader }
     }
 
-    /// Does the same as [`Reader::chunk`].
+    /// Returns the bytes of a chunk ([`Reader::chunk`]).
     pub(super) fn chunk(self, class: Class, fingerprint: &Fingerprint) -> SourceResult<ChunkBytes> {
         of_read(self.reader.chunk(class, fingerprint))
     }
 
-    /// Does the same as [`Reader::read`].
+    /// Returns the bytes of the chunk at a location ([`Reader::read`]).
     pub(super) fn read(self, class: Class, location: &Location) -> SourceResult<ChunkBytes> {
         of_read(self.reader.read(class, location))
     }
 
-    /// Does the same as [`Reader::payload`].
+    /// Returns the payload of the chunk at a location ([`Reader::payload`]).
     pub(super) fn payload(self, class: Class, location: &Location) -> SourceResult<ChunkBytes> {
         of_read(self.reader.payload(class, location))
     }
 
-    /// Does the same as [`Reader::extents`].
+    /// Returns the extents of a delta chunk ([`Reader::extents`]).
     pub(super) fn extents(self, class: Class, location: &Location) -> SourceResult<Vec<Extent>> {
         of_read(self.reader.extents(class, location))
     }

@@ -12,7 +12,8 @@ pub struct SweepOptions {
     /// request puts them back.
     pub commit_ns: i64,
     /// Set if every open writer is ended instead of waited for. The caller vouches that there are
-    /// none, or accepts that their work is lost. Nothing that was committed is at risk either way.
+    /// none, or accepts that these writers have to restart. Nothing that was committed is at risk
+    /// either way.
     pub end_others: bool,
 }
 

@@ -29,7 +29,8 @@ pub struct Sweeper {
     options: SweepOptions,
     /// S1: the state of waiting for other writers.
     waiting: Waiting,
-    /// What was read of commits and records: each step lists again, and reads only what is new.
+    /// The commits and records that were read so far: each step lists again, and reads only new
+    /// ones.
     known: View,
 }
 
@@ -44,8 +45,8 @@ impl Sweeper {
     ///
     /// # Errors
     ///
-    /// Returns `Corrupt` if an object cannot be read that decides which chunks are needed,
-    /// `Missing` if no container has a chunk that is needed (nothing is deleted then), `Conflict`
+    /// Returns `Corrupt` if an object cannot be read that decides which chunks are live,
+    /// `Missing` if no container has a live chunk (nothing is deleted then), `Conflict`
     /// if another client was faster and the caller should try again, `Interrupted` if the monitor
     /// cancels, and any error of the storage.
     pub fn step(&mut self, monitor: &dyn PruneMonitor) -> Result<Sweep> {

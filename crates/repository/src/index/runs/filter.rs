@@ -92,7 +92,10 @@ mod tests {
         let wrong = (100_000..200_000).filter(|n| filter.may_hold(hint(*n))).count();
         assert!(wrong < 3_000, "{wrong} of 100,000 absent hints were admitted");
         let again = Filter::decode(100_000, &filter.encode());
-        assert!(again.is_some_and(|again| again.words == filter.words), "encoding lost something");
+        assert!(
+            again.is_some_and(|again| again.words == filter.words),
+            "encoding changed the filter"
+        );
         assert_eq!(filter.encode().len() as u64, Filter::encoded_len(100_000));
         assert_eq!(filter.bytes(), Filter::encoded_len(100_000), "memory");
     }

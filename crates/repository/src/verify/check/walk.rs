@@ -122,7 +122,7 @@ impl<'a> SnapshotWalk<'a> {
         let mut reached = mark::Marker::default();
         for root in roots(&seen.view) {
             walk.is_listed = root.is_listed;
-            reached.walk(&root.content, &mut walk)?;
+            reached.mark(&root.content, &mut walk)?;
             walk.walked.insert(root.snapshot);
         }
         Ok(walk)
