@@ -29,9 +29,9 @@ use cutpoint_repository::format::commit::{Damage, Outcome};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::segment::Segment;
 use cutpoint_repository::gc::prune::{
-    OptimizeOptions, Phase, Plan, PruneMonitor, PruneOptions, Pruned, optimize, plan, prune,
+    OptimizeOptions, Phase, Plan, PruneMonitor, PruneOptions, PruneReport, optimize, plan, prune,
 };
-use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper, Swept};
+use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::snapshots::{hold, unforget};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
@@ -59,7 +59,7 @@ const ALL: PruneOptions = PruneOptions {
     is_alone: false,
 };
 
-fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<Pruned> {
+fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<PruneReport> {
     Ok(prune(repository, options, &(), |_| true)?.expect("it was approved"))
 }
 
@@ -219,7 +219,7 @@ fn prune_without_forgotten_snapshots_changes_nothing() {
     let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], true).expect("it works");
     assert_eq!(prune_all(&repository, &ALL).expect("it works").number, None);
-    assert_eq!(sweep_all(&repository).expect("it works"), Swept::default());
+    assert_eq!(sweep_all(&repository).expect("it works"), SweepReport::default());
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
 }
 
@@ -1047,7 +1047,7 @@ fn list_data(storage: &dyn Storage) -> Vec<(Class, PartName)> {
 fn prune_overtaken(
     options: &PruneOptions,
     act: impl FnOnce(&Arc<Repository>, &[TicketId]) + Send + 'static,
-) -> (usize, Pruned, Arc<Repository>) {
+) -> (usize, PruneReport, Arc<Repository>) {
     let storage = start();
     let other = open(storage.clone(), 2).expect("it opens");
     let view = View::list(&other).expect("it lists");

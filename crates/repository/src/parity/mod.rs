@@ -18,6 +18,6 @@ mod object;
 mod rebuild;
 
 pub(crate) use code::encode_again;
-pub(crate) use listing::{Listed, list, sorted};
+pub(crate) use listing::{ParityListing, list, sorted};
 pub(crate) use object::{Parity, protect, read_table};
 pub(crate) use rebuild::rebuild_container;

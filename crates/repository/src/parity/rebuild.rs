@@ -2,7 +2,7 @@
 
 use cutpoint_storage::{Error, Kind, Result, Storage};
 
-use super::listing::Listed;
+use super::listing::ParityListing;
 use super::object::Parity;
 use crate::crypto::object_is_intact;
 use crate::format::fingerprint::Class;
@@ -21,7 +21,7 @@ const PIECE_LEN: usize = 4 * 1024;
 /// is not sufficient.
 pub(crate) fn rebuild_container(
     repository: &Repository,
-    listed: &Listed,
+    listed: &ParityListing,
     class: Class,
     container: PartName,
 ) -> Result<Vec<u8>> {

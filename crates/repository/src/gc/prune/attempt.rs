@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Result};
 
-use super::outcome::Pruned;
+use super::outcome::PruneReport;
 use super::plan::Plan;
 use super::pulse::Pulse;
 use super::record::{judge, segments_of_taken};
@@ -23,7 +23,7 @@ use crate::write::prune_log::{Appended, append};
 /// The outcome of one attempt.
 pub(super) enum AttemptOutcome {
     /// The prune has ended; `None` if the plan was not approved.
-    Done(Option<Pruned>),
+    Done(Option<PruneReport>),
     /// Objects were moved or deleted meanwhile, so another attempt is needed.
     Again,
     /// A source could not be read while delta chunks were to be stored as full chunks. The next
@@ -64,7 +64,7 @@ pub(super) fn attempt(
     if !is_approved || selection.is_empty() {
         writer.void(Vec::new())?;
         let written_bytes = *written_bytes;
-        let pruned = Pruned { plan: selection.plan, written_bytes, ..Pruned::default() };
+        let pruned = PruneReport { plan: selection.plan, written_bytes, ..PruneReport::default() };
         return Ok(AttemptOutcome::Done(is_approved.then_some(pruned)));
     }
     let (mut writer, relocation) = match relocate(writer, &survey, &selection, monitor) {
@@ -96,7 +96,7 @@ pub(super) fn attempt(
     let appended = append(&mut writer, &survey.view, record, &BTreeSet::new(), judge);
     match or_abandon(&mut writer, appended)? {
         Appended::Done(number) => {
-            let pruned = Pruned {
+            let pruned = PruneReport {
                 number: Some(number),
                 plan: selection.plan,
                 written_bytes: *written_bytes,

@@ -47,6 +47,6 @@ mod usage;
 pub use crate::gc::monitor::{Phase, PruneMonitor};
 pub use optimize::{OptimizeOptions, optimize, plan_optimize};
 pub use options::PruneOptions;
-pub use outcome::Pruned;
+pub use outcome::PruneReport;
 pub use plan::Plan;
 pub use run::{plan, prune};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Result};
 
 use super::options::PruneOptions;
-use super::outcome::Pruned;
+use super::outcome::PruneReport;
 use super::plan::Plan;
 use super::run::{plan_task, run};
 use super::task::Task;
@@ -97,6 +97,6 @@ pub fn optimize(
     options: &OptimizeOptions,
     monitor: &dyn PruneMonitor,
     approve: impl FnMut(&Plan) -> bool,
-) -> Result<Option<Pruned>> {
+) -> Result<Option<PruneReport>> {
     run(repository, options.task()?, monitor, approve)
 }

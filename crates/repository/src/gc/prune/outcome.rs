@@ -4,7 +4,7 @@ use super::plan::Plan;
 
 /// The result of a prune.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pruned {
+pub struct PruneReport {
     /// The number of the record; `None` if there was nothing to record.
     pub number: Option<u64>,
     /// The plan that was carried out.

@@ -6,7 +6,7 @@ use cutpoint_storage::{Error, Kind, Result};
 
 use super::attempt::{AttemptOutcome, attempt};
 use super::options::PruneOptions;
-use super::outcome::Pruned;
+use super::outcome::PruneReport;
 use super::plan::Plan;
 use super::pulse::Pulse;
 use super::selection::select;
@@ -74,7 +74,7 @@ pub fn prune(
     options: &PruneOptions,
     monitor: &dyn PruneMonitor,
     approve: impl FnMut(&Plan) -> bool,
-) -> Result<Option<Pruned>> {
+) -> Result<Option<PruneReport>> {
     run(repository, (*options).into(), monitor, approve)
 }
 
@@ -84,7 +84,7 @@ pub(super) fn run(
     mut task: Task,
     monitor: &dyn PruneMonitor,
     mut approve: impl FnMut(&Plan) -> bool,
-) -> Result<Option<Pruned>> {
+) -> Result<Option<PruneReport>> {
     let mut written_bytes = 0;
     let mut conflict = None;
     let mut may_inline = true;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use cutpoint_storage::{ObjectKind, Result, Storage};
 
 use super::options::SweepOptions;
-use super::outcome::Swept;
+use super::outcome::SweepReport;
 use super::rescue::Rescue;
 use crate::format::commit::Outcome;
 use crate::format::fingerprint::Class;
@@ -33,7 +33,7 @@ pub(super) struct Deleter<'a> {
     /// The snapshots that the record took.
     forgotten: HashSet<TicketId>,
     now_ns: i64,
-    counts: Swept,
+    counts: SweepReport,
 }
 
 impl<'a> Deleter<'a> {
@@ -59,7 +59,7 @@ impl<'a> Deleter<'a> {
             condemned_now: prune.condemned.iter().copied().collect(),
             forgotten: prune.forgotten.iter().copied().collect(),
             now_ns: repository.environment().now_ns(),
-            counts: Swept::default(),
+            counts: SweepReport::default(),
         })
     }
 
@@ -69,7 +69,7 @@ impl<'a> Deleter<'a> {
     ///
     /// Returns any error of [`Rescue::require_present`] and of the storage, and `Interrupted` if
     /// the monitor cancels.
-    pub(super) fn run(mut self, rescue: &Rescue) -> Result<Swept> {
+    pub(super) fn run(mut self, rescue: &Rescue) -> Result<SweepReport> {
         rescue.require_present(self.repository, &self.there)?;
         self.delete_tickets()?;
         self.delete_segments()?;

@@ -21,15 +21,15 @@ pub enum Sweep {
         /// The number of the record.
         number: u64,
         /// The open writers.
-        writers: Vec<Awaited>,
+        writers: Vec<OpenWriter>,
     },
     /// Everything that the record condemned is deleted.
-    Done(Swept),
+    Done(SweepReport),
 }
 
 /// A writer for which a sweep waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Awaited {
+pub struct OpenWriter {
     /// The ticket of the writer.
     pub ticket: TicketId,
     /// The process that wrote the ticket; `None` if the ticket cannot be read.
@@ -40,7 +40,7 @@ pub struct Awaited {
 
 /// Counts of a finished sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepReport {
     /// The number of the record.
     pub number: u64,
     /// Number of chunks that late snapshots needed, and that were stored again.

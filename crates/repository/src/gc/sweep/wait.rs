@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cutpoint_storage::{Kind, Result};
 
 use super::options::SweepOptions;
-use super::outcome::Awaited;
+use super::outcome::OpenWriter;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::ticket::{Purpose, Ticket};
 use crate::repo::liveness::open_tickets;
@@ -46,7 +46,7 @@ impl Waiting {
         options: &SweepOptions,
         number: u64,
         settled: BTreeSet<u64>,
-    ) -> Result<(Vec<Awaited>, BTreeSet<u64>)> {
+    ) -> Result<(Vec<OpenWriter>, BTreeSet<u64>)> {
         #[cfg(feature = "mutants")]
         if rules::is_active(Mutant::DoesNotWait) {
             return Ok((Vec::new(), settled));
@@ -85,7 +85,7 @@ impl Waiting {
 }
 
 /// Returns the writer of an open ticket, or `None` if a sweep need not wait for it.
-fn awaited(repository: &Repository, ticket: TicketId, renewal: u32) -> Result<Option<Awaited>> {
+fn awaited(repository: &Repository, ticket: TicketId, renewal: u32) -> Result<Option<OpenWriter>> {
     let name = ObjectName::Ticket { ticket, renewal };
     let (process, time_ns) = match repository.read(name, Ticket::decode) {
         Ok(body) if body.purpose != Purpose::Backup => return Ok(None),
@@ -101,5 +101,5 @@ fn awaited(repository: &Repository, ticket: TicketId, renewal: u32) -> Result<Op
         Err(error) if error.kind() == Kind::Corrupt => (None, 0),
         Err(error) => return Err(error),
     };
-    Ok(Some(Awaited { ticket, process, time_ns }))
+    Ok(Some(OpenWriter { ticket, process, time_ns }))
 }
