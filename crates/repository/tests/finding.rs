@@ -99,7 +99,8 @@ fn open_index(repository: &Arc<Repository>) -> Index {
 
 /// Returns the containers that have the new chunk.
 fn places(repository: &Arc<Repository>) -> Vec<PartName> {
-    let places = open_index(repository).places(Class::Data, &fingerprint(repository, &new()));
+    let places =
+        open_index(repository).hinted_containers(Class::Data, &fingerprint(repository, &new()));
     places.expect("it finds")
 }
 

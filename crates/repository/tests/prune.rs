@@ -997,7 +997,7 @@ fn prune_can_be_stopped() {
     prune(&begin().1, &ALL, &whole, |_| true).expect("it works").expect("it ran");
     let phases = whole.phases.into_inner().expect("no panics");
     let heard: Vec<Phase> = phases.iter().map(|(phase, ..)| *phase).collect();
-    assert_eq!(heard, [Phase::Mark, Phase::Look, Phase::Weigh, Phase::Rewrite]);
+    assert_eq!(heard, [Phase::Mark, Phase::Locate, Phase::Examine, Phase::Rewrite]);
     assert!(phases.iter().all(|(_, done, total)| done == total && *total > 0), "{phases:?}");
     let asked = whole.asked.into_inner();
     assert!(asked > 10, "asked {asked} times");

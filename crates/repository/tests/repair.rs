@@ -215,7 +215,7 @@ fn rebuilt_index_names_a_single_chunk() {
     assert_eq!(done.expect("it repairs").segment_count, 1);
     let view = View::list(&repository).expect("it lists");
     let index = Index::open(repository, &view).expect("it opens");
-    assert_eq!(index.places(Class::Data, &chunk).expect("it looks").len(), 1);
+    assert_eq!(index.hinted_containers(Class::Data, &chunk).expect("it looks").len(), 1);
 }
 
 /// Collects the reports of a repair.

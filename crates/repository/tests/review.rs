@@ -73,7 +73,7 @@ fn places(repository: &Arc<Repository>, number: u64) -> (Vec<Damage>, Vec<PartNa
     let mut found = (Vec::new(), Vec::new());
     for chunk in file(number).chunks(5000).take(3) {
         let fingerprint = repository.keys().fingerprint(Class::Data, chunk);
-        for container in index.places(Class::Data, &fingerprint).expect("it finds") {
+        for container in index.hinted_containers(Class::Data, &fingerprint).expect("it finds") {
             found.0.push(Damage { class: Class::Data, container, fingerprint });
             found.1.push(container);
         }

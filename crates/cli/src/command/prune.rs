@@ -280,15 +280,15 @@ impl PruneMonitor for Monitor<'_> {
     fn progress(&self, phase: Phase, done: u64, total: u64) {
         self.report.show(|| match phase {
             Phase::Mark => format!("Marking snapshots: {done} of {total}"),
-            Phase::Look => "Looking up the live chunks".to_owned(),
-            Phase::Weigh => format!("Examining containers: {done} of {total}"),
+            Phase::Locate => "Looking up the live chunks".to_owned(),
+            Phase::Examine => format!("Examining containers: {done} of {total}"),
             Phase::Sample => format!("Compressing a sample: {done} of {total} containers"),
             Phase::Compare => format!("Comparing chunks: {done} of {total} containers"),
             Phase::Rewrite => self.rewriting(done, total),
         });
     }
 
-    fn passed_over(&self, error: &Error) {
+    fn skipped(&self, error: &Error) {
         self.report.warn(&format!("not rewritten: {error}"));
     }
 

@@ -39,8 +39,8 @@
 //! - `monitor`: progress and cancellation.
 //! - `locate`: finds the container in which each live chunk stays.
 //! - `preconditions` and `marking`: shared by prune and sweep.
-//! - [`prune`]: condemns, and stores again what has to move.
-//! - [`sweep`]: deletes.
+//! - `prune`: condemns, and stores again what has to move.
+//! - `sweep`: deletes.
 
 pub(crate) mod locate;
 mod marking;

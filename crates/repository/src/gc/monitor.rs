@@ -8,9 +8,9 @@ pub enum Phase {
     /// Marks the chunks that snapshots reach. Counts snapshots.
     Mark,
     /// Locates the live chunks.
-    Look,
+    Locate,
     /// Reads the tables of contents of containers that are used in part. Counts containers.
-    Weigh,
+    Examine,
     /// Compresses a sample of the chunks to optimize. Counts containers.
     Sample,
     /// Searches for chunks that resemble each other. Counts containers.
@@ -28,7 +28,7 @@ pub trait PruneMonitor: Sync {
     }
 
     /// Reports a container that cannot be read and stays as it is.
-    fn passed_over(&self, error: &Error) {
+    fn skipped(&self, error: &Error) {
         let _ = error;
     }
 

@@ -238,7 +238,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Index::places`].
+    /// Returns any error of [`Index::hinted_containers`].
     pub fn add(&self, name: PartName, segment: &Segment) -> Result<()> {
         let mut state = self.lock();
         let folder = self.folder(&state);

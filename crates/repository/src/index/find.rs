@@ -19,7 +19,11 @@ impl Index {
     /// # Errors
     ///
     /// Returns a `Storage` error if the cache is damaged, and the storage fails as well.
-    pub fn places(&self, class: Class, fingerprint: &Fingerprint) -> Result<Vec<PartName>> {
+    pub fn hinted_containers(
+        &self,
+        class: Class,
+        fingerprint: &Fingerprint,
+    ) -> Result<Vec<PartName>> {
         let candidates = self.candidates(&mut self.lock(), class, fingerprint)?;
         Ok(candidates.into_iter().map(|(_, container)| container.name).collect())
     }

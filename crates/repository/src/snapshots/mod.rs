@@ -7,8 +7,8 @@
 //! - `forget`: [`forget()`] and [`unforget`].
 //! - `hold`: [`hold()`] and [`release`].
 //! - `note`: tags and descriptions ([`note()`]).
-//! - [`calendar`]: days, weeks and months.
-//! - [`retention`]: the rules that decide which snapshots are kept ([`retention::judge`]).
+//! - `calendar`: days, weeks and months.
+//! - `retention`: the rules that decide which snapshots are kept ([`retention::judge`]).
 //! - `mark`: finds everything that snapshots reach.
 
 pub mod calendar;

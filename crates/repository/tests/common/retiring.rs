@@ -146,7 +146,7 @@ pub(crate) fn delta_chunk_count(repository: &Arc<Repository>) -> usize {
 pub(crate) struct Named(pub(crate) Mutex<Vec<String>>);
 
 impl PruneMonitor for Named {
-    fn passed_over(&self, error: &Error) {
+    fn skipped(&self, error: &Error) {
         self.0.lock().expect("no panics").push(error.to_string());
     }
 }

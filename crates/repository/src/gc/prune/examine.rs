@@ -63,14 +63,14 @@ impl<'a, 'w> Examination<'a, 'w> {
         let total = containers.len() as u64;
         let mut live = survey.placement.live()?;
         for (number, container) in (0..).zip(containers) {
-            pulse.monitor.progress(Phase::Weigh, u64::from(number), total);
+            pulse.monitor.progress(Phase::Examine, u64::from(number), total);
             pulse.beat()?;
             if container.is_usable() {
                 examination.examine(number, container, &mut live)?;
             }
         }
         live.end()?;
-        pulse.monitor.progress(Phase::Weigh, total, total);
+        pulse.monitor.progress(Phase::Examine, total, total);
         Ok(examination)
     }
 
@@ -137,7 +137,7 @@ impl<'a, 'w> Examination<'a, 'w> {
             }
         };
         if let Err(error) = container.require_hints(&toc) {
-            self.pulse.monitor.passed_over(&error);
+            self.pulse.monitor.skipped(&error);
             return Ok(None);
         }
         let stored_len = u64::from(container.record.stored_len);

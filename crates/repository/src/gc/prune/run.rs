@@ -96,7 +96,7 @@ pub(super) fn run(
         match attempt(writer, &task, inlined_bytes_max, monitor, &mut approve, &mut written_bytes) {
             Ok(AttemptOutcome::Done(pruned)) => return Ok(pruned),
             Ok(AttemptOutcome::NotInlined(error)) => {
-                monitor.passed_over(&error);
+                monitor.skipped(&error);
                 may_inline = false;
             }
             // Objects were moved or deleted meanwhile.
@@ -109,7 +109,7 @@ pub(super) fn run(
             }
             // A record alone needs almost no room.
             Err(error) if error.kind() == Kind::Full && task.options.rewrite_bytes_max > 0 => {
-                monitor.passed_over(&error);
+                monitor.skipped(&error);
                 task.options.rewrite_bytes_max = 0;
                 task.options.segment_count_max = usize::MAX;
             }

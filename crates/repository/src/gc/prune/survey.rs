@@ -74,7 +74,7 @@ impl Survey {
             pulse.monitor.progress(Phase::Mark, done, roots.len() as u64);
             pulse.beat()
         })?;
-        pulse.monitor.progress(Phase::Look, 0, 1);
+        pulse.monitor.progress(Phase::Locate, 0, 1);
         let locator = Locator {
             repository,
             index: &index,
@@ -88,7 +88,7 @@ impl Survey {
         };
         let placement = locator.locate(&live_set)?;
         require_readable(&index)?;
-        pulse.monitor.progress(Phase::Look, 1, 1);
+        pulse.monitor.progress(Phase::Locate, 1, 1);
         require_nothing_missing(&placement)?;
         let marked = roots.into_iter().map(|(id, _)| id).collect();
         let listing_count = AtomicU32::new(0);
@@ -124,7 +124,7 @@ impl Survey {
         {
             return Err(overtaken("prune", error));
         }
-        monitor.passed_over(&error);
+        monitor.skipped(&error);
         Ok(())
     }
 }
@@ -159,7 +159,7 @@ fn find_orphans(
             Ok(loaded) => orphans.append(&loaded.segment()),
             // A sweep has deleted the container meanwhile.
             Err(error) if error.kind() == Kind::Missing => {}
-            Err(error) => pulse.monitor.passed_over(&tolerance.of_one(error)?),
+            Err(error) => pulse.monitor.skipped(&tolerance.of_one(error)?),
         }
     }
     orphans.hints.sort_unstable();

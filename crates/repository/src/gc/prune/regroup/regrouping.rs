@@ -85,7 +85,7 @@ fn complete(
             retain_missing(mover, container.record.class, &mut missing)?;
             if let Some(chunk) = missing.keys().next() {
                 let message = format!("chunk {chunk} could not be stored again");
-                mover.monitor.passed_over(&Error::corrupt(object(container.name()), message));
+                mover.monitor.skipped(&Error::corrupt(object(container.name()), message));
                 broken.extend(missing.into_keys());
                 continue;
             }
