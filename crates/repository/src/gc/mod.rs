@@ -2,36 +2,36 @@
 //! hold nothing else.
 //!
 //! It takes two steps, both without locks. A *prune* ([`prune`]) condemns containers by a numbered
-//! record, and deletes nothing. A *sweep* ([`sweep`]) deletes what a record has condemned, days
-//! later by default. Rules P1 to P5 and S1 to S5 of `docs/protocol.md` have the proof.
+//! record, and deletes nothing. A *sweep* ([`sweep`]) deletes the condemned containers, by default
+//! at least a day later. Rules P1 to P5 and S1 to S5 of `docs/protocol.md` have the proof.
 //!
 //! # What a running backup needs is not deleted
 //!
 //! A backup puts its ticket before it lists the repository (W1, `Writer::begin`). There are three
 //! kinds of containers that it may depend on:
 //!
-//! 1. *Containers that the backup has put.* A prune condemns only containers that a published
-//!    segment of its view names, or that belong to a writer that has ended (P1, `find_orphans` in
-//!    `prune/survey.rs`). The containers of a running writer are neither, until it publishes a
-//!    segment. The next case applies from then on.
+//! 1. *Containers that the backup has put.* A prune condemns only containers that a segment of its
+//!    view names, or that belong to a writer that has ended (P1, `find_orphans` in
+//!    `prune/survey.rs`). The segments of a writer count from its commit on (`View::segments`), so
+//!    the containers of a running writer are neither.
 //! 2. *Containers that were condemned before the backup began.* The record is in the view of the
 //!    backup, and a writer does not find chunks in condemned containers (W2, `State::allows` in
 //!    `index/state.rs`). It stores such chunks again.
 //! 3. *Containers that are condemned while the backup runs.* The backup may refer to them, and the
-//!    prune did not know. So the sweep waits until every backup whose ticket was open has a commit
-//!    (S1, `Waiting::look` in `sweep/wait.rs`). It then lists again (S2, `Sweeper::step`), marks
-//!    the snapshots that the prune had not marked, and stores again each of their chunks that only
-//!    condemned containers have (S3 and S4, `Rescuer::run` in `sweep/rescue.rs`). Only then, and
-//!    after checking that these copies exist (`Rescue::require_present`), it deletes (S5,
-//!    `Deleter::run` in `sweep/delete.rs`).
+//!    prune did not know its snapshot. So the sweep waits until every backup with an open ticket
+//!    has committed or was ended (S1, `Waiting::look` in `sweep/wait.rs`). It then lists again (S2,
+//!    `Sweeper::step` in `sweep/sweeper.rs`), marks the snapshots that the prune had not marked,
+//!    and stores again each of their chunks that only condemned containers have (S3 and S4,
+//!    `Rescuer::run` in `sweep/rescue.rs`). After checking that these copies exist
+//!    (`Rescue::require_present`), it deletes (S5, `Deleter::run` in `sweep/delete.rs`).
 //!
-//! A backup that died or hangs does not delay a sweep for ever: `end_dead_among` puts a `void`
-//! where the commit of the backup would go, so that it cannot commit any more and restarts (W6). A
-//! backup that slept during a sweep finds at its end that its ticket or its containers are gone,
-//! and restarts as well (W5, `Writer::may_commit`).
+//! A dead backup does not delay a sweep for ever: `end_dead_among` puts a `void` under the name of
+//! the backup's commit. If the backup is alive after all, it cannot commit and restarts (W6). A
+//! backup that slept during a sweep does not commit either, because it renewed its ticket too late
+//! or finds a container missing (W5, `Writer::may_commit`).
 //!
-//! What committed snapshots need is found by marking (P2, `marking.rs`). If a tree, a recipe, a
-//! segment or a live chunk cannot be found, the prune ends and nothing is condemned (P3,
+//! The chunks of committed snapshots are found by marking (P2, `marking.rs`). If a tree, a recipe,
+//! a segment or a live chunk cannot be found, the prune ends and nothing is condemned (P3,
 //! `preconditions.rs`).
 //!
 //! In the order in which the files build on each other:

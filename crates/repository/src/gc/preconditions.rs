@@ -20,7 +20,7 @@ pub(crate) fn open_index(repository: &Arc<Repository>, view: &View) -> Result<In
     require_readable(&index).map(|()| index)
 }
 
-/// Checks that every segment that counts could be read. This includes segments that were read again
+/// Checks that every segment that counts could be read. This includes segments that were reread
 /// because their cached copies were damaged.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Stores single chunks again.
+//! Stores the chunks of rewritten containers again, one by one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +29,7 @@ pub(in crate::gc::prune) struct Reencodings {
     pub(in crate::gc::prune) bytes: u64,
 }
 
-/// Stores chunks again, each once.
+/// Stores the chunks of rewritten containers again, each once.
 pub(super) struct Mover<'a> {
     pub(super) inline: &'a mut Inline,
     pub(super) sources: Sources<'a>,
