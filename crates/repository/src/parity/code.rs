@@ -292,7 +292,7 @@ mod tests {
             };
             let most = left.min(count);
             let mut damaged = damage(&order[..most]);
-            prop_assert_eq!(rebuild(&mut damaged, &coded.table, &parity).expect("it suffices"), most);
+            prop_assert_eq!(rebuild(&mut damaged, &coded.table, &parity).expect("enough"), most);
             prop_assert!(damaged == bytes, "other bytes came back");
             if left < count {
                 let mut damaged = damage(&order[..=left]);
@@ -312,7 +312,7 @@ mod tests {
             prop_assert!(cut == bytes);
             let mut longer = bytes.clone();
             longer.extend_from_slice(b"more");
-            prop_assert_eq!(rebuild(&mut longer, &coded.table, &shards(&coded)).expect("intact"), 0);
+            prop_assert_eq!(rebuild(&mut longer, &coded.table, &shards(&coded)).expect("ok"), 0);
             prop_assert!(longer == bytes);
         }
     }

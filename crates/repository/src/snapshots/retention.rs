@@ -12,8 +12,8 @@
 //!
 //! A *partial* snapshot, left by a run that was cut off, does not displace a finished one either:
 //! finished snapshots are judged as if no partial ones existed. A partial snapshot is kept if its
-//! period has no finished one and is among those that the rule covers. It is also kept if it is newer
-//! than all finished ones, because the next run continues from it.
+//! period has no finished one and is among those that the rule covers. It is also kept if it is
+//! newer than all finished ones, because the next run continues from it.
 //!
 //! An *incomplete* snapshot, of which a source was absent or could not be opened, displaces no
 //! complete one: while a rule covers complete snapshots, these are kept as if no incomplete ones
