@@ -16,7 +16,7 @@ use backup_options::options;
 use cutpoint_backup::save::{Source, backup};
 use cutpoint_repository::gc::prune::{OptimizeOptions, PruneOptions, optimize, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::{CipherSuite, InitOptions, Repository, TicketId};
 use cutpoint_storage::{Environment, Error, Memory, Storage};
 use cutpoint_testing::SplitMix64;

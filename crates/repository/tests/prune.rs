@@ -29,11 +29,11 @@ use cutpoint_repository::format::commit::{Damage, Outcome};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::segment::Segment;
 use cutpoint_repository::gc::prune::{
-    OptimizeOptions, Phase, Plan, PruneMonitor, PruneOptions, Pruned, optimize, plan, prune,
+    OptimizeOptions, Phase, Plan, PruneMonitor, PruneOptions, PruneReport, optimize, plan, prune,
 };
-use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper, Swept};
+use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
-use cutpoint_repository::snapshots::lifecycle::{hold, unforget};
+use cutpoint_repository::snapshots::{hold, unforget};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::write::prune_log::{Appended, append};
@@ -59,7 +59,7 @@ const ALL: PruneOptions = PruneOptions {
     is_alone: false,
 };
 
-fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<Pruned> {
+fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<PruneReport> {
     Ok(prune(repository, options, &(), |_| true)?.expect("it was approved"))
 }
 
@@ -219,7 +219,7 @@ fn prune_without_forgotten_snapshots_changes_nothing() {
     let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], true).expect("it works");
     assert_eq!(prune_all(&repository, &ALL).expect("it works").number, None);
-    assert_eq!(sweep_all(&repository).expect("it works"), Swept::default());
+    assert_eq!(sweep_all(&repository).expect("it works"), SweepReport::default());
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
 }
 
@@ -997,7 +997,7 @@ fn prune_can_be_stopped() {
     prune(&begin().1, &ALL, &whole, |_| true).expect("it works").expect("it ran");
     let phases = whole.phases.into_inner().expect("no panics");
     let heard: Vec<Phase> = phases.iter().map(|(phase, ..)| *phase).collect();
-    assert_eq!(heard, [Phase::Mark, Phase::Look, Phase::Weigh, Phase::Rewrite]);
+    assert_eq!(heard, [Phase::Mark, Phase::Locate, Phase::Examine, Phase::Rewrite]);
     assert!(phases.iter().all(|(_, done, total)| done == total && *total > 0), "{phases:?}");
     let asked = whole.asked.into_inner();
     assert!(asked > 10, "asked {asked} times");
@@ -1047,7 +1047,7 @@ fn list_data(storage: &dyn Storage) -> Vec<(Class, PartName)> {
 fn prune_overtaken(
     options: &PruneOptions,
     act: impl FnOnce(&Arc<Repository>, &[TicketId]) + Send + 'static,
-) -> (usize, Pruned, Arc<Repository>) {
+) -> (usize, PruneReport, Arc<Repository>) {
     let storage = start();
     let other = open(storage.clone(), 2).expect("it opens");
     let view = View::list(&other).expect("it lists");

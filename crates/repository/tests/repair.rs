@@ -24,7 +24,7 @@ use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::repo::keys::Others;
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::check::{CheckMonitor, Remedy, record};
 use cutpoint_repository::verify::repair::{
     Fate, IndexOptions, IndexRepair, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair,
@@ -215,7 +215,7 @@ fn rebuilt_index_names_a_single_chunk() {
     assert_eq!(done.expect("it repairs").segment_count, 1);
     let view = View::list(&repository).expect("it lists");
     let index = Index::open(repository, &view).expect("it opens");
-    assert_eq!(index.places(Class::Data, &chunk).expect("it looks").len(), 1);
+    assert_eq!(index.hinted_containers(Class::Data, &chunk).expect("it looks").len(), 1);
 }
 
 /// Collects the reports of a repair.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupReport, Parent, Source, backup};
 use cutpoint_backup::source::WalkOptions;
 use cutpoint_repository::repo::keys::Others;
-use cutpoint_repository::snapshots::lifecycle;
+use cutpoint_repository::snapshots;
 use cutpoint_repository::{Repository, Snapshot, View};
 use cutpoint_storage::{Error, Kind, Memory, Result, Storage};
 
@@ -140,7 +140,7 @@ fn forgotten_snapshot_is_not_compared_with() {
     scene.backup();
     scene.show("b");
     let first = first.snapshot.expect("a snapshot");
-    lifecycle::forget(&scene.repository, |_| Ok::<_, Error>(vec![first])).expect("forgotten");
+    snapshots::forget(&scene.repository, |_| Ok::<_, Error>(vec![first])).expect("forgotten");
     let (back, _) = scene.backup();
     assert_eq!((back.statistics.read_file_count, back.unchanged_file_count), (3, 3));
 }

@@ -5,18 +5,18 @@ use cutpoint_storage::{Error, Kind, Result};
 /// The phase of a prune, for progress reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Walks the snapshots. Counts snapshots.
+    /// Marks the chunks that snapshots reach. Counts snapshots.
     Mark,
-    /// Looks up the chunks that the snapshots need.
-    Look,
+    /// Locates the live chunks.
+    Locate,
     /// Reads the tables of contents of containers that are used in part. Counts containers.
-    Weigh,
-    /// Compresses a sample of what is to be optimized. Counts containers.
+    Examine,
+    /// Compresses a sample of the chunks to optimize. Counts containers.
     Sample,
     /// Searches for chunks that resemble each other. Counts containers.
     Compare,
-    /// Stores again what has to move. Counts bytes, of containers in a prune and of chunks in an
-    /// optimization.
+    /// Stores the chunks again that have to move. Counts bytes, of containers in a prune and of
+    /// chunks in an optimization.
     Rewrite,
 }
 
@@ -28,7 +28,7 @@ pub trait PruneMonitor: Sync {
     }
 
     /// Reports a container that cannot be read and stays as it is.
-    fn passed_over(&self, error: &Error) {
+    fn skipped(&self, error: &Error) {
         let _ = error;
     }
 
@@ -41,6 +41,7 @@ pub trait PruneMonitor: Sync {
 /// A monitor that ignores every report.
 impl PruneMonitor for () {}
 
+/// Returns an `Interrupted` error if the monitor asks to stop.
 pub(crate) fn stop_if_cancelled(monitor: &dyn PruneMonitor) -> Result<()> {
     if monitor.cancelled() {
         Err(Error::new(Kind::Interrupted, "prune", "interrupted"))

@@ -1,28 +1,27 @@
-//! The references of staying delta chunks, and whether the delta chunks are worth keeping.
+//! The regions in which delta chunks stay: the references of these chunks, and the choice of delta
+//! chunks that are stored as full chunks instead.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use cutpoint_storage::Result;
 
-use super::container::{Container, staying};
-use super::live_set::{LiveChunk, LiveSet, SORTER_BYTES};
-use super::{Locator, PLACED_LEN, Placement, placed, unplace};
+use super::container::{Container, RegionName, staying};
+use super::live_set::{LiveChunk, LiveSet};
+use super::placement::Placement;
+use super::record::{PLACED_LEN, encode_placed};
 use crate::format::fingerprint::{Class, Fingerprint};
-use crate::format::names::{ObjectName, PartName};
+use crate::format::names::ObjectName;
 use crate::format::toc::{ChunkRecord, Form};
 use crate::index::load_toc;
-use crate::util::extsort::ExternalSort;
+use crate::repo::repository::Repository;
 
-/// Maximum number of pinned chunks whose containers are weighed, which takes 40 MB. These
+/// Maximum number of pinned chunks whose containers are compared, which takes 40 MB. These
 /// containers have only chunks that delta chunks refer to.
-const WEIGHED_MAX: usize = 500_000;
+const PINNED_MAX: usize = 500_000;
 /// Maximum number of regions with delta chunks that refer to such chunks, which takes about as much
 /// again.
-const REGIONS_WEIGHED_MAX: usize = 250_000;
-
-/// A region of a container.
-pub(super) type Region = (Class, PartName, u16);
+const REGIONS_MAX: usize = 250_000;
 
 /// The references of the delta chunks that stay.
 pub(super) struct References {
@@ -32,78 +31,65 @@ pub(super) struct References {
     pub(super) inlined_bytes: u64,
 }
 
-/// The regions that are worth dissolving.
+/// The delta chunks that are to be stored as full chunks.
 #[derive(Debug, Default)]
-pub(super) struct Weighed {
+pub(super) struct Inlining {
     /// Regions whose delta chunks should be stored again as full chunks.
-    pub(super) inlined: HashSet<Region>,
+    pub(super) inlined: HashSet<RegionName>,
     /// Total size of the containers that had stayed only for inlined delta chunks, in bytes.
     pub(super) released_bytes: u64,
 }
 
-impl Placement {
-    /// Moves the chunks of `records` from the kept ones to those that are stored again as full chunks.
-    pub(super) fn dissolve(
-        &mut self,
-        records: &HashSet<[u8; PLACED_LEN]>,
-        folder: Option<&Path>,
-    ) -> Result<()> {
-        let mut left = ExternalSort::new(folder, SORTER_BYTES);
-        let mut iter = self.kept.iter()?;
-        while let Some(record) = iter.next()? {
-            if records.contains(&record) {
-                let (number, live) = unplace(&record);
-                let LiveChunk { class, fingerprint, .. } = LiveChunk::decode(&live);
-                self.containers[number as usize].kept_count -= 1;
-                self.inlined.push((class, fingerprint));
-            } else {
-                left.push(record)?;
-            }
-        }
-        self.kept = left.finish();
-        Ok(())
-    }
+/// Reads the regions in which delta chunks stay.
+pub(super) struct DeltaRegions<'a> {
+    pub(super) repository: &'a Repository,
+    /// The folder for temporary files.
+    pub(super) folder: Option<&'a Path>,
+    /// Returns an error if the operation was cancelled.
+    pub(super) stop_if_cancelled: &'a dyn Fn() -> Result<()>,
 }
 
-impl Locator<'_> {
-    /// Calls `visit` with each region in which delta chunks stay, and with these delta chunks.
-    fn each_region(
+impl DeltaRegions<'_> {
+    /// Calls `accept` with each region in which delta chunks stay, and with these delta chunks.
+    fn each(
         &self,
         placement: &Placement,
-        mut visit: impl FnMut(u32, Region, &[Fingerprint], &[&ChunkRecord]) -> Result<()>,
+        mut accept: impl FnMut(u32, RegionName, &[Fingerprint], &[&ChunkRecord]) -> Result<()>,
     ) -> Result<()> {
-        let mut kept = placement.kept()?;
+        let mut live = placement.live()?;
         for (number, container) in (0..).zip(&placement.containers) {
-            if container.kept_count == 0 || !container.record.has_delta_chunks {
+            if container.live_count == 0 || !container.record.has_delta_chunks {
                 continue;
             }
             (self.stop_if_cancelled)()?;
             let (class, part) = container.name();
-            // An unreadable table of contents is an error: if it were skipped, delta chunks that can still be
-            // repaired could lack their references.
+            // An unreadable table of contents is an error: if it were skipped, delta chunks that
+            // can still be repaired could lack their references.
             let toc = load_toc(self.repository, &container.record).map_err(|error| {
                 let known = "the references of its delta chunks are unknown, so nothing is deleted";
                 error.of(format!("{}: {known}", ObjectName::Container(class, part)))
             })?;
-            let mut delta_chunks = staying(&toc, &kept.of(number)?);
+            let mut delta_chunks = staying(&toc, &live.of(number)?);
             delta_chunks.retain(|chunk| chunk.form == Form::Delta);
             for of_region in delta_chunks.chunk_by(|one, other| one.region == other.region) {
                 let region = of_region[0].region;
                 let references = &toc.regions[usize::from(region)].references;
-                visit(number, (class, part, region), references, of_region)?;
+                accept(number, (class, part, region), references, of_region)?;
             }
         }
-        kept.end()
+        live.end()
     }
 
+    /// Returns the references of all delta chunks that stay, except for those in `inlined` regions,
+    /// and the delta chunks in these regions.
     pub(super) fn references(
         &self,
         placement: &Placement,
-        inlined: &HashSet<Region>,
+        inlined: &HashSet<RegionName>,
     ) -> Result<References> {
         let live_set = LiveSet::new(self.folder);
         let mut found = References { live_set, inlined: HashSet::new(), inlined_bytes: 0 };
-        self.each_region(placement, |number, region, references, delta_chunks| {
+        self.each(placement, |number, region, references, delta_chunks| {
             let class = region.0;
             if !inlined.contains(&region) {
                 return references
@@ -113,7 +99,7 @@ impl Locator<'_> {
             for chunk in delta_chunks {
                 let fingerprint = chunk.fingerprint;
                 let live = LiveChunk { class, fingerprint, is_full: false, is_reached: true };
-                found.inlined.insert(placed(number, &live.encode()));
+                found.inlined.insert(encode_placed(number, &live.encode()));
                 found.inlined_bytes += u64::from(chunk.chunk_len);
             }
             Ok(())
@@ -121,36 +107,40 @@ impl Locator<'_> {
         Ok(found)
     }
 
-    /// Chooses the regions whose delta chunks should be stored again as full chunks: some container stays
-    /// only for these delta chunks, and takes more than they would.
-    pub(super) fn weigh(&self, placement: &Placement) -> Result<Weighed> {
-        let mut weighed = Weighed::default();
+    /// Chooses the regions whose delta chunks should be stored again as full chunks: some container
+    /// stays only for these delta chunks, and takes more than they would.
+    pub(super) fn choose_inlining(
+        &self,
+        placement: &Placement,
+        bytes_max: u64,
+    ) -> Result<Inlining> {
+        let mut chosen = Inlining::default();
         let is_pinned = |container: &Container| {
-            container.kept_count > 0 && container.pinned_count == container.kept_count
+            container.live_count > 0 && container.pinned_count == container.live_count
         };
-        if placement.lost_count > 0 || self.inlined_bytes_max == 0 {
-            return Ok(weighed);
+        if placement.missing_count > 0 || bytes_max == 0 {
+            return Ok(chosen);
         }
         let mut pinned: HashMap<(Class, Fingerprint), u32> = HashMap::new();
-        let mut kept = placement.kept()?;
+        let mut live = placement.live()?;
         for (number, container) in (0..).zip(&placement.containers) {
-            if is_pinned(container) && pinned.len() < WEIGHED_MAX {
-                let chunks = kept.of(number)?.into_keys();
+            if is_pinned(container) && pinned.len() < PINNED_MAX {
+                let chunks = live.of(number)?.into_keys();
                 pinned.extend(chunks.map(|chunk| ((container.record.class, chunk), number)));
             }
         }
-        kept.end()?;
+        live.end()?;
         if pinned.is_empty() {
-            return Ok(weighed);
+            return Ok(chosen);
         }
         let mut pinning: HashMap<u32, BTreeSet<usize>> = HashMap::new();
         // Containers of which not all referring regions are known.
         let mut uncounted: HashSet<u32> = HashSet::new();
-        let mut regions: Vec<(Region, u64)> = Vec::new();
-        self.each_region(placement, |_, region, references, delta_chunks| {
+        let mut regions: Vec<(RegionName, u64)> = Vec::new();
+        self.each(placement, |_, region, references, delta_chunks| {
             let pins = references.iter().filter_map(|chunk| pinned.get(&(region.0, *chunk)));
             let pins: BTreeSet<u32> = pins.copied().collect();
-            if regions.len() >= REGIONS_WEIGHED_MAX {
+            if regions.len() >= REGIONS_MAX {
                 uncounted.extend(pins);
             } else if !pins.is_empty() {
                 pins.iter().for_each(|container| {
@@ -169,17 +159,15 @@ impl Locator<'_> {
             let Some(pinning) = pinning.get(&number) else { continue };
             let left = pinning.iter().map(|index| regions[*index]);
             let left: Vec<_> =
-                left.filter(|(region, _)| !weighed.inlined.contains(region)).collect();
-            // Uncompressed sizes, so that dissolving is worthwhile in any case.
+                left.filter(|(region, _)| !chosen.inlined.contains(region)).collect();
+            // Uncompressed sizes, so that inlining is worthwhile in any case.
             let cost: u64 = left.iter().map(|(_, len)| len).sum();
-            if cost < u64::from(container.record.stored_len)
-                && inlined_bytes + cost <= self.inlined_bytes_max
-            {
+            if cost < u64::from(container.record.stored_len) && inlined_bytes + cost <= bytes_max {
                 inlined_bytes += cost;
-                weighed.released_bytes += u64::from(container.record.stored_len);
-                weighed.inlined.extend(left.into_iter().map(|(region, _)| region));
+                chosen.released_bytes += u64::from(container.record.stored_len);
+                chosen.inlined.extend(left.into_iter().map(|(region, _)| region));
             }
         }
-        Ok(weighed)
+        Ok(chosen)
     }
 }

@@ -3,7 +3,7 @@
 
 /// Number of bits per hint. With six probes in a block of 512 bits, about 1.5 % of the answers are
 /// false positives.
-const BITS_A_HINT: u64 = 10;
+const BITS_PER_HINT: u64 = 10;
 const BLOCK_WORDS: usize = 8;
 const PROBES: u32 = 6;
 
@@ -16,7 +16,7 @@ pub(super) struct Filter {
 impl Filter {
     /// Creates an empty filter with room for `count` hints.
     pub(super) fn with_room_for(count: u64) -> Filter {
-        let blocks = (count * BITS_A_HINT).div_ceil(64 * BLOCK_WORDS as u64).max(1);
+        let blocks = (count * BITS_PER_HINT).div_ceil(64 * BLOCK_WORDS as u64).max(1);
         Filter { words: vec![0; usize::try_from(blocks).unwrap_or(usize::MAX) * BLOCK_WORDS] }
     }
 
@@ -62,7 +62,7 @@ impl Filter {
 
     /// Returns the length of the encoded filter for `count` hints, in bytes.
     pub(super) fn encoded_len(count: u64) -> u64 {
-        (count * BITS_A_HINT).div_ceil(64 * BLOCK_WORDS as u64).max(1) * BLOCK_WORDS as u64 * 8
+        (count * BITS_PER_HINT).div_ceil(64 * BLOCK_WORDS as u64).max(1) * BLOCK_WORDS as u64 * 8
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_what_was_inserted_and_little_else() {
+    fn filter_holds_inserted_hints_and_few_others() {
         let hint = |n: u64| {
             let mut x = n.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ 0x1234_5678_9abc_def0;
             x ^= x >> 31;
@@ -90,10 +90,13 @@ mod tests {
         (0..100_000).for_each(|n| filter.insert(hint(n)));
         assert!((0..100_000).all(|n| filter.may_hold(hint(n))), "an inserted hint is gone");
         let wrong = (100_000..200_000).filter(|n| filter.may_hold(hint(*n))).count();
-        assert!(wrong < 3_000, "{wrong} of 100,000 strangers were let in");
+        assert!(wrong < 3_000, "{wrong} of 100,000 absent hints were admitted");
         let again = Filter::decode(100_000, &filter.encode());
-        assert!(again.is_some_and(|again| again.words == filter.words), "encoding lost something");
+        assert!(
+            again.is_some_and(|again| again.words == filter.words),
+            "encoding changed the filter"
+        );
         assert_eq!(filter.encode().len() as u64, Filter::encoded_len(100_000));
-        assert_eq!(filter.bytes(), Filter::encoded_len(100_000), "what it takes of memory");
+        assert_eq!(filter.bytes(), Filter::encoded_len(100_000), "memory");
     }
 }

@@ -1,54 +1,50 @@
 //! Stores again what has to move, and publishes it (P4).
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 
 use cutpoint_storage::Result;
 
-use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
-use super::plan::Chosen;
-use super::regroup::{Regrouped, regroup};
+use super::merge::merge_segments;
+use super::regroup::{Reencodings, Regrouping, regroup};
 use super::rewrite::rewrite;
-use super::source::{Attempted, Failure, Sources};
+use super::selection::Selection;
+use super::source::{Failure, SourceResult, Sources};
 use super::survey::Survey;
 use crate::format::fingerprint::{Class, Fingerprint};
-use crate::format::names::{ObjectName, PartName};
-use crate::format::segment::{ContainerRecord, Segment};
+use crate::format::names::PartName;
+use crate::gc::monitor::{Phase, PruneMonitor, stop_if_cancelled};
 use crate::index::load_toc;
 use crate::repo::repository::Repository;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
 use crate::write::{Inline, Writer};
 
-/// Number of hints at which a merged segment is published: 48 MB.
-const MERGED_HINTS_MAX: usize = 4 << 20;
-
-/// The segments that were published, and the containers that may be condemned.
-pub(super) struct Moved {
+/// The result of relocating chunks: the segments that were published, and the containers that may
+/// be condemned.
+pub(super) struct Relocation {
     pub(super) published: Vec<PartName>,
     pub(super) condemned: Vec<(Class, PartName)>,
     pub(super) written_bytes: u64,
-    /// Number of full chunks that became delta chunks, and their total size in bytes.
-    pub(super) reencoded_count: u64,
-    pub(super) reencoded_bytes: u64,
+    pub(super) reencodings: Reencodings,
 }
 
 /// Stores everything that has to move and returns the writer. If that fails, the writer has been
 /// ended.
-pub(super) fn store(
+pub(super) fn relocate(
     writer: Writer,
     survey: &Survey,
-    chosen: &Chosen,
+    selection: &Selection,
     monitor: &dyn PruneMonitor,
-) -> Attempted<(Writer, Moved)> {
-    let mut inline = match chosen.grouping {
+) -> SourceResult<(Writer, Relocation)> {
+    let mut inline = match selection.grouping {
         Some(grouping) => Inline::grouped(writer, grouping)?,
         None => Inline::restart(writer)?,
     };
-    match store_all(&mut inline, survey, chosen, monitor) {
-        Ok(moved) => {
+    match relocate_all(&mut inline, survey, selection, monitor) {
+        Ok(relocation) => {
             let written_bytes = inline.stored_bytes();
             let (writer, published) = inline.into_parts();
-            Ok((writer, Moved { published, written_bytes, ..moved }))
+            Ok((writer, Relocation { published, written_bytes, ..relocation }))
         }
         Err(failure @ Failure::Source(_)) => {
             inline.into_parts().0.give_up();
@@ -58,29 +54,28 @@ pub(super) fn store(
     }
 }
 
-fn store_all(
+fn relocate_all(
     inline: &mut Inline,
     survey: &Survey,
-    chosen: &Chosen,
+    selection: &Selection,
     monitor: &dyn PruneMonitor,
-) -> Attempted<Moved> {
+) -> SourceResult<Relocation> {
     let repository = inline.writer().repository().clone();
     let sources = Sources::new(&repository, &survey.reader);
     let containers = &survey.placement.containers;
-    let rescued = survey.placement.only_condemned.iter().map(|need| (need.class, need.fingerprint));
+    let rescued = survey.placement.only_condemned.iter().map(|live| (live.class, live.fingerprint));
     for (class, fingerprint) in rescued.chain(survey.placement.inlined.iter().copied()) {
         stop_if_cancelled(monitor)?;
         inline.store(class, fingerprint, &sources.chunk(class, &fingerprint)?)?;
     }
-    let dead = chosen.dead.iter().map(|number| containers[*number as usize].name());
+    let dead = selection.dead.iter().map(|number| containers[*number as usize].name());
     let mut condemned: Vec<(Class, PartName)> = dead.collect();
-    let Regrouped { broken, reencoded_count, reencoded_bytes } = match chosen.grouping {
-        Some(_) => regroup(inline, survey, chosen, monitor, &mut condemned)?,
-        None => Regrouped {
-            broken: rewrite_all(inline, survey, chosen, monitor, &mut condemned)?,
-            reencoded_count: 0,
-            reencoded_bytes: 0,
-        },
+    let Regrouping { broken, reencodings } = match selection.grouping {
+        Some(_) => regroup(inline, survey, selection, monitor, &mut condemned)?,
+        None => {
+            let broken = rewrite_all(inline, survey, selection, monitor, &mut condemned)?;
+            Regrouping { broken, reencodings: Reencodings::default() }
+        }
     };
     if !broken.is_empty() {
         keep_other_copies(&repository, survey, &broken, &mut condemned)?;
@@ -88,10 +83,10 @@ fn store_all(
     if !survey.orphans.containers.is_empty() {
         inline.publish_existing(&survey.orphans)?;
     }
-    merge_segments(inline, &repository, survey, &chosen.merged)?;
+    merge_segments(inline, &repository, survey, &selection.merged)?;
     inline.publish()?;
     let (published, written_bytes) = (Vec::new(), 0);
-    Ok(Moved { published, condemned, written_bytes, reencoded_count, reencoded_bytes })
+    Ok(Relocation { published, condemned, written_bytes, reencodings })
 }
 
 /// Rewrites container by container. A container is added to `condemned` once all of it was stored
@@ -99,23 +94,23 @@ fn store_all(
 fn rewrite_all(
     inline: &mut Inline,
     survey: &Survey,
-    chosen: &Chosen,
+    selection: &Selection,
     monitor: &dyn PruneMonitor,
     condemned: &mut Vec<(Class, PartName)>,
 ) -> Result<HashSet<Fingerprint>> {
     let repository = inline.writer().repository().clone();
-    let mut kept = survey.placement.kept()?;
+    let mut live = survey.placement.live()?;
     let mut done_bytes = 0;
     let mut broken: HashSet<Fingerprint> = HashSet::new();
-    for number in &chosen.rewritten {
+    for number in &selection.rewritten {
         stop_if_cancelled(monitor)?;
         let container = &survey.placement.containers[*number as usize];
-        let chunks = kept.of(*number)?;
+        let chunks = live.of(*number)?;
         match rewrite(inline, survey, container, &chunks) {
             Ok(()) => condemned.push(container.name()),
             // The container stays as it is, and the part of it that was stored again exists twice.
             Err(Failure::Source(unreadable)) => {
-                survey.pass_over(&repository, unreadable, monitor)?;
+                survey.skip(&repository, unreadable, monitor)?;
                 broken.extend(chunks.into_keys());
             }
             #[cfg(feature = "mutants")]
@@ -125,9 +120,9 @@ fn rewrite_all(
             Err(Failure::Other(error)) => return Err(error),
         }
         done_bytes += u64::from(container.record.stored_len);
-        monitor.progress(Phase::Rewrite, done_bytes, chosen.plan.rewritten_bytes);
+        monitor.progress(Phase::Rewrite, done_bytes, selection.plan.rewritten_bytes);
     }
-    kept.end()?;
+    live.end()?;
     Ok(broken)
 }
 
@@ -151,45 +146,4 @@ fn keep_other_copies(
     }
     condemned.retain(|name| !better.contains(name));
     Ok(())
-}
-
-/// Publishes the contents of the `merged` segments in a few new ones. All existing containers are
-/// named, condemned or not, because readers and sweeps find them by these segments.
-fn merge_segments(
-    inline: &mut Inline,
-    repository: &Repository,
-    survey: &Survey,
-    merged: &BTreeSet<PartName>,
-) -> Result<()> {
-    let mut named: HashSet<(Class, PartName)> = HashSet::new();
-    let mut open = Segment::default();
-    for part in merged {
-        let segment = repository.read(ObjectName::Segment(*part), Segment::decode)?;
-        let is_new = |container: &ContainerRecord| {
-            let name = (container.class, container.name);
-            survey.there.contains_key(&name) && named.insert(name)
-        };
-        let mut taken = only(&segment, is_new);
-        taken.covers = vec![*part];
-        open.append(&taken);
-        if open.hints.len() >= MERGED_HINTS_MAX {
-            inline.publish_existing(&std::mem::take(&mut open))?;
-        }
-    }
-    if open.containers.is_empty() { Ok(()) } else { inline.publish_existing(&open) }
-}
-
-/// Returns the containers of a segment that `accepts` admits, with their hints.
-fn only(segment: &Segment, mut accepts: impl FnMut(&ContainerRecord) -> bool) -> Segment {
-    let mut some = Segment::default();
-    let mut numbers: HashMap<u32, u32> = HashMap::new();
-    for (number, container) in (0..).zip(&segment.containers) {
-        if accepts(container) {
-            numbers.insert(number, u32::try_from(some.containers.len()).unwrap_or(u32::MAX));
-            some.containers.push(*container);
-        }
-    }
-    let hints = segment.hints.iter();
-    some.hints = hints.filter_map(|(hint, number)| Some((*hint, *numbers.get(number)?))).collect();
-    some
 }
