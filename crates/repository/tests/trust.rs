@@ -16,8 +16,8 @@ use bytes::Bytes;
 use cutpoint_repository::crypto::{HEADER_LEN, Header};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::newer::Newer;
+use cutpoint_repository::repo::KDF_TRIALS_MAX;
 use cutpoint_repository::repo::keys::Others;
-use cutpoint_repository::repo::repository::KDF_TRIALS_MAX;
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{

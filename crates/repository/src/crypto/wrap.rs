@@ -11,10 +11,10 @@ use minicbor::Decoder;
 use xxhash_rust::xxh3::xxh3_128;
 use zeroize::Zeroizing;
 
+use super::cipher::{Cipher, PartKind, TAG_LEN};
+use super::header::{Header, SALT_LEN, object_key};
 use super::keys::{KeyClass, Keyring, Keys, Secret};
-use super::object::{
-    Cipher, Header, PADDING_OTHER, PartKind, SALT_LEN, TAG_LEN, TRAILER_LEN, Trailer, object_key,
-};
+use super::trailer::{PADDING_OTHER, TRAILER_LEN, Trailer};
 use crate::format::HEADER_LEN;
 use crate::format::map::{MapWriter, at_end, malformed, read_map};
 use crate::format::names::ObjectName;

@@ -27,7 +27,8 @@ use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
-use crate::repo::repository::{Repository, refuse_longer};
+use crate::repo::refuse_longer;
+use crate::repo::repository::Repository;
 use crate::repo::view::View;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};

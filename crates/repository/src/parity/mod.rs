@@ -19,7 +19,8 @@ use crate::crypto::{
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::parity::ParityTable;
-use crate::repo::repository::{Repository, refuse_longer};
+use crate::repo::refuse_longer;
+use crate::repo::repository::Repository;
 
 pub(crate) use code::encode_again;
 

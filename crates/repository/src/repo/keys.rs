@@ -9,12 +9,14 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
+use super::newest_config::newest_config;
+use super::repository::Repository;
+use super::unlock::KDF_TRIALS_MAX;
 use crate::crypto::{
     CipherSuite, KeyAbout, KeyMethod, Keyring, Keys, Secret, Unlock, object_is_intact,
     unwrap_keyring, wrap_keyring,
 };
 use crate::format::names::ObjectName;
-use crate::repo::repository::{KDF_TRIALS_MAX, Repository, newest_config};
 
 /// A `keys/` object: one way to open a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
