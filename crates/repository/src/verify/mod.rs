@@ -2,4 +2,5 @@
 
 pub mod check;
 pub mod describe;
+pub(crate) mod original;
 pub mod repair;

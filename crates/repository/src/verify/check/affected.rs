@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use cutpoint_storage::{Kind, Result};
 
-use super::walk::SnapshotWalk;
-use super::{FindingKind, NAMED_MAX};
+use super::context::NAMED_MAX;
+use super::finding::FindingKind;
+use super::reachable::SnapshotWalk;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::TicketId;
 use crate::format::recipe::Content;

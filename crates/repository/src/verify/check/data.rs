@@ -7,10 +7,13 @@ use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, Result};
 use zstd::bulk::Decompressor;
 
+use super::containers::Task;
+use super::context::{Check, Need, plain};
 use super::delta_chunks::{Built, DeltaChunks};
-use super::objects::{Seen, Task};
+use super::finding::FindingKind;
+use super::inventory::Seen;
+use super::options::CheckOptions;
 use super::parity::{self, Protected};
-use super::{Check, CheckOptions, FindingKind, Need, plain};
 use crate::crypto::{Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact};
 use crate::format::names::ObjectName;
 use crate::format::region::decode_region;

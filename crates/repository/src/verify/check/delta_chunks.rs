@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Result};
 
-use super::objects::Task;
-use super::{Check, Need};
+use super::containers::Task;
+use super::context::{Check, Need};
 use crate::format::extents;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::names::ObjectName;

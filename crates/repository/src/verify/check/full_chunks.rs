@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use cutpoint_storage::{Error, Kind, Result};
 
-use super::known::{Known, place};
-use super::{Check, NAMED_MAX, Need};
+use super::context::{Check, NAMED_MAX, Need, plain};
+use super::places::{Known, place};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
@@ -205,7 +205,7 @@ impl<'a> FullChunks<'a> {
                 break;
             }
             let object = format!("{class} chunk {reference}");
-            let message = super::plain(&object, &error);
+            let message = plain(&object, &error);
             let message =
                 format!("{message} (needed by {} delta chunks)", missed.delta_chunk_count);
             check.failed(object, Error::new(error.kind(), "", message), Need::Named)?;

@@ -5,8 +5,11 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, Result};
 
-use super::objects::{Seen, Task, get};
-use super::{Check, FindingKind, Need, plain};
+use super::containers::Task;
+use super::context::{Check, Need, plain};
+use super::finding::FindingKind;
+use super::inventory::Seen;
+use super::objects::get;
 use crate::crypto::object_is_intact;
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName};

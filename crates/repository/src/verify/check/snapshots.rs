@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, HashSet};
 use cutpoint_storage::Result;
 
 use super::affected::Affected;
-use super::known::Known;
-use super::objects::Seen;
-use super::walk::{SnapshotWalk, roots};
-use super::{Check, FindingKind};
+use super::context::Check;
+use super::finding::FindingKind;
+use super::inventory::Seen;
+use super::places::Known;
+use super::reachable::{SnapshotWalk, roots};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName, TicketId};

@@ -18,7 +18,7 @@ use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::util::tolerance::Tolerance;
 use crate::verify::check::CheckMonitor;
-use crate::verify::check::original::{Original, is_newer, original};
+use crate::verify::original::{Original, is_newer, original};
 use crate::write::prune_log::{self, Appended};
 use crate::write::{Writer, end_writer};
 

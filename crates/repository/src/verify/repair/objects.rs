@@ -19,8 +19,8 @@ use crate::index::Index;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::util::tolerance::Tolerance;
-use crate::verify::check::original::{Original, is_newer, original, twin};
 use crate::verify::check::{CheckMonitor, CheckOptions, Finding, FindingKind, Portion, check};
+use crate::verify::original::{Original, is_newer, original, twin};
 
 /// The options of a repair of objects.
 #[derive(Clone, Debug, Default)]

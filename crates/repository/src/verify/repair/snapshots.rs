@@ -24,8 +24,8 @@ use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::snapshots::mark::{Inside, Node, decode_recipe};
 use crate::util::cache::{self, Key, TwoGenerationCache};
-use crate::verify::check::original::is_newer;
 use crate::verify::check::{CheckMonitor, CheckOptions, Lost, Portion, find_lost, record};
+use crate::verify::original::is_newer;
 use crate::write::{ChunkSink, Committed, Inline, RecipeWriter, TreeWriter, Verify, Writer};
 
 /// The suffix of the name of a file that has lost parts.

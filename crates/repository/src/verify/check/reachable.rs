@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cutpoint_storage::{Error, Kind, Result};
 
+use super::context::{Check, NAMED_MAX, Need};
+use super::finding::FindingKind;
 use super::full_chunks::{FullChunks, Standing};
-use super::known::{Known, place};
-use super::objects::Seen;
-use super::{Check, FindingKind, NAMED_MAX, Need};
+use super::inventory::Seen;
+use super::places::{Known, place};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
