@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Kind, Result};
 use zstd::bulk::Decompressor;
 
-use super::{persist, restart_if_ended};
+use super::attempts::{persist, restart_if_ended};
 use crate::crypto::{Opener, PartKind, Trailer, object_is_intact};
 use crate::format::commit::{Damage, Outcome};
 use crate::format::fingerprint::{Class, Fingerprint};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
-use super::{is_damage, is_lost, persist, restart_if_ended};
+use super::attempts::{is_damage, is_lost, persist, restart_if_ended};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
