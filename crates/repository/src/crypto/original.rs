@@ -20,11 +20,11 @@ pub(crate) fn with_tail_replaced(
     length: u32,
 ) -> Option<Bytes> {
     let end = usize::try_from(offset.checked_add(u64::from(length))?).ok()?;
-    let mut anew = bytes.get(..end)?.to_vec();
-    push_tail(&mut anew, name, end, offset, length);
-    let checksum = xxh3_128(&anew);
-    anew.extend_from_slice(&checksum.to_le_bytes());
-    Some(Bytes::from(anew))
+    let mut restored = bytes.get(..end)?.to_vec();
+    push_tail(&mut restored, name, end, offset, length);
+    let checksum = xxh3_128(&restored);
+    restored.extend_from_slice(&checksum.to_le_bytes());
+    Some(Bytes::from(restored))
 }
 
 /// Maximum number of lengths of the part that are tried if the trailer does not tell the length.

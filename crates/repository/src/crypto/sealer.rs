@@ -99,9 +99,14 @@ impl Sealer {
     }
 
     /// Seals the last part, and appends padding and the trailer.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the part has 4 GiB or more. The maximum length of an object is 160 MiB.
     pub fn finish(mut self, kind: PartKind, part: &mut Vec<u8>) {
         let offset = self.seal(kind, part);
-        let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
+        let length = u32::try_from(part.len());
+        let length = length.expect("bounded by the maximum length of an object");
         let tail = part.len();
         push_tail(part, self.name, self.len, offset, length);
         self.checksum.update(&part[tail..]);
@@ -111,6 +116,10 @@ impl Sealer {
 }
 
 /// Seals an object of one part.
+///
+/// # Panics
+///
+/// Panics if the body has 4 GiB or more. The maximum length of an object is 160 MiB.
 pub fn seal_object(keys: &Keys, name: ObjectName, salt: [u8; SALT_LEN], body: &[u8]) -> Bytes {
     let room = (body.len() + HEADER_LEN + TAG_LEN + TRAILER_LEN).next_multiple_of(PADDING_OTHER);
     let sealer = Sealer::new(keys, name, salt);
