@@ -7,26 +7,27 @@ use crate::format::extents::Extent;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::ObjectName;
 
-/// Returns the error of a delta chunk whose reference is not stored whole anywhere (rules C1 and C2).
+/// Returns the error of a delta chunk whose reference is not stored as a full chunk anywhere (rules
+/// C1 and C2).
 pub(crate) fn no_full_chunk(class: Class, fingerprint: &Fingerprint) -> Error {
     let message = "a delta chunk refers to it, but no container listed in the index has it as a \
          full chunk";
     Error::missing(format!("{class} chunk {fingerprint}"), message)
 }
 
-/// Assembles the `extents` of a delta chunk of `container` from the full chunks that `whole` returns. Only
-/// one full chunk is held at a time, because those of a hostile container may lie in 64 regions of 16
-/// MiB.
+/// Assembles the `extents` of a delta chunk of `container` from the full chunks that `full_chunk`
+/// returns. Only one of them is held at a time, because those of a hostile container may lie in 64
+/// regions of 16 MiB.
 ///
 /// # Errors
 ///
-/// Returns any error of `whole`, and `Corrupt` if a full chunk is too short or an extent names a
+/// Returns any error of `full_chunk`, and `Corrupt` if a full chunk is too short or an extent names a
 /// reference that does not exist.
 pub(crate) fn gather(
     container: ObjectName,
     extents: &[Extent],
     references: &[Fingerprint],
-    mut whole: impl FnMut(&Fingerprint) -> Result<ChunkBytes>,
+    mut full_chunk: impl FnMut(&Fingerprint) -> Result<ChunkBytes>,
 ) -> Result<Vec<u8>> {
     let mut places: Vec<(&Extent, usize)> = Vec::with_capacity(extents.len());
     let mut len = 0;
@@ -43,14 +44,14 @@ pub(crate) fn gather(
                 "a delta chunk uses a reference that does not exist",
             ));
         };
-        let whole = whole(reference)?;
+        let full_chunk = full_chunk(reference)?;
         for (extent, at) in of_one {
             let start = extent.offset as usize;
-            let Some(found) = whole.get(start..start + extent.len as usize) else {
+            let Some(found) = full_chunk.get(start..start + extent.len as usize) else {
                 let message = format!(
                     "a delta chunk takes {} bytes at {start} of {reference}, which has {} bytes",
                     extent.len,
-                    whole.len()
+                    full_chunk.len()
                 );
                 return Err(Error::corrupt(container, message));
             };

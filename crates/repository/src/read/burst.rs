@@ -12,7 +12,8 @@ use crate::format::segment::ContainerRecord;
 use crate::format::toc::Form;
 use crate::index::{Loaded, Location};
 
-/// A delta chunk that consists of a prefix of one full chunk, new bytes, and a suffix of the same whole.
+/// A delta chunk that consists of a prefix of one full chunk, new bytes, and a suffix of the same full
+/// chunk.
 /// Each part may be empty, but not both prefix and suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBurst {

@@ -127,10 +127,10 @@ impl Plan<'_> {
                 }
                 let is_full = |location: &Location| Ok(location.is_full());
                 let index = &self.reader.index;
-                if let Ok(Some(whole)) =
+                if let Ok(Some(full_chunk)) =
                     index.find_where(Class::Data, reference, Scope::Read, is_full)
                 {
-                    step.want(&whole, self.bytes_max);
+                    step.want(&full_chunk, self.bytes_max);
                 }
             }
         }

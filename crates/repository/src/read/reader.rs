@@ -242,7 +242,7 @@ impl Reader {
         if location.is_full() {
             self.payload(class, location)
         } else {
-            self.rebuild(class, location, |reference| self.whole(class, reference))
+            self.rebuild(class, location, |reference| self.full_chunk(class, reference))
         }
     }
 
@@ -256,21 +256,22 @@ impl Reader {
         })
     }
 
-    /// Assembles the bytes of the delta chunk at `location` from the full chunks that `whole` returns.
+    /// Assembles the bytes of the delta chunk at `location` from the full chunks that `full_chunk`
+    /// returns.
     fn rebuild(
         &self,
         class: Class,
         location: &Location,
-        whole: impl Fn(&Fingerprint) -> Result<ChunkBytes>,
+        full_chunk: impl Fn(&Fingerprint) -> Result<ChunkBytes>,
     ) -> Result<ChunkBytes> {
         let name = ObjectName::Container(class, location.container.name);
         let extents = self.extents(class, location)?;
-        let bytes = gather(name, &extents, location.references(), whole)?;
+        let bytes = gather(name, &extents, location.references(), full_chunk)?;
         Ok(ChunkBytes::from(bytes))
     }
 
     /// Returns the bytes of a full chunk from the first place that the index finds, not verified.
-    pub(crate) fn whole(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
+    pub(crate) fn full_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let found =
             self.index.find_where(class, fingerprint, Scope::Read, |found| Ok(found.is_full()))?;
         self.payload(class, &found.ok_or_else(|| no_full_chunk(class, fingerprint))?)

@@ -36,7 +36,7 @@ impl Regions {
     }
 
     /// Notifies the waiting threads, if there are any, because notifying is a system call.
-    pub(super) fn tell(&self, state: MutexGuard<'_, State>) {
+    pub(super) fn notify(&self, state: MutexGuard<'_, State>) {
         let is_awaited = state.waiting_count > 0;
         drop(state);
         if is_awaited {
@@ -51,7 +51,7 @@ impl Regions {
         stage: Stage,
     ) {
         state.end_turn(name, stage);
-        self.tell(state);
+        self.notify(state);
     }
 
     /// Counts a request that fetched `len` bytes.
@@ -100,7 +100,7 @@ impl Regions {
             state.release(&name);
         }
         state.evict();
-        self.tell(state);
+        self.notify(state);
     }
 
     /// Returns `true` if all wanted regions together take `bytes` or more.
@@ -122,7 +122,7 @@ impl Regions {
     pub(in crate::read) fn end_step(&self) {
         let mut state = self.lock();
         state.step_count -= 1;
-        self.tell(state);
+        self.notify(state);
     }
 
     /// Determines whether regions that are wanted from now on are queued to be fetched.

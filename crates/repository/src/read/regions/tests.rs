@@ -127,7 +127,7 @@ fn dropped_turn_passes_to_the_next_caller() {
     regions.want(name(1, 0), &record(0), ROOM);
     drop(regions.next_fetch());
     for _ in 0..2 {
-        assert!(matches!(regions.claim(name(1, 0)), Claim::Turn(_, None)), "to be read anew");
+        assert!(matches!(regions.claim(name(1, 0)), Claim::Turn(_, None)), "to be read again");
     }
     decode(&regions, name(1, 0), 10);
     assert!(is_decoded(&regions, name(1, 0)), "at last");
@@ -136,7 +136,7 @@ fn dropped_turn_passes_to_the_next_caller() {
     let turn = regions.claim(name(1, 1));
     regions.release([name(1, 1)].into_iter());
     drop(turn);
-    assert!(!regions.lock().slots.contains_key(&name(1, 1)), "nobody needs it");
+    assert!(!regions.lock().slots.contains_key(&name(1, 1)), "no step wants the region");
 }
 
 #[test]

@@ -66,13 +66,13 @@ fn notes_are_about_one_snapshot() {
 /// A prune record that cannot be read may name containers of any writer.
 #[test]
 fn failing_storage_is_not_reported_as_damage() {
-    for (kind, told) in [(Kind::Storage, Kind::Storage), (Kind::WrongKey, Kind::Corrupt)] {
+    for (kind, reported) in [(Kind::Storage, Kind::Storage), (Kind::WrongKey, Kind::Corrupt)] {
         let name = ObjectName::Prune(1);
         let error = Error::new(kind, name, "as the test has it");
         let mut view = view([]);
         view.unreadable.insert(name, Arc::new(error));
-        assert_eq!(view.require_prunes().expect_err("it is needed").kind(), told);
-        assert_eq!(view.require_all().expect_err("it is needed").kind(), told);
+        assert_eq!(view.require_prunes().expect_err("it is needed").kind(), reported);
+        assert_eq!(view.require_all().expect_err("it is needed").kind(), reported);
     }
 }
 

@@ -6,7 +6,7 @@ use cutpoint_storage::{ObjectKind, Result};
 
 use super::context::{Check, Need};
 use super::finding::FindingKind;
-use super::inventory::Seen;
+use super::inventory::Inventory;
 use super::objects::{names, open_unless};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::Class;
@@ -36,7 +36,7 @@ impl Task {
 }
 
 /// Checks every segment. Returns the containers that the readable segments name.
-pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<Task>> {
+pub(super) fn check_segments(check: &Check<'_>, inventory: &mut Inventory) -> Result<Vec<Task>> {
     let mut tasks: BTreeMap<(Class, PartName), Task> = BTreeMap::new();
     let mut take = |name: ObjectName, segment: Segment, need: Need| {
         for record in segment.containers {
@@ -45,15 +45,16 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             if before.record != Some(record) {
                 let container = ObjectName::Container(record.class, record.name);
                 let message = format!("contradicts another segment about {container}");
-                check.finding(FindingKind::Corrupt, name, message);
+                check.report(FindingKind::Corrupt, name, message);
             }
         }
     };
-    let mut unreadable: Vec<ObjectName> = seen.view.unresolved().map(|(name, _)| *name).collect();
+    let mut unreadable: Vec<ObjectName> =
+        inventory.view.unresolved().map(|(name, _)| *name).collect();
     let mut live = BTreeSet::new();
     let mut listed_again_count = 0;
     loop {
-        let segments = seen.view.segments();
+        let segments = inventory.view.segments();
         let new: Vec<PartName> = segments.difference(&live).copied().collect();
         if new.is_empty() {
             break;
@@ -67,9 +68,9 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             let may_be_gone = || {
                 if listed_again_count < LISTED_AGAIN_MAX {
                     listed_again_count += 1;
-                    seen.list_again(check)?;
+                    inventory.list_again(check)?;
                 }
-                is_gone = !seen.view.segments().contains(&part);
+                is_gone = !inventory.view.segments().contains(&part);
                 Ok(is_gone)
             };
             match open_unless(check, name, Need::Named, Segment::decode, may_be_gone)? {
@@ -79,7 +80,7 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
             }
         }
     }
-    seen.hidden = seen.view.hidden(&unreadable);
+    inventory.hidden = inventory.view.hidden(&unreadable);
     // Segments of a writer that has not ended will be named when the writer is ended, and those of
     // an unreadable commit are named by that commit. All others were superseded, or came too late.
     for name in names(check, ObjectKind::Segment) {
@@ -87,7 +88,7 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
         if live.contains(&part) {
             continue;
         }
-        let need = seen.need(part.ticket);
+        let need = inventory.need(part.ticket);
         if let Some(segment) = open_unless(check, name, need, Segment::decode, || Ok(true))?
             && need == Need::Named
         {
@@ -101,7 +102,7 @@ pub(super) fn check_segments(check: &Check<'_>, seen: &mut Seen) -> Result<Vec<T
 /// those that no segment names.
 pub(super) fn check_containers(
     check: &Check<'_>,
-    seen: &mut Seen,
+    inventory: &mut Inventory,
     tasks: Vec<Task>,
 ) -> Result<Vec<Task>> {
     let path = |task: &Task| ObjectName::Container(task.class, task.name);
@@ -109,21 +110,21 @@ pub(super) fn check_containers(
     check.count(|report| report.container_count = tasks.len() as u64);
     let known: HashSet<(Class, PartName)> =
         tasks.iter().map(|task| (task.class, task.name)).collect();
-    let mut condemned = seen.view.condemned();
+    let mut condemned = inventory.view.condemned();
     let is_gone =
         |task: &Task| listed(task).is_none() && !condemned.contains(&(task.class, task.name));
     // A sweep may have deleted the container after the view was read.
-    if tasks.iter().any(is_gone) && seen.list_again(check)? {
-        condemned = seen.view.condemned();
+    if tasks.iter().any(is_gone) && inventory.list_again(check)? {
+        condemned = inventory.view.condemned();
     }
     let mut checked = Vec::new();
     for mut task in tasks {
-        task.need = seen.need_of_container(task.class, task.name, task.need);
+        task.need = inventory.need_of_container(task.class, task.name, task.need);
         let name = path(&task);
         let put_len = task.record.map_or(0, |record| u64::from(record.stored_len));
         match listed(&task) {
             None if condemned.contains(&(task.class, task.name)) => {
-                seen.gone.insert((task.class, task.name));
+                inventory.gone.insert((task.class, task.name));
                 continue;
             }
             None => {
@@ -131,21 +132,21 @@ pub(super) fn check_containers(
                 // next check reads it.
                 let found = check.repository.storage().head(&name.to_string());
                 if !matches!(found, Ok(Some(_))) {
-                    seen.gone.insert((task.class, task.name));
+                    inventory.gone.insert((task.class, task.name));
                 }
                 match found {
                     Ok(Some(_)) => {}
                     Ok(None) => {
                         let message = "not found, but listed in the index".to_owned();
-                        check.wrong(FindingKind::Missing, name, message, task.need);
+                        check.report_by_need(FindingKind::Missing, name, message, task.need);
                     }
-                    Err(error) => check.failed(name, error, task.need)?,
+                    Err(error) => check.report_error(name, error, task.need)?,
                 }
                 continue;
             }
             Some(len) if len != put_len => {
                 let message = format!("wrong length (expected {put_len} bytes, found {len})");
-                check.wrong(FindingKind::Corrupt, name, message, task.need);
+                check.report_by_need(FindingKind::Corrupt, name, message, task.need);
             }
             Some(_) => {}
         }
@@ -155,12 +156,12 @@ pub(super) fn check_containers(
     for name in names(check, ObjectKind::Data).into_iter().chain(names(check, ObjectKind::Meta)) {
         let ObjectName::Container(class, part) = name else { continue };
         if !known.contains(&(class, part)) {
-            let need = seen.need_of_container(class, part, seen.need(part.ticket));
+            let need = inventory.need_of_container(class, part, inventory.need(part.ticket));
             let task = Task { class, name: part, record: None, need };
             let len = listed(&task).unwrap_or(0);
             check.count(|report| {
                 // The index includes such containers, using their own tables of contents.
-                if seen.hidden.may_name(part.ticket) {
+                if inventory.hidden.may_name(part.ticket) {
                     report.container_count += 1;
                 } else {
                     report.unreferenced_count += 1;
@@ -170,6 +171,6 @@ pub(super) fn check_containers(
             checked.push(task);
         }
     }
-    seen.condemned = condemned;
+    inventory.condemned = condemned;
     Ok(checked)
 }

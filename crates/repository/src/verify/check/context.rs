@@ -18,22 +18,22 @@ use crate::parity::Listed;
 use crate::repo::repository::Repository;
 use crate::util::tolerance::Tolerance;
 
-/// Maximum number of lost chunks, and of affected paths, that are reported one by one; the rest is
+/// Maximum number of missing chunks, and of affected paths, that are reported one by one; the rest is
 /// counted.
-pub(super) const NAMED_MAX: u64 = 1000;
+pub(super) const REPORTED_MAX: u64 = 1000;
 
 /// The degree to which an object is needed, which decides the severity of damage to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// A commit, a prune or a writer that has not ended names the object.
     Named,
-    /// A container that is named, and recorded as damaged. The walk through the snapshots decides
-    /// whether anything still needs it.
-    Appended(Class, PartName),
+    /// A container that is named, and recorded as damaged. The check of the snapshots
+    /// decides whether any of them still needs it.
+    RecordedAsDamaged(Class, PartName),
     /// Nothing names the object.
     Unnamed,
     /// The object has served its purpose, and no client reads it any more.
-    Past,
+    Obsolete,
 }
 
 /// A finding about a container that was recorded as damaged before.
@@ -58,16 +58,16 @@ pub(super) struct State {
     pub(super) report: CheckReport,
     pub(super) tolerance: Tolerance,
     /// Objects about which an error was found.
-    pub(super) named: HashSet<String>,
+    pub(super) reported: HashSet<String>,
     /// The records of containers in the index.
     pub(super) records: HashMap<(Class, PartName), ContainerRecord>,
     /// Places from which the chunk cannot be read.
-    pub(super) bad: HashSet<Damage>,
+    pub(super) unreadable: HashSet<Damage>,
     /// Places from which the chunk can be read, although another part of their container is
     /// damaged. Their chunks should be stored again.
-    pub(super) weak: HashSet<Damage>,
+    pub(super) at_risk: HashSet<Damage>,
     /// Delta chunks that lack a full chunk. The delta chunks themselves are stored correctly.
-    pub(super) unbuilt: HashSet<Damage>,
+    pub(super) unassembled: HashSet<Damage>,
     /// Full chunks that delta chunks lack, each with the reason.
     pub(super) lacking: HashMap<(Class, Fingerprint), Error>,
     /// Containers of which every byte was read.
@@ -89,7 +89,7 @@ impl Check<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn finding(&self, kind: FindingKind, object: impl ToString, message: impl ToString) {
+    pub(super) fn report(&self, kind: FindingKind, object: impl ToString, message: impl ToString) {
         let object = object.to_string();
         let mut finding =
             Finding { kind, object, message: message.to_string(), remedies: Vec::new() };
@@ -100,7 +100,7 @@ impl Check<'_> {
             let mut state = self.lock();
             if finding.is_error() {
                 state.report.error_count += 1;
-                state.named.insert(finding.object.clone());
+                state.reported.insert(finding.object.clone());
             } else {
                 state.report.note_count += 1;
             }
@@ -140,7 +140,12 @@ impl Check<'_> {
     ///
     /// Returns an `Interrupted` error if the check was cancelled, or `error` if more objects
     /// cannot be read than single bad sectors explain ([`Tolerance`]).
-    pub(super) fn failed(&self, object: impl ToString, error: Error, need: Need) -> Result<()> {
+    pub(super) fn report_error(
+        &self,
+        object: impl ToString,
+        error: Error,
+        need: Need,
+    ) -> Result<()> {
         let kind = match error.kind() {
             Kind::Interrupted => return Err(error),
             Kind::Missing => FindingKind::Missing,
@@ -158,12 +163,12 @@ impl Check<'_> {
                  then counts as missing",
             );
         }
-        self.wrong(kind, object, message, need);
+        self.report_by_need(kind, object, message, need);
         self.lock().tolerance.of_one(error).map(drop)
     }
 
     /// Reports a problem of `object`, with a severity according to `need`.
-    pub(super) fn wrong(
+    pub(super) fn report_by_need(
         &self,
         kind: FindingKind,
         object: impl ToString,
@@ -171,43 +176,43 @@ impl Check<'_> {
         need: Need,
     ) {
         match need {
-            Need::Named => self.finding(kind, object, message),
-            Need::Appended(class, part) => {
+            Need::Named => self.report(kind, object, message),
+            Need::RecordedAsDamaged(class, part) => {
                 let object = object.to_string();
                 let finding = Finding { kind, object, message, remedies: Vec::new() };
                 let mut state = self.lock();
-                state.named.insert(finding.object.clone());
+                state.reported.insert(finding.object.clone());
                 state.deferred.push(Deferred { container: (class, part), finding });
             }
             Need::Unnamed => {
                 let message = format!("not referenced; {message}");
-                self.finding(FindingKind::Foreign, object, message);
+                self.report(FindingKind::Foreign, object, message);
             }
-            Need::Past => {
+            Need::Obsolete => {
                 let message = format!("no longer needed; {message}");
-                self.finding(FindingKind::Unneeded, object, message);
+                self.report(FindingKind::Unneeded, object, message);
             }
         }
     }
 
     /// Reports the deferred findings. They are errors if something in the container is `needed`.
-    pub(super) fn name_deferred(&self, needed: &HashSet<(Class, PartName)>) {
+    pub(super) fn report_deferred(&self, needed: &HashSet<(Class, PartName)>) {
         let deferred = std::mem::take(&mut self.lock().deferred);
         for Deferred { container, finding: Finding { kind, object, message, .. } } in deferred {
             if needed.contains(&container) {
-                self.finding(kind, object, message);
+                self.report(kind, object, message);
             } else {
                 let message = format!("{message}; no listed snapshot needs the damaged part");
-                self.finding(FindingKind::Unneeded, object, message);
+                self.report(FindingKind::Unneeded, object, message);
             }
         }
     }
 
     /// Returns `true` if a finding about the object of `error` was reported.
-    pub(super) fn is_named(&self, error: &Error) -> bool {
+    pub(super) fn is_reported(&self, error: &Error) -> bool {
         let object = error.object();
         let object = object.split_once(": ").map_or(object, |(object, _)| object);
-        self.lock().named.contains(object)
+        self.lock().reported.contains(object)
     }
 
     pub(super) fn stop_if_cancelled(&self) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The inventory of a check: the commits, prune records and writers that it has seen.
+//! The inventory of a check: the commits, prune records and writers that it has inventory.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) fn list(repository: &Repository) -> Result<BTreeMap<String, u64>> {
 
 /// The commits, prunes and writers that a check has seen, and the objects that are hidden or gone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Inventory {
     /// The commits and prunes.
     pub(super) view: View,
     /// The writers that have not ended.
@@ -41,7 +41,7 @@ pub(super) struct Seen {
     pub(super) recorded: HashSet<(Class, PartName)>,
 }
 
-impl Seen {
+impl Inventory {
     /// Returns the need for an object that this writer has put and no segment or commit names.
     pub(super) fn need(&self, ticket: TicketId) -> Need {
         let is_in_doubt = self.unfinished.contains(&ticket) || self.hidden.may_name(ticket);
@@ -61,7 +61,9 @@ impl Seen {
     /// Returns the need for a container, given the need for the object that names it.
     pub(super) fn need_of_container(&self, class: Class, part: PartName, need: Need) -> Need {
         match need {
-            Need::Named if self.recorded.contains(&(class, part)) => Need::Appended(class, part),
+            Need::Named if self.recorded.contains(&(class, part)) => {
+                Need::RecordedAsDamaged(class, part)
+            }
             need => need,
         }
     }

@@ -48,6 +48,6 @@ pub use finding::{CheckMonitor, Finding, FindingKind};
 pub use options::CheckOptions;
 pub use remedy::Remedy;
 pub use report::CheckReport;
-pub(crate) use run::find_lost;
+pub(crate) use run::find_missing;
 pub use run::{check, record};
-pub(crate) use snapshots::Lost;
+pub(crate) use snapshots::MissingData;

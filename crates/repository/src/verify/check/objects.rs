@@ -50,7 +50,7 @@ pub(super) fn get_unless(
     let bytes = match check.repository.storage().get(&name.to_string()) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == Kind::Missing && may_be_gone()? => return Ok(None),
-        Err(error) => return check.failed(name, error, need).map(|()| None),
+        Err(error) => return check.report_error(name, error, need).map(|()| None),
     };
     if !object_is_intact(&bytes) {
         // Opening the object gives a more specific error, if the seal is damaged.
@@ -58,7 +58,7 @@ pub(super) fn get_unless(
             Err(error) if name.kind() != ObjectKind::Key => Error::corrupt("", error),
             _ => Error::corrupt("", "wrong checksum in the trailer"),
         };
-        check.failed(name, error, need)?;
+        check.report_error(name, error, need)?;
     }
     Ok(Some(bytes))
 }
@@ -96,10 +96,10 @@ pub(super) fn open_unless<T>(
         // The object is intact, and claims to be of a newer version. Commits and prune records are
         // excluded, because every command needs their contents.
         Err(error) if error.kind() == Kind::Unsupported && !is_of_view(name) => {
-            check.finding(FindingKind::Foreign, name, plain(&name, error));
+            check.report(FindingKind::Foreign, name, plain(&name, error));
             Ok(None)
         }
-        Err(error) => check.failed(name, error, need).map(|()| None),
+        Err(error) => check.report_error(name, error, need).map(|()| None),
     }
 }
 

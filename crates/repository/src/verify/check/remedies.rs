@@ -7,7 +7,7 @@ use crate::format::names::ObjectName;
 use crate::format::segment::ContainerRecord;
 use crate::index::{Loaded, read_record};
 use crate::repo::repository::Repository;
-use crate::verify::original::{Original, is_newer, original};
+use crate::verify::original::{OriginalBytes, is_newer, original_bytes};
 
 /// What the remedies of an error depend on, beside the name of its object.
 pub(super) struct RemedySource<'a> {
@@ -35,14 +35,14 @@ pub(super) fn remedies(source: &RemedySource<'_>, object: &str) -> Vec<Remedy> {
             _ => [data(source), vec![Remedy::Backup, Remedy::Snapshots]].concat(),
         };
     };
-    let is_full = match original(repository, name, source.record) {
-        Original::Restorable(_) => {
+    let is_intact = match original_bytes(repository, name, source.record) {
+        OriginalBytes::Restorable(_) => {
             let read_data = matches!(name, ObjectName::Container(..));
             return vec![Remedy::Objects { read_data }];
         }
-        Original::Intact => true,
+        OriginalBytes::Intact => true,
         // It may be read another time, or be deleted by hand: then it is gone.
-        Original::Unknown(Some(error))
+        OriginalBytes::Unknown(Some(error))
             if error.kind() == Kind::Storage
                 && matches!(
                     name.kind(),
@@ -51,7 +51,7 @@ pub(super) fn remedies(source: &RemedySource<'_>, object: &str) -> Vec<Remedy> {
         {
             return Vec::new();
         }
-        Original::Unknown(_) => false,
+        OriginalBytes::Unknown(_) => false,
     };
     if is_newer(repository, name) {
         return Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn remedies(source: &RemedySource<'_>, object: &str) -> Vec<Remedy> {
         ObjectName::Segment(_) | ObjectName::Ticket { .. } => vec![Remedy::Index],
         ObjectName::Parity { .. } => vec![Remedy::Data { read_data: true }],
         // The container is intact, but the index disagrees with it.
-        ObjectName::Container(..) if is_full => vec![Remedy::Index],
+        ObjectName::Container(..) if is_intact => vec![Remedy::Index],
         ObjectName::Container(class, part) => {
             let record = source
                 .record

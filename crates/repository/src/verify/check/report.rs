@@ -12,7 +12,7 @@ pub struct CheckReport {
     pub error_count: u64,
     /// Number of findings that are not errors.
     pub note_count: u64,
-    /// Number of snapshots walked.
+    /// Number of snapshots whose chunks were examined.
     pub snapshot_count: u64,
     /// Number of references to chunks that were followed; each tree and recipe was read once.
     pub reference_count: u64,

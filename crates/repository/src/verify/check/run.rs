@@ -8,7 +8,7 @@ use super::context::Check;
 use super::finding::CheckMonitor;
 use super::options::CheckOptions;
 use super::report::CheckReport;
-use super::snapshots::Lost;
+use super::snapshots::MissingData;
 use super::{containers, data, inventory, parity, settings, snapshots, view};
 use crate::format::commit::{Damage, Outcome};
 use crate::format::names::TicketId;
@@ -31,44 +31,44 @@ pub fn check(
     options: &CheckOptions<'_>,
     monitor: &dyn CheckMonitor,
 ) -> Result<CheckReport> {
-    Ok(find_lost(repository, options, monitor)?.0)
+    Ok(find_missing(repository, options, monitor)?.0)
 }
 
 /// Performs a [`check`], and also returns the chunks that cannot be read.
-pub(crate) fn find_lost(
+pub(crate) fn find_missing(
     repository: &Arc<Repository>,
     options: &CheckOptions<'_>,
     monitor: &dyn CheckMonitor,
-) -> Result<(CheckReport, Lost)> {
+) -> Result<(CheckReport, MissingData)> {
     let listing = inventory::list(repository)?;
     let parity = crate::parity::sorted(listing.iter().map(|(path, len)| (path.clone(), *len)));
     let check = Check { repository, monitor, listing, parity, state: Mutex::default() };
     settings::check_names(&check);
     settings::check_configs(&check)?;
     settings::check_keys(&check)?;
-    settings::check_hints(&check)?;
-    let mut seen = view::check_view(&check)?;
-    let containers = containers::check_segments(&check, &mut seen)?;
+    settings::check_similarity(&check)?;
+    let mut inventory = view::check_view(&check)?;
+    let containers = containers::check_segments(&check, &mut inventory)?;
     let records = containers.iter().filter_map(|task| task.record);
     check.lock().records = records.map(|record| ((record.class, record.name), record)).collect();
-    let tasks = containers::check_containers(&check, &mut seen, containers)?;
-    parity::check_others(&check, &seen, &tasks)?;
+    let tasks = containers::check_containers(&check, &mut inventory, containers)?;
+    parity::check_others(&check, &inventory, &tasks)?;
     // A damaged cache of this machine must not be taken for damage of the repository.
-    let index = Arc::new(Index::open_without_cache(repository.clone(), &seen.view)?);
-    let reader = Reader::new(repository.clone(), index, seen.view.clone());
-    data::check(&check, &seen, &reader, &tasks, options)?;
-    let (damages, lost) = snapshots::check(&check, &mut seen, &reader)?;
+    let index = Arc::new(Index::open_without_cache(repository.clone(), &inventory.view)?);
+    let reader = Reader::new(repository.clone(), index, inventory.view.clone());
+    data::check(&check, &inventory, &reader, &tasks, options)?;
+    let (damages, missing) = snapshots::check(&check, &mut inventory, &reader)?;
     let mut report = check.lock().report.clone();
     report.damages = damages.into_iter().collect();
     let mut state = check.lock();
     for (commit, epoch) in std::mem::take(&mut state.epochs) {
-        if seen.view.commits.contains_key(&commit) && epoch < repository.keys().epoch() {
+        if inventory.view.commits.contains_key(&commit) && epoch < repository.keys().epoch() {
             *report.old_epochs.entry(epoch).or_default() += 1;
         }
     }
     let protected = std::mem::take(&mut state.protected);
     let refused_containers = std::mem::take(&mut state.refused);
-    Ok((report, Lost { protected, refused_containers, ..lost }))
+    Ok((report, MissingData { protected, refused_containers, ..missing }))
 }
 
 /// Records in `damage` commits that chunks cannot be read from their recorded places. From then on

@@ -17,7 +17,7 @@ use crate::format::names::ObjectName;
 pub(super) fn check_names(check: &Check<'_>) {
     for path in check.listing.keys() {
         if ObjectName::parse(path).is_err() {
-            check.finding(FindingKind::Foreign, path, "not written by cutpoint");
+            check.report(FindingKind::Foreign, path, "not written by cutpoint");
         }
     }
 }
@@ -27,12 +27,17 @@ pub(super) fn check_configs(check: &Check<'_>) -> Result<()> {
     let found: BTreeSet<ObjectName> = names(check, ObjectKind::Config).into_iter().collect();
     let highest = check.repository.config_number();
     // The settings with the highest number count.
-    let need = |number| if number < highest { Need::Past } else { Need::Named };
+    let need = |number| if number < highest { Need::Obsolete } else { Need::Named };
     for number in 0..=highest {
         for copy in [false, true] {
             let name = ObjectName::Config { number, copy };
             if !found.contains(&name) {
-                check.wrong(FindingKind::Missing, name, "not found".to_owned(), need(number));
+                check.report_by_need(
+                    FindingKind::Missing,
+                    name,
+                    "not found".to_owned(),
+                    need(number),
+                );
             }
         }
     }
@@ -42,7 +47,7 @@ pub(super) fn check_configs(check: &Check<'_>) -> Result<()> {
         let need = need(number);
         let Some(config) = open(check, name, need, Config::decode)? else { continue };
         let wrong = |message: &str| {
-            check.wrong(FindingKind::Corrupt, name, message.to_owned(), need);
+            check.report_by_need(FindingKind::Corrupt, name, message.to_owned(), need);
         };
         if config.repository != check.repository.keys().repository() {
             wrong("belongs to another repository");
@@ -63,29 +68,29 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
         let ObjectName::Key { id, copy } = *name else { continue };
         let other = ObjectName::Key { id, copy: !copy };
         if !found.contains(&other) {
-            check.finding(FindingKind::Missing, other, "not found");
+            check.report(FindingKind::Missing, other, "not found");
         }
         let Some(bytes) = get(check, *name, Need::Named)? else { continue };
         if let Err(error) = Header::decode(name, &bytes) {
             if object_is_intact(&bytes) {
-                check.failed(name, error, Need::Named)?;
+                check.report_error(name, error, Need::Named)?;
             }
             continue;
         }
         // A damaged one was reported a moment ago.
-        let is_full = object_is_intact(&bytes);
-        if is_full && copies.insert(id, bytes.clone()).is_some_and(|first| first != bytes) {
-            check.finding(FindingKind::Corrupt, name, "the two copies differ");
+        let is_intact = object_is_intact(&bytes);
+        if is_intact && copies.insert(id, bytes.clone()).is_some_and(|first| first != bytes) {
+            check.report(FindingKind::Corrupt, name, "the two copies differ");
         }
     }
     if found.is_empty() {
-        check.finding(FindingKind::Missing, "keys", "no keyring found");
+        check.report(FindingKind::Missing, "keys", "no keyring found");
     }
     Ok(())
 }
 
-/// Checks hints. They may disappear at any time, but those that exist should be intact.
-pub(super) fn check_hints(check: &Check<'_>) -> Result<()> {
+/// Checks similarity objects. They may disappear at any time, but those that exist should be intact.
+pub(super) fn check_similarity(check: &Check<'_>) -> Result<()> {
     for name in names(check, ObjectKind::Similarity) {
         open(check, name, Need::Unnamed, SimilarityObject::decode)?;
     }

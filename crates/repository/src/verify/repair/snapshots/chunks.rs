@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::read::Reader;
-use crate::verify::check::Lost;
+use crate::verify::check::MissingData;
 
 /// The chunks of the repository, as far as they can still be read.
 pub(super) struct ChunkStates<'a> {
     pub(super) reader: &'a Reader,
-    pub(super) missing: &'a Lost,
+    pub(super) missing: &'a MissingData,
     /// Chunks that are recorded as damaged. Those that can be read all the same are stored again,
     /// because backups that compare with the new snapshot rely on them.
     pub(super) suspects: &'a HashSet<Fingerprint>,

@@ -12,21 +12,21 @@ pub(super) fn started_ns(snapshot: &Snapshot, is_makeshift: bool) -> i64 {
 }
 
 pub(super) fn is_repair_of(
-    twin: &Snapshot,
+    copy: &Snapshot,
     id: TicketId,
     snapshot: &Snapshot,
     is_makeshift: bool,
 ) -> bool {
-    twin.parent == Some(id) && twin.started_ns == started_ns(snapshot, is_makeshift)
+    copy.parent == Some(id) && copy.started_ns == started_ns(snapshot, is_makeshift)
 }
 
 /// Returns the snapshot that a repair has written from the rest of `id`, if `view` has one that no
 /// prune has taken.
 pub fn repaired_as(view: &View, id: TicketId) -> Option<TicketId> {
     let snapshot = view.commits.get(&id)?.snapshot()?;
-    let is_made_of = |twin: &Snapshot| {
-        [false, true].into_iter().any(|makeshift| is_repair_of(twin, id, snapshot, makeshift))
+    let is_made_of = |copy: &Snapshot| {
+        [false, true].into_iter().any(|makeshift| is_repair_of(copy, id, snapshot, makeshift))
     };
     let all = view.snapshots().into_iter().chain(view.forgotten_snapshots());
-    all.filter(|(_, twin)| is_made_of(twin)).map(|(twin, _)| twin).next()
+    all.filter(|(_, copy)| is_made_of(copy)).map(|(copy, _)| copy).next()
 }

@@ -18,7 +18,7 @@ use crate::format::tree::{Entry, EntryKind};
 use crate::read::Reader;
 use crate::snapshots::mark::{Inside, Node};
 use crate::util::cache::{self, Key, TwoGenerationCache};
-use crate::verify::check::Lost;
+use crate::verify::check::MissingData;
 use crate::write::Inline;
 
 /// Number of losses of a snapshot that are always reported one by one. After that, losses in a
@@ -65,7 +65,7 @@ enum FrameResult<'a> {
 impl<'a> Rewriter<'a> {
     pub(super) fn new(
         reader: &'a Reader,
-        missing: &'a Lost,
+        missing: &'a MissingData,
         suspects: &'a HashSet<Fingerprint>,
         monitor: &'a dyn RepairMonitor,
     ) -> Rewriter<'a> {

@@ -17,7 +17,7 @@ use crate::index::Loaded;
 use crate::read::Reader;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-use crate::verify::check::{CheckMonitor, CheckOptions, Lost, find_lost, record};
+use crate::verify::check::{CheckMonitor, CheckOptions, MissingData, find_missing, record};
 use crate::verify::original::is_newer;
 use crate::verify::repair::attempts::{is_lost, persist, restart_if_ended};
 use crate::verify::repair::index::{IndexOptions, repair_index};
@@ -41,26 +41,26 @@ pub fn repair_snapshots(
         threads: options.threads,
         ..CheckOptions::default()
     };
-    let (report, mut lost) = find_lost(repository, &check_options, &Quiet(monitor))?;
+    let (report, mut missing) = find_missing(repository, &check_options, &Quiet(monitor))?;
     if !options.dry_run {
         record(repository, &report.damages, |_, _| {})?;
     }
     let view = View::list(repository)?;
     let reader = Reader::open(repository.clone(), view.clone())?;
-    look_beside_index(&reader, &view, &mut lost)?;
+    look_beside_index(&reader, &view, &mut missing)?;
     let suspects: HashSet<Fingerprint> =
         view.damaged().iter().map(|damage| damage.fingerprint).collect();
-    let mut survey = Rewriter::new(&reader, &lost, &suspects, monitor);
+    let mut survey = Rewriter::new(&reader, &missing, &suspects, monitor);
     let mut done = SnapshotsRepair {
-        lost_commits: lost_commits(repository, &lost, &view),
+        lost_commits: lost_commits(repository, &missing, &view),
         ..SnapshotsRepair::default()
     };
     for (id, snapshot) in view.snapshots() {
-        if lost.unread.contains(&id) {
+        if missing.unreadable_commits.contains(&id) {
             let message = "unreadable at first, and readable now; try again";
             return Err(Error::new(Kind::Storage, ObjectName::Commit(id), message));
         }
-        if !lost.walked.contains(&id) {
+        if !missing.checked_snapshots.contains(&id) {
             // The snapshot was put after the check.
             continue;
         }
@@ -70,22 +70,22 @@ pub fn repair_snapshots(
         if counts.loss == 0 {
             continue;
         }
-        let twins = |is_makeshift| {
+        let copies = |is_makeshift| {
             let snapshots = view.snapshots().into_iter();
             snapshots
-                .filter(move |(_, twin)| is_repair_of(twin, id, snapshot, is_makeshift))
-                .map(|(twin, _)| twin)
+                .filter(move |(_, copy)| is_repair_of(copy, id, snapshot, is_makeshift))
+                .map(|(copy, _)| copy)
         };
-        let may_be_makeshift = twins(true).filter(|_| survey.chunks.is_refused);
-        let fate = match twins(false).chain(may_be_makeshift).next() {
+        let may_be_makeshift = copies(true).filter(|_| survey.chunks.is_refused);
+        let fate = match copies(false).chain(may_be_makeshift).next() {
             _ if counts.kept == 0 => Fate::NothingLeft,
-            Some(twin) => Fate::RepairedBefore(twin),
+            Some(copy) => Fate::RepairedBefore(copy),
             None if options.dry_run => Fate::WouldBeRepaired,
             None => persist("the repaired snapshot", || write(id, &survey))?,
         };
         if !survey.chunks.is_refused && matches!(fate, Fate::Repaired(_) | Fate::RepairedBefore(_))
         {
-            done.makeshift.extend(twins(true));
+            done.makeshift.extend(copies(true));
         }
         done.snapshots.push(SnapshotRepair {
             snapshot: id,
@@ -101,13 +101,13 @@ pub fn repair_snapshots(
     Ok(done)
 }
 
-/// Marks lost chunks as refused if the index has no place of them, but a container that no index
+/// Marks missing chunks as refused if the index has no place of them, but a container that no index
 /// names has them, or the storage refuses to read such a container. A repair of the index adds such
 /// containers.
-fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()> {
+fn look_beside_index(reader: &Reader, view: &View, missing: &mut MissingData) -> Result<()> {
     let index = reader.index();
     let mut nowhere = HashSet::new();
-    for (class, fingerprint) in &lost.chunks {
+    for (class, fingerprint) in &missing.chunks {
         if index.places(*class, fingerprint)?.is_empty() {
             nowhere.insert((*class, *fingerprint));
         }
@@ -129,13 +129,13 @@ fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()
                 }
                 Err(_) => continue,
             };
-        lost.refused.extend(found.into_iter().filter(|it| nowhere.contains(&(class, *it))));
+        missing.refused.extend(found.into_iter().filter(|it| nowhere.contains(&(class, *it))));
     }
     Ok(())
 }
 
 /// Returns the commits that others have seen and that are gone, and those that are damaged.
-fn lost_commits(repository: &Repository, lost: &Lost, view: &View) -> BTreeSet<TicketId> {
+fn lost_commits(repository: &Repository, missing: &MissingData, view: &View) -> BTreeSet<TicketId> {
     let taken = view.taken();
     let unreadable = view.unresolved().filter_map(|(name, error)| match name {
         ObjectName::Commit(ticket) if is_lost(error) && !is_newer(repository, *name) => {
@@ -143,7 +143,7 @@ fn lost_commits(repository: &Repository, lost: &Lost, view: &View) -> BTreeSet<T
         }
         _ => None,
     });
-    let all = lost.commits.iter().copied().chain(unreadable);
+    let all = missing.commits.iter().copied().chain(unreadable);
     all.filter(|ticket| !taken.contains(ticket) && !view.commits.contains_key(ticket)).collect()
 }
 
@@ -173,6 +173,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     };
     let mut statistics = old.statistics;
     let counts = rewriter.losses.counts;
+    // The statistics of a snapshot are the writer's claim, and may be less than what is left out.
     statistics.file_count = statistics.file_count.saturating_sub(counts.left_out);
     statistics.size = statistics.size.saturating_sub(counts.left_out_bytes);
     statistics.problem_count = counts.loss;
