@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_repository::{CipherSuite, KdfLimits};
+use cutpoint_repository::{CipherSuite, InitOptions, KdfLimits};
 
-use crate::{defaults, key_id};
+use crate::key_id;
 
 /// The options of every command.
 #[derive(Debug, ClapArgs)]
@@ -128,7 +128,7 @@ impl Encryption {
     /// Returns the cipher suite.
     pub(crate) fn suite(self) -> CipherSuite {
         match self {
-            Encryption::Auto => defaults::suite(),
+            Encryption::Auto => InitOptions::default().suite,
             Encryption::Aes256Gcm => CipherSuite::Aes256Gcm,
             Encryption::ChaCha20Poly1305 => CipherSuite::ChaCha20Poly1305,
             Encryption::None => CipherSuite::None,

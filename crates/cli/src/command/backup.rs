@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         parent,
         force_read: args.force_read,
         skip_if_unchanged: args.skip_if_unchanged,
-        verify: if args.verify_write { Verify::All } else { Verify::Some },
+        verify: if args.verify_write { Verify::All } else { Verify::default() },
         threads: args.threads,
         tags: args.tags.clone(),
         description: args.description.clone(),
