@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use cutpoint_repository::format::newer::Newer;
+use cutpoint_repository::format::newer::NewerClaim;
 use cutpoint_storage::{Error as StoreError, Kind};
 
 /// The exit codes as `--help` shows them. The meaning of a number never changes.
@@ -193,7 +193,7 @@ pub(crate) fn message(error: &anyhow::Error, with_causes: bool) -> String {
 /// Returns the causes of `error` that are objects of a newer key epoch.
 pub(crate) fn newer_epochs(error: &anyhow::Error) -> impl Iterator<Item = &StoreError> {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref::<StoreError>());
-    causes.filter(|cause| Newer::is_epoch_of(&cause))
+    causes.filter(|cause| NewerClaim::is_epoch_of(&cause))
 }
 
 #[cfg(test)]

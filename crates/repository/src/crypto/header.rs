@@ -6,7 +6,7 @@ use zeroize::Zeroize;
 use super::keys::Secret;
 use crate::format::HEADER_LEN;
 use crate::format::names::ObjectName;
-use crate::format::newer::Newer;
+use crate::format::newer::NewerClaim;
 use crate::format::suite::CipherSuite;
 
 /// The length of an object's salt, in bytes.
@@ -91,7 +91,7 @@ impl Header {
                     bytes[OFFSET_VERSION]
                 ),
             )
-            .with_source(Newer::Format(bytes[OFFSET_VERSION])));
+            .with_source(NewerClaim::Format(bytes[OFFSET_VERSION])));
         }
         if bytes[OFFSET_VERSION] == 0 {
             return Err(Error::corrupt(name, "format 0 does not exist"));
@@ -99,7 +99,7 @@ impl Header {
         let header = Header {
             kind: bytes[OFFSET_KIND],
             suite: CipherSuite::from_code(bytes[OFFSET_SUITE]).map_err(|error| {
-                error.of(name).with_source(Newer::CipherSuite(bytes[OFFSET_SUITE]))
+                error.of(name).with_source(NewerClaim::CipherSuite(bytes[OFFSET_SUITE]))
             })?,
             epoch: u32::from_le_bytes([
                 bytes[OFFSET_EPOCH],

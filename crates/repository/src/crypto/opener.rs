@@ -8,7 +8,7 @@ use super::keys::{KeyClass, Keys};
 use super::trailer::Trailer;
 use crate::format::HEADER_LEN;
 use crate::format::names::ObjectName;
-use crate::format::newer::Newer;
+use crate::format::newer::NewerClaim;
 use crate::format::suite::CipherSuite;
 
 /// Opens the parts of one object.
@@ -59,7 +59,7 @@ impl Opener {
                     ),
                 );
                 if decoded.epoch > keys.epoch() {
-                    error.with_source(Newer::Epoch(decoded.epoch))
+                    error.with_source(NewerClaim::Epoch(decoded.epoch))
                 } else {
                     error
                 }

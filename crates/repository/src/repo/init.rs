@@ -120,7 +120,7 @@ fn first_config(id: RepositoryId, options: &InitOptions, created_ns: i64) -> Con
         extra: Vec::new(),
     };
     if options.delta_chunks {
-        config.set_matches_imperfectly();
+        config.enable_delta_chunks();
     }
     config
 }

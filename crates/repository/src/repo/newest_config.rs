@@ -8,7 +8,7 @@ use super::listing::{copies, get_listed};
 use crate::crypto::{Header, Keys, object_is_intact, open_object};
 use crate::format::config::Config;
 use crate::format::names::ObjectName;
-use crate::format::newer::Newer;
+use crate::format::newer::NewerClaim;
 
 /// Settings that were skipped, each with the error that prevents it from being opened.
 pub type Unopened = Vec<(ObjectName, Arc<Error>)>;
@@ -31,7 +31,7 @@ pub(super) fn does_not_open(error: &Error) -> bool {
 /// Returns `error`, or a `Corrupt` error if the header claims to be newer but the object is not
 /// intact: then a flipped bit has produced a version or an epoch that no writer has written.
 pub(super) fn as_damage(name: ObjectName, bytes: &[u8], error: Error) -> Error {
-    let is_claim = Newer::of(&error).is_some() || error.kind() == Kind::Unsupported;
+    let is_claim = NewerClaim::of(&error).is_some() || error.kind() == Kind::Unsupported;
     if is_claim && !object_is_intact(bytes) {
         return Error::corrupt(name, "damaged header: wrong checksum in the trailer");
     }
@@ -42,7 +42,7 @@ pub(super) fn as_damage(name: ObjectName, bytes: &[u8], error: Error) -> Error {
 ///
 /// # Errors
 ///
-/// Returns a `WrongKey` error if the settings claim an epoch that `keys` lack ([`Newer::Epoch`]),
+/// Returns a `WrongKey` error if the settings claim an epoch that `keys` lack ([`NewerClaim::Epoch`]),
 /// or any other error of [`open_object`].
 pub(super) fn open_config(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<(u32, Config)> {
     let epoch = Header::decode(&name, bytes)?.epoch;
@@ -57,7 +57,7 @@ pub(super) fn open_config(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result
                 keys.epoch()
             ),
         )
-        .with_source(Newer::Epoch(epoch)));
+        .with_source(NewerClaim::Epoch(epoch)));
     }
     let body = open_object(keys, name, bytes)?;
     Config::decode(&body).map(|config| (epoch, config)).map_err(|error| error.of(name))
@@ -111,8 +111,8 @@ pub(crate) fn newest_config(
             };
             // Neither a newer object nor a failing storage is damage, and the copy may still open.
             // An object that can be decoded only with the key was not planted.
-            let is_newer = error.kind() == Kind::Unsupported || Newer::of(&error).is_some();
-            let may_pass = Newer::of(&error).is_some() && ignores_newer;
+            let is_newer = error.kind() == Kind::Unsupported || NewerClaim::of(&error).is_some();
+            let may_pass = NewerClaim::of(&error).is_some() && ignores_newer;
             if !does_not_open(&error) || (is_newer && !may_pass) {
                 end.get_or_insert(error);
                 continue;

@@ -7,7 +7,7 @@ use super::repository::Repository;
 use crate::crypto::{Keys, seal_object};
 use crate::format::config::Config;
 use crate::format::names::ObjectName;
-use crate::format::newer::Newer;
+use crate::format::newer::NewerClaim;
 
 /// Maximum number of names that a change of settings skips because an object that is not settings
 /// occupies them.
@@ -95,7 +95,7 @@ impl Repository {
             });
             match opened {
                 Ok(_) => return Ok(true),
-                Err(error) if Newer::of(&error).is_some() && !self.ignores_newer() => {
+                Err(error) if NewerClaim::of(&error).is_some() && !self.ignores_newer() => {
                     return Ok(true);
                 }
                 Err(error) if does_not_open(&error) => {}

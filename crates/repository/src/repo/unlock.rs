@@ -9,7 +9,7 @@ use crate::crypto::{
     CipherSuite, KdfLimits, KeyMethod, Keyring, Keys, Unlock, object_is_intact, unwrap_keyring,
 };
 use crate::format::names::ObjectName;
-use crate::format::newer::Newer;
+use crate::format::newer::NewerClaim;
 
 /// Maximum number of `keys/` objects for which one passphrase is stretched.
 pub const KDF_TRIALS_MAX: usize = 64;
@@ -215,7 +215,7 @@ impl<'a> KeyTrials<'a> {
             // The passphrase was not stretched.
             Err(error) if error.kind() == Kind::Unsupported => {
                 self.derivation_count -= usize::from(is_passphrase);
-                if !is_intact && Newer::of(&error).is_some() {
+                if !is_intact && NewerClaim::of(&error).is_some() {
                     self.damaged = Some(as_damage(name, bytes, error));
                     return CopyTrial::TryOtherCopy;
                 }

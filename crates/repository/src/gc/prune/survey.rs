@@ -94,7 +94,7 @@ impl Survey {
         inlined_bytes_max: u64,
         monitor: &dyn PruneMonitor,
     ) -> Result<Survey> {
-        let view = view.whole(repository)?;
+        let view = view.complete(repository)?;
         let index = Arc::new(open_index(repository, &view)?);
         let there = list_containers(repository)?;
         let orphans = adopt(repository, &view, &index, &there, own, monitor)?;

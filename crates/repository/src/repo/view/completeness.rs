@@ -7,7 +7,7 @@ use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
 use super::View;
 use crate::format::names::{ObjectName, TicketId};
-use crate::format::newer::Newer;
+use crate::format::newer::NewerClaim;
 use crate::repo::repository::Repository;
 #[cfg(feature = "mutants")]
 use crate::rules::{self, Mutant};
@@ -25,12 +25,12 @@ impl View {
         if rules::is_active(Mutant::WritesBelowEpoch) {
             return Ok(());
         }
-        let newer = |error: &Error| match Newer::of(error) {
-            Some(newer @ Newer::Epoch(_)) => Some(newer),
+        let newer = |error: &Error| match NewerClaim::of(error) {
+            Some(newer @ NewerClaim::Epoch(_)) => Some(newer),
             _ => None,
         };
         let found = self.unresolved().filter_map(|(name, error)| Some((name, newer(error)?)));
-        let found: Vec<(&ObjectName, Newer)> = found.collect();
+        let found: Vec<(&ObjectName, NewerClaim)> = found.collect();
         let Some((name, newer)) = found.first().filter(|_| !self.ignores_newer) else {
             return Ok(());
         };
@@ -47,7 +47,7 @@ impl View {
                  settings and keys were put back, or the object was planted (--ignore-newer skips \
                  it)",
                 match newer {
-                    Newer::Epoch(epoch) => epoch.to_string(),
+                    NewerClaim::Epoch(epoch) => epoch.to_string(),
                     other => other.to_string(),
                 },
                 self.epoch
@@ -92,7 +92,7 @@ impl View {
     ///
     /// Returns an error that names the first such object (`Corrupt`, `Storage` if the storage failed,
     /// or `Missing`), or any error of [`View::list`].
-    pub fn whole(self, repository: &Repository) -> Result<View> {
+    pub fn complete(self, repository: &Repository) -> Result<View> {
         if self.require_all().is_ok() {
             return Ok(self);
         }

@@ -27,7 +27,7 @@ pub struct View {
     /// Commits and prune records that exist but cannot be read. Their contents are not part of the
     /// view. Readers go on without them, and report them. A writer can do without commits, but not
     /// without prune records ([`View::require_prunes`]); operations that delete need all of them
-    /// ([`View::whole`]).
+    /// ([`View::complete`]).
     pub unreadable: BTreeMap<ObjectName, Arc<Error>>,
     /// Lost prune records that a repair is about to give up.
     pub(super) accepted: BTreeSet<u64>,

@@ -12,7 +12,7 @@ use super::report::CheckReport;
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName, TicketId};
-use crate::format::newer::Newer;
+use crate::format::newer::NewerClaim;
 use crate::format::segment::ContainerRecord;
 use crate::parity::Listed;
 use crate::repo::repository::Repository;
@@ -152,7 +152,7 @@ impl Check<'_> {
             _ => FindingKind::Corrupt,
         };
         let mut message = plain(&object, &error);
-        if Newer::of(&error).is_some() && is_commit(&object) {
+        if NewerClaim::of(&error).is_some() && is_commit(&object) {
             message.push_str(
                 "; `cutpoint repair snapshots --forget --ignore-newer` gives up a planted commit",
             );

@@ -37,7 +37,7 @@ pub struct CheckReport {
     /// Number of chunks whose fingerprints were verified, with `read_data`.
     pub chunk_count: u64,
     /// Number of chunks that listed snapshots need and that cannot be read from any place.
-    pub lost_count: u64,
+    pub missing_count: u64,
     /// The key epochs that are over, each with the number of commits that are sealed with its key.
     /// A client that a newer epoch has locked out can have written such commits.
     pub old_epochs: BTreeMap<u32, u64>,

@@ -59,7 +59,7 @@ pub(super) fn check(
     check.count(|report| {
         report.snapshot_count = roots.len() as u64;
         report.reference_count = reachable.reference_count;
-        report.lost_count = reachable.needed().count() as u64;
+        report.missing_count = reachable.needed().count() as u64;
     });
     let recorded = inventory.view.damaged();
     let found = findings.unreadable.iter().chain(&at_risk).chain(&reachable.at_risk).copied();

@@ -16,6 +16,6 @@ pub use data::{DataOptions, DataRepair, repair_data};
 pub use index::{IndexOptions, IndexRepair, repair_index};
 pub use objects::{ObjectsOptions, ObjectsRepair, repair_objects};
 pub use snapshots::{
-    Fate, Loss, RepairMonitor, SnapshotOptions, SnapshotRepair, SnapshotsRepair, repair_snapshots,
-    repaired_as,
+    PathLoss, RepairMonitor, RepairOutcome, SnapshotOptions, SnapshotRepair, SnapshotsRepair,
+    repair_snapshots, repaired_as,
 };

@@ -7,7 +7,7 @@ use cutpoint_storage::Result;
 use super::folder::{FolderFrame, PartialFile};
 use super::losses::Counts;
 use super::pieces::{Piece, Pieces};
-use super::report::Loss;
+use super::report::PathLoss;
 use super::rewriter::{PIECES_MAX, Rewriter};
 use crate::format::fingerprint::Class;
 use crate::format::recipe::{Content, Segment};
@@ -48,7 +48,7 @@ impl<'a> Rewriter<'a> {
                 frame.is_undamaged = false;
                 let left_out_bytes = entry.size;
                 self.losses.counts.add(Counts { left_out: 1, left_out_bytes, ..Counts::default() });
-                self.losses.loss(&path, &Loss::File { size: entry.size });
+                self.losses.loss(&path, &PathLoss::File { size: entry.size });
                 Ok(())
             }
             FileRemains::Parts(content, ranges) => {

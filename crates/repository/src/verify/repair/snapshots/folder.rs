@@ -7,7 +7,7 @@ use cutpoint_storage::Result;
 
 use super::losses::{Counts, LossLog};
 use super::pieces::Pieces;
-use super::report::Loss;
+use super::report::PathLoss;
 use crate::crypto::Keys;
 use crate::format::fingerprint::Class;
 use crate::format::recipe::Content;
@@ -112,7 +112,7 @@ impl<'a> FolderFrame<'a> {
         sink: Option<&mut Inline>,
     ) -> Result<()> {
         let PartialFile { entry, path, ranges } = renamed;
-        let loss = Loss::Parts { ranges, size: entry.size, kept_as: name.clone() };
+        let loss = PathLoss::Parts { ranges, size: entry.size, kept_as: name.clone() };
         losses.loss(&path, &loss);
         self.write(&Entry { name, ..entry }, losses, sink)
     }

@@ -1,6 +1,6 @@
 //! The losses of the snapshot that is being traversed: how many there are, and which are reported.
 
-use super::report::{Loss, RepairMonitor};
+use super::report::{PathLoss, RepairMonitor};
 use crate::format::names::TicketId;
 
 /// The losses and the remains of a snapshot, or of a folder in it. All numbers saturate.
@@ -53,7 +53,7 @@ impl<'a> LossLog<'a> {
         *self = LossLog { snapshot, ..LossLog::new(self.monitor) };
     }
 
-    pub(super) fn loss(&mut self, path: &[u8], loss: &Loss) {
+    pub(super) fn loss(&mut self, path: &[u8], loss: &PathLoss) {
         self.counts.add(Counts { loss: 1, ..Counts::default() });
         self.monitor.loss(self.snapshot, path, loss);
     }

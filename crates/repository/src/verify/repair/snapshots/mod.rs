@@ -23,5 +23,7 @@ mod run;
 mod streams;
 
 pub use copies::repaired_as;
-pub use report::{Fate, Loss, RepairMonitor, SnapshotOptions, SnapshotRepair, SnapshotsRepair};
+pub use report::{
+    PathLoss, RepairMonitor, RepairOutcome, SnapshotOptions, SnapshotRepair, SnapshotsRepair,
+};
 pub use run::repair_snapshots;

@@ -22,7 +22,7 @@ pub struct SnapshotOptions {
 
 /// A loss in one place of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum PathLoss {
     /// Some or all entries of a folder. Their names are unknown.
     Entries,
     /// A whole file.
@@ -45,7 +45,7 @@ pub enum Loss {
 pub trait RepairMonitor: CheckMonitor {
     /// Reports a loss at `path` of a snapshot. The path begins with `/`, and ends with `/` if it is
     /// a folder.
-    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &Loss) {
+    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &PathLoss) {
         let _ = (snapshot, path, loss);
     }
 }
@@ -55,7 +55,7 @@ impl RepairMonitor for () {}
 
 /// The outcome for a snapshot that has lost data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum RepairOutcome {
     /// The rest of the snapshot was written as this snapshot.
     Repaired(TicketId),
     /// An earlier repair has written this snapshot.
@@ -74,7 +74,7 @@ pub struct SnapshotRepair {
     /// The id of the snapshot.
     pub snapshot: TicketId,
     /// The outcome for the snapshot.
-    pub fate: Fate,
+    pub fate: RepairOutcome,
     /// Number of places with a loss; the maximum of the type means that number or more.
     pub loss_count: u64,
     /// Number of losses that were not passed to [`RepairMonitor::loss`], because they are in

@@ -8,7 +8,7 @@ use super::chunks::ChunkStates;
 use super::folder::FolderFrame;
 use super::losses::{Counts, LossLog};
 use super::pieces::Piece;
-use super::report::{Loss, RepairMonitor};
+use super::report::{PathLoss, RepairMonitor};
 use super::streams::StreamStates;
 use crate::format::commit::Snapshot;
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -219,7 +219,7 @@ impl<'a> Rewriter<'a> {
     fn lose_entries(&mut self, frame: &mut FolderFrame<'a>) {
         frame.is_undamaged = false;
         if !std::mem::replace(&mut frame.has_loss, true) {
-            self.losses.loss(&[&frame.path[..], b"/"].concat(), &Loss::Entries);
+            self.losses.loss(&[&frame.path[..], b"/"].concat(), &PathLoss::Entries);
         }
     }
 

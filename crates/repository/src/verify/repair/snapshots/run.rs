@@ -6,7 +6,9 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Kind, Result};
 
 use super::copies::{is_repair_of, started_ns};
-use super::report::{Fate, RepairMonitor, SnapshotOptions, SnapshotRepair, SnapshotsRepair};
+use super::report::{
+    RepairMonitor, RepairOutcome, SnapshotOptions, SnapshotRepair, SnapshotsRepair,
+};
 use super::rewriter::Rewriter;
 use crate::format::commit::{Outcome, Snapshot};
 use crate::format::fingerprint::Fingerprint;
@@ -78,12 +80,13 @@ pub fn repair_snapshots(
         };
         let may_be_makeshift = copies(true).filter(|_| survey.chunks.is_refused);
         let fate = match copies(false).chain(may_be_makeshift).next() {
-            _ if counts.kept == 0 => Fate::NothingLeft,
-            Some(copy) => Fate::RepairedBefore(copy),
-            None if options.dry_run => Fate::WouldBeRepaired,
+            _ if counts.kept == 0 => RepairOutcome::NothingLeft,
+            Some(copy) => RepairOutcome::RepairedBefore(copy),
+            None if options.dry_run => RepairOutcome::WouldBeRepaired,
             None => persist("the repaired snapshot", || write(id, &survey))?,
         };
-        if !survey.chunks.is_refused && matches!(fate, Fate::Repaired(_) | Fate::RepairedBefore(_))
+        if !survey.chunks.is_refused
+            && matches!(fate, RepairOutcome::Repaired(_) | RepairOutcome::RepairedBefore(_))
         {
             done.makeshift.extend(copies(true));
         }
@@ -149,7 +152,7 @@ fn lost_commits(repository: &Repository, missing: &MissingData, view: &View) -> 
 
 /// Writes the rest of a snapshot that `survey` has just traversed. Returns `None` if another client
 /// had ended the ticket.
-fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
+fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<RepairOutcome>> {
     let repository = survey.chunks.reader.repository();
     let mut writer = Writer::begin(repository.clone(), Purpose::Backup)?;
     // W3: the contents of the snapshot can be reused as long as no prune has taken it.
@@ -157,7 +160,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
     let old = view.commits.get(&id).filter(|_| view.may_take_over(id));
     let Some(old) = old.and_then(|commit| commit.snapshot()).cloned() else {
         writer.void(Vec::new())?;
-        return Ok(Some(Fate::Taken));
+        return Ok(Some(RepairOutcome::Taken));
     };
     let note = writer.view().note(id).cloned();
     let ticket = writer.ticket();
@@ -198,7 +201,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<Fate>> {
         ..old
     };
     let committed = inline.commit(Outcome::Snapshot(Box::new(snapshot)))?;
-    Ok((committed == Committed::Done).then_some(Fate::Repaired(ticket)))
+    Ok((committed == Committed::Done).then_some(RepairOutcome::Repaired(ticket)))
 }
 
 /// Forgets snapshots that were repaired or of which nothing is left, and gives up lost commits.
@@ -209,7 +212,8 @@ fn forget(
     done: &mut SnapshotsRepair,
 ) -> Result<()> {
     let held = view.held();
-    let ids = done.snapshots.iter().filter(|each| !each.is_refused && each.fate != Fate::Taken);
+    let ids =
+        done.snapshots.iter().filter(|each| !each.is_refused && each.fate != RepairOutcome::Taken);
     let makeshift = done.makeshift.iter().copied();
     let (held, ids): (Vec<_>, Vec<_>) =
         ids.map(|each| each.snapshot).chain(makeshift).partition(|id| held.contains(id));
