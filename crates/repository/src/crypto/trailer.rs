@@ -14,8 +14,8 @@ pub const PADDING_CONTAINER: usize = 64 * 1024;
 /// The granularity of the length of all other objects, in bytes.
 pub const PADDING_OTHER: usize = 256;
 
-/// The last 32 bytes of an object: the place of its table of contents (or its only part), and a checksum of
-/// all bytes before it, which protects only against accidents.
+/// The last 32 bytes of an object: the place of its table of contents (or its only part), and a
+/// checksum of all bytes before it, which protects only against accidents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
     /// The length of the sealed part, tag included, in bytes.

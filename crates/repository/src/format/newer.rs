@@ -1,4 +1,4 @@
-//! Objects that are newer than the program or the available keys.
+//! Claims of objects to be newer than the program or the available keys.
 
 use std::fmt;
 

@@ -24,14 +24,14 @@ pub struct ContainerRecord {
     pub name: PartName,
     /// The class of the container.
     pub class: Class,
-    /// Set if any chunk of the container is a delta chunk, which needs full chunks elsewhere. Unlike a
-    /// hint, this field is relied on: deletion looks for references only in containers for which it
-    /// is set.
+    /// Set if any chunk of the container is a delta chunk, which needs full chunks elsewhere.
+    /// Unlike a hint, this field is relied on: deletion looks for references only in containers for
+    /// which it is set.
     pub has_delta_chunks: bool,
     /// The length of the container in bytes.
     pub stored_len: u32,
-    /// The start of the table of contents, in bytes. The table of contents and its tag end before the padding, at a
-    /// position that the trailer records.
+    /// The start of the table of contents, in bytes. The table of contents and its tag end before
+    /// the padding, at a position that the trailer records.
     pub toc_offset: u32,
     /// The length of the sealed table of contents, in bytes.
     pub toc_len: u32,

@@ -1,9 +1,9 @@
-//! The table of contents of a container: its regions, and the chunks in them. The table of contents is the
-//! authoritative record of the places of chunks.
+//! The table of contents of a container: its regions, and the chunks in them. The table of contents
+//! is the authoritative record of the places of chunks.
 //!
 //! The form is fixed-width and little-endian: length of the following bytes 4, number of regions 4,
-//! number of chunks 4, the regions, the chunks, then a map of extras. Before a table of contents is sealed,
-//! zeros are appended up to a multiple of 4 KiB.
+//! number of chunks 4, the regions, the chunks, then a map of extras. Before a table of contents is
+//! sealed, zeros are appended up to a multiple of 4 KiB.
 
 use cutpoint_storage::{Error, Kind, Result};
 use minicbor::Decoder;
@@ -74,8 +74,8 @@ pub struct RegionRecord {
 pub enum Form {
     /// Stored as the bytes of the chunk, for recipes to name.
     Full,
-    /// Stored as its bytes as well: new bytes of delta chunks, gathered in one chunk. A recipe names
-    /// it only if its stream has a chunk with exactly these bytes.
+    /// Stored as its bytes as well: new bytes of delta chunks, gathered in one chunk. A recipe
+    /// names it only if its stream has a chunk with exactly these bytes.
     Literal,
     /// Stored as a list of extents over the region's references.
     Delta,

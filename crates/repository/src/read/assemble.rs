@@ -21,8 +21,8 @@ pub(crate) fn no_full_chunk(class: Class, fingerprint: &Fingerprint) -> Error {
 ///
 /// # Errors
 ///
-/// Returns any error of `full_chunk`, and `Corrupt` if a full chunk is too short or an extent names a
-/// reference that does not exist.
+/// Returns any error of `full_chunk`, and `Corrupt` if a full chunk is too short or an extent names
+/// a reference that does not exist.
 pub(crate) fn gather(
     container: ObjectName,
     extents: &[Extent],

@@ -208,8 +208,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Returns `Corrupt` or `Missing`, naming the container and the chunk's place. For a delta chunk,
-    /// the error may be that of a full chunk that cannot be read.
+    /// Returns `Corrupt` or `Missing`, naming the container and the chunk's place. For a delta
+    /// chunk, the error may be that of a full chunk that cannot be read.
     pub fn read(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         let chunk = self.unverified(class, location);
         let chunk = chunk.and_then(|bytes| self.verify(class, location, bytes));

@@ -19,8 +19,8 @@ use crate::index::Location;
 const OPENERS_MAX: usize = 256;
 
 impl Reader {
-    /// Returns the stored payload of the chunk at `location`, not verified. For a full chunk, these are
-    /// its bytes.
+    /// Returns the stored payload of the chunk at `location`, not verified. For a full chunk, these
+    /// are its bytes.
     pub(crate) fn payload(&self, class: Class, location: &Location) -> Result<ChunkBytes> {
         let record = location.chunk();
         let region = self.region(class, location)?;

@@ -11,8 +11,8 @@ use crate::crypto::{CipherSuite, Keyring, Keys, RepositoryId, Secret, Unlock};
 use crate::format::config::Config;
 
 impl Repository {
-    /// Creates a new repository on an empty storage and opens it. Cutting in an encrypted repository
-    /// is keyed with a secret.
+    /// Creates a new repository on an empty storage and opens it. Cutting in an encrypted
+    /// repository is keyed with a secret.
     ///
     /// Keys left by an `init` that was cut off are removed, because they open nothing without a
     /// config. If two clients create the repository at the same time, one of them succeeds.

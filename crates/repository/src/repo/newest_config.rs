@@ -42,8 +42,8 @@ pub(super) fn as_damage(name: ObjectName, bytes: &[u8], error: Error) -> Error {
 ///
 /// # Errors
 ///
-/// Returns a `WrongKey` error if the settings claim an epoch that `keys` lack ([`NewerClaim::Epoch`]),
-/// or any other error of [`open_object`].
+/// Returns a `WrongKey` error if the settings claim an epoch that `keys` lack
+/// ([`NewerClaim::Epoch`]), or any other error of [`open_object`].
 pub(super) fn open_config(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result<(u32, Config)> {
     let epoch = Header::decode(&name, bytes)?.epoch;
     if epoch > keys.epoch() {

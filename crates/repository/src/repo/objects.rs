@@ -42,8 +42,8 @@ impl Repository {
         let path = name.to_string();
         let put = || match self.storage.put_new(&path, bytes.clone())? {
             Put::Created => Ok(true),
-            // A storage that retries on its own may find its first attempt, in which case the object
-            // is the right one.
+            // A storage that retries on its own may find its first attempt, in which case the
+            // object is the right one.
             Put::Exists if self.is_there(&path, bytes)? => self.storage.sync(&path).map(|()| true),
             Put::Exists => Ok(false),
         };

@@ -11,8 +11,8 @@ pub struct OpenOptions {
     pub first_keys: Vec<[u8; 16]>,
     /// The only key that is tried; `None` to try all of them.
     pub only_key: Option<[u8; 16]>,
-    /// Set to ignore objects whose headers claim an unknown key epoch, cipher suite or format. Otherwise
-    /// such settings prevent opening, and such commits and prune records prevent writing.
+    /// Set to ignore objects whose headers claim an unknown key epoch, cipher suite or format.
+    /// Otherwise such settings prevent opening, and such commits and prune records prevent writing.
     pub ignores_newer: bool,
 }
 

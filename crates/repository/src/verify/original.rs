@@ -1,8 +1,8 @@
-//! The bytes with which an object was put: read from the object itself, or derived from what is left
-//! of it and from its second copy.
+//! The bytes with which an object was put: read from the object itself, or derived from what is
+//! left of it and from its second copy.
 //!
-//! Nothing that an object says is changed by deriving them: header and sealed parts are authenticated,
-//! padding and trailer follow from them. The copies of settings and keyrings are the same bytes.
+//! The content of an object cannot change by this: header and sealed parts are authenticated, and
+//! padding and trailer follow from them. The two copies of settings and keyrings have the same bytes.
 
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, ObjectKind};
@@ -22,9 +22,9 @@ use crate::rules::{self, Mutant};
 pub(crate) enum OriginalBytes {
     /// The object has them.
     Intact,
-    /// The object has other bytes, or is gone; these follow from what is left.
+    /// The object has other bytes, or is gone. Its original bytes follow from what is left.
     Restorable(Bytes),
-    /// The original bytes cannot be determined; with the error of reading the object, if any.
+    /// The original bytes cannot be determined. The error is that of reading the object, if any.
     Unknown(Option<Error>),
 }
 

@@ -90,8 +90,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Returns an error that names the first such object (`Corrupt`, `Storage` if the storage failed,
-    /// or `Missing`), or any error of [`View::list`].
+    /// Returns an error that names the first such object (`Corrupt`, `Storage` if the storage
+    /// failed, or `Missing`), or any error of [`View::list`].
     pub fn complete(self, repository: &Repository) -> Result<View> {
         if self.require_all().is_ok() {
             return Ok(self);

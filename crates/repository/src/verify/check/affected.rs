@@ -45,6 +45,7 @@ struct Frame {
     entries: std::vec::IntoIter<Entry>,
 }
 
+/// The stream, or the part of a stream, that a frame stands for.
 #[derive(Clone, Copy)]
 enum FrameKind {
     Folder,

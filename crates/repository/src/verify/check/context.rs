@@ -18,8 +18,8 @@ use crate::parity::Listed;
 use crate::repo::repository::Repository;
 use crate::util::tolerance::Tolerance;
 
-/// Maximum number of missing chunks, and of affected paths, that are reported one by one; the rest is
-/// counted.
+/// Maximum number of missing chunks, and of affected paths, that are reported one by one; the rest
+/// is counted.
 pub(super) const REPORTED_MAX: u64 = 1000;
 
 /// The degree to which an object is needed, which decides the severity of damage to it.
@@ -27,8 +27,8 @@ pub(super) const REPORTED_MAX: u64 = 1000;
 pub(super) enum Need {
     /// A commit, a prune or a writer that has not ended names the object.
     Named,
-    /// A container that is named, and recorded as damaged. The check of the snapshots
-    /// decides whether any of them still needs it.
+    /// A container that is named, and recorded as damaged. The check of the snapshots decides
+    /// whether any of them still needs it.
     RecordedAsDamaged(Class, PartName),
     /// Nothing names the object.
     Unnamed,
@@ -42,7 +42,7 @@ pub(super) struct Deferred {
     finding: Finding,
 }
 
-/// The state that the parts of a check share.
+/// What the parts of a check share: the repository, its listing, and the state of the check.
 pub(super) struct Check<'a> {
     pub(super) repository: &'a Arc<Repository>,
     pub(super) monitor: &'a dyn CheckMonitor,
@@ -53,6 +53,7 @@ pub(super) struct Check<'a> {
     pub(super) state: Mutex<State>,
 }
 
+/// The results so far, which several threads change.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) report: CheckReport,
@@ -89,6 +90,7 @@ impl Check<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reports a finding to the monitor, and counts it.
     pub(super) fn report(&self, kind: FindingKind, object: impl ToString, message: impl ToString) {
         let object = object.to_string();
         let mut finding =

@@ -92,7 +92,8 @@ fn stored_len(check: &Check<'_>, task: &Task) -> u64 {
     check.listing.get(&name(task).to_string()).copied().unwrap_or(0)
 }
 
-/// Checks a container. With a `reader` for the full chunks of its delta chunks, reads it completely.
+/// Checks a container. With a `reader` for the full chunks of its delta chunks, reads it
+/// completely.
 fn check_container(
     check: &Check<'_>,
     inventory: &Inventory,
@@ -134,8 +135,8 @@ fn check_container(
     }
 }
 
-/// Compares the index with the table of contents, because operations that delete look for references only
-/// in containers that have delta chunks according to the index.
+/// Compares the index with the table of contents, because operations that delete look for
+/// references only in containers that have delta chunks according to the index.
 fn compare_with_index(check: &Check<'_>, task: &Task, toc: &Toc) {
     let Some(record) = task.record else { return };
     let message = match (record.has_delta_chunks, toc.has_delta_chunks()) {
@@ -177,8 +178,8 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Con
     let is_intact = object_is_intact(&scan.bytes);
     let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
     let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
-    // The place of the table of contents is recorded in the index and in the trailer. The trailer is needed
-    // if the index is lost.
+    // The place of the table of contents is recorded in the index and in the trailer. The trailer
+    // is needed if the index is lost.
     let (offset, length) = match (task.record, trailer.as_ref()) {
         (Some(record), _) => (u64::from(record.toc_offset), record.toc_len),
         (None, Ok(trailer)) => (trailer.offset, trailer.length),

@@ -14,9 +14,9 @@ use crate::format::names::ObjectName;
 use crate::format::toc::{ChunkRecord, RegionRecord};
 use crate::read::{ChunkBytes, Reader, gather};
 
-/// Maximum number of delta chunks per container that may rebuild to wrong bytes before the others are
-/// no longer tried. No writer produces such delta chunks, but a client that seals them itself could
-/// make each of very many cost 16 MiB.
+/// Maximum number of delta chunks per container that may rebuild to wrong bytes before the others
+/// are no longer tried. No writer produces such delta chunks, but a client that seals them itself
+/// could make each of very many cost 16 MiB.
 const WRONG_MAX: u64 = 16;
 
 /// The result of rebuilding a delta chunk.
@@ -74,8 +74,8 @@ impl<'a> DeltaChunks<'a> {
             Ok(extents) => extents,
             Err(error) => return AssemblyResult::Wrong(error),
         };
-        // Most full chunks are undamaged, and the chunk's own fingerprint confirms it. The full chunks are
-        // verified one by one only if the fingerprint differs.
+        // Most full chunks are undamaged, and the chunk's own fingerprint confirms it. The full
+        // chunks are verified one by one only if the fingerprint differs.
         let class = self.task.class;
         let name = ObjectName::Container(class, self.task.name);
         let gather = |full_chunk: &dyn Fn(&Fingerprint) -> Result<ChunkBytes>| {

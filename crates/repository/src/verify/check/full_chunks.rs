@@ -21,7 +21,8 @@ const REGIONS_MAX: usize = 1_000_000;
 pub(super) enum PlaceState {
     /// Everything that the place refers to exists.
     Usable,
-    /// Everything that the place refers to exists, but other delta chunks of its region lack a full chunk.
+    /// Everything that the place refers to exists, but other delta chunks of its region lack a full
+    /// chunk.
     AtRisk,
     /// The place lacks a full chunk.
     Unusable(Error),
@@ -30,7 +31,7 @@ pub(super) enum PlaceState {
 /// A region, by its container. Only the data class is used.
 type Region = (PartName, u16);
 
-/// A full chunk that delta chunks lack.
+/// A full chunk that cannot be read, and that delta chunks refer to.
 struct MissingFullChunk {
     /// The reason, unless it was reported about a container.
     error: Option<Error>,
@@ -61,15 +62,15 @@ impl<'a> FullChunks<'a> {
         FullChunks { reader, findings, present, complete, lacking, missing: BTreeMap::new() }
     }
 
-    /// Returns `true` if a place is findings to be well without examining any other place.
+    /// Returns `true` if a place is known to be complete without examining any other place.
     pub(super) fn is_complete(&self, location: &Location) -> bool {
         location.is_full()
             || self.complete.contains(&region(location))
                 && !self.findings.unassembled.contains(&place(location))
     }
 
-    /// Looks for the full chunks that a place of a data chunk refers to. `is_listed` tells whether a
-    /// listed snapshot needs it; listed snapshots come first.
+    /// Looks for the full chunks that a place of a data chunk refers to. `is_listed` is set if a
+    /// listed snapshot needs the chunk; listed snapshots come first.
     pub(super) fn state_of(&mut self, location: &Location, is_listed: bool) -> PlaceState {
         if location.is_full() {
             return PlaceState::Usable;
@@ -166,8 +167,8 @@ impl<'a> FullChunks<'a> {
         self.missing.get_mut(&(class, *reference))
     }
 
-    /// Returns the reason for which a full chunk cannot be read; `None` if it can. There is no error if
-    /// its containers were reported.
+    /// Returns the reason for which a full chunk cannot be read; `None` if it can. There is no
+    /// error if its containers were reported.
     fn look_for(&self, class: Class, reference: &Fingerprint) -> Option<(Kind, Option<Error>)> {
         let (index, findings) = (self.reader.index(), self.findings);
         if !findings.lacking.contains_key(&(class, *reference)) {

@@ -18,8 +18,9 @@ pub(super) struct PlaceFindings {
     pub(super) unreadable: HashSet<Damage>,
     /// The containers that this check has read completely.
     pub(super) read: HashSet<(Class, PartName)>,
-    /// Delta chunks that lack a full chunk, and full chunks that cannot be read, as found by this check.
+    /// Delta chunks that lack a full chunk.
     pub(super) unassembled: HashSet<Damage>,
+    /// Full chunks that delta chunks lack, each with the reason.
     pub(super) lacking: HashMap<(Class, Fingerprint), Error>,
     /// Places that an earlier check has recorded as damaged.
     pub(super) recorded: HashSet<Damage>,

@@ -62,9 +62,9 @@ pub(super) struct ReachableChunks<'a> {
     /// Places that are recorded as damaged, but can be read, and that listed snapshots need because
     /// there is no other place.
     pub(super) relied: HashSet<Damage>,
-    /// Delta chunks that can be read, but whose region has others that lack a full chunk, and for which
-    /// there is no other place. They should be stored again, because a region is kept only together
-    /// with everything it refers to.
+    /// Delta chunks that can be read, but whose region has others that lack a full chunk, and for
+    /// which there is no other place. They should be stored again, because a region is kept only
+    /// together with everything it refers to.
     pub(super) at_risk: HashSet<Damage>,
 }
 

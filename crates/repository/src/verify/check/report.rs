@@ -41,8 +41,8 @@ pub struct CheckReport {
     /// The key epochs that are over, each with the number of commits that are sealed with its key.
     /// A client that a newer epoch has locked out can have written such commits.
     pub old_epochs: BTreeMap<u32, u64>,
-    /// The places from which chunks cannot be read, sorted, for [`record`](super::record). Places that were
-    /// recorded earlier are omitted, unless a snapshot whose writer knew of the record needs such a
-    /// chunk all the same.
+    /// The places from which chunks cannot be read, sorted, for [`record`](super::record). Places
+    /// that were recorded earlier are omitted, unless a snapshot whose writer knew of the record
+    /// needs such a chunk all the same.
     pub damages: Vec<Damage>,
 }

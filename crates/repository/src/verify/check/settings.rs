@@ -89,7 +89,8 @@ pub(super) fn check_keys(check: &Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks similarity objects. They may disappear at any time, but those that exist should be intact.
+/// Checks similarity objects. They may disappear at any time, but those that exist should be
+/// intact.
 pub(super) fn check_similarity(check: &Check<'_>) -> Result<()> {
     for name in names(check, ObjectKind::Similarity) {
         open(check, name, Need::Unnamed, SimilarityObject::decode)?;

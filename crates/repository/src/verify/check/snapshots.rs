@@ -31,7 +31,7 @@ pub(crate) struct MissingData {
     pub(crate) protected: HashSet<(Class, PartName)>,
     /// Containers that the storage refused to read.
     pub(crate) refused_containers: HashSet<(Class, PartName)>,
-    /// The snapshots that were checked; nothing is findings about others.
+    /// The snapshots that were checked; nothing is known about others.
     pub(crate) checked_snapshots: BTreeSet<TicketId>,
     /// Commits that could not be read at the time of the check.
     pub(crate) unreadable_commits: BTreeSet<TicketId>,

@@ -128,6 +128,7 @@ fn refused(repository: &Arc<Repository>, missing: &MissingData) -> Result<Vec<Da
     Ok(damages)
 }
 
+/// The state of a repair of data.
 struct DataRepairRun<'a> {
     repository: &'a Repository,
     monitor: &'a dyn CheckMonitor,

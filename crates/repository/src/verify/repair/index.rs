@@ -73,8 +73,8 @@ pub struct IndexRepair {
 /// publishes them by a numbered record that supersedes the existing segments. Even the hints of
 /// readable segments are not trusted; the table of contents of every container is read.
 ///
-/// If the storage refuses to read the table of contents of a container, the readable segments that name the
-/// container stay.
+/// If the storage refuses to read the table of contents of a container, the readable segments that
+/// name the container stay.
 ///
 /// # Errors
 ///
@@ -338,7 +338,8 @@ impl<'a> IndexBuilder<'a> {
     }
 
     /// Adds a listed container, or reports the error of reading it. A condemned container is added
-    /// as well: as long as it exists, late snapshots need it, and their sweep finds it by the index.
+    /// as well: as long as it exists, late snapshots need it, and their sweep finds it by the
+    /// index.
     fn add_listed(
         &mut self,
         scan: &mut ContainerScan<'_>,
@@ -402,7 +403,8 @@ impl<'a> IndexBuilder<'a> {
         stored_len: u64,
         record: Option<ContainerRecord>,
     ) -> Result<()> {
-        // The trailer tells where the table of contents is. If it is damaged, the old index may know.
+        // The trailer tells where the table of contents is. If it is damaged, the old index may
+        // know.
         let by_trailer = Loaded::read(self.repository, class, part, stored_len);
         let loaded = match (by_trailer, record) {
             (Err(_), Some(record)) => Loaded::at(self.repository, record)?,

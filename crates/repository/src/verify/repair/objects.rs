@@ -52,11 +52,11 @@ pub struct ObjectsRepair {
 ///
 /// # Errors
 ///
-/// Returns any error of [`check`](crate::verify::check::check), and any error of the storage if it does not
-/// accept an object. Returns an `Invalid` error if an object that is to be removed does not exist,
-/// opens, or is of a kind that cannot be removed; nothing was done in that case. Returns `WrongKey`
-/// if such an object has a newer key epoch, and `Unsupported` if it has a newer version, because
-/// another client may open it.
+/// Returns any error of [`check`](crate::verify::check::check), and any error of the storage if it
+/// does not accept an object. Returns an `Invalid` error if an object that is to be removed does
+/// not exist, opens, or is of a kind that cannot be removed; nothing was done in that case. Returns
+/// `WrongKey` if such an object has a newer key epoch, and `Unsupported` if it has a newer version,
+/// because another client may open it.
 pub fn repair_objects(
     repository: &Arc<Repository>,
     options: &ObjectsOptions,

@@ -1,4 +1,5 @@
-//! The run of a repair: which snapshots have lost data, their repaired copies, and what is forgotten.
+//! The run of a repair: which snapshots have lost data, their repaired copies, and what is
+//! forgotten.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -31,8 +32,8 @@ use crate::write::{Committed, Inline, Verify, Writer};
 ///
 /// # Errors
 ///
-/// Returns any error of [`check`](crate::verify::check::check), [`Writer::begin`] and [`Inline`]. Returns
-/// `Storage` if the storage returns a snapshot that it refused at first.
+/// Returns any error of [`check`](crate::verify::check::check), [`Writer::begin`] and [`Inline`].
+/// Returns `Storage` if the storage returns a snapshot that it refused at first.
 pub fn repair_snapshots(
     repository: &Arc<Repository>,
     options: &SnapshotOptions,
