@@ -1,8 +1,8 @@
 //! All defaults that were chosen by measurement.
 
-use cutpoint_repository::CipherSuite;
+use cutpoint_repository::InitOptions;
 
-/// The default cut specification of a new repository.
+/// The short form of [`InitOptions::DEFAULT_CUT`], the default cut specification of a new repository.
 pub(crate) const DEFAULT_CUT: &str = "fastcdc:avg=64k";
 
 /// The settings of a mode. `docs/modes.md` has the measurements.
@@ -16,8 +16,11 @@ pub(crate) struct Preset {
 }
 
 /// The preset that is used if none is named.
-pub(crate) const DEFAULT: Preset =
-    Preset { region_size: 2 * 1024 * 1024, container_size: 16 * 1024 * 1024, compression_level: 3 };
+pub(crate) const DEFAULT: Preset = Preset {
+    region_size: InitOptions::DEFAULT_REGION_SIZE,
+    container_size: InitOptions::DEFAULT_CONTAINER_SIZE,
+    compression_level: InitOptions::DEFAULT_COMPRESSION_LEVEL,
+};
 
 /// The preset for speed: half the time for new data, and a tenth more space. Turning matching off
 /// would not save time if files change, because chunks that are not matched are compressed.
@@ -35,13 +38,19 @@ pub(crate) const MAX: Preset = Preset {
 /// file.
 pub(crate) const RANDOM: Preset = Preset { region_size: 128 * 1024, ..DEFAULT };
 
-/// The default parity of a new repository, in percent: none.
-pub(crate) const PARITY_PERCENT: u32 = 0;
-
-/// Returns the default cipher suite of a new repository, the fastest one on this machine.
-pub(crate) fn suite() -> CipherSuite {
-    CipherSuite::fastest()
-}
-
 /// The minimum number of digits that identify a snapshot.
 pub(crate) const ID_DIGITS_MIN: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::canonical_cut;
+
+    #[test]
+    fn short_form_of_cut_is_that_of_library_default() {
+        for is_keyed in [false, true] {
+            let cut = canonical_cut(DEFAULT_CUT, is_keyed).expect("the default is valid");
+            assert_eq!(cut, InitOptions::DEFAULT_CUT);
+        }
+    }
+}

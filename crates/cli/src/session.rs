@@ -19,7 +19,7 @@ use crate::lag::{self, Pauses, is_absent};
 use crate::recovery::Kit;
 use crate::report::{Report, ReportObjects};
 use crate::state::{self, Rollback, State, keys_of, xdg};
-use crate::{defaults, interrupt, place, s3, unlock};
+use crate::{interrupt, place, s3, unlock};
 
 /// The maximum number of attempts to type a passphrase.
 const TRIES: usize = 3;
@@ -355,17 +355,18 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     let settings = new.settings;
     let preset = settings.mode.unwrap_or(Mode::Default).preset();
     let suite = global.secrets.encryption.unwrap_or(Encryption::Auto).suite();
+    let default = InitOptions::default();
     let options = InitOptions {
         suite,
-        cut: canonical_cut(
-            settings.cut.as_deref().unwrap_or(defaults::DEFAULT_CUT),
-            suite != CipherSuite::None,
-        )?,
+        cut: match &settings.cut {
+            Some(cut) => canonical_cut(cut, suite != CipherSuite::None)?,
+            None => default.cut,
+        },
         region_size: settings.region_size.unwrap_or(preset.region_size),
         container_size: settings.container_size.unwrap_or(preset.container_size),
         compression_level: settings.compression_level.unwrap_or(preset.compression_level),
         delta_chunks: settings.delta != Some(DeltaMode::Off),
-        parity_percent: settings.parity.unwrap_or(defaults::PARITY_PERCENT),
+        parity_percent: settings.parity.unwrap_or(default.parity_percent),
     };
     // Created first, so that nothing has to be undone if the file exists.
     let kit = match new.recovery_kit {

@@ -63,7 +63,7 @@ fn chunks_stored_again_are_not_lost() {
     let findings = store.check(true);
     assert!(findings.has_error(&name), "{:#?}", findings.all);
     assert!(findings.of(FindingKind::Affected).count() > 0, "files need it");
-    assert!(findings.report.lost_count > 0, "chunks are lost");
+    assert!(findings.report.missing_count > 0, "chunks are lost");
     store.compare(&findings, "before");
 
     let damages = &findings.report.damages;
@@ -76,7 +76,7 @@ fn chunks_stored_again_are_not_lost() {
     let findings = store.check(true);
     assert!(findings.names(&name), "it is damaged still: {:#?}", findings.all);
     assert_eq!(errors(&findings), [""; 0], "but nothing needs it");
-    assert_eq!(findings.report.lost_count, 0, "all is there");
+    assert_eq!(findings.report.missing_count, 0, "all is there");
     store.compare(&findings, "after");
     assert_eq!(restore_all(&store.repository).expect("it restores"), 3, "snapshots");
 }
@@ -455,7 +455,7 @@ fn index_that_is_wrong_about_delta_chunks_is_named() {
         let named: BTreeSet<String> =
             findings.of(FindingKind::Corrupt).map(str::to_owned).collect();
         assert_eq!(named, turned, "{read_data}: {:#?}", findings.all);
-        assert_eq!(findings.report.lost_count, 0, "all can be read");
+        assert_eq!(findings.report.missing_count, 0, "all can be read");
     }
     repair_index(&repository, &IndexOptions::default(), &()).expect("it works");
     assert_eq!(errors(&check_on(&repository, true, 1)), [""; 0], "made anew");
@@ -544,7 +544,7 @@ fn losses_of_forgotten_snapshots_are_only_counted() {
         let store = Store { storage, repository };
         store.replace(&name, None);
         let findings = store.check(false);
-        assert_eq!(findings.report.lost_count, lost_count, "{:#?}", findings.all);
+        assert_eq!(findings.report.missing_count, lost_count, "{:#?}", findings.all);
         let told: Vec<_> = findings.all.iter().filter(|it| it.object == "chunks").collect();
         let told: Vec<_> = told.iter().map(|it| (it.kind, it.message.as_str())).collect();
         let message = "6 needed only by forgotten snapshots are lost";

@@ -140,7 +140,7 @@ fn neighbours_of_a_delta_chunk_with_a_lost_whole_are_stored_again() {
     let whole = old_whole(&store.repository);
     damage_region(&store, &whole);
     let findings = store.check(true);
-    let lost = findings.report.lost_count;
+    let lost = findings.report.missing_count;
     let damages = &findings.report.damages;
     let delta_chunks = of_form(&store.repository, Form::Delta);
     let recorded = delta_chunks.iter().filter(|delta_chunk| {

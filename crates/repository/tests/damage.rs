@@ -306,7 +306,7 @@ fn containers_are_found_without_the_object_that_named_them() {
             let findings = store.check(false);
             assert!(findings.has_error(name), "{name}: {:#?}", findings.all);
             assert_eq!(findings.report.error_count, 1, "{name}: {:#?}", findings.all);
-            assert_eq!(findings.report.lost_count, 0, "{name}: chunks");
+            assert_eq!(findings.report.missing_count, 0, "{name}: chunks");
             assert_eq!(findings.report.unreferenced_count, 0, "{name}: no run was interrupted");
             store.compare(&findings, name);
             tried += 1;

@@ -164,7 +164,7 @@ fn commit_missing_from_listings_is_not_given_up() {
         let repository = open(storage.clone(), 3).expect("it opens");
         let view = View::list(&repository).expect("it lists");
         assert_eq!(view.snapshots().len(), 3, "what is there by its name is there");
-        view.whole(&repository).expect("nothing is gone");
+        view.complete(&repository).expect("nothing is gone");
         assert_eq!(errors_and_given_up(storage), (0, BTreeSet::new()));
         assert_eq!(errors_and_given_up(inner), (0, BTreeSet::new()), "it was not given up");
     }
@@ -178,9 +178,9 @@ fn commit_listed_but_missing_is_reported_and_can_be_given_up() {
     inner.delete(&lost).expect("it goes");
     let storage: Arc<dyn Storage> = Arc::new(Listing { inner, extra: (lost, len) });
     let repository = open(storage.clone(), 3).expect("it opens");
-    View::list(&repository).and_then(|view| view.whole(&repository)).expect_err("it is missed");
+    View::list(&repository).and_then(|view| view.complete(&repository)).expect_err("it is missed");
     assert_eq!(errors_and_given_up(storage.clone()), (1, BTreeSet::from([middle])));
     assert_eq!(errors_and_given_up(storage.clone()), (0, BTreeSet::new()), "it is given up");
     let repository = open(storage, 5).expect("it opens");
-    View::list(&repository).and_then(|view| view.whole(&repository)).expect("nothing misses it");
+    View::list(&repository).and_then(|view| view.complete(&repository)).expect("nothing misses it");
 }

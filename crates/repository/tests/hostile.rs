@@ -20,7 +20,7 @@ use cutpoint_repository::gc::prune::{PruneOptions, plan};
 use cutpoint_repository::read::ChunkBytes;
 use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
 use cutpoint_repository::verify::repair::{
-    Fate, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair, repair_snapshots,
+    PathLoss, RepairMonitor, RepairOutcome, SnapshotOptions, SnapshotsRepair, repair_snapshots,
 };
 use cutpoint_repository::write::{ChunkSink, Inline};
 use cutpoint_repository::{
@@ -83,7 +83,7 @@ impl CheckMonitor for Collect {
 }
 
 impl RepairMonitor for Collect {
-    fn loss(&self, _: TicketId, path: &[u8], loss: &Loss) {
+    fn loss(&self, _: TicketId, path: &[u8], loss: &PathLoss) {
         let text = format!("{}: {loss:?}", String::from_utf8_lossy(path));
         self.losses.lock().expect("no test panics in here").push(text);
     }
@@ -203,7 +203,7 @@ fn losses_on_very_many_paths_are_counted() {
 
         let (done, losses) = repair(&repository);
         let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-        assert!(matches!(each.fate, Fate::Repaired(_)), "{each:?}");
+        assert!(matches!(each.fate, RepairOutcome::Repaired(_)), "{each:?}");
         assert_eq!(losses.len(), 10_000, "losses that are named");
         let all = if levels < 64 { 1 << levels } else { u64::MAX };
         assert_eq!(each.loss_count, all, "losses");

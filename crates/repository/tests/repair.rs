@@ -27,8 +27,8 @@ use cutpoint_repository::repo::keys::Others;
 use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::check::{CheckMonitor, Remedy, record};
 use cutpoint_repository::verify::repair::{
-    Fate, IndexOptions, IndexRepair, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair,
-    repair_index, repair_snapshots,
+    IndexOptions, IndexRepair, PathLoss, RepairMonitor, RepairOutcome, SnapshotOptions,
+    SnapshotsRepair, repair_index, repair_snapshots,
 };
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
@@ -153,7 +153,7 @@ fn rebuilt_index_names_what_counts() {
     }
     // Chunks that were given up are reported as lost.
     let findings = store.check(false);
-    assert!(findings.report.lost_count > 0, "{findings:#?}");
+    assert!(findings.report.missing_count > 0, "{findings:#?}");
     store.compare(&findings, "after the repair");
 }
 
@@ -220,12 +220,12 @@ fn rebuilt_index_names_a_single_chunk() {
 
 /// Collects the reports of a repair.
 #[derive(Default)]
-struct Heard(Mutex<Vec<(TicketId, String, Loss)>>);
+struct Heard(Mutex<Vec<(TicketId, String, PathLoss)>>);
 
 impl CheckMonitor for Heard {}
 
 impl RepairMonitor for Heard {
-    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &Loss) {
+    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &PathLoss) {
         let path = String::from_utf8_lossy(path).into_owned();
         self.0.lock().expect("no test panics in here").push((snapshot, path, loss.clone()));
     }
@@ -234,7 +234,7 @@ impl RepairMonitor for Heard {
 fn repair(
     store: &Store,
     options: SnapshotOptions,
-) -> (SnapshotsRepair, Vec<(TicketId, String, Loss)>) {
+) -> (SnapshotsRepair, Vec<(TicketId, String, PathLoss)>) {
     let heard = Heard::default();
     let done = repair_snapshots(&later(store), &options, &heard).expect("nothing fails here");
     (done, heard.0.into_inner().expect("no test panics in here"))
@@ -292,16 +292,19 @@ fn remains_of_a_file_are_kept() {
     let dry = SnapshotOptions { dry_run: true, read_data, ..REPAIR };
     let (dry, dry_heard) = repair(&store, dry);
     assert_eq!(everything(&*store.storage), before, "a dry run writes nothing");
-    assert!(dry.snapshots.iter().all(|each| each.fate == Fate::WouldBeRepaired), "{dry:?}");
+    assert!(
+        dry.snapshots.iter().all(|each| each.fate == RepairOutcome::WouldBeRepaired),
+        "{dry:?}"
+    );
     let (done, heard) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
     assert_eq!(heard, dry_heard, "as announced");
     let kept_as = b"file 0001.cutpoint-damaged".to_vec();
     let ranges = [(0, 15_000)].map(|(start, end)| start..end).to_vec();
-    let loss = Loss::Parts { ranges, size: 30_000, kept_as: kept_as.clone() };
+    let loss = PathLoss::Parts { ranges, size: 30_000, kept_as: kept_as.clone() };
     let expected = [first, second].map(|id| (id, "/file 0001".to_owned(), loss.clone()));
     assert_eq!(heard, expected, "what is lost");
     for (each, old) in done.snapshots.iter().zip([first, second]) {
-        let Fate::Repaired(new) = each.fate else { panic!("{each:?}") };
+        let RepairOutcome::Repaired(new) = each.fate else { panic!("{each:?}") };
         let left = entries(&store, new);
         let names: Vec<_> = left.iter().map(|entry| entry.name.clone()).collect();
         let mut expected: Vec<_> = entries(&store, old).into_iter().map(|e| e.name).collect();
@@ -318,7 +321,7 @@ fn remains_of_a_file_are_kept() {
     let view = View::list(&store.repository).expect("it lists");
     let ids: Vec<_> = view.snapshots().iter().map(|(id, _)| *id).collect();
     let new = done.snapshots.iter().map(|each| match each.fate {
-        Fate::Repaired(new) => new,
+        RepairOutcome::Repaired(new) => new,
         fate => panic!("{fate:?}"),
     });
     let pairs: Vec<_> = [first, second].into_iter().zip(new).collect();
@@ -332,7 +335,7 @@ fn remains_of_a_file_are_kept() {
     // A second repair has nothing to do, and the old snapshots can be forgotten.
     let (again, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
     for (each, (_, new)) in again.snapshots.iter().zip(&pairs) {
-        assert_eq!(each.fate, Fate::RepairedBefore(*new));
+        assert_eq!(each.fate, RepairOutcome::RepairedBefore(*new));
     }
     assert_eq!(again.forgotten, [first, second]);
     let findings = store.check(true);
@@ -381,13 +384,14 @@ fn chunks_lost_only_by_the_index_are_not_given_up() {
         .snapshots
         .iter()
         .filter_map(|each| match each.fate {
-            Fate::Repaired(new) => Some(new),
+            RepairOutcome::Repaired(new) => Some(new),
             _ => None,
         })
         .collect();
     assert!(!makeshift.is_empty(), "{done:?}");
     let (again, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
-    let is_makeshift = |fate| matches!(fate, Fate::RepairedBefore(it) if makeshift.contains(&it));
+    let is_makeshift =
+        |fate| matches!(fate, RepairOutcome::RepairedBefore(it) if makeshift.contains(&it));
     assert!(again.snapshots.iter().all(|each| is_makeshift(each.fate)), "{again:?}");
     repair_all(&store);
     let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
@@ -408,14 +412,14 @@ fn entirely_lost_files_are_left_out() {
         let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
         for (_, path, loss) in &heard {
             kinds.insert(match loss {
-                Loss::Entries => "entries",
-                Loss::File { .. } => "file",
-                Loss::Parts { .. } => "parts",
+                PathLoss::Entries => "entries",
+                PathLoss::File { .. } => "file",
+                PathLoss::Parts { .. } => "parts",
             });
-            assert_eq!(path.ends_with('/'), *loss == Loss::Entries, "{path}: {loss:?}");
+            assert_eq!(path.ends_with('/'), *loss == PathLoss::Entries, "{path}: {loss:?}");
         }
         let nothing_left =
-            done.snapshots.iter().filter(|each| each.fate == Fate::NothingLeft).count();
+            done.snapshots.iter().filter(|each| each.fate == RepairOutcome::NothingLeft).count();
         let view = View::list(&store.repository).expect("it lists");
         assert_eq!(view.snapshots().len(), before - nothing_left, "{lost}: snapshots");
         assert_eq!(
@@ -458,7 +462,7 @@ fn suspect_chunks_are_stored_again() {
     record(&later(&store), &damages, |_, _| {}).expect("memory takes it");
     flip(&store, &suspect, HEADER_LEN + 10);
     store.replace(&lost, None);
-    assert!(store.check(false).report.lost_count > 0, "one is gone");
+    assert!(store.check(false).report.missing_count > 0, "one is gone");
     let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
     assert!(!heard.is_empty() && done.snapshots.iter().all(|each| !each.is_refused), "{done:?}");
     // From now on the suspect container is not needed.
@@ -483,7 +487,7 @@ fn chunks_only_in_a_damaged_container_are_an_error() {
         let store = Store::new(&objects);
         flip(&store, name, objects[name].len() - 20);
         let findings = store.check(true);
-        assert_eq!(findings.report.lost_count, 0, "{name}: all can be read");
+        assert_eq!(findings.report.missing_count, 0, "{name}: all can be read");
         assert!(!findings.report.damages.is_empty(), "{name}: and it is recorded");
         record(&later(&store), &findings.report.damages, |_, _| {}).expect("memory takes it");
         assert!(store.check(true).has_error(name), "{name}: nothing else has its chunks");
@@ -715,7 +719,7 @@ fn taken_names_are_replaced() {
     let read_data = Some(cutpoint_repository::verify::check::Portion::All);
     let (done, _) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
     let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-    let Fate::Repaired(new) = each.fate else { panic!("{each:?}") };
+    let RepairOutcome::Repaired(new) = each.fate else { panic!("{each:?}") };
     let names: Vec<_> = entries(&store, new)
         .iter()
         .map(|entry| String::from_utf8_lossy(&entry.name).into_owned())
@@ -730,7 +734,7 @@ fn taken_names_are_replaced() {
     let twice: Vec<_> = heard.iter().filter(|(id, ..)| *id == new).collect();
     assert!(!twice.is_empty(), "it has lost more: {done:?}");
     for (_, _, loss) in twice {
-        let Loss::Parts { kept_as, .. } = loss else { continue };
+        let PathLoss::Parts { kept_as, .. } = loss else { continue };
         assert!(!kept_as.ends_with(b"damaged.cutpoint-damaged"), "{loss:?}");
     }
 }

@@ -19,7 +19,7 @@ use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::verify::check::{FindingKind, Portion};
 use cutpoint_repository::verify::repair::{
-    Fate, IndexOptions, ObjectsOptions, SnapshotOptions, SnapshotsRepair, repair_index,
+    IndexOptions, ObjectsOptions, RepairOutcome, SnapshotOptions, SnapshotsRepair, repair_index,
     repair_objects, repair_snapshots,
 };
 use cutpoint_repository::write::Inline;
@@ -190,7 +190,10 @@ fn expected() -> Expected {
     let (done, is_refused) = mend(faulty.clone(), 2).expect("nothing fails here");
     assert!(!is_refused, "{done:?}");
     assert_eq!(done.snapshots.len(), 2, "{done:?}");
-    assert!(done.snapshots.iter().all(|each| matches!(each.fate, Fate::Repaired(_))), "{done:?}");
+    assert!(
+        done.snapshots.iter().all(|each| matches!(each.fate, RepairOutcome::Repaired(_))),
+        "{done:?}"
+    );
     assert!(done.forgotten.len() == 2 && done.lost_commits.len() == 1, "{done:?}");
     let repository = open(storage, 3).expect("it opens");
     assert_eq!(errors(&repository), [""; 0], "a second check finds nothing wrong");

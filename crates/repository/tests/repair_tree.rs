@@ -24,7 +24,7 @@ use cutpoint_repository::verify::check::{
     CheckMonitor, CheckOptions, Finding, Portion, check, record,
 };
 use cutpoint_repository::verify::repair::{
-    Fate, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair, repair_snapshots,
+    PathLoss, RepairMonitor, RepairOutcome, SnapshotOptions, SnapshotsRepair, repair_snapshots,
 };
 use cutpoint_repository::write::{Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
@@ -215,7 +215,7 @@ impl Place {
 
 /// Collects losses, and cancels after a number of questions.
 struct Heard {
-    losses: Mutex<Vec<(String, Loss)>>,
+    losses: Mutex<Vec<(String, PathLoss)>>,
     expected: AtomicU64,
     progress: AtomicU64,
     asked: AtomicU64,
@@ -248,7 +248,7 @@ impl CheckMonitor for Heard {
 }
 
 impl RepairMonitor for Heard {
-    fn loss(&self, _: TicketId, path: &[u8], loss: &Loss) {
+    fn loss(&self, _: TicketId, path: &[u8], loss: &PathLoss) {
         let path = String::from_utf8_lossy(path).into_owned();
         self.losses.lock().expect("no test panics in here").push((path, loss.clone()));
     }
@@ -279,16 +279,16 @@ fn remains_of_folders_are_kept() {
     let heard = Heard::new(u64::MAX);
     let done = repair_snapshots(&place.open(), &REPAIR, &heard).expect("nothing fails here");
     let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-    let Fate::Repaired(new) = each.fate else { panic!("{each:?}") };
+    let RepairOutcome::Repaired(new) = each.fate else { panic!("{each:?}") };
     assert_eq!((each.loss_count, each.unnamed_count, each.is_refused), (4, 0, false));
     let heard: BTreeMap<_, _> = heard.losses.into_inner().expect("no panics").into_iter().collect();
     let long = (20_000 * SHORT_LEN, 20_001 * SHORT_LEN, 40_001 * SHORT_LEN);
-    let parts = |ranges: &[(usize, usize)], size: usize, kept_as: &str| Loss::Parts {
+    let parts = |ranges: &[(usize, usize)], size: usize, kept_as: &str| PathLoss::Parts {
         ranges: ranges.iter().map(|(start, end)| *start as u64..*end as u64).collect(),
         size: size as u64,
         kept_as: kept_as.as_bytes().to_vec(),
     };
-    let lost = |chunks: usize| Loss::File { size: (chunks * CHUNK_LEN) as u64 };
+    let lost = |chunks: usize| PathLoss::File { size: (chunks * CHUNK_LEN) as u64 };
     let ranges = [(0, 3 * CHUNK_LEN), (6 * CHUNK_LEN, 9 * CHUNK_LEN)];
     let expected = [
         ("/b/lost", lost(2)),
@@ -330,7 +330,7 @@ fn entirely_lost_entries_are_not_written() {
     storage.delete(&name).expect("it goes");
     let done = repair(&open(storage.clone(), 2).expect("it opens"), REPAIR);
     let fates: Vec<_> = done.snapshots.iter().map(|each| each.fate).collect();
-    assert_eq!(fates, [Fate::NothingLeft]);
+    assert_eq!(fates, [RepairOutcome::NothingLeft]);
     assert_eq!(View::list(&repository).expect("it lists").snapshots().len(), 1);
 }
 
@@ -349,17 +349,24 @@ fn makeshift_snapshot_is_replaced() {
     let options = SnapshotOptions { forget: true, ..REPAIR };
     let done = repair(&refusing(), options);
     let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-    let Fate::Repaired(makeshift) = each.fate else { panic!("{each:?}") };
+    let RepairOutcome::Repaired(makeshift) = each.fate else { panic!("{each:?}") };
     assert!(each.is_refused && done.forgotten.is_empty(), "{done:?}");
     assert_eq!(place.snapshot(makeshift).started_ns, STARTED_NS + 2, "it can be told");
     let again = repair(&refusing(), options);
     let of_first = again.snapshots.iter().find(|each| each.snapshot == place.id);
-    assert_eq!(of_first.map(|each| each.fate), Some(Fate::RepairedBefore(makeshift)), "{again:?}");
+    assert_eq!(
+        of_first.map(|each| each.fate),
+        Some(RepairOutcome::RepairedBefore(makeshift)),
+        "{again:?}"
+    );
     assert!(again.makeshift.is_empty() && again.forgotten.is_empty(), "{again:?}");
     place.storage.delete(&place.container(LOST)).expect("it goes");
     let last = repair(&open(place.storage.clone(), 1000).expect("it opens"), options);
     let of_first = last.snapshots.iter().find(|each| each.snapshot == place.id).expect("it is");
-    assert!(matches!(of_first.fate, Fate::Repaired(_)) && !of_first.is_refused, "{last:?}");
+    assert!(
+        matches!(of_first.fate, RepairOutcome::Repaired(_)) && !of_first.is_refused,
+        "{last:?}"
+    );
     assert_eq!(last.makeshift, [makeshift], "{last:?}");
     assert!(last.forgotten.contains(&makeshift) && last.forgotten.contains(&place.id), "{last:?}");
 }
@@ -403,7 +410,7 @@ fn suspect_chunks_in_folders_are_stored_again() {
         place.storage.delete(&place.container(LOST)).expect("it goes");
         let done = repair(&place.open(), REPAIR);
         let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-        let Fate::Repaired(new) = each.fate else { panic!("{each:?}") };
+        let RepairOutcome::Repaired(new) = each.fate else { panic!("{each:?}") };
         damage();
         let mut left = place.files.clone();
         left.remove("/b/lost");

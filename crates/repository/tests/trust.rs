@@ -15,9 +15,9 @@ use backup::{Machine, back_up, init, unlock};
 use bytes::Bytes;
 use cutpoint_repository::crypto::{HEADER_LEN, Header};
 use cutpoint_repository::format::commit::Outcome;
-use cutpoint_repository::format::newer::Newer;
+use cutpoint_repository::format::newer::NewerClaim;
+use cutpoint_repository::repo::KDF_TRIALS_MAX;
 use cutpoint_repository::repo::keys::Others;
-use cutpoint_repository::repo::repository::KDF_TRIALS_MAX;
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
@@ -148,7 +148,7 @@ fn writer_that_sees_a_newer_epoch_is_refused_unless_it_is_ignored() {
     let before = commits();
     let error = begin(OpenOptions::default()).map(drop).expect_err("something is newer");
     let text = error.to_string();
-    assert!(error.kind() == Kind::WrongKey && Newer::is_epoch_of(&error), "{text}");
+    assert!(error.kind() == Kind::WrongKey && NewerClaim::is_epoch_of(&error), "{text}");
     assert!(text.contains(&junk.to_string()) && text.contains("--ignore-newer"), "{text}");
     assert_eq!(commits(), before + 1, "its ticket is ended");
     begin(ignoring()).expect("it is junk").void(Vec::new()).expect("it ends");
@@ -164,8 +164,8 @@ fn writer_that_sees_a_newer_epoch_is_refused_unless_it_is_ignored() {
     let view = View::list(&open(&storage).expect("it opens")).expect("it lists");
     assert_eq!((view.snapshots().len(), view.unreadable.len()), (1, 1));
     // A client that deletes, or forgets by rules, is told that it may be an epoch, not damage.
-    let error = view.whole(&open(&storage).expect("it opens")).expect_err("something is newer");
-    assert!(Newer::is_epoch_of(&error), "{error}");
+    let error = view.complete(&open(&storage).expect("it opens")).expect_err("something is newer");
+    assert!(NewerClaim::is_epoch_of(&error), "{error}");
     rules::activate(Some(Mutant::WritesBelowEpoch));
     let broken = begin(OpenOptions::default()).map(drop);
     rules::activate(None);
@@ -185,7 +185,7 @@ fn run_in_progress_keeps_its_epoch() {
     let mut again = Writer::begin_again(working.clone(), Purpose::Backup).expect("it goes on");
     again.void(Vec::new()).expect("it ends");
     let error = Writer::begin(working, Purpose::Backup).map(drop).expect_err("it would be new");
-    assert!(Newer::is_epoch_of(&error), "{error}");
+    assert!(NewerClaim::is_epoch_of(&error), "{error}");
 }
 
 /// A previous member writes a snapshot with the previous keys: no backup compares with it.

@@ -188,7 +188,7 @@ fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
         let read_data = Some(Portion::All);
         let check_options = CheckOptions { read_data, threads: 1, ..CheckOptions::default() };
         let found = check(&repository, &check_options, &()).expect("check");
-        assert!(found.error_count > 0 && found.lost_count > 0, "{case}: {found:?}");
+        assert!(found.error_count > 0 && found.missing_count > 0, "{case}: {found:?}");
         record(&repository, &found.damages, |_, _| {}).expect("record");
         if is_touched {
             let time = SystemTime::now() - Duration::from_secs(1800);

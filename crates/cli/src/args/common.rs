@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_repository::{CipherSuite, KdfLimits};
+use cutpoint_repository::{CipherSuite, InitOptions, KdfLimits};
 use cutpoint_terminal::report::Output;
 
-use crate::{defaults, key_id};
+use crate::key_id;
 
 /// The options of every command.
 #[derive(Debug, ClapArgs)]
@@ -123,7 +123,7 @@ impl Encryption {
     /// Returns the cipher suite.
     pub(crate) fn suite(self) -> CipherSuite {
         match self {
-            Encryption::Auto => defaults::suite(),
+            Encryption::Auto => InitOptions::default().suite,
             Encryption::Aes256Gcm => CipherSuite::Aes256Gcm,
             Encryption::ChaCha20Poly1305 => CipherSuite::ChaCha20Poly1305,
             Encryption::None => CipherSuite::None,

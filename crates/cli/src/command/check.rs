@@ -168,7 +168,7 @@ fn summarize(
             container_bytes: done.container_bytes,
             covered_bytes: done.covered.bytes,
             covered_since: done.covered.since_ns.map(units::rfc3339_ns),
-            lost_count: done.lost_count,
+            lost_count: done.missing_count,
             recorded_count: recorded,
             unprotected_count: done.unprotected_count,
             unprotected_bytes: done.unprotected_bytes,
@@ -222,10 +222,10 @@ fn summarize(
             epochs.join(", ")
         ));
     }
-    if done.lost_count > 0 {
+    if done.missing_count > 0 {
         report.note(&format!(
             "{} needed by snapshots cannot be read from any container.",
-            units::count(done.lost_count, "chunk")
+            units::count(done.missing_count, "chunk")
         ));
     }
     if recorded > 0 {

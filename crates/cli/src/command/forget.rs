@@ -98,7 +98,7 @@ fn forget_named(args: &Forget, session: &Session, view: &View, report: &Report) 
 // By rules.
 
 fn forget_by_rules(args: &Forget, session: &Session, view: View, report: &Report) -> Result<()> {
-    let view = &view.whole(&session.repository)?;
+    let view = &view.complete(&session.repository)?;
     let groups = judged(args, session, view)?;
     let planned = forgotten(&groups);
     let total = groups.iter().map(|group| group.verdicts.len()).sum::<usize>();
@@ -131,7 +131,7 @@ fn forget_planned(
 ) -> Result<BTreeSet<TicketId>> {
     let mut done = BTreeSet::new();
     snapshots::forget(&session.repository, |newer| {
-        let newer = newer.clone().whole(&session.repository)?;
+        let newer = newer.clone().complete(&session.repository)?;
         let groups = judged(args, session, &newer)?;
         refuse_lost(args, &groups)?;
         done = forgotten(&groups).intersection(planned).copied().collect();

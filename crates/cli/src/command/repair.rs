@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Result;
 use cutpoint_repository::verify::check::CheckMonitor;
 use cutpoint_repository::verify::repair::{
-    DataOptions, Fate, IndexOptions, Loss, ObjectsOptions, ObjectsRepair, RepairMonitor,
-    SnapshotOptions, repair_data, repair_index, repair_objects, repair_snapshots,
+    DataOptions, IndexOptions, ObjectsOptions, ObjectsRepair, PathLoss, RepairMonitor,
+    RepairOutcome, SnapshotOptions, repair_data, repair_index, repair_objects, repair_snapshots,
 };
 use cutpoint_repository::{ObjectName, TicketId};
 
@@ -223,7 +223,7 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
     for each in &done.snapshots {
         let id = each.snapshot.short();
         let (fate, repaired, message) = match each.fate {
-            Fate::Repaired(new) => {
+            RepairOutcome::Repaired(new) => {
                 repaired_count += 1;
                 (
                     "repaired",
@@ -231,18 +231,20 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
                     format!("its intact part is saved as snapshot {}", new.short()),
                 )
             }
-            Fate::RepairedBefore(new) => {
+            RepairOutcome::RepairedBefore(new) => {
                 let message =
                     format!("its intact part is already saved as snapshot {}", new.short());
                 ("repaired_before", Some(new), message)
             }
-            Fate::WouldBeRepaired => (
+            RepairOutcome::WouldBeRepaired => (
                 "would_be_repaired",
                 None,
                 "its intact part would be saved as a new snapshot".to_owned(),
             ),
-            Fate::NothingLeft => ("nothing_left", None, "no intact part is left".to_owned()),
-            Fate::Taken => ("taken", None, "a prune has removed it meanwhile".to_owned()),
+            RepairOutcome::NothingLeft => {
+                ("nothing_left", None, "no intact part is left".to_owned())
+            }
+            RepairOutcome::Taken => ("taken", None, "a prune has removed it meanwhile".to_owned()),
         };
         if report.is_json() {
             report.event(&Event::Repaired {
@@ -336,7 +338,7 @@ impl CheckMonitor for Monitor<'_> {
 }
 
 impl RepairMonitor for Monitor<'_> {
-    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &Loss) {
+    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &PathLoss) {
         if !self.report.is_json() {
             let text = format!(
                 "lost: snapshot {}: {}: {}",
@@ -349,9 +351,9 @@ impl RepairMonitor for Monitor<'_> {
             return;
         }
         let (kind, size, ranges, kept_as) = match loss {
-            Loss::Entries => ("entries", None, &[][..], None),
-            Loss::File { size } => ("file", Some(*size), &[][..], None),
-            Loss::Parts { ranges, size, kept_as } => {
+            PathLoss::Entries => ("entries", None, &[][..], None),
+            PathLoss::File { size } => ("file", Some(*size), &[][..], None),
+            PathLoss::Parts { ranges, size, kept_as } => {
                 ("parts", Some(*size), &ranges[..], Some(String::from_utf8_lossy(kept_as)))
             }
         };
@@ -374,10 +376,10 @@ impl RepairMonitor for Monitor<'_> {
 /// The maximum number of ranges in a line. `--json` prints all of them.
 const RANGES_MAX: usize = 8;
 
-fn in_words(loss: &Loss) -> String {
-    let Loss::Parts { ranges, size, kept_as } = loss else {
+fn in_words(loss: &PathLoss) -> String {
+    let PathLoss::Parts { ranges, size, kept_as } = loss else {
         return match loss {
-            Loss::File { size } => format!("the whole file, {}", units::size(*size)),
+            PathLoss::File { size } => format!("the whole file, {}", units::size(*size)),
             _ => "some or all entries of this folder, including their names".to_owned(),
         };
     };

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cutpoint_repository::crypto::{HEADER_LEN, Header};
-use cutpoint_repository::repo::repository::KDF_TRIALS_MAX;
+use cutpoint_repository::repo::KDF_TRIALS_MAX;
 use cutpoint_repository::{CipherSuite, ObjectName};
 use serde_json::Value;
 

@@ -11,10 +11,10 @@ use minicbor::Decoder;
 use xxhash_rust::xxh3::xxh3_128;
 use zeroize::Zeroizing;
 
+use super::cipher::{Cipher, PartKind, TAG_LEN};
+use super::header::{Header, SALT_LEN, object_key};
 use super::keys::{KeyClass, Keyring, Keys, Secret};
-use super::object::{
-    Cipher, Header, PADDING_OTHER, PartKind, SALT_LEN, TAG_LEN, TRAILER_LEN, Trailer, object_key,
-};
+use super::trailer::{Trailer, push_tail};
 use crate::format::HEADER_LEN;
 use crate::format::map::{MapWriter, at_end, malformed, read_map};
 use crate::format::names::ObjectName;
@@ -226,7 +226,8 @@ impl std::fmt::Debug for Unlock {
 ///
 /// # Errors
 ///
-/// Returns an `Invalid` error if the label is too long, or the passphrase cannot be stretched.
+/// Returns an `Invalid` error if the label or the keyring is too long, or the passphrase cannot be
+/// stretched.
 pub fn wrap_keyring(
     keyring: &Keyring,
     unlock: &Unlock,
@@ -280,12 +281,10 @@ pub fn wrap_keyring(
     let offset = bytes.len() as u64;
     bytes.extend_from_slice(&part);
     bytes.extend_from_slice(&tag);
-    let length = u32::try_from(part.len() + TAG_LEN).unwrap_or(u32::MAX);
-    let padded = (bytes.len() + TRAILER_LEN).next_multiple_of(PADDING_OTHER);
-    bytes.resize(padded - TRAILER_LEN, 0);
-    bytes.extend_from_slice(&length.to_le_bytes());
-    bytes.extend_from_slice(&[0; 4]);
-    bytes.extend_from_slice(&offset.to_le_bytes());
+    let length = u32::try_from(part.len() + TAG_LEN)
+        .map_err(|_| Error::invalid(name, "too many epochs for one keyring"))?;
+    let end = bytes.len();
+    push_tail(&mut bytes, name, end, offset, length);
     let checksum = xxh3_128(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
     Ok(Bytes::from(bytes))

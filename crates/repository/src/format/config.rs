@@ -136,7 +136,7 @@ impl Config {
 
     /// Enables delta chunks for chunks that resemble others. Delta chunks cannot be disabled again,
     /// because stored ones have to be read.
-    pub fn set_matches_imperfectly(&mut self) {
+    pub fn enable_delta_chunks(&mut self) {
         if !self.uses_delta_chunks() {
             self.features_read.push(DELTA_CHUNKS.to_owned());
         }
@@ -150,7 +150,7 @@ impl Config {
     /// Selects BURST as the rule by which chunks are compared, or the default rule if `options` is
     /// `None`. In both cases delta chunks are enabled.
     pub fn set_burst(&mut self, options: Option<BurstOptions>) {
-        self.set_matches_imperfectly();
+        self.enable_delta_chunks();
         self.delta = options.map_or_else(String::new, |options| options.to_string());
     }
 

@@ -1,16 +1,16 @@
-//! Similarity objects: the ends of full chunks, by which similar chunks are found.
+//! Similarity objects: the edges of full chunks, by which similar chunks are found.
 
 use cutpoint_storage::Result;
 use minicbor::Decoder;
 
 use super::map::{Extra, MapWriter, at_end, read_map};
-use super::packed::Reader;
+use super::packed::{Reader, push_count};
 use super::toc::{ChunkRecord, Form};
 use crate::format::names::PartName;
 
 /// The length of the head of a chunk, and of its tail, in bytes.
 pub const EDGE_LEN: usize = 256;
-/// The length of encoded ends: hashes of head and tail, 4 bytes each.
+/// The length of encoded edges: hashes of head and tail, 4 bytes each.
 pub const EDGES_LEN: usize = 8;
 /// The length of a container's name and the number of its chunks, in bytes.
 const CONTAINER_LEN: usize = 20;
@@ -18,12 +18,13 @@ const CONTAINER_LEN: usize = 20;
 /// Hashes of the head and of the tail of a chunk.
 pub type Edges = [u32; 2];
 
-/// The hints about one container.
+/// The edges of the chunks of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerEdges {
     /// The name of the container.
     pub container: PartName,
-    /// The ends of the container's chunks that [`has_edges`] selects, in the order of its table of contents.
+    /// The edges of the container's chunks that [`has_edges`] selects, in the order of its table of
+    /// contents.
     pub edges: Vec<Edges>,
 }
 
@@ -36,12 +37,13 @@ pub struct SimilarityObject {
     pub extra: Extra,
 }
 
-/// Returns `true` if hints include a chunk: it is a full chunk in which head and tail do not overlap.
+/// Returns `true` if similarity objects include a chunk: it is a full chunk in which head and tail
+/// do not overlap.
 pub fn has_edges(form: Form, chunk_len: u32) -> bool {
     form == Form::Full && chunk_len as usize >= 2 * EDGE_LEN
 }
 
-/// Returns the numbers of the chunks of a table of contents that hints include.
+/// Returns the numbers of the chunks of a table of contents that similarity objects include.
 pub fn numbers_with_edges(chunks: &[ChunkRecord]) -> impl Iterator<Item = usize> {
     let chunks = chunks.iter().enumerate();
     chunks.filter(|(_, chunk)| has_edges(chunk.form, chunk.chunk_len)).map(|(number, _)| number)
@@ -50,11 +52,11 @@ pub fn numbers_with_edges(chunks: &[ChunkRecord]) -> impl Iterator<Item = usize>
 impl SimilarityObject {
     /// Encodes the body of the object.
     pub fn encode(&self) -> Vec<u8> {
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
-        let mut body = count(self.containers.len()).to_vec();
+        let mut body = Vec::new();
+        push_count(&mut body, self.containers.len());
         for ContainerEdges { container, edges } in &self.containers {
             body.extend_from_slice(&container.to_bytes());
-            body.extend_from_slice(&count(edges.len()));
+            push_count(&mut body, edges.len());
         }
         for edge in self.containers.iter().flat_map(|container| &container.edges).flatten() {
             body.extend_from_slice(&edge.to_le_bytes());

@@ -47,21 +47,21 @@ pub struct Extent {
 
 const MODE_COUNT: u64 = 3;
 const IN_PLACE: u64 = 0;
-const GOES_ON: u64 = 1;
+const CONTINUED: u64 = 1;
 const ELSEWHERE: u64 = 2;
 
 /// The state of a reference that was used.
 #[derive(Clone, Copy, Debug)]
-struct Used {
+struct ReferenceState {
     reference: u16,
     /// The end of its last extent, in the reference and in the chunk.
     end: u64,
     chunk_end: u64,
 }
 
-impl Used {
-    fn new(reference: u16, chunk_at: u64) -> Used {
-        Used { reference, end: 0, chunk_end: chunk_at }
+impl ReferenceState {
+    fn new(reference: u16, chunk_at: u64) -> ReferenceState {
+        ReferenceState { reference, end: 0, chunk_end: chunk_at }
     }
 
     /// Returns the position in the reference that corresponds to `chunk_at` if nothing has moved.
@@ -84,7 +84,7 @@ fn unzigzag(value: u64) -> i64 {
 pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
     let mut columns: [Vec<u8>; 5] = Default::default();
     let [controls, references, lengths_on, lengths, distances] = &mut columns;
-    let mut used: Vec<Used> = Vec::new();
+    let mut used: Vec<ReferenceState> = Vec::new();
     let (mut chunk_at, mut new_next) = (0_u64, 0_i64);
     for (number, extent) in extents.iter().enumerate() {
         let rank = used.iter().rev().position(|used| used.reference == extent.reference);
@@ -93,13 +93,13 @@ pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
             None => {
                 push_varint(references, zigzag(i64::from(extent.reference) - new_next));
                 new_next = i64::from(extent.reference) + 1;
-                Used::new(extent.reference, chunk_at)
+                ReferenceState::new(extent.reference, chunk_at)
             }
         };
         let rank = rank.unwrap_or(used.len()) as u64;
         let (offset, in_place) = (u64::from(extent.offset), of.in_place(chunk_at));
         let mode = if offset == of.end {
-            GOES_ON
+            CONTINUED
         } else if offset == in_place {
             IN_PLACE
         } else {
@@ -108,7 +108,10 @@ pub fn encode(extents: &[Extent], out: &mut Vec<u8>) {
         };
         push_varint(controls, rank * MODE_COUNT + mode);
         if number + 1 < extents.len() {
-            push_varint(if mode == GOES_ON { lengths_on } else { lengths }, u64::from(extent.len));
+            push_varint(
+                if mode == CONTINUED { lengths_on } else { lengths },
+                u64::from(extent.len),
+            );
         }
         chunk_at += u64::from(extent.len);
         (of.end, of.chunk_end) = (offset + u64::from(extent.len), chunk_at);
@@ -160,15 +163,15 @@ pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Res
         references.push(reference);
     }
     let mut lengths = vec![0_u64; count];
-    for goes_on in [true, false] {
+    for is_continued in [true, false] {
         for (length, control) in lengths.iter_mut().zip(&controls).take(count.saturating_sub(1)) {
-            if (control % MODE_COUNT == GOES_ON) == goes_on {
+            if (control % MODE_COUNT == CONTINUED) == is_continued {
                 *length = take_varint(payload)?;
             }
         }
     }
     let mut extents = Vec::with_capacity(count);
-    let (mut used, mut references) = (Vec::<Used>::new(), references.into_iter());
+    let (mut used, mut references) = (Vec::<ReferenceState>::new(), references.into_iter());
     let mut chunk_at = 0_u64;
     for (number, (control, length)) in controls.into_iter().zip(lengths).enumerate() {
         let left = u64::from(chunk_len) - chunk_at;
@@ -179,12 +182,12 @@ pub fn decode(mut payload: &[u8], chunk_len: u32, reference_count: usize) -> Res
         let rank = usize::try_from(control / MODE_COUNT).unwrap_or(usize::MAX);
         let mut of = if rank == used.len() {
             let reference = references.next().ok_or_else(|| bad("too few references"))?;
-            Used::new(reference, chunk_at)
+            ReferenceState::new(reference, chunk_at)
         } else {
             used.remove(used.len() - 1 - rank)
         };
         let offset = match control % MODE_COUNT {
-            GOES_ON => Some(of.end),
+            CONTINUED => Some(of.end),
             IN_PLACE => Some(of.in_place(chunk_at)),
             _ => of.in_place(chunk_at).checked_add_signed(unzigzag(take_varint(payload)?)),
         };

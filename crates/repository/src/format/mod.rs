@@ -3,6 +3,13 @@
 //!
 //! Decoders trust nothing: no length makes a decoder allocate more than the available bytes could
 //! hold, and every error describes what was found.
+//!
+//! - Encodings: `map.rs` (metadata), `packed.rs` (numbers of fixed or variable length).
+//! - Names and values: `names.rs`, `fingerprint.rs`, `repository_id.rs`, `suite.rs`, `newer.rs`.
+//! - Objects of one part: `config.rs`, `ticket.rs`, `commit.rs`, `prune.rs`, `segment.rs`,
+//!   `edges.rs` with `bursts.rs`, `parity.rs`.
+//! - Containers: `toc.rs` with `grouping.rs`, `region.rs`, and `extents.rs` for delta chunks.
+//! - Chunks of metadata: `recipe.rs`, `tree.rs`.
 
 pub mod bursts;
 pub mod commit;

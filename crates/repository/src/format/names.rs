@@ -44,8 +44,8 @@ pub struct PartName {
 }
 
 impl PartName {
-    /// Encodes the name in the 16 bytes used in headers, tables of contents and segments: ticket, count
-    /// (big-endian).
+    /// Encodes the name in the 16 bytes used in headers, tables of contents and segments: ticket,
+    /// count (big-endian).
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..12].copy_from_slice(&self.ticket.0);

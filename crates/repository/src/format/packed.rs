@@ -55,6 +55,17 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Appends a number of items, in 4 bytes.
+///
+/// # Panics
+///
+/// Panics if there are 2^32 items or more. Each takes several bytes, and the maximum length of an
+/// object is 160 MiB.
+pub(super) fn push_count(out: &mut Vec<u8>, count: usize) {
+    let count = u32::try_from(count).expect("bounded by the maximum length of an object");
+    out.extend_from_slice(&count.to_le_bytes());
+}
+
 /// Appends `value` as LEB128.
 pub(crate) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

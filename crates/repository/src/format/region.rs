@@ -37,7 +37,7 @@ pub(crate) fn decode_region_into(
         Codec::Zstd => {
             buffer.clear();
             buffer.reserve_exact(raw_len);
-            // At most the buffer is filled, so a frame that lies about its size fails.
+            // At most the buffer is filled, so a frame with a wrong size fails.
             decompressor
                 .decompress_to_buffer(&bytes, &mut buffer)
                 .map_err(|error| Error::corrupt("", format!("decompression failed: {error}")))?;

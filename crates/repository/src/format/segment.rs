@@ -8,7 +8,7 @@ use cutpoint_storage::{Error, Result};
 use minicbor::Decoder;
 
 use super::map::{Extra, MapWriter, at_end, read_array, read_fixed, read_map};
-use super::packed::Reader;
+use super::packed::{Reader, push_count};
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
 
@@ -24,14 +24,14 @@ pub struct ContainerRecord {
     pub name: PartName,
     /// The class of the container.
     pub class: Class,
-    /// Set if any chunk of the container is a delta chunk, which needs full chunks elsewhere. Unlike a
-    /// hint, this field is relied on: deletion looks for references only in containers for which it
-    /// is set.
+    /// Set if any chunk of the container is a delta chunk, which needs full chunks elsewhere.
+    /// Unlike a hint, this field is relied on: deletion looks for references only in containers for
+    /// which it is set.
     pub has_delta_chunks: bool,
     /// The length of the container in bytes.
     pub stored_len: u32,
-    /// The start of the table of contents, in bytes. The table of contents and its tag end before the padding, at a
-    /// position that the trailer records.
+    /// The start of the table of contents, in bytes. The table of contents and its tag end before
+    /// the padding, at a position that the trailer records.
     pub toc_offset: u32,
     /// The length of the sealed table of contents, in bytes.
     pub toc_len: u32,
@@ -95,10 +95,11 @@ impl Segment {
     /// afterwards.
     pub fn append(&mut self, other: &Segment) {
         self.covers.extend_from_slice(&other.covers);
-        let before = u32::try_from(self.containers.len()).unwrap_or(u32::MAX);
+        let before = u32::try_from(self.containers.len());
+        let before = before.expect("bounded by the maximum length of an object");
         self.containers.extend_from_slice(&other.containers);
         let hints = other.hints.iter();
-        self.hints.extend(hints.map(|&(hint, container)| (hint, before.saturating_add(container))));
+        self.hints.extend(hints.map(|&(hint, container)| (hint, before + container)));
     }
 
     /// Encodes the body of the object.
@@ -107,7 +108,7 @@ impl Segment {
             8 + self.containers.len() * CONTAINER_RECORD_LEN + self.hints.len() * HINT_LEN,
         );
         for count in [self.containers.len(), self.hints.len()] {
-            body.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+            push_count(&mut body, count);
         }
         for container in &self.containers {
             container.encode(&mut body);

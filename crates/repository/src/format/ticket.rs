@@ -59,8 +59,8 @@ pub struct Ticket {
     pub purpose: Purpose,
     /// The process of the writer.
     pub process: Process,
-    /// The value of the writer's machine in this repository ([`crate::repo::liveness::machine_value`]);
-    /// `None` if the machine has no identity.
+    /// The value of the writer's machine in this repository
+    /// ([`crate::repo::liveness::machine_value`]); `None` if the machine has no identity.
     pub machine: Option<MachineValue>,
     /// The time of the ticket, in nanoseconds since 1970 by the writer's clock. Only messages use
     /// it, because the writer's clock decides nothing.

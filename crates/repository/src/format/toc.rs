@@ -1,16 +1,16 @@
-//! The table of contents of a container: its regions, and the chunks in them. The table of contents is the
-//! authoritative record of the places of chunks.
+//! The table of contents of a container: its regions, and the chunks in them. The table of contents
+//! is the authoritative record of the places of chunks.
 //!
 //! The form is fixed-width and little-endian: length of the following bytes 4, number of regions 4,
-//! number of chunks 4, the regions, the chunks, then a map of extras. Before a table of contents is sealed,
-//! zeros are appended up to a multiple of 4 KiB.
+//! number of chunks 4, the regions, the chunks, then a map of extras. Before a table of contents is
+//! sealed, zeros are appended up to a multiple of 4 KiB.
 
 use cutpoint_storage::{Error, Kind, Result};
 use minicbor::Decoder;
 
 use super::HEADER_LEN;
 use super::map::{Extra, MapWriter, at_end, read_map};
-use super::packed::Reader;
+use super::packed::{Reader, push_count};
 use crate::format::fingerprint::Fingerprint;
 
 /// The granularity of the length of a table of contents before it is sealed, in bytes.
@@ -74,8 +74,8 @@ pub struct RegionRecord {
 pub enum Form {
     /// Stored as the bytes of the chunk, for recipes to name.
     Full,
-    /// Stored as its bytes as well: new bytes of delta chunks, gathered in one chunk. A recipe names
-    /// it only if its stream has a chunk with exactly these bytes.
+    /// Stored as its bytes as well: new bytes of delta chunks, gathered in one chunk. A recipe
+    /// names it only if its stream has a chunk with exactly these bytes.
     Literal,
     /// Stored as a list of extents over the region's references.
     Delta,
@@ -151,7 +151,8 @@ impl Toc {
             body.extend_from_slice(&region.stored_len.to_le_bytes());
             body.extend_from_slice(&region.raw_len.to_le_bytes());
             body.push(region.codec.code());
-            let count = u16::try_from(region.references.len()).unwrap_or(u16::MAX);
+            let count = u16::try_from(region.references.len());
+            let count = count.expect("the references of a region have numbers of 16 bits");
             body.extend_from_slice(&count.to_le_bytes());
             for reference in &region.references {
                 body.extend_from_slice(&reference.0);
@@ -168,7 +169,8 @@ impl Toc {
         let mut map = MapWriter::new();
         map.extra(&self.extra);
         map.finish_into(&mut body);
-        let length = u32::try_from(body.len() - 4).unwrap_or(u32::MAX);
+        let length = u32::try_from(body.len() - 4);
+        let length = length.expect("bounded by the maximum length of an object");
         body[..4].copy_from_slice(&length.to_le_bytes());
         body.resize(body.len().next_multiple_of(TOC_PADDING), 0);
         body
@@ -254,8 +256,4 @@ impl Toc {
         at_end(d)?;
         Ok(Toc { regions, chunks, extra })
     }
-}
-
-fn push_count(out: &mut Vec<u8>, count: usize) {
-    out.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
 }

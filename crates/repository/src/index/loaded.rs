@@ -10,7 +10,8 @@ use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::toc::Toc;
-use crate::repo::repository::{Repository, refuse_longer};
+use crate::repo::refuse_longer;
+use crate::repo::repository::Repository;
 
 /// The opened table of contents of a container, and the place of the container.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use crate::crypto::{
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::parity::ParityTable;
-use crate::repo::repository::{Repository, refuse_longer};
+use crate::repo::refuse_longer;
+use crate::repo::repository::Repository;
 
 /// Puts parity for a container with the given bytes, in the name of `writer`. Returns the size of
 /// the parity object in bytes.

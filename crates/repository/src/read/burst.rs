@@ -12,8 +12,8 @@ use crate::format::segment::ContainerRecord;
 use crate::format::toc::Form;
 use crate::index::{Loaded, Location};
 
-/// A delta chunk that consists of a prefix of one full chunk, new bytes, and a suffix of the same whole.
-/// Each part may be empty, but not both prefix and suffix.
+/// A delta chunk that consists of a prefix of one full chunk, new bytes, and a suffix of the same
+/// full chunk. Each part may be empty, but not both prefix and suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredBurst {
     /// The fingerprint of the full chunk.
@@ -29,14 +29,14 @@ pub struct StoredBurst {
 }
 
 impl Reader {
-    /// Calls `visit` for each delta chunk of a container with its number in the table of contents and its
-    /// form as a burst, or `None` if it is not a burst. Bytes that the container stores as a
-    /// literal count as new. That the suffix extends to the end of its full chunk is not checked.
+    /// Calls `visit` for each delta chunk of a container with its number in the table of contents
+    /// and its form as a burst, or `None` if it is not a burst. Bytes that the container stores as
+    /// a literal count as new. That the suffix extends to the end of its full chunk is not checked.
     ///
     /// # Errors
     ///
-    /// Returns any error of the storage, and `Corrupt` if the table of contents, a region or a delta chunk
-    /// cannot be decoded.
+    /// Returns any error of the storage, and `Corrupt` if the table of contents, a region or a
+    /// delta chunk cannot be decoded.
     pub fn bursts(
         &self,
         container: &ContainerRecord,

@@ -109,8 +109,8 @@ impl Plan<'_> {
     }
 
     /// Prepares a step that is about to be read: the full chunks that its delta chunks refer to are
-    /// fetched too. Waits for the delta chunks, and for room as long as other steps in progress will
-    /// free some.
+    /// fetched too. Waits for the delta chunks, and for room as long as other steps in progress
+    /// will free some.
     pub fn hand_over(&self, step: &mut Step) {
         self.reader.regions.begin_step(self.bytes_max);
         step.is_handed_over = true;
@@ -127,10 +127,10 @@ impl Plan<'_> {
                 }
                 let is_full = |location: &Location| Ok(location.is_full());
                 let index = &self.reader.index;
-                if let Ok(Some(whole)) =
+                if let Ok(Some(full_chunk)) =
                     index.find_where(Class::Data, reference, Scope::Read, is_full)
                 {
-                    step.want(&whole, self.bytes_max);
+                    step.want(&full_chunk, self.bytes_max);
                 }
             }
         }

@@ -9,12 +9,14 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
+use super::newest_config::newest_config;
+use super::repository::Repository;
+use super::unlock::KDF_TRIALS_MAX;
 use crate::crypto::{
     CipherSuite, KeyAbout, KeyMethod, Keyring, Keys, Secret, Unlock, object_is_intact,
     unwrap_keyring, wrap_keyring,
 };
 use crate::format::names::ObjectName;
-use crate::repo::repository::{KDF_TRIALS_MAX, Repository, newest_config};
 
 /// A `keys/` object: one way to open a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,8 +90,8 @@ impl Repository {
                 Err(error) if error.kind() == Kind::Corrupt => Bytes::new(),
                 Err(error) => return Err(error),
             };
-            let whole = copies.entry(id).or_default();
-            whole.extend(Some(bytes).filter(|bytes| object_is_intact(bytes)));
+            let intact = copies.entry(id).or_default();
+            intact.extend(Some(bytes).filter(|bytes| object_is_intact(bytes)));
         }
         let entry = |(id, copies): ([u8; 16], Vec<Bytes>)| {
             let name = key_name(id);
@@ -451,19 +453,19 @@ impl Repository {
         unlock: &Unlock,
     ) -> Result<Vec<&'a KeyEntry>> {
         let mut opened = Vec::new();
-        let matching = entries.iter().filter(|entry| {
+        let candidates = entries.iter().filter(|entry| {
             entry.method == Some(unlock.method()) && entry.method != Some(KeyMethod::RecoveryKit)
         });
-        let matching: Vec<&KeyEntry> = matching.collect();
-        if matches!(unlock, Unlock::Passphrase(_)) && matching.len() > KDF_TRIALS_MAX {
+        let candidates: Vec<&KeyEntry> = candidates.collect();
+        if matches!(unlock, Unlock::Passphrase(_)) && candidates.len() > KDF_TRIALS_MAX {
             let message = format!(
                 "{} keys are for passphrases, and at most {KDF_TRIALS_MAX} are tried: remove \
                  planted keys (`cutpoint key remove`)",
-                matching.len()
+                candidates.len()
             );
             return Err(Error::new(Kind::Unsupported, self.storage().describe(), message));
         }
-        for entry in matching {
+        for entry in candidates {
             let opens = |copy| {
                 let name = ObjectName::Key { id: entry.id, copy };
                 let bytes = self.storage().get(&name.to_string())?;

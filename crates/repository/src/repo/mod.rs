@@ -1,6 +1,27 @@
-//! An open repository: its settings, keys, clients, and the objects that one listing saw.
+//! An open repository: its keys and settings, its objects, the commits and prune records of one
+//! listing, and the writers that may be at work.
+//!
+//! - `repository.rs`: the [`Repository`](repository::Repository), which is opened in two steps.
+//!   `unlock.rs` finds the keys that a secret opens, and `newest_config.rs` the settings that these
+//!   keys open. `options.rs` has the options, and `listing.rs` the two copies of keys and settings.
+//! - `init.rs` creates a repository, `set_config.rs` changes its settings, and `keys.rs` its keys.
+//! - `objects.rs` reads and puts whole objects; `reserve.rs` keeps space for a full disk.
+//! - `view/`: the [`View`](view::View), that is, the commits and prune records of one listing.
+//! - `liveness.rs`: the evidence by which a writer is presumed dead.
 
+mod init;
 pub mod keys;
+mod listing;
 pub mod liveness;
+mod newest_config;
+mod objects;
+mod options;
 pub mod repository;
+mod reserve;
+mod set_config;
+mod unlock;
 pub mod view;
+
+pub use newest_config::Unopened;
+pub(crate) use objects::{refuse_longer, require_len};
+pub use unlock::KDF_TRIALS_MAX;

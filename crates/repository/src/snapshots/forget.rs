@@ -19,7 +19,7 @@ use crate::repo::view::View;
 /// listed, and can be brought back until a prune takes it.
 ///
 /// `choose` decides by the view of the writer, and is called again if the operation has to be
-/// restarted. A caller that chooses by rules should complete the view first ([`View::whole`]).
+/// restarted. A caller that chooses by rules should complete the view first ([`View::complete`]).
 /// Returns the ticket of the commit, or `None` if nothing was chosen.
 ///
 /// # Errors

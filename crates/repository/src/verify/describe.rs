@@ -146,10 +146,10 @@ fn parity(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<Str
     let Parity { table, shards } = Parity::open(repository.keys(), name, bytes)?;
     let mut text = String::new();
     let container = ObjectName::Container(table.class, table.container);
-    let lost = shards.iter().filter(|shard| shard.is_none()).count();
+    let damaged = shards.iter().filter(|shard| shard.is_none()).count();
     writeln!(text, "container   {container}, {} bytes", table.container_len).ok();
     writeln!(text, "shards      {} of {} bytes", table.checksums.len(), table.shard_len).ok();
-    writeln!(text, "parity      {} shards, {lost} of them damaged", table.parity_count).ok();
+    writeln!(text, "parity      {} shards, {damaged} of them damaged", table.parity_count).ok();
     Ok(text)
 }
 

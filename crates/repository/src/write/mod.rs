@@ -36,7 +36,8 @@ use crate::format::segment::Segment;
 use crate::format::ticket::{Purpose, Ticket};
 use crate::parity;
 use crate::repo::liveness::{Judge, open_tickets, own_machine, require_alone};
-use crate::repo::repository::{Repository, require_len};
+use crate::repo::repository::Repository;
+use crate::repo::require_len;
 use crate::repo::view::View;
 #[cfg(feature = "mutants")]
 use crate::rules;

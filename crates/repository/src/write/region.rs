@@ -8,9 +8,10 @@ use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::toc::{ChunkRecord, Codec, Form};
 
 /// The regions that are decoded and compared before they are put (W4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// All metadata, and one data region in eight.
+    #[default]
     Some,
     /// All regions.
     All,

@@ -6,7 +6,8 @@ use cutpoint_storage::{Error, Result, Staged};
 use super::container::{SealedPart, Stored};
 use super::region::RegionBuffers;
 use crate::format::names::ObjectName;
-use crate::repo::repository::{Repository, require_len};
+use crate::repo::repository::Repository;
+use crate::repo::require_len;
 
 /// Objects whose parts are being written: at most one container of each class.
 #[derive(Debug, Default)]

@@ -13,8 +13,8 @@ use cutpoint_repository::snapshots::retention::{Candidate, Grouping, Period, Pol
 use cutpoint_repository::snapshots::{forget, hold, note, release, unforget};
 use cutpoint_repository::verify::check::{CheckMonitor, Portion};
 use cutpoint_repository::verify::repair::{
-    Fate, IndexOptions, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair, repair_index,
-    repair_snapshots,
+    IndexOptions, PathLoss, RepairMonitor, RepairOutcome, SnapshotOptions, SnapshotsRepair,
+    repair_index, repair_snapshots,
 };
 use cutpoint_repository::{
     Committed, Purpose, Reader, Repository, Secret, Snapshot, TicketId, Unlock, View, Writer,
@@ -257,7 +257,7 @@ pub(crate) fn settle(allowed: Vec<Model>, place: &Place) -> Model {
     found.unwrap_or_else(|| panic!("the lists show something else: {told:#?}")).0
 }
 
-type LossesOf = BTreeMap<TicketId, Vec<(Vec<u8>, Loss)>>;
+type LossesOf = BTreeMap<TicketId, Vec<(Vec<u8>, PathLoss)>>;
 
 /// Collects what a repair gives up.
 #[derive(Default)]
@@ -266,7 +266,7 @@ struct Losses(Mutex<LossesOf>);
 impl CheckMonitor for Losses {}
 
 impl RepairMonitor for Losses {
-    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &Loss) {
+    fn loss(&self, snapshot: TicketId, path: &[u8], loss: &PathLoss) {
         let mut losses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         losses.entry(snapshot).or_default().push((path.to_vec(), loss.clone()));
     }
@@ -590,7 +590,7 @@ fn without_writing(place: &Place, act: impl FnOnce() -> Result<()>) -> Result<()
 /// Takes over the result of a repair of snapshots, finished or not.
 fn adopt_repaired(
     done: &Result<SnapshotsRepair>,
-    losses: &BTreeMap<TicketId, Vec<(Vec<u8>, Loss)>>,
+    losses: &BTreeMap<TicketId, Vec<(Vec<u8>, PathLoss)>>,
     place: &Place,
     after: &mut Model,
 ) {
@@ -609,12 +609,12 @@ fn adopt_repaired(
         for (path, loss) in &losses[&parent] {
             let name = String::from_utf8_lossy(&path[1..]).into_owned();
             match loss {
-                Loss::Entries => panic!("{id}: a folder without entries is left of {parent}"),
-                Loss::File { size } => {
+                PathLoss::Entries => panic!("{id}: a folder without entries is left of {parent}"),
+                PathLoss::File { size } => {
                     let gone = files.remove(&name).expect("a file that there was");
                     assert_eq!(*size, gone.bytes().len() as u64, "{id}: {name}");
                 }
-                Loss::Parts { ranges, kept_as, .. } => {
+                PathLoss::Parts { ranges, kept_as, .. } => {
                     let mut content = files.remove(&name).expect("a file that there was");
                     content.holes.extend(ranges.iter().cloned());
                     files.insert(String::from_utf8_lossy(kept_as).into_owned(), content);
@@ -638,7 +638,7 @@ fn adopt_repaired(
     }
     let Ok(done) = done else { return };
     let repaired = done.snapshots.iter().filter_map(|each| match each.fate {
-        Fate::Repaired(twin) => Some(twin),
+        RepairOutcome::Repaired(twin) => Some(twin),
         _ => None,
     });
     assert_eq!(repaired.collect::<HashSet<_>>(), twins, "what it says that it has made");

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use cutpoint_chunking::Spec;
-use cutpoint_repository::{InitOptions, Repository, CipherSuite, Unlock};
+use cutpoint_repository::{CipherSuite, InitOptions, Repository, Unlock};
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, make_source};

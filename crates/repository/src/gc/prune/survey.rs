@@ -55,7 +55,7 @@ impl Survey {
         inlined_bytes_max: u64,
         pulse: &Pulse<'_>,
     ) -> Result<Survey> {
-        let view = view.whole(repository)?;
+        let view = view.complete(repository)?;
         let index = Arc::new(open_index(repository, &view)?);
         let there = list_containers(repository)?;
         let orphans = find_orphans(repository, &view, &index, &there, own, pulse)?;

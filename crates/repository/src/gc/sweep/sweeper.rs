@@ -68,7 +68,7 @@ impl Sweeper {
     /// Does the same as [`Sweeper::step`], beginning with the view `known`, which becomes the last
     /// listing.
     fn try_step(&mut self, known: &mut View, monitor: &dyn PruneMonitor) -> Result<Sweep> {
-        let view = known.clone().whole(&self.repository)?;
+        let view = known.clone().complete(&self.repository)?;
         known.clone_from(&view);
         let swept = swept(&view);
         let mut open = view
@@ -94,7 +94,7 @@ impl Sweeper {
             return Ok(Sweep::Waiting { number, writers });
         }
         // S2: lists what the awaited writers have committed.
-        let view = view.list_again(&self.repository)?.whole(&self.repository)?;
+        let view = view.list_again(&self.repository)?.complete(&self.repository)?;
         known.clone_from(&view);
         let skipped = skipped(prune, &seen, &view);
         if let Some(until_ns) = unseen_until_ns(&skipped, &view, self.options.settle_ns) {

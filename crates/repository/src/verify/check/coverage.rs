@@ -16,7 +16,7 @@ use crate::crypto::RepositoryId;
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
 
-/// The full chunk, in millionths.
+/// The whole of a round, in millionths.
 const WHOLE: u32 = 1_000_000;
 
 /// The portion of the containers that one check reads.
@@ -33,7 +33,7 @@ pub enum Portion {
 
 /// The round and the time of the last read of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Mark {
+struct LastRead {
     round: u32,
     time_ns: i64,
 }
@@ -45,7 +45,7 @@ pub struct Coverage {
     round: u32,
     /// The completed part of the round, in millionths.
     done: u32,
-    marks: BTreeMap<(Class, PartName), Mark>,
+    marks: BTreeMap<(Class, PartName), LastRead>,
 }
 
 /// The part of the containers that was read.
@@ -118,7 +118,7 @@ impl Coverage {
 
     /// Notes that a container was read.
     pub(super) fn note(&mut self, class: Class, part: PartName, time_ns: i64) {
-        self.marks.insert((class, part), Mark { round: self.round, time_ns });
+        self.marks.insert((class, part), LastRead { round: self.round, time_ns });
     }
 
     /// Notes that a check of `portion` has read everything that it had to read. A check that was
@@ -196,7 +196,7 @@ impl Coverage {
             let class = if mark[0] == 0 { Class::Data } else { Class::Meta };
             let part = mark[1..17].try_into().map(PartName::from_bytes).map_err(|_| bad())?;
             let time_ns = mark[21..].try_into().map(i64::from_le_bytes).map_err(|_| bad())?;
-            let mark = Mark { round: number(&mark[17..21])?, time_ns };
+            let mark = LastRead { round: number(&mark[17..21])?, time_ns };
             coverage.marks.insert((class, part), mark);
         }
         Ok(coverage)

@@ -7,10 +7,13 @@ use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, Result};
 use zstd::bulk::Decompressor;
 
-use super::delta_chunks::{Built, DeltaChunks};
-use super::objects::{Seen, Task};
-use super::parity::{self, Protected};
-use super::{Check, CheckOptions, FindingKind, Need, plain};
+use super::containers::Task;
+use super::context::{Check, Need, plain};
+use super::delta_chunks::{AssemblyResult, DeltaChunks};
+use super::finding::FindingKind;
+use super::inventory::Inventory;
+use super::options::CheckOptions;
+use super::parity::{self, ContainerState};
 use crate::crypto::{Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact};
 use crate::format::names::ObjectName;
 use crate::format::region::decode_region;
@@ -21,7 +24,7 @@ use crate::read::{ChunkBytes, Reader};
 /// Checks the containers of `tasks`, several at a time.
 pub(super) fn check(
     check: &Check<'_>,
-    seen: &Seen,
+    inventory: &Inventory,
     reader: &Reader,
     tasks: &[Task],
     options: &CheckOptions<'_>,
@@ -40,7 +43,7 @@ pub(super) fn check(
     let one = |task: &Task| {
         check.stop_if_cancelled()?;
         let is_chosen = chosen.contains(&(task.class, task.name));
-        check_container(check, seen, task, is_chosen.then_some(reader))?;
+        check_container(check, inventory, task, is_chosen.then_some(reader))?;
         if is_chosen {
             lock().note(task.class, task.name, check.repository.environment().now_ns());
         }
@@ -89,10 +92,11 @@ fn stored_len(check: &Check<'_>, task: &Task) -> u64 {
     check.listing.get(&name(task).to_string()).copied().unwrap_or(0)
 }
 
-/// Checks a container. With a `reader` for the full chunks of its delta chunks, reads it completely.
+/// Checks a container. With a `reader` for the full chunks of its delta chunks, reads it
+/// completely.
 fn check_container(
     check: &Check<'_>,
-    seen: &Seen,
+    inventory: &Inventory,
     task: &Task,
     reader: Option<&Reader>,
 ) -> Result<()> {
@@ -110,25 +114,29 @@ fn check_container(
         record
             .and_then(|record| load_toc(check.repository, &record))
             .map(|toc| compare_with_index(check, task, &toc))
-            .map(|()| Protected::Unread(task.record.map_or(len, |record| record.stored_len.into())))
+            .map(|()| {
+                ContainerState::Unread(task.record.map_or(len, |record| record.stored_len.into()))
+            })
     };
-    let protected = result.as_ref().unwrap_or(&Protected::Damaged);
-    parity::check_container(check, seen, task, protected)?;
+    let protected = result.as_ref().unwrap_or(&ContainerState::Damaged);
+    parity::check_container(check, inventory, task, protected)?;
     match result {
         Ok(_) => Ok(()),
         // A sweep has deleted the container after the listing.
-        Err(error) if error.kind() == Kind::Missing && may_be_gone(check, seen, task)? => Ok(()),
+        Err(error) if error.kind() == Kind::Missing && may_be_gone(check, inventory, task)? => {
+            Ok(())
+        }
         Err(error) => {
             if error.kind() == Kind::Storage {
                 check.lock().refused.insert((task.class, task.name));
             }
-            check.failed(name, error, task.need)
+            check.report_error(name, error, task.need)
         }
     }
 }
 
-/// Compares the index with the table of contents, because operations that delete look for references only
-/// in containers that have delta chunks according to the index.
+/// Compares the index with the table of contents, because operations that delete look for
+/// references only in containers that have delta chunks according to the index.
 fn compare_with_index(check: &Check<'_>, task: &Task, toc: &Toc) {
     let Some(record) = task.record else { return };
     let message = match (record.has_delta_chunks, toc.has_delta_chunks()) {
@@ -137,24 +145,24 @@ fn compare_with_index(check: &Check<'_>, task: &Task, toc: &Toc) {
         _ => return,
     };
     let message = format!("{message}; `cutpoint repair index` rebuilds the index");
-    check.wrong(FindingKind::Corrupt, name(task), message, task.need);
+    check.report_by_need(FindingKind::Corrupt, name(task), message, task.need);
 }
 
-fn may_be_gone(check: &Check<'_>, seen: &Seen, task: &Task) -> Result<bool> {
+fn may_be_gone(check: &Check<'_>, inventory: &Inventory, task: &Task) -> Result<bool> {
     let key = (task.class, task.name);
-    if task.need == Need::Unnamed || seen.view.condemned().contains(&key) {
+    if task.need == Need::Unnamed || inventory.view.condemned().contains(&key) {
         return Ok(true);
     }
-    let mut later = seen.clone();
+    let mut later = inventory.clone();
     Ok(later.list_again(check)? && later.view.condemned().contains(&key))
 }
 
-/// Reads a whole container, and reports each region and chunk that is damaged.
+/// Reads a container completely, and reports each region and chunk that is damaged.
 ///
 /// # Errors
 ///
 /// Returns an error if nothing of the container can be read.
-fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Protected> {
+fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<ContainerState> {
     let name = name(task);
     let bytes = check.repository.storage().get(&name.to_string())?;
     let mut scan = Scan {
@@ -164,23 +172,23 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
         bytes,
         decompressor: None,
         found: false,
-        is_weak: false,
+        is_at_risk: false,
         delta_chunks: DeltaChunks::new(check, reader, task),
     };
     let is_intact = object_is_intact(&scan.bytes);
     let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
     let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
-    // The place of the table of contents is recorded in the index and in the trailer. The trailer is needed
-    // if the index is lost.
+    // The place of the table of contents is recorded in the index and in the trailer. The trailer
+    // is needed if the index is lost.
     let (offset, length) = match (task.record, trailer.as_ref()) {
         (Some(record), _) => (u64::from(record.toc_offset), record.toc_len),
         (None, Ok(trailer)) => (trailer.offset, trailer.length),
-        (None, Err(_)) => return trailer.map(|_| Protected::Damaged),
+        (None, Err(_)) => return trailer.map(|_| ContainerState::Damaged),
     };
     match trailer {
         Ok(trailer) if (trailer.offset, trailer.length) == (offset, length) => {}
-        Ok(_) => scan.weak("the trailer refers to another table of contents than the index"),
-        Err(error) => scan.weak(error),
+        Ok(_) => scan.at_risk("the trailer refers to another table of contents than the index"),
+        Err(error) => scan.at_risk(error),
     }
     let mut toc = scan.part(offset, length)?;
     opener.open(PartKind::Toc, &mut toc)?;
@@ -201,18 +209,18 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Pro
     let is_padded = padding.is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
         && scan.bytes.len().is_multiple_of(PADDING_CONTAINER);
     if !is_padded {
-        scan.weak("the padding differs from what was written");
+        scan.at_risk("the padding differs from what was written");
     }
     if !is_intact && !scan.found {
-        scan.weak("wrong checksum in the trailer, although all else is intact");
+        scan.at_risk("wrong checksum in the trailer, although all else is intact");
     }
-    if scan.is_weak && task.need != Need::Unnamed {
+    if scan.is_at_risk && task.need != Need::Unnamed {
         let damages = toc.chunks.iter().map(|chunk| task.damage(chunk));
-        check.lock().weak.extend(damages);
+        check.lock().at_risk.extend(damages);
     }
     // The damaged chunks have been noted; all others are undamaged.
     check.lock().read.insert((task.class, task.name));
-    Ok(if scan.found { Protected::Damaged } else { Protected::Whole(scan.bytes) })
+    Ok(if scan.found { ContainerState::Damaged } else { ContainerState::Intact(scan.bytes) })
 }
 
 struct Scan<'a> {
@@ -224,20 +232,20 @@ struct Scan<'a> {
     /// Set if there was a finding.
     found: bool,
     /// Set if a part is damaged that is not needed for reading chunks.
-    is_weak: bool,
+    is_at_risk: bool,
     delta_chunks: DeltaChunks<'a>,
 }
 
 impl Scan<'_> {
-    fn weak(&mut self, message: impl ToString) {
-        self.is_weak = true;
+    fn at_risk(&mut self, message: impl ToString) {
+        self.is_at_risk = true;
         self.found(message);
     }
 
     fn found(&mut self, message: impl ToString) {
         self.found = true;
         let message = plain(&self.name, message);
-        self.check.wrong(FindingKind::Corrupt, self.name, message, self.task.need);
+        self.check.report_by_need(FindingKind::Corrupt, self.name, message, self.task.need);
     }
 
     fn part(&self, offset: u64, length: u32) -> Result<Vec<u8>> {
@@ -277,37 +285,37 @@ impl Scan<'_> {
         let decoded = match self.decode(opener, number, region) {
             Ok(decoded) => Arc::new(decoded),
             Err(error) => {
-                chunks.iter().for_each(|chunk| self.bad(chunk));
+                chunks.iter().for_each(|chunk| self.mark_unreadable(chunk));
                 let message = plain(&self.name, error);
                 let prefix = format!("region {number}: ");
                 let message = message.strip_prefix(&prefix).unwrap_or(&message);
-                let lost = match chunks.len() {
+                let chunk_count = match chunks.len() {
                     1 => "1 chunk".to_owned(),
                     count => format!("{count} chunks"),
                 };
-                self.found(format!("{prefix}{message} ({lost} affected)"));
+                self.found(format!("{prefix}{message} ({chunk_count} affected)"));
                 return Ok(());
             }
         };
-        let whole: Vec<_> = chunks
+        let full_chunks: Vec<_> = chunks
             .iter()
             .filter(|chunk| chunk.form != Form::Delta)
             .map(|chunk| (chunk, ChunkBytes::of_record(&decoded, chunk)))
             .collect();
         let payloads: Vec<&[u8]> =
-            whole.iter().filter_map(|(_, payload)| payload.as_deref()).collect();
+            full_chunks.iter().filter_map(|(_, payload)| payload.as_deref()).collect();
         let keys = self.check.repository.keys();
         let mut fingerprints = keys.fingerprints(self.task.class, &payloads).into_iter();
         let mut verified = 0;
         let mut near = HashMap::new();
-        for (chunk, payload) in whole {
+        for (chunk, payload) in full_chunks {
             let found = payload.as_ref().and_then(|_| fingerprints.next());
             if found == Some(chunk.fingerprint) {
                 verified += 1;
                 near.extend(payload.map(|payload| (chunk.fingerprint, payload)));
                 continue;
             }
-            self.bad(chunk);
+            self.mark_unreadable(chunk);
             let (start, recorded) = (chunk.offset, chunk.fingerprint);
             let found = found.map_or_else(String::new, |found| found.to_string());
             self.found(format!(
@@ -318,25 +326,25 @@ impl Scan<'_> {
         for chunk in chunks.iter().filter(|chunk| chunk.form == Form::Delta) {
             self.check.stop_if_cancelled()?;
             match self.delta_chunks.rebuild(region, chunk, &decoded, &near) {
-                Built::Well => verified += 1,
-                Built::Lacks => {}
-                Built::Bad(message) => {
-                    self.bad(chunk);
+                AssemblyResult::Correct => verified += 1,
+                AssemblyResult::LacksFullChunk => {}
+                AssemblyResult::Wrong(message) => {
+                    self.mark_unreadable(chunk);
                     let start = chunk.offset;
                     let message = plain(&self.name, message);
                     self.found(format!("region {number}, delta chunk at byte {start}: {message}"));
                 }
-                Built::Unbelieved => self.bad(chunk),
+                AssemblyResult::Skipped => self.mark_unreadable(chunk),
             }
         }
         self.check.count(|report| report.chunk_count += verified);
         Ok(())
     }
 
-    fn bad(&self, chunk: &ChunkRecord) {
+    fn mark_unreadable(&self, chunk: &ChunkRecord) {
         if self.task.need == Need::Unnamed {
             return;
         }
-        self.check.lock().bad.insert(self.task.damage(chunk));
+        self.check.lock().unreadable.insert(self.task.damage(chunk));
     }
 }

@@ -5,8 +5,11 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, Result};
 
-use super::objects::{Seen, Task, get};
-use super::{Check, FindingKind, Need, plain};
+use super::containers::Task;
+use super::context::{Check, Need, plain};
+use super::finding::FindingKind;
+use super::inventory::Inventory;
+use super::objects::get;
 use crate::crypto::object_is_intact;
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName};
@@ -14,11 +17,11 @@ use crate::parity::{Parity, encode_again, read_table};
 
 /// The state of a container at the time its parity is checked.
 #[derive(Clone, Debug)]
-pub(super) enum Protected {
+pub(super) enum ContainerState {
     /// The bytes were not read; only the length of the container as put is known.
     Unread(u64),
     /// The container is undamaged.
-    Whole(Bytes),
+    Intact(Bytes),
     /// A part of the container is damaged.
     Damaged,
 }
@@ -26,9 +29,9 @@ pub(super) enum Protected {
 /// Checks the parity of one container. If several objects protect it, one usable object is enough.
 pub(super) fn check_container(
     check: &Check<'_>,
-    seen: &Seen,
+    inventory: &Inventory,
     task: &Task,
-    container: &Protected,
+    container: &ContainerState,
 ) -> Result<()> {
     let key = (task.class, task.name);
     let mut failures = Vec::new();
@@ -46,15 +49,15 @@ pub(super) fn check_container(
     // Data that is recorded as damaged is stored elsewhere, or will be.
     let is_of_use = is_asked_for
         && task.need == Need::Named
-        && !seen.is_recorded(&key)
-        && !seen.is_condemned(&key);
+        && !inventory.is_recorded(&key)
+        && !inventory.is_condemned(&key);
     for (name, error) in failures {
         if error.kind() == Kind::Unsupported {
-            check.finding(FindingKind::Foreign, name, plain(&name, error));
+            check.report(FindingKind::Foreign, name, plain(&name, error));
             continue;
         }
         let is_needed = is_of_use && !is_protected;
-        check.failed(name, error, if is_needed { Need::Named } else { Need::Past })?;
+        check.report_error(name, error, if is_needed { Need::Named } else { Need::Obsolete })?;
     }
     if is_protected {
         check.lock().protected.insert(key);
@@ -73,9 +76,14 @@ pub(super) fn check_container(
 /// # Errors
 ///
 /// Returns an error if a part of the object is damaged, or if it does not belong to this container.
-fn look(check: &Check<'_>, name: ObjectName, stored_len: u64, container: &Protected) -> Result<()> {
+fn look(
+    check: &Check<'_>,
+    name: ObjectName,
+    stored_len: u64,
+    container: &ContainerState,
+) -> Result<()> {
     let another = || Error::corrupt("", "not the parity of the content of its container");
-    if let Protected::Unread(container_len) = container {
+    if let ContainerState::Unread(container_len) = container {
         let table = read_table(check.repository, name, stored_len)?;
         return if table.container_len == *container_len { Ok(()) } else { Err(another()) };
     }
@@ -89,7 +97,7 @@ fn look(check: &Check<'_>, name: ObjectName, stored_len: u64, container: &Protec
     if !object_is_intact(&bytes) {
         return Err(Error::corrupt("", "wrong checksum in the trailer"));
     }
-    if let Protected::Whole(container) = container {
+    if let ContainerState::Intact(container) = container {
         let again = encode_again(container, &parity.table)?;
         if !again.iter().map(Some).eq(parity.shards.iter().map(Option::as_ref)) {
             return Err(another());
@@ -99,7 +107,7 @@ fn look(check: &Check<'_>, name: ObjectName, stored_len: u64, container: &Protec
 }
 
 /// Checks the parity objects of containers that are not among `tasks`.
-pub(super) fn check_others(check: &Check<'_>, seen: &Seen, tasks: &[Task]) -> Result<()> {
+pub(super) fn check_others(check: &Check<'_>, inventory: &Inventory, tasks: &[Task]) -> Result<()> {
     let known: HashSet<(Class, PartName)> =
         tasks.iter().map(|task| (task.class, task.name)).collect();
     let others = check.parity.iter().filter(|(container, _)| !known.contains(container));
@@ -107,13 +115,13 @@ pub(super) fn check_others(check: &Check<'_>, seen: &Seen, tasks: &[Task]) -> Re
         for (name, _) in listed {
             // A sweep that was cut off has left the object, or the object came late; the next sweep
             // deletes it.
-            if seen.is_condemned(container) {
-                get(check, *name, Need::Past)?;
+            if inventory.is_condemned(container) {
+                get(check, *name, Need::Obsolete)?;
                 continue;
             }
             let container = ObjectName::Container(container.0, container.1);
             let message = format!("belongs to {container}, which does not exist");
-            check.finding(FindingKind::Foreign, name, message);
+            check.report(FindingKind::Foreign, name, message);
         }
     }
     Ok(())

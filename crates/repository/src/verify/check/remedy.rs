@@ -2,12 +2,7 @@
 
 use std::fmt;
 
-use cutpoint_storage::{Kind, ObjectKind};
-
-use super::Check;
-use super::original::{Original, is_newer, original};
 use crate::format::names::ObjectName;
-use crate::index::{Loaded, read_record};
 
 /// A command that resolves a finding. Variants are ordered as several of them should be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,76 +73,5 @@ impl Remedy {
             Remedy::Index => "rebuilds the index from the containers",
             Remedy::Snapshots => "lists lost data, keeps the rest, and forgets damaged snapshots",
         }
-    }
-}
-
-/// Returns the repair from parity, if there is any parity.
-fn data(check: &Check<'_>) -> Vec<Remedy> {
-    if check.parity.is_empty() { Vec::new() } else { vec![Remedy::Data { read_data: false }] }
-}
-
-/// Returns the commands that resolve an error about `object`.
-pub(super) fn remedies(check: &Check<'_>, object: &str) -> Vec<Remedy> {
-    let repository = check.repository;
-    let Ok(name) = ObjectName::parse(object) else {
-        // The object is a chunk, or a path of a snapshot, or there is no keyring at all.
-        return match object {
-            "keys" => Vec::new(),
-            _ => [data(check), vec![Remedy::Backup, Remedy::Snapshots]].concat(),
-        };
-    };
-    let record = match name {
-        ObjectName::Container(class, part) => check.lock().records.get(&(class, part)).copied(),
-        _ => None,
-    };
-    let is_full = match original(repository, name, record) {
-        Original::Restorable(_) => {
-            let read_data = matches!(name, ObjectName::Container(..));
-            return vec![Remedy::Objects { read_data }];
-        }
-        Original::Intact => true,
-        // It may be read another time, or be deleted by hand: then it is gone.
-        Original::Unknown(Some(error))
-            if error.kind() == Kind::Storage
-                && matches!(
-                    name.kind(),
-                    ObjectKind::Commit | ObjectKind::Prune | ObjectKind::Ticket
-                ) =>
-        {
-            return Vec::new();
-        }
-        Original::Unknown(_) => false,
-    };
-    if is_newer(repository, name) {
-        return Vec::new();
-    }
-    match name {
-        ObjectName::Config { number, .. } if number > repository.config_number() => {
-            vec![Remedy::RemoveSettings(name)]
-        }
-        ObjectName::Key { id, .. } if repository.key_id() == Some(id) => vec![Remedy::ReplaceKey],
-        ObjectName::Key { id, .. } => vec![Remedy::RemoveKey(id)],
-        ObjectName::Commit(_) => vec![Remedy::Snapshots],
-        ObjectName::Segment(_) | ObjectName::Ticket { .. } => vec![Remedy::Index],
-        ObjectName::Parity { .. } => vec![Remedy::Data { read_data: true }],
-        // The container is intact, but the index disagrees with it.
-        ObjectName::Container(..) if is_full => vec![Remedy::Index],
-        ObjectName::Container(class, part) => {
-            let record = record.map_or_else(
-                || {
-                    let len = check.listing.get(object).copied().unwrap_or(0);
-                    read_record(repository, class, part, len)
-                },
-                Ok,
-            );
-            let has_toc = record.and_then(|record| Loaded::at(repository, record)).is_ok();
-            let mut remedies = data(check);
-            remedies.push(Remedy::Backup);
-            remedies.extend((!has_toc).then_some(Remedy::Index));
-            remedies.push(Remedy::Snapshots);
-            remedies
-        }
-        ObjectName::Prune(number) => vec![Remedy::GiveUpPrune(number)],
-        ObjectName::Config { .. } | ObjectName::Similarity(_) => Vec::new(),
     }
 }

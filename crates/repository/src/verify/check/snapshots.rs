@@ -1,27 +1,29 @@
-//! Checks of snapshots: that everything they reach exists.
+//! Checks of snapshots: everything that they reach must exist.
 
 use std::collections::{BTreeSet, HashSet};
 
 use cutpoint_storage::Result;
 
-use super::affected::Affected;
-use super::known::Known;
-use super::objects::Seen;
-use super::walk::{SnapshotWalk, roots};
-use super::{Check, FindingKind};
+use super::affected::AffectedPaths;
+use super::context::Check;
+use super::finding::FindingKind;
+use super::inventory::Inventory;
+use super::places::PlaceFindings;
+use super::reachable::{ReachableChunks, Root, roots};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::read::Reader;
+use crate::repo::view::View;
 
 /// The data that cannot be read any more.
 #[derive(Debug)]
-pub(crate) struct Lost {
+pub(crate) struct MissingData {
     /// Chunks that cannot be read from any place.
     pub(crate) chunks: HashSet<(Class, Fingerprint)>,
-    /// The lost chunks that a listed snapshot needs.
+    /// The missing chunks that a listed snapshot needs.
     pub(crate) needed: HashSet<(Class, Fingerprint)>,
-    /// The lost chunks that the storage refused to read, and may return another time.
+    /// The missing chunks that the storage refused to read, and may return another time.
     pub(crate) refused: HashSet<Fingerprint>,
     /// Commits that a writer has seen and that are gone.
     pub(crate) commits: BTreeSet<TicketId>,
@@ -29,95 +31,118 @@ pub(crate) struct Lost {
     pub(crate) protected: HashSet<(Class, PartName)>,
     /// Containers that the storage refused to read.
     pub(crate) refused_containers: HashSet<(Class, PartName)>,
-    /// The snapshots that were walked; nothing is known about others.
-    pub(crate) walked: BTreeSet<TicketId>,
+    /// The snapshots that were checked; nothing is known about others.
+    pub(crate) checked_snapshots: BTreeSet<TicketId>,
     /// Commits that could not be read at the time of the check.
-    pub(crate) unread: BTreeSet<TicketId>,
+    pub(crate) unreadable_commits: BTreeSet<TicketId>,
 }
 
-/// Walks every snapshot and, if chunks are lost, reports the paths that need them. Returns the
-/// damages to be recorded ([`CheckReport::damages`](super::CheckReport::damages)), and the lost
-/// data.
+/// Marks everything that snapshots reach and, if chunks are missing, reports the paths that need
+/// them. Returns the damages to be recorded
+/// ([`CheckReport::damages`](super::CheckReport::damages)), and the missing data.
 pub(super) fn check(
     check: &Check<'_>,
-    seen: &mut Seen,
+    inventory: &mut Inventory,
     reader: &Reader,
-) -> Result<(BTreeSet<Damage>, Lost)> {
-    let (weak, known) = {
-        let mut state = check.lock();
-        let known = Known {
-            gone: seen.gone.clone(),
-            bad: std::mem::take(&mut state.bad),
-            read: std::mem::take(&mut state.read),
-            unbuilt: std::mem::take(&mut state.unbuilt),
-            lacking: std::mem::take(&mut state.lacking),
-            recorded: seen.view.damaged(),
-        };
-        (std::mem::take(&mut state.weak), known)
-    };
-    let mut walk = SnapshotWalk::run(check, reader, seen, &known)?;
-    // A prune may have moved chunks that seem to be lost, in which case it has published new
+) -> Result<(BTreeSet<Damage>, MissingData)> {
+    let (at_risk, findings) = take_findings(check, inventory);
+    let mut reachable = ReachableChunks::examine(check, reader, inventory, &findings)?;
+    // A prune may have moved chunks that seem to be missing, in which case it has published new
     // segments.
-    if !walk.lost.is_empty()
-        && seen.list_again(check)?
-        && reader.index().refresh(&seen.view).is_ok()
+    if !reachable.missing.is_empty()
+        && inventory.list_again(check)?
+        && reader.index().refresh(&inventory.view).is_ok()
     {
-        walk = SnapshotWalk::run(check, reader, seen, &known)?;
+        reachable = ReachableChunks::examine(check, reader, inventory, &findings)?;
     }
-    let roots = roots(&seen.view);
+    let roots = roots(&inventory.view);
     check.count(|report| {
         report.snapshot_count = roots.len() as u64;
-        report.reference_count = walk.references;
-        report.lost_count = walk.lost.values().filter(|lost| lost.is_listed).count() as u64;
+        report.reference_count = reachable.reference_count;
+        report.missing_count = reachable.needed().count() as u64;
     });
-    let recorded = seen.view.damaged();
-    let missed = walk.full_chunks.places_of_missed(false)?;
-    let found = known.bad.iter().chain(&weak).chain(&walk.shaken).chain(&missed).copied();
+    let recorded = inventory.view.damaged();
+    let found = findings.unreadable.iter().chain(&at_risk).chain(&reachable.at_risk).copied();
+    let found = found.chain(reachable.full_chunks.places_of_missing(false)?);
     let mut damages: BTreeSet<Damage> = found.filter(|each| !recorded.contains(each)).collect();
-    let places = walk.places_of_lost()?;
-    let is_needed = |damage: &&Damage| {
-        walk.lost.get(&(damage.class, damage.fingerprint)).is_some_and(|lost| lost.is_listed)
-    };
-    let missed = walk.full_chunks.places_of_missed(true)?;
-    let needed = places.iter().filter(is_needed).chain(&damages).chain(&walk.relied).chain(&missed);
-    check.name_deferred(&needed.map(|damage| (damage.class, damage.container)).collect());
-    walk.full_chunks.name_missed(check)?;
-    walk.name_lost()?;
-    if !walk.lost.is_empty() {
-        let mut affected = Affected::new(&walk);
-        let mut unhealed = HashSet::new();
-        for root in &roots {
-            let lost = affected.name_all(root.snapshot, &root.content, root.is_listed)?;
-            // A backup that compares with this snapshot learns only of damage recorded after it.
-            let heard = seen.view.damaged_since(root.snapshot);
-            unhealed.extend(lost.into_iter().filter(|lost| !heard.contains(lost)));
-        }
+    let places = reachable.places_of_missing()?;
+    report_missing(check, &mut reachable, &places, &damages)?;
+    if !reachable.missing.is_empty() {
+        let known = report_affected(check, &inventory.view, &reachable, &roots)?;
         damages.extend(places.into_iter().filter(|damage| {
-            !walk.refused.contains(&damage.fingerprint)
-                && (unhealed.contains(&damage.fingerprint) || !recorded.contains(damage))
+            !reachable.refused.contains(&damage.fingerprint)
+                && (known.contains(&damage.fingerprint) || !recorded.contains(damage))
         }));
-        match affected.more() {
-            0 => {}
-            more => {
-                let message = format!("{more} more paths are affected");
-                check.finding(FindingKind::Affected, "snapshots", message);
-            }
-        }
     }
-    let lost = Lost {
-        chunks: walk.lost.keys().copied().collect(),
-        needed: {
-            let needed = walk.lost.iter().filter(|(_, lost)| lost.is_listed);
-            needed.map(|(chunk, _)| *chunk).collect()
-        },
-        refused: walk.refused,
-        commits: seen.lost_commits.clone(),
+    let missing = MissingData {
+        chunks: reachable.missing.keys().copied().collect(),
+        needed: reachable.needed().copied().collect(),
+        refused: reachable.refused,
+        commits: inventory.lost_commits.clone(),
         protected: HashSet::new(),
         refused_containers: HashSet::new(),
-        walked: walk.walked,
-        unread: seen.view.unreadable.keys().filter_map(commit_of).collect(),
+        checked_snapshots: reachable.checked,
+        unreadable_commits: inventory.view.unreadable.keys().filter_map(commit_of).collect(),
     };
-    Ok((damages, lost))
+    Ok((damages, missing))
+}
+
+/// Takes what the check of the containers has found: the places that are at risk, and the other
+/// findings about places.
+fn take_findings(check: &Check<'_>, inventory: &Inventory) -> (HashSet<Damage>, PlaceFindings) {
+    let mut state = check.lock();
+    let findings = PlaceFindings {
+        gone: inventory.gone.clone(),
+        unreadable: std::mem::take(&mut state.unreadable),
+        read: std::mem::take(&mut state.read),
+        unassembled: std::mem::take(&mut state.unassembled),
+        lacking: std::mem::take(&mut state.lacking),
+        recorded: inventory.view.damaged(),
+    };
+    (std::mem::take(&mut state.at_risk), findings)
+}
+
+/// Reports the deferred findings, and the missing chunks, whose `places` are given.
+fn report_missing(
+    check: &Check<'_>,
+    reachable: &mut ReachableChunks<'_>,
+    places: &BTreeSet<Damage>,
+    damages: &BTreeSet<Damage>,
+) -> Result<()> {
+    let missing = &reachable.missing;
+    let is_needed = |damage: &&Damage| {
+        missing.get(&(damage.class, damage.fingerprint)).is_some_and(|chunk| chunk.is_listed)
+    };
+    let of_full_chunks = reachable.full_chunks.places_of_missing(true)?;
+    let needed = places.iter().filter(is_needed).chain(damages).chain(&reachable.relied);
+    let needed = needed.chain(&of_full_chunks);
+    check.report_deferred(&needed.map(|damage| (damage.class, damage.container)).collect());
+    reachable.full_chunks.report_missing(check)?;
+    reachable.report_missing()
+}
+
+/// Reports the paths that cannot be restored. Returns the missing chunks of snapshots whose writers
+/// knew of the record of the damage: a backup that compares with such a snapshot learns only of
+/// damage that is recorded from now on.
+fn report_affected(
+    check: &Check<'_>,
+    view: &View,
+    reachable: &ReachableChunks<'_>,
+    roots: &[Root],
+) -> Result<HashSet<Fingerprint>> {
+    let mut affected = AffectedPaths::new(reachable);
+    let mut known = HashSet::new();
+    for root in roots {
+        let missing = affected.report_snapshot(root.snapshot, &root.content, root.is_listed)?;
+        let recorded_later = view.damaged_since(root.snapshot);
+        known.extend(missing.into_iter().filter(|chunk| !recorded_later.contains(chunk)));
+    }
+    let more = affected.more();
+    if more > 0 {
+        let message = format!("{more} more paths are affected");
+        check.report(FindingKind::Affected, "snapshots", message);
+    }
+    Ok(known)
 }
 
 fn commit_of(name: &ObjectName) -> Option<TicketId> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Kind, Result};
 use zstd::bulk::Decompressor;
 
-use super::{persist, restart_if_ended};
+use super::attempts::{persist, restart_if_ended};
 use crate::crypto::{Opener, PartKind, Trailer, object_is_intact};
 use crate::format::commit::{Damage, Outcome};
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -19,7 +19,9 @@ use crate::parity::{self, ParityListing};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::util::tolerance::Tolerance;
-use crate::verify::check::{CheckMonitor, CheckOptions, Lost, Portion, find_lost, record};
+use crate::verify::check::{
+    CheckMonitor, CheckOptions, MissingData, Portion, find_missing, record,
+};
 use crate::write::{Committed, Inline, Verify, Writer};
 
 /// The options of a repair of data.
@@ -68,22 +70,22 @@ pub fn repair_data(
         threads: options.threads,
         ..CheckOptions::default()
     };
-    let (report, lost) = find_lost(repository, &check_options, monitor)?;
+    let (report, missing) = find_missing(repository, &check_options, monitor)?;
     let mut damages = report.damages;
-    damages.extend(refused(repository, &lost)?);
+    damages.extend(refused(repository, &missing)?);
     if options.dry_run {
         let view = View::list(repository)?;
         let damages = view.damaged().into_iter().chain(damages).collect();
-        let mut repair = Repair::new(repository, &view, damages, &lost, monitor)?;
+        let mut repair = DataRepairRun::new(repository, &view, damages, &missing, monitor)?;
         repair.rebuild_all(None)?;
         repair.protect_all(None)?;
-        return Ok(repair.done);
+        return Ok(repair.report);
     }
     record(repository, &damages, |_, _| {})?;
     persist("the repair of data", || {
         let writer = Writer::begin(repository.clone(), Purpose::Other)?;
         let (ticket, view) = (writer.ticket(), writer.view().clone());
-        let mut repair = Repair::new(repository, &view, view.damaged(), &lost, monitor)?;
+        let mut repair = DataRepairRun::new(repository, &view, view.damaged(), &missing, monitor)?;
         let mut inline = Inline::with_index(writer, repair.index.clone(), Verify::All)?;
         let stored = repair
             .rebuild_all(Some(&mut inline))
@@ -93,27 +95,27 @@ pub fn repair_data(
             // The objects that were put are correct, and the next attempt finds them.
             return restart_if_ended(inline.writer().fail(error));
         }
-        if repair.done.rebuilt.is_empty() {
+        if repair.report.rebuilt.is_empty() {
             inline.writer().void(Vec::new())?;
-            return Ok(Some(repair.done));
+            return Ok(Some(repair.report));
         }
-        repair.done.commit = Some(ticket);
+        repair.report.commit = Some(ticket);
         let committed = inline.commit(Outcome::Rescue)?;
-        Ok((committed == Committed::Done).then_some(repair.done))
+        Ok((committed == Committed::Done).then_some(repair.report))
     })
 }
 
 /// Returns the chunks of containers that the storage refuses, and that can be rebuilt from parity.
 /// A bad sector makes the file that contains it unreadable every time.
-fn refused(repository: &Arc<Repository>, lost: &Lost) -> Result<Vec<Damage>> {
+fn refused(repository: &Arc<Repository>, missing: &MissingData) -> Result<Vec<Damage>> {
     let mut damages = Vec::new();
-    if lost.refused_containers.is_empty() {
+    if missing.refused_containers.is_empty() {
         return Ok(damages);
     }
     let listed = parity::list(repository)?;
-    for &(class, container) in &lost.refused_containers {
+    for &(class, container) in &missing.refused_containers {
         let rebuilt = parity::rebuild_container(repository, &listed, class, container)
-            .and_then(|bytes| Rebuilt::open(repository, class, container, bytes));
+            .and_then(|bytes| RebuiltContainer::open(repository, class, container, bytes));
         // The check has reported the container. The cause may be the storage, which may return it
         // another time.
         let Ok(rebuilt) = rebuilt else { continue };
@@ -126,10 +128,11 @@ fn refused(repository: &Arc<Repository>, lost: &Lost) -> Result<Vec<Damage>> {
     Ok(damages)
 }
 
-struct Repair<'a> {
+/// The state of a repair of data.
+struct DataRepairRun<'a> {
     repository: &'a Repository,
     monitor: &'a dyn CheckMonitor,
-    lost: &'a Lost,
+    missing: &'a MissingData,
     index: Arc<Index>,
     containers: BTreeSet<(Class, PartName)>,
     parity: ParityListing,
@@ -138,17 +141,17 @@ struct Repair<'a> {
     /// The chunks that were stored again, or would be.
     stored: HashSet<(Class, Fingerprint)>,
     tolerance: Tolerance,
-    done: DataRepair,
+    report: DataRepair,
 }
 
-impl<'a> Repair<'a> {
+impl<'a> DataRepairRun<'a> {
     fn new(
         repository: &'a Arc<Repository>,
         view: &View,
         damages: HashSet<Damage>,
-        lost: &'a Lost,
+        missing: &'a MissingData,
         monitor: &'a dyn CheckMonitor,
-    ) -> Result<Repair<'a>> {
+    ) -> Result<DataRepairRun<'a>> {
         let index = Arc::new(Index::open(repository.clone(), view)?);
         let condemned = view.condemned();
         let records = index.containers().into_iter().map(|record| (record.class, record.name));
@@ -162,17 +165,17 @@ impl<'a> Repair<'a> {
                 damaged.entry(container).or_default().insert(damage.fingerprint);
             }
         }
-        Ok(Repair {
+        Ok(DataRepairRun {
             parity: parity::list(repository)?,
             repository,
             monitor,
-            lost,
+            missing,
             index,
             containers,
             damaged,
             stored: HashSet::new(),
             tolerance: Tolerance::default(),
-            done: DataRepair::default(),
+            report: DataRepair::default(),
         })
     }
 
@@ -211,15 +214,16 @@ impl<'a> Repair<'a> {
                 continue;
             }
             let rebuilt = parity::rebuild_container(self.repository, &self.parity, class, part)
-                .and_then(|bytes| Rebuilt::open(self.repository, class, part, bytes));
+                .and_then(|bytes| RebuiltContainer::open(self.repository, class, part, bytes));
             match rebuilt {
                 Ok(rebuilt) => self.store_again(rebuilt, inline.as_deref_mut())?,
                 // A container that no listed snapshot misses may be given up.
                 Err(error) => {
                     let error = self.tolerance.of_one(error)?;
-                    let is_lost = |chunk: &Fingerprint| self.lost.needed.contains(&(class, *chunk));
+                    let is_lost =
+                        |chunk: &Fingerprint| self.missing.needed.contains(&(class, *chunk));
                     if self.damaged[&(class, part)].iter().any(is_lost) {
-                        self.done.failed.push(error);
+                        self.report.failed.push(error);
                     }
                 }
             }
@@ -235,7 +239,7 @@ impl<'a> Repair<'a> {
     /// failures.
     fn store_again(
         &mut self,
-        mut rebuilt: Rebuilt<'_>,
+        mut rebuilt: RebuiltContainer<'_>,
         mut inline: Option<&mut Inline>,
     ) -> Result<()> {
         let class = rebuilt.class;
@@ -244,7 +248,7 @@ impl<'a> Repair<'a> {
             let region = match rebuilt.region(number) {
                 Ok(region) => region,
                 Err(error) => {
-                    self.done.failed.push(error);
+                    self.report.failed.push(error);
                     break;
                 }
             };
@@ -257,7 +261,7 @@ impl<'a> Repair<'a> {
                 let payload = payload.unwrap_or_default();
                 if self.repository.keys().fingerprint(class, payload) != chunk.fingerprint {
                     let message = format!("does not contain chunk {}", chunk.fingerprint);
-                    self.done.failed.push(Error::corrupt(rebuilt.name, message));
+                    self.report.failed.push(Error::corrupt(rebuilt.name, message));
                     continue;
                 }
                 if let Some(inline) = &mut inline {
@@ -269,7 +273,7 @@ impl<'a> Repair<'a> {
         }
         // A hint may lead to a container that never had the chunk.
         if count > 0 {
-            self.done.rebuilt.push((rebuilt.name, count));
+            self.report.rebuilt.push((rebuilt.name, count));
         }
         Ok(())
     }
@@ -282,7 +286,7 @@ impl<'a> Repair<'a> {
         }
         let mut unprotected = self.containers.clone();
         unprotected.retain(|container| {
-            !self.lost.protected.contains(container) && !self.damaged.contains_key(container)
+            !self.missing.protected.contains(container) && !self.damaged.contains_key(container)
         });
         self.monitor.expected(unprotected.len() as u64, 0);
         for (class, part) in unprotected {
@@ -296,16 +300,16 @@ impl<'a> Repair<'a> {
                 // A sweep may have deleted the container; otherwise, a check reports it.
                 Err(error) if error.kind() == Kind::Missing => continue,
                 Err(error) => {
-                    self.done.failed.push(self.tolerance.of_one(error)?);
+                    self.report.failed.push(self.tolerance.of_one(error)?);
                     continue;
                 }
             };
-            self.done.protected_count += 1;
+            self.report.protected_count += 1;
             if let Some(inline) = &mut inline {
                 let writer = inline.writer();
                 writer.renew()?;
                 let ticket = writer.ticket();
-                self.done.parity_bytes +=
+                self.report.parity_bytes +=
                     parity::protect(self.repository, ticket, class, part, &bytes, percent)?;
             }
         }
@@ -315,7 +319,7 @@ impl<'a> Repair<'a> {
 
 /// A rebuilt container. It is decoded region by region, because the total decoded size is not
 /// limited.
-struct Rebuilt<'a> {
+struct RebuiltContainer<'a> {
     class: Class,
     name: ObjectName,
     bytes: Vec<u8>,
@@ -324,17 +328,17 @@ struct Rebuilt<'a> {
     decompressor: Decompressor<'a>,
 }
 
-impl Rebuilt<'_> {
+impl RebuiltContainer<'_> {
     fn open(
         repository: &Repository,
         class: Class,
         part: PartName,
         bytes: Vec<u8>,
-    ) -> Result<Rebuilt<'static>> {
+    ) -> Result<RebuiltContainer<'static>> {
         let name = ObjectName::Container(class, part);
         let opener = Opener::new(repository.keys(), name, &bytes)?;
         let trailer = Trailer::decode(&name, &bytes, bytes.len() as u64)?;
-        let mut rebuilt = Rebuilt {
+        let mut rebuilt = RebuiltContainer {
             class,
             name,
             bytes,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
-use super::{is_damage, is_lost, persist, restart_if_ended};
+use super::attempts::{is_damage, is_lost, persist, restart_if_ended};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
@@ -15,10 +15,10 @@ use crate::format::ticket::{Purpose, Ticket};
 use crate::index::Loaded;
 use crate::repo::liveness::require_alone;
 use crate::repo::repository::Repository;
-use crate::repo::view::View;
+use crate::repo::view::{Hidden, View};
 use crate::util::tolerance::Tolerance;
 use crate::verify::check::CheckMonitor;
-use crate::verify::check::original::{Original, is_newer, original};
+use crate::verify::original::{OriginalBytes, is_newer, original_bytes};
 use crate::write::prune_log::{self, Appended};
 use crate::write::{Writer, end_writer};
 
@@ -73,8 +73,8 @@ pub struct IndexRepair {
 /// publishes them by a numbered record that supersedes the existing segments. Even the hints of
 /// readable segments are not trusted; the table of contents of every container is read.
 ///
-/// If the storage refuses to read the table of contents of a container, the readable segments that name the
-/// container stay.
+/// If the storage refuses to read the table of contents of a container, the readable segments that
+/// name the container stay.
 ///
 /// # Errors
 ///
@@ -87,14 +87,14 @@ pub fn repair_index(
     options: &IndexOptions,
     monitor: &dyn CheckMonitor,
 ) -> Result<IndexRepair> {
-    let lost = &lost_beside(repository, &options.given_up_prunes)?;
+    let lost = &lost_prunes(repository, &options.given_up_prunes)?;
     if options.dry_run {
         let view = View::without(lost.clone()).list_again(repository)?;
         let unreadable = unreadable_writers(repository, &view)?;
-        let mut anew = Anew::new(repository, None);
-        anew.report.ended = unreadable;
-        anew.build(&view, monitor)?;
-        return Ok(anew.report);
+        let mut builder = IndexBuilder::new(repository, None);
+        builder.report.ended = unreadable;
+        builder.build(&view, monitor)?;
+        return Ok(builder.report);
     }
     if !repository.config().creates_atomically()
         && !unreadable_writers(repository, &View::list(repository)?)?.is_empty()
@@ -120,7 +120,7 @@ pub fn repair_index(
 ///
 /// Returns an `Invalid` error if one of `given_up` is not lost, because it can be restored, or
 /// another client can read it.
-fn lost_beside(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
+fn lost_prunes(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
     if given_up.is_empty() {
         return Ok(BTreeSet::new());
     }
@@ -133,8 +133,8 @@ fn lost_beside(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTre
     });
     let mut lost: BTreeSet<u64> = damaged.chain(view.missing_prunes()).collect();
     lost.retain(|number| {
-        let original = original(repository, ObjectName::Prune(*number), None);
-        !matches!(original, Original::Intact | Original::Restorable(_))
+        let original = original_bytes(repository, ObjectName::Prune(*number), None);
+        !matches!(original, OriginalBytes::Intact | OriginalBytes::Restorable(_))
     });
     match given_up.difference(&lost).next() {
         None => Ok(lost),
@@ -161,10 +161,10 @@ fn rebuild(
     if !ended.is_empty() {
         view = view.list_again(&repository)?;
     }
-    let mut anew = Anew::new(&repository, Some(writer));
-    anew.report.ended = ended;
-    let (published, superseded) = anew.build(&view, monitor)?;
-    let mut report = anew.report;
+    let mut builder = IndexBuilder::new(&repository, Some(writer));
+    builder.report.ended = ended;
+    let (published, superseded) = builder.build(&view, monitor)?;
+    let mut report = builder.report;
     let forgotten = options.given_up.iter().copied().collect();
     let given_up = options.given_up_prunes.iter().copied().collect();
     let record = Prune { published, superseded, forgotten, given_up, ..Prune::default() };
@@ -209,7 +209,7 @@ fn has_ended(view: &View, ticket: TicketId) -> bool {
 }
 
 /// The new index under construction.
-struct Anew<'a> {
+struct IndexBuilder<'a> {
     repository: &'a Arc<Repository>,
     /// The writer of the segments; `None` in a dry run.
     writer: Option<&'a mut Writer>,
@@ -220,7 +220,7 @@ struct Anew<'a> {
 
 /// The contents of the readable segments.
 #[derive(Default)]
-struct Old {
+struct OldSegments {
     /// The record of each container in one of the segments that name it.
     records: BTreeMap<(Class, PartName), ContainerRecord>,
     /// The readable segments and the containers that they name.
@@ -228,10 +228,37 @@ struct Old {
     unreadable: Vec<PartName>,
 }
 
-impl<'a> Anew<'a> {
-    fn new(repository: &'a Arc<Repository>, writer: Option<&'a mut Writer>) -> Anew<'a> {
+impl OldSegments {
+    /// Returns the segments that the new ones supersede: all but those that name one of the
+    /// containers that the storage has refused to read.
+    fn superseded(self, refused: &HashSet<(Class, PartName)>) -> Vec<PartName> {
+        let replaced = self.segments.into_iter().filter(|(_, containers)| {
+            !containers.iter().any(|container| refused.contains(container))
+        });
+        let mut superseded: Vec<PartName> = replaced.map(|(name, _)| name).collect();
+        superseded.extend(self.unreadable);
+        superseded.sort_unstable();
+        superseded
+    }
+}
+
+/// The state of reading all containers.
+struct ContainerScan<'a> {
+    view: &'a View,
+    /// The writers whose containers an unreadable object may name.
+    hidden: Hidden,
+    condemned: HashSet<(Class, PartName)>,
+    /// The containers of the listing.
+    existing: HashSet<(Class, PartName)>,
+    /// Containers that the storage refused to read.
+    refused: HashSet<(Class, PartName)>,
+    tolerance: Tolerance,
+}
+
+impl<'a> IndexBuilder<'a> {
+    fn new(repository: &'a Arc<Repository>, writer: Option<&'a mut Writer>) -> IndexBuilder<'a> {
         let (open, published, report) = (Segment::default(), Vec::new(), IndexRepair::default());
-        Anew { repository, writer, open, published, report }
+        IndexBuilder { repository, writer, open, published, report }
     }
 
     /// Writes all segments for the state of `view`. Returns them, and the segments that they
@@ -249,89 +276,108 @@ impl<'a> Anew<'a> {
         for kind in [ObjectKind::Data, ObjectKind::Meta] {
             listed.extend(self.repository.storage().list(kind.folder())?);
         }
-        let tickets = self.repository.storage().list(ObjectKind::Ticket.folder())?;
-        let writers = tickets.iter().filter_map(|(path, _)| match ObjectName::parse(path) {
-            Ok(ObjectName::Ticket { ticket, .. }) => Some(ticket),
-            _ => None,
-        });
-        let ended: &[TicketId] = if self.writer.is_none() { &self.report.ended } else { &[] };
-        // A writer whose commit others have seen is not at work, even if the commit is gone.
-        let seen = view.seen();
-        let is_at_work = |ticket: &TicketId| {
-            !has_ended(view, *ticket) && !ended.contains(ticket) && !seen.contains(ticket)
-        };
-        let at_work: HashSet<TicketId> = writers.filter(is_at_work).collect();
+        let active = self.active_writers(view)?;
         let mut tolerance = Tolerance::default();
         let old = self.read_old(view, &mut tolerance)?;
-        let lost = old.unreadable.iter().map(|part| ObjectName::Segment(*part));
-        let lost: Vec<_> = view.unresolved().map(|(name, _)| *name).chain(lost).collect();
-        let hidden = view.hidden(&lost);
-        let condemned = view.condemned();
-        let mut there = HashSet::new();
-        let mut refused = HashSet::new();
+        let unreadable = old.unreadable.iter().map(|part| ObjectName::Segment(*part));
+        let unreadable: Vec<_> =
+            view.unresolved().map(|(name, _)| *name).chain(unreadable).collect();
+        let mut scan = ContainerScan {
+            view,
+            hidden: view.hidden(&unreadable),
+            condemned: view.condemned(),
+            existing: HashSet::new(),
+            refused: HashSet::new(),
+            tolerance,
+        };
         monitor.expected(listed.len() as u64, 0);
         for (path, stored_len) in listed {
             if monitor.cancelled() {
                 return Err(Error::new(Kind::Interrupted, "repair", "interrupted"));
             }
-            let Ok(name @ ObjectName::Container(class, part)) = ObjectName::parse(&path) else {
+            let Ok(ObjectName::Container(class, part)) = ObjectName::parse(&path) else {
                 continue;
             };
-            there.insert((class, part));
+            scan.existing.insert((class, part));
             let record = old.records.get(&(class, part)).copied();
-            if record.is_none() && at_work.contains(&part.ticket) {
+            if record.is_none() && active.contains(&part.ticket) {
                 continue;
             }
             // This puts objects of the repair, so that an error says nothing about the container.
             if let Some(writer) = &mut self.writer {
                 writer.renew()?;
             }
-            // As long as the container exists, late snapshots need it, and their sweep finds it by
-            // the index.
-            let is_condemned = condemned.contains(&(class, part));
-            match self.take_up(class, part, stored_len, record) {
-                Ok(()) if record.is_none() && !is_condemned => self.report.found.push(name),
-                Ok(()) => {}
-                // A sweep has deleted the container after the listing.
-                Err(error)
-                    if error.kind() == Kind::Missing
-                        && view
-                            .list_again(self.repository)?
-                            .condemned()
-                            .contains(&(class, part)) => {}
-                Err(error) => {
-                    let error = tolerance.of_one(error)?;
-                    if error.kind() == Kind::Storage {
-                        refused.insert((class, part));
-                    }
-                    if record.is_some() || hidden.may_name(part.ticket) {
-                        if !is_condemned {
-                            self.report.unreadable.push(error);
-                        }
-                    } else {
-                        self.report.unnamed.push(error);
-                    }
-                }
-            }
+            self.add_listed(&mut scan, (class, part), stored_len, record)?;
             monitor.progress(1, 0);
-            self.put_if(HINTS_MAX)?;
+            self.put_segment_at(HINTS_MAX)?;
         }
-        self.put_if(1)?;
-        let gone = old.records.keys().filter(|c| !there.contains(*c) && !condemned.contains(*c));
+        self.put_segment_at(1)?;
+        let ContainerScan { condemned, existing, refused, .. } = scan;
+        let gone = old.records.keys();
+        let gone = gone.filter(|it| !existing.contains(*it) && !condemned.contains(*it));
         self.report.gone = gone.map(|(class, part)| ObjectName::Container(*class, *part)).collect();
-        let replaced = old.segments.into_iter().filter(|(_, containers)| {
-            !containers.iter().any(|container| refused.contains(container))
-        });
-        let mut superseded: Vec<PartName> = replaced.map(|(name, _)| name).collect();
-        superseded.extend(old.unreadable);
-        superseded.sort_unstable();
+        let superseded = old.superseded(&refused);
         self.report.superseded_count = superseded.len() as u64;
         Ok((std::mem::take(&mut self.published), superseded))
     }
 
+    /// Returns the writers that may be at work. A writer whose commit others have seen is not, even
+    /// if the commit is gone.
+    fn active_writers(&self, view: &View) -> Result<HashSet<TicketId>> {
+        let tickets = self.repository.storage().list(ObjectKind::Ticket.folder())?;
+        let writers = tickets.iter().filter_map(|(path, _)| match ObjectName::parse(path) {
+            Ok(ObjectName::Ticket { ticket, .. }) => Some(ticket),
+            _ => None,
+        });
+        let ended: &[TicketId] = if self.writer.is_none() { &self.report.ended } else { &[] };
+        let seen = view.seen();
+        let is_active = |ticket: &TicketId| {
+            !has_ended(view, *ticket) && !ended.contains(ticket) && !seen.contains(ticket)
+        };
+        Ok(writers.filter(is_active).collect())
+    }
+
+    /// Adds a listed container, or reports the error of reading it. A condemned container is added
+    /// as well: as long as it exists, late snapshots need it, and their sweep finds it by the
+    /// index.
+    fn add_listed(
+        &mut self,
+        scan: &mut ContainerScan<'_>,
+        container: (Class, PartName),
+        stored_len: u64,
+        record: Option<ContainerRecord>,
+    ) -> Result<()> {
+        let (class, part) = container;
+        let is_condemned = scan.condemned.contains(&container);
+        match self.add_container(class, part, stored_len, record) {
+            Ok(()) if record.is_none() && !is_condemned => {
+                self.report.found.push(ObjectName::Container(class, part));
+            }
+            Ok(()) => {}
+            // A sweep has deleted the container after the listing.
+            Err(error)
+                if error.kind() == Kind::Missing
+                    && scan.view.list_again(self.repository)?.condemned().contains(&container) => {}
+            Err(error) => {
+                let error = scan.tolerance.of_one(error)?;
+                if error.kind() == Kind::Storage {
+                    scan.refused.insert(container);
+                }
+                if record.is_some() || scan.hidden.may_name(part.ticket) {
+                    if !is_condemned {
+                        self.report.unreadable.push(error);
+                    }
+                } else {
+                    self.report.unnamed.push(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the segments that count now.
-    fn read_old(&mut self, view: &View, tolerance: &mut Tolerance) -> Result<Old> {
-        let mut old = Old::default();
+    fn read_old(&mut self, view: &View, tolerance: &mut Tolerance) -> Result<OldSegments> {
+        let mut old = OldSegments::default();
         for part in view.segments() {
             match self.repository.read(ObjectName::Segment(part), Segment::decode) {
                 Ok(segment) => {
@@ -350,14 +396,15 @@ impl<'a> Anew<'a> {
     }
 
     /// Adds the contents of a container's own table of contents.
-    fn take_up(
+    fn add_container(
         &mut self,
         class: Class,
         part: PartName,
         stored_len: u64,
         record: Option<ContainerRecord>,
     ) -> Result<()> {
-        // The trailer tells where the table of contents is. If it is damaged, the old index may know.
+        // The trailer tells where the table of contents is. If it is damaged, the old index may
+        // know.
         let by_trailer = Loaded::read(self.repository, class, part, stored_len);
         let loaded = match (by_trailer, record) {
             (Err(_), Some(record)) => Loaded::at(self.repository, record)?,
@@ -371,7 +418,7 @@ impl<'a> Anew<'a> {
     }
 
     /// Puts the open segment if it has at least `count` hints or containers.
-    fn put_if(&mut self, count: usize) -> Result<()> {
+    fn put_segment_at(&mut self, count: usize) -> Result<()> {
         if self.open.hints.len().max(self.open.containers.len()) < count {
             return Ok(());
         }

@@ -19,8 +19,8 @@ use crate::index::Index;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::util::tolerance::Tolerance;
-use crate::verify::check::original::{Original, is_newer, original, twin};
 use crate::verify::check::{CheckMonitor, CheckOptions, Finding, FindingKind, Portion, check};
+use crate::verify::original::{OriginalBytes, is_newer, original_bytes, other_copy};
 
 /// The options of a repair of objects.
 #[derive(Clone, Debug, Default)]
@@ -52,11 +52,11 @@ pub struct ObjectsRepair {
 ///
 /// # Errors
 ///
-/// Returns any error of [`check`](crate::verify::check::check), and any error of the storage if it does not
-/// accept an object. Returns an `Invalid` error if an object that is to be removed does not exist,
-/// opens, or is of a kind that cannot be removed; nothing was done in that case. Returns `WrongKey`
-/// if such an object has a newer key epoch, and `Unsupported` if it has a newer version, because
-/// another client may open it.
+/// Returns any error of [`check`](crate::verify::check::check), and any error of the storage if it
+/// does not accept an object. Returns an `Invalid` error if an object that is to be removed does
+/// not exist, opens, or is of a kind that cannot be removed; nothing was done in that case. Returns
+/// `WrongKey` if such an object has a newer key epoch, and `Unsupported` if it has a newer version,
+/// because another client may open it.
 pub fn repair_objects(
     repository: &Arc<Repository>,
     options: &ObjectsOptions,
@@ -65,19 +65,19 @@ pub fn repair_objects(
     for name in &options.removed {
         require_useless(repository, *name)?;
     }
-    let named = Named { monitor, objects: Mutex::default() };
+    let damaged = DamagedObjects { monitor, objects: Mutex::default() };
     let check_options = CheckOptions {
         read_data: options.read_data,
         threads: options.threads,
         ..CheckOptions::default()
     };
-    check(repository, &check_options, &named)?;
-    let mut named = named.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
-    named.retain(|name, _| !options.removed.contains(name));
+    check(repository, &check_options, &damaged)?;
+    let mut damaged = damaged.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
+    damaged.retain(|name, _| !options.removed.contains(name));
     let mut done = ObjectsRepair::default();
     let mut tolerance = Tolerance::default();
     let mut records: Option<Records> = None;
-    for (name, is_needed) in named {
+    for (name, is_needed) in damaged {
         if monitor.cancelled() {
             return Err(Error::new(Kind::Interrupted, "repair", "interrupted"));
         }
@@ -91,14 +91,14 @@ pub fn repair_objects(
             }
             _ => None,
         };
-        match original(repository, name, record) {
-            Original::Intact => {}
-            Original::Restorable(bytes) => {
+        match original_bytes(repository, name, record) {
+            OriginalBytes::Intact => {}
+            OriginalBytes::Restorable(bytes) => {
                 if options.dry_run || put_again(repository, name, bytes)? {
                     done.mended.push(name);
                 }
             }
-            Original::Unknown(error) => {
+            OriginalBytes::Unknown(error) => {
                 error.map(|error| tolerance.of_one(error)).transpose()?;
                 done.left.extend(is_needed.then_some(name));
             }
@@ -120,8 +120,8 @@ fn put_again(repository: &Repository, name: ObjectName, bytes: Bytes) -> Result<
     let storage = repository.storage();
     storage.replace(&name.to_string(), bytes)?;
     if name.kind() == ObjectKind::Key
-        && let Some(twin) = twin(name)
-        && storage.head(&twin.to_string())?.is_none()
+        && let Some(copy) = other_copy(name)
+        && storage.head(&copy.to_string())?.is_none()
     {
         storage.delete(&name.to_string())?;
         return Ok(false);
@@ -148,12 +148,12 @@ fn require_useless(repository: &Repository, name: ObjectName) -> Result<()> {
 }
 
 /// Collects the objects that findings name, and for each whether a finding is an error.
-struct Named<'a> {
+struct DamagedObjects<'a> {
     monitor: &'a dyn CheckMonitor,
     objects: Mutex<BTreeMap<ObjectName, bool>>,
 }
 
-impl CheckMonitor for Named<'_> {
+impl CheckMonitor for DamagedObjects<'_> {
     fn expected(&self, containers: u64, bytes: u64) {
         self.monitor.expected(containers, bytes);
     }

@@ -11,25 +11,26 @@ use crate::index::Location;
 use crate::read::Reader;
 
 /// The findings and records about the places of chunks.
-pub(super) struct Known {
+pub(super) struct PlaceFindings {
     /// Containers that are gone.
     pub(super) gone: HashSet<(Class, PartName)>,
     /// Places from which this check could not read the chunk.
-    pub(super) bad: HashSet<Damage>,
+    pub(super) unreadable: HashSet<Damage>,
     /// The containers that this check has read completely.
     pub(super) read: HashSet<(Class, PartName)>,
-    /// Delta chunks that lack a full chunk, and full chunks that cannot be read, as found by this check.
-    pub(super) unbuilt: HashSet<Damage>,
+    /// Delta chunks that lack a full chunk.
+    pub(super) unassembled: HashSet<Damage>,
+    /// Full chunks that delta chunks lack, each with the reason.
     pub(super) lacking: HashMap<(Class, Fingerprint), Error>,
     /// Places that an earlier check has recorded as damaged.
     pub(super) recorded: HashSet<Damage>,
 }
 
-impl Known {
+impl PlaceFindings {
     /// Returns `true` if this check has found nothing wrong with a place.
-    pub(super) fn is_there(&self, location: &Location) -> bool {
+    pub(super) fn is_sound(&self, location: &Location) -> bool {
         let place = place(location);
-        !self.gone.contains(&(place.class, place.container)) && !self.bad.contains(&place)
+        !self.gone.contains(&(place.class, place.container)) && !self.unreadable.contains(&place)
     }
 
     pub(super) fn is_recorded(&self, location: &Location) -> bool {
@@ -44,7 +45,8 @@ impl Known {
     /// Returns any error of [`Reader::read`].
     pub(super) fn try_read(&self, reader: &Reader, location: &Location) -> Result<()> {
         let place = place(location);
-        if self.read.contains(&(place.class, place.container)) && !self.unbuilt.contains(&place) {
+        if self.read.contains(&(place.class, place.container)) && !self.unassembled.contains(&place)
+        {
             return Ok(());
         }
         reader.read(place.class, location).map(drop)

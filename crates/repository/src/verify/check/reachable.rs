@@ -1,13 +1,14 @@
-//! The walk over snapshots: every chunk that they reach, and the place that gives it.
+//! The reachable over snapshots: every chunk that they reach, and the place that gives it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cutpoint_storage::{Error, Kind, Result};
 
-use super::full_chunks::{FullChunks, Standing};
-use super::known::{Known, place};
-use super::objects::Seen;
-use super::{Check, FindingKind, NAMED_MAX, Need};
+use super::context::{Check, Need, REPORTED_MAX};
+use super::finding::FindingKind;
+use super::full_chunks::{FullChunks, PlaceState};
+use super::inventory::Inventory;
+use super::places::{PlaceFindings, place};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
@@ -20,7 +21,7 @@ use crate::snapshots::mark::{self, MarkSink};
 /// The container that damage of a chunk names if no hint leads to one.
 const NOWHERE: PartName = PartName { ticket: TicketId([0; 12]), count: 0 };
 
-/// A snapshot to be walked.
+/// A snapshot to be checked.
 pub(super) struct Root {
     pub(super) snapshot: TicketId,
     pub(super) content: Content,
@@ -43,49 +44,49 @@ pub(super) fn roots(view: &View) -> Vec<Root> {
     roots
 }
 
-/// A walk over everything that snapshots reach.
-pub(super) struct SnapshotWalk<'a> {
+/// Everything that snapshots reach, as far as it was examined.
+pub(super) struct ReachableChunks<'a> {
     pub(super) check: &'a Check<'a>,
     reader: &'a Reader,
-    known: &'a Known,
+    findings: &'a PlaceFindings,
     pub(super) full_chunks: FullChunks<'a>,
     /// Set if the current snapshot is listed.
     is_listed: bool,
-    pub(super) references: u64,
-    /// The snapshots that it has gone through.
-    pub(super) walked: BTreeSet<TicketId>,
+    pub(super) reference_count: u64,
+    /// The snapshots whose chunks were examined.
+    pub(super) checked: BTreeSet<TicketId>,
     /// Chunks that cannot be read from any place.
-    pub(super) lost: HashMap<(Class, Fingerprint), LostChunk>,
-    /// Those of them that the storage would not give: it may do so again.
+    pub(super) missing: HashMap<(Class, Fingerprint), MissingChunk>,
+    /// The missing chunks that the storage refused to read, and may return another time.
     pub(super) refused: HashSet<Fingerprint>,
     /// Places that are recorded as damaged, but can be read, and that listed snapshots need because
     /// there is no other place.
     pub(super) relied: HashSet<Damage>,
-    /// Delta chunks that can be read, but whose region has others that lack a full chunk, and for which
-    /// there is no other place. They should be stored again, because a region is kept only together
-    /// with everything it refers to.
-    pub(super) shaken: HashSet<Damage>,
+    /// Delta chunks that can be read, but whose region has others that lack a full chunk, and for
+    /// which there is no other place. They should be stored again, because a region is kept only
+    /// together with everything it refers to.
+    pub(super) at_risk: HashSet<Damage>,
 }
 
 /// A chunk that cannot be read from any place.
-pub(super) struct LostChunk {
+pub(super) struct MissingChunk {
     /// The reason, unless it was reported about a container.
     error: Option<Error>,
     /// Set if a listed snapshot needs the chunk.
     pub(super) is_listed: bool,
 }
 
-impl MarkSink for SnapshotWalk<'_> {
+impl MarkSink for ReachableChunks<'_> {
     fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         self.check.stop_if_cancelled()?;
-        self.references += 1;
+        self.reference_count += 1;
         let bytes = self.chunk(fingerprint);
         self.rely_on_meta(*fingerprint);
         bytes
     }
 
     fn data(&mut self, fingerprint: &Fingerprint, offset: u64, length: u64) -> Result<()> {
-        self.find(*fingerprint, offset, length);
+        self.require(*fingerprint, offset, length);
         Ok(())
     }
 
@@ -93,50 +94,51 @@ impl MarkSink for SnapshotWalk<'_> {
         if error.kind() == Kind::Interrupted {
             return Err(error);
         }
-        self.lose(Class::Meta, *fingerprint, Some(error));
+        self.add_missing(Class::Meta, *fingerprint, Some(error));
         Ok(())
     }
 }
 
-impl<'a> SnapshotWalk<'a> {
-    /// Walks everything that the snapshots of the view reach.
-    pub(super) fn run(
+impl<'a> ReachableChunks<'a> {
+    /// Examines everything that the snapshots of the view reach.
+    pub(super) fn examine(
         check: &'a Check<'a>,
         reader: &'a Reader,
-        seen: &Seen,
-        known: &'a Known,
-    ) -> Result<SnapshotWalk<'a>> {
-        let mut walk = SnapshotWalk {
+        inventory: &Inventory,
+        findings: &'a PlaceFindings,
+    ) -> Result<ReachableChunks<'a>> {
+        let mut reachable = ReachableChunks {
             check,
             reader,
-            known,
-            full_chunks: FullChunks::new(reader, known),
+            findings,
+            full_chunks: FullChunks::new(reader, findings),
             is_listed: true,
-            references: 0,
-            walked: BTreeSet::new(),
-            lost: HashMap::new(),
+            reference_count: 0,
+            checked: BTreeSet::new(),
+            missing: HashMap::new(),
             refused: HashSet::new(),
             relied: HashSet::new(),
-            shaken: HashSet::new(),
+            at_risk: HashSet::new(),
         };
-        let mut reached = mark::Marker::default();
-        for root in roots(&seen.view) {
-            walk.is_listed = root.is_listed;
-            reached.mark(&root.content, &mut walk)?;
-            walk.walked.insert(root.snapshot);
+        let mut marker = mark::Marker::default();
+        for root in roots(&inventory.view) {
+            reachable.is_listed = root.is_listed;
+            marker.mark(&root.content, &mut reachable)?;
+            reachable.checked.insert(root.snapshot);
         }
-        Ok(walk)
+        Ok(reachable)
     }
 
     /// Notes the places of a metadata chunk if all of them are recorded as damaged.
     fn rely_on_meta(&mut self, fingerprint: Fingerprint) {
         let place = |container| Damage { class: Class::Meta, container, fingerprint };
         let index = self.reader.index();
-        if !self.is_listed || self.known.recorded.is_empty() {
+        if !self.is_listed || self.findings.recorded.is_empty() {
             return;
         }
         let places = index.hinted_containers(Class::Meta, &fingerprint).unwrap_or_default();
-        let is_recorded = |container: &PartName| self.known.recorded.contains(&place(*container));
+        let is_recorded =
+            |container: &PartName| self.findings.recorded.contains(&place(*container));
         if places.iter().all(is_recorded) {
             self.relied.extend(places.into_iter().map(place));
         }
@@ -146,22 +148,22 @@ impl<'a> SnapshotWalk<'a> {
         self.reader.try_chunk(Class::Meta, fingerprint)
     }
 
-    /// Looks for a place from which `length` bytes at `offset` of a file chunk can be read.
-    fn find(&mut self, fingerprint: Fingerprint, offset: u64, length: u64) {
-        self.references += 1;
-        if self.lost.contains_key(&(Class::Data, fingerprint)) {
+    /// Requires a place from which `length` bytes at `offset` of a file chunk can be read.
+    fn require(&mut self, fingerprint: Fingerprint, offset: u64, length: u64) {
+        self.reference_count += 1;
+        if self.missing.contains_key(&(Class::Data, fingerprint)) {
             return;
         }
-        let known = self.known;
+        let findings = self.findings;
         let found =
             self.reader.index().find_where(Class::Data, &fingerprint, Scope::Read, |location| {
-                Ok(known.is_there(location)
-                    && !known.is_recorded(location)
-                    && self.full_chunks.is_well(location))
+                Ok(findings.is_sound(location)
+                    && !findings.is_recorded(location)
+                    && self.full_chunks.is_complete(location))
             });
         let found = match found {
             Ok(Some(location)) => Ok(location),
-            _ => self.look_closely(&fingerprint),
+            _ => self.find_in_any_place(&fingerprint),
         };
         let error = match found {
             Ok(location) => {
@@ -175,7 +177,7 @@ impl<'a> SnapshotWalk<'a> {
             }
             Err(error) => error,
         };
-        self.lose(Class::Data, fingerprint, error);
+        self.add_missing(Class::Data, fingerprint, error);
     }
 
     /// Examines every place of a data chunk.
@@ -184,26 +186,26 @@ impl<'a> SnapshotWalk<'a> {
     ///
     /// Returns the reason for which no place provides the chunk, or `None` if its containers were
     /// reported.
-    fn look_closely(&mut self, fingerprint: &Fingerprint) -> Result<Location, Option<Error>> {
-        let known = self.known;
+    fn find_in_any_place(&mut self, fingerprint: &Fingerprint) -> Result<Location, Option<Error>> {
+        let findings = self.findings;
         let (mut places, failure) = self.reader.index().locations(Class::Data, fingerprint);
         let is_nowhere = places.is_empty();
-        places.retain(|location| known.is_there(location));
-        places.sort_by_key(|location| known.is_recorded(location));
-        let (mut error, mut shaken) = (None, None);
+        places.retain(|location| findings.is_sound(location));
+        places.sort_by_key(|location| findings.is_recorded(location));
+        let (mut error, mut at_risk) = (None, None);
         for location in places {
-            let is_shaken = match self.full_chunks.standing(&location, self.is_listed) {
-                Standing::Well => false,
-                Standing::Shaken => true,
-                Standing::Lost(lost) => {
-                    error = error.or(Some(lost));
+            let is_at_risk = match self.full_chunks.state_of(&location, self.is_listed) {
+                PlaceState::Usable => false,
+                PlaceState::AtRisk => true,
+                PlaceState::Unusable(reason) => {
+                    error = error.or(Some(reason));
                     continue;
                 }
             };
             // A place recorded as damaged may be readable, or may have been repaired in the
             // meantime.
-            if known.is_recorded(&location) {
-                if let Err(failed) = known.try_read(self.reader, &location) {
+            if findings.is_recorded(&location) {
+                if let Err(failed) = findings.try_read(self.reader, &location) {
                     error = error.or(Some(failed));
                     continue;
                 }
@@ -211,13 +213,13 @@ impl<'a> SnapshotWalk<'a> {
                     self.relied.insert(place(&location));
                 }
             }
-            if !is_shaken {
+            if !is_at_risk {
                 return Ok(location);
             }
-            shaken = shaken.or(Some(location));
+            at_risk = at_risk.or(Some(location));
         }
-        if let Some(location) = shaken {
-            self.shaken.insert(place(&location));
+        if let Some(location) = at_risk {
+            self.at_risk.insert(place(&location));
             return Ok(location);
         }
         let nowhere = || {
@@ -227,10 +229,15 @@ impl<'a> SnapshotWalk<'a> {
         Err(error.or(failure).or_else(nowhere))
     }
 
-    /// Returns every place from which a lost chunk could have been read.
-    pub(super) fn places_of_lost(&self) -> Result<BTreeSet<Damage>> {
+    /// Returns the missing chunks that listed snapshots need.
+    pub(super) fn needed(&self) -> impl Iterator<Item = &(Class, Fingerprint)> {
+        self.missing.iter().filter(|(_, chunk)| chunk.is_listed).map(|(chunk, _)| chunk)
+    }
+
+    /// Returns every place from which a missing chunk could have been read.
+    pub(super) fn places_of_missing(&self) -> Result<BTreeSet<Damage>> {
         let mut damages = BTreeSet::new();
-        for (class, fingerprint) in self.lost.keys() {
+        for (class, fingerprint) in self.missing.keys() {
             let mut places = self.reader.index().hinted_containers(*class, fingerprint)?;
             if places.is_empty() {
                 places.push(NOWHERE);
@@ -245,39 +252,39 @@ impl<'a> SnapshotWalk<'a> {
         Ok(damages)
     }
 
-    fn lose(&mut self, class: Class, fingerprint: Fingerprint, error: Option<Error>) {
+    fn add_missing(&mut self, class: Class, fingerprint: Fingerprint, error: Option<Error>) {
         if error.as_ref().is_some_and(|error| error.kind() == Kind::Storage) {
             self.refused.insert(fingerprint);
         }
-        let error = error.filter(|error| !self.check.is_named(error));
+        let error = error.filter(|error| !self.check.is_reported(error));
         let is_listed = self.is_listed;
-        self.lost.insert((class, fingerprint), LostChunk { error, is_listed });
+        self.missing.insert((class, fingerprint), MissingChunk { error, is_listed });
     }
 
-    /// Reports the lost chunks, except those in containers that were reported. Chunks that only
+    /// Reports the missing chunks, except those in containers that were reported. Chunks that only
     /// forgotten snapshots need are counted.
-    pub(super) fn name_lost(&mut self) -> Result<()> {
+    pub(super) fn report_missing(&mut self) -> Result<()> {
         let mut errors: Vec<_> = self
-            .lost
+            .missing
             .iter_mut()
-            .filter(|(_, lost)| lost.is_listed)
-            .filter_map(|((class, fingerprint), lost)| {
-                Some((format!("{class} chunk {fingerprint}"), lost.error.take()?))
+            .filter(|(_, missing)| missing.is_listed)
+            .filter_map(|((class, fingerprint), missing)| {
+                Some((format!("{class} chunk {fingerprint}"), missing.error.take()?))
             })
             .collect();
         errors.sort_by(|left, right| left.0.cmp(&right.0));
-        let more = (errors.len() as u64).saturating_sub(NAMED_MAX);
-        for ((object, error), _) in errors.into_iter().zip(0..NAMED_MAX) {
-            self.check.failed(object, error, Need::Named)?;
+        let more = (errors.len() as u64).saturating_sub(REPORTED_MAX);
+        for ((object, error), _) in errors.into_iter().zip(0..REPORTED_MAX) {
+            self.check.report_error(object, error, Need::Named)?;
         }
         if more > 0 {
             let message = format!("{more} more are lost");
-            self.check.finding(FindingKind::Missing, "chunks", message);
+            self.check.report(FindingKind::Missing, "chunks", message);
         }
-        let forgotten = self.lost.values().filter(|lost| !lost.is_listed).count();
+        let forgotten = self.missing.values().filter(|missing| !missing.is_listed).count();
         if forgotten > 0 {
             let message = format!("{forgotten} needed only by forgotten snapshots are lost");
-            self.check.finding(FindingKind::Unneeded, "chunks", message);
+            self.check.report(FindingKind::Unneeded, "chunks", message);
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! The bytes with which an object was put: read from the object itself, or derived from what is left
-//! of it and from its second copy.
+//! The bytes with which an object was put: read from the object itself, or derived from what is
+//! left of it and from its second copy.
 //!
-//! Nothing that an object says is changed by deriving them: header and sealed parts are authenticated,
-//! padding and trailer follow from them. The copies of settings and keyrings are the same bytes.
+//! The content of an object cannot change by this: header and sealed parts are authenticated, and
+//! padding and trailer follow from them. The two copies of settings and keyrings have the same bytes.
 
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, ObjectKind};
@@ -19,21 +19,21 @@ use crate::repo::repository::Repository;
 use crate::rules::{self, Mutant};
 
 /// The bytes with which an object was put, as far as they can be known.
-pub(crate) enum Original {
+pub(crate) enum OriginalBytes {
     /// The object has them.
     Intact,
-    /// The object has other bytes, or is gone; these follow from what is left.
+    /// The object has other bytes, or is gone. Its original bytes follow from what is left.
     Restorable(Bytes),
-    /// The original bytes cannot be determined; with the error of reading the object, if any.
+    /// The original bytes cannot be determined. The error is that of reading the object, if any.
     Unknown(Option<Error>),
 }
 
 /// Returns the bytes with which an object was put; `record` is the index record of a container.
-pub(crate) fn original(
+pub(crate) fn original_bytes(
     repository: &Repository,
     name: ObjectName,
     record: Option<ContainerRecord>,
-) -> Original {
+) -> OriginalBytes {
     let (found, error) = match repository.storage().get(&name.to_string()) {
         Ok(bytes) => (Some(bytes), None),
         // An object that cannot be read may have a copy that can.
@@ -47,9 +47,9 @@ pub(crate) fn original(
         _ => object_as_put(keys, name, bytes),
     });
     match alone.or_else(|| from_copy(repository, name)) {
-        Some(bytes) if found.as_ref() == Some(&bytes) => Original::Intact,
-        Some(bytes) => Original::Restorable(bytes),
-        None => Original::Unknown(error.filter(|error| error.kind() != Kind::Missing)),
+        Some(bytes) if found.as_ref() == Some(&bytes) => OriginalBytes::Intact,
+        Some(bytes) => OriginalBytes::Restorable(bytes),
+        None => OriginalBytes::Unknown(error.filter(|error| error.kind() != Kind::Missing)),
     }
 }
 
@@ -68,7 +68,7 @@ fn keyring_as_put(keys: &Keys, name: ObjectName, bytes: &Bytes) -> Option<Bytes>
 }
 
 /// Returns the name of the other copy of settings or of a keyring.
-pub(crate) fn twin(name: ObjectName) -> Option<ObjectName> {
+pub(crate) fn other_copy(name: ObjectName) -> Option<ObjectName> {
     match name {
         ObjectName::Config { number, copy } => Some(ObjectName::Config { number, copy: !copy }),
         ObjectName::Key { id, copy } => Some(ObjectName::Key { id, copy: !copy }),
@@ -78,12 +78,12 @@ pub(crate) fn twin(name: ObjectName) -> Option<ObjectName> {
 
 /// Returns the bytes of an object from its other copy, which has the same bytes.
 fn from_copy(repository: &Repository, name: ObjectName) -> Option<Bytes> {
-    let twin = twin(name)?;
-    let bytes = repository.storage().get(&twin.to_string()).ok()?;
-    if twin.kind() == ObjectKind::Key {
-        return keyring_as_put(repository.keys(), twin, &bytes);
+    let copy = other_copy(name)?;
+    let bytes = repository.storage().get(&copy.to_string()).ok()?;
+    if copy.kind() == ObjectKind::Key {
+        return keyring_as_put(repository.keys(), copy, &bytes);
     }
-    object_as_put(repository.keys(), twin, &bytes)
+    object_as_put(repository.keys(), copy, &bytes)
 }
 
 /// Returns the original bytes of a container whose regions and table of contents are undamaged.

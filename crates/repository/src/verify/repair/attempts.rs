@@ -1,44 +1,33 @@
-//! Repairs, which save as much as possible of the remaining data. No repair deletes an object
-//! unless asked to; data that is given up is named, and given up only on request.
-
-mod data;
-mod index;
-mod objects;
-mod snapshots;
+//! Attempts of a repair, whose ticket other clients may end, and the errors that are damage.
 
 use cutpoint_storage::{Error, Kind, Result};
-
-pub use data::{DataOptions, DataRepair, repair_data};
-pub use index::{IndexOptions, IndexRepair, repair_index};
-pub use objects::{ObjectsOptions, ObjectsRepair, repair_objects};
-pub use snapshots::{
-    Fate, Loss, RepairMonitor, SnapshotOptions, SnapshotRepair, SnapshotsRepair, repair_snapshots,
-    repaired_as,
-};
 
 /// Maximum number of attempts of a repair whose ticket is ended by other clients.
 const TRIES: usize = 3;
 
 /// Returns `true` if the object is damaged. An error of the storage does not count, because the
 /// object may be readable another time, nor does an object of a newer version.
-fn is_damage(error: &Error) -> bool {
+pub(super) fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), Kind::Corrupt | Kind::WrongKey)
 }
 
 /// Returns `true` if a listed object is damaged, or is missing when it is read.
-fn is_lost(error: &Error) -> bool {
+pub(super) fn is_lost(error: &Error) -> bool {
     is_damage(error) || error.kind() == Kind::Missing
 }
 
 /// Converts the error of a failed attempt: `None` if another client has ended its ticket, so that
 /// the attempt is repeated.
-fn restart_if_ended<T>(error: Error) -> Result<Option<T>> {
+pub(super) fn restart_if_ended<T>(error: Error) -> Result<Option<T>> {
     if error.kind() == Kind::Conflict { Ok(None) } else { Err(error) }
 }
 
 /// Repeats `attempt` until it returns a result; `None` means that another client has ended its
 /// ticket.
-fn persist<T>(object: &str, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+pub(super) fn persist<T>(
+    object: &str,
+    mut attempt: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
     for _ in 0..TRIES {
         if let Some(done) = attempt()? {
             return Ok(done);

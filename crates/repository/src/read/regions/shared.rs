@@ -1,0 +1,140 @@
+//! The regions of one reader, shared by its threads: what steps want, and what they release.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::slots::{ReadStatistics, RegionName, Slot, Stage, State};
+use crate::format::toc::RegionRecord;
+
+/// The regions of one reader, shared by its threads.
+#[derive(Default)]
+pub(in crate::read) struct Regions {
+    pub(super) state: Mutex<State>,
+    /// Notified when a region has become available or room has become free.
+    pub(super) changed: Condvar,
+    /// Notified when there is a region to fetch.
+    pub(super) queued: Condvar,
+}
+
+impl std::fmt::Debug for Regions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Regions").finish_non_exhaustive()
+    }
+}
+
+impl Regions {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // A poisoned lock is harmless: a thread that panicked has given its turn back.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a region has become available or room has become free.
+    pub(super) fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting_count += 1;
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting_count -= 1;
+        state
+    }
+
+    /// Notifies the waiting threads, if there are any, because notifying is a system call.
+    pub(super) fn notify(&self, state: MutexGuard<'_, State>) {
+        let is_awaited = state.waiting_count > 0;
+        drop(state);
+        if is_awaited {
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn end_turn(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        name: &RegionName,
+        stage: Stage,
+    ) {
+        state.end_turn(name, stage);
+        self.notify(state);
+    }
+
+    /// Counts a request that fetched `len` bytes.
+    pub(in crate::read) fn count_request(&self, len: usize) {
+        let mut state = self.lock();
+        state.statistics.request_count += 1;
+        state.statistics.fetched_bytes += len as u64;
+    }
+
+    pub(in crate::read) fn statistics(&self) -> ReadStatistics {
+        self.lock().statistics
+    }
+
+    /// Wants a region until it is released, and queues it to be fetched, provided that all wanted
+    /// regions together take less than `bytes_max`. Returns `true` if the region is now wanted.
+    pub(in crate::read) fn want(
+        &self,
+        name: RegionName,
+        record: &RegionRecord,
+        bytes_max: usize,
+    ) -> bool {
+        let mut state = self.lock();
+        if state.wanted_bytes >= bytes_max {
+            return false;
+        }
+        let state = &mut *state;
+        let slot = state.slots.entry(name).or_insert_with(Slot::new);
+        state.kept_bytes -= slot.kept_bytes();
+        slot.wants += 1;
+        if slot.wants == 1 {
+            (slot.offset, slot.stored_len) = (record.offset, record.stored_len);
+            slot.raw_len = record.raw_len;
+            state.wanted_bytes += slot.wanted_bytes();
+            if matches!(slot.stage, Stage::Wanted) && !state.is_closed {
+                state.queue.push_back(name);
+                self.queued.notify_one();
+            }
+        }
+        true
+    }
+
+    /// Releases regions, each of which was wanted once.
+    pub(in crate::read) fn release(&self, names: impl Iterator<Item = RegionName>) {
+        let mut state = self.lock();
+        for name in names {
+            state.release(&name);
+        }
+        state.evict();
+        self.notify(state);
+    }
+
+    /// Returns `true` if all wanted regions together take `bytes` or more.
+    pub(in crate::read) fn wants_at_least(&self, bytes: usize) -> bool {
+        self.lock().wanted_bytes >= bytes
+    }
+
+    /// Counts a step that is handed over. Before that, waits until less than `bytes_max` is wanted
+    /// or no other step is in progress.
+    pub(in crate::read) fn begin_step(&self, bytes_max: usize) {
+        let mut state = self.lock();
+        while state.wanted_bytes >= bytes_max && state.step_count > 0 {
+            state = self.wait(state);
+        }
+        state.step_count += 1;
+    }
+
+    /// Counts a step that was handed over as done.
+    pub(in crate::read) fn end_step(&self) {
+        let mut state = self.lock();
+        state.step_count -= 1;
+        self.notify(state);
+    }
+
+    /// Determines whether regions that are wanted from now on are queued to be fetched.
+    pub(in crate::read) fn open(&self, is_fetched: bool) {
+        self.lock().is_closed = !is_fetched;
+    }
+
+    /// Ends all fetching.
+    pub(in crate::read) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.queue.clear();
+        self.queued.notify_all();
+    }
+}

@@ -1,0 +1,160 @@
+//! Streams: from the content of a file or folder to its segments and entries.
+
+use cutpoint_storage::{Error, Result};
+use minicbor::Decoder;
+
+use super::chunk_bytes::ChunkBytes;
+use super::reader::Reader;
+use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::recipe::{Content, RecipeChunk, Segment};
+use crate::format::tree::Entry;
+
+impl Reader {
+    /// Returns the segments of a stream, in order. Recipes are read when the iterator needs them.
+    ///
+    /// # Errors
+    ///
+    /// An item is an error if a recipe cannot be read; the iterator then ends.
+    pub fn segments<'a>(&'a self, content: &Content) -> Segments<'a> {
+        let mut stack = Vec::new();
+        let mut next = None;
+        match content {
+            Content::Empty | Content::Raw(_) => {}
+            Content::Segments(segments) => stack.push((0, segments.clone().into_iter())),
+            Content::Recipe(fingerprint) => next = Some((*fingerprint, None)),
+        }
+        Segments { reader: self, stack, next }
+    }
+
+    /// Returns the entries of a folder, in order. Trees are read when the iterator needs them.
+    pub fn tree<'a>(&'a self, content: &Content) -> Entries<'a> {
+        Entries {
+            segments: self.segments(content),
+            reader: self,
+            chunk: None,
+            position: 0,
+            name_last: Vec::new(),
+        }
+    }
+}
+
+/// An iterator over the segments of a stream.
+#[derive(Debug)]
+pub struct Segments<'a> {
+    reader: &'a Reader,
+    stack: Vec<(u32, std::vec::IntoIter<Segment>)>,
+    /// The next recipe chunk to read, with the level and the length that it must have.
+    next: Option<(Fingerprint, Option<(u32, u64)>)>,
+}
+
+impl Segments<'_> {
+    fn descend(&mut self) -> Result<()> {
+        let Some((fingerprint, expected)) = self.next.take() else { return Ok(()) };
+        let object = || format!("recipe {fingerprint}");
+        let bytes = self.reader.chunk(Class::Meta, &fingerprint)?;
+        let recipe = RecipeChunk::decode(&bytes).map_err(|error| error.of(object()))?;
+        if let Some((level, length)) = expected {
+            let found: u64 = recipe.segments.iter().map(Segment::length).sum();
+            // The level falls by one at each step, so a walk ends whatever a chunk contains.
+            if recipe.level != level || found != length {
+                return Err(Error::corrupt(
+                    object(),
+                    format!(
+                        "has level {} and {found} bytes (expected level {level} and {length} \
+                         bytes)",
+                        recipe.level
+                    ),
+                ));
+            }
+        }
+        self.stack.push((recipe.level, recipe.segments.into_iter()));
+        Ok(())
+    }
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Result<Segment>;
+
+    fn next(&mut self) -> Option<Result<Segment>> {
+        loop {
+            if let Err(error) = self.descend() {
+                self.stack.clear();
+                return Some(Err(error));
+            }
+            let (level, segments) = self.stack.last_mut()?;
+            match (segments.next(), *level) {
+                (None, _) => {
+                    self.stack.pop();
+                }
+                (Some(segment), 0) => return Some(Ok(segment)),
+                (Some(segment), level) => {
+                    if let Segment::Chunk { fingerprint, length, .. } = segment {
+                        self.next = Some((fingerprint, Some((level - 1, length))));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An iterator over the entries of a folder.
+#[derive(Debug)]
+pub struct Entries<'a> {
+    reader: &'a Reader,
+    segments: Segments<'a>,
+    chunk: Option<ChunkBytes>,
+    position: usize,
+    name_last: Vec<u8>,
+}
+
+impl Entries<'_> {
+    fn next_entry(&mut self) -> Result<Option<Entry>> {
+        loop {
+            if let Some(chunk) = &self.chunk {
+                if self.position < chunk.len() {
+                    let d = &mut Decoder::new(chunk);
+                    d.set_position(self.position);
+                    let entry = Entry::decode(d).map_err(|error| error.of("tree"))?;
+                    self.position = d.position();
+                    // Ascending names cannot repeat, and two folders can be compared in one pass.
+                    if !self.name_last.is_empty() && self.name_last >= entry.name {
+                        return Err(Error::corrupt("tree", "names are not in ascending order"));
+                    }
+                    self.name_last.clone_from(&entry.name);
+                    return Ok(Some(entry));
+                }
+                self.chunk = None;
+            }
+            match self.segments.next().transpose()? {
+                None => return Ok(None),
+                Some(Segment::Chunk { fingerprint, offset: 0, length }) => {
+                    let chunk = self.reader.chunk(Class::Meta, &fingerprint)?;
+                    if chunk.len() as u64 != length {
+                        return Err(Error::corrupt(
+                            format!("tree {fingerprint}"),
+                            format!("has {} bytes (expected {length})", chunk.len()),
+                        ));
+                    }
+                    self.chunk = Some(chunk);
+                    self.position = 0;
+                }
+                Some(_) => return Err(Error::corrupt("tree", "has holes")),
+            }
+        }
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Result<Entry>> {
+        let next = self.next_entry().transpose();
+        if matches!(next, Some(Err(_))) {
+            // Nothing that follows an error can be trusted.
+            self.chunk = None;
+            self.segments.stack.clear();
+            self.segments.next = None;
+        }
+        next
+    }
+}

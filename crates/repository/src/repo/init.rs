@@ -1,0 +1,126 @@
+//! Creating a repository.
+
+use std::sync::Arc;
+
+use cutpoint_storage::{Environment, Error, ObjectKind, Result, Storage};
+
+use super::options::{InitOptions, OpenOptions};
+use super::repository::Repository;
+use super::set_config::changed_settings;
+use crate::crypto::{CipherSuite, Keyring, Keys, RepositoryId, Secret, Unlock};
+use crate::format::config::Config;
+
+impl Repository {
+    /// Creates a new repository on an empty storage and opens it. Cutting in an encrypted
+    /// repository is keyed with a secret.
+    ///
+    /// Keys left by an `init` that was cut off are removed, because they open nothing without a
+    /// config. If two clients create the repository at the same time, one of them succeeds.
+    ///
+    /// # Errors
+    ///
+    /// Returns an `Invalid` error if there is a repository already or the settings make no sense,
+    /// and `Conflict` if another client was faster.
+    pub fn init(
+        storage: Arc<dyn Storage>,
+        environment: Arc<dyn Environment>,
+        unlock: &Unlock,
+        options: &InitOptions,
+    ) -> Result<Repository> {
+        let encrypted = options.suite != CipherSuite::None;
+        require_fitting_secret(unlock, encrypted)?;
+        require_empty(&*storage)?;
+        let left_over = storage.list(ObjectKind::Key.folder())?;
+        let mut id = RepositoryId([0; 16]);
+        environment.random(&mut id.0)?;
+        let mut secret = Secret([0; 32]);
+        environment.random(&mut secret.0)?;
+        let config = first_config(id, options, environment.now_ns());
+        config.check()?;
+        let keyring = Keyring { repository: id, epochs: vec![(1, secret)] };
+        let keys = Keys::derive(&keyring, options.suite);
+        storage.prepare()?;
+        let mut repository = Repository {
+            storage,
+            environment,
+            keys,
+            config,
+            config_number: 0,
+            key_id: None,
+            cache: None,
+            options: OpenOptions::default(),
+            unopened: Vec::new(),
+        };
+        repository.put_reserve()?;
+        let own = repository.put_key(&keyring, unlock, "")?;
+        repository.key_id = Some(own);
+        match repository.put_config_sealed(0, &repository.config, &repository.keys) {
+            Ok(true) => {}
+            Ok(false) => {
+                repository.delete_key(own).ok();
+                return Err(changed_settings(0));
+            }
+            Err(error) => return Err(error),
+        }
+        // The config now tells every other `init` that it has lost. Keys that remain of other
+        // clients open nothing, and are skipped.
+        for (name, _) in left_over {
+            repository.storage.delete(&name).ok();
+        }
+        Ok(repository)
+    }
+}
+
+/// Requires a secret if the repository is encrypted, and none otherwise.
+fn require_fitting_secret(unlock: &Unlock, encrypted: bool) -> Result<()> {
+    if matches!(unlock, Unlock::Keyring(_)) {
+        return Err(Error::invalid("init", "a recovery kit cannot be the key of a new repository"));
+    }
+    if encrypted == matches!(unlock, Unlock::Nothing) {
+        return Err(Error::invalid(
+            "init",
+            "encryption requires a passphrase or key, and no encryption excludes both",
+        ));
+    }
+    Ok(())
+}
+
+/// Requires a storage without any object but keys.
+fn require_empty(storage: &dyn Storage) -> Result<()> {
+    if !storage.list(ObjectKind::Config.folder())?.is_empty() {
+        return Err(Error::invalid(storage.describe(), "a repository exists already"));
+    }
+    for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
+        if let Some((name, _)) = storage.list(kind.folder())?.first() {
+            let message = format!(
+                "incomplete repository: {name} found, but no config (deleted or never written)",
+            );
+            return Err(Error::invalid(storage.describe(), message));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the first settings of the repository `id`.
+fn first_config(id: RepositoryId, options: &InitOptions, created_ns: i64) -> Config {
+    let mut config = Config {
+        repository: id,
+        suite: options.suite,
+        cut: options.cut.clone(),
+        cut_is_keyed: options.suite != CipherSuite::None,
+        region_size: options.region_size,
+        container_size: options.container_size,
+        compression_level: options.compression_level,
+        parity_percent: options.parity_percent,
+        delta: String::new(),
+        created_ns,
+        features_read: Vec::new(),
+        features_write: Vec::new(),
+        features_optional: Vec::new(),
+        extra: Vec::new(),
+    };
+    if options.delta_chunks {
+        config.enable_delta_chunks();
+    }
+    config
+}

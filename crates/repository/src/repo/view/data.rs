@@ -1,0 +1,108 @@
+//! The segments, containers and chunks that commits and prune records of a view are about.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::View;
+use crate::format::commit::{Damage, Outcome};
+use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::names::{ObjectName, PartName, TicketId};
+
+/// The writers whose containers may be named only by objects that cannot be read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hidden {
+    writers: BTreeSet<TicketId>,
+    is_anybody: bool,
+}
+
+impl Hidden {
+    /// Returns `true` if an object that cannot be read may name containers of `writer`.
+    pub(crate) fn may_name(&self, writer: TicketId) -> bool {
+        self.is_anybody || self.writers.contains(&writer)
+    }
+}
+
+impl View {
+    /// Returns the writers whose containers `unreadable` objects may name. A segment or a commit
+    /// can name only containers of its own writer; a prune record, or a segment that it has
+    /// published, those of any writer.
+    pub(crate) fn hidden<'a>(
+        &self,
+        unreadable: impl IntoIterator<Item = &'a ObjectName>,
+    ) -> Hidden {
+        let mut hidden = Hidden::default();
+        for name in unreadable {
+            match name {
+                ObjectName::Commit(ticket) => {
+                    hidden.writers.insert(*ticket);
+                }
+                ObjectName::Segment(part) => {
+                    hidden.writers.insert(part.ticket);
+                    hidden.is_anybody |=
+                        self.prunes.values().any(|prune| prune.published.contains(part));
+                }
+                ObjectName::Prune(_) => hidden.is_anybody = true,
+                _ => {}
+            }
+        }
+        hidden
+    }
+
+    /// Returns the segments that count: those named by a commit or a prune, and not superseded.
+    ///
+    /// Segments named by the void of a writer whose lost commit was given up do not count: the next
+    /// sweep deletes the void, and no prune has republished them.
+    pub fn segments(&self) -> BTreeSet<PartName> {
+        let mut segments: BTreeSet<PartName> = BTreeSet::new();
+        let taken = self.taken();
+        for (ticket, commit) in &self.commits {
+            if commit.snapshot().is_some() || !taken.contains(ticket) {
+                segments.extend(&commit.segments);
+            }
+        }
+        for prune in self.prunes.values() {
+            segments.extend(&prune.published);
+        }
+        for prune in self.prunes.values() {
+            for segment in &prune.superseded {
+                segments.remove(segment);
+            }
+        }
+        segments
+    }
+
+    /// Returns the condemned containers: writers never refer to them, and readers use them as long
+    /// as they exist.
+    pub fn condemned(&self) -> HashSet<(Class, PartName)> {
+        self.prunes.values().flat_map(|prune| prune.condemned.iter().copied()).collect()
+    }
+
+    /// Returns the chunk records that a check found to be broken.
+    pub fn damaged(&self) -> HashSet<Damage> {
+        self.commits
+            .values()
+            .filter_map(|commit| match &commit.outcome {
+                Outcome::Damage(damages) => Some(damages),
+                _ => None,
+            })
+            .flatten()
+            .copied()
+            .collect()
+    }
+
+    /// Returns the chunks that a check has found broken after the writer of `snapshot` took its
+    /// view, and to which that writer may have referred. Chunks found broken earlier were stored
+    /// again by the writer, or found elsewhere.
+    pub fn damaged_since(&self, snapshot: TicketId) -> HashSet<Fingerprint> {
+        let known = self.seen_by(snapshot);
+        self.commits
+            .iter()
+            .filter(|(id, _)| !known.contains(id))
+            .filter_map(|(_, commit)| match &commit.outcome {
+                Outcome::Damage(damages) => Some(damages),
+                _ => None,
+            })
+            .flatten()
+            .map(|damage| damage.fingerprint)
+            .collect()
+    }
+}

@@ -1,0 +1,17 @@
+//! Views: the commits and prune records that a writer or reader has seen. Only objects in a view
+//! count.
+//!
+//! - `listing.rs`: the [`View`], and how it is listed and read.
+//! - `completeness.rs`: the objects that a view lacks; rule E1.
+//! - `snapshots.rs`: the snapshots of a view, and their notes; rules W3 and E2.
+//! - `data.rs`: segments, condemned containers, and damaged chunks.
+
+mod completeness;
+mod data;
+mod listing;
+mod snapshots;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use data::Hidden;
+pub use listing::View;
