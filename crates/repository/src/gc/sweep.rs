@@ -25,8 +25,7 @@ use crate::read::Reader;
 use crate::repo::liveness::open_tickets;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::write::prune_log::{is_overtaken, overtaken};
 use crate::write::{Committed, Inline, Writer, end_dead_among, end_writer};
 
@@ -180,9 +179,7 @@ impl Sweeper {
             .iter()
             .filter(|(number, prune)| !swept.contains(number) && has_something_to_delete(prune));
         let next = open.next();
-        #[cfg(feature = "mutants")]
-        let next =
-            if rules::is_active(Mutant::SweepsApart) { open.next_back().or(next) } else { next };
+        let next = if rules::must_sweep_in_order() { next } else { open.next_back().or(next) };
         let Some((&number, prune)) = next else { return Ok(Sweep::Nothing) };
         let until_ns = |prune: &Prune| prune.time_ns.saturating_add(self.options.settle_ns);
         let now_ns = self.repository.environment().now_ns();
@@ -221,8 +218,7 @@ impl Sweeper {
         settled: BTreeSet<u64>,
     ) -> Result<(Vec<Awaited>, BTreeSet<u64>)> {
         let repository = &self.repository;
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::DoesNotWait) {
+        if !rules::must_wait_for_writers() {
             return Ok((Vec::new(), settled));
         }
         let mut open = open_tickets(repository)?;
@@ -296,8 +292,7 @@ impl Sweeper {
         view: &View,
         monitor: &dyn PruneMonitor,
     ) -> Result<Rescued> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::RescuesNothing) {
+        if !rules::must_rescue() {
             return Ok(Rescued::default());
         }
         // Each of these commits was taken by a record that others need not have seen, so its
@@ -324,12 +319,10 @@ impl Sweeper {
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let folder = repository.temporary_folder();
         let live_set = mark(&reader, &roots, folder.as_deref(), &|_| stop_if_cancelled(monitor))?;
-        let condemned = view.condemned();
-        #[cfg(feature = "mutants")]
-        let condemned = if rules::is_active(Mutant::SweepsApart) {
-            prune.condemned.iter().copied().collect()
+        let condemned = if rules::must_count_all_condemned() {
+            view.condemned()
         } else {
-            condemned
+            prune.condemned.iter().copied().collect()
         };
         let locator = Locator {
             repository,
@@ -342,16 +335,9 @@ impl Sweeper {
             inlined_bytes_max: 0,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
-        let placement = locator.find(&live_set)?;
+        let mut placement = locator.find(&live_set)?;
         require_readable(&index)?;
-        #[cfg(feature = "mutants")]
-        let placement = if rules::is_active(Mutant::RescuesNoReferences) {
-            let mut placement = placement;
-            placement.only_condemned.retain(|need| need.is_reached);
-            placement
-        } else {
-            placement
-        };
+        placement.only_condemned.retain(|need| rules::must_rescue_chunk(need.is_reached));
         require_nothing_lost(&placement)
             .map_err(|error| error.of(format!("sweep of prune {number}")))?;
         if placement.only_condemned.is_empty() {
@@ -383,8 +369,7 @@ impl Sweeper {
         rescued: &Rescued,
         there: &HashMap<(Class, PartName), u64>,
     ) -> Result<()> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::TrustsItsRescue) {
+        if !rules::must_check_rescue() {
             return Ok(());
         }
         let Some(commit) = rescued.commit else { return Ok(()) };
@@ -420,14 +405,11 @@ impl Sweeper {
         let mut done = Swept::default();
         let forgotten: HashSet<TicketId> = prune.forgotten.iter().copied().collect();
         let is_over = |ticket: TicketId| {
-            #[cfg(feature = "mutants")]
-            if rules::is_active(Mutant::DeletesOpenTickets) {
-                return true;
-            }
-            view.commits.get(&ticket).is_some_and(|commit| {
+            let has_ended = view.commits.get(&ticket).is_some_and(|commit| {
                 let age_ns = now_ns.saturating_sub(commit.time_ns);
                 forgotten.contains(&ticket) || age_ns >= self.options.settle_ns
-            })
+            });
+            rules::may_delete_ticket(has_ended)
         };
         for (path, _) in storage.list(ObjectKind::Ticket.folder())? {
             if let Ok(ObjectName::Ticket { ticket, .. }) = ObjectName::parse(&path)
@@ -511,8 +493,7 @@ fn passed(prune: &Prune, seen: &BTreeSet<u64>, view: &View) -> HashSet<TicketId>
     for swept in swept(view).union(seen) {
         passed.extend(view.prunes.get(swept).iter().flat_map(|prune| &prune.forgotten));
     }
-    #[cfg(feature = "mutants")]
-    if rules::is_active(Mutant::PassesOverTaken) {
+    if rules::may_skip_all_taken() {
         passed.extend(view.taken());
     }
     passed

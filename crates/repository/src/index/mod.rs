@@ -29,8 +29,7 @@ use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
 use crate::repo::repository::{Repository, refuse_longer};
 use crate::repo::view::View;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::util::tolerance::Tolerance;
 
 /// The opened table of contents of a container, and the place of the container.
@@ -715,11 +714,7 @@ impl State {
     }
 
     fn is_condemned(&self, class: Class, container: PartName) -> bool {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::UsesCondemned) {
-            return false;
-        }
-        self.condemned.contains(&(class, container))
+        !rules::may_use_condemned() && self.condemned.contains(&(class, container))
     }
 }
 

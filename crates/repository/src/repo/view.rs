@@ -12,8 +12,7 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::newer::Newer;
 use crate::format::prune::Prune;
 use crate::repo::repository::Repository;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::util::tolerance::Tolerance;
 
 /// Maximum number of missing prune records that are reported, because a record number can have any
@@ -198,8 +197,7 @@ impl View {
     /// Removes the records that were given up. Such a record does not count any more, even if it
     /// can be read again, because data that it condemned may have been referred to in the meantime.
     pub(crate) fn drop_given_up(&mut self) {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::CountsGivenUp) {
+        if rules::counts_given_up() {
             return;
         }
         self.given_up = self.recorded_as_given_up();
@@ -233,8 +231,7 @@ impl View {
     ///
     /// Returns a `WrongKey` error ([`Error::is_of_newer_epoch`]) that names the first such object.
     pub fn require_epoch(&self) -> Result<()> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::WritesBelowEpoch) {
+        if rules::may_write_below_epoch() {
             return Ok(());
         }
         let newer = |error: &Error| match Newer::of(error) {
@@ -547,11 +544,7 @@ impl View {
     /// the snapshot is in the view, and no prune has taken it.
     pub fn may_take_over(&self, snapshot: TicketId) -> bool {
         let is_snapshot = self.commits.get(&snapshot).is_some_and(|c| c.snapshot().is_some());
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::TakesOverTaken) {
-            return is_snapshot;
-        }
-        is_snapshot && !self.taken().contains(&snapshot)
+        is_snapshot && rules::may_take_over(self.taken().contains(&snapshot))
     }
 
     /// Returns `true` if a backup with this view may compare with `snapshot` and reuse files unread
@@ -563,8 +556,7 @@ impl View {
         if !self.may_take_over(snapshot) {
             return false;
         }
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::ComparesWithOldEpoch) {
+        if rules::may_compare_with_old_epoch() {
             return true;
         }
         let mut seen = HashSet::new();

@@ -15,8 +15,7 @@ use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
 use crate::format::toc::Form;
 use crate::index::{Index, Location, Scope};
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 
 /// A destination of metadata chunks, for the writers of recipes and trees.
 pub trait ChunkSink {
@@ -214,8 +213,7 @@ impl Deduplicator {
     /// to. Chunks of this writer do not count, because the time at which they are found depends on
     /// timing.
     fn confirm(&mut self, class: Class, delta_chunk: &Location) -> Result<bool> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::DoesNotConfirm) {
+        if !rules::must_confirm_references() {
             return Ok(true);
         }
         let region = (delta_chunk.container.name, delta_chunk.chunk().region);

@@ -22,8 +22,7 @@ use crate::format::recipe::{Content, Segment};
 use crate::format::toc::{Form, REGION_RAW_LEN_MAX};
 use crate::index::{Index, Loaded, Location, Scope};
 use crate::read::{ChunkBytes, Reader, Segments};
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::write::similarity::{EDGES_MAX, SimilarityIndex};
 
 /// Number of old bytes to search before and behind the expected position of a chunk.
@@ -627,10 +626,7 @@ impl<'a> DeltaEncoder<'a> {
     /// if one of them may not be referred to.
     fn sources(&self, location: &Location) -> Result<Option<Vec<Source>>> {
         let chunk = location.chunk();
-        let is_full = location.is_full();
-        #[cfg(feature = "mutants")]
-        let is_full = is_full || rules::is_active(Mutant::RefersToDeltaChunks);
-        if is_full {
+        if rules::may_refer_to(location.is_full()) {
             let container = location.container.name;
             let (whole, len) = (chunk.fingerprint, chunk.chunk_len);
             return Ok(Some(vec![Source { whole, container, offset: 0, len }]));
@@ -799,13 +795,8 @@ impl<'a> DeltaEncoder<'a> {
     fn stored(&self, fingerprint: &Fingerprint) -> Result<Option<ChunkBytes>> {
         let mut stored = None;
         self.find(fingerprint, |location| {
-            #[cfg(feature = "mutants")]
-            if rules::is_active(Mutant::RefersToDeltaChunks) {
-                stored = Some(self.reader.read(Class::Data, location)?);
-                return Ok(true);
-            }
-            if location.is_full() {
-                stored = Some(self.reader.payload(Class::Data, location)?);
+            if rules::may_refer_to(location.is_full()) {
+                stored = Some(self.reader.unverified(Class::Data, location)?);
             }
             Ok(stored.is_some())
         })?;

@@ -38,7 +38,6 @@ use crate::parity;
 use crate::repo::liveness::{Judge, open_tickets, own_machine, require_alone};
 use crate::repo::repository::{Repository, require_len};
 use crate::repo::view::View;
-#[cfg(feature = "mutants")]
 use crate::rules;
 
 pub use burst::{BurstStatistics, Bursts};
@@ -181,10 +180,8 @@ impl Writer {
         Beginning { is_alone, known, is_at_work, leaves_dead }: Beginning,
     ) -> Result<Writer> {
         repository.config().check_features(true)?;
-        #[cfg(feature = "mutants")]
-        let early = rules::is_active(rules::Mutant::ListsBeforeTicket)
-            .then(|| View::list(&repository))
-            .transpose()?;
+        let early =
+            if rules::must_list_after_ticket() { None } else { Some(View::list(&repository)?) };
         let ticket = match put_ticket(&repository, purpose) {
             // A prune frees room, so it must be able to begin on a full disk.
             Err(error) if error.kind() == Kind::Full && purpose != Purpose::Backup => {
@@ -205,7 +202,6 @@ impl Writer {
             Vec::new()
         };
         let view = known.list_again(&repository)?;
-        #[cfg(feature = "mutants")]
         let view = early.unwrap_or(view);
         // A listing may miss a record that was put while it ran, and show the next one.
         let view =
@@ -467,24 +463,11 @@ impl Writer {
     /// Returns any error of the storage.
     pub(crate) fn stands(&self, view: &View) -> Result<bool> {
         let storage = self.repository.storage();
-        let ignores_end = {
-            #[cfg(feature = "mutants")]
-            let ignores_end = rules::is_active(rules::Mutant::IgnoresItsEnd);
-            #[cfg(not(feature = "mutants"))]
-            let ignores_end = false;
-            ignores_end
-        };
         let end = ObjectName::Commit(self.ticket).to_string();
-        if !ignores_end && storage.head(&end)?.is_some() {
+        if rules::must_check_own_end() && storage.head(&end)?.is_some() {
             return Ok(false);
         }
-        #[cfg(feature = "mutants")]
-        if rules::is_active(rules::Mutant::TrustsItsContainers)
-            || rules::is_active(rules::Mutant::ToleratesFailedPuts)
-        {
-            return Ok(true);
-        }
-        if self.named.is_empty() {
+        if self.named.is_empty() || !rules::must_check_own_containers() {
             return Ok(true);
         }
         let condemned = view.condemned();
@@ -504,8 +487,7 @@ impl Writer {
 
     /// Returns `true` if all of `containers` exist.
     fn exist(&self, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(rules::Mutant::TrustsHits) {
+        if !rules::must_check_hits() {
             return Ok(true);
         }
         all_exist(&**self.repository.storage(), containers)
@@ -637,16 +619,13 @@ const STAGED_S_MAX: u64 = 24 * 3600;
 /// Puts `bytes` at `path`. Returns `Some(true)` if the object there equals `bytes` afterwards,
 /// `Some(false)` if it differs, and `None` if there is no object.
 fn put_and_compare(repository: &Repository, path: &str, bytes: &Bytes) -> Result<Option<bool>> {
-    #[cfg(feature = "mutants")]
-    if rules::is_active(rules::Mutant::Overwrites) {
+    if rules::may_replace_commit() {
         repository.storage().delete(path)?;
     }
     let put = repository.storage().put_new(path, bytes.clone());
-    if let Ok(Put::Created) = put {
-        return Ok(Some(true));
-    }
-    #[cfg(feature = "mutants")]
-    if rules::is_active(rules::Mutant::TakesExistsForOwn) && put.is_ok() {
+    if let Ok(put) = put
+        && rules::counts_as_committed(put == Put::Created)
+    {
         return Ok(Some(true));
     }
     match repository.storage().get(path) {

@@ -16,8 +16,7 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::write::{Committed, Writer, put_first};
 
 /// The outcome of publishing a record.
@@ -97,8 +96,7 @@ pub fn append(
         newer.require_prunes()?;
         let faster: Vec<_> = newer.prunes.range(number..).map(|(_, each)| each.clone()).collect();
         view = Cow::Owned(newer);
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::TakesNextNumber) {
+        if !rules::must_judge_faster_records() {
             continue;
         }
         match judge(&view, &faster, record)? {

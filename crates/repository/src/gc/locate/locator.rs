@@ -17,8 +17,7 @@ use crate::format::names::PartName;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::index::{Index, Loaded, Location, Scope, load_toc};
 use crate::repo::repository::Repository;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::util::extsort::{ExternalSort, SortedRecords};
 
 /// Maximum number of lost chunks that are named. Further ones are only counted.
@@ -78,8 +77,7 @@ impl Locator<'_> {
     }
 
     fn find_weighed(&self, live_set: &SortedRecords<LIVE_CHUNK_LEN>) -> Result<Placement> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::IgnoresReferences) {
+        if !rules::must_mark_references() {
             return self.try_find(live_set, &LiveSet::new(None).finish());
         }
         let placement = self.find_referred(live_set, &HashSet::new())?;

@@ -29,6 +29,7 @@ use crate::format::prune::Prune;
 use crate::format::ticket::Purpose;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
+use crate::rules;
 use crate::write::Writer;
 use crate::write::prune_log::{Appended, append, is_overtaken, overtaken};
 
@@ -295,10 +296,7 @@ fn attempt(
             named.filter(|segment| live.contains(segment) && !chosen.merged.contains(segment)),
         );
     }
-    #[cfg(feature = "mutants")]
-    if crate::rules::is_active(crate::rules::Mutant::DropsSegmentsOfTaken) {
-        published.retain(|part| part.ticket == writer.ticket());
-    }
+    published.retain(|part| rules::must_republish(part.ticket == writer.ticket()));
     let record = Prune {
         published,
         superseded: chosen.merged.iter().copied().collect(),

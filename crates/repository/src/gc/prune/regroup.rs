@@ -26,8 +26,7 @@ use crate::format::recipe::Content;
 use crate::format::tree::EntryKind;
 use crate::gc::locate::{LiveChunks, staying_numbers};
 use crate::index::{Loaded, Location};
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::snapshots::mark::{Inside, Node, enter, enter_recipe};
 use crate::util::cache::TwoGenerationCache;
 use crate::util::extsort::ExternalSort;
@@ -408,8 +407,7 @@ impl Regrouping<'_> {
                         broken.extend(missing.into_keys());
                         continue;
                     }
-                    #[cfg(feature = "mutants")]
-                    Err(Failure::Other(_)) if rules::is_active(Mutant::ToleratesFailedPuts) => {
+                    Err(Failure::Other(_)) if rules::may_tolerate_failed_put() => {
                         broken.extend(missing.into_keys());
                         continue;
                     }
