@@ -17,7 +17,8 @@ use crate::format::prune::Prune;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
-use crate::write::{Committed, Writer, put_first};
+use crate::write::commit::put_first;
+use crate::write::{Committed, Writer};
 
 /// The outcome of publishing a record.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
-//! Puts the objects that an container writer produces, large ones piece by piece.
+//! Puts the objects that a container writer produces, large ones piece by piece.
 
 use bytes::Bytes;
 use cutpoint_storage::{Error, Result, Staged};
 
-use super::container::{SealedPart, Stored};
+use super::part::{SealedPart, Stored};
 use super::region::RegionBuffers;
 use crate::format::names::ObjectName;
 use crate::repo::repository::{Repository, require_len};
