@@ -13,7 +13,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::write::{
-    BurstStatistics, Bursts, ContainerStatistics, ContainerWriter, Deduplicator, DeltaEncoder,
+    BurstStatistics, ContainerStatistics, ContainerWriter, Deduplicator, DeltaStrategy,
+    delta_strategy,
 };
 use cutpoint_repository::{
     Class, Content, Entry, Index, PartName, Reader, Repository, Statistics, Verify, Writer,
@@ -23,7 +24,7 @@ use cutpoint_storage::{Error, Result};
 use super::BackupMonitor;
 use super::batch::BATCH_SIZE;
 use super::bundle::Bundling;
-use super::dedup_stage::{DedupStage, DeltaStrategy};
+use super::dedup_stage::DedupStage;
 use super::run_state::RunState;
 use super::shutdown::{self, Halt, Received};
 use super::source_stage::{Begun, Previous, SourceCounts, SourceStage};
@@ -79,7 +80,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     let index = run.index.clone();
     let decide = decide(&repository, &run, &index, writer)?;
     let containers = ContainerWriter::new(repository.clone(), ticket);
-    let bundling = bundling(&repository, &run, &decide.compared);
+    let bundling = bundling(&repository, &run, decide.strategy.as_deref());
     let work = Work {
         keys: repository.keys(),
         bundling: bundling.as_ref(),
@@ -148,10 +149,7 @@ pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result
     };
     monitor.progress(&progress);
     let statistics = statistics(&decide, &counts, &stored, read_bytes);
-    let bursts = match &decide.compared {
-        DeltaStrategy::Burst(bursts) => Some(bursts.statistics()),
-        _ => None,
-    };
+    let bursts = decide.strategy.as_ref().and_then(|strategy| strategy.burst_statistics());
     let hits = decide.dedup.hits().clone();
     Ok(Outcome { root, segments, hits, statistics, bursts, counts })
 }
@@ -172,16 +170,8 @@ fn decide<'a>(
     let config = repository.config();
     let keys = repository.keys();
     let dedup = Deduplicator::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
-    let compared = match config.burst() {
-        Some(options) => {
-            DeltaStrategy::Burst(Box::new(Bursts::new(options, run.reader, index, writer.ticket())))
-        }
-        None if config.uses_delta_chunks() => {
-            DeltaStrategy::Previous(Box::new(DeltaEncoder::new(run.reader, index, writer.ticket())))
-        }
-        None => DeltaStrategy::None,
-    };
-    Ok(DedupStage::new(keys.clone(), dedup, compared, run.cut.clone()))
+    let strategy = delta_strategy(config, run.reader, index, writer.ticket());
+    Ok(DedupStage::new(keys.clone(), dedup, strategy, run.cut.clone()))
 }
 
 /// Returns the rules by which small files share chunks, if they do. They share chunks only where
@@ -190,10 +180,10 @@ fn decide<'a>(
 fn bundling(
     repository: &Repository,
     run: &Run<'_>,
-    compared: &DeltaStrategy<'_>,
+    strategy: Option<&dyn DeltaStrategy>,
 ) -> Option<Bundling> {
     let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
-    let is_bundled = matches!(compared, DeltaStrategy::Previous(_));
+    let is_bundled = strategy.is_some_and(DeltaStrategy::is_fine_grained);
     is_bundled.then(|| Bundling::new(repository.keys().clone(), chunk_len_max))
 }
 

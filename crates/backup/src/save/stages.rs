@@ -17,17 +17,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use cutpoint_repository::format::bursts::BurstCount;
 use cutpoint_repository::write::{
     ContainerStatistics, ContainerWriter, Deduplicator, EncodedRegion, RegionBuffers, RegionCodec,
-    Upload, Uploads,
+    StrategyRecord, Upload, Uploads,
 };
 use cutpoint_repository::{Class, Content, Index, Keys, PartName, Repository, Statistics, Writer};
 use cutpoint_storage::{stop, wait};
 
 use super::batch::Batch;
 use super::bundle::Bundling;
-use super::dedup_stage::{DedupStage, DeltaStrategy};
+use super::dedup_stage::DedupStage;
 use super::run_state::{Job, RunState};
 use super::shutdown::{Received, Result};
 
@@ -48,8 +47,8 @@ pub(super) enum ToDedup {
 pub(super) enum ToContainers {
     /// An encoded region and its number.
     Region(u64, EncodedRegion),
-    /// The number of regions, and the counts of the bursts.
-    End(u64, Vec<BurstCount>),
+    /// The number of regions, and what the delta strategy records.
+    End(u64, StrategyRecord),
 }
 
 /// The source's ends of the channels.
@@ -237,11 +236,8 @@ pub(super) fn decide<'a>(
         None
     };
     forward(&mut decide.dedup)?;
-    let counts = match &decide.compared {
-        DeltaStrategy::Burst(bursts) => bursts.counts(),
-        _ => Vec::new(),
-    };
-    shutdown.send(&ends.containers, ToContainers::End(next_region, counts))?;
+    let record = decide.strategy.as_ref().map(|strategy| strategy.record()).unwrap_or_default();
+    shutdown.send(&ends.containers, ToContainers::End(next_region, record))?;
     Ok((decide, root))
 }
 
@@ -278,8 +274,8 @@ pub(super) fn containers(
             ToContainers::Region(number, region) => {
                 waiting.insert(number, region);
             }
-            ToContainers::End(count, bursts) => {
-                containers.count_bursts(bursts);
+            ToContainers::End(count, record) => {
+                containers.record(record);
                 end = Some(count);
             }
         }
