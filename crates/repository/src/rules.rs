@@ -157,8 +157,8 @@ pub(crate) fn may_compare_clocks() -> bool {
     is_broken!(TrustsClocks)
 }
 
-/// Liveness: another boot of a machine counts as an earlier one only if the ticket is older than the
-/// present boot, because a clone of the machine boots on its own.
+/// Liveness: another boot of a machine counts as an earlier one only if the ticket is older than
+/// the present boot, because a clone of the machine boots on its own.
 pub(crate) fn counts_as_earlier_boot(is_older: bool) -> bool {
     is_older || is_broken!(TrustsBoots)
 }

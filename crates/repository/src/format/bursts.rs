@@ -1,4 +1,4 @@
-//! The extra of similarity objects that BURST needs to find old chunks.
+//! The extra of similarity objects by which BURST finds old chunks.
 //!
 //! The extra holds the HeadDT and TailDT of one writer: the heads and tails of its full chunks, of
 //! the length that tau defines, and the number of bursts that the writer has put on each reference

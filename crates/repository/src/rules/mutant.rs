@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-/// A client that breaks one rule. The predicate that consults it is beside this file, in `rules.rs`.
+/// A client that breaks one rule. The predicate that consults it is beside this file, in
+/// `rules.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// W1: lists commits and prunes before the ticket is put.
@@ -15,7 +16,7 @@ pub enum Mutant {
     TrustsHits,
     /// W6: takes "exists already" for its own success.
     TakesExistsForOwn,
-    /// W6: puts its commit in the place of another.
+    /// W6: replaces the commit of another client by its own.
     Overwrites,
     /// P5: if other clients were faster, takes the next number without judging their records.
     TakesNextNumber,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cutpoint_storage::Result;
 
 use super::open_container::{ClosedContainer, OpenContainer, VerifyBuffers};
-use super::part::{SealedPart, Stored};
+use super::part::{CompletedObject, SealedPart};
 use super::region::EncodedRegion;
 use super::segment_writer::{Due, SegmentWriter};
 use super::similarity_writer::SimilarityWriter;
@@ -108,7 +108,7 @@ impl ContainerWriter {
         self.segments.add(&entries, regions, len);
         self.statistics.container_count += 1;
         self.statistics.stored_bytes += len;
-        self.ready.push(part.with_meaning(Stored::Container(entries)));
+        self.ready.push(part.with_meaning(CompletedObject::Container(entries)));
         Ok(())
     }
 

@@ -2,11 +2,11 @@
 
 use super::region::Probe;
 
-/// Maximum size of a delta chunk, in sixteenths of the size of its chunk, both compressed. The margin
-/// is there because each delta chunk makes reading more expensive.
+/// Maximum size of a delta chunk, in sixteenths of the size of its chunk, both compressed. The
+/// margin is there because each delta chunk makes reading more expensive.
 const SIXTEENTHS: u64 = 15;
-/// Factor by which a delta chunk must stay below its limit to be judged by the last sample instead of
-/// its own.
+/// Factor by which a delta chunk must stay below its limit to be judged by the last sample instead
+/// of its own.
 const CLEAR_TIMES: u64 = 2;
 /// Maximum number of consecutive chunks that are judged by one sample.
 const UNSAMPLED_MAX: u32 = 16;

@@ -15,9 +15,9 @@ use crate::repo::view::View;
 /// Age in seconds after which a staged put is removed, whichever client staged it.
 const STAGED_S_MAX: u64 = 24 * 3600;
 
-/// Ends every dead writer ([`crate::repo::liveness`]) except `own`, by putting the `void` that the dead
-/// writer can no longer put, with the segments that it had put. This is how an interrupted backup
-/// is found and used. Returns the tickets that were ended.
+/// Ends every dead writer ([`crate::repo::liveness`]) except `own`, by putting the `void` that the
+/// dead writer can no longer put, with the segments that it had put. This is how an interrupted
+/// backup is found and used. Returns the tickets that were ended.
 pub(crate) fn end_dead_writers(
     repository: &Repository,
     own: Option<TicketId>,

@@ -1,4 +1,5 @@
-//! The deduplicator: decides which chunks are known, and puts the payloads of new ones into regions.
+//! The deduplicator: decides which chunks are known, and puts the payloads of new ones into
+//! regions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

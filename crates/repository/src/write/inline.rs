@@ -56,7 +56,8 @@ impl Inline {
         Inline::with_index(writer, index, Verify::All)
     }
 
-    /// Does the same as [`Inline::restart`], with the region size and compression level of `grouping`.
+    /// Does the same as [`Inline::restart`], with the region size and compression level of
+    /// `grouping`.
     ///
     /// # Errors
     ///
@@ -195,8 +196,8 @@ impl Inline {
         self.dedup.has(class, name, only_full)
     }
 
-    /// Stores a chunk whose fingerprint the caller has verified as a full chunk, even if this writer has
-    /// stored it as a delta chunk.
+    /// Stores a chunk whose fingerprint the caller has verified as a full chunk, even if this
+    /// writer has stored it as a delta chunk.
     pub(crate) fn store_full_chunk(
         &mut self,
         class: Class,
@@ -226,7 +227,8 @@ impl Inline {
     }
 
     /// Stores a chunk as a delta chunk over the full chunk `base`, if that is worthwhile. The full
-    /// chunk stays, and the caller has verified its bytes. Returns `true` if the delta chunk was stored.
+    /// chunk stays, and the caller has verified its bytes. Returns `true` if the delta chunk was
+    /// stored.
     pub(crate) fn store_resembling(
         &mut self,
         name: (Class, Fingerprint),

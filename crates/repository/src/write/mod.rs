@@ -3,10 +3,10 @@
 //! Decisions are separate from computations, so that the stored bytes do not depend on threads. A
 //! chunk takes this path:
 //!
-//! 1. [`Deduplicator`] (ordered) decides if the chunk is known (`known.rs`). A new chunk is compared
-//!    with old ones by a [`DeltaStrategy`]: the previous version of the file (`previous/`) or BURST
-//!    (`burst/`). As a full chunk or as a delta chunk, it fills a region (`open_regions.rs`,
-//!    `region_builder.rs`).
+//! 1. [`Deduplicator`] (ordered) decides if the chunk is known (`known.rs`). A new chunk is
+//!    compared with old ones by a [`DeltaStrategy`]: the previous version of the file (`previous/`)
+//!    or BURST (`burst/`). As a full chunk or as a delta chunk, it fills a region
+//!    (`open_regions.rs`, `region_builder.rs`).
 //! 2. [`RegionCodec`] (any thread) compresses the region (`region.rs`).
 //! 3. [`ContainerWriter`] (ordered) seals the region into a container (`open_container.rs`), and
 //!    names the container in an index segment (`segment_writer.rs`).
@@ -55,7 +55,7 @@ pub use dead_writers::end_writer;
 pub use dedup::{ChunkSink, Deduplicator, DeltaStatistics};
 pub use delta::Delta;
 pub use inline::Inline;
-pub use part::{Published, SealedPart, Stored};
+pub use part::{CompletedObject, PublishedSegment, SealedPart};
 pub use previous::DeltaEncoder;
 pub use recipe::{RecipeWriter, TREE_CUT};
 pub(crate) use region::RawChunk;
@@ -63,5 +63,5 @@ pub use region::{EncodedRegion, PROBE_LEN, Probe, RawRegion, RegionBuffers, Regi
 pub use strategies::delta_strategy;
 pub use strategy::{DeltaStrategy, StoreDelta, StrategyRecord};
 pub use tree::TreeWriter;
-pub use uploads::{Upload, Uploads, Written};
+pub use uploads::{Upload, Uploads, WriteOutcome};
 pub use writer::Writer;

@@ -21,7 +21,7 @@ pub struct SealedPart {
     /// Set if the object ends with this part.
     pub is_last: bool,
     /// The meaning of the completed object for the index, if it has one.
-    pub(super) stored: Option<Stored>,
+    pub(super) stored: Option<CompletedObject>,
 }
 
 impl SealedPart {
@@ -43,8 +43,8 @@ impl SealedPart {
     }
 
     /// Sets the meaning of the object that ends with this part.
-    pub(super) fn with_meaning(self, stored: Stored) -> SealedPart {
-        SealedPart { stored: Some(stored), ..self }
+    pub(super) fn with_meaning(self, object: CompletedObject) -> SealedPart {
+        SealedPart { stored: Some(object), ..self }
     }
 
     /// Returns the bytes of the part.
@@ -63,16 +63,16 @@ impl SealedPart {
 
 /// The meaning of an object for the index.
 #[derive(Debug)]
-pub enum Stored {
+pub enum CompletedObject {
     /// A container, with the entries that a segment will have for it.
     Container(Segment),
     /// An index segment.
-    Segment(Published),
+    Segment(PublishedSegment),
 }
 
 /// The content of a published index segment.
 #[derive(Debug)]
-pub struct Published {
+pub struct PublishedSegment {
     /// The name of the segment.
     pub name: PartName,
     /// The content of the segment, for the local index.

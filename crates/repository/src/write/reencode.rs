@@ -35,8 +35,8 @@ impl Comparison {
         Comparison { window: Window::new(0), pieces: Vec::new() }
     }
 
-    /// Expresses `chunk` in terms of `base`, the bytes of the full chunk `name`. Returns `None` if that
-    /// takes too many pieces or uses nothing of `base`.
+    /// Expresses `chunk` in terms of `base`, the bytes of the full chunk `name`. Returns `None` if
+    /// that takes too many pieces or uses nothing of `base`.
     pub(super) fn encode(&mut self, chunk: &[u8], name: Fingerprint, base: &[u8]) -> Option<Delta> {
         // Positions continue behind those in the table, so that the table need not be cleared.
         let start = self.window.end();

@@ -56,9 +56,9 @@ impl NewReferences {
     }
 }
 
-/// The full chunks of a region as they come, and separately the parts that will follow them: the new
-/// bytes of delta chunks, which become one literal, and the payloads of delta chunks. So similar
-/// bytes stand side by side.
+/// The full chunks of a region as they come, and separately the parts that will follow them: the
+/// new bytes of delta chunks, which become one literal, and the payloads of delta chunks. So
+/// similar bytes stand side by side.
 #[derive(Debug)]
 pub(super) struct RegionBuilder {
     region: RawRegion,
@@ -121,7 +121,7 @@ impl RegionBuilder {
         self.region.is_incompressible
     }
 
-    /// Determines whether the region is worth compressing, once there is enough of it.
+    /// Samples the region once there is enough of it: compression may save nothing.
     pub(super) fn probe(&mut self, probe: &mut Probe) {
         let bytes = &self.full_chunks.bytes;
         if !self.region.is_probed && bytes.len() >= PROBE_LEN {

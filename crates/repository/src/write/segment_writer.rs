@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use cutpoint_storage::Result;
 
-use super::part::{Published, SealedPart, Stored};
+use super::part::{CompletedObject, PublishedSegment, SealedPart};
 use crate::crypto::seal_object;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::segment::Segment;
@@ -97,8 +97,8 @@ impl SegmentWriter {
         self.names.push(name);
         let regions = std::mem::take(&mut self.pending_regions);
         let part = SealedPart::new(ObjectName::Segment(name), bytes.into(), true);
-        let published = Published { name, segment, regions };
-        Ok(Some(part.with_meaning(Stored::Segment(published))))
+        let published = PublishedSegment { name, segment, regions };
+        Ok(Some(part.with_meaning(CompletedObject::Segment(published))))
     }
 
     /// Returns the names of the segments so far.

@@ -23,8 +23,8 @@ const CHOICE_MAX: usize = 8;
 /// Locations of chunks, indexed by head and tail: 16 bytes for each chunk.
 #[derive(Debug, Default)]
 pub(super) struct SimilarityIndex {
-    /// Edges with the numbers of their chunks, sorted. The lowest bit of an edge tells a tail from a
-    /// head.
+    /// Edges with the numbers of their chunks, sorted. The lowest bit of an edge tells a tail from
+    /// a head.
     edges: Vec<(u32, u32)>,
     /// Containers with the number of their first chunk. The numbers count all chunks with edges.
     containers: Vec<(u32, PartName)>,
@@ -45,8 +45,9 @@ pub(super) fn known_containers(references: References<'_>) -> HashSet<PartName> 
         .collect()
 }
 
-/// Returns the similarity objects of the writers of these containers with their lengths, up to the total
-/// size to read, beginning with the latest writers. `times` has the times at which writers ended.
+/// Returns the similarity objects of the writers of these containers with their lengths, up to the
+/// total size to read, beginning with the latest writers. `times` has the times at which writers
+/// ended.
 pub(super) fn similarity_objects(
     repository: &Repository,
     known: &HashSet<PartName>,

@@ -9,8 +9,8 @@ use crate::index::Index;
 use crate::read::Reader;
 
 /// Returns the strategy by which new chunks are compared, or `None` if the settings ask for none.
-/// The strategy reads old chunks by `reader`, and refers to what `index` allows. `own` is the ticket
-/// of the writer.
+/// The strategy reads old chunks by `reader`, and refers to what `index` allows. `own` is the
+/// ticket of the writer.
 #[must_use]
 pub fn delta_strategy<'a>(
     config: &Config,

@@ -50,8 +50,8 @@ pub trait DeltaStrategy: Debug + Send {
     /// Takes note that a new chunk was stored as a full chunk.
     fn stored_full(&mut self, _fingerprint: Fingerprint, _chunk: &[u8]) {}
 
-    /// Returns `true` if deltas may copy from anywhere in the old bytes, so that one changed file in
-    /// a chunk of several small files costs only its own changes.
+    /// Returns `true` if deltas may copy from anywhere in the old bytes, so that one changed file
+    /// in a chunk of several small files costs only its own changes.
     fn is_fine_grained(&self) -> bool;
 
     /// Returns what the strategy records for later backups.

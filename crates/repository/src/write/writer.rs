@@ -8,7 +8,7 @@ use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
 
 use super::commit::{Committed, publishing, put_commit, void_commit};
 use super::dead_writers::{end_dead_writers, end_writer};
-use super::part::{Published, Stored};
+use super::part::{CompletedObject, PublishedSegment};
 use super::segment_writer::seal_segment;
 use super::ticket::{OwnTicket, put_ticket};
 use super::uploads::Upload;
@@ -113,7 +113,8 @@ impl Writer {
     /// # Errors
     ///
     /// Returns any error of [`Writer::begin`], and `Conflict` if another writer may be at work
-    /// ([`crate::repo::liveness::others_at_work`]). In that case the writer's own ticket has been ended.
+    /// ([`crate::repo::liveness::others_at_work`]). In that case the writer's own ticket has been
+    /// ended.
     pub fn begin_alone(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
         let beginning = Beginning { is_alone: true, ..Beginning::default() };
         Writer::begin_with(repository, purpose, beginning)
@@ -208,21 +209,21 @@ impl Writer {
     /// # Errors
     ///
     /// Returns any error of [`Repository::put`].
-    pub fn put(&mut self, upload: Upload) -> Result<Option<Published>> {
+    pub fn put(&mut self, upload: Upload) -> Result<Option<PublishedSegment>> {
         if let ObjectName::Segment(name) = upload.name() {
             // Counted before the put, because a name that may have been used must not be used again
             // (W7).
-            self.segment_count = name.count.saturating_add(1);
+            self.segment_count = next_count(name.count)?;
         }
         let (stored, bytes) = upload.finish_and_keep(&self.repository)?;
         match stored {
-            Some(Stored::Segment(published)) => {
+            Some(CompletedObject::Segment(published)) => {
                 // The segment names all containers before it.
                 self.unpublished = Segment::default();
                 self.remember(&published.segment);
                 Ok(Some(published))
             }
-            Some(Stored::Container(container)) => {
+            Some(CompletedObject::Container(container)) => {
                 self.unpublished.append(&container);
                 self.protect(&container, &bytes)?;
                 Ok(None)
@@ -258,7 +259,7 @@ impl Writer {
     /// Returns any error of the storage.
     pub(crate) fn put_segment(&mut self, segment: &mut Segment) -> Result<PartName> {
         let name = PartName { ticket: self.ticket.id, count: self.segment_count };
-        self.segment_count = self.segment_count.saturating_add(1);
+        self.segment_count = next_count(self.segment_count)?;
         let bytes = seal_segment(&self.repository, name, segment)?;
         self.repository.put(ObjectName::Segment(name), bytes)?;
         self.remember(segment);
@@ -418,6 +419,12 @@ impl Writer {
         }
         all_exist(&**self.repository.storage(), containers)
     }
+}
+
+/// Returns the number of the segment behind that of number `count`.
+fn next_count(count: u32) -> Result<u32> {
+    let message = "a writer cannot put more index segments";
+    count.checked_add(1).ok_or_else(|| Error::invalid(ObjectKind::Segment.folder(), message))
 }
 
 /// Maximum number of containers that are looked for one by one. More are looked for by listing.

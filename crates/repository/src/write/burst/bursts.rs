@@ -40,7 +40,7 @@ pub struct Bursts<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    /// Creates a finder that reads old chunks by `reader` and refers to what `index` allows, and to
+    /// Creates a strategy that reads old chunks by `reader` and refers to what `index` allows, and to
     /// what the writer of `own` has stored itself.
     #[must_use]
     pub fn new(

@@ -120,8 +120,8 @@ impl<'a> ReferenceChunks<'a> {
         Some((reference, chunk))
     }
 
-    /// Returns `chunk` as a burst on `reference`, to which one of its ends has led. Returns `None`
-    /// if the reference chunk cannot be read or does not have this end.
+    /// Returns `chunk` as a burst on `reference`, to which one of its edges has led. Returns
+    /// `None` if the reference chunk cannot be read or does not have this edge.
     pub(super) fn burst(
         &self,
         reference: Reference,
@@ -165,8 +165,8 @@ impl<'a> ReferenceChunks<'a> {
     }
 }
 
-/// Expresses `chunk` as a prefix and a suffix of the full chunk `name`, whose bytes are `old`, and a
-/// literal between them (C5: the parts are exactly what was compared). Returns `None` if a delta
+/// Expresses `chunk` as a prefix and a suffix of the full chunk `name`, whose bytes are `old`, and
+/// a literal between them (C5: the parts are exactly what was compared). Returns `None` if a delta
 /// chunk must not have that number of extents (C4).
 fn delta(name: Fingerprint, old: &[u8], chunk: &[u8]) -> Option<Delta> {
     let narrow = |len: usize| u32::try_from(len).ok();

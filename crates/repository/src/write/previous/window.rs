@@ -18,9 +18,9 @@ use crate::write::width::narrow;
 /// Maximum number of full chunks that the bytes of a window come from. Beyond it the window is
 /// restarted.
 const FULL_CHUNKS_MAX: usize = 16 * 1024;
-/// Maximum number of full chunks that a delta chunk refers to, besides the literal of its region. At
-/// worst each lies in another region, and more than these would exceed what a reader can hold, if
-/// every version changes a little.
+/// Maximum number of full chunks that a delta chunk refers to, besides the literal of its region.
+/// At worst each lies in another region, and more than these would exceed what a reader can hold,
+/// if every version changes a little.
 const FULL_CHUNKS_PER_CHUNK_MAX: usize = 20;
 
 /// Bytes of the window that are consecutive bytes of one full chunk.
