@@ -78,7 +78,7 @@ pub fn append(
         // they name, and such a record has to take the number first.
         if !writer.stands(&view)? && !writer.stands(&view.list_again(&repository)?)? {
             // The `void` leaves out the writer's segments because they may name a container that is
-            // gone. The next prune adopts the containers that exist.
+            // gone. The next prune indexes the orphans among the containers that exist.
             writer.void(Vec::new())?;
             return Ok(Appended::Ended);
         }
