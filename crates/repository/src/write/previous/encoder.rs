@@ -51,7 +51,7 @@ impl<'a> DeltaEncoder<'a> {
 
     /// Sets the maximum number of remembered heads and tails of old chunks, 8 bytes each.
     #[must_use]
-    pub fn with_ends_max(mut self, edges_max: usize) -> DeltaEncoder<'a> {
+    pub fn with_edges_max(mut self, edges_max: usize) -> DeltaEncoder<'a> {
         self.similar.set_edges_max(edges_max);
         self
     }
