@@ -49,7 +49,8 @@ static SUMMANDS: [u64; FEATURE_COUNT] = table(2000);
 /// ```
 /// use cutpoint_delta::super_features;
 ///
-/// let one: Vec<u8> = (0..20_000_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_be_bytes()).collect();
+/// let numbers = (0..20_000_u32).map(|number| number.wrapping_mul(0x9E37_79B1));
+/// let one: Vec<u8> = numbers.flat_map(u32::to_be_bytes).collect();
 /// let mut other = one.clone();
 /// other[40_000] ^= 1;
 /// let (one, other) = (super_features(&one).unwrap(), super_features(&other).unwrap());

@@ -18,7 +18,7 @@ const BUCKET_COUNT: usize = 64;
 ///
 /// The index has hashes of the keys only, so the caller must compare the bytes at the position
 /// found. Content selects the marked positions, so that old and new bytes are marked at the same
-/// places and few positions are hashed.
+/// positions and few positions are hashed.
 #[derive(Debug)]
 pub struct Resync {
     /// A part of the hash of a key, and the distance of the key from `epoch` plus 1; 0 if empty.
@@ -57,9 +57,9 @@ impl Resync {
     /// Indexes the next bytes of the old stream.
     pub fn push(&mut self, old: &[u8]) {
         for (at, hash) in marks(old) {
-            let place = u32::try_from(self.end - self.epoch + at as u64 + 1).unwrap_or(0);
+            let distance = u32::try_from(self.end - self.epoch + at as u64 + 1).unwrap_or(0);
             let slot = self.slot(hash);
-            self.table[slot] = (check(hash), place);
+            self.table[slot] = (check(hash), distance);
         }
         self.end += old.len() as u64;
     }
@@ -75,9 +75,9 @@ impl Resync {
         // Position and votes. The first position of a bucket stands for the bucket.
         let mut buckets: Vec<(u64, u32)> = Vec::new();
         for (at, hash) in marks(new) {
-            let (noted, place) = self.table[self.slot(hash)];
-            let position = (self.epoch + u64::from(place)).wrapping_sub(1);
-            if place == 0 || noted != check(hash) || position < self.start {
+            let (check_of_key, distance) = self.table[self.slot(hash)];
+            let position = (self.epoch + u64::from(distance)).wrapping_sub(1);
+            if distance == 0 || check_of_key != check(hash) || position < self.start {
                 continue;
             }
             let position = position.saturating_sub(at as u64);

@@ -16,8 +16,8 @@ pub const COPY_LEN_MIN: usize = KEY_LEN + STEP;
 const COPY_LEN_MIN_EXPECTED: usize = 24;
 /// The binary logarithm of the number of slots of the table.
 const TABLE_BITS: u32 = 16;
-/// The distance from the expected position, on each side, within which a nearer place of a key is
-/// searched for, in bytes. The table has only one place of a key. A place near the expected
+/// The distance from the expected position, on each side, within which a nearer position of a key is
+/// searched for, in bytes. The table has only one position of a key. One near the expected
 /// position is cheaper to encode, and the bytes that follow are likely to be there as well.
 const NEAR_LEN: usize = 256;
 /// The ratio of lengths up to which a near copy is preferred to a longer copy elsewhere.
@@ -149,14 +149,14 @@ impl Window {
         // The rest is moved only when more than half of the bytes are dropped, so that the cost per
         // byte stays constant.
         if self.dropped > self.bytes.len() / 2 + STEP {
-            let whole = self.dropped / STEP * STEP;
-            self.bytes.drain(..whole);
-            self.dropped -= whole;
-            self.base += whole as u64;
+            let removed = self.dropped / STEP * STEP;
+            self.bytes.drain(..removed);
+            self.dropped -= removed;
+            self.base += removed as u64;
         }
     }
 
-    /// Returns the place of `key` in the window that the table has, if any.
+    /// Returns the position of `key` in the window that the table has, if any.
     fn look_up(&self, key: u64) -> Option<usize> {
         let count = self.table[slot(key)].checked_sub(1)?;
         let position = self.epoch + u64::from(count) * STEP as u64;
@@ -173,7 +173,7 @@ impl Window {
         Extended { start: at - behind, old: old - behind, len: behind + KEY_LEN + before }
     }
 
-    /// Returns the place of `key` that is nearest to `expected`, if that place is nearer than
+    /// Returns the position of `key` that is nearest to `expected`, if that one is nearer than
     /// `found`.
     fn nearest(&self, key: u64, expected: i64, found: usize) -> Option<usize> {
         let center = usize::try_from(expected).ok()?;
@@ -189,7 +189,7 @@ impl Window {
     /// stream at which the first byte of `new` would be if nothing had changed. The lengths of the
     /// pieces add up to the length of `new`.
     pub fn find(&self, new: &[u8], expected: u64, pieces: &mut Vec<Piece>) {
-        // The expected place of `new[literal]`, relative to `bytes`.
+        // The expected position of `new[literal]`, relative to `bytes`.
         let mut expected = i64::try_from(expected).unwrap_or(i64::MAX)
             - i64::try_from(self.base).unwrap_or(i64::MAX);
         let (mut literal, mut at) = (0, 0);
@@ -204,7 +204,7 @@ impl Window {
                 }
                 None => {
                     let far = self.look_up(key).map(|old| self.extend(new, literal..at, old));
-                    // The nearest place is searched for only if the table has a copy, because the
+                    // The nearest position is searched for only if the table has a copy, because the
                     // search takes longer than a lookup in the table.
                     far.filter(|far| far.len >= COPY_LEN_MIN).map(|far| {
                         let expected = expected + (at - literal) as i64;

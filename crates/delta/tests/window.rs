@@ -125,7 +125,10 @@ proptest! {
     #[test]
     fn pieces_of_any_change_join_to_the_chunk(
         old in prop::collection::vec(0_u8..3, 0..2000),
-        edits in prop::collection::vec((0_usize..2000, 0_usize..60, prop::collection::vec(0_u8..3, 0..60)), 0..6),
+        edits in prop::collection::vec(
+            (0_usize..2000, 0_usize..60, prop::collection::vec(0_u8..3, 0..60)),
+            0..6,
+        ),
         expected in 0_u64..3000,
         parts in 1_usize..5,
     ) {
@@ -146,8 +149,8 @@ proptest! {
     }
 }
 
-/// Of several equal texts, the copy near the expected place is taken instead of the one that
-/// entered the table last, because the bytes that follow are there as well and near places are
+/// Of several equal texts, the copy near the expected position is found instead of the one that
+/// entered the table last, because the bytes that follow are there as well and near positions are
 /// cheap to encode.
 #[test]
 fn nearest_copy_is_taken() {
@@ -156,7 +159,7 @@ fn nearest_copy_is_taken() {
     let old = [&own[..1000], &repeated, &own[1000..], &repeated, &random.take(500)].concat();
     let mut window = Window::new(0);
     window.push(&old);
-    // Bytes are inserted before, so that no byte is at its expected place.
+    // Bytes are inserted before, so that no byte is at its expected position.
     let new = [&own[..990], &random.take(30), &old[1000..2000]].concat();
     let mut pieces = Vec::new();
     window.find(&new, 0, &mut pieces);

@@ -8,7 +8,6 @@ pub mod index;
 mod parity;
 pub mod read;
 pub mod repo;
-#[cfg(feature = "mutants")]
 pub mod rules;
 pub mod snapshots;
 mod util;

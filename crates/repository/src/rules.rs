@@ -1,115 +1,180 @@
-//! Writers that break one rule each, for tests that must catch every one of them. Compiled only
-//! with the feature `mutants`.
+//! The rules of `docs/protocol.md` that a test can break: one predicate for each.
+//!
+//! Production calls a predicate where it decides by a rule. Without the feature `mutants`, each
+//! predicate is a constant or a function of its argument. With the feature, the active mutant may
+//! turn the answer around, and a test has to notice the damage.
 
-use std::cell::Cell;
+#[cfg(feature = "mutants")]
+mod mutant;
 
-/// One rule that is broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
-    /// W1: lists commits and prunes before the ticket is put.
-    ListsBeforeTicket,
-    /// W2: finds chunks in condemned containers as well.
-    UsesCondemned,
-    /// W3: takes over from snapshots that a prune has taken.
-    TakesOverTaken,
-    /// W5: does not check that the containers that gave hits exist.
-    TrustsHits,
-    /// W6: takes "exists already" for its own success.
-    TakesExistsForOwn,
-    /// W6: puts its commit in the place of another.
-    Overwrites,
-    /// P5: if other clients were faster, takes the next number without judging their records.
-    TakesNextNumber,
-    /// P5: does not publish again what commits of the snapshots that it takes had published.
-    DropsSegmentsOfTaken,
-    /// P4: takes a failed put for damage of a source, and P5: does not check that its containers
-    /// exist. Either rule alone would protect the data here.
-    ToleratesFailedPuts,
-    /// P5: does not check whether another client has ended it.
-    IgnoresItsEnd,
-    /// P5: does not check that the containers that its segments name exist.
-    TrustsItsContainers,
-    /// S5: does not check that what it has stored again is still there.
-    TrustsItsRescue,
-    /// S1: does not wait for writers that may commit a snapshot.
-    DoesNotWait,
-    /// S3: stores nothing again.
-    RescuesNothing,
-    /// S3: treats only what its own record condemns as condemned. Because records are swept in
-    /// order, that alone loses nothing, so it also sweeps the last record first.
-    SweepsApart,
-    /// S3: passes over snapshots that any prune has taken, swept or not.
-    PassesOverTaken,
-    /// S5: deletes tickets of writers that have not ended.
-    DeletesOpenTickets,
-    /// P2: ignores the references of delta chunks.
-    IgnoresReferences,
-    /// S3: stores again what late snapshots reach, but not the references of delta chunks there.
-    RescuesNoReferences,
-    /// C1: makes delta chunks refer to delta chunks.
-    RefersToDeltaChunks,
-    /// C2: accepts a delta chunk as the reference of a delta chunk.
-    MeetsReferencesByDeltaChunks,
-    /// C3: does not confirm the references of a delta chunk that is found as a duplicate.
-    DoesNotConfirm,
-    /// Liveness: judges the age of a renewal by the clocks of two clients.
-    TrustsClocks,
-    /// Liveness: takes every other boot of a machine for an earlier one, including those of clones.
-    TrustsBoots,
-    /// Repair: counts prune records that were given up once they can be read again.
-    CountsGivenUp,
-    /// Repair: puts a container back without reading its regions.
-    MendsUnread,
-    /// E1: writes although an object claims a key epoch above its own.
-    WritesBelowEpoch,
-    /// E2: compares with snapshots of a past key epoch.
-    ComparesWithOldEpoch,
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, activate};
+
+/// Evaluates to `true` if the given mutant is active, and to `false` without the feature.
+#[cfg(feature = "mutants")]
+macro_rules! is_broken {
+    ($mutant:ident) => {
+        mutant::is_active(Mutant::$mutant)
+    };
+}
+#[cfg(not(feature = "mutants"))]
+macro_rules! is_broken {
+    ($mutant:ident) => {
+        is_never_broken()
+    };
 }
 
-impl Mutant {
-    /// All mutants.
-    pub const ALL: [Mutant; 28] = [
-        Mutant::ListsBeforeTicket,
-        Mutant::UsesCondemned,
-        Mutant::TakesOverTaken,
-        Mutant::TrustsHits,
-        Mutant::TakesExistsForOwn,
-        Mutant::Overwrites,
-        Mutant::TakesNextNumber,
-        Mutant::DropsSegmentsOfTaken,
-        Mutant::ToleratesFailedPuts,
-        Mutant::IgnoresItsEnd,
-        Mutant::TrustsItsContainers,
-        Mutant::TrustsItsRescue,
-        Mutant::DoesNotWait,
-        Mutant::RescuesNothing,
-        Mutant::SweepsApart,
-        Mutant::PassesOverTaken,
-        Mutant::DeletesOpenTickets,
-        Mutant::IgnoresReferences,
-        Mutant::RescuesNoReferences,
-        Mutant::RefersToDeltaChunks,
-        Mutant::MeetsReferencesByDeltaChunks,
-        Mutant::DoesNotConfirm,
-        Mutant::TrustsClocks,
-        Mutant::TrustsBoots,
-        Mutant::CountsGivenUp,
-        Mutant::MendsUnread,
-        Mutant::WritesBelowEpoch,
-        Mutant::ComparesWithOldEpoch,
-    ];
+/// Returns `false`: without the feature, there are no mutants.
+#[cfg(not(feature = "mutants"))]
+const fn is_never_broken() -> bool {
+    false
 }
 
-thread_local! {
-    static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+/// W1: a writer lists commits and prunes only after its ticket was put.
+pub(crate) fn must_list_after_ticket() -> bool {
+    !is_broken!(ListsBeforeTicket)
 }
 
-/// Makes this thread break a rule from now on; `None` keeps all rules.
-pub fn activate(mutant: Option<Mutant>) {
-    ACTIVE.set(mutant);
+/// W2: a writer finds no chunk in a container that is condemned.
+pub(crate) fn may_use_condemned() -> bool {
+    is_broken!(UsesCondemned)
 }
 
-/// Returns `true` if this thread breaks the rule.
-pub(crate) fn is_active(mutant: Mutant) -> bool {
-    ACTIVE.get() == Some(mutant)
+/// W3: a writer reuses contents unread only from a snapshot that no prune has taken.
+pub(crate) fn may_take_over(is_taken: bool) -> bool {
+    !is_taken || is_broken!(TakesOverTaken)
+}
+
+/// W5: before its commit, a writer checks that the containers exist in which it found chunks.
+pub(crate) fn must_check_hits() -> bool {
+    !is_broken!(TrustsHits)
+}
+
+/// W6: a commit is acknowledged if the put created the object. An object that existed counts only
+/// after a comparison with the writer's own bytes.
+pub(crate) fn counts_as_committed(is_created: bool) -> bool {
+    is_created || is_broken!(TakesExistsForOwn)
+}
+
+/// W6: a commit never replaces that of another client.
+pub(crate) fn may_replace_commit() -> bool {
+    is_broken!(Overwrites)
+}
+
+/// E1: a writer writes nothing if an object claims a key epoch above its own.
+pub(crate) fn may_write_below_epoch() -> bool {
+    is_broken!(WritesBelowEpoch)
+}
+
+/// E2: a backup compares only with snapshots of the present key epoch.
+pub(crate) fn may_compare_with_old_epoch() -> bool {
+    is_broken!(ComparesWithOldEpoch)
+}
+
+/// P2: a prune marks what the delta chunks refer to that stay.
+pub(crate) fn must_mark_references() -> bool {
+    !is_broken!(IgnoresReferences)
+}
+
+/// P4: a put that fails is no damage of the source that was read, and stops the prune.
+pub(crate) fn may_tolerate_failed_put() -> bool {
+    is_broken!(ToleratesFailedPuts)
+}
+
+/// P5: a prune judges the records that were faster before it takes the next number.
+pub(crate) fn must_judge_faster_records() -> bool {
+    !is_broken!(TakesNextNumber)
+}
+
+/// P5: a prune publishes again the segments of the snapshots that it takes, besides its own.
+pub(crate) fn must_republish(is_own: bool) -> bool {
+    is_own || !is_broken!(DropsSegmentsOfTaken)
+}
+
+/// P5: before each attempt, a prune checks that no other client has ended it.
+pub(crate) fn must_check_own_end() -> bool {
+    !is_broken!(IgnoresItsEnd)
+}
+
+/// P5: before each attempt, a prune checks that the containers exist that its segments name.
+pub(crate) fn must_check_own_containers() -> bool {
+    !is_broken!(TrustsItsContainers) && !is_broken!(ToleratesFailedPuts)
+}
+
+/// S1: a sweep waits for writers that may commit a snapshot.
+pub(crate) fn must_wait_for_writers() -> bool {
+    !is_broken!(DoesNotWait)
+}
+
+/// S3: a sweep stores again what late snapshots reach.
+pub(crate) fn must_rescue() -> bool {
+    !is_broken!(RescuesNothing)
+}
+
+/// S3: a sweep stores again what delta chunks of late snapshots refer to, besides what the
+/// snapshots reach themselves.
+pub(crate) fn must_rescue_chunk(is_reached: bool) -> bool {
+    is_reached || !is_broken!(RescuesNoReferences)
+}
+
+/// S3: a sweep counts as condemned what any record condemns, not only its own. Because records are
+/// swept in order ([`must_sweep_in_order`]), its own alone would lose nothing.
+pub(crate) fn must_count_all_condemned() -> bool {
+    !is_broken!(SweepsApart)
+}
+
+/// S3: records are swept in the order of their numbers.
+pub(crate) fn must_sweep_in_order() -> bool {
+    !is_broken!(SweepsApart)
+}
+
+/// S3: a sweep skips a snapshot only if its own prune, a swept one or a settled one has taken it.
+pub(crate) fn may_skip_all_taken() -> bool {
+    is_broken!(PassesOverTaken)
+}
+
+/// S5: before its first deletion, a sweep checks that what it has stored again is still there.
+pub(crate) fn must_check_rescue() -> bool {
+    !is_broken!(TrustsItsRescue)
+}
+
+/// S5: a sweep deletes the tickets of ended writers only.
+pub(crate) fn may_delete_ticket(has_ended: bool) -> bool {
+    has_ended || is_broken!(DeletesOpenTickets)
+}
+
+/// C1: delta chunks refer to full chunks only.
+pub(crate) fn may_refer_to(is_full: bool) -> bool {
+    is_full || is_broken!(RefersToDeltaChunks)
+}
+
+/// C2: only a full record satisfies a reference.
+pub(crate) fn satisfies_reference(is_full: bool) -> bool {
+    is_full || is_broken!(MeetsReferencesByDeltaChunks)
+}
+
+/// C3: the references of a delta chunk are confirmed when a writer finds it as a duplicate.
+pub(crate) fn must_confirm_references() -> bool {
+    !is_broken!(DoesNotConfirm)
+}
+
+/// Liveness: ages are differences of two stamps of the storage, not of the clocks of two clients.
+pub(crate) fn may_compare_clocks() -> bool {
+    is_broken!(TrustsClocks)
+}
+
+/// Liveness: another boot of a machine counts as an earlier one only if the ticket is older than
+/// the present boot, because a clone of the machine boots on its own.
+pub(crate) fn counts_as_earlier_boot(is_older: bool) -> bool {
+    is_older || is_broken!(TrustsBoots)
+}
+
+/// Repair: a prune record that was given up does not count, even if it can be read again.
+pub(crate) fn counts_given_up() -> bool {
+    is_broken!(CountsGivenUp)
+}
+
+/// Repair: a container is put back only if each of its regions was read.
+pub(crate) fn may_put_back(is_read: bool) -> bool {
+    is_read || is_broken!(MendsUnread)
 }

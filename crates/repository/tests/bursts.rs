@@ -22,7 +22,9 @@ use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
 use cutpoint_repository::read::StoredBurst;
 use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
-use cutpoint_repository::write::{BurstStatistics, Bursts, Inline, RecipeWriter, TreeWriter};
+use cutpoint_repository::write::{
+    BurstStatistics, Bursts, DeltaStrategy, Inline, RecipeWriter, TreeWriter,
+};
 use cutpoint_repository::{
     Class, Entry, EntryKind, Fingerprint, Index, ObjectName, Purpose, Reader, Repository, Scope,
     Snapshot, TicketId, Verify, View, Writer,
@@ -79,7 +81,7 @@ impl Store {
         let mut bursts = bursts.with_recent_bytes_max(recent_bytes_max);
         let mut recipe = RecipeWriter::new("fixed".to_owned());
         for chunk in chunks {
-            let (fingerprint, _) = inline.store_burst(chunk, &mut bursts).expect("it is stored");
+            let (fingerprint, _) = inline.store_similar(chunk, &mut bursts).expect("it is stored");
             let length = chunk.len() as u64;
             recipe
                 .push(Segment::Chunk { fingerprint, offset: 0, length }, &mut inline)
@@ -88,7 +90,7 @@ impl Store {
                 inline.publish().expect("memory takes it");
             }
         }
-        inline.count_bursts(bursts.counts());
+        inline.record(bursts.record());
         let mut file = Entry::new(b"stream", EntryKind::File);
         file.size = recipe.size();
         file.content = recipe.finish(&mut inline).expect("it is stored");
@@ -383,7 +385,7 @@ fn bursts_of_an_interrupted_writer_count() {
         let reader = Reader::new(store.repository.clone(), Arc::new(index.fork()), view);
         let mut bursts = Bursts::new(QUARTER_ONCE, &reader, &index, ticket);
         for chunk in &chunks {
-            inline.store_burst(chunk, &mut bursts).expect("it is stored");
+            inline.store_similar(chunk, &mut bursts).expect("it is stored");
             inline.publish().expect("memory takes it");
         }
         // The writer ends here without a commit.

@@ -250,7 +250,7 @@ fn store_files(repository: &Arc<Repository>, files: &[Vec<Vec<u8>>], ends_max: u
     let mut inline = Inline::new(writer, Verify::All).expect("it opens");
     let index = inline.index().clone();
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
-    let mut encoder = DeltaEncoder::new(&reader, &index, ticket).with_ends_max(ends_max);
+    let mut encoder = DeltaEncoder::new(&reader, &index, ticket).with_edges_max(ends_max);
     for file in files {
         encoder.begin(None);
         for chunk in file {

@@ -16,8 +16,7 @@
 use std::collections::BTreeSet;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use cutpoint_repository::format::bursts::BurstCount;
-use cutpoint_repository::write::{EncodedRegion, RawRegion, RegionBuffers, Upload};
+use cutpoint_repository::write::{EncodedRegion, RawRegion, RegionBuffers, StrategyRecord, Upload};
 
 use super::batch::Batch;
 
@@ -53,8 +52,8 @@ pub(super) enum ToContainers {
     End {
         /// The number of regions.
         region_count: u64,
-        /// The counts of the bursts.
-        bursts: Vec<BurstCount>,
+        /// The results that the delta strategy records for later backups.
+        record: StrategyRecord,
     },
 }
 

@@ -46,8 +46,8 @@ impl ContainerStage {
         while !regions.is_complete() {
             match shutdown.expect(&ends.regions)? {
                 ToContainers::Region(number, region) => regions.insert(number, region),
-                ToContainers::End { region_count, bursts } => {
-                    self.containers.count_bursts(bursts);
+                ToContainers::End { region_count, record } => {
+                    self.containers.record(record);
                     regions.end_at(region_count);
                 }
             }

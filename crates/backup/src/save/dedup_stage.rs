@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
-use cutpoint_repository::format::bursts::BurstCount;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::format::tree::Defect;
-use cutpoint_repository::write::{Bursts, Deduplicator, DeltaEncoder, RecipeWriter, TreeWriter};
+use cutpoint_repository::write::{
+    Deduplicator, DeltaStrategy, RecipeWriter, StrategyRecord, TreeWriter,
+};
 use cutpoint_repository::{Class, Content, Entry, EntryKind, Keys, Statistics};
 use cutpoint_storage::Error;
 
@@ -31,21 +32,12 @@ struct LinkedFile {
     defect: Option<Defect>,
 }
 
-/// The chunks that new chunks are compared with.
-pub(super) enum DeltaStrategy<'a> {
-    /// No chunks.
-    None,
-    /// The chunks of the previous version of a file, or of a similar file.
-    Previous(Box<DeltaEncoder<'a>>),
-    /// A chunk that begins or ends alike, found by BURST.
-    Burst(Box<Bursts<'a>>),
-}
-
 /// The stage that processes batches in order and stores their chunks in the deduplicator.
 pub(super) struct DedupStage<'a> {
     keys: Keys,
     pub(super) dedup: Deduplicator,
-    pub(super) compared: DeltaStrategy<'a>,
+    /// The strategy by which new chunks are compared with old ones, if the settings ask for one.
+    pub(super) strategy: Option<Box<dyn DeltaStrategy + 'a>>,
     cut: String,
     folders: Vec<OpenFolder>,
     file: Option<RecipeWriter>,
@@ -62,13 +54,13 @@ impl<'a> DedupStage<'a> {
     pub(super) fn new(
         keys: Keys,
         dedup: Deduplicator,
-        compared: DeltaStrategy<'a>,
+        strategy: Option<Box<dyn DeltaStrategy + 'a>>,
         cut: String,
     ) -> DedupStage<'a> {
         DedupStage {
             keys,
             dedup,
-            compared,
+            strategy,
             cut,
             folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
             file: None,
@@ -120,11 +112,8 @@ impl<'a> DedupStage<'a> {
             None
         };
         sender.forward(&mut self.dedup)?;
-        let bursts = match &self.compared {
-            DeltaStrategy::Burst(bursts) => bursts.counts(),
-            _ => Vec::new(),
-        };
-        sender.end(bursts)?;
+        let record = self.strategy.as_ref().map(|strategy| strategy.record()).unwrap_or_default();
+        sender.end(record)?;
         Ok((self, root))
     }
 
@@ -210,21 +199,16 @@ impl<'a> DedupStage<'a> {
             return Ok(());
         }
         let chunk = cut.bytes(batch);
-        match &mut self.compared {
-            DeltaStrategy::None => self.dedup.store(Class::Data, cut.fingerprint, chunk)?,
-            DeltaStrategy::Previous(encoder) => {
-                self.dedup.store_similar(cut.fingerprint, chunk, encoder)?
-            }
-            DeltaStrategy::Burst(bursts) => {
-                self.dedup.store_burst(cut.fingerprint, chunk, bursts)?
-            }
+        match &mut self.strategy {
+            None => self.dedup.store(Class::Data, cut.fingerprint, chunk)?,
+            Some(strategy) => self.dedup.store_similar(cut.fingerprint, chunk, &mut **strategy)?,
         };
         if self.dedup.has_regions() { forward(&mut self.dedup) } else { Ok(()) }
     }
 
     fn compare_with(&mut self, previous: Option<&Content>) {
-        if let DeltaStrategy::Previous(encoder) = &mut self.compared {
-            encoder.begin(previous);
+        if let Some(strategy) = &mut self.strategy {
+            strategy.begin(previous);
         }
     }
 
@@ -311,8 +295,8 @@ impl RegionSender<'_> {
     }
 
     /// Sends the end of the regions.
-    fn end(self, bursts: Vec<BurstCount>) -> Result<()> {
-        let end = ToContainers::End { region_count: self.region_count, bursts };
+    fn end(self, record: StrategyRecord) -> Result<()> {
+        let end = ToContainers::End { region_count: self.region_count, record };
         Ok(self.shutdown.send(&self.ends.containers, end)?)
     }
 }

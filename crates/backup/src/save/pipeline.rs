@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::write::{
-    BurstStatistics, Bursts, ContainerStatistics, Deduplicator, DeltaEncoder,
+    BurstStatistics, ContainerStatistics, Deduplicator, DeltaStrategy, delta_strategy,
 };
 use cutpoint_repository::{
     Class, Content, Index, PartName, Reader, Repository, Statistics, Verify, Writer,
@@ -20,7 +20,7 @@ use super::batch::BATCH_SIZE;
 use super::bundle::Bundling;
 use super::channels::Channels;
 use super::container_stage::ContainerStage;
-use super::dedup_stage::{DedupStage, DeltaStrategy};
+use super::dedup_stage::DedupStage;
 use super::monitor::BackupMonitor;
 use super::previous_version::PreviousVersion;
 use super::put_stage;
@@ -79,7 +79,7 @@ pub(super) fn run(
     let repository = writer.repository().clone();
     let index = settings.index.clone();
     let dedup = dedup_stage(&repository, &settings, &index, writer)?;
-    let bundling = bundling(&repository, &settings, &dedup.compared);
+    let bundling = bundling(&repository, &settings, dedup.strategy.as_deref());
     let containers = ContainerStage::new(repository.clone(), writer.ticket());
     let worker = WorkerStage {
         keys: repository.keys(),
@@ -128,10 +128,7 @@ pub(super) fn run(
     };
     monitor.progress(&progress);
     let statistics = statistics(&dedup, &counts, &containers.statistics, read_bytes);
-    let bursts = match &dedup.compared {
-        DeltaStrategy::Burst(bursts) => Some(bursts.statistics()),
-        _ => None,
-    };
+    let bursts = dedup.strategy.as_ref().and_then(|strategy| strategy.burst_statistics());
     let hits = dedup.dedup.hits().clone();
     let index_segments = containers.index_segments;
     Ok(PipelineOutput { root, index_segments, hits, statistics, bursts, counts })
@@ -162,16 +159,8 @@ fn dedup_stage<'a>(
     let config = repository.config();
     let keys = repository.keys();
     let dedup = Deduplicator::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
-    let compared = match config.burst() {
-        Some(options) => {
-            DeltaStrategy::Burst(Box::new(Bursts::new(options, run.reader, index, writer.ticket())))
-        }
-        None if config.uses_delta_chunks() => {
-            DeltaStrategy::Previous(Box::new(DeltaEncoder::new(run.reader, index, writer.ticket())))
-        }
-        None => DeltaStrategy::None,
-    };
-    Ok(DedupStage::new(keys.clone(), dedup, compared, run.cut.clone()))
+    let strategy = delta_strategy(config, run.reader, index, writer.ticket());
+    Ok(DedupStage::new(keys.clone(), dedup, strategy, run.cut.clone()))
 }
 
 /// Returns the rules by which small files share chunks, if they do. They share chunks only where
@@ -180,10 +169,10 @@ fn dedup_stage<'a>(
 fn bundling(
     repository: &Repository,
     run: &PipelineSettings<'_>,
-    compared: &DeltaStrategy<'_>,
+    strategy: Option<&dyn DeltaStrategy>,
 ) -> Option<Bundling> {
     let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
-    let is_bundled = matches!(compared, DeltaStrategy::Previous(_));
+    let is_bundled = strategy.is_some_and(DeltaStrategy::is_fine_grained);
     is_bundled.then(|| Bundling::new(repository.keys().clone(), chunk_len_max))
 }
 

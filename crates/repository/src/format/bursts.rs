@@ -1,8 +1,8 @@
-//! The extra of similarity objects that BURST needs to find old chunks.
+//! The extra of similarity objects by which BURST finds old chunks.
 //!
-//! The extra holds the HeadDT and TailDT of one writer: the ends of its full chunks, of the length that tau
-//! defines, and the number of bursts that the writer has put on each reference chunk. Like all
-//! hints, it is optional.
+//! The extra holds the HeadDT and TailDT of one writer: the heads and tails of its full chunks, of
+//! the length that tau defines, and the number of bursts that the writer has put on each reference
+//! chunk. Like all hints, it is optional.
 
 use cutpoint_delta::burst::{Side, Tau};
 use minicbor::{Decoder, Encoder};
@@ -14,7 +14,7 @@ use super::toc::{ChunkRecord, Form};
 
 /// The key in the map of a similarity object. Readers that do not know the key ignore it.
 const KEY: u32 = 128;
-/// The length of a count: an end, and twice the count, plus one for a tail.
+/// The length of a count: an edge, and twice the count, plus one for a tail.
 const COUNT_LEN: usize = 8;
 
 /// The hints for BURST.
@@ -22,19 +22,19 @@ const COUNT_LEN: usize = 8;
 pub struct BurstHints {
     /// The definition of the length of heads and tails: the text of a [`Tau`].
     pub tau: String,
-    /// For each container of the similarity object, in order: the ends of the chunks that
+    /// For each container of the similarity object, in order: the edges of the chunks that
     /// [`has_sub_chunks`] selects.
     pub edges: Vec<Vec<Edges>>,
     /// Number of bursts that the writer has put on chunks.
     pub counts: Vec<BurstCount>,
 }
 
-/// The number of bursts that were put on the chunk to which an end has led last.
+/// The number of bursts that were put on the chunk to which an edge has led last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BurstCount {
-    /// The side of the end.
+    /// The side of the edge.
     pub side: Side,
-    /// The hash of the end.
+    /// The hash of the head or the tail.
     pub edge: u32,
     /// The number of bursts, below 2^31.
     pub count: u32,
@@ -51,22 +51,31 @@ pub fn with_sub_chunks(tau: Tau, chunks: &[ChunkRecord]) -> impl Iterator<Item =
 }
 
 impl BurstHints {
-    /// Encodes the hints as an extra of a similarity object.
+    /// Encodes the hints as an extra of a similarity object. Because hints are optional, the extra
+    /// is empty if there are more hints than the format can count.
     pub fn encode(&self) -> Extra {
-        let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes();
-        let mut packed = narrow(self.edges.len()).to_vec();
-        packed.extend(self.edges.iter().flat_map(|edges| narrow(edges.len())));
-        packed.extend(self.edges.iter().flatten().flatten().flat_map(|edge| edge.to_le_bytes()));
-        packed.extend_from_slice(&narrow(self.counts.len()));
-        for BurstCount { side, edge, count } in &self.counts {
-            packed.extend_from_slice(&edge.to_le_bytes());
-            packed.extend_from_slice(&(count << 1 | *side as u32).to_le_bytes());
-        }
+        let Some(packed) = self.packed() else { return Extra::new() };
         let mut e = Encoder::new(Vec::new());
         // Writing to a vector cannot fail.
         let written =
             e.array(2).and_then(|e| e.str(&self.tau)).and_then(|e| e.bytes(&packed)).is_ok();
         if written { vec![(KEY, e.into_writer())] } else { Extra::new() }
+    }
+
+    /// Returns the edges and the counts; `None` if there are more than can be counted.
+    fn packed(&self) -> Option<Vec<u8>> {
+        let narrow = |count: usize| u32::try_from(count).ok().map(u32::to_le_bytes);
+        let mut packed = narrow(self.edges.len())?.to_vec();
+        for edges in &self.edges {
+            packed.extend_from_slice(&narrow(edges.len())?);
+        }
+        packed.extend(self.edges.iter().flatten().flatten().flat_map(|edge| edge.to_le_bytes()));
+        packed.extend_from_slice(&narrow(self.counts.len())?);
+        for BurstCount { side, edge, count } in &self.counts {
+            packed.extend_from_slice(&edge.to_le_bytes());
+            packed.extend_from_slice(&(count << 1 | *side as u32).to_le_bytes());
+        }
+        Some(packed)
     }
 
     /// Decodes the hints from `extra`; `None` if there are none that can be read.

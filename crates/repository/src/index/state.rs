@@ -11,8 +11,7 @@ use super::tocs::TocCache;
 use crate::format::commit::Damage;
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName};
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 
 /// The state of an index, which its lock protects.
 #[derive(Debug, Default)]
@@ -65,10 +64,6 @@ impl State {
     }
 
     pub(super) fn is_condemned(&self, class: Class, container: PartName) -> bool {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::UsesCondemned) {
-            return false;
-        }
-        self.condemned.contains(&(class, container))
+        !rules::may_use_condemned() && self.condemned.contains(&(class, container))
     }
 }

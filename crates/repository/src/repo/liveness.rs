@@ -26,6 +26,7 @@ use crate::format::names::{ObjectName, TicketId};
 use crate::format::repository_id::RepositoryId;
 use crate::format::ticket::{MachineValue, Ticket};
 use crate::repo::repository::Repository;
+use crate::rules;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
@@ -123,12 +124,9 @@ impl<'a> Judge<'a> {
         if !is_of_this_machine || !tells_boots || is_of_this_boot {
             return Ok(false);
         }
-        #[cfg(feature = "mutants")]
-        if crate::rules::is_active(crate::rules::Mutant::TrustsBoots) {
-            return Ok(true);
-        }
         let since_boot_ns = environment.since_boot_ns().and_then(|ns| i64::try_from(ns).ok());
-        Ok(since_boot_ns.is_some_and(|ns| age_ns > ns.saturating_add(BOOT_MARGIN_NS)))
+        let is_older = since_boot_ns.is_some_and(|ns| age_ns > ns.saturating_add(BOOT_MARGIN_NS));
+        Ok(rules::counts_as_earlier_boot(is_older))
     }
 
     /// Returns a lower bound of the age of the object `name` in nanoseconds, by the storage's own
@@ -138,8 +136,7 @@ impl<'a> Judge<'a> {
     ///
     /// Returns any error of the storage.
     pub(crate) fn age_ns(&self, name: ObjectName) -> Result<Option<i64>> {
-        #[cfg(feature = "mutants")]
-        if crate::rules::is_active(crate::rules::Mutant::TrustsClocks) {
+        if rules::may_compare_clocks() {
             let time_ns = self.repository.read(name, Ticket::decode)?.time_ns;
             return Ok(Some(self.repository.environment().now_ns().saturating_sub(time_ns)));
         }

@@ -15,8 +15,7 @@ use crate::format::names::ObjectName;
 use crate::format::segment::ContainerRecord;
 use crate::format::toc::Toc;
 use crate::repo::repository::Repository;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 
 /// The bytes with which an object was put, as far as they can be known.
 pub(crate) enum OriginalBytes {
@@ -117,9 +116,7 @@ fn container_as_put(
             return None;
         }
         let is_read = part(PartKind::Region(number), begin, region.stored_len).is_some();
-        #[cfg(feature = "mutants")]
-        let is_read = is_read || rules::is_active(Mutant::MendsUnread);
-        if !is_read {
+        if !rules::may_put_back(is_read) {
             return None;
         }
         end = begin + u64::from(region.stored_len);

@@ -2,14 +2,24 @@
 
 use super::region::Probe;
 
-/// Maximum size of a delta chunk, in sixteenths of the size of its chunk, both compressed. The margin
-/// is there because each delta chunk makes reading more expensive.
+/// Maximum size of a delta chunk, in sixteenths of the size of its chunk, both compressed. The
+/// margin is there because each delta chunk makes reading more expensive.
 const SIXTEENTHS: u64 = 15;
-/// Factor by which a delta chunk must stay below its limit to be judged by the last sample instead of
-/// its own.
+/// Factor by which a delta chunk must stay below its limit to be judged by the last sample instead
+/// of its own.
 const CLEAR_TIMES: u64 = 2;
 /// Maximum number of consecutive chunks that are judged by one sample.
 const UNSAMPLED_MAX: u32 = 16;
+
+/// The limit of the cost of a delta chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The delta chunk must be smaller than its chunk, both uncompressed.
+    Smaller,
+    /// The delta chunk must be clearly smaller than its chunk, both compressed. Samples tell how
+    /// well chunks compress.
+    Sampled,
+}
 
 /// Judges delta chunks by how well their chunks compress. The measure is a sample of the chunk, or
 /// that of a recent chunk if the answer is clear by far. The decisions depend only on the chunks
@@ -21,16 +31,38 @@ pub(super) struct Cost {
     unsampled_count: u32,
 }
 
+impl Limit {
+    /// Returns `false` if no delta chunk with `literals_len` new bytes can be within the limit.
+    pub(super) fn admits(self, chunk: &[u8], literals_len: usize) -> bool {
+        self == Limit::Smaller || spare_len(chunk, literals_len) > 0
+    }
+}
+
 /// Returns the number of bytes that a delta chunk may take besides its new ones, if nothing
-/// compresses. At 0 the delta chunk is never worthwhile.
-pub(super) fn spare_len(chunk: &[u8], literals_len: usize) -> u64 {
+/// compresses.
+fn spare_len(chunk: &[u8], literals_len: usize) -> u64 {
     (chunk.len() as u64 * SIXTEENTHS / 16).saturating_sub(literals_len as u64)
 }
 
 impl Cost {
-    /// Returns `true` if `chunk` should be stored as a delta chunk that takes `delta_chunk_len` bytes
-    /// besides `literals_len` new bytes, which are assumed to compress as well as the chunk.
-    pub(super) fn is_worth(
+    /// Returns `true` if `chunk` should be stored as a delta chunk that takes `delta_chunk_len`
+    /// bytes besides `literals_len` new bytes.
+    pub(super) fn is_within(
+        &mut self,
+        limit: Limit,
+        chunk: &[u8],
+        literals_len: usize,
+        delta_chunk_len: usize,
+        probe: &mut Probe,
+    ) -> bool {
+        match limit {
+            Limit::Smaller => literals_len + delta_chunk_len < chunk.len(),
+            Limit::Sampled => self.is_clearly_smaller(chunk, literals_len, delta_chunk_len, probe),
+        }
+    }
+
+    /// Applies [`Limit::Sampled`]. The new bytes are assumed to compress as well as the chunk.
+    fn is_clearly_smaller(
         &mut self,
         chunk: &[u8],
         literals_len: usize,
@@ -70,36 +102,45 @@ mod tests {
         let mut probe = Probe::new().expect("there is memory");
         let random = SplitMix64::bytes(1, LEN);
         let zeros = vec![0; LEN];
-        let mut worth = Cost::default();
+        let mut cost = Cost::default();
         assert!(
-            worth.is_worth(&random, 0, LEN / 4, &mut probe),
+            cost.is_clearly_smaller(&random, 0, LEN / 4, &mut probe),
             "a quarter of what is left as it is"
         );
-        assert!(worth.is_worth(&zeros, 0, LEN / 4, &mut probe), "as the chunk before, by far");
-        assert!(worth.is_worth(&zeros, LEN / 2, LEN / 8, &mut probe), "the same with new bytes");
         assert!(
-            !worth.is_worth(&zeros, 0, LEN / 2, &mut probe),
+            cost.is_clearly_smaller(&zeros, 0, LEN / 4, &mut probe),
+            "as the chunk before, by far"
+        );
+        assert!(
+            cost.is_clearly_smaller(&zeros, LEN / 2, LEN / 8, &mut probe),
+            "the same with new bytes"
+        );
+        assert!(
+            !cost.is_clearly_smaller(&zeros, 0, LEN / 2, &mut probe),
             "not by far: nothing is left of zeros"
         );
         assert!(
-            !worth.is_worth(&zeros, 0, LEN / 4, &mut probe),
+            !cost.is_clearly_smaller(&zeros, 0, LEN / 4, &mut probe),
             "as the chunk before: nothing is left"
         );
-        assert!(worth.is_worth(&random, 0, LEN * 15 / 16, &mut probe), "the most");
-        assert!(!worth.is_worth(&random, 0, LEN * 15 / 16 + 1, &mut probe), "more");
-        assert!(!worth.is_worth(&random, LEN / 2, LEN / 2, &mut probe), "new bytes count");
-        assert!(!worth.is_worth(&random, LEN, 1, &mut probe), "all are new");
+        assert!(cost.is_clearly_smaller(&random, 0, LEN * 15 / 16, &mut probe), "the most");
+        assert!(!cost.is_clearly_smaller(&random, 0, LEN * 15 / 16 + 1, &mut probe), "more");
+        assert!(!cost.is_clearly_smaller(&random, LEN / 2, LEN / 2, &mut probe), "new bytes count");
+        assert!(!cost.is_clearly_smaller(&random, LEN, 1, &mut probe), "all are new");
     }
 
     #[test]
     fn chunks_are_sampled_again() {
         let mut probe = Probe::new().expect("there is memory");
-        let mut worth = Cost::default();
+        let mut cost = Cost::default();
         let random = SplitMix64::bytes(1, LEN);
-        assert!(worth.is_worth(&random, 0, LEN / 4, &mut probe), "a quarter");
+        assert!(cost.is_clearly_smaller(&random, 0, LEN / 4, &mut probe), "a quarter");
         for count in 0..UNSAMPLED_MAX {
-            assert!(worth.is_worth(&vec![0; LEN], 0, LEN / 4, &mut probe), "{count} chunks later");
+            assert!(
+                cost.is_clearly_smaller(&vec![0; LEN], 0, LEN / 4, &mut probe),
+                "{count} chunks later"
+            );
         }
-        assert!(!worth.is_worth(&vec![0; LEN], 0, LEN / 4, &mut probe), "sampled again");
+        assert!(!cost.is_clearly_smaller(&vec![0; LEN], 0, LEN / 4, &mut probe), "sampled again");
     }
 }

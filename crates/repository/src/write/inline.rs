@@ -1,18 +1,17 @@
-//! deduplicator, codec and container writer in one thread, for small writers and for tests.
+//! Deduplicator, codec and container writer in one thread, for small writers and for tests.
 
 use std::sync::Arc;
 
 use cutpoint_storage::Result;
 
-use super::burst::Bursts;
 use super::container::ContainerWriter;
+use super::cost::Limit;
 use super::dedup::{ChunkSink, Deduplicator};
-use super::delta::DeltaEncoder;
 use super::reencode::{self, Comparison};
 use super::region::{EncodedRegion, RegionCodec, Verify};
+use super::strategy::{DeltaStrategy, StrategyRecord};
 use super::uploads::Uploads;
 use super::{Committed, Writer};
-use crate::format::bursts::BurstCount;
 use crate::format::commit::Outcome;
 use crate::format::extents::Extent;
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -57,7 +56,8 @@ impl Inline {
         Inline::with_index(writer, index, Verify::All)
     }
 
-    /// Does the same as [`Inline::restart`], with the region size and compression level of `grouping`.
+    /// Does the same as [`Inline::restart`], with the region size and compression level of
+    /// `grouping`.
     ///
     /// # Errors
     ///
@@ -117,8 +117,8 @@ impl Inline {
         Ok(fingerprint)
     }
 
-    /// Does the same as [`Inline::store_data`], by what `encoder` finds of the chunk in an old
-    /// stream. Also returns `true` if the chunk was new.
+    /// Does the same as [`Inline::store_data`], by the old bytes that `strategy` finds for the
+    /// chunk. Also returns `true` if the chunk was new.
     ///
     /// # Errors
     ///
@@ -126,37 +126,20 @@ impl Inline {
     pub fn store_similar(
         &mut self,
         chunk: &[u8],
-        encoder: &mut DeltaEncoder<'_>,
+        strategy: &mut dyn DeltaStrategy,
     ) -> Result<(Fingerprint, bool)> {
         let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
-        let is_new = self.dedup.store_similar(fingerprint, chunk, encoder)?;
+        let is_new = self.dedup.store_similar(fingerprint, chunk, strategy)?;
         self.pump()?;
         Ok((fingerprint, is_new))
     }
 
-    /// Does the same as [`Inline::store_data`], by the reference chunk that `bursts` finds. Also
-    /// returns `true` if the chunk was new.
-    ///
-    /// # Errors
-    ///
-    /// Returns any error of [`Deduplicator::store_burst`] or the storage.
-    pub fn store_burst(
-        &mut self,
-        chunk: &[u8],
-        bursts: &mut Bursts<'_>,
-    ) -> Result<(Fingerprint, bool)> {
-        let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
-        let is_new = self.dedup.store_burst(fingerprint, chunk, bursts)?;
-        self.pump()?;
-        Ok((fingerprint, is_new))
+    /// Sets what the strategy by which chunks were compared records in the next similarity object.
+    pub fn record(&mut self, record: StrategyRecord) {
+        self.containers.record(record);
     }
 
-    /// Sets the counts of bursts that the next similarity object records.
-    pub fn count_bursts(&mut self, counts: Vec<BurstCount>) {
-        self.containers.count_bursts(counts);
-    }
-
-    /// Returns the index of the chunks that count as stored, for a [`DeltaEncoder`] or [`Bursts`].
+    /// Returns the index of the chunks that count as stored, for a [`DeltaStrategy`].
     pub fn index(&self) -> &Arc<Index> {
         &self.index
     }
@@ -207,20 +190,21 @@ impl Inline {
         self.pump()
     }
 
-    /// Returns `true` if this writer has stored a chunk. If `whole` is set, only full chunks count.
-    pub(crate) fn has(&self, class: Class, name: &Fingerprint, whole: bool) -> Result<bool> {
-        self.dedup.has(class, name, whole)
+    /// Returns `true` if this writer has stored a chunk. If `only_full` is set, only full chunks
+    /// count.
+    pub(crate) fn has(&self, class: Class, name: &Fingerprint, only_full: bool) -> Result<bool> {
+        self.dedup.has(class, name, only_full)
     }
 
-    /// Stores a chunk whose fingerprint the caller has verified as a full chunk, even if this writer has
-    /// stored it as a delta chunk.
+    /// Stores a chunk whose fingerprint the caller has verified as a full chunk, even if this
+    /// writer has stored it as a delta chunk.
     pub(crate) fn store_full_chunk(
         &mut self,
         class: Class,
         name: Fingerprint,
         chunk: &[u8],
     ) -> Result<()> {
-        self.dedup.store_full_chunk(class, name, chunk);
+        self.dedup.store_full_chunk(class, name, chunk)?;
         self.pump()
     }
 
@@ -229,28 +213,31 @@ impl Inline {
     /// Returns `true` if the delta chunk was stored.
     pub(crate) fn store_delta_chunk(
         &mut self,
-        (class, name): (Class, Fingerprint),
+        name: (Class, Fingerprint),
         chunk: &[u8],
         extents: &[Extent],
         references: &[Fingerprint],
     ) -> Result<bool> {
-        let delta = reencode::of_extents(extents, references);
-        let stored = delta.is_some_and(|delta| self.dedup.store_delta(class, name, chunk, &delta));
+        let stored = match reencode::of_extents(extents, references) {
+            Some(delta) => self.dedup.store_delta(name, chunk, &delta, Limit::Sampled)?,
+            None => false,
+        };
         self.pump()?;
         Ok(stored)
     }
 
-    /// Stores a chunk as a delta chunk over the whole `base`, if that is worthwhile. The whole stays,
-    /// and the caller has verified its bytes. Returns `true` if the delta chunk was stored.
+    /// Stores a chunk as a delta chunk over the full chunk `base`, if that is worthwhile. The full
+    /// chunk stays, and the caller has verified its bytes. Returns `true` if the delta chunk was
+    /// stored.
     pub(crate) fn store_resembling(
         &mut self,
-        (class, name): (Class, Fingerprint),
+        name: (Class, Fingerprint),
         chunk: &[u8],
         base: (Fingerprint, &[u8]),
     ) -> Result<bool> {
         let comparison = self.comparison.get_or_insert_with(Comparison::new);
-        let stored = match comparison.compose(chunk, base.0, base.1) {
-            Some(delta) => self.dedup.store_delta(class, name, chunk, &delta),
+        let stored = match comparison.encode(chunk, base.0, base.1) {
+            Some(delta) => self.dedup.store_delta(name, chunk, &delta, Limit::Sampled)?,
             None => false,
         };
         self.pump()?;

@@ -16,9 +16,9 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
-use crate::write::{Committed, Writer, put_first};
+use crate::rules;
+use crate::write::commit::put_first;
+use crate::write::{Committed, Writer};
 
 /// The outcome of publishing a record.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ pub fn append(
         // they name, and such a record has to take the number first.
         if !writer.stands(&view)? && !writer.stands(&view.list_again(&repository)?)? {
             // The `void` leaves out the writer's segments because they may name a container that is
-            // gone. The next prune adopts the containers that exist.
+            // gone. The next prune indexes the orphans among the containers that exist.
             writer.void(Vec::new())?;
             return Ok(Appended::Ended);
         }
@@ -97,8 +97,7 @@ pub fn append(
         newer.require_prunes()?;
         let faster: Vec<_> = newer.prunes.range(number..).map(|(_, each)| each.clone()).collect();
         view = Cow::Owned(newer);
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::TakesNextNumber) {
+        if !rules::must_judge_faster_records() {
             continue;
         }
         match judge(&view, &faster, record)? {

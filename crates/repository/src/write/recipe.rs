@@ -3,6 +3,7 @@
 use cutpoint_storage::{Error, Result};
 
 use super::dedup::ChunkSink;
+use super::width::narrow;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::recipe::{Content, LEVEL_MAX, RecipeChunk, SEGMENTS_INLINE_MAX, Segment};
 
@@ -85,7 +86,7 @@ impl RecipeWriter {
         let segments = std::mem::take(&mut self.levels[level]);
         let length = segments.iter().map(Segment::length).sum();
         let chunk = RecipeChunk {
-            level: u32::try_from(level).unwrap_or(u32::MAX),
+            level: narrow(level, "level of a recipe")?,
             cut: self.cut.clone(),
             segments,
             extra: Vec::new(),

@@ -1,5 +1,5 @@
 //! Delta chunks that result when chunks are stored again (rules C1, C4, C5): in their present form,
-//! or over one similar whole.
+//! or over one similar full chunk.
 
 use cutpoint_delta::{Piece, Window};
 
@@ -18,13 +18,12 @@ pub(super) fn of_extents(extents: &[Extent], references: &[Fingerprint]) -> Opti
             numbers.push(extent.reference);
             delta.sources.push(*references.get(usize::from(extent.reference))?);
         }
-        let source = u32::try_from(source).ok()?;
         delta.parts.push(Part::Copy { source, offset: extent.offset, len: extent.len });
     }
     Some(delta)
 }
 
-/// Expresses chunks in terms of one whole each. Keeps the table of a window.
+/// Expresses chunks in terms of one full chunk each. Keeps the table of a window.
 #[derive(Debug)]
 pub(super) struct Comparison {
     window: Window,
@@ -36,14 +35,9 @@ impl Comparison {
         Comparison { window: Window::new(0), pieces: Vec::new() }
     }
 
-    /// Expresses `chunk` in terms of `base`, the bytes of the whole `name`. Returns `None` if that
-    /// takes too many pieces or uses nothing of `base`.
-    pub(super) fn compose(
-        &mut self,
-        chunk: &[u8],
-        name: Fingerprint,
-        base: &[u8],
-    ) -> Option<Delta> {
+    /// Expresses `chunk` in terms of `base`, the bytes of the full chunk `name`. Returns `None` if
+    /// that takes too many pieces or uses nothing of `base`.
+    pub(super) fn encode(&mut self, chunk: &[u8], name: Fingerprint, base: &[u8]) -> Option<Delta> {
         // Positions continue behind those in the table, so that the table need not be cleared.
         let start = self.window.end();
         self.window.restart(start);

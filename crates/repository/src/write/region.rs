@@ -171,8 +171,8 @@ impl RegionCodec {
     }
 
     /// Compresses a region, or leaves it uncompressed if it would not shrink by 3 %. Verifies the
-    /// compressed bytes if the deduplicator asked for that. They are written to `encoded`, whose present
-    /// content is discarded.
+    /// compressed bytes if the deduplicator asked for that. They are written to `encoded`, whose
+    /// present content is discarded.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ const REGION_PIECE_LEN: usize = 4096;
 /// Length of a sampled piece of a chunk, in bytes.
 const CHUNK_PIECE_LEN: usize = 2048;
 
-/// Determines by a sample whether compression is worth the time.
+/// Estimates by a sample how well bytes compress.
 pub struct Probe(Compressor<'static>);
 
 impl std::fmt::Debug for Probe {

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
+use cutpoint_storage::{Error, Result};
+
 use super::delta::{Delta, Part};
 use super::region::{PROBE_LEN, Probe, RawChunk, RawRegion};
+use super::width::narrow;
 use crate::crypto::Keys;
 use crate::format::extents::{self, Extent};
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -13,17 +16,55 @@ use crate::format::toc::Form;
 const REFERENCE_LEN: usize = 32;
 /// Estimated compressed size of the payloads of delta chunks, in percent.
 const PAYLOAD_PERCENT: usize = 80;
-/// Maximum number of references of a region, limited by the format.
-const REFERENCE_COUNT_MAX: usize = u16::MAX as usize;
 
-/// The full chunks of a region as they come, and separately the parts that will follow them: the new
-/// bytes of delta chunks, which become one literal, and the payloads of delta chunks. So similar bytes
-/// stand side by side.
+/// Bytes that grow, with their length in the width of the format.
+#[derive(Debug, Default)]
+struct Block {
+    bytes: Vec<u8>,
+    len: u32,
+}
+
+impl Block {
+    /// Appends `bytes`. Returns their offset and their length.
+    fn push(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
+        let len = narrow(bytes.len(), "chunk")?;
+        let end = self.len.checked_add(len).ok_or_else(too_long)?;
+        self.bytes.extend_from_slice(bytes);
+        Ok((std::mem::replace(&mut self.len, end), len))
+    }
+}
+
+fn too_long() -> Error {
+    Error::invalid("region", "longer than the format allows")
+}
+
+/// The references that a delta chunk would add to its region.
+#[derive(Debug)]
+struct NewReferences {
+    list: Vec<Fingerprint>,
+    /// The number of the first one in the region.
+    first: usize,
+}
+
+impl NewReferences {
+    /// Adds a reference and returns its number; `None` if the region has no number left.
+    fn add(&mut self, reference: Fingerprint) -> Option<u16> {
+        let number = u16::try_from(self.first + self.list.len()).ok()?;
+        self.list.push(reference);
+        // The format counts the references in 16 bits, too.
+        (number < u16::MAX).then_some(number)
+    }
+}
+
+/// The full chunks of a region as they come, and separately the parts that will follow them: the
+/// new bytes of delta chunks, which become one literal, and the payloads of delta chunks. So
+/// similar bytes stand side by side.
 #[derive(Debug)]
 pub(super) struct RegionBuilder {
     region: RawRegion,
-    literals: Vec<u8>,
-    payloads: Vec<u8>,
+    full_chunks: Block,
+    literals: Block,
+    payloads: Block,
     /// The delta chunks, with offsets relative to `payloads`.
     delta_chunks: Vec<RawChunk>,
     /// Maps a reference to its number.
@@ -32,25 +73,25 @@ pub(super) struct RegionBuilder {
     literal: Option<u16>,
 }
 
-fn narrow(len: usize) -> u32 {
-    u32::try_from(len).unwrap_or(u32::MAX)
-}
-
 impl RegionBuilder {
-    pub(super) fn new(number: u64, class: Class, bytes: Vec<u8>, verify: bool) -> RegionBuilder {
+    /// Creates an empty region, which reuses the memory of `buffer`.
+    pub(super) fn new(number: u64, class: Class, buffer: Vec<u8>, verify: bool) -> RegionBuilder {
+        let mut bytes = buffer;
+        bytes.clear();
         RegionBuilder {
             region: RawRegion {
                 number,
                 class,
-                bytes,
+                bytes: Vec::new(),
                 chunks: Vec::new(),
                 references: Vec::new(),
                 verify,
                 is_incompressible: false,
                 is_probed: false,
             },
-            literals: Vec::new(),
-            payloads: Vec::new(),
+            full_chunks: Block { bytes, len: 0 },
+            literals: Block::default(),
+            payloads: Block::default(),
             delta_chunks: Vec::new(),
             numbers: HashMap::new(),
             literal: None,
@@ -64,7 +105,8 @@ impl RegionBuilder {
     /// Returns the size of the region so far, with its references, in bytes.
     pub(super) fn len(&self) -> usize {
         let references = self.region.references.len() * REFERENCE_LEN;
-        self.region.bytes.len() + self.literals.len() + self.payloads.len() + references
+        let blocks = [&self.full_chunks, &self.literals, &self.payloads];
+        blocks.iter().map(|block| block.bytes.len()).sum::<usize>() + references
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -79,114 +121,133 @@ impl RegionBuilder {
         self.region.is_incompressible
     }
 
-    /// Determines whether the region is worth compressing, once there is enough of it.
+    /// Samples the region once there is enough of it: compression may save nothing.
     pub(super) fn probe(&mut self, probe: &mut Probe) {
-        let region = &mut self.region;
-        if !region.is_probed && region.bytes.len() >= PROBE_LEN {
-            region.is_probed = true;
-            region.is_incompressible = probe.looks_incompressible(&region.bytes);
+        let bytes = &self.full_chunks.bytes;
+        if !self.region.is_probed && bytes.len() >= PROBE_LEN {
+            self.region.is_probed = true;
+            self.region.is_incompressible = probe.looks_incompressible(bytes);
         }
     }
 
-    pub(super) fn push_full_chunk(&mut self, fingerprint: Fingerprint, chunk: &[u8]) {
-        let (offset, len) = (narrow(self.region.bytes.len()), narrow(chunk.len()));
-        self.region.bytes.extend_from_slice(chunk);
+    /// Refuses `more` bytes if the region would become longer than its format allows.
+    fn require_room(&self, more: usize) -> Result<()> {
+        u32::try_from(self.len() + more).map(drop).map_err(|_| too_long())
+    }
+
+    /// Adds a full chunk.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the region would become longer than the format allows.
+    pub(super) fn push_full_chunk(&mut self, fingerprint: Fingerprint, chunk: &[u8]) -> Result<()> {
+        self.require_room(chunk.len())?;
+        let (offset, len) = self.full_chunks.push(chunk)?;
         let form = Form::Full;
         let chunk = RawChunk { fingerprint, form, offset, payload_len: len, chunk_len: len };
         self.region.chunks.push(chunk);
+        Ok(())
     }
 
-    /// Adds a chunk of `chunk_len` bytes as a delta chunk if `is_worth` returns `true`. The argument
-    /// of `is_worth` is the number of bytes that the delta chunk takes besides its new ones:
-    /// compressed extents, and references that are new in this region. Returns `true` if the
+    /// Adds a chunk of `chunk_len` bytes as a delta chunk if `is_within` returns `true`. The
+    /// argument of `is_within` is the number of bytes that the delta chunk takes besides its new
+    /// ones: compressed extents, and references that are new in this region. Returns `true` if the
     /// delta chunk was added.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the region would become longer than the format allows.
     pub(super) fn push_delta_chunk(
         &mut self,
         fingerprint: Fingerprint,
         chunk_len: usize,
         delta: &Delta,
-        is_worth: impl FnOnce(usize) -> bool,
-    ) -> bool {
-        let mut added: Vec<Fingerprint> = Vec::new();
-        let mut numbers: HashMap<u32, u16> = HashMap::new();
-        let mut next = self.region.references.len();
-        let mut add = |reference: Option<Fingerprint>| {
-            // The fingerprint of the literal is known when the region is full.
-            added.push(reference.unwrap_or(Fingerprint([0; 32])));
-            next += 1;
-            u16::try_from(next - 1).unwrap_or(u16::MAX)
-        };
+        is_within: impl FnOnce(usize) -> bool,
+    ) -> Result<bool> {
+        let first = self.region.references.len();
+        let mut added = NewReferences { list: Vec::new(), first };
         let mut literal = self.literal;
-        let mut literal_at = self.literals.len();
-        let mut list = Vec::with_capacity(delta.parts.len());
-        for part in &delta.parts {
-            list.push(match *part {
-                Part::Literal { len } => {
-                    let reference = *literal.get_or_insert_with(|| add(None));
-                    literal_at += len;
-                    Extent { reference, offset: narrow(literal_at - len), len: narrow(len) }
-                }
-                Part::Copy { source, offset, len } => {
-                    let reference = *numbers.entry(source).or_insert_with(|| {
-                        let fingerprint = delta.sources[source as usize];
-                        let known = self.numbers.get(&fingerprint).copied();
-                        known.unwrap_or_else(|| add(Some(fingerprint)))
-                    });
-                    Extent { reference, offset, len }
-                }
-            });
+        let Some(extents) = self.extents(delta, &mut literal, &mut added)? else {
+            return Ok(false);
+        };
+        let mut payload = Vec::new();
+        extents::encode(&extents, &mut payload);
+        if !is_within(payload.len() * PAYLOAD_PERCENT / 100 + added.list.len() * REFERENCE_LEN) {
+            return Ok(false);
         }
-        if next > REFERENCE_COUNT_MAX {
-            return false;
-        }
-        let before = self.payloads.len();
-        extents::encode(&list, &mut self.payloads);
-        let payload_len = self.payloads.len() - before;
-        if !is_worth(payload_len * PAYLOAD_PERCENT / 100 + added.len() * REFERENCE_LEN) {
-            self.payloads.truncate(before);
-            return false;
-        }
-        self.literals.extend_from_slice(&delta.literals);
+        self.require_room(payload.len() + delta.literals.len())?;
+        let chunk_len = narrow(chunk_len, "chunk")?;
+        let (offset, payload_len) = self.payloads.push(&payload)?;
+        self.literals.push(&delta.literals)?;
         self.literal = literal;
-        for (fingerprint, number) in added.iter().zip(self.region.references.len()..) {
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
+        for (fingerprint, number) in added.list.iter().zip(first..) {
+            let number = narrow(number, "references of a region")?;
             if Some(number) != literal {
                 self.numbers.insert(*fingerprint, number);
             }
         }
-        self.region.references.extend(added);
-        self.delta_chunks.push(RawChunk {
-            fingerprint,
-            form: Form::Delta,
-            offset: narrow(before),
-            payload_len: narrow(payload_len),
-            chunk_len: narrow(chunk_len),
-        });
-        true
+        self.region.references.extend(added.list);
+        let form = Form::Delta;
+        self.delta_chunks.push(RawChunk { fingerprint, form, offset, payload_len, chunk_len });
+        Ok(true)
+    }
+
+    /// Returns the extents of a delta, and adds the references that are new in this region to
+    /// `added`. Returns `None` if the region would have too many references.
+    fn extents(
+        &self,
+        delta: &Delta,
+        literal: &mut Option<u16>,
+        added: &mut NewReferences,
+    ) -> Result<Option<Vec<Extent>>> {
+        let mut numbers: HashMap<usize, u16> = HashMap::new();
+        let mut literal_at = self.literals.len;
+        let mut extents = Vec::with_capacity(delta.parts.len());
+        for part in &delta.parts {
+            extents.push(match *part {
+                Part::Literal { len } => {
+                    // The fingerprint of the literal is known when the region is full.
+                    let known = literal.or_else(|| added.add(Fingerprint([0; 32])));
+                    let Some(reference) = known else { return Ok(None) };
+                    *literal = Some(reference);
+                    let (offset, len) = (literal_at, narrow(len, "literal")?);
+                    literal_at = literal_at.checked_add(len).ok_or_else(too_long)?;
+                    Extent { reference, offset, len }
+                }
+                Part::Copy { source, offset, len } => {
+                    let fingerprint = delta.sources[source];
+                    let known = numbers.get(&source).or_else(|| self.numbers.get(&fingerprint));
+                    let number = known.copied().or_else(|| added.add(fingerprint));
+                    let Some(reference) = number else { return Ok(None) };
+                    numbers.insert(source, reference);
+                    Extent { reference, offset, len }
+                }
+            });
+        }
+        Ok(Some(extents))
     }
 
     /// Completes the region. The new bytes of delta chunks become a chunk of their own, with a
     /// fingerprint.
     pub(super) fn finish(self, keys: &Keys) -> RawRegion {
-        let RegionBuilder { mut region, literals, payloads, delta_chunks, literal, .. } = self;
+        let RegionBuilder { mut region, full_chunks, literals, payloads, delta_chunks, .. } = self;
+        region.bytes = full_chunks.bytes;
         // Rule W4.
         region.verify |= !delta_chunks.is_empty();
-        if let Some(reference) = literal {
-            let fingerprint = keys.fingerprint(region.class, &literals);
+        if let Some(reference) = self.literal {
+            let fingerprint = keys.fingerprint(region.class, &literals.bytes);
             region.references[usize::from(reference)] = fingerprint;
-            let (offset, len) = (narrow(region.bytes.len()), narrow(literals.len()));
-            let form = Form::Literal;
+            let (offset, len, form) = (full_chunks.len, literals.len, Form::Literal);
             let chunk = RawChunk { fingerprint, form, offset, payload_len: len, chunk_len: len };
             region.chunks.push(chunk);
-            region.bytes.extend_from_slice(&literals);
+            region.bytes.extend_from_slice(&literals.bytes);
         }
-        let start = narrow(region.bytes.len());
-        region.bytes.extend_from_slice(&payloads);
+        // The sum is in range, because `require_room` has checked the sum of all three.
+        let start = full_chunks.len + literals.len;
+        region.bytes.extend_from_slice(&payloads.bytes);
         let delta_chunks = delta_chunks.into_iter();
-        region.chunks.extend(
-            delta_chunks
-                .map(|delta_chunk| RawChunk { offset: start + delta_chunk.offset, ..delta_chunk }),
-        );
+        let moved = delta_chunks.map(|chunk| RawChunk { offset: start + chunk.offset, ..chunk });
+        region.chunks.extend(moved);
         region
     }
 }

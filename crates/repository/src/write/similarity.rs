@@ -8,44 +8,46 @@ use cutpoint_storage::ObjectKind;
 use crate::format::edges::{EDGES_LEN, Edges, SimilarityObject};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
-use crate::index::Index;
 use crate::repo::repository::Repository;
+use crate::write::references::References;
 
-/// Maximum number of remembered ends, heads and tails together: 12 MiB. Of more chunks than that,
+/// Maximum number of remembered edges, heads and tails together: 12 MiB. Of more chunks than that,
 /// an evenly spread part is remembered.
 pub(super) const EDGES_MAX: usize = 3 << 19;
 /// Maximum total size of similarity objects to read, in bytes, beginning with those of the latest
 /// writers.
 const READ_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Maximum number of chunks with the same end among which a choice is made.
+/// Maximum number of chunks with the same edge among which a choice is made.
 const CHOICE_MAX: usize = 8;
 
-/// Places of chunks, indexed by head and tail: 16 bytes for each chunk.
+/// Locations of chunks, indexed by head and tail: 16 bytes for each chunk.
 #[derive(Debug, Default)]
 pub(super) struct SimilarityIndex {
-    /// Ends with the numbers of their chunks, sorted. The lowest bit of an end tells a tail from a
-    /// head.
+    /// Edges with the numbers of their chunks, sorted. The lowest bit of an edge tells a tail from
+    /// a head.
     edges: Vec<(u32, u32)>,
-    /// Containers with the number of their first chunk. The numbers count all chunks with ends.
+    /// Containers with the number of their first chunk. The numbers count all chunks with edges.
     containers: Vec<(u32, PartName)>,
 }
 
-/// Returns the key of an end: its hash, tagged as head or tail.
+/// Returns the key of an edge: its hash, tagged as head or tail.
 fn key(edge: u32, is_tail: bool) -> u32 {
     edge & !1 | u32::from(is_tail)
 }
 
-/// Returns the containers of file chunks in `index`, except for those of the writer of `own`.
-pub(super) fn known_containers(index: &Index, own: TicketId) -> HashSet<PartName> {
-    let containers = index.containers().into_iter();
+/// Returns the containers of file chunks to which delta chunks may refer.
+pub(super) fn known_containers(references: References<'_>) -> HashSet<PartName> {
+    let containers = references.index().containers().into_iter();
+    let own = references.own();
     containers
         .filter(|container| container.class == Class::Data && container.name.ticket != own)
         .map(|container| container.name)
         .collect()
 }
 
-/// Returns the similarity objects of the writers of these containers with their lengths, up to the total
-/// size to read, beginning with the latest writers. `times` has the times at which writers ended.
+/// Returns the similarity objects of the writers of these containers with their lengths, up to the
+/// total size to read, beginning with the latest writers. `times` has the times at which writers
+/// ended.
 pub(super) fn similarity_objects(
     repository: &Repository,
     known: &HashSet<PartName>,
@@ -74,32 +76,28 @@ pub(super) fn similarity_objects(
 }
 
 impl SimilarityIndex {
-    /// Loads the hints of the containers in `index`, except for those of the writer of `own`.
-    /// `times` has the times at which writers ended. Hints that are missing or unreadable are
-    /// skipped.
+    /// Loads the edges of the containers to which delta chunks may refer. `times` has the times at
+    /// which writers ended. Similarity objects that are missing or unreadable are skipped.
     pub(super) fn load(
-        repository: &Repository,
-        index: &Index,
-        own: TicketId,
+        references: References<'_>,
         times: &BTreeMap<TicketId, i64>,
-        ends_max: usize,
+        edges_max: usize,
     ) -> SimilarityIndex {
-        let known = known_containers(index, own);
+        let repository = references.repository();
+        let known = known_containers(references);
         let objects = similarity_objects(repository, &known, times);
         let len: u64 = objects.iter().map(|(_, len)| len).sum();
-        // An estimate, slightly too high because of what surrounds the ends. If there are too many
+        // An estimate, slightly too high because of what surrounds the edges. If there are too many
         // chunks, an evenly spread part is kept.
         let chunk_count = len / EDGES_LEN as u64;
-        let kept_count = chunk_count.min(ends_max as u64 / 2);
+        let kept_count = chunk_count.min(edges_max as u64 / 2);
         let kept_before = |number: u32| u64::from(number) * kept_count / chunk_count.max(1);
         let mut similarity = SimilarityIndex::default();
         let mut next = 0_u32;
         for (name, _) in objects {
-            let Ok(hints) = repository.read(ObjectName::Similarity(name), SimilarityObject::decode)
-            else {
-                continue;
-            };
-            for container in hints.containers {
+            let name = ObjectName::Similarity(name);
+            let Ok(object) = repository.read(name, SimilarityObject::decode) else { continue };
+            for container in object.containers {
                 if !known.contains(&container.container) {
                     continue;
                 }
@@ -117,8 +115,8 @@ impl SimilarityIndex {
         similarity
     }
 
-    /// Returns the place of a chunk with one of these ends: its container, and the number of chunks
-    /// with ends before it there.
+    /// Returns the location of a chunk with one of these edges: its container, and the number of
+    /// chunks with edges before it there.
     pub(super) fn find(&self, edges: Edges) -> Option<(PartName, usize)> {
         let of = |key| {
             let start = self.edges.partition_point(|(edge, _)| *edge < key);
@@ -126,7 +124,7 @@ impl SimilarityIndex {
             same.map(|(_, number)| *number).take(CHOICE_MAX).collect::<Vec<u32>>()
         };
         let (heads, tails) = (of(key(edges[0], false)), of(key(edges[1], true)));
-        // A chunk with both ends is preferred, then the end that fewer chunks have. Among equals
+        // A chunk with both edges is preferred, then the edge that fewer chunks have. Among equals
         // the newest comes first.
         let both = heads.iter().find(|number| tails.contains(number));
         let tails_say_more = !tails.is_empty() && (heads.is_empty() || tails.len() < heads.len());
@@ -146,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn find_prefers_the_rarer_end() {
+    fn find_prefers_the_rarer_edge() {
         let mut edges = Vec::new();
         // Three chunks have the same head; the second and the third have the same tail.
         for (number, [head, tail]) in (0..).zip([[10, 20], [10, 30], [10, 30], [40, 20]]) {

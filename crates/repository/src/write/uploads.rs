@@ -1,9 +1,9 @@
-//! Puts the objects that an container writer produces, large ones piece by piece.
+//! Puts the objects that a container writer produces, large ones piece by piece.
 
 use bytes::Bytes;
 use cutpoint_storage::{Error, Result, Staged};
 
-use super::container::{SealedPart, Stored};
+use super::part::{CompletedObject, SealedPart};
 use super::region::RegionBuffers;
 use crate::format::names::ObjectName;
 use crate::repo::repository::Repository;
@@ -26,12 +26,12 @@ pub struct Upload {
     /// containers.
     bytes: Vec<u8>,
     len: u64,
-    stored: Option<Stored>,
+    stored: Option<CompletedObject>,
 }
 
 /// The result of [`Uploads::write`].
 #[derive(Debug)]
-pub struct Written {
+pub struct WriteOutcome {
     /// The object that is complete with this part.
     pub upload: Option<Upload>,
     /// The buffers of the region, for the next one.
@@ -44,7 +44,7 @@ impl Uploads {
     /// # Errors
     ///
     /// Returns any error of the storage.
-    pub fn write(&mut self, repository: &Repository, mut part: SealedPart) -> Result<Written> {
+    pub fn write(&mut self, repository: &Repository, mut part: SealedPart) -> Result<WriteOutcome> {
         let found = self.open.iter().position(|upload| upload.name == part.name);
         let mut upload = match found {
             Some(found) => self.open.swap_remove(found),
@@ -77,7 +77,7 @@ impl Uploads {
             self.open.push(upload);
             None
         };
-        Ok(Written { upload, buffers: part.into_buffers() })
+        Ok(WriteOutcome { upload, buffers: part.into_buffers() })
     }
 }
 
@@ -102,7 +102,7 @@ impl Upload {
     /// # Errors
     ///
     /// Returns any error of [`Repository::put`].
-    pub fn finish(self, repository: &Repository) -> Result<Option<Stored>> {
+    pub fn finish(self, repository: &Repository) -> Result<Option<CompletedObject>> {
         self.finish_and_keep(repository).map(|(stored, _)| stored)
     }
 
@@ -110,7 +110,7 @@ impl Upload {
     pub(super) fn finish_and_keep(
         self,
         repository: &Repository,
-    ) -> Result<(Option<Stored>, Bytes)> {
+    ) -> Result<(Option<CompletedObject>, Bytes)> {
         let bytes = Bytes::from(self.bytes);
         match self.staged {
             Some(staged) => repository.put_staged(self.name, staged)?,

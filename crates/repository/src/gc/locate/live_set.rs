@@ -6,8 +6,7 @@ use cutpoint_storage::Result;
 
 use crate::format::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::format::toc::Form;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::util::extsort::{ExternalSort, Iter, SortedRecords};
 
 /// Length of an encoded live chunk in bytes: the fingerprint, then the flags.
@@ -58,11 +57,7 @@ impl LiveChunk {
 
     /// Returns `true` if a record of this form will do.
     pub(super) fn accepts(&self, form: Form) -> bool {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::MeetsReferencesByDeltaChunks) {
-            return true;
-        }
-        !self.is_full || form != Form::Delta
+        !self.is_full || rules::satisfies_reference(form != Form::Delta)
     }
 }
 

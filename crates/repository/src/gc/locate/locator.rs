@@ -20,8 +20,7 @@ use crate::format::names::PartName;
 use crate::format::segment::Segment;
 use crate::index::Index;
 use crate::repo::repository::Repository;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::util::extsort::{ExternalSort, SortedRecords};
 
 /// Maximum number of repairs of the cached index before its error is returned.
@@ -77,8 +76,7 @@ impl Locator<'_> {
     }
 
     fn locate_and_inline(&self, live_set: &SortedRecords<LIVE_CHUNK_LEN>) -> Result<Placement> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::IgnoresReferences) {
+        if !rules::must_mark_references() {
             return self.locate_once(live_set, &LiveSet::new(None).finish());
         }
         let placement = self.locate_with_references(live_set, &HashSet::new())?;

@@ -17,6 +17,7 @@ use super::task::Task;
 use crate::format::prune::Prune;
 use crate::gc::monitor::PruneMonitor;
 use crate::repo::view::View;
+use crate::rules;
 use crate::write::Writer;
 use crate::write::prune_log::{Appended, append};
 
@@ -76,10 +77,7 @@ pub(super) fn attempt(
     *written_bytes += relocation.written_bytes;
     let mut published = relocation.published;
     published.extend(segments_of_taken(&survey, &selection.merged));
-    #[cfg(feature = "mutants")]
-    if crate::rules::is_active(crate::rules::Mutant::DropsSegmentsOfTaken) {
-        published.retain(|part| part.ticket == writer.ticket());
-    }
+    published.retain(|part| rules::must_republish(part.ticket == writer.ticket()));
     let record = Prune {
         published,
         superseded: selection.merged.iter().copied().collect(),

@@ -16,8 +16,7 @@ use crate::gc::monitor::{PruneMonitor, stop_if_cancelled};
 use crate::parity;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 
 /// The deletions of one sweep.
 pub(super) struct Deleter<'a> {
@@ -86,14 +85,11 @@ impl<'a> Deleter<'a> {
 
     /// Returns `true` if the writer has ended and nothing needs its ticket.
     fn is_over(&self, ticket: TicketId) -> bool {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::DeletesOpenTickets) {
-            return true;
-        }
-        self.view.commits.get(&ticket).is_some_and(|commit| {
+        let has_ended = self.view.commits.get(&ticket).is_some_and(|commit| {
             let age_ns = self.now_ns.saturating_sub(commit.time_ns);
             self.forgotten.contains(&ticket) || age_ns >= self.options.settle_ns
-        })
+        });
+        rules::may_delete_ticket(has_ended)
     }
 
     fn delete_tickets(&mut self) -> Result<()> {

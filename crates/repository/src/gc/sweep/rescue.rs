@@ -22,8 +22,7 @@ use crate::gc::preconditions::{open_index, require_nothing_missing, require_read
 use crate::read::Reader;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::write::{Committed, Inline, Writer};
 
 /// The chunks that a sweep has stored again (S3, S4).
@@ -49,8 +48,7 @@ impl Rescue {
         repository: &Repository,
         there: &HashMap<(Class, PartName), u64>,
     ) -> Result<()> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::TrustsItsRescue) {
+        if !rules::must_check_rescue() {
             return Ok(());
         }
         let Some(commit) = self.commit else { return Ok(()) };
@@ -94,8 +92,7 @@ impl Rescuer<'_> {
     /// if no container has a live chunk, `Interrupted` if the monitor cancels, and any error of the
     /// storage.
     pub(super) fn run(&self, monitor: &dyn PruneMonitor) -> Result<Rescue> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::RescuesNothing) {
+        if !rules::must_rescue() {
             return Ok(Rescue::default());
         }
         let roots = self.late_snapshots()?;
@@ -103,18 +100,14 @@ impl Rescuer<'_> {
             return Ok(Rescue::default());
         }
         let Rescuer { repository, number, view, .. } = *self;
-        #[cfg(feature = "mutants")]
-        let prune = self.prune;
         let index = Arc::new(open_index(repository, view)?);
         let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
         let folder = repository.temporary_folder();
         let live_set = mark(&reader, &roots, folder.as_deref(), &|_| stop_if_cancelled(monitor))?;
-        let condemned = view.condemned();
-        #[cfg(feature = "mutants")]
-        let condemned = if rules::is_active(Mutant::SweepsApart) {
-            prune.condemned.iter().copied().collect()
+        let condemned = if rules::must_count_all_condemned() {
+            view.condemned()
         } else {
-            condemned
+            self.prune.condemned.iter().copied().collect()
         };
         let locator = Locator {
             repository,
@@ -127,16 +120,9 @@ impl Rescuer<'_> {
             inlined_bytes_max: 0,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
         };
-        let placement = locator.locate(&live_set)?;
+        let mut placement = locator.locate(&live_set)?;
         require_readable(&index)?;
-        #[cfg(feature = "mutants")]
-        let placement = if rules::is_active(Mutant::RescuesNoReferences) {
-            let mut placement = placement;
-            placement.only_condemned.retain(|need| need.is_reached);
-            placement
-        } else {
-            placement
-        };
+        placement.only_condemned.retain(|live| rules::must_rescue_chunk(live.is_reached));
         require_nothing_missing(&placement)
             .map_err(|error| error.of(format!("sweep of prune {number}")))?;
         if placement.only_condemned.is_empty() {

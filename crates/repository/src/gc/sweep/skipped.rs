@@ -6,8 +6,7 @@ use crate::format::commit::Outcome;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::prune::Prune;
 use crate::repo::view::View;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 
 /// Returns the numbers of the records that were swept.
 pub(super) fn swept(view: &View) -> BTreeSet<u64> {
@@ -28,8 +27,7 @@ pub(super) fn skipped(prune: &Prune, seen: &BTreeSet<u64>, view: &View) -> HashS
     for swept in swept(view).union(seen) {
         passed.extend(view.prunes.get(swept).iter().flat_map(|prune| &prune.forgotten));
     }
-    #[cfg(feature = "mutants")]
-    if rules::is_active(Mutant::PassesOverTaken) {
+    if rules::may_skip_all_taken() {
         passed.extend(view.taken());
     }
     passed

@@ -17,8 +17,7 @@ use crate::format::ticket::Purpose;
 use crate::gc::monitor::PruneMonitor;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::write::prune_log::{is_overtaken, overtaken};
 use crate::write::{Committed, Writer};
 
@@ -76,9 +75,7 @@ impl Sweeper {
             .iter()
             .filter(|(number, prune)| !swept.contains(number) && has_something_to_delete(prune));
         let next = open.next();
-        #[cfg(feature = "mutants")]
-        let next =
-            if rules::is_active(Mutant::SweepsApart) { open.next_back().or(next) } else { next };
+        let next = if rules::must_sweep_in_order() { next } else { open.next_back().or(next) };
         let Some((&number, prune)) = next else { return Ok(Sweep::Nothing) };
         let until_ns = |prune: &Prune| prune.time_ns.saturating_add(self.options.settle_ns);
         let now_ns = self.repository.environment().now_ns();

@@ -10,8 +10,7 @@ use crate::format::names::{ObjectName, TicketId};
 use crate::format::ticket::{Purpose, Ticket};
 use crate::repo::liveness::open_tickets;
 use crate::repo::repository::Repository;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::write::{end_dead_among, end_writer};
 
 /// The result of the first look at other writers.
@@ -47,8 +46,7 @@ impl Waiting {
         number: u64,
         settled: BTreeSet<u64>,
     ) -> Result<(Vec<OpenWriter>, BTreeSet<u64>)> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::DoesNotWait) {
+        if !rules::must_wait_for_writers() {
             return Ok((Vec::new(), settled));
         }
         let mut open = open_tickets(repository)?;

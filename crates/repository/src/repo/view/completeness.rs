@@ -9,8 +9,7 @@ use super::View;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::newer::NewerClaim;
 use crate::repo::repository::Repository;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 
 impl View {
     /// Requires that no object claims a key epoch above that of the settings. Otherwise a writer
@@ -21,8 +20,7 @@ impl View {
     ///
     /// Returns a `WrongKey` error ([`Error::is_of_newer_epoch`]) that names the first such object.
     pub fn require_epoch(&self) -> Result<()> {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::WritesBelowEpoch) {
+        if rules::may_write_below_epoch() {
             return Ok(());
         }
         let newer = |error: &Error| match NewerClaim::of(error) {

@@ -9,8 +9,7 @@ use crate::format::commit::{Commit, ViewRecord};
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::prune::Prune;
 use crate::repo::repository::Repository;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::util::tolerance::Tolerance;
 
 /// Maximum number of missing prune records that are reported, because a record number can have any
@@ -181,8 +180,7 @@ impl View {
     /// Removes the records that were given up. Such a record does not count any more, even if it
     /// can be read again, because data that it condemned may have been referred to in the meantime.
     pub(crate) fn drop_given_up(&mut self) {
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::CountsGivenUp) {
+        if rules::counts_given_up() {
             return;
         }
         self.given_up = self.recorded_as_given_up();

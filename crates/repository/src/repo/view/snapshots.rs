@@ -5,8 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::View;
 use crate::format::commit::{Note, Outcome, Snapshot};
 use crate::format::names::TicketId;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 
 impl View {
     /// Returns the union of F over all prunes: the snapshots that are gone for good.
@@ -58,11 +57,7 @@ impl View {
     /// the snapshot is in the view, and no prune has taken it.
     pub fn may_take_over(&self, snapshot: TicketId) -> bool {
         let is_snapshot = self.commits.get(&snapshot).is_some_and(|c| c.snapshot().is_some());
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::TakesOverTaken) {
-            return is_snapshot;
-        }
-        is_snapshot && !self.taken().contains(&snapshot)
+        is_snapshot && rules::may_take_over(self.taken().contains(&snapshot))
     }
 
     /// Returns `true` if a backup with this view may compare with `snapshot` and reuse files unread
@@ -74,8 +69,7 @@ impl View {
         if !self.may_take_over(snapshot) {
             return false;
         }
-        #[cfg(feature = "mutants")]
-        if rules::is_active(Mutant::ComparesWithOldEpoch) {
+        if rules::may_compare_with_old_epoch() {
             return true;
         }
         let mut seen = HashSet::new();

@@ -15,8 +15,7 @@ use crate::gc::prune::rewrite::rewrite;
 use crate::gc::prune::selection::Selection;
 use crate::gc::prune::source::{Failure, object};
 use crate::gc::prune::survey::Survey;
-#[cfg(feature = "mutants")]
-use crate::rules::{self, Mutant};
+use crate::rules;
 use crate::write::Inline;
 
 /// The result of regrouping.
@@ -74,8 +73,7 @@ fn complete(
                     broken.extend(missing.into_keys());
                     continue;
                 }
-                #[cfg(feature = "mutants")]
-                Err(Failure::Other(_)) if rules::is_active(Mutant::ToleratesFailedPuts) => {
+                Err(Failure::Other(_)) if rules::may_tolerate_failed_put() => {
                     broken.extend(missing.into_keys());
                     continue;
                 }

@@ -20,7 +20,7 @@ fn moved_bytes_are_located() {
 }
 
 #[test]
-fn restarted_scout_looks_ahead_only() {
+fn restarted_resync_looks_ahead_only() {
     let old = SplitMix64::bytes(4, 200_000);
     let mut resync = Resync::new(1 << 20, 0);
     resync.push(&old);

@@ -1,0 +1,115 @@
+//! Mutants: clients that break one rule each, for tests that must catch every one of them.
+
+use std::cell::Cell;
+
+/// A client that breaks one rule. The predicate that consults it is beside this file, in
+/// `rules.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// W1: lists commits and prunes before the ticket is put.
+    ListsBeforeTicket,
+    /// W2: finds chunks in condemned containers as well.
+    UsesCondemned,
+    /// W3: reuses contents of snapshots that a prune has taken.
+    TakesOverTaken,
+    /// W5: does not check that the containers in which chunks were found exist.
+    TrustsHits,
+    /// W6: takes "exists already" for its own success.
+    TakesExistsForOwn,
+    /// W6: replaces the commit of another client by its own.
+    Overwrites,
+    /// P5: if other clients were faster, takes the next number without judging their records.
+    TakesNextNumber,
+    /// P5: does not publish again what commits of the snapshots that it takes had published.
+    DropsSegmentsOfTaken,
+    /// P4: takes a failed put for damage of a source, and P5: does not check that its containers
+    /// exist. Either rule alone would protect the data here.
+    ToleratesFailedPuts,
+    /// P5: does not check whether another client has ended it.
+    IgnoresItsEnd,
+    /// P5: does not check that the containers that its segments name exist.
+    TrustsItsContainers,
+    /// S5: does not check that what it has stored again is still there.
+    TrustsItsRescue,
+    /// S1: does not wait for writers that may commit a snapshot.
+    DoesNotWait,
+    /// S3: stores nothing again.
+    RescuesNothing,
+    /// S3: treats only what its own record condemns as condemned. Because records are swept in
+    /// order, that alone loses nothing, so it also sweeps the last record first.
+    SweepsApart,
+    /// S3: skips snapshots that any prune has taken, swept or not.
+    PassesOverTaken,
+    /// S5: deletes tickets of writers that have not ended.
+    DeletesOpenTickets,
+    /// P2: ignores the references of delta chunks.
+    IgnoresReferences,
+    /// S3: stores again what late snapshots reach, but not the references of delta chunks there.
+    RescuesNoReferences,
+    /// C1: makes delta chunks refer to delta chunks.
+    RefersToDeltaChunks,
+    /// C2: accepts a delta chunk as the reference of a delta chunk.
+    MeetsReferencesByDeltaChunks,
+    /// C3: does not confirm the references of a delta chunk that is found as a duplicate.
+    DoesNotConfirm,
+    /// Liveness: judges the age of a renewal by the clocks of two clients.
+    TrustsClocks,
+    /// Liveness: takes every other boot of a machine for an earlier one, including those of clones.
+    TrustsBoots,
+    /// Repair: counts prune records that were given up once they can be read again.
+    CountsGivenUp,
+    /// Repair: puts a container back without reading its regions.
+    MendsUnread,
+    /// E1: writes although an object claims a key epoch above its own.
+    WritesBelowEpoch,
+    /// E2: compares with snapshots of a past key epoch.
+    ComparesWithOldEpoch,
+}
+
+impl Mutant {
+    /// All mutants.
+    pub const ALL: [Mutant; 28] = [
+        Mutant::ListsBeforeTicket,
+        Mutant::UsesCondemned,
+        Mutant::TakesOverTaken,
+        Mutant::TrustsHits,
+        Mutant::TakesExistsForOwn,
+        Mutant::Overwrites,
+        Mutant::TakesNextNumber,
+        Mutant::DropsSegmentsOfTaken,
+        Mutant::ToleratesFailedPuts,
+        Mutant::IgnoresItsEnd,
+        Mutant::TrustsItsContainers,
+        Mutant::TrustsItsRescue,
+        Mutant::DoesNotWait,
+        Mutant::RescuesNothing,
+        Mutant::SweepsApart,
+        Mutant::PassesOverTaken,
+        Mutant::DeletesOpenTickets,
+        Mutant::IgnoresReferences,
+        Mutant::RescuesNoReferences,
+        Mutant::RefersToDeltaChunks,
+        Mutant::MeetsReferencesByDeltaChunks,
+        Mutant::DoesNotConfirm,
+        Mutant::TrustsClocks,
+        Mutant::TrustsBoots,
+        Mutant::CountsGivenUp,
+        Mutant::MendsUnread,
+        Mutant::WritesBelowEpoch,
+        Mutant::ComparesWithOldEpoch,
+    ];
+}
+
+thread_local! {
+    static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Makes this thread break a rule from now on; `None` keeps all rules.
+pub fn activate(mutant: Option<Mutant>) {
+    ACTIVE.set(mutant);
+}
+
+/// Returns `true` if `mutant` is active in this thread.
+pub(super) fn is_active(mutant: Mutant) -> bool {
+    ACTIVE.get() == Some(mutant)
+}

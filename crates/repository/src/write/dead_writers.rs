@@ -1,0 +1,129 @@
+//! The end of other writers, which are dead or in the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cutpoint_storage::{Kind, ObjectKind, Result};
+
+use super::commit::{Committed, put_commit, void_commit};
+use crate::format::commit::ViewRecord;
+use crate::format::names::{ObjectName, TicketId};
+use crate::format::ticket::Ticket;
+use crate::repo::liveness::{Judge, open_tickets};
+use crate::repo::repository::Repository;
+use crate::repo::view::View;
+
+/// Age in seconds after which a staged put is removed, whichever client staged it.
+const STAGED_S_MAX: u64 = 24 * 3600;
+
+/// Ends every dead writer ([`crate::repo::liveness`]) except `own`, by putting the `void` that the
+/// dead writer can no longer put, with the segments that it had put. This is how an interrupted
+/// backup is found and used. Returns the tickets that were ended.
+pub(crate) fn end_dead_writers(
+    repository: &Repository,
+    own: Option<TicketId>,
+) -> Result<Vec<TicketId>> {
+    end_dead_among(repository, own, &open_tickets(repository)?)
+}
+
+/// Ends the dead writers among those that `open` lists ([`open_tickets`]). Returns the ended ones.
+///
+/// # Errors
+///
+/// Returns any error of the storage.
+pub(crate) fn end_dead_among(
+    repository: &Repository,
+    own: Option<TicketId>,
+    open: &BTreeMap<TicketId, u32>,
+) -> Result<Vec<TicketId>> {
+    let judge = Judge::new(repository, own);
+    let mut ended = Vec::new();
+    let mut seen = None;
+    for (&ticket, &renewal) in open.iter().filter(|(ticket, _)| Some(**ticket) != own) {
+        let name = ObjectName::Ticket { ticket, renewal };
+        let body = match repository.get(name) {
+            Ok(body) => Ticket::decode(&body).map_err(|error| error.of(name)),
+            // A sweep may have deleted the ticket.
+            Err(error) if error.kind() == Kind::Missing => continue,
+            Err(error) => Err(error),
+        };
+        // A ticket that cannot be read says nothing about its writer, and is left to `check`.
+        let Ok(body) = body else { continue };
+        if !judge.is_dead(name, &body)? {
+            continue;
+        }
+        // Such a writer had a commit: a void in its place would hide that the commit was deleted.
+        let seen = match &seen {
+            Some(seen) => seen,
+            None => {
+                let view = View::list(repository)?;
+                let taken = view.taken();
+                // A commit that was given up does not count, so that no other client waits for its
+                // writer.
+                let mut all = view.seen();
+                all.retain(|id| !taken.contains(id));
+                seen.insert(all)
+            }
+        };
+        if seen.contains(&ticket) {
+            continue;
+        }
+        end_writer(repository, ticket)?;
+        ended.push(ticket);
+    }
+    if !ended.is_empty() {
+        clean_up(repository)?;
+    }
+    Ok(ended)
+}
+
+/// Removes what interrupted puts have staged: that of ended writers, and everything that is a day
+/// old.
+fn clean_up(repository: &Repository) -> Result<()> {
+    let storage = repository.storage();
+    let mut ended = BTreeSet::new();
+    for (path, _) in storage.list(ObjectKind::Commit.folder())? {
+        if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
+            ended.insert(ticket);
+        }
+    }
+    let is_stale = |name: &str, age_s: u64| {
+        let writer = match ObjectName::parse(name) {
+            Ok(ObjectName::Ticket { ticket, .. } | ObjectName::Commit(ticket)) => Some(ticket),
+            Ok(ObjectName::Segment(part) | ObjectName::Container(_, part)) => Some(part.ticket),
+            Ok(ObjectName::Parity { writer, .. }) => Some(writer),
+            _ => None,
+        };
+        age_s > STAGED_S_MAX || writer.is_some_and(|ticket| ended.contains(&ticket))
+    };
+    // Files that cannot be removed now can be removed later, and do no harm.
+    storage.clean(&is_stale).ok();
+    Ok(())
+}
+
+/// Ends the ticket of another writer with a void that names the segments which that writer had put.
+/// The storage accepts either the void or the other's commit, so this can be done at any time. On
+/// storage that does not create atomically (`Config::creates_atomically`), it must be done only by
+/// a client that is alone.
+///
+/// # Errors
+///
+/// Returns any error of the storage.
+pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<Committed> {
+    let mut segments = Vec::new();
+    for (path, _) in repository.storage().list(ObjectKind::Segment.folder())? {
+        match ObjectName::parse(&path) {
+            Ok(ObjectName::Segment(part)) if part.ticket == ticket => segments.push(part),
+            _ => {}
+        }
+    }
+    let mut readable = Vec::new();
+    for part in segments {
+        match repository.get(ObjectName::Segment(part)) {
+            Ok(_) => readable.push(part),
+            // A damaged segment is left out: every later view would report it as damage.
+            Err(error) if error.is_loss() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    put_commit(repository, ticket, &void_commit(repository, readable, ViewRecord::default()))
+}

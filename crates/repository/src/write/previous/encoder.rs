@@ -1,0 +1,210 @@
+//! The encoder: expresses new chunks in terms of an old stream.
+
+use cutpoint_storage::{Error, Result};
+
+use super::rebuild::is_rebuilt;
+use super::resync::Resynchronizer;
+use super::similar::SimilarChunks;
+use super::stream::OldStream;
+use super::window::OldWindow;
+use crate::format::fingerprint::Fingerprint;
+use crate::format::names::{PartName, TicketId};
+use crate::format::recipe::{Content, Segment};
+use crate::format::toc::Form;
+use crate::index::{Index, Loaded};
+use crate::read::Reader;
+use crate::write::cost::Limit;
+use crate::write::delta::Delta;
+use crate::write::references::References;
+use crate::write::strategy::{DeltaStrategy, StoreDelta};
+
+/// Number of chunks of a container that form an old stream: those before the position, and all.
+const PACKED_BEFORE_COUNT: usize = 16;
+const PACKED_COUNT: usize = 1024;
+
+/// Expresses new chunks in terms of an old stream, for one backup.
+#[derive(Debug)]
+pub struct DeltaEncoder<'a> {
+    references: References<'a>,
+    stream: Option<OldStream<'a>>,
+    window: OldWindow,
+    resync: Resynchronizer,
+    similar: SimilarChunks,
+    /// The chunk right before the next one, if it is known and not in the old stream.
+    neighbour: Option<Fingerprint>,
+}
+
+impl<'a> DeltaEncoder<'a> {
+    /// Creates an encoder that reads old chunks by `reader` and refers to what `index` allows,
+    /// except for chunks that the writer of `own` stores itself.
+    pub fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> DeltaEncoder<'a> {
+        let references = References::new(reader, index, own);
+        DeltaEncoder {
+            references,
+            stream: None,
+            window: OldWindow::new(),
+            resync: Resynchronizer::default(),
+            similar: SimilarChunks::new(references),
+            neighbour: None,
+        }
+    }
+
+    /// Sets the maximum number of remembered heads and tails of old chunks, 8 bytes each.
+    #[must_use]
+    pub fn with_edges_max(mut self, edges_max: usize) -> DeltaEncoder<'a> {
+        self.similar.set_edges_max(edges_max);
+        self
+    }
+
+    /// Begins a stream that is a new version of `old`. If `old` is `None`, similar chunks are found
+    /// through known chunks, or through old chunks that begin or end in the same way. Known chunks
+    /// of the stream before count as well, because the files of a renamed folder still follow each
+    /// other.
+    pub fn begin(&mut self, old: Option<&Content>) {
+        if old.is_none() && !self.has_previous() {
+            return;
+        }
+        self.neighbour = None;
+        // Positions continue behind those of earlier streams, so that entries in the table of the
+        // window stay valid.
+        let end = self.stream.as_ref().map_or(0, OldStream::end);
+        let position = self.window.end().max(end);
+        self.window.restart(position);
+        let reader = self.references.reader();
+        self.stream = old.map(|content| OldStream::new(reader.segments(content), position));
+    }
+
+    /// Begins a stream at chunk `at` of a container, or right behind it. Chunks that were stored
+    /// one after another mostly followed each other in a file.
+    fn begin_at(&mut self, loaded: &Loaded, at: usize, is_behind: bool) {
+        let chunks = loaded.toc.chunks.iter().enumerate();
+        let first = at.saturating_sub(PACKED_BEFORE_COUNT);
+        let mut before = 0;
+        let mut segments = Vec::new();
+        for (number, chunk) in chunks.skip(first).take(PACKED_COUNT) {
+            let (fingerprint, length) = (chunk.fingerprint, u64::from(chunk.chunk_len));
+            if chunk.form != Form::Literal {
+                segments.push(Segment::Chunk { fingerprint, offset: 0, length });
+                let is_before = number < at + usize::from(is_behind);
+                before += if is_before { length } else { 0 };
+            }
+        }
+        self.begin(Some(&Content::Segments(segments)));
+        if let Some(stream) = &mut self.stream {
+            stream.expected += before;
+            (stream.known, stream.is_similar) = (stream.expected, true);
+        }
+    }
+
+    /// If there is no previous version, continues behind the known chunk right before the next one,
+    /// unless the current old stream has that chunk.
+    fn follow_neighbour(&mut self) -> Result<()> {
+        let Some(neighbour) = self.neighbour.take() else { return Ok(()) };
+        if self.has_previous() {
+            return Ok(());
+        }
+        if let Some(location) = self.references.locate(&neighbour)?
+            && let Some(loaded) = self.references.container(location.container.name)?
+        {
+            self.begin_at(&loaded, location.number, true);
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the current stream has a previous version.
+    fn has_previous(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| !stream.is_similar)
+    }
+
+    /// Stops using the old stream.
+    fn give_up(&mut self, error: Error) -> Result<()> {
+        self.stream = None;
+        if error.is_loss() { Ok(()) } else { Err(error) }
+    }
+
+    /// Expresses the next chunk of the new stream in terms of old chunks, if there is a stream to
+    /// compare it with.
+    fn find(&mut self, chunk: &[u8]) -> Result<Option<Delta>> {
+        self.follow_neighbour()?;
+        let delta = self.find_in_stream(chunk)?;
+        let is_much = delta.as_ref().is_some_and(|delta| delta.copies_most_of(chunk));
+        if is_much || self.has_previous() {
+            return Ok(delta);
+        }
+        let Some((loaded, number)) = self.similar.find(self.references, chunk)? else {
+            return Ok(delta);
+        };
+        self.begin_at(&loaded, number, false);
+        self.find_in_stream(chunk)
+    }
+
+    /// Does the same as [`DeltaEncoder::find`], by the present old stream only.
+    fn find_in_stream(&mut self, chunk: &[u8]) -> Result<Option<Delta>> {
+        let len = chunk.len() as u64;
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        if !stream.attempts(len) {
+            return Ok(None);
+        }
+        let prepared = stream.fill().and_then(|()| {
+            if stream.is_lost() {
+                self.resync.find(self.references, stream, chunk)?;
+            }
+            self.window.move_to(self.references, &stream.pieces, stream.expected, len)
+        });
+        if let Err(error) = prepared {
+            self.give_up(error)?;
+            return Ok(None);
+        }
+        let (behind, delta) = self.window.encode(chunk, stream.expected);
+        stream.expected = behind;
+        match delta {
+            Some(delta) if is_rebuilt(self.references, &delta, chunk)? => Ok(Some(delta)),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl DeltaStrategy for DeltaEncoder<'_> {
+    fn begin(&mut self, previous: Option<&Content>) {
+        DeltaEncoder::begin(self, previous);
+    }
+
+    fn skip(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
+        let is_there = match &mut self.stream {
+            Some(stream) => stream.skip(fingerprint, len),
+            None => Ok(false),
+        };
+        match is_there {
+            Ok(is_there) => {
+                self.neighbour = (!is_there).then_some(*fingerprint);
+                Ok(())
+            }
+            Err(error) => self.give_up(error),
+        }
+    }
+
+    fn encode(
+        &mut self,
+        chunk: &[u8],
+        store: &mut StoreDelta<'_>,
+    ) -> Result<Option<Vec<PartName>>> {
+        let delta = self.find(chunk)?;
+        let is_stored = match &delta {
+            Some(delta) => store(delta, Limit::Sampled)?,
+            None => false,
+        };
+        if let Some(stream) = &mut self.stream {
+            if stream.is_similar {
+                self.similar.report(is_stored);
+            }
+            // A delta that copies most of the chunk makes the position of the new stream certain.
+            let is_certain = delta.as_ref().is_some_and(|delta| delta.copies_most_of(chunk));
+            stream.report(is_stored, is_certain);
+        }
+        Ok(delta.filter(|_| is_stored).map(|delta| self.window.containers(&delta)))
+    }
+
+    fn is_fine_grained(&self) -> bool {
+        true
+    }
+}

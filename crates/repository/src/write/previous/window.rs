@@ -1,0 +1,306 @@
+//! The window of old bytes, every byte of which belongs to a full chunk.
+
+use std::collections::{HashMap, VecDeque};
+
+use cutpoint_delta::{Piece, Window};
+use cutpoint_storage::Result;
+
+use super::stream::{AROUND_LEN, OldPiece, OldPieces};
+use crate::format::extents::{Extent, extent_count_max};
+use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::names::PartName;
+use crate::index::Location;
+use crate::rules;
+use crate::write::delta::{Delta, Part};
+use crate::write::references::References;
+use crate::write::width::narrow;
+
+/// Maximum number of full chunks that the bytes of a window come from. Beyond it the window is
+/// restarted.
+const FULL_CHUNKS_MAX: usize = 16 * 1024;
+/// Maximum number of full chunks that a delta chunk refers to, besides the literal of its region.
+/// At worst each lies in another region, and more than these would exceed what a reader can hold,
+/// if every version changes a little.
+const FULL_CHUNKS_PER_CHUNK_MAX: usize = 20;
+
+/// Bytes of the window that are consecutive bytes of one full chunk.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    position: u64,
+    len: u32,
+    /// The number of the full chunk.
+    source: usize,
+    /// Offset of the bytes in the full chunk.
+    offset: u32,
+}
+
+impl Span {
+    fn end(&self) -> u64 {
+        self.position + u64::from(self.len)
+    }
+}
+
+/// A stretch of an old chunk: `len` bytes of a full chunk from `offset` on, with the container of
+/// the full chunk.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    full_chunk: Fingerprint,
+    container: PartName,
+    offset: u32,
+    len: u32,
+}
+
+/// Old bytes around the position of the new stream, with the full chunks that they come from.
+#[derive(Debug)]
+pub(super) struct OldWindow {
+    bytes: Window,
+    spans: VecDeque<Span>,
+    /// The full chunks that the spans come from, with their containers.
+    full_chunks: Vec<(Fingerprint, PartName)>,
+    numbers: HashMap<Fingerprint, usize>,
+    /// The pieces of the present chunk. Kept for its memory.
+    pieces: Vec<Piece>,
+}
+
+impl OldWindow {
+    pub(super) fn new() -> OldWindow {
+        OldWindow {
+            bytes: Window::new(0),
+            spans: VecDeque::new(),
+            full_chunks: Vec::new(),
+            numbers: HashMap::new(),
+            pieces: Vec::new(),
+        }
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.bytes.end()
+    }
+
+    /// Restarts the window at `position`, and with it the list of the full chunks that it comes
+    /// from.
+    pub(super) fn restart(&mut self, position: u64) {
+        self.bytes.restart(position);
+        self.spans.clear();
+        self.full_chunks.clear();
+        self.numbers.clear();
+    }
+
+    /// Makes the window hold the bytes around the `len` bytes from `expected` on.
+    pub(super) fn move_to(
+        &mut self,
+        references: References<'_>,
+        pieces: &OldPieces<'_>,
+        expected: u64,
+        len: u64,
+    ) -> Result<()> {
+        let first = pieces.number_at(expected.saturating_sub(AROUND_LEN));
+        let Some(first) = pieces.get(first) else { return Ok(()) };
+        let wanted_end = expected + len + AROUND_LEN;
+        let held = self.bytes.start()..=self.bytes.end();
+        if held.contains(&first.position) && self.full_chunks.len() < FULL_CHUNKS_MAX {
+            self.bytes.drop_before(first.position);
+            while self.spans.front().is_some_and(|span| span.end() <= first.position) {
+                self.spans.pop_front();
+            }
+        } else {
+            self.restart(first.position);
+        }
+        let mut number = pieces.number_at(self.bytes.end());
+        while self.bytes.end() < wanted_end {
+            let Some(old) = pieces.get(number) else { break };
+            match self.load(references, &old) {
+                Ok(true) => {}
+                // The window is restarted behind the piece.
+                Ok(false) => self.restart(old.end()),
+                Err(error) if error.is_loss() => self.restart(old.end()),
+                Err(error) => return Err(error),
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Appends a piece of the old stream to the window. Returns `true` if the piece may be referred
+    /// to.
+    fn load(&mut self, references: References<'_>, old: &OldPiece) -> Result<bool> {
+        let mut stretches = None;
+        // The bytes are not verified here: the copied ones are compared with the full chunks (C5).
+        let found = references.piece(&old.fingerprint, (old.offset, old.len), |location| {
+            stretches = self.stretches(references, location)?;
+            Ok(stretches.is_some())
+        })?;
+        let (Some((chunk, range)), Some(stretches)) = (found, stretches) else { return Ok(false) };
+        let mut at = 0;
+        for stretch in stretches {
+            let end = at + stretch.len as usize;
+            let used = range.start.max(at)..range.end.min(end);
+            if !used.is_empty() {
+                let span = Span {
+                    position: old.position + (used.start - range.start) as u64,
+                    len: narrow(used.len(), "copy")?,
+                    source: self.number(&stretch),
+                    offset: stretch.offset + narrow::<u32>(used.start - at, "copy")?,
+                };
+                self.spans.push_back(span);
+            }
+            at = end;
+        }
+        self.bytes.push(&chunk[range]);
+        Ok(true)
+    }
+
+    /// Returns the stretches of full chunks that the chunk at `location` is made of, in order, or
+    /// `None` if one of them may not be referred to.
+    fn stretches(
+        &self,
+        references: References<'_>,
+        location: &Location,
+    ) -> Result<Option<Vec<Stretch>>> {
+        let chunk = location.chunk();
+        if rules::may_refer_to(location.is_full()) {
+            let (full_chunk, container) = (chunk.fingerprint, location.container.name);
+            let len = chunk.chunk_len;
+            return Ok(Some(vec![Stretch { full_chunk, container, offset: 0, len }]));
+        }
+        let mut containers: HashMap<u16, PartName> = HashMap::new();
+        let mut stretches = Vec::new();
+        let extents = references.reader().extents(Class::Data, location)?;
+        for Extent { reference, offset, len } in extents {
+            let full_chunk = location.references()[usize::from(reference)];
+            let number = self.numbers.get(&full_chunk);
+            let known = number.map(|number| self.full_chunks[*number].1);
+            let container = match known.or_else(|| containers.get(&reference).copied()) {
+                Some(container) => container,
+                None => match references.find(&full_chunk, |found| Ok(found.is_full()))? {
+                    Some(found) => found.container.name,
+                    None => return Ok(None),
+                },
+            };
+            containers.insert(reference, container);
+            stretches.push(Stretch { full_chunk, container, offset, len });
+        }
+        Ok(Some(stretches))
+    }
+
+    /// Returns the number of a full chunk.
+    fn number(&mut self, stretch: &Stretch) -> usize {
+        *self.numbers.entry(stretch.full_chunk).or_insert_with(|| {
+            self.full_chunks.push((stretch.full_chunk, stretch.container));
+            self.full_chunks.len() - 1
+        })
+    }
+
+    /// Returns the containers of the full chunks that a delta of this window refers to.
+    pub(super) fn containers(&self, delta: &Delta) -> Vec<PartName> {
+        let numbers = delta.sources.iter().filter_map(|source| self.numbers.get(source));
+        numbers.map(|number| self.full_chunks[*number].1).collect()
+    }
+
+    /// Expresses a chunk in terms of the window, if that is possible. `expected` is the position of
+    /// the chunk if nothing had changed. Also returns the position behind the chunk.
+    pub(super) fn encode(&mut self, chunk: &[u8], expected: u64) -> (u64, Option<Delta>) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
+        self.bytes.find(chunk, expected, &mut pieces);
+        let behind = match pieces[..] {
+            [.., Piece::Copy { position, len }] => position + len as u64,
+            [.., Piece::Copy { position, len }, Piece::Literal { len: behind }] => {
+                position + (len + behind) as u64
+            }
+            _ => expected + chunk.len() as u64,
+        };
+        let delta = self.parts(&pieces).and_then(|parts| self.delta(chunk, parts));
+        self.pieces = pieces;
+        (behind, delta)
+    }
+
+    /// Expresses pieces in terms of full chunks. The sources of the parts are numbers of full
+    /// chunks.
+    fn parts(&self, pieces: &[Piece]) -> Option<Vec<Part>> {
+        let mut parts = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            match *piece {
+                Piece::Literal { len } => parts.push(Part::Literal { len }),
+                Piece::Copy { position, len } => self.push_copy(position, len, &mut parts)?,
+            }
+        }
+        Some(parts)
+    }
+
+    /// Expresses a copy out of the window as extents of full chunks (C1).
+    fn push_copy(&self, mut position: u64, len: usize, parts: &mut Vec<Part>) -> Option<()> {
+        let end = position + len as u64;
+        let mut index = self.spans.partition_point(|span| span.end() <= position);
+        while position < end {
+            let span = self.spans.get(index)?;
+            let skipped = u32::try_from(position.checked_sub(span.position)?).ok()?;
+            let rest = u32::try_from(end - position).ok()?;
+            let len = (span.len - skipped).min(rest);
+            let offset = span.offset + skipped;
+            match parts.last_mut() {
+                Some(Part::Copy { source, offset: before, len: before_len })
+                    if *source == span.source && *before + *before_len == offset =>
+                {
+                    *before_len += len;
+                }
+                _ => parts.push(Part::Copy { source: span.source, offset, len }),
+            }
+            position += u64::from(len);
+            index += 1;
+        }
+        Some(())
+    }
+
+    /// Returns the numbers of the full chunks that the parts copy from and that a delta may keep,
+    /// in ascending order (C4).
+    fn sources(&self, parts: &[Part]) -> Vec<usize> {
+        let sources = parts.iter().filter_map(|part| match *part {
+            Part::Copy { source, .. } => Some(source),
+            Part::Literal { .. } => None,
+        });
+        let mut sources: Vec<usize> = sources.collect();
+        sources.sort_unstable();
+        sources.dedup();
+        if sources.len() > FULL_CHUNKS_PER_CHUNK_MAX {
+            // The full chunks of which least is left in this window are given up, so that
+            // neighbouring chunks keep the same ones.
+            let mut lens: HashMap<usize, u64> = HashMap::new();
+            for span in &self.spans {
+                *lens.entry(span.source).or_default() += u64::from(span.len);
+            }
+            sources.sort_unstable_by_key(|it| (std::cmp::Reverse(lens.get(it)), *it));
+            sources.truncate(FULL_CHUNKS_PER_CHUNK_MAX);
+            sources.sort_unstable();
+        }
+        sources
+    }
+
+    /// Returns the delta of the parts. Copies from full chunks that are given up become literals.
+    fn delta(&self, chunk: &[u8], parts: Vec<Part>) -> Option<Delta> {
+        let sources = self.sources(&parts);
+        let mut delta = Delta::default();
+        delta.sources.extend(sources.iter().map(|source| self.full_chunks[*source].0));
+        let mut at = 0;
+        for part in parts {
+            let (len, copy) = match part {
+                Part::Literal { len } => (len, None),
+                Part::Copy { source, offset, len } => {
+                    let source = sources.binary_search(&source).ok();
+                    (len as usize, source.map(|source| Part::Copy { source, offset, len }))
+                }
+            };
+            match (copy, delta.parts.last_mut()) {
+                (Some(copy), _) => delta.parts.push(copy),
+                (None, Some(Part::Literal { len: before })) => *before += len,
+                (None, _) => delta.parts.push(Part::Literal { len }),
+            }
+            if copy.is_none() {
+                delta.literals.extend_from_slice(&chunk[at..at + len]);
+            }
+            at += len;
+        }
+        let is_allowed = delta.parts.len() <= extent_count_max(chunk.len());
+        (is_allowed && !delta.sources.is_empty()).then_some(delta)
+    }
+}

@@ -1,0 +1,457 @@
+//! The writer: a transaction, from its ticket to its commit.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cutpoint_storage::stop::{Hold, Stop};
+use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
+
+use super::commit::{Committed, publishing, put_commit, void_commit};
+use super::dead_writers::{end_dead_writers, end_writer};
+use super::part::{CompletedObject, PublishedSegment};
+use super::segment_writer::seal_segment;
+use super::ticket::{OwnTicket, put_ticket};
+use super::uploads::Upload;
+use crate::format::commit::{Commit, Outcome, ViewRecord};
+use crate::format::fingerprint::Class;
+use crate::format::names::{ObjectName, PartName, TicketId};
+use crate::format::segment::Segment;
+use crate::format::ticket::Purpose;
+use crate::parity;
+use crate::repo::liveness::require_alone;
+use crate::repo::repository::Repository;
+use crate::repo::view::View;
+use crate::rules;
+
+/// A writer: a ticket, and the view that was taken after it.
+#[derive(Debug)]
+pub struct Writer {
+    repository: Arc<Repository>,
+    ticket: OwnTicket,
+    view: View,
+    ended: Vec<TicketId>,
+    /// The index segment of the containers that were put and that no segment names yet.
+    unpublished: Segment,
+    /// The number of the next segment.
+    segment_count: u32,
+    /// The containers that the segments of this writer name. Not tracked for backups.
+    named: BTreeSet<(Class, PartName)>,
+    /// Makes the process, after a signal, wait until the writer has published or ended.
+    _hold: Option<Hold>,
+}
+
+/// The circumstances in which a writer begins.
+#[derive(Debug, Default)]
+struct Beginning {
+    /// Set if the caller vouches that no other client writes.
+    is_alone: bool,
+    /// The view whose commits and records are not read again, with the records that do not count.
+    known: View,
+    /// Set if the run has begun before. It keeps its key epoch.
+    is_at_work: bool,
+    /// Set if the caller has just ended the dead writers.
+    leaves_dead: bool,
+}
+
+impl Writer {
+    /// Begins a writer: puts a ticket, ends dead writers, and only then lists what exists (W1). On
+    /// storage that, by the settings, lets several clients create one object, no other writer is
+    /// ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Unsupported` if this version must not write to the repository, `Corrupt` if a prune
+    /// record cannot be read, and any error of the storage.
+    pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
+        Writer::begin_with(repository, purpose, Beginning::default())
+    }
+
+    /// Begins a writer for a run that continues with another ticket. A key epoch may have begun
+    /// meanwhile; the run keeps its own.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Writer::begin`].
+    pub fn begin_again(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
+        let beginning = Beginning { is_at_work: true, ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
+    }
+
+    /// Begins a writer for a repair that gives up the `lost` prune records, which do not count for
+    /// this writer.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Writer::begin`].
+    pub(crate) fn begin_without(
+        repository: Arc<Repository>,
+        purpose: Purpose,
+        lost: BTreeSet<u64>,
+    ) -> Result<Writer> {
+        let beginning = Beginning { known: View::without(lost), ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
+    }
+
+    /// Begins a writer for a client that has just ended the dead writers, and has listed before.
+    /// Commits and records in `known` are not read again.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Writer::begin`].
+    pub(crate) fn begin_knowing(
+        repository: Arc<Repository>,
+        purpose: Purpose,
+        known: View,
+    ) -> Result<Writer> {
+        let beginning = Beginning { known, leaves_dead: true, ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
+    }
+
+    /// Begins a writer for a caller that vouches that no other client writes. Dead writers are then
+    /// ended even on storage that lets several clients create one object.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Writer::begin`], and `Conflict` if another writer may be at work
+    /// ([`crate::repo::liveness::others_at_work`]). In that case the writer's own ticket has been
+    /// ended.
+    pub fn begin_alone(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
+        let beginning = Beginning { is_alone: true, ..Beginning::default() };
+        Writer::begin_with(repository, purpose, beginning)
+    }
+
+    fn begin_with(
+        repository: Arc<Repository>,
+        purpose: Purpose,
+        Beginning { is_alone, known, is_at_work, leaves_dead }: Beginning,
+    ) -> Result<Writer> {
+        repository.config().check_features(true)?;
+        let early =
+            if rules::must_list_after_ticket() { None } else { Some(View::list(&repository)?) };
+        let ticket = match put_ticket(&repository, purpose) {
+            // A prune frees room, so it must be able to begin on a full disk.
+            Err(error) if error.kind() == Kind::Full && purpose != Purpose::Backup => {
+                repository.give_up_reserve();
+                put_ticket(&repository, purpose)?
+            }
+            put => put?,
+        };
+        if is_alone && let Err(error) = require_alone(&repository, Some(ticket)) {
+            end_writer(&repository, ticket).ok();
+            return Err(error);
+        }
+        // Otherwise both the commit and the void of a ticket could be taken for the first.
+        let may_end_others = is_alone || repository.config().creates_atomically();
+        let ended = if may_end_others && !leaves_dead {
+            end_dead_writers(&repository, Some(ticket))?
+        } else {
+            Vec::new()
+        };
+        let view = known.list_again(&repository)?;
+        let view = early.unwrap_or(view);
+        // A listing may miss a record that was put while it ran, and show the next one.
+        let view =
+            if view.missing_prunes().is_empty() { view } else { view.list_again(&repository)? };
+        let epoch = if is_at_work { Ok(()) } else { view.require_epoch() };
+        if let Err(error) = epoch.and_then(|()| view.require_prunes()) {
+            // Nothing was written, so the ticket is ended: no other client has to wait for it.
+            let end = void_commit(&repository, Vec::new(), ViewRecord::default());
+            put_commit(&repository, ticket, &end).ok();
+            return Err(error);
+        }
+        repository.keep_reserve();
+        let hold = repository.environment().stop().map(Stop::hold);
+        Ok(Writer {
+            ticket: OwnTicket::new(&repository, ticket, purpose),
+            repository,
+            view,
+            ended,
+            unpublished: Segment::default(),
+            segment_count: 0,
+            _hold: hold,
+            named: BTreeSet::new(),
+        })
+    }
+
+    /// Returns the repository.
+    pub fn repository(&self) -> &Arc<Repository> {
+        &self.repository
+    }
+
+    /// Returns the ticket, which is also the id of the snapshot.
+    pub fn ticket(&self) -> TicketId {
+        self.ticket.id
+    }
+
+    /// Returns the view that counts for this writer.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Returns the writers that were found dead and ended when this one began. The view contains
+    /// what they had published.
+    pub fn ended(&self) -> &[TicketId] {
+        &self.ended
+    }
+
+    /// Renews the ticket once an hour. Must be called often.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage.
+    pub fn renew(&mut self) -> Result<()> {
+        self.ticket.renew(&self.repository)
+    }
+
+    /// Waits until `upload` has reached the disk under its name. If the upload is an index segment,
+    /// returns what the segment publishes.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Repository::put`].
+    pub fn put(&mut self, upload: Upload) -> Result<Option<PublishedSegment>> {
+        if let ObjectName::Segment(name) = upload.name() {
+            // Counted before the put, because a name that may have been used must not be used again
+            // (W7).
+            self.segment_count = next_count(name.count)?;
+        }
+        let (stored, bytes) = upload.finish_and_keep(&self.repository)?;
+        match stored {
+            Some(CompletedObject::Segment(published)) => {
+                // The segment names all containers before it.
+                self.unpublished = Segment::default();
+                self.remember(&published.segment);
+                Ok(Some(published))
+            }
+            Some(CompletedObject::Container(container)) => {
+                self.unpublished.append(&container);
+                self.protect(&container, &bytes)?;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Puts parity for a container that was put, if the settings ask for it. Nothing depends on the
+    /// parity: after an interruption, the container simply has none.
+    fn protect(&self, container: &Segment, bytes: &[u8]) -> Result<()> {
+        let percent = self.repository.config().parity_percent;
+        for record in container.containers.iter().filter(|_| percent > 0) {
+            let (class, name) = (record.class, record.name);
+            parity::protect(&self.repository, self.ticket.id, class, name, bytes, percent)?;
+        }
+        Ok(())
+    }
+
+    /// Puts an index segment for the containers that were put and that no segment names yet.
+    fn publish(&mut self) -> Result<()> {
+        if self.unpublished.containers.is_empty() {
+            return Ok(());
+        }
+        let mut segment = std::mem::take(&mut self.unpublished);
+        self.put_segment(&mut segment).map(drop)
+    }
+
+    /// Sorts an index segment and puts it under the next name.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage.
+    pub(crate) fn put_segment(&mut self, segment: &mut Segment) -> Result<PartName> {
+        let name = PartName { ticket: self.ticket.id, count: self.segment_count };
+        self.segment_count = next_count(self.segment_count)?;
+        let bytes = seal_segment(&self.repository, name, segment)?;
+        self.repository.put(ObjectName::Segment(name), bytes)?;
+        self.remember(segment);
+        Ok(name)
+    }
+
+    /// Remembers the containers that a segment of this writer names (P5, S5). A backup ends by its
+    /// commit, which the void of another client precludes, so it needs no such memory.
+    fn remember(&mut self, segment: &Segment) {
+        if self.ticket.purpose != Purpose::Backup {
+            let named = segment.containers.iter().map(|each| (each.class, each.name));
+            self.named.extend(named);
+        }
+    }
+
+    /// Returns the containers that the segments of this writer name; empty for a backup.
+    pub(crate) fn named(&self) -> &BTreeSet<(Class, PartName)> {
+        &self.named
+    }
+
+    /// Ends the writer after `error`, without a result. Every container that was put is published,
+    /// so that the next run finds it, and the ticket is voided, so that no other client waits for
+    /// it. On a full disk the reserve is given up for that. No other put of this writer may be in
+    /// progress.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage.
+    pub fn abandon(&mut self, error: &Error) -> Result<Committed> {
+        let _publishing = publishing(&self.repository);
+        if error.kind() == Kind::Full {
+            self.repository.give_up_reserve();
+        }
+        // If that fails, the chunks of these containers are stored again by the next run.
+        self.publish().ok();
+        end_writer(&self.repository, self.ticket.id)
+    }
+
+    /// Ends the writer without a result for a reason outside of it. Publishes what was put and
+    /// voids the ticket, as far as possible.
+    pub(crate) fn give_up(&mut self) {
+        // If that fails, the chunks are stored again by the next run, and another client ends the
+        // ticket.
+        self.publish().ok();
+        end_writer(&self.repository, self.ticket.id).ok();
+    }
+
+    /// Ends the writer after `error` as [`Writer::abandon`] does, and returns the error to report.
+    /// That is `Conflict` if another client had ended the ticket before, because that client may
+    /// have removed what was being put. Otherwise it is `error`.
+    #[must_use]
+    pub(crate) fn fail(&mut self, error: Error) -> Error {
+        let ended = self.abandon(&error);
+        let is_own = matches!(error.kind(), Kind::Interrupted | Kind::Full | Kind::Conflict);
+        match ended {
+            Ok(Committed::Ended) if !is_own => self.was_ended(Some(error)),
+            _ => error,
+        }
+    }
+
+    /// Returns the error of a writer that another client has ended. `failure` is the error that
+    /// revealed it, if any.
+    pub(crate) fn was_ended(&self, failure: Option<Error>) -> Error {
+        let object = match self.ticket.purpose {
+            Purpose::Backup => "backup",
+            Purpose::Prune => "prune",
+            Purpose::Sweep => "sweep",
+            Purpose::Other => "this run",
+        };
+        let text = "ended by another client, which considered it dead; stored data is kept; run \
+                    the same command again";
+        match failure {
+            Some(failure) => Error::new(Kind::Conflict, object, format!("{text} ({failure})"))
+                .with_source(failure),
+            None => Error::new(Kind::Conflict, object, text),
+        }
+    }
+
+    /// Returns `true` if it is time to end with a checkpoint and to go on under a new ticket (W8).
+    pub fn is_old(&self) -> bool {
+        self.ticket.is_old(&self.repository)
+    }
+
+    /// Returns the record of this writer's view, for a commit.
+    pub fn view_record(&self) -> ViewRecord {
+        self.view.record()
+    }
+
+    /// Ends the writer with `outcome` (W5, W6). `hits` are the containers of other writers in which
+    /// chunks were found. Every segment must have been put.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage. If the outcome of the put is unknown, the error says so,
+    /// and the snapshot may exist.
+    pub fn commit(
+        &mut self,
+        outcome: Outcome,
+        segments: Vec<PartName>,
+        hits: &BTreeSet<(Class, PartName)>,
+    ) -> Result<Committed> {
+        let _publishing = publishing(&self.repository);
+        if !self.may_commit(hits)? {
+            self.void(segments)?;
+            return Ok(Committed::Ended);
+        }
+        let commit = Commit {
+            outcome,
+            segments,
+            view: self.view_record(),
+            time_ns: self.repository.environment().now_ns(),
+            extra: Vec::new(),
+        };
+        put_commit(&self.repository, self.ticket.id, &commit)
+    }
+
+    /// W5: returns `true` if this writer has renewed its ticket in time and all of `hits` exist.
+    pub(crate) fn may_commit(&self, hits: &BTreeSet<(Class, PartName)>) -> Result<bool> {
+        Ok(self.ticket.is_fresh(&self.repository) && self.exist(hits)?)
+    }
+
+    /// P5: returns `true` if no other client has ended this writer, and every container exists that
+    /// its segments name. Containers that a record of `view` has condemned are not checked, because
+    /// a sweep may have deleted them.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage.
+    pub(crate) fn stands(&self, view: &View) -> Result<bool> {
+        let storage = self.repository.storage();
+        let end = ObjectName::Commit(self.ticket.id).to_string();
+        if rules::must_check_own_end() && storage.head(&end)?.is_some() {
+            return Ok(false);
+        }
+        if self.named.is_empty() || !rules::must_check_own_containers() {
+            return Ok(true);
+        }
+        let condemned = view.condemned();
+        let named = self.named.iter().filter(|name| !condemned.contains(name));
+        all_exist(&**storage, &named.copied().collect())
+    }
+
+    /// Ends the writer without a result. What was published stays.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage.
+    pub fn void(&mut self, segments: Vec<PartName>) -> Result<()> {
+        let commit = void_commit(&self.repository, segments, self.view_record());
+        put_commit(&self.repository, self.ticket.id, &commit).map(|_| ())
+    }
+
+    /// Returns `true` if all of `containers` exist.
+    fn exist(&self, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
+        if !rules::must_check_hits() {
+            return Ok(true);
+        }
+        all_exist(&**self.repository.storage(), containers)
+    }
+}
+
+/// Returns the number of the segment behind that of number `count`.
+fn next_count(count: u32) -> Result<u32> {
+    let message = "a writer cannot put more index segments";
+    count.checked_add(1).ok_or_else(|| Error::invalid(ObjectKind::Segment.folder(), message))
+}
+
+/// Maximum number of containers that are looked for one by one. More are looked for by listing.
+const HEADS_MAX: usize = 64;
+
+/// Returns `true` if all of `containers` exist.
+fn all_exist(storage: &dyn Storage, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
+    let path = |class, part| ObjectName::Container(class, part).to_string();
+    if containers.len() <= HEADS_MAX {
+        for (class, part) in containers {
+            if storage.head(&path(*class, *part))?.is_none() {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    }
+    for (class, kind) in [(Class::Data, ObjectKind::Data), (Class::Meta, ObjectKind::Meta)] {
+        let wanted = containers.iter().filter(|(each, _)| *each == class);
+        let wanted: BTreeSet<String> = wanted.map(|(_, part)| path(class, *part)).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let there = storage.list(kind.folder())?;
+        let found = there.iter().filter(|(name, _)| wanted.contains(name)).count();
+        if found < wanted.len() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
