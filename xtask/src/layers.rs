@@ -101,7 +101,7 @@ const ROOMS: [(&str, Layers); 5] = [
             &["wait"],
             &["storage"],
             &["layer"],
-            &["faulty", "object", "probe"],
+            &["faulty", "local", "memory", "probe"],
             &["s3"],
         ],
     ),
