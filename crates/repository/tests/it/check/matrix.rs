@@ -146,6 +146,50 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
 const OTHER_DAMAGES: [&str; 4] =
     ["another in its place", "as another", "of another repository", "back after deletion"];
 
+/// Returns the name of another object of the same kind, which does not exist.
+fn other_name(name: ObjectName) -> ObjectName {
+    let ticket = TicketId([0x77; 12]);
+    let part = PartName { ticket, count: 0 };
+    match name {
+        ObjectName::Config { copy, .. } => ObjectName::Config { number: 2, copy },
+        ObjectName::Key { copy, .. } => ObjectName::Key { id: [0x77; 16], copy },
+        ObjectName::Ticket { .. } => ObjectName::Ticket { ticket, renewal: 0 },
+        ObjectName::Commit(_) => ObjectName::Commit(ticket),
+        ObjectName::Prune(_) => ObjectName::Prune(3),
+        ObjectName::Segment(_) => ObjectName::Segment(part),
+        ObjectName::Container(class, _) => ObjectName::Container(class, part),
+        ObjectName::Similarity(_) => ObjectName::Similarity(part),
+        ObjectName::Parity { class, writer, .. } => {
+            ObjectName::Parity { class, container: part, writer }
+        }
+    }
+}
+
+/// Returns the object as the other repository has it: sealed with the keys of that repository.
+fn sealed_by_other(repository: &Repository, other: &Objects, name: ObjectName) -> Bytes {
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    for (name, bytes) in other.iter().filter(|(name, _)| kind_is_root(name)) {
+        storage.put_new(name, bytes.clone()).expect("memory takes it");
+    }
+    match name.kind() {
+        ObjectKind::Key => {
+            let key = other.keys().find(|name| name.starts_with("keys/"));
+            other[key.expect("it has one")].clone()
+        }
+        ObjectKind::Data | ObjectKind::Meta | ObjectKind::Config | ObjectKind::Parity => {
+            let folder = name.kind().folder();
+            let first = other.keys().find(|each| each.starts_with(folder));
+            other[first.expect("it has one")].clone()
+        }
+        _ => {
+            let body = repository.get(name).expect("it is intact");
+            let other = open(storage.clone(), 1).expect("it opens");
+            other.seal_and_put(name, &body).expect("memory takes it");
+            storage.get(&name.to_string()).expect("it was put")
+        }
+    }
+}
+
 /// Damages `name` in a copy of the repository. Returns the object that is to be named, or `None` if
 /// there is no such damage.
 fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Option<(Store, String)> {
@@ -157,8 +201,6 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
         let folder = |name: &str| name.split_once('/').map(|(folder, _)| folder.to_owned());
         folder(each) == folder(name) && is_copy(each) == is_copy(name) && objects[*each] != *bytes
     };
-    let ticket = TicketId([0x77; 12]);
-    let part = PartName { ticket, count: 0 };
     match damage {
         harm if HARMS.contains(&harm) => store.replace(name, harmed(bytes, harm)),
         "another in its place" => {
@@ -166,46 +208,13 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
             store.replace(name, Some(objects[another].clone()));
         }
         "as another" => {
-            let name = match parsed {
-                ObjectName::Config { copy, .. } => ObjectName::Config { number: 2, copy },
-                ObjectName::Key { copy, .. } => ObjectName::Key { id: [0x77; 16], copy },
-                ObjectName::Ticket { .. } => ObjectName::Ticket { ticket, renewal: 0 },
-                ObjectName::Commit(_) => ObjectName::Commit(ticket),
-                ObjectName::Prune(_) => ObjectName::Prune(3),
-                ObjectName::Segment(_) => ObjectName::Segment(part),
-                ObjectName::Container(class, _) => ObjectName::Container(class, part),
-                ObjectName::Similarity(_) => ObjectName::Similarity(part),
-                ObjectName::Parity { class, writer, .. } => {
-                    ObjectName::Parity { class, container: part, writer }
-                }
-            };
+            let name = other_name(parsed);
             store.replace(&name.to_string(), Some(bytes.clone()));
             return Some((store, name.to_string()));
         }
         // The same name, sealed with the keys of the other repository.
         "of another repository" => {
-            let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-            for (name, bytes) in other.iter().filter(|(name, _)| kind_is_root(name)) {
-                storage.put_new(name, bytes.clone()).expect("memory takes it");
-            }
-            let sealed = match parsed.kind() {
-                ObjectKind::Key => {
-                    let key = other.keys().find(|name| name.starts_with("keys/"));
-                    other[key.expect("it has one")].clone()
-                }
-                ObjectKind::Data | ObjectKind::Meta | ObjectKind::Config | ObjectKind::Parity => {
-                    let folder = parsed.kind().folder();
-                    let first = other.keys().find(|each| each.starts_with(folder));
-                    other[first.expect("it has one")].clone()
-                }
-                _ => {
-                    let body = store.repository.get(parsed).expect("it is whole");
-                    let other = open(storage.clone(), 1).expect("it opens");
-                    other.seal_and_put(parsed, &body).expect("memory takes it");
-                    storage.get(name).expect("it was put")
-                }
-            };
-            store.replace(name, Some(sealed));
+            store.replace(name, Some(sealed_by_other(&store.repository, other, parsed)));
         }
         // Still present, although a prune record says that it may be deleted.
         _ => {

@@ -5,8 +5,12 @@
 //! (`interleaving.rs` tests all orders of calls.) `CUTPOINT_SEEDS=10000` runs that many seeds,
 //! `CUTPOINT_SEED=7` runs one and prints its steps.
 
+mod change;
 mod expected;
+mod perform;
+mod place;
 mod steps;
+mod tally;
 
 use crate::support::backup;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -14,8 +18,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::model::expected::expected::{Model, Place, Tally, clock_ns, perform, seen, settle};
+use crate::model::expected::{Model, seen};
+use crate::model::perform::{perform, settle};
+use crate::model::place::{Place, clock_ns};
 use crate::model::steps::{Cache, Move, PRUNE_ALL, SECRETS, SWEEP_ALL, Step, generate};
+use crate::model::tally::Tally;
 use crate::support::damaged_repository::{Findings, Store, check_on, everything, read};
 use crate::support::object_damage::harmed;
 use bytes::Bytes;
@@ -64,7 +71,7 @@ fn twin_of(name: ObjectName) -> Option<ObjectName> {
 impl Run {
     fn new(seed: u64, is_shown: bool) -> Run {
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-        let process = u32::try_from(seed * 4000 + 1).expect("so many seeds are not run");
+        let process = u32::try_from(seed * 4000 + 1).expect("seeds are small");
         backup::init_by(storage.clone(), process).expect("an empty memory takes a repository");
         let model = Model { secrets: BTreeSet::from([SECRETS[0]]), ..Model::default() };
         Run {
@@ -196,16 +203,16 @@ impl Run {
         assert!(missing.is_empty(), "{id}: {:?} are gone", missing.keys());
     }
 
-    /// Checks that the files that the check calls lost are those that cannot be restored, and come
+    /// Checks that the files that the check reports as damaged are those that cannot be restored, and come
     /// from damaged objects. The rest must be unchanged.
     fn compare(&self, repository: &Arc<Repository>, findings: &Findings) {
         for finding in self.errors(findings) {
             let Ok(name) = ObjectName::parse(&finding.object) else { continue };
             let mut names = [Some(name), twin_of(name)].into_iter().flatten();
             let is_harmed = names.any(|name| self.harmed.contains_key(&name.to_string()));
-            assert!(is_harmed, "nobody has damaged this: {finding:?}");
+            assert!(is_harmed, "no step has damaged this: {finding:?}");
         }
-        // Lost chunks lay in damaged objects. Their places were recorded in a segment, or in a
+        // Missing chunks lay in damaged objects. Their places were recorded in a segment, or in a
         // commit that has named one, and are unknown after the index was rebuilt without it.
         // Rescued chunks had lain in condemned containers, too.
         let condemned = View::list(repository).expect("memory lists").condemned();
@@ -219,7 +226,7 @@ impl Run {
                 || (damage.container == nowhere
                     && (self.chunks.contains(&(damage.class, damage.fingerprint))
                         || self.harmed.keys().any(says_where)));
-            assert!(is_harmed, "nobody has damaged this: {damage:?}");
+            assert!(is_harmed, "no step has damaged this: {damage:?}");
         }
         let store = Store { storage: self.storage.clone(), repository: repository.clone() };
         store.compare_by(findings, "a damaged repository", &|id, path| {
@@ -228,32 +235,28 @@ impl Run {
         });
     }
 
-    /// Damages an object that counts.
-    fn harm(&mut self, number: usize, harm: &str) {
-        let repository = self.look();
-        let view = View::list(&repository).expect("memory lists");
+    /// Returns the name of an object that counts: a number chooses among them.
+    fn choose_object(
+        &self,
+        number: usize,
+        repository: &Repository,
+        view: &View,
+        containers: &BTreeMap<(Class, PartName), ContainerRecord>,
+    ) -> ObjectName {
         let objects = everything(&*self.storage);
         let newest = repository.config_number();
-        let (taken, seen_commits) = (view.taken(), view.seen());
-        let named: BTreeMap<(Class, PartName), ContainerRecord> = view
-            .segments()
-            .into_iter()
-            .filter_map(|part| repository.get(ObjectName::Segment(part)).ok())
-            .flat_map(|body| Segment::decode(&body).expect("it opened").containers)
-            .map(|container| ((container.class, container.name), container))
-            .collect();
-        let (live, condemned) = (view.segments(), view.condemned());
+        let (taken, live, condemned) = (view.taken(), view.segments(), view.condemned());
         let counts = |name: ObjectName| match name {
             ObjectName::Config { number, .. } => number == newest,
             ObjectName::Commit(ticket) => !taken.contains(&ticket),
             ObjectName::Segment(part) => live.contains(&part),
             ObjectName::Container(class, part) => {
-                named.contains_key(&(class, part)) && !condemned.contains(&(class, part))
+                containers.contains_key(&(class, part)) && !condemned.contains(&(class, part))
             }
             ObjectName::Similarity(_) | ObjectName::Parity { .. } => false,
             ObjectName::Key { .. } | ObjectName::Ticket { .. } | ObjectName::Prune(_) => true,
         };
-        let has_full_twin = |name: ObjectName| {
+        let has_intact_twin = |name: ObjectName| {
             twin_of(name).is_none_or(|twin| {
                 let twin = twin.to_string();
                 objects.contains_key(&twin) && !self.harmed.contains_key(&twin)
@@ -263,7 +266,7 @@ impl Run {
             .keys()
             .filter(|name| !self.harmed.contains_key(*name))
             .filter_map(|name| ObjectName::parse(name).ok())
-            .filter(|name| counts(*name) && has_full_twin(*name))
+            .filter(|name| counts(*name) && has_intact_twin(*name))
             .collect();
         // Chosen by kind first, so that frequent kinds do not hide rare ones.
         let kinds: Vec<ObjectKind> = ObjectKind::ALL
@@ -272,58 +275,51 @@ impl Run {
             .collect();
         let kind = kinds[number % kinds.len()];
         let of_kind: Vec<_> = names.into_iter().filter(|name| name.kind() == kind).collect();
-        let name = of_kind[number / 7 % of_kind.len()];
+        of_kind[number / 7 % of_kind.len()]
+    }
+
+    /// Damages an object that counts.
+    fn harm(&mut self, number: usize, harm: &str) {
+        let repository = self.look();
+        let view = View::list(&repository).expect("memory lists");
+        let containers: BTreeMap<(Class, PartName), ContainerRecord> = view
+            .segments()
+            .into_iter()
+            .filter_map(|part| repository.get(ObjectName::Segment(part)).ok())
+            .flat_map(|body| Segment::decode(&body).expect("it opened").containers)
+            .map(|container| ((container.class, container.name), container))
+            .collect();
+        let name = self.choose_object(number, &repository, &view, &containers);
         let path = name.to_string();
-        let whole = objects[&path].clone();
-        let concerned: Vec<TicketId> = match (name, view.commits.get(&ticket_of(name))) {
-            (ObjectName::Commit(ticket), Some(commit)) => match &commit.outcome {
-                Outcome::Snapshot(_) => vec![ticket],
-                Outcome::Forget(ids) => ids.clone(),
-                Outcome::Note(note) => note.snapshot.into_iter().collect(),
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        };
+        let intact = self.storage.get(&path).expect("it is there");
+        let concerned = snapshots_of(name, &view);
         if let ObjectName::Container(class, part) = name {
-            let toc = load_toc(&repository, &named[&(class, part)]);
-            let chunks = toc.expect("it is whole").chunks.into_iter();
+            let toc = load_toc(&repository, &containers[&(class, part)]);
+            let chunks = toc.expect("it is intact").chunks.into_iter();
             self.chunks.extend(chunks.map(|chunk| (class, chunk.fingerprint)));
         }
         if self.is_shown {
             println!("    {path}: {harm}");
         }
         let store = Store { storage: self.storage.clone(), repository };
-        store.replace(&path, harmed(&whole, harm));
-        self.harmed.insert(path.clone(), whole.clone());
+        store.replace(&path, harmed(&intact, harm));
+        self.harmed.insert(path.clone(), intact.clone());
         self.model.is_harmed = true;
         self.tally.harms += 1;
 
         let findings = store.check(true);
-        let is_deleted = harm == "deleted";
-        let is_unseen = match name {
-            ObjectName::Ticket { .. } => is_deleted,
-            ObjectName::Commit(ticket) => is_deleted && !seen_commits.contains(&ticket),
-            // The newest record, which no other client has seen yet.
-            ObjectName::Prune(number) => {
-                let seen = view.commits.values().map(|commit| commit.view.prune);
-                is_deleted
-                    && seen
-                        .chain(view.prunes.keys().copied().filter(|it| *it != number))
-                        .all(|it| it < number)
-            }
-            _ => false,
-        };
+        let is_unseen = harm == "deleted" && is_deletion_unseen(name, &view);
         assert!(is_unseen || findings.names(&path), "{path} ({harm}): {:#?}", findings.all);
-        if kind == ObjectKind::Prune {
+        if name.kind() == ObjectKind::Prune {
             // Without it nothing can be written, nor is it known what is listed, so it is restored
             // by hand at once.
             let view = View::list(&store.repository).expect("memory lists");
             assert!(is_unseen || view.require_prunes().is_err(), "{path} ({harm}): not missed");
-            store.replace(&path, Some(whole));
+            store.replace(&path, Some(intact));
             self.harmed.remove(&path);
             return;
         }
-        // The content of a lost commit is unknown.
+        // The content of a damaged commit is unknown.
         let view = View::list(&store.repository).expect("memory lists");
         let now = seen(&view);
         for id in concerned {
@@ -337,16 +333,16 @@ impl Run {
 
     /// Repairs damage. After that nothing is wrong any more.
     fn heal(&mut self) {
-        // Restored by hand: objects of which only the copy of the whole repository is left.
+        // Restored by hand: objects of which only the copy of the complete repository is left.
         let store = Store { repository: self.look(), storage: self.storage.clone() };
-        for (path, whole) in &self.harmed {
+        for (path, intact) in &self.harmed {
             let name = ObjectName::parse(path).expect("it was a name");
             let is_root = matches!(name.kind(), ObjectKind::Config | ObjectKind::Key);
             let twin = twin_of(name).map(|twin| twin.to_string());
             if is_root
                 && twin.is_some_and(|twin| self.storage.head(&twin).expect("memory").is_some())
             {
-                store.replace(path, Some(whole.clone()));
+                store.replace(path, Some(intact.clone()));
             }
         }
         let findings = check_on(&store.repository, true, 1);
@@ -399,10 +395,29 @@ impl Run {
     }
 }
 
-fn ticket_of(name: ObjectName) -> TicketId {
+/// Returns the snapshots whose properties depend on the object.
+fn snapshots_of(name: ObjectName, view: &View) -> Vec<TicketId> {
+    let ObjectName::Commit(ticket) = name else { return Vec::new() };
+    match view.commits.get(&ticket).map(|commit| &commit.outcome) {
+        Some(Outcome::Snapshot(_)) => vec![ticket],
+        Some(Outcome::Forget(ids)) => ids.clone(),
+        Some(Outcome::Note(note)) => note.snapshot.into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns `true` if no other object shows that the object was deleted.
+fn is_deletion_unseen(name: ObjectName, view: &View) -> bool {
     match name {
-        ObjectName::Commit(ticket) => ticket,
-        _ => TicketId([0; 12]),
+        ObjectName::Ticket { .. } => true,
+        ObjectName::Commit(ticket) => !view.seen().contains(&ticket),
+        // The newest record, which no other client has seen yet.
+        ObjectName::Prune(number) => {
+            let seen = view.commits.values().map(|commit| commit.view.prune);
+            let others = view.prunes.keys().copied().filter(|it| *it != number);
+            seen.chain(others).all(|it| it < number)
+        }
+        _ => false,
     }
 }
 
@@ -432,7 +447,7 @@ fn run(seed: u64, mutant: Option<Mutant>, is_shown: bool) -> Result<Tally, Strin
             moves.iter().enumerate().map(|(step, it)| format!("\n  {step:3} {it:?}")).collect();
         format!(
             "seed {seed}: {}\nafter these steps:{steps}\n\nto replay it: CUTPOINT_SEED={seed} \
-             cargo test -p cutpoint-repository --test model -- --nocapture random",
+             cargo test -p cutpoint-repository --test it model::random -- --nocapture",
             text.unwrap_or_default()
         )
     })

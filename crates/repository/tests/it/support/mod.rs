@@ -11,6 +11,7 @@ pub(crate) mod failing_reads;
 pub(crate) mod machine;
 pub(crate) mod object_damage;
 pub(crate) mod overtaken;
+pub(crate) mod own_process;
 pub(crate) mod partial_knowledge;
 pub(crate) mod planted;
 pub(crate) mod pruning;
