@@ -1,4 +1,5 @@
-//! The bodies of the fuzz targets. They are in the tests of the crates, which run them on random input.
+//! The bodies of the fuzz targets. They are in the tests of the crates, which run them on random
+//! input.
 
 #[path = "../../crates/chunking/tests/common/mod.rs"]
 #[allow(dead_code, reason = "vectors matter elsewhere")]

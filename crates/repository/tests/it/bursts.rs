@@ -1,5 +1,5 @@
-//! BURST as a mode of the store: the decisions of the paper's rule, through repositories, and their
-//! state after further backups, prunes and losses.
+//! BURST as a mode of the repository: the decisions of the paper's rule, through repositories, and
+//! their state after further backups, prunes and losses.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -294,7 +294,8 @@ fn writer_forgets_full_chunks_beyond_its_memory() {
     }
 }
 
-/// If that takes less, a prune stores bursts again as full chunks, and lets their reference chunk go.
+/// If that takes less, a prune stores bursts again as full chunks, and lets their reference chunk
+/// go.
 #[test]
 fn single_burst_does_not_keep_a_container() {
     let store = Store::new(QUARTER_ONCE);
@@ -304,7 +305,7 @@ fn single_burst_does_not_keep_a_container() {
     assert!(store.is_burst_on(&new, &old));
     store.forget(&[first]);
     store.prune(&PruneOptions::default());
-    assert_eq!(store.burst(&new), None, "whole");
+    assert_eq!(store.burst(&new), None, "a full chunk");
     store.check();
 }
 
@@ -416,9 +417,9 @@ fn similar_blocks(seed: u64, count: usize) -> Vec<Vec<u8>> {
     blocks
 }
 
-/// The store and the deduplicator in memory make the same of every block: a full chunk, or a burst of
-/// the same length on the same reference chunk. This holds for every variant and number of backups,
-/// and whenever containers are named.
+/// The store and the deduplicator in memory make the same of every block: a full chunk, or a burst
+/// of the same length on the same reference chunk. This holds for every variant and number of
+/// backups, and whenever containers are named.
 #[test]
 fn store_and_deduplicator_decide_alike() {
     let variants = [

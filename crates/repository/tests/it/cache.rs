@@ -222,7 +222,7 @@ fn prune_plan_is_independent_of_the_cache() {
         assert_eq!(plan(&cached, case), expected, "{case}");
     }
     assert_eq!(plan(&lying(true), "lies"), expected, "lies");
-    // Unnamed containers are adopted.
+    // Orphans are indexed.
     let orphans = plan(&lying(false), "more lies");
     assert!(orphans.orphan_count > 0, "{orphans:?}");
     assert_eq!(Plan { orphan_count: 0, ..orphans }, expected, "more lies");
@@ -252,8 +252,8 @@ fn half_written_files_are_removed() {
     let stale = leave("00.run.1-0.tmp", 2 * DAY);
     let recent = leave("00.run.2-0.tmp", DAY / 2);
     cached.expect_all_is_well("leftovers");
-    assert!(!stale.exists(), "nobody can still be writing this");
-    assert!(recent.exists(), "somebody may be");
+    assert!(!stale.exists(), "no process can still write this");
+    assert!(recent.exists(), "a process may still write this");
 }
 
 /// Runs in files take the memory of their filters. Those of merged segments are given up.

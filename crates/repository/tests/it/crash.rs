@@ -26,7 +26,7 @@ fn start() -> Arc<dyn Storage> {
     init(storage.clone()).expect("an empty memory takes a repository");
     let repository = open(storage.clone(), 1).expect("it opens");
     let committed = back_up(&repository, &[1, 2], false).expect("nothing fails here");
-    assert_eq!(committed, Committed::Done, "nobody is there to end it");
+    assert_eq!(committed, Committed::Done, "no other client ends it");
     storage
 }
 
@@ -237,7 +237,7 @@ fn commit_needs_every_container_that_was_hit() {
 /// Of two concurrent inits one wins, and has a repository that opens. The keyring that the other
 /// leaves is skipped.
 #[test]
-fn keyring_of_a_lost_init_is_skipped() {
+fn keyring_of_an_interrupted_init_is_skipped() {
     for seed in 0..8 {
         let (won, lost): (Arc<dyn Storage>, Arc<dyn Storage>) =
             (Arc::new(Memory::new()), Arc::new(Memory::new()));

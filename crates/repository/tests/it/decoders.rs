@@ -261,16 +261,16 @@ fn claimed_lengths_are_not_trusted() {
     let huge = u32::MAX.to_le_bytes();
     let mut toc = Toc::default().encode();
     toc[8..12].copy_from_slice(&huge);
-    assert!(Toc::decode(&toc, REGIONS_END).is_err(), "so many chunks");
+    assert!(Toc::decode(&toc, REGIONS_END).is_err(), "too many chunks");
     toc[8..12].copy_from_slice(&[0; 4]);
     toc[4..8].copy_from_slice(&65_535_u32.to_le_bytes());
-    assert!(Toc::decode(&toc, REGIONS_END).is_err(), "so many regions");
+    assert!(Toc::decode(&toc, REGIONS_END).is_err(), "too many regions");
     toc[..4].copy_from_slice(&huge);
-    assert!(Toc::decode(&toc, REGIONS_END).is_err(), "so many bytes");
+    assert!(Toc::decode(&toc, REGIONS_END).is_err(), "too many bytes");
     for at in [0, 4] {
         let mut segment = Segment::default().encode();
         segment[at..at + 4].copy_from_slice(&huge);
-        assert!(Segment::decode(&segment).is_err(), "so many records");
+        assert!(Segment::decode(&segment).is_err(), "too many records");
     }
     // An array, a map, a text and a byte string of 2^63 and of 2^32 - 1, at each place where one
     // could stand.
@@ -352,16 +352,16 @@ fn keyring_opens_only_with_its_key() {
         .expect("a key file wraps");
     let open =
         |bytes: &[u8], unlock: &Unlock| unwrap_keyring(name, bytes, unlock, KdfLimits::default());
-    let opened = open(&bytes, &unlock).expect("it is whole").expect("it is the key");
+    let opened = open(&bytes, &unlock).expect("it is intact").expect("it is the key");
     assert_eq!(opened, (keyring(), CipherSuite::Aes256Gcm));
     let keys = Keys::derive(&keyring(), CipherSuite::Aes256Gcm);
     let told = |bytes: &[u8]| KeyAbout::of_object(&keys, name, bytes);
-    assert_eq!(told(&bytes).expect("it is whole"), Some(about.clone()), "without the key file");
+    assert_eq!(told(&bytes).expect("it is intact"), Some(about.clone()), "without the key file");
     let foreign = Keyring { epochs: vec![(7, Secret([9; 32]))], ..keyring() };
     let foreign = Keys::derive(&foreign, CipherSuite::Aes256Gcm);
     assert!(KeyAbout::of_object(&foreign, name, &bytes).is_err(), "another repository's keys");
     let other = Unlock::KeyFile(Secret([9; 32]));
-    assert!(open(&bytes, &other).expect("it is whole").is_none(), "another key");
+    assert!(open(&bytes, &other).expect("it is intact").is_none(), "another key");
     for place in 0..bytes.len() {
         let mut flipped = bytes.to_vec();
         flipped[place] ^= 1 << (place % 8);

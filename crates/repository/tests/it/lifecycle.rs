@@ -163,7 +163,7 @@ fn prune_notices_a_concurrent_hold() {
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     forget_these(&repository, &[a, b]).expect("memory takes it");
     let repository = meddled(&storage, "prunes/", move |other| {
-        hold(&other, &[a]).expect("nobody was faster");
+        hold(&other, &[a]).expect("no other client was faster");
     });
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
     let view_before = writer.view().clone();
@@ -195,7 +195,7 @@ fn record_that_is_not_listed_yet_is_noticed() {
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let other = open(storage.clone(), 2).expect("it opens");
     let overtaken = Overtaken::new(storage.clone(), When::BeforePutUnlisted("prunes"), move || {
-        hold(&other, &[a]).expect("nobody was faster");
+        hold(&other, &[a]).expect("no other client was faster");
     });
     let repository = open(overtaken, 3).expect("it opens");
     let mut writer = Writer::begin(repository, Purpose::Other).expect("it begins");
@@ -252,8 +252,8 @@ fn held_snapshot_is_neither_forgotten_nor_taken() {
     assert_eq!(view(&repository).takeable(), set([b]), "held no more");
     let error = release(&repository, &[b]).expect_err("it is held no more");
     assert_eq!(error.to_string(), format!("snapshot {}: not held", b.short()), "what it says");
-    let nobody = TicketId([0xee; 12]);
-    for result in [hold(&repository, &[nobody]), unforget(&repository, &[nobody])] {
+    let unknown = TicketId([0xee; 12]);
+    for result in [hold(&repository, &[unknown]), unforget(&repository, &[unknown])] {
         let error = result.expect_err("there is no such snapshot");
         assert_eq!(error.to_string(), "snapshot eeeeeeee: not found", "what it says");
     }
@@ -387,7 +387,7 @@ fn lost_answer_is_resolved() {
     assert_eq!(faulty.calls(), put, "the next call but one is the put of the record");
     let record = Prune { held: again.clone(), ..record };
     let recorded = append(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, _| {
-        panic!("nobody was faster: it is our own")
+        panic!("no other client was faster")
     });
     assert!(matches!(recorded, Ok(Appended::Done(1))), "it was found: {recorded:?}");
     assert_eq!(faulty.failures(), 1, "the answer was lost");
@@ -488,7 +488,7 @@ fn writer_renews_its_ticket_once_an_hour() {
         let repository = Repository::open(storage.clone(), sleeper.clone(), &unlock());
         let repository = Arc::new(repository.expect("it opens"));
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
-        assert_eq!(writer.ended(), [], "nobody is dead");
+        assert_eq!(writer.ended(), [], "no client is dead");
         writer.renew().expect("memory takes it");
         let mut slept = 0;
         for renewal in 1..4 {

@@ -415,7 +415,7 @@ fn client_that_wants_to_be_alone_refuses_others() {
     let one = Boot::new(&world, Some(1), "one").start(1, -40 * DAY_NS);
     let alone = Boot::new(&world, Some(2), "two").start(2, 40 * DAY_NS);
     let begin_alone = || Writer::begin_alone(alone.repository(), Purpose::Prune);
-    assert_eq!(at_work(&alone), [], "nobody else");
+    assert_eq!(at_work(&alone), [], "no other client");
     begin_alone().expect("alone").void(Vec::new()).expect("memory takes it");
 
     let other = one.begin();

@@ -56,7 +56,8 @@ fn swept(repository: &Arc<Repository>, snapshots: usize, when: &str) -> u64 {
 
 #[test]
 fn versions_become_smaller_and_a_second_run_has_nothing_to_do() {
-    for (what, storage) in [("full chunks", memory()), ("composites", memory_with_delta_chunks())] {
+    for (what, storage) in [("full chunks", memory()), ("delta chunks", memory_with_delta_chunks())]
+    {
         let repository = versions(storage.clone());
         let before = size(&*storage);
         let planned = plan_optimize(&repository, &OPTIONS, &()).expect("it works");
@@ -70,7 +71,7 @@ fn versions_become_smaller_and_a_second_run_has_nothing_to_do() {
         assert!(after * 3 < before, "{what}: {before} became {after}");
         // Six chunks, each stored in two forms or more.
         let is_delta = done.reencoded_count >= 50;
-        assert_eq!(is_delta, what == "composites", "{done:?}");
+        assert_eq!(is_delta, what == "delta chunks", "{done:?}");
         assert_eq!(delta_chunk_count(&repository) as u64, done.reencoded_count, "{what}");
         let weaker = OptimizeOptions { compression_level: 4, ..OPTIONS };
         let other = OptimizeOptions { compression_level: 9, region_size: 1 << 19, ..OPTIONS };
@@ -137,7 +138,7 @@ fn delta_chunks_are_moved_unchanged() {
     let before: BTreeSet<Fingerprint> = delta_chunks(&repository);
     let done = optimize_all(&repository, &OPTIONS).expect("it works");
     assert_eq!(done.plan.forgotten_count, 2, "it is a prune: {done:?}");
-    swept(&repository, 2, "composites");
+    swept(&repository, 2, "delta chunks");
     let after = delta_chunks(&repository);
     assert!(after.len() >= 9, "{} delta chunks of {}", after.len(), before.len());
     assert!(after.is_subset(&before), "nothing else resembles here");

@@ -138,14 +138,14 @@ fn damages(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
 /// second check finds nothing.
 #[test]
 fn partially_damaged_containers_are_restored() {
-    let whole = memory(PERCENT);
-    let all = containers(&*whole);
+    let original = memory(PERCENT);
+    let all = containers(&*original);
     assert_eq!(all.len(), 2, "one of each kind");
     for name in all {
-        let bytes = whole.get(&name).expect("it is there").to_vec();
+        let bytes = original.get(&name).expect("it is there").to_vec();
         for (damage, damaged) in damages(&bytes) {
             let case = format!("{name}: {damage}");
-            let storage = copy(&*whole);
+            let storage = copy(&*original);
             replace(&*storage, &name, damaged);
             let repository = open(storage.clone(), 2).expect("it opens");
             let (_, errors) = checked(&repository);
@@ -153,7 +153,7 @@ fn partially_damaged_containers_are_restored() {
             let (_, unread) = check_with(&repository, None);
             for errors in [&errors, &unread] {
                 let is_parity = |object: &String| object.starts_with("parity/");
-                assert!(!errors.iter().any(is_parity), "{case}: parity is whole: {errors:?}");
+                assert!(!errors.iter().any(is_parity), "{case}: parity is intact: {errors:?}");
             }
             let before = names(&*storage, ObjectKind::Data).len();
             let dry = DataOptions { dry_run: true, ..ALL };
@@ -236,8 +236,8 @@ fn ask_for(storage: &Arc<dyn Storage>, process: u32, percent: u32) {
 fn parity_is_made_for_containers_without() {
     let storage = memory(0);
     let repository = open(storage.clone(), 2).expect("it opens");
-    assert_clean(&repository, "nobody asks for parity");
-    assert!(names(&*storage, ObjectKind::Parity).is_empty(), "nobody asks for parity");
+    assert_clean(&repository, "no parity is asked for");
+    assert!(names(&*storage, ObjectKind::Parity).is_empty(), "no parity is asked for");
     ask_for(&storage, 3, PERCENT);
     let repository = open(storage.clone(), 4).expect("it opens");
     let (report, errors) = checked(&repository);
@@ -256,16 +256,16 @@ fn parity_is_made_for_containers_without() {
     ask_for(&storage, 7, 0);
     let repository = open(storage.clone(), 8).expect("it opens");
     back_up(&repository, &[50, 51], false).expect("nothing fails here");
-    assert_eq!(names(&*storage, ObjectKind::Parity).len(), 2, "nobody asks for more");
-    assert_clean(&repository, "parity that nobody asks for");
+    assert_eq!(names(&*storage, ObjectKind::Parity).len(), 2, "no more is asked for");
+    assert_clean(&repository, "parity that is not asked for");
 }
 
 /// Damaged parity is an error that the repair removes by making new parity.
 #[test]
 fn damaged_parity_is_made_again() {
-    let whole = memory(PERCENT);
-    for name in names(&*whole, ObjectKind::Parity) {
-        let bytes = whole.get(&name).expect("it is there").to_vec();
+    let original = memory(PERCENT);
+    for name in names(&*original, ObjectKind::Parity) {
+        let bytes = original.get(&name).expect("it is there").to_vec();
         let len = bytes.len();
         for damaged in [
             zeroed(bytes.clone(), 20..30),
@@ -273,7 +273,7 @@ fn damaged_parity_is_made_again() {
             zeroed(bytes.clone(), len - 100..len),
             bytes[..len / 2].to_vec(),
         ] {
-            let storage = copy(&*whole);
+            let storage = copy(&*original);
             replace(&*storage, &name, damaged);
             let repository = open(storage.clone(), 2).expect("it opens");
             let (report, errors) = checked(&repository);
@@ -398,7 +398,7 @@ fn damaged_parity_helps_as_far_as_possible() {
     assert_eq!(restore_all(&repository).expect("all is there"), 1);
 }
 
-/// A disk that cannot read one sector refuses the whole file, and returns the other sectors one by
+/// A disk that cannot read one sector refuses the entire file, and returns the other sectors one by
 /// one.
 #[test]
 fn container_with_an_unreadable_sector_is_restored() {
@@ -488,7 +488,7 @@ fn parity_is_deleted_with_its_container() {
 /// Parity of a missing container that was not condemned stays, because it may be needed with what a
 /// rescue of the disk finds of the container.
 #[test]
-fn parity_of_a_lost_container_stays() {
+fn parity_of_a_missing_container_stays() {
     let storage = memory(PERCENT);
     let repository = open(storage.clone(), 2).expect("it opens");
     go_on_to_prune(&repository).expect("nothing fails here");
@@ -515,16 +515,16 @@ fn parity_of_a_lost_container_stays() {
 /// parity, and the repair makes it.
 #[test]
 fn interrupted_run_leaves_parity_to_be_made() {
-    let whole = memory(PERCENT);
+    let original = memory(PERCENT);
     let count = {
-        let faulty = Arc::new(Faulty::new(copy(&*whole), Fault::None));
+        let faulty = Arc::new(Faulty::new(copy(&*original), Fault::None));
         go_on(&open(faulty.clone(), 2).expect("it opens")).expect("nothing fails here");
         faulty.calls()
     };
     let mut unprotected = 0;
     for call in 0..count {
         for fault in [Fault::DeadBefore(call), Fault::DeadAfter(call), Fault::FailsAt(call)] {
-            let storage = copy(&*whole);
+            let storage = copy(&*original);
             let faulty: Arc<dyn Storage> = Arc::new(Faulty::new(storage.clone(), fault));
             if let Ok(repository) = open(faulty, 2) {
                 go_on(&repository).ok();
@@ -552,7 +552,7 @@ fn recorded_damage_is_rebuilt_without_another_check() {
     let repository = open(storage.clone(), 2).expect("it opens");
     let unread = DataOptions { read_data: None, ..ALL };
     let done = repair_data(&repository, &unread, &()).expect("memory takes it");
-    assert!(done.rebuilt.is_empty(), "nobody has looked: {done:?}");
+    assert!(done.rebuilt.is_empty(), "no check has run: {done:?}");
     let (report, _) = checked(&repository);
     record(&repository, &report.damages, |_, _| {}).expect("memory takes it");
     let repository = open(storage.clone(), 3).expect("it opens");

@@ -157,7 +157,7 @@ fn held_and_future_snapshots_fill_no_place() {
 }
 
 #[test]
-fn partial_snapshots_displace_no_whole_one() {
+fn partial_snapshots_displace_no_full_one() {
     let rows = [
         ("2026-11-17 08:00", ""),
         ("2026-11-18 08:00", "daily 3"),
@@ -285,7 +285,7 @@ fn groups_are_judged_separately() {
     let judged = judge(&tagged, Grouping::default(), &candidates, time_ns(NOW), &utc);
     let judged = judged.expect("a rule");
     let lost: Vec<_> = judged.iter().map(Group::is_lost).collect();
-    assert_eq!(lost, [false, false, true], "who has no snapshot with the tag loses all");
+    assert_eq!(lost, [false, false, true], "a group without a snapshot with the tag loses all");
     assert_eq!(judged[0].verdicts[0].reasons, [Reason::Tag("a".to_owned())], "by its tag");
 }
 
@@ -358,11 +358,11 @@ proptest! {
     }
 
     #[test]
-    fn partial_snapshots_change_nothing_for_whole_ones(case in case()) {
+    fn partial_snapshots_change_nothing_for_full_ones(case in case()) {
         let all = case.candidates();
         let verdicts = case.judge(&all);
-        let whole: Vec<_> = all.into_iter().filter(|each| !each.is_partial).collect();
-        prop_assert_eq!(about(&verdicts, &whole), case.judge(&whole));
+        let full: Vec<_> = all.into_iter().filter(|each| !each.is_partial).collect();
+        prop_assert_eq!(about(&verdicts, &full), case.judge(&full));
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn places(repository: &Arc<Repository>) -> Vec<PartName> {
     places.expect("it finds")
 }
 
-/// A delta chunk that has lost its whole does not hide a record that counts, in whatever order they
+/// A delta chunk without its full chunk does not hide a record that counts, in whatever order they
 /// are found.
 #[test]
 fn record_that_does_not_count_hides_no_other() {
@@ -118,8 +118,8 @@ fn record_that_does_not_count_hides_no_other() {
     assert!(is_first.iter().all(|count| *count > 0), "either comes first: {is_first:?}");
 }
 
-/// Each version changes another piece. What is left of 60 versions is assembled from 20 full chunks and
-/// new bytes: the rest is stored again.
+/// Each version changes another piece. What is left of 60 versions is assembled from 20 full chunks
+/// and new bytes: the rest is stored again.
 #[test]
 fn chunk_changed_by_many_versions_needs_few_regions() {
     const PIECE_LEN: usize = 100;
@@ -147,7 +147,8 @@ fn chunk_changed_by_many_versions_needs_few_regions() {
     assert_eq!(most, Some(&21), "its own and one for each full chunk: {counts:?}");
 }
 
-/// A full chunk is preferred to a delta chunk, even if the table of contents of the delta chunk was read last.
+/// A full chunk is preferred to a delta chunk, even if the table of contents of the delta chunk was
+/// read last.
 #[test]
 fn chosen_record_is_independent_of_earlier_lookups() {
     for seed in 1..5 {

@@ -44,7 +44,7 @@ fn snapshots(repository: &Repository) -> BTreeSet<TicketId> {
 fn snapshot(repository: &Arc<Repository>, files: &[u64]) -> TicketId {
     let before = snapshots(repository);
     let committed = back_up(repository, files, false).expect("it works");
-    assert_eq!(committed, Committed::Done, "nobody is there to end it");
+    assert_eq!(committed, Committed::Done, "no other client ends it");
     let new = &snapshots(repository) - &before;
     *new.first().expect("a new one")
 }
@@ -237,13 +237,13 @@ fn unreadable_ticket_is_waited_for_and_missing_one_has_ended() {
     storage.delete(&name).expect("it goes");
     storage.put_new(&name, bytes.slice(..bytes.len() - 1)).expect("memory takes it");
     let step = Sweeper::new(repository, PATIENT).step(&());
-    assert_eq!(awaited(step, 1), [(ticket, None)], "nobody knows whose it is");
+    assert_eq!(awaited(step, 1), [(ticket, None)], "its process is unknown");
     let mut outcomes = BTreeSet::new();
     for call in 0.. {
         let (storage, _, ticket, name) = begin();
-        let whole = storage.clone();
+        let below = storage.clone();
         let overtaken = Overtaken::new(storage, When::BeforeCall(call), move || {
-            whole.delete(&name).expect("it goes");
+            below.delete(&name).expect("it goes");
         });
         // A process that draws other tickets.
         let sweeping = open(overtaken.clone(), 0).expect("it opens");

@@ -107,12 +107,12 @@ fn containers_of_an_abandoned_writer_are_found() {
     }
     assert!(!dedup.has_regions(), "all were taken");
     containers.finish().expect("it seals");
-    let (mut uploads, mut whole) = (Uploads::default(), Vec::new());
+    let (mut uploads, mut uploaded) = (Uploads::default(), Vec::new());
     for part in containers.take_parts() {
-        whole.extend(uploads.write(&repository, part).expect("memory takes it").upload);
+        uploaded.extend(uploads.write(&repository, part).expect("memory takes it").upload);
     }
-    assert_eq!(whole.len(), 2, "a container, and a segment");
-    let container = whole.remove(0);
+    assert_eq!(uploaded.len(), 2, "a container, and a segment");
+    let container = uploaded.remove(0);
     let len = container.len();
     assert!(writer.put(container).expect("memory takes it").is_none(), "no segment");
     let (name, listed) = storage.list("data").expect("memory lists").remove(0);

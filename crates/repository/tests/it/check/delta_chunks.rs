@@ -28,7 +28,7 @@ fn build() -> BTreeMap<String, Bytes> {
     back_up(&repository, &[1, 2, 3], false).expect("nothing fails here");
     let back_up_next = |files| {
         let committed = back_up_similar(&repository, files).expect("nothing fails here");
-        assert_eq!(committed, Committed::Done, "nobody is there to end it");
+        assert_eq!(committed, Committed::Done, "no other client ends it");
     };
     back_up_next(&[3, 1001, 2001]);
     let view = View::list(&repository).expect("it lists");
@@ -60,13 +60,15 @@ fn damage_region(store: &Store, record: &Record) {
 }
 
 /// Returns a full chunk of the first version of a file that delta chunks refer to.
-fn old_whole(repository: &Arc<Repository>) -> Record {
+fn old_full_chunk(repository: &Arc<Repository>) -> Record {
     let references: BTreeSet<_> = of_form(repository, Form::Delta)
         .into_iter()
         .flat_map(|delta_chunk| delta_chunk.references)
         .collect();
     let mut full_chunks = of_form(repository, Form::Full).into_iter();
-    full_chunks.find(|whole| references.contains(&whole.chunk.fingerprint)).expect("there is one")
+    full_chunks
+        .find(|full_chunk| references.contains(&full_chunk.chunk.fingerprint))
+        .expect("there is one")
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn sound_repository_has_no_findings() {
 /// A chunk that only delta chunks refer to is damaged or gone. The check says so, and names what
 /// depends on it. The next backup stores that again, and only that.
 #[test]
-fn lost_whole_names_everything_that_depends_on_it() {
+fn missing_full_chunk_names_everything_that_depends_on_it() {
     let objects = build();
     let repository = Store::new(&objects).repository;
     let literals = of_form(&repository, Form::Literal);
@@ -96,8 +98,8 @@ fn lost_whole_names_everything_that_depends_on_it() {
         of_last.iter().any(|it| it.container != record.container && refers(it))
     };
     let old = literals.iter().find(is_last).expect("the last version refers to an earlier literal");
-    let whole = old_whole(&repository);
-    for (case, record) in [("literal", old), ("whole", &whole)] {
+    let full_chunk = old_full_chunk(&repository);
+    for (case, record) in [("literal", old), ("full chunk", &full_chunk)] {
         for (is_gone, read_data) in [(false, true), (true, false), (true, true)] {
             let store = Store::new(&objects);
             let name = container(record.container);
@@ -123,13 +125,13 @@ fn lost_whole_names_everything_that_depends_on_it() {
     }
 }
 
-/// In a region in which one delta chunk lacks a full chunk, the others can be read. They are stored again
-/// all the same, because a prune keeps all references of a region or none.
+/// In a region in which one delta chunk lacks a full chunk, the others can be read. They are stored
+/// again all the same, because a prune keeps all references of a region or none.
 #[test]
-fn neighbours_of_a_delta_chunk_with_a_lost_whole_are_stored_again() {
+fn neighbours_of_a_delta_chunk_with_a_missing_full_chunk_are_stored_again() {
     let store = Store::new(&build());
-    let whole = old_whole(&store.repository);
-    damage_region(&store, &whole);
+    let full_chunk = old_full_chunk(&store.repository);
+    damage_region(&store, &full_chunk);
     let findings = store.check(true);
     let lost = findings.report.lost_count;
     let damages = &findings.report.damages;
@@ -145,14 +147,14 @@ fn neighbours_of_a_delta_chunk_with_a_lost_whole_are_stored_again() {
     heal(&store, &findings, "neighbours");
 }
 
-/// Only some containers are read: the full chunk is in one that is not, and its delta chunks are in one
-/// that is.
+/// Only some containers are read: the full chunk is in one that is not, and its delta chunks are in
+/// one that is.
 #[test]
-fn partial_check_finds_the_damaged_whole_in_an_unread_container() {
+fn partial_check_finds_the_damaged_full_chunk_in_an_unread_container() {
     let store = Store::new(&build());
-    let whole = old_whole(&store.repository);
-    damage_region(&store, &whole);
-    let name = container(whole.container);
+    let full_chunk = old_full_chunk(&store.repository);
+    damage_region(&store, &full_chunk);
+    let name = container(full_chunk.container);
     let coverage = Mutex::new(Coverage::default());
     let options = CheckOptions {
         read_data: Some(Portion::Share(150_000)),
@@ -164,7 +166,8 @@ fn partial_check_finds_the_damaged_whole_in_an_unread_container() {
     for _ in 0..7 {
         let report = check(&store.repository, &options, &()).expect("the storage works");
         found.push(report.error_count > 0);
-        if let Some(damage) = report.damages.iter().find(|it| it.container == whole.container) {
+        if let Some(damage) = report.damages.iter().find(|it| it.container == full_chunk.container)
+        {
             assert_eq!(damage.class, Class::Data, "{name}");
         }
     }

@@ -96,7 +96,11 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         ObjectName::Commit(*found.expect("there is one").0).to_string()
     };
     let listed: BTreeSet<_> = view.snapshots().into_iter().map(|(id, _)| id).collect();
-    let newest = view.commits.keys().find(|id| !seen.contains(id)).expect("nobody has seen one");
+    let newest = view
+        .commits
+        .keys()
+        .find(|id| !seen.contains(id))
+        .expect("a commit that no client has seen");
     let first = |prefix: &str| {
         let of_snapshot = |name: &&String| {
             name.starts_with(prefix) && listed.iter().any(|id| name.contains(&id.to_string()))
@@ -113,8 +117,9 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
     });
     let delta_chunk = of_form(&store.repository, Form::Delta).remove(0);
     let full_chunks = of_form(&store.repository, Form::Full);
-    let refers = |whole: &&Record| delta_chunk.references.contains(&whole.chunk.fingerprint);
-    let whole = full_chunks.iter().find(refers).expect("it refers to full chunks of before");
+    let refers =
+        |full_chunk: &&Record| delta_chunk.references.contains(&full_chunk.chunk.fingerprint);
+    let full_chunk = full_chunks.iter().find(refers).expect("it refers to full chunks of before");
     let container = |part| ObjectName::Container(Class::Data, part).to_string();
     vec![
         ("settings that hold", ObjectName::Config { number: 1, copy: false }.to_string()),
@@ -135,8 +140,8 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         ("prune record", ObjectName::Prune(1).to_string()),
         ("index segment", first("index/")),
         ("container of data", first("data/")),
-        ("full chunks that delta chunks refer to", container(whole.container)),
-        ("composites", container(delta_chunk.container)),
+        ("full chunks that delta chunks refer to", container(full_chunk.container)),
+        ("delta chunks", container(delta_chunk.container)),
         ("container of metadata", first("meta/")),
         ("parity", first_of("parity/")),
         ("hints", objects.keys().find(|n| n.starts_with("hints/")).expect("there is one").clone()),

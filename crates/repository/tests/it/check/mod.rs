@@ -49,7 +49,7 @@ fn flip(store: &Store, name: &str, place: usize) {
 /// After a `damage` commit the next backup stores lost chunks again. The damage stays, the loss
 /// does not.
 #[test]
-fn chunks_stored_again_are_not_lost() {
+fn chunks_stored_again_are_not_missing() {
     let store = Store::new(&build());
     let name = data_container(&store);
     // In the first region: other regions of the container are intact.
@@ -279,7 +279,7 @@ fn containers_published_by_a_prune_are_found_without_its_segment() {
     let mut merged = Segment::default();
     for part in view.segments() {
         let body = store.repository.get(ObjectName::Segment(part)).expect("it is there");
-        let segment = Segment::decode(&body).expect("it is whole");
+        let segment = Segment::decode(&body).expect("it is intact");
         let first = u32::try_from(merged.containers.len()).expect("there are few");
         merged.containers.extend(segment.containers);
         merged.hints.extend(segment.hints.iter().map(|(hint, number)| (*hint, number + first)));
@@ -311,7 +311,7 @@ fn chunks_named_only_by_an_unreadable_segment_are_stored_again() {
         let store = Store::new(&objects);
         let name = ObjectName::parse(segment).expect("a name");
         let body = store.repository.get(name).expect("it is there");
-        let named = Segment::decode(&body).expect("it is whole").containers;
+        let named = Segment::decode(&body).expect("it is intact").containers;
         flip(&store, segment, 100);
         let view = View::list(&store.repository).expect("it lists");
         let repository = open(store.storage.clone(), number).expect("it opens");
@@ -452,16 +452,16 @@ fn index_that_is_wrong_about_delta_chunks_is_named() {
         assert_eq!(findings.report.lost_count, 0, "all can be read");
     }
     repair_index(&repository, &IndexOptions::default(), &()).expect("it works");
-    assert_eq!(errors(&check_on(&repository, true, 1)), [""; 0], "made anew");
+    assert_eq!(errors(&check_on(&repository, true, 1)), [""; 0], "made again");
 }
 
 /// One copy of a key is missing. A similarity object is present and damaged.
 #[test]
 fn second_copies_and_hints_are_checked() {
     let store = Store::new(&build());
-    let whole = store.check(false);
+    let report = store.check(false);
     let keys: Vec<String> = list(&store, "keys");
-    assert!(!keys.iter().any(|name| whole.names(name)), "{:#?}", whole.all);
+    assert!(!keys.iter().any(|name| report.names(name)), "{:#?}", report.all);
     store.replace(&keys[0], None);
     let findings = store.check(false);
     assert!(findings.of(FindingKind::Missing).eq([keys[0].as_str()]), "{:#?}", findings.all);
@@ -522,7 +522,7 @@ fn lengths_are_compared_with_the_listing() {
 /// Chunks shared by listed and forgotten snapshots are lost. Chunks that only forgotten ones need
 /// are counted.
 #[test]
-fn losses_of_forgotten_snapshots_are_only_counted() {
+fn missing_chunks_of_forgotten_snapshots_are_only_counted() {
     for (files, lost_count) in [(&[1_u64][..], 0), (&[1, 2], 6)] {
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         backup::init(storage.clone()).expect("an empty memory takes a repository");

@@ -12,7 +12,9 @@ use cutpoint_testing::SplitMix64;
 
 use super::{MIB, encode, file, findings, new_repository, reader};
 use crate::support::own_process::{in_own_process, peak_memory};
-use crate::support::planted::{folder_of, one_whole, open_repository, put_commit, put_container};
+use crate::support::planted::{
+    folder_of, one_full_chunk, open_repository, put_commit, put_container,
+};
 
 /// Creates a container with one region and one chunk. Returns the result of reading the chunk, and
 /// the findings of a check.
@@ -95,7 +97,7 @@ struct Planted {
 }
 
 impl Planted {
-    fn whole(repository: &Repository, bytes: &[u8]) -> Planted {
+    fn full_chunk(repository: &Repository, bytes: &[u8]) -> Planted {
         let fingerprint = repository.keys().fingerprint(Class::Data, bytes);
         let chunk_len = u32::try_from(bytes.len()).expect("small");
         Planted { form: Form::Full, payload: bytes.to_vec(), fingerprint, chunk_len }
@@ -111,7 +113,7 @@ impl Planted {
         let list: Vec<Extent> = list.iter().map(extent).collect();
         let mut payload = Vec::new();
         extents::encode(&list, &mut payload);
-        Planted { form: Form::Delta, payload, ..Planted::whole(repository, bytes) }
+        Planted { form: Form::Delta, payload, ..Planted::full_chunk(repository, bytes) }
     }
 }
 
@@ -161,7 +163,7 @@ fn plant_regions(
     let tree = encode(&entries);
     let fingerprint = repository.keys().fingerprint(Class::Meta, &tree);
     let len = narrow(tree.len());
-    let meta = one_whole(fingerprint, len);
+    let meta = one_full_chunk(fingerprint, len);
     let meta = put_container(repository, Class::Meta, &[tree], &meta.encode());
     hints.push((fingerprint, 1));
     let records = [data.expect("memory takes it"), meta.expect("memory takes it")];
@@ -169,7 +171,8 @@ fn plant_regions(
     put_commit(repository, &records, &hints, root).expect("it is put");
 }
 
-/// Delta chunks that no writer writes. Each is an error of the reader, and the check names the file.
+/// Delta chunks that no writer writes. Each is an error of the reader, and the check names the
+/// file.
 #[test]
 fn malformed_delta_chunks_are_refused() {
     let old = SplitMix64::bytes(1, 1000);
@@ -182,10 +185,10 @@ fn malformed_delta_chunks_are_refused() {
     type Case<'a> = (&'a str, &'a [(u16, u32, u32)], &'a [u8], Vec<Fingerprint>, &'a str);
     let keys = new_repository().keys().clone();
     let fingerprint = |bytes: &[u8]| keys.fingerprint(Class::Data, bytes);
-    let whole = fingerprint(&old);
+    let full_chunk = fingerprint(&old);
     let middle = [&old[..300], &old[310..]].concat();
     let cases: [Case<'_>; 10] = [
-        ("well", &good, &new, vec![whole], ""),
+        ("well", &good, &new, vec![full_chunk], ""),
         ("itself", &good, &new, vec![fingerprint(&new)], "as a full chunk"),
         (
             "a delta chunk",
@@ -195,27 +198,39 @@ fn malformed_delta_chunks_are_refused() {
             "as a full chunk",
         ),
         ("nothing", &good, &new, vec![nowhere], "as a full chunk"),
-        ("beyond", &[(0, 0, 500), (0, 601, 400)], &new, vec![whole], "takes 400 bytes at 601"),
-        ("another chunk", &[(0, 0, 500), (0, 599, 400)], &new, vec![whole], "wrong fingerprint"),
-        ("unknown reference", &[(1, 0, 900)], &new, vec![whole], "a reference"),
-        ("65 references", &many, &old[..16].repeat(65), vec![whole; 65], "undefined reference"),
-        ("short extents", &short, &every_second, vec![whole], "more extents than its length"),
+        ("beyond", &[(0, 0, 500), (0, 601, 400)], &new, vec![full_chunk], "takes 400 bytes at 601"),
+        (
+            "another chunk",
+            &[(0, 0, 500), (0, 599, 400)],
+            &new,
+            vec![full_chunk],
+            "wrong fingerprint",
+        ),
+        ("unknown reference", &[(1, 0, 900)], &new, vec![full_chunk], "a reference"),
+        (
+            "65 references",
+            &many,
+            &old[..16].repeat(65),
+            vec![full_chunk; 65],
+            "undefined reference",
+        ),
+        ("short extents", &short, &every_second, vec![full_chunk], "more extents than its length"),
         ("65,535 that are nowhere", &good, &new, vec![nowhere; 65_535], "as a full chunk"),
     ];
     for (case, list, bytes, references, message) in cases {
         let repository = new_repository();
         assert_eq!(
             repository.keys().fingerprint(Class::Data, &old),
-            whole,
+            full_chunk,
             "the keys are the same"
         );
         let records = vec![
-            Planted::whole(&repository, &old),
+            Planted::full_chunk(&repository, &old),
             Planted::delta_chunk(&repository, &middle, &[(0, 0, 300), (0, 310, 690)]),
         ];
         let delta_chunk = Planted::delta_chunk(&repository, bytes, list);
         let chunk = delta_chunk.fingerprint;
-        let regions = [(vec![whole], records), (references, vec![delta_chunk])];
+        let regions = [(vec![full_chunk], records), (references, vec![delta_chunk])];
         plant_regions(&repository, &regions, |_| true);
         let read = reader(&repository).chunk(Class::Data, &chunk);
         let found = findings(&repository);
@@ -233,12 +248,13 @@ fn malformed_delta_chunks_are_refused() {
     }
 }
 
-/// However its extents lie, a chunk needs its own region and at most one for each of 64 full chunks.
+/// However its extents lie, a chunk needs its own region and at most one for each of 64 full
+/// chunks.
 #[test]
 fn chunk_needs_at_most_65_regions() {
     let repository = new_repository();
     let full_chunks: Vec<Vec<u8>> = (0..64).map(|seed| SplitMix64::bytes(seed, 50)).collect();
-    // Each whole is used twice.
+    // Each full chunk is used twice.
     let list: Vec<(u16, u32, u32)> =
         (0..128).map(|number| (number % 64, u32::from(number / 64) * 25, 25)).collect();
     let halves = [0..25, 25..50]
@@ -246,7 +262,7 @@ fn chunk_needs_at_most_65_regions() {
     let bytes: Vec<u8> = halves.into_iter().flatten().collect();
     let mut regions: Vec<_> = full_chunks
         .iter()
-        .map(|bytes| (vec![], vec![Planted::whole(&repository, bytes)]))
+        .map(|bytes| (vec![], vec![Planted::full_chunk(&repository, bytes)]))
         .collect();
     let references = regions.iter().map(|(_, records)| records[0].fingerprint).collect();
     regions.push((references, vec![Planted::delta_chunk(&repository, &bytes, &list)]));
@@ -269,8 +285,8 @@ fn delta_chunks_with_excessive_claims_cost_little() {
 fn check_delta_chunks_with_excessive_claims() {
     let repository = new_repository();
     let zeros = vec![0; 16 * MIB];
-    let whole = Planted::whole(&repository, &zeros);
-    let references = vec![whole.fingerprint];
+    let full_chunk = Planted::full_chunk(&repository, &zeros);
+    let references = vec![full_chunk.fingerprint];
     let liar = |number: u16| {
         let mut liar = Planted::delta_chunk(&repository, b"", &[(0, 0, 16 << 20)]);
         liar.chunk_len = 16 << 20;
@@ -278,7 +294,7 @@ fn check_delta_chunks_with_excessive_claims() {
         liar
     };
     let liars = (0..5000).map(liar).collect();
-    let regions = [(vec![], vec![whole]), (references, liars)];
+    let regions = [(vec![], vec![full_chunk]), (references, liars)];
     plant_regions(&repository, &regions, |record| record.form == Form::Delta);
     let before = peak_memory();
     let found = findings(&repository);
@@ -290,8 +306,8 @@ fn check_delta_chunks_with_excessive_claims() {
     }
 }
 
-/// An index that claims a table of contents of four gibibytes. In a folder, which could allocate the
-/// requested length before it reads.
+/// An index that claims a table of contents of four gibibytes. In a folder, which could allocate
+/// the requested length before it reads.
 #[test]
 fn lengths_claimed_by_an_index_take_no_memory() {
     let name = "hostile::containers::lengths_claimed_by_an_index_take_no_memory";

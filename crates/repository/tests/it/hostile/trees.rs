@@ -13,7 +13,7 @@ use crate::support::planted::folder_of;
 /// Recipes of recipes, a thousand times the same on each level: a stream of 10^15 bytes in a few
 /// chunks. Every operation visits each chunk once.
 #[test]
-fn repeated_recipe_is_visited_once() {
+fn repeated_recipe_is_marked_once() {
     let repository = new_repository();
     let mut size = 1000_u64;
     plant(&repository, |inline| {
@@ -67,7 +67,7 @@ fn tree_of(inline: &mut Inline, entries: &[Entry]) -> Result<Content> {
 const NOWHERE: Piece = Piece::Chunk { fingerprint: Fingerprint([0xee; 32]), offset: 0, length: 8 };
 
 #[test]
-fn repeated_folder_is_visited_once() {
+fn repeated_folder_is_marked_once() {
     let repository = new_repository();
     plant(&repository, |inline| folders_twice(inline, &[], 60));
     assert_eq!(findings(&repository), [""; 0], "nothing is wrong with it");
@@ -77,14 +77,14 @@ fn repeated_folder_is_visited_once() {
 /// Something is lost on each of 2^60 paths, or on more than can be counted. Some paths are named.
 /// The others are counted without visiting them.
 #[test]
-fn losses_on_very_many_paths_are_counted() {
+fn missing_chunks_on_very_many_paths_are_counted() {
     for (levels, more) in [(60, (1 << 60) - 1000), (70, u64::MAX - 1000)] {
         let repository = new_repository();
         plant(&repository, |inline| {
-            let whole = inline.store_data(b"8 bytes.")?;
-            let piece = Piece::Chunk { fingerprint: whole, offset: 0, length: 8 };
+            let stored = inline.store_data(b"8 bytes.")?;
+            let piece = Piece::Chunk { fingerprint: stored, offset: 0, length: 8 };
             let lost = file("lost", 8, Content::Segments(vec![NOWHERE]));
-            let leaf = [lost, file("whole", 8, Content::Segments(vec![piece]))];
+            let leaf = [lost, file("intact", 8, Content::Segments(vec![piece]))];
             folders_twice(inline, &leaf, levels)
         });
         let found = findings(&repository);
@@ -104,7 +104,7 @@ fn losses_on_very_many_paths_are_counted() {
         assert!(each.unnamed_count == unnamed || levels > 64 && each.unnamed_count > unnamed);
         let left: Vec<String> =
             findings(&repository).into_iter().filter(|text| !text.contains("forgotten")).collect();
-        assert_eq!(left, [""; 0], "what is left is whole");
+        assert_eq!(left, [""; 0], "what is left is intact");
         let reader = reader(&repository);
         let mut content = reader.view().snapshots()[0].1.root.clone();
         for level in 0..levels {
@@ -114,13 +114,13 @@ fn losses_on_very_many_paths_are_counted() {
             content = entries.swap_remove(level % 2).content;
         }
         let leaf: Vec<_> = reader.tree(&content).filter_map(Result::ok).map(|it| it.name).collect();
-        assert_eq!(leaf, [b"whole"], "what is not lost");
+        assert_eq!(leaf, [b"intact"], "what is not lost");
     }
 }
 
 /// A lost part of a folder, below recipes that repeat it, is counted without visiting all paths.
 #[test]
-fn folder_lost_very_often_is_named_once() {
+fn folder_missing_very_often_is_named_once() {
     let repository = new_repository();
     plant(&repository, |inline| {
         let (mut below, mut size) = (NOWHERE, 8);
@@ -147,7 +147,7 @@ fn folder_lost_very_often_is_named_once() {
     assert_eq!(losses.iter().filter(|text| text.contains("/file: File")).count(), 8, "{losses:?}");
     let left: Vec<String> =
         findings(&repository).into_iter().filter(|text| !text.contains("forgotten")).collect();
-    assert_eq!(left, [""; 0], "what is left is whole");
+    assert_eq!(left, [""; 0], "what is left is intact");
 }
 
 /// Two references to one chunk, one of which has a wrong length. The check reports it, whichever

@@ -8,7 +8,7 @@ use cutpoint_testing::SplitMix64;
 
 use super::actor::Actor;
 use super::readers::{check, read_all};
-use super::removers::{end_somebody, hold, optimize, prune, repair, sweep};
+use super::removers::{end_random_writer, hold, optimize, prune, repair, sweep};
 use super::writers::back_up;
 use crate::interleaving::world::{Role, Tally, World, is_rough};
 
@@ -36,7 +36,7 @@ pub(super) fn cast(random: &mut SplitMix64, is_rough: bool) -> Cast {
     if random.below(2) == 0 {
         cast.push((writer, hold, 4, random.below(300)));
     }
-    cast.push((writer, end_somebody, if is_rough { 12 } else { 3 }, random.below(500)));
+    cast.push((writer, end_random_writer, if is_rough { 12 } else { 3 }, random.below(500)));
     if is_rough {
         cast.push((writer, repair, 2, random.below(400)));
     }

@@ -92,7 +92,7 @@ fn mutants_are_caught_by_chance() {
         Mutant::DeletesOpenTickets,
     ] {
         let began = std::time::Instant::now();
-        let (seed, failure) = caught(mutant, 300).expect("who breaks a rule is caught");
+        let (seed, failure) = caught(mutant, 300).expect("a broken rule is caught");
         let failure = failure.lines().next().unwrap_or_default().to_owned();
         println!("{mutant:?}: seed {seed}, {:.1} s, {failure}", began.elapsed().as_secs_f64());
     }

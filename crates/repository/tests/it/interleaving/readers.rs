@@ -48,7 +48,7 @@ pub(super) fn read_all(actor: &mut Actor) -> Result<()> {
 
 /// Retries `act` until it works or nothing was deleted during an attempt: then the failure is real,
 /// unless a prune has taken the snapshot. (A reader lists again once. In this world, without a
-/// settle delay, a whole sweep may come between that listing and the next read.)
+/// settle delay, an entire sweep may come between that listing and the next read.)
 fn until_quiet<T>(
     actor: &mut Actor,
     snapshot: Option<TicketId>,

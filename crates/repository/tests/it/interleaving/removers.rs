@@ -16,7 +16,7 @@ use cutpoint_storage::{ObjectKind, Result};
 use super::actor::Actor;
 
 /// Ends open writers, and removes what they have staged: disruptive, but safe.
-pub(super) fn end_somebody(actor: &mut Actor) -> Result<()> {
+pub(super) fn end_random_writer(actor: &mut Actor) -> Result<()> {
     let live = tickets_without_commit(&actor.repository)?;
     if !live.is_empty() {
         let victim = live[actor.random.below(live.len())];

@@ -10,7 +10,7 @@ use cutpoint_storage::Result;
 
 use super::actor::Actor;
 use super::play::{Act, Cast, Ran, STEPS, play};
-use super::removers::{end_somebody, forget_where, prune_all, sweep};
+use super::removers::{end_random_writer, forget_where, prune_all, sweep};
 use super::writers::{file_name, store_file, store_tree};
 use crate::interleaving::world::{Role, Script, Until, World};
 
@@ -227,7 +227,8 @@ fn references_of_delta_chunks_stay() {
     rule_is_needed(Mutant::IgnoresReferences, 2, &cast, &script);
 }
 
-/// S3: a late snapshot has a delta chunk in a staying container, with references that are condemned.
+/// S3: a late snapshot has a delta chunk in a staying container, with references that are
+/// condemned.
 #[test]
 fn references_of_late_delta_chunks_are_stored_again() {
     let cast: [(Act, bool); 4] =
@@ -442,7 +443,7 @@ fn sweep_checks_its_rescue_before_deleting() {
 fn ended_writer_records_nothing() {
     let run = |mutant| {
         let role = Role { may_be_mutant: true, ..Role::default() };
-        let acts: [Act; 4] = [back_up_both, back_up_other, rewrite, end_somebody];
+        let acts: [Act; 4] = [back_up_both, back_up_other, rewrite, end_random_writer];
         let cast = acts.into_iter().map(|act| (role, act, 1, 0)).collect();
         let script = vec![
             (1, Until::End),

@@ -86,7 +86,7 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     assert!(error.kind() == Kind::WrongKey && error.to_string().contains(told), "{error}");
     // Such a client cannot change the settings, and a key that it adds would open nothing.
     let config = reading.config().clone();
-    let mut reading = Arc::into_inner(reading).expect("nobody else has it");
+    let mut reading = Arc::into_inner(reading).expect("it has one owner");
     assert_eq!(kind_of(reading.set_config(config)), Kind::Conflict);
     assert_eq!(kind_of(reading.add_key(&key_file(9), "")), Kind::Conflict);
     assert_eq!(key_names(&*storage).len(), 4, "the key that it could not add is gone");
@@ -96,7 +96,7 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     assert_eq!(key_names(&*storage).len(), 4, "the key that it could not remove is there");
 
     // Another epoch, without the other key: that key is removed, and nothing else.
-    let mut repository = Arc::into_inner(repository).expect("nobody else has it");
+    let mut repository = Arc::into_inner(repository).expect("it has one owner");
     let kit = Unlock::Keyring(repository.keys().keyring().clone());
     repository.add_key(&kit, "kit").expect("memory takes a record");
     repository.begin_epoch(&[key_file(8)], Others::Remove).expect("it begins");

@@ -33,7 +33,7 @@ fn key_change_killed_at_any_call_can_be_repeated() {
             let done = open_by(&faulty, 1, &unlock()).and_then(|mut opened| change(&mut opened));
             states += 1;
             let count = check_all(&storage, &about);
-            assert!(count >= 1, "{about}: nobody can open it");
+            assert!(count >= 1, "{about}: no secret opens it");
             // Of the secrets that opened it before, only those that the change itself removes may
             // fail.
             let opens = |secret| open_by(&storage, 4, &secret).is_ok();
@@ -91,7 +91,7 @@ fn concurrent_key_changes_leave_a_key_that_opens() {
                         .and_then(|mut opened| change(&mut opened));
                     runs += 1;
                     lost += u64::from(mine.is_err());
-                    assert!(check_all(&storage, &about) >= 1, "{about}: nobody can open it");
+                    assert!(check_all(&storage, &about) >= 1, "{about}: no secret opens it");
                 }
             }
         }
@@ -165,7 +165,7 @@ fn key_that_is_removed_stays_removed_beside_a_repair() {
                 let left = key_names(&*storage);
                 let is_left = names.iter().any(|name| left.contains(name));
                 assert!(!is_left, "{about}: the key is there again");
-                assert_eq!(left.len(), 2, "{about}: the key in use is whole");
+                assert_eq!(left.len(), 2, "{about}: the key in use is intact");
             }
         }
     }
@@ -217,7 +217,7 @@ fn opening_is_not_disturbed_by_key_changes() {
         for call in 0..calls {
             let storage = start();
             let mut opened = open_by(&storage, 7, &key_file(8)).expect("it opens");
-            let other = move || change(&mut opened).expect("nobody is in its way");
+            let other = move || change(&mut opened).expect("no other client is in its way");
             let overtaken: Arc<dyn Storage> =
                 Overtaken::new(storage.clone(), When::BeforeCall(call), other);
             open_by(&overtaken, 1, &unlock())

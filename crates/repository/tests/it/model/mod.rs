@@ -203,8 +203,8 @@ impl Run {
         assert!(missing.is_empty(), "{id}: {:?} are gone", missing.keys());
     }
 
-    /// Checks that the files that the check reports as damaged are those that cannot be restored, and come
-    /// from damaged objects. The rest must be unchanged.
+    /// Checks that the files that the check reports as damaged are those that cannot be restored,
+    /// and come from damaged objects. The rest must be unchanged.
     fn compare(&self, repository: &Arc<Repository>, findings: &Findings) {
         for finding in self.errors(findings) {
             let Ok(name) = ObjectName::parse(&finding.object) else { continue };

@@ -20,7 +20,7 @@ use crate::support::pruning::{Named, forget, memory, size, start, sweep_all};
 
 /// P3: if something is lost, nothing is condemned.
 #[test]
-fn repository_with_losses_is_left_alone() {
+fn repository_with_missing_chunks_is_left_alone() {
     for (kind, place) in [
         (ObjectKind::Data, 0),
         (ObjectKind::Meta, 0),
@@ -261,7 +261,7 @@ fn failing_storage_is_not_a_damaged_container() {
 /// A record that a check has found damaged is the last choice: a chunk that is nowhere else stays
 /// there. Before that, other condemned records are tried.
 #[test]
-fn chunk_with_only_a_damaged_record_is_not_lost() {
+fn chunk_with_only_a_damaged_record_is_not_missing() {
     let storage = memory();
     let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -283,9 +283,9 @@ fn chunk_with_only_a_damaged_record_is_not_lost() {
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
 }
 
-/// A lost chunk is an error that names the first, with the number of lost chunks.
+/// A missing chunk is an error that names the first, with the number of missing chunks.
 #[test]
-fn lost_chunks_are_counted() {
+fn missing_chunks_are_counted() {
     let storage = memory();
     let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");

@@ -13,8 +13,8 @@ use crate::support::pruning::{
     size, start_similar, sweep_all,
 };
 
-/// The references of delta chunks stay with them, or the delta chunks are stored again as full chunks,
-/// whichever takes less.
+/// The references of delta chunks stay with them, or the delta chunks are stored again as full
+/// chunks, whichever takes less.
 #[test]
 fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     // With no rewriting allowed, the references stay where they are.
@@ -65,10 +65,10 @@ fn regions_with_delta_chunks_are_copied() {
 }
 
 /// An unreached delta chunk lies in a container that stayed, and its references are gone. A later
-/// writer stores the chunk again. The next prune must neither take the delta chunk for the chunk, nor
-/// miss its references.
+/// writer stores the chunk again. The next prune must neither take the delta chunk for the chunk,
+/// nor miss its references.
 #[test]
-fn delta_chunks_with_lost_references_do_no_harm() {
+fn delta_chunks_with_missing_references_do_no_harm() {
     // Which of two containers has the lesser name is random, and differs between the rounds.
     for process in 1..6 {
         let storage = memory_with_delta_chunks();
@@ -182,13 +182,14 @@ fn delta_chunks_over_damaged_chunks_are_not_copied() {
     let named = Named::default();
     let pruned = prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
     assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
-    assert!(!named.0.lock().expect("no panics").is_empty(), "nothing was passed over");
+    assert!(!named.0.lock().expect("no panics").is_empty(), "nothing was skipped");
     sweep_all(&repository).expect("it works");
     let left = data_names(&*storage);
     assert!(names.iter().all(|name| left.contains(name)), "{names:?}: {left:?}");
 }
 
-/// Delta chunks in regions of which little stays are stored again as full chunks, and the plan says so.
+/// Delta chunks in regions of which little stays are stored again as full chunks, and the plan says
+/// so.
 #[test]
 fn delta_chunks_of_regions_that_are_taken_apart_become_full_chunks() {
     let storage = memory_with_delta_chunks();

@@ -92,7 +92,7 @@ fn prune_frees_a_full_disk() {
 
 /// Creates four containers of 4 MiB, half of each needed by the snapshot that stays: what is stored
 /// again from two of them fills one.
-fn start_half_needed() -> Arc<dyn Storage> {
+fn start_half_live() -> Arc<dyn Storage> {
     let storage = memory();
     let repository = open(storage.clone(), 1).expect("it opens");
     let kept: Vec<u64> = (1..=260).collect();
@@ -134,9 +134,9 @@ fn failed_put_condemns_nothing() {
             optimize(repository, &options, &(), |_| true).map(drop)
         }),
     ];
-    let whole = start_half_needed();
+    let original = start_half_live();
     for (what, run) in runs {
-        let counting = FailingPuts::new(&copy_of(&*whole), "data/", Kind::Storage, None);
+        let counting = FailingPuts::new(&copy_of(&*original), "data/", Kind::Storage, None);
         run(&open(counting.clone(), 2).expect("it opens")).expect("nothing fails");
         let puts = counting.puts();
         assert!(puts >= 2, "{what}: {puts} containers are too few to mean anything");
@@ -144,7 +144,7 @@ fn failed_put_condemns_nothing() {
             .into_iter()
             .flat_map(|kind| (0..puts).map(move |put| (kind, put)))
         {
-            let storage = copy_of(&*whole);
+            let storage = copy_of(&*original);
             let failing = FailingPuts::new(&storage, "data/", kind, Some(put));
             let when = format!("{what}: put {put} of data fails as {kind:?}");
             let ended = run(&open(failing, 2).expect("it opens")).expect_err(&when);
@@ -157,7 +157,7 @@ fn failed_put_condemns_nothing() {
         }
     }
     // A prune that takes such a put for damage of a source loses what the container was to hold.
-    let storage = copy_of(&*whole);
+    let storage = copy_of(&*original);
     let failing = FailingPuts::new(&storage, "data/", Kind::Missing, Some(0));
     rules::activate(Some(Mutant::ToleratesFailedPuts));
     let pruned = prune_all(&open(failing, 2).expect("it opens"), &ALL);

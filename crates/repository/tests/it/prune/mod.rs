@@ -53,7 +53,7 @@ fn size_of(backups: &[&[u64]]) -> u64 {
 }
 
 #[test]
-fn forgotten_snapshots_go_and_the_rest_stays() {
+fn forgotten_snapshots_are_removed_and_the_rest_stays() {
     let storage = start();
     let repository = open(storage.clone(), 1).expect("it opens");
     let before = size(&*storage);
@@ -116,7 +116,7 @@ fn limits_leave_containers_as_they_are() {
 
 /// A run that died leaves containers that no segment names.
 #[test]
-fn leftovers_of_interrupted_runs_go() {
+fn leftovers_of_interrupted_runs_are_removed() {
     let storage = start();
     let repository = open(storage.clone(), 2).expect("it opens");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
@@ -160,7 +160,7 @@ fn segments_and_small_containers_are_merged() {
 
 /// Among two containers that have a chunk, the one that stays may be one that no segment had named.
 #[test]
-fn adopted_containers_are_found() {
+fn orphans_that_are_indexed_are_found() {
     for process in 1..6 {
         let storage = memory();
         let repository = open(storage.clone(), process).expect("it opens");
@@ -179,7 +179,7 @@ fn adopted_containers_are_found() {
         assert_eq!((pruned.plan.orphan_count, pruned.plan.dead_count), (1, 1), "{pruned:?}");
         sweep_all(&repository).expect("it works");
         assert_eq!(restore_all(&repository).expect("it restores"), 1);
-        assert_clean(&repository, "what was adopted");
+        assert_clean(&repository, "an orphan that was indexed");
     }
 }
 
@@ -231,7 +231,7 @@ fn young_prune_is_not_swept() {
 }
 
 #[test]
-fn needs_are_sorted_in_files_if_there_is_a_folder() {
+fn live_chunks_are_sorted_in_files_if_there_is_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let storage = start();
     let opened = Repository::open(storage, Machine::new(1), &backup::unlock());
@@ -273,13 +273,13 @@ fn prune_can_be_stopped() {
         let repository = open(storage.clone(), 2).expect("it opens");
         (storage, repository)
     };
-    let whole = Stopping { limit: u64::MAX, ..Stopping::default() };
-    prune(&begin().1, &ALL, &whole, |_| true).expect("it works").expect("it ran");
-    let phases = whole.phases.into_inner().expect("no panics");
+    let complete = Stopping { limit: u64::MAX, ..Stopping::default() };
+    prune(&begin().1, &ALL, &complete, |_| true).expect("it works").expect("it ran");
+    let phases = complete.phases.into_inner().expect("no panics");
     let heard: Vec<Phase> = phases.iter().map(|(phase, ..)| *phase).collect();
     assert_eq!(heard, [Phase::Mark, Phase::Look, Phase::Weigh, Phase::Rewrite]);
     assert!(phases.iter().all(|(_, done, total)| done == total && *total > 0), "{phases:?}");
-    let asked = whole.asked.into_inner();
+    let asked = complete.asked.into_inner();
     assert!(asked > 10, "asked {asked} times");
     for limit in 0..asked {
         let (storage, repository) = begin();

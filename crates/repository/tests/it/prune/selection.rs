@@ -12,7 +12,7 @@ use super::{ALL, prune_all};
 use crate::support::backup::{back_up, open};
 use crate::support::pruning::{forget, memory, size, sweep_all};
 
-/// Containers are padded to whole multiples of this size. Those of trees and recipes take one.
+/// Containers are padded to multiples of this size. Those of trees and recipes take one.
 const PADDED: u64 = 64 * 1024;
 
 /// Returns all containers with their sizes.
@@ -86,7 +86,7 @@ fn plan_counts_containers_and_bytes() {
 
 /// Published containers that nothing needs are deleted, although nothing was forgotten.
 #[test]
-fn containers_published_by_a_voided_run_go() {
+fn containers_published_by_a_voided_run_are_removed() {
     let storage = memory();
     let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1], false).expect("it works");
@@ -128,7 +128,7 @@ fn greatest_unused_share_is_rewritten_first() {
 
 /// The maximum unused share is a share of what stays.
 #[test]
-fn dead_containers_do_not_count_for_the_unused_share() {
+fn condemned_containers_do_not_count_for_the_unused_share() {
     let storage = memory();
     let dead: Vec<u64> = (10..20).collect();
     let files = [&dead[..], &[1, 2, 3, 4, 5, 6], &[1, 2, 3, 4, 5]];

@@ -129,14 +129,14 @@ fn readable(repository: &Arc<Repository>) -> (BTreeMap<TicketId, Files>, BTreeSe
                 continue;
             };
             let number = name[5..9].parse().expect("a number");
-            let whole = file(number);
+            let complete = file(number);
             let is_kept = |(byte, expected): (&u8, &u8)| byte == expected || *byte == 0;
             if name.len() == 9 {
-                assert!(bytes == whole, "{name} comes back as other bytes");
+                assert!(bytes == complete, "{name} comes back as other bytes");
             } else {
-                let is_left = bytes.iter().zip(&whole).all(is_kept);
+                let is_left = bytes.iter().zip(&complete).all(is_kept);
                 assert!(
-                    bytes.len() == whole.len() && is_left,
+                    bytes.len() == complete.len() && is_left,
                     "{name}: other bytes than were saved"
                 );
             }
@@ -188,8 +188,8 @@ fn expected() -> Expected {
     assert_eq!(errors(&repository), [""; 0], "a second check finds nothing wrong");
     let after = listed(&repository);
     let names = |files: &Files| files.keys().cloned().collect::<Vec<_>>();
-    let (part, whole) = ("file 0001.cutpoint-damaged", ["file 0002", "file 0003"]);
-    let left = [vec![part, whole[0]], vec![part, whole[0], whole[1]]];
+    let (part, complete) = ("file 0001.cutpoint-damaged", ["file 0002", "file 0003"]);
+    let left = [vec![part, complete[0]], vec![part, complete[0], complete[1]]];
     assert_eq!(after.iter().map(names).collect::<Vec<_>>(), left, "what is left");
     Expected { objects, before, after, calls: faulty.calls() }
 }

@@ -28,7 +28,7 @@ use crate::support::failing_reads::FailingReads;
 use crate::support::machine::Machine;
 
 #[test]
-fn lost_commit_can_be_given_up() {
+fn missing_commit_can_be_given_up() {
     let objects = build();
     let view = View::list(&Store::new(&objects).repository).expect("it lists");
     let (first, _) = view.snapshots()[0];
@@ -47,10 +47,10 @@ fn lost_commit_can_be_given_up() {
 
         let (done, _) = repair(&store, REPAIR);
         assert_eq!(done.lost_commits, BTreeSet::from([first]), "it is told");
-        assert!(store.check(false).has_error(&name), "nobody has given it up");
+        assert!(store.check(false).has_error(&name), "it is not given up");
         let (done, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
         assert!(done.record.is_some(), "{done:?}");
-        assert!(has_ended(&store, first), "deleted: {is_deleted}; nobody waits for it");
+        assert!(has_ended(&store, first), "deleted: {is_deleted}; no sweep waits for it");
         let (done, _) = repair(&store, REPAIR);
         assert_eq!(done.lost_commits, BTreeSet::new(), "deleted: {is_deleted}; once is enough");
         let findings = store.check(true);

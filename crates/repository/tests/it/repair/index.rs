@@ -161,7 +161,7 @@ fn rebuilt_index_names_a_single_chunk() {
 /// its writer still has a ticket. Once the commit is given up, nothing that is deleted with it is
 /// relied on.
 #[test]
-fn segments_of_a_lost_commit_are_named_again() {
+fn segments_of_a_missing_commit_are_named_again() {
     let store = Store::new(&everything(&*{
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         init(storage.clone()).expect("memory takes it");
@@ -173,7 +173,7 @@ fn segments_of_a_lost_commit_are_named_again() {
     back_up(&later(&store), &[2], false).expect("it works");
     store.replace(&ObjectName::Commit(first).to_string(), None);
     let read = |when: &str| restore_all(&later(&store)).unwrap_or_else(|e| panic!("{when}: {e}"));
-    restore_all(&later(&store)).expect_err("nobody says where it is");
+    restore_all(&later(&store)).expect_err("no segment names its container");
     repair_all(&store);
     assert_eq!(read("a new index"), 1, "the snapshot that is left");
 

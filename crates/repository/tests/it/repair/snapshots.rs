@@ -33,7 +33,7 @@ fn remains_of_a_file_are_kept() {
         .expect("it published in the middle");
     flip(&store, &name, HEADER_LEN + 10);
     let (done, heard) = repair(&store, REPAIR);
-    assert!(done.snapshots.is_empty() && heard.is_empty(), "nobody has looked: {done:?}");
+    assert!(done.snapshots.is_empty() && heard.is_empty(), "no check has run: {done:?}");
 
     let read_data = Some(cutpoint_repository::verify::check::Portion::All);
     let before = everything(&*store.storage);
@@ -60,7 +60,7 @@ fn remains_of_a_file_are_kept() {
         assert!(read(&store, &left[0]) == bytes, "what is left of it");
         for entry in &left[1..] {
             let number = String::from_utf8_lossy(&entry.name)[5..].parse().expect("a number");
-            assert!(read(&store, entry) == file(number), "file {number} is whole");
+            assert!(read(&store, entry) == file(number), "file {number} is intact");
         }
     }
     let view = View::list(&store.repository).expect("it lists");
@@ -94,7 +94,7 @@ fn remains_of_a_file_are_kept() {
 /// for them, and once the index is repaired none has to be. Here the only segment that named the
 /// container was gone, and the storage refused the container when the index was rebuilt.
 #[test]
-fn chunks_lost_only_by_the_index_are_not_given_up() {
+fn chunks_missing_only_in_the_index_are_not_given_up() {
     let store = Store::new(&build());
     let (first, _) = View::list(&store.repository).expect("it lists").snapshots()[0];
     let of = |folder: &str| {
@@ -145,7 +145,7 @@ fn chunks_lost_only_by_the_index_are_not_given_up() {
 
 /// Of files and folders of which nothing is left, only the remains of other entries are kept.
 #[test]
-fn entirely_lost_files_are_left_out() {
+fn entirely_missing_files_are_left_out() {
     let objects = build();
     let mut kinds = BTreeSet::new();
     for lost in objects.keys().filter(|name| name.starts_with("meta/") || name.starts_with("data/"))
@@ -182,7 +182,7 @@ fn entirely_lost_files_are_left_out() {
             }
         }
     }
-    assert_eq!(kinds, BTreeSet::from(["entries", "file"]), "a container has whole files here");
+    assert_eq!(kinds, BTreeSet::from(["entries", "file"]), "a container has complete files here");
 }
 
 /// A repair relies on nothing that a record calls damaged: chunks that can be read are stored
@@ -213,7 +213,7 @@ fn suspect_chunks_are_stored_again() {
     flip(&store, &suspect, HEADER_LEN + 10);
     repair_all(&store);
     let affected = errors(&store.check(true));
-    assert_eq!(affected, [""; 0], "the repaired snapshots are whole");
+    assert_eq!(affected, [""; 0], "the repaired snapshots are intact");
 }
 
 /// With a damaged trailer, all chunks can be read as long as the index knows their places. They are

@@ -91,7 +91,7 @@ impl Place {
             files.insert(path.to_owned(), bytes);
             entry
         };
-        let whole = put(&mut inline, "/a/whole", random(1, 2 * CHUNK_LEN), CHUNK_LEN);
+        let intact = put(&mut inline, "/a/whole", random(1, 2 * CHUNK_LEN), CHUNK_LEN);
         let lost = put(&mut inline, "/b/lost", random(2, 2 * CHUNK_LEN), CHUNK_LEN);
         let damaged = put(&mut inline, "/b/parts", random(3, 9 * CHUNK_LEN), CHUNK_LEN);
         let also_lost = put(&mut inline, "/c/lost", random(4, CHUNK_LEN), CHUNK_LEN);
@@ -102,7 +102,7 @@ impl Place {
         let long = put(&mut inline, "/d/long", long, SHORT_LEN);
         assert!(matches!(long.content, Content::Recipe(_)), "more than an entry has room for");
         let folders = [
-            folder(&mut inline, "a", &[whole]),
+            folder(&mut inline, "a", &[intact]),
             folder(&mut inline, "b", &[lost, damaged]),
             folder(&mut inline, "c", &[also_lost]),
             folder(&mut inline, "d", &[long, short]),
@@ -308,7 +308,7 @@ fn remains_of_folders_are_kept() {
 }
 
 #[test]
-fn entirely_lost_entries_are_not_written() {
+fn entirely_missing_entries_are_not_written() {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     init(storage.clone()).expect("an empty memory takes a repository");
     let repository = open(storage.clone(), 1).expect("it opens");
@@ -380,7 +380,7 @@ fn suspect_chunks_in_folders_are_stored_again() {
                 }
             });
         };
-        let whole = place.storage.get(suspect).expect("it is there");
+        let intact = place.storage.get(suspect).expect("it is there");
         let (container, toc) = place.look(suspect);
         let damages: Vec<_> = toc
             .chunks
@@ -400,7 +400,7 @@ fn suspect_chunks_in_folders_are_stored_again() {
         let mut left = place.files.clone();
         left.remove("/b/lost");
         assert!(place.read(new) == left, "{suspect}: it does without");
-        assert!(place.storage.get(suspect).expect("it is there") != whole, "it is damaged");
+        assert!(place.storage.get(suspect).expect("it is there") != intact, "it is damaged");
     }
 }
 

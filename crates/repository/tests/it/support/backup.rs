@@ -29,7 +29,8 @@ pub(crate) fn init_by(storage: Arc<dyn Storage>, process: u32) -> Result<Reposit
     init_with(storage, process, false, 0)
 }
 
-/// Creates a repository with or without delta chunks, and with the given share of parity, in percent.
+/// Creates a repository with or without delta chunks, and with the given share of parity, in
+/// percent.
 pub(crate) fn init_with(
     storage: Arc<dyn Storage>,
     process: u32,

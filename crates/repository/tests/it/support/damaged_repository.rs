@@ -37,12 +37,12 @@ pub(crate) fn build() -> BTreeMap<String, Bytes> {
     let repository = open(storage.clone(), 1).expect("it opens");
     for files in [&[1, 2, 3][..], &[1, 2, 4, 5]] {
         let committed = back_up(&repository, files, true).expect("nothing fails here");
-        assert_eq!(committed, Committed::Done, "nobody is there to end it");
+        assert_eq!(committed, Committed::Done, "no other client ends it");
     }
     back_up_nested(&repository).expect("nothing fails here");
     assert_eq!(restore_all_but_nested(&repository), 2, "snapshots that restore");
     let mut nothing = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
-    nothing.void(Vec::new()).expect("nobody is there to end it");
+    nothing.void(Vec::new()).expect("no other client ends it");
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
     inline.store_data(&file(9)).expect("memory takes a container");
@@ -132,13 +132,13 @@ impl Store {
         });
     }
 
-    /// Does the same as [`Store::compare`], where `whole` returns the expected bytes of a file of a
-    /// snapshot.
+    /// Does the same as [`Store::compare`], where `expected` returns the expected bytes of a file
+    /// of a snapshot.
     pub(crate) fn compare_by(
         &self,
         findings: &Findings,
         case: &str,
-        whole: &dyn Fn(TicketId, &str) -> Vec<u8>,
+        expected: &dyn Fn(TicketId, &str) -> Vec<u8>,
     ) {
         let affected: BTreeSet<&str> = findings.of(FindingKind::Affected).collect();
         let mut failed = BTreeSet::new();
@@ -163,8 +163,8 @@ impl Store {
                     let is_affected = affected.contains(path.as_str());
                     match read(&reader, &entry) {
                         Ok(bytes) if entry.size > 0 => {
-                            let whole = whole(*id, &path);
-                            assert!(bytes == whole, "{case}: {path} comes back as other bytes");
+                            let expected = expected(*id, &path);
+                            assert!(bytes == expected, "{case}: {path} comes back as other bytes");
                             assert!(!is_affected, "{case}: {path} comes back, the check says no");
                         }
                         Ok(_) => {}

@@ -46,7 +46,8 @@ pub(crate) fn encode_content(content: &Content) -> Vec<u8> {
     e.into_writer()
 }
 
-/// Recodes the payload of a delta chunk, behind the length of its chunk and the number of references.
+/// Recodes the payload of a delta chunk, behind the length of its chunk and the number of
+/// references.
 fn delta_chunk(bytes: &[u8]) -> Option<Vec<u8>> {
     let (head, payload) = bytes.split_first_chunk::<6>()?;
     let [a, b, c, d, e, f] = *head;

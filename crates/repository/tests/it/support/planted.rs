@@ -32,9 +32,9 @@ pub(crate) const TICKET: TicketId = TicketId([9; 12]);
 /// The only container of its class.
 pub(crate) const PART: PartName = PartName { ticket: TICKET, count: 0 };
 
-/// Returns the table of contents of a container with one uncompressed region, which is one full chunk of `len`
-/// bytes.
-pub(crate) fn one_whole(fingerprint: Fingerprint, len: u32) -> Toc {
+/// Returns the table of contents of a container with one uncompressed region, which is one full
+/// chunk of `len` bytes.
+pub(crate) fn one_full_chunk(fingerprint: Fingerprint, len: u32) -> Toc {
     Toc {
         regions: vec![RegionRecord {
             offset: 64,
@@ -251,8 +251,8 @@ pub(crate) fn trees(bytes: &[u8]) {
     use_it(&repository, &[]);
 }
 
-/// A container of file data with sealed regions and a sealed table of contents from the input, and an index
-/// that may contradict it.
+/// A container of file data with sealed regions and a sealed table of contents from the input, and
+/// an index that may contradict it.
 pub(crate) fn containers(bytes: &[u8]) {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = open_repository(&storage);
@@ -362,22 +362,22 @@ pub(crate) fn parity(bytes: &[u8]) {
     let how = input.byte();
     let payload = vec![how; 3000];
     let fingerprint = repository.keys().fingerprint(Class::Data, &payload);
-    let toc = one_whole(fingerprint, 3000);
+    let toc = one_full_chunk(fingerprint, 3000);
     let record = put_container(&repository, Class::Data, &[payload], &toc.encode());
     let record = record.expect("memory takes it");
     put_commit(&repository, &[record], &[(fingerprint, 0)], Content::Empty)
         .expect("memory takes it");
     let container = ObjectName::Container(Class::Data, PART).to_string();
-    let whole = storage.get(&container).expect("it was put");
+    let intact = storage.get(&container).expect("it was put");
 
     let shard_len = if how & 1 == 0 { 8192 } else { 64 << (input.byte() % 12) };
     let container_len =
-        if how & 2 == 0 { whole.len() as u64 } else { u64::from(input.number() >> (how / 8)) };
+        if how & 2 == 0 { intact.len() as u64 } else { u64::from(input.number() >> (how / 8)) };
     let parity_count = if how & 4 == 0 { 2 } else { u32::from(input.byte()) };
     // Limited, because the input would otherwise become large.
     let checksum_count = container_len.div_ceil(u64::from(shard_len)).min(10_000);
-    let mut padded = whole.to_vec();
-    padded.resize(whole.len().next_multiple_of(shard_len as usize), 0);
+    let mut padded = intact.to_vec();
+    padded.resize(intact.len().next_multiple_of(shard_len as usize), 0);
     let mut shards = padded.chunks(shard_len as usize);
     let checksums = (0..checksum_count).map(|_| {
         let hash = blake3::hash(shards.next().unwrap_or_default());
@@ -408,7 +408,7 @@ pub(crate) fn parity(bytes: &[u8]) {
     describe(&repository, name).ok();
     use_it(&repository, &[fingerprint]);
 
-    let mut damaged = whole.to_vec();
+    let mut damaged = intact.to_vec();
     damaged[usize::from(input.byte())] ^= input.byte() | 1;
     storage.delete(&container).expect("memory deletes");
     storage.put_new(&container, Bytes::from(damaged)).expect("memory takes it");

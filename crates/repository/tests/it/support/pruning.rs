@@ -56,7 +56,7 @@ pub(crate) fn sweep_all(repository: &Arc<Repository>) -> Result<Swept> {
                 total.rescued_count += swept.rescued_count;
                 total.segment_count += swept.segment_count;
             }
-            waiting => panic!("nobody else is there: {waiting:?}"),
+            waiting => panic!("a sweep waits without other clients: {waiting:?}"),
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn start() -> Arc<dyn Storage> {
     let repository = open(storage.clone(), 1).expect("it opens");
     for files in [&[1, 2, 3, 4][..], &[3, 4, 5, 6], &[4, 6, 7, 8]] {
         let committed = back_up(&repository, files, true).expect("it works");
-        assert_eq!(committed, Committed::Done, "nobody is there to end it");
+        assert_eq!(committed, Committed::Done, "no other client ends it");
     }
     forget(&repository, &[0, 1]).expect("it works");
     storage
@@ -108,7 +108,7 @@ pub(crate) fn start_similar() -> Arc<dyn Storage> {
     let repository = open(storage.clone(), 1).expect("it opens");
     for files in [&[2, 3, 100, 200][..], &[3, 5, 101], &[5, 102, 250]] {
         let committed = back_up(&repository, files, true).expect("it works");
-        assert_eq!(committed, Committed::Done, "nobody is there to end it");
+        assert_eq!(committed, Committed::Done, "no other client ends it");
     }
     assert!(delta_chunk_count(&repository) >= 6, "versions resemble each other");
     forget(&repository, &[0, 1]).expect("it works");
@@ -141,7 +141,7 @@ pub(crate) fn delta_chunk_count(repository: &Arc<Repository>) -> usize {
     records(repository).iter().filter(|record| record.form == Form::Delta).count()
 }
 
-/// Collects what was passed over.
+/// Collects the skipped objects.
 #[derive(Default)]
 pub(crate) struct Named(pub(crate) Mutex<Vec<String>>);
 

@@ -199,9 +199,10 @@ impl Ledger {
         let mut bytes = Vec::new();
         for extent in extents::decode(payload, chunk_len, references.len())? {
             let reference = references[usize::from(extent.reference)];
-            let whole = self.chunks.get(&(class, reference));
+            let full_chunk = self.chunks.get(&(class, reference));
             let start = extent.offset as usize;
-            let extent = whole.and_then(|whole| whole.get(start..start + extent.len as usize));
+            let extent = full_chunk
+                .and_then(|full_chunk| full_chunk.get(start..start + extent.len as usize));
             let extent = extent.ok_or_else(|| Error::missing(reference, "was never stored"))?;
             bytes.extend_from_slice(extent);
         }
