@@ -201,7 +201,8 @@ fn delta_chunks_can_be_described() {
         let line = format!("reference {number:>5}  {reference}");
         assert!(text.contains(&line), "{line}:\n{text}");
     }
-    assert!(text.contains(&format!("Delta chunk {}", delta_chunk.chunk.fingerprint)), "{text}");
+    let line = format!("{:9} {}", "Delta", delta_chunk.chunk.fingerprint);
+    assert!(text.contains(&line), "{line}:\n{text}");
     // 2000 bytes of the previous version lie before the new ones.
     let extents = text.lines().filter(|line| line.contains(" of reference "));
     assert!(extents.clone().any(|line| line.contains(" 2000  of reference ")), "{text}");

@@ -363,7 +363,7 @@ fn sweeps_of_many_records_read_each_commit_once() {
     }
     let reads = Arc::new(CommitReads { below: storage.clone(), count: AtomicU64::new(0) });
     let repository = open(reads.clone(), 2).expect("it opens");
-    let commit_count = storage.list("commits/").expect("it lists").len() as u64;
+    let commit_count = storage.list(ObjectKind::Commit.folder()).expect("it lists").len() as u64;
     reads.count.store(0, Ordering::SeqCst);
     let swept = sweep_all(&repository).expect("it works");
     assert!(swept.container_count >= RECORDS as u64, "{swept:?}");
