@@ -1,8 +1,7 @@
 //! The bodies of the fuzz targets. They are in the tests of the crates, which run them on random
 //! input.
 
-#[path = "../../crates/chunking/tests/common/mod.rs"]
-#[allow(dead_code, reason = "vectors matter elsewhere")]
+#[path = "../../crates/chunking/tests/it/harness/mod.rs"]
 mod chunking;
 #[path = "../../crates/repository/tests/it/support/decoding.rs"]
 #[allow(dead_code, reason = "its pieces matter elsewhere")]
@@ -19,12 +18,12 @@ pub fn decoders(input: &[u8]) {
 
 /// A chunker that is fed in pieces.
 pub fn feeding(input: &[u8]) {
-    chunking::fuzzing::feeding(input, |_| true);
+    chunking::fuzz_bodies::feeding(input, |_| true);
 }
 
 /// The texts by which algorithms are chosen.
 pub fn spec(input: &[u8]) {
-    chunking::fuzzing::spec(input);
+    chunking::fuzz_bodies::spec(input);
 }
 
 /// Sealed objects of any kind.

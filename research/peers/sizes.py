@@ -4,8 +4,10 @@
     research/peers/sizes.py           writes research/results/sizes.svg
     research/peers/sizes.py --check   ends with 1 if the file is not what would be written
 
-The numbers are those of the first table "Repository after the last version" in research/results/peers.md. Python's standard library only.
+The numbers are those of the first table "Repository after the last version" in research/results/peers.md. Python's
+standard library only.
 """
+
 import sys
 from pathlib import Path
 
@@ -35,7 +37,7 @@ def sizes():
         elif rows:
             break
     names = rows[0][1:]
-    return {row[0]: dict(zip(names, row[1:])) for row in rows[1:]}
+    return {row[0]: dict(zip(names, row[1:], strict=False)) for row in rows[1:]}
 
 
 def svg(table):
@@ -44,7 +46,8 @@ def svg(table):
     height = TOP + len(SETS) * step
     # A middle gray is readable on a light and on a dark page.
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+        ' role="img"'
         ' aria-label="Repository sizes of restic and Cutpoint in MB">',
         "<style>text { font: 13px system-ui, sans-serif; fill: #6e7781 } .name { font-weight: 600 }</style>",
         f'<text x="{LABELS}" y="20">Repository after the last version, in MB (10^6 bytes); shorter is better</text>',
@@ -65,7 +68,11 @@ def svg(table):
 def main():
     path, text = RESULTS / "sizes.svg", svg(sizes())
     if sys.argv[1:] == ["--check"]:
-        sys.exit(0 if path.is_file() and path.read_text() == text else f"{path.name} is not what {Path(__file__).name} writes: run it")
+        sys.exit(
+            0
+            if path.is_file() and path.read_text() == text
+            else f"{path.name} is not what {Path(__file__).name} writes: run it"
+        )
     if sys.argv[1:]:
         sys.exit(__doc__)
     path.write_text(text)

@@ -14,7 +14,7 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 16] = [
+const CRATES: [(&str, &[&str]); 17] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
     ("cutpoint-delta", &[]),
@@ -25,24 +25,23 @@ const CRATES: [(&str, &[&str]); 16] = [
         "cutpoint-estimate",
         &[
             "cutpoint-backup",
-            "cutpoint-burst",
             "cutpoint-chunking",
+            "cutpoint-delta",
             "cutpoint-fingerprint",
             "cutpoint-repository",
             "cutpoint-storage",
-            "cutpoint-testing",
         ],
     ),
+    ("cutpoint-terminal", &["cutpoint-backup", "cutpoint-estimate", "cutpoint-storage"]),
     (
         "cutpoint",
         &[
             "cutpoint-backup",
-            "cutpoint-bench",
             "cutpoint-chunking",
             "cutpoint-estimate",
-            "cutpoint-lab",
             "cutpoint-repository",
             "cutpoint-storage",
+            "cutpoint-terminal",
         ],
     ),
     ("cutpoint-testing", &[]),
@@ -67,6 +66,7 @@ const CRATES: [(&str, &[&str]); 16] = [
             "cutpoint-chunking",
             "cutpoint-estimate",
             "cutpoint-fingerprint",
+            "cutpoint-terminal",
             "cutpoint-testing",
         ],
     ),
@@ -120,10 +120,10 @@ const ROOMS: [(&str, Layers); 5] = [
             &["verify"],
         ],
     ),
-    ("cutpoint-backup", &[&["source"], &["restore"], &["snapshots"], &["save"]]),
+    ("cutpoint-backup", &[&["source"], &["restore"], &["save"]]),
     (
         "cutpoint-estimate",
-        &[&["counter", "savings", "scan"], &["sampler"], &["estimate"], &["trace"], &["tune"]],
+        &[&["clock", "counter", "error", "savings"], &["scan"], &["sampler"], &["estimate"]],
     ),
 ];
 

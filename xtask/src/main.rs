@@ -42,7 +42,8 @@ check    formatting, texts, prose, layers, licences and sources of dependencies,
          standard library is installed), instructions of the kernels (their assembly, on x86-64),
          documentation, vectors, builders of data sets (with Python), tests; ends with 1 and the name
          of the step that failed
---quick  only what needs no building: formatting, texts, prose, layers, licences and sources
+--quick  only what needs no building: formatting, texts, prose, layers, licences and sources, scripts
+         (with ruff, if it is there)
 --long   with 10^5 instead of 10^3 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
 
@@ -70,12 +71,13 @@ attacks  runs each script of testing/attacks RUNS times (1) against the release 
 type Step = (&'static str, fn() -> Result<(), String>);
 
 /// What is looked at without building the workspace.
-const QUICK_STEPS: [Step; 5] = [
+const QUICK_STEPS: [Step; 6] = [
     ("formatting", formatting),
     ("texts", texts::check),
     PROSE,
     LAYERS,
     ("licences and sources", licences::check),
+    ("scripts", scripts),
 ];
 
 /// The steps that build. The tests are last, so that their output is at the end.
@@ -261,6 +263,21 @@ fn data_sets() -> Result<(), String> {
     let mut command = Command::new("python3");
     command.args(["-B", "research/peers/sizes.py", "--check"]).current_dir(root());
     run(command)
+}
+
+/// Checks the form of the Python scripts, if ruff can be had.
+fn scripts() -> Result<(), String> {
+    let mut command = Command::new("ruff");
+    if command.arg("--version").output().is_err() {
+        println!("xtask: SKIPPED: ruff is not there: the Python scripts were not checked");
+        return Ok(());
+    }
+    for words in [["check", "--quiet"], ["format", "--check"]] {
+        let mut command = Command::new("ruff");
+        command.args(words).args(["--no-cache", "research"]).current_dir(root());
+        run(command)?;
+    }
+    Ok(())
 }
 
 /// Returns the command that runs the test of the pages for users.

@@ -1,8 +1,8 @@
 //! Prints the cost of reading, cutting and fingerprinting a file, together and separately, in one
 //! thread. This is the minimum cost of a backup of known data.
 //!
-//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`; `research/peers/reread.py`
-//! compares it with a backup.
+//! `cargo run --release -p cutpoint-backup --example parts FILE [ROUNDS]`;
+//! `research/peers/reread.py` compares it with a backup.
 
 use std::fs::File;
 use std::hint::black_box;

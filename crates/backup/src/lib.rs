@@ -1,11 +1,70 @@
 //! Saves files and streams as snapshots in a repository, and restores them.
 //!
+//! [`backup()`] walks the sources, reads the files that have changed, stores the chunks that are
+//! new, and commits a snapshot. [`restore()`] writes the tree of a snapshot into a folder. Both
+//! report events to a monitor, and need a [`Repository`](cutpoint_repository::Repository) from
+//! `cutpoint-repository`.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use cutpoint_backup::{BackupOptions, RestoreOptions, Source, WalkOptions, backup, restore};
+//! use cutpoint_repository::{CipherSuite, InitOptions, Reader, Repository, Unlock, View};
+//! use cutpoint_storage::{Memory, System};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let settings = InitOptions {
+//!     suite: CipherSuite::None,
+//!     cut: "fastcdc:level=1,min=16384,normal=65536,max=262144,seed=0".to_owned(),
+//!     region_size: 1 << 20,
+//!     container_size: 16 << 20,
+//!     compression_level: 3,
+//!     delta_chunks: true,
+//!     parity_percent: 0,
+//! };
+//! let storage = Arc::new(Memory::new());
+//! let repository = Repository::init(storage, Arc::new(System), &Unlock::Nothing, &settings)?;
+//! let repository = Arc::new(repository);
+//!
+//! let scratch = tempfile::tempdir()?;
+//! let folder = scratch.path().canonicalize()?.join("documents");
+//! std::fs::create_dir(&folder)?;
+//! std::fs::write(folder.join("letter"), "Dear reader")?;
+//!
+//! // The monitor `()` ignores every event.
+//! let source = Source::Files { paths: vec![folder.clone()], options: WalkOptions::default() };
+//! let report = backup(&repository, source, &BackupOptions::default(), &())?;
+//! let id = report.snapshot.ok_or("no snapshot")?;
+//! assert_eq!(report.statistics.file_count, 1);
+//!
+//! let reader = Reader::open(repository.clone(), View::list(&repository)?)?;
+//! let view = reader.view();
+//! let snapshot = view.commits[&id].snapshot().ok_or("no snapshot")?;
+//! let target = scratch.path().join("restored");
+//! let report = restore(&reader, &snapshot.root, &target, &RestoreOptions::default(), &())?;
+//! assert_eq!((report.written_files, report.failed_entries), (1, 0));
+//! // The tree of a snapshot begins at the root of the file system.
+//! let restored = target.join(folder.strip_prefix("/")?).join("letter");
+//! assert_eq!(std::fs::read(restored)?, b"Dear reader");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Modules
+//!
 //! * [`source`] walks the sources and reads them.
 //! * [`save`] stores what is new and commits a snapshot.
-//! * [`restore`] writes the tree of a snapshot into a folder.
+//! * [`restore`](mod@restore) writes the tree of a snapshot into a folder.
 #![forbid(unsafe_code)]
 
 pub mod restore;
 pub mod save;
-mod snapshots;
 pub mod source;
+
+pub use restore::{
+    Overwrite, RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader, restore,
+};
+pub use save::{
+    BackupMonitor, BackupOptions, BackupProgress, BackupReport, Parent, Source, backup,
+};
+pub use source::WalkOptions;

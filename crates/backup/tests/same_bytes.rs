@@ -1,22 +1,26 @@
-//! Bytes are a format: a repository that is made with fixed randomness is equal, byte for byte, to the
-//! one that the code before the renaming made.
+//! The stored bytes are a format: a repository made with fixed randomness equals, byte for byte,
+//! the one that commit 7558e2f made.
+//!
+//! A binary of its own, so that a change of the code can be checked with this test alone.
 
-mod common;
-#[path = "common/repository.rs"]
-#[allow(dead_code, reason = "folders are compared elsewhere")]
-mod repository;
+#[path = "it/backup_options.rs"]
+#[allow(dead_code, reason = "this test saves a stream")]
+mod backup_options;
+#[path = "it/seeded_repository.rs"]
+#[allow(dead_code, reason = "this test has settings of its own")]
+mod seeded_repository;
 
 use std::sync::Arc;
 
-use common::options;
+use backup_options::options;
 use cutpoint_backup::save::{Source, backup};
 use cutpoint_repository::gc::prune::{OptimizeOptions, PruneOptions, optimize, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::{CipherSuite, InitOptions, Repository, TicketId};
 use cutpoint_storage::{Environment, Error, Memory, Storage};
 use cutpoint_testing::SplitMix64;
-use repository::{Seeded, contents, unlock};
+use seeded_repository::{Seeded, contents, unlock};
 
 /// The digests after init, after each of four backups, after a prune, and after an optimization, as
 /// made by commit 7558e2f.

@@ -2,14 +2,16 @@
 //! one.
 //!
 //! Usage: `cargo run --release -p cutpoint-chunking --example means [CHUNKS [SPEC]...]`, with
-//! 40,000 chunks for each point by default. Without specs, it measures those of `tests/cases` at 2
+//! 40,000 chunks for each point by default. Without specs, it measures those of `tests/it/harness/cases` at 2
 //! to 64 KiB, and every other algorithm. A mean that cannot be reached is printed with its error.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
+#[path = "../tests/it/harness/mod.rs"]
+mod harness;
 
-use common::{cases, measured_mean};
 use cutpoint_chunking::Spec;
+
+use harness::cases;
+use harness::measured::measured_mean;
 
 const AVERAGES: [usize; 6] = [2048, 4096, 8192, 16_384, 32_768, 65_536];
 

@@ -16,8 +16,8 @@
 //!
 //! The first line for each data is a plain sum over it, which shows the speed of its memory.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
+#[path = "../tests/it/harness/mod.rs"]
+mod harness;
 
 use std::hint::black_box;
 use std::io::Read;
@@ -142,7 +142,7 @@ fn main() {
 fn run(name: &str, data: &[u8], spec: &Spec, options: &Options) {
     let mut expected: Vec<usize> = cuts(&*spec.chunker_at(Level::SCALAR), data).collect();
     let reference = if options.has_reference {
-        let mut make = || expected = common::reference_cuts(spec, data);
+        let mut make = || expected = harness::checks::reference_cuts(spec, data);
         format!("{:.2}", measure(1, data.len(), &mut [&mut make])[0])
     } else {
         String::new()

@@ -2,23 +2,23 @@
 //! regardless of its position in the stream.
 //!
 //! A [`Spec`] names an algorithm with all its parameters and has a text form. From a spec comes a
-//! [`Chunker`], which answers one question: given the start of a chunk, where is its end? [`cuts`]
-//! applies a chunker to a buffer, [`Chunks`] to a reader, and [`Push`] to slices as they arrive.
-//! [`algorithms`] lists the algorithms with a description of each.
+//! [`Chunker`], which returns the end of a chunk, given its start. [`cuts`] applies a chunker to a
+//! buffer, [`Chunks`] to a reader, and [`Push`] to slices as they arrive. [`algorithms`] lists the
+//! algorithms with a description of each.
 //!
 //! ```
-//! use cutpoint_chunking::{Spec, cuts};
+//! use cutpoint_chunking::{Chunks, Spec, cuts};
 //!
 //! let spec: Spec = "seqcdc:avg=16k".parse()?;
-//! assert_eq!(
-//!     spec.to_string(),
-//!     "seqcdc:mode=inc,length=5,trigger=50,skip=512,min=11258,max=65536"
-//! );
-//! let chunker = spec.chunker();
 //! let data = vec![7; 100_000];
-//! let ends: Vec<usize> = cuts(&*chunker, &data).collect();
+//! let ends: Vec<usize> = cuts(&*spec.chunker(), &data).collect();
 //! assert_eq!(ends, [65_536, 100_000]);
-//! # Ok::<(), cutpoint_chunking::SpecError>(())
+//!
+//! let mut chunks = Chunks::new(spec.chunker(), &data[..]);
+//! assert_eq!(chunks.next()?, Some(&data[..65_536]));
+//! assert_eq!(chunks.next()?, Some(&data[65_536..]));
+//! assert_eq!(chunks.next()?, None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Guarantees
@@ -89,3 +89,8 @@ pub use push::Push;
 pub use spec::{Spec, algorithms};
 #[cfg(feature = "std")]
 pub use stream::Chunks;
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

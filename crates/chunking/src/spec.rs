@@ -54,40 +54,51 @@ pub struct Spec(Any);
 
 /// Generates from the list of algorithms every item that depends on the whole list.
 macro_rules! all {
-    ($($Variant:ident($Params:ty),)+) => {
+    ($($module:ident::$Chunker:ident,)+) => {
         #[derive(Clone, PartialEq, Eq, Debug)]
         enum Any {
-            $($Variant($Params),)+
+            $($Chunker($module::Params),)+
         }
 
         /// Evaluates an expression on the parameters of a spec, whatever the algorithm.
         macro_rules! each {
             ($spec:expr, $params:ident => $result:expr) => {
                 match &$spec.0 {
-                    $(Any::$Variant($params) => $result,)+
+                    $(Any::$Chunker($params) => $result,)+
                 }
             };
         }
 
         $(
-            impl TryFrom<$Params> for Spec {
+            impl TryFrom<$module::Params> for Spec {
                 type Error = SpecError;
 
-                fn try_from(params: $Params) -> Result<Spec, SpecError> {
-                    Algorithm::check(&params)?;
-                    Ok(Spec(Any::$Variant(params)))
+                fn try_from(params: $module::Params) -> Result<Spec, SpecError> {
+                    params.check()?;
+                    Ok(Spec(Any::$Chunker(params)))
                 }
             }
         )+
 
+        /// Creates the chunker of a spec, on `level` if the rule has code for it.
+        fn chunker(spec: &Spec, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
+            match spec.0.clone() {
+                $(
+                    Any::$Chunker(params) => {
+                        Box::new($module::$Chunker::from_checked(params, material, level))
+                    }
+                )+
+            }
+        }
+
         /// All algorithms, in the order of the list.
-        static ALGORITHMS: &[&About] = &[$(<$Params as Algorithm>::ABOUT,)+];
+        static ALGORITHMS: &[&About] = &[$(<$module::Params as Algorithm>::ABOUT,)+];
 
         fn parse(name: &str, list: &str) -> Option<Result<Spec, SpecError>> {
             $(
-                if name == <$Params as Algorithm>::ABOUT.name {
-                    let keys = Keys::parse(<$Params as Algorithm>::ABOUT, list);
-                    return Some(keys.and_then(|keys| <$Params>::parse(&keys)).and_then(Spec::try_from));
+                if name == <$module::Params as Algorithm>::ABOUT.name {
+                    let keys = Keys::parse(<$module::Params as Algorithm>::ABOUT, list);
+                    return Some(keys.and_then(|keys| $module::Params::parse(&keys)).and_then(Spec::try_from));
                 }
             )+
             None
@@ -95,29 +106,29 @@ macro_rules! all {
     };
 }
 
-// The list: one line for each algorithm.
+// The list: one line for each algorithm, with its module and its chunker.
 all! {
-    SeqCdc(seqcdc::Params),
-    FastCdc(fastcdc::Params),
-    Fixed(fixed::Params),
-    Ae(ae::Params),
-    Maxp(maxp::Params),
-    Ram(ram::Params),
-    Mii(mii::Params),
-    Gear(gear::Params),
-    Rabin(rabin::Params),
-    Crc(crc::Params),
-    Tttd(tttd::Params),
-    Pci(pci::Params),
-    Bfbc(bfbc::Params),
-    SampleByte(samplebyte::Params),
-    MinCdc(mincdc::Params),
-    Buzhash(buzhash::Params),
-    Ronomon(ronomon::Params),
-    RepMaxCdc(repmaxcdc::Params),
-    UltraCdc(ultracdc::Params),
-    Jc(jc::Params),
-    Aes(aes::Params),
+    seqcdc::SeqCdc,
+    fastcdc::FastCdc,
+    fixed::Fixed,
+    ae::Ae,
+    maxp::Maxp,
+    ram::Ram,
+    mii::Mii,
+    gear::Gear,
+    rabin::Rabin,
+    crc::Crc,
+    tttd::Tttd,
+    pci::Pci,
+    bfbc::Bfbc,
+    samplebyte::SampleByte,
+    mincdc::MinCdc,
+    buzhash::Buzhash,
+    ronomon::Ronomon,
+    repmaxcdc::RepMaxCdc,
+    ultracdc::UltraCdc,
+    jc::Jc,
+    aes::Aes,
 }
 
 /// Returns the descriptions of all algorithms.
@@ -145,7 +156,7 @@ impl Spec {
     /// Returns the chunker on `level`, or on the next lower level for which the rule has code;
     /// [`Chunker::level`] tells which. The cut-points are the same on every level.
     pub fn chunker_at(&self, level: Level) -> Box<dyn Chunker> {
-        each!(self, params => params.chunker(None, level))
+        chunker(self, None, level)
     }
 
     /// Returns the chunker with secret cut-points.
@@ -171,7 +182,7 @@ impl Spec {
         level: Level,
     ) -> Result<Box<dyn Chunker>, SpecError> {
         check_key(self.about())?;
-        Ok(each!(self, params => params.chunker(Some(material), level)))
+        Ok(chunker(self, Some(material), level))
     }
 
     /// Returns the spec if its cut-points can be secret.

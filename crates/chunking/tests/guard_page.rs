@@ -1,12 +1,17 @@
 //! No byte outside of the data is read: the memory before and behind it is inaccessible.
+//!
+//! The test has a process of its own, because a wrong read ends the process.
 
 #![cfg(unix)]
 
-mod common;
+#[path = "it/harness/mod.rs"]
+mod harness;
 
-use common::{cases, key_material, kinds};
 use cutpoint_chunking::{Chunker, Level, Spec, cuts};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
+
+use harness::cases;
+use harness::inputs::{key_material, kinds};
 
 /// The size of the accessible memory, a multiple of every page size.
 const PART_SIZE: usize = 64 * 1024;

@@ -3,19 +3,15 @@
 mod access;
 mod care;
 mod common;
-#[cfg(feature = "estimate")]
 mod estimate;
 mod everyday;
 mod forget;
 mod help;
 mod inspect;
-#[cfg(feature = "lab")]
-mod lab;
-mod research;
 mod settings;
 
-use clap::builder::styling::{AnsiColor, Styles};
 use clap::{FromArgMatches, Parser, Subcommand};
+use cutpoint_terminal::help::STYLES;
 
 pub(crate) use self::access::{Key, KeyAdd, KeyRemove, KeyRotate, KeyVerb, NewSecrets};
 pub(crate) use self::care::{
@@ -23,22 +19,12 @@ pub(crate) use self::care::{
     Repairable,
 };
 pub(crate) use self::common::{Encryption, Global, S3Args, Secrets};
-#[cfg(feature = "estimate")]
-pub(crate) use self::estimate::{Choice, Data, Estimate, Trace, Tune};
-pub(crate) use self::everyday::{
-    Backup, Cat, Exclusion, Filter, Init, Ls, Restore, Selection, Snapshots,
-};
+pub(crate) use self::estimate::Estimate;
+pub(crate) use self::everyday::{Backup, Cat, Filter, Init, Ls, Restore, Selection, Snapshots};
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
-#[cfg(feature = "lab")]
-pub(crate) use self::lab::{Lab, LabReport, LabRun, LabVerb};
-pub(crate) use self::research::{Algorithms, Bench, BenchData};
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
-
-const STYLES: Styles = Styles::styled()
-    .header(AnsiColor::Green.on_default().bold())
-    .usage(AnsiColor::Green.on_default().bold());
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +51,7 @@ impl Args {
     /// Reads the arguments of this process. Prints help, or an error of usage (exit code 2), and
     /// ends the process where these are the answer.
     pub(crate) fn of_process() -> Args {
-        let mut command = help::command();
+        let mut command = help::MANUAL.command();
         let matches = command.get_matches_mut();
         Args::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
     }
@@ -103,17 +89,8 @@ pub(crate) enum Verb {
     #[command(before_help = access::DOCTOR_EXAMPLES)]
     Doctor,
     Repair(Repair),
-    #[cfg(feature = "estimate")]
     Estimate(Estimate),
-    #[cfg(feature = "estimate")]
-    Trace(Trace),
-    #[cfg(feature = "estimate")]
-    Tune(Tune),
     Cut(Cut),
-    Algorithms(Algorithms),
-    Bench(Bench),
-    #[cfg(feature = "lab")]
-    Lab(Lab),
     Debug(Debug),
     Key(Key),
     Help(Help),

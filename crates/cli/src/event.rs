@@ -1,76 +1,18 @@
 //! The output of `--json`: one event per line, defined by `schema/json-lines-v1.schema.json`.
 
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-use cutpoint_chunking::About;
 use cutpoint_repository::Statistics;
 use cutpoint_repository::write::BurstStatistics;
 use serde::Serialize;
 
-#[cfg(feature = "estimate")]
 mod estimate;
-use crate::escape;
 
-#[cfg(feature = "estimate")]
-pub(crate) use estimate::{Counted, Estimate, Trace, Tuned};
-
-/// The version of the schema. It increases when a field is removed or changes its meaning, but not
-/// when one is added.
-const VERSION: u32 = 1;
-
-/// A line of output.
-#[derive(Serialize)]
-pub(crate) struct Line<'a> {
-    version: u32,
-    #[serde(flatten)]
-    event: &'a Event<'a>,
-}
-
-impl<'a> Line<'a> {
-    /// Creates the line for `event`.
-    pub(crate) fn new(event: &'a Event<'a>) -> Line<'a> {
-        Line { version: VERSION, event }
-    }
-}
-
-/// A path, which can be any bytes. `path` is for display. `path_bytes` (hexadecimal) is present if
-/// `path` cannot represent all bytes.
-#[derive(Serialize)]
-pub(crate) struct PathText {
-    path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_bytes: Option<String>,
-}
-
-impl PathText {
-    /// Creates the text of a path of these bytes.
-    pub(crate) fn new(bytes: &[u8]) -> PathText {
-        match std::str::from_utf8(bytes) {
-            Ok(path) => PathText { path: path.to_owned(), path_bytes: None },
-            Err(_) => PathText {
-                path: String::from_utf8_lossy(bytes).into_owned(),
-                path_bytes: Some(escape::hex(bytes)),
-            },
-        }
-    }
-
-    /// Creates the text of `path`.
-    pub(crate) fn of(path: &Path) -> PathText {
-        PathText::new(path.as_os_str().as_bytes())
-    }
-}
+pub(crate) use cutpoint_terminal::event::{PathText, Progress};
+pub(crate) use estimate::Estimate;
 
 /// An event.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Event<'a> {
-    /// The progress of the run.
-    Progress(Progress),
-    /// A part of the work was not done. It is counted, and the exit code becomes 1.
-    Problem(Message<'a>),
-    /// A warning, which is not counted.
-    Warning(Message<'a>),
     /// The result of a command, the last line of a run that did not fail.
     Summary(Summary<'a>),
     /// A snapshot.
@@ -83,21 +25,8 @@ pub(crate) enum Event<'a> {
     Setting { name: &'a str, value: serde_json::Value },
     /// A chunk.
     Cut { offset: u64, size: u64, end_offset: u64 },
-    /// A chunking algorithm.
-    Algorithm(Algorithm),
-    /// A measured speed.
-    Speed(Speed<'a>),
     /// The estimated savings of a cut specification.
-    #[cfg(feature = "estimate")]
     Estimate(Box<Estimate>),
-    /// The savings computed from chunk traces.
-    #[cfg(feature = "estimate")]
-    Trace(Trace),
-    /// The result of a specification on a sample.
-    #[cfg(feature = "estimate")]
-    Tuned(Box<Tuned>),
-    /// The cost of an instruction.
-    Instruction(InstructionCost<'a>),
     /// A finding of a check.
     Finding(Finding<'a>),
     /// The result of a trial of a place for repositories.
@@ -122,41 +51,6 @@ pub(crate) enum Event<'a> {
     },
     /// A key that opens the repository.
     Key(Key<'a>),
-    /// The reason why the run failed; the last line.
-    Error {
-        kind: &'a str,
-        exit_code: u8,
-        message: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        remedy: Option<&'a str>,
-    },
-}
-
-/// The progress of a run.
-#[derive(Clone, Copy, Default, Serialize)]
-pub(crate) struct Progress {
-    pub(crate) elapsed_ns: u64,
-    pub(crate) file_count: u64,
-    pub(crate) size: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) expected_file_count: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) expected_size: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) new_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) stored_bytes: Option<u64>,
-}
-
-/// A message about a path or about the run.
-#[derive(Serialize)]
-pub(crate) struct Message<'a> {
-    #[serde(flatten)]
-    pub(crate) path: Option<PathText>,
-    pub(crate) message: &'a str,
-    /// The commands that resolve the problem, in the order in which to try them, if known.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) remedies: Vec<&'a str>,
 }
 
 /// The result of a command.
@@ -353,66 +247,10 @@ pub(crate) enum Summary<'a> {
     /// A file was cut.
     Cut { algorithm: &'a str, level: &'a str, chunk_count: u64, size: u64 },
     /// The savings of data were estimated.
-    #[cfg(feature = "estimate")]
     Estimate {
         #[serde(flatten)]
-        counts: Counted,
+        counts: cutpoint_terminal::scan::Counted,
         elapsed_ns: u64,
-    },
-    /// Chunks were written to a trace.
-    #[cfg(feature = "estimate")]
-    Trace {
-        #[serde(flatten)]
-        counts: Counted,
-        algorithm: String,
-        row_count: u64,
-        elapsed_ns: u64,
-    },
-    /// Parameters were searched for.
-    #[cfg(feature = "estimate")]
-    Tune {
-        target_size: u64,
-        sample_bytes: u64,
-        file_count: u64,
-        random_bytes: u64,
-        simulated_count: u64,
-        candidate_count: u64,
-        unreached_algorithms: &'a [String],
-        is_partial: bool,
-        elapsed_ns: u64,
-    },
-    /// Speeds were measured.
-    Bench {
-        processor: &'a str,
-        levels: &'a [&'static str],
-        data: &'a str,
-        size: u64,
-        large_page_bytes: Option<u64>,
-        plain_read: &'a str,
-        round_count: u64,
-        elapsed_ns: u64,
-    },
-    /// The cells of a definition were measured.
-    #[cfg(feature = "lab")]
-    LabRun {
-        results: &'a str,
-        cell_count: u64,
-        row_count: u64,
-        new_row_count: u64,
-        left_out: &'a [String],
-        elapsed_ns: u64,
-    },
-    /// A page of results was written.
-    #[cfg(feature = "lab")]
-    LabReport {
-        html: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        markdown: Option<&'a str>,
-        row_count: u64,
-        reproduced_count: u64,
-        same_shape_count: u64,
-        contradicts_count: u64,
-        not_testable_count: u64,
     },
 }
 
@@ -440,107 +278,6 @@ pub(crate) struct Trial<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes_per_second: Option<u64>,
     pub(crate) message: &'a str,
-}
-
-/// A measured speed. The schema describes the fields.
-#[derive(Serialize)]
-pub(crate) struct Speed<'a> {
-    pub(crate) work: &'a str,
-    pub(crate) spec: &'a str,
-    pub(crate) kind: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) bytes_per_second: f64,
-    pub(crate) lower_quartile_bytes_per_second: f64,
-    pub(crate) upper_quartile_bytes_per_second: f64,
-    pub(crate) round_count: u64,
-    pub(crate) read_bytes_per_second: f64,
-    pub(crate) read_ratio: f64,
-    pub(crate) scalar_ratio: Option<f64>,
-    pub(crate) agrees: bool,
-    pub(crate) chunk_count: u64,
-    pub(crate) chunk_size_mean: f64,
-    pub(crate) chunk_size_deviation: f64,
-}
-
-/// The cost of an instruction.
-#[derive(Serialize)]
-pub(crate) struct InstructionCost<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) latency_ns: f64,
-    pub(crate) throughput_ns: f64,
-    pub(crate) round_count: u64,
-}
-
-/// The description of an algorithm. The fields are those of `About` in the chunking crate.
-#[derive(Serialize)]
-pub(crate) struct Algorithm {
-    name: &'static str,
-    title: &'static str,
-    rule: &'static str,
-    source: &'static str,
-    differences: &'static str,
-    good_at: &'static str,
-    bad_at: &'static str,
-    key: &'static str,
-    parameters: Vec<Parameter>,
-    short_forms: Vec<ShortForm>,
-    dialects: Vec<Dialect>,
-}
-
-#[derive(Serialize)]
-struct Parameter {
-    key: &'static str,
-    meaning: &'static str,
-    unit: &'static str,
-    allowed: &'static str,
-    default: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct ShortForm {
-    key: &'static str,
-    beside: &'static [&'static str],
-    allowed: &'static str,
-    meaning: &'static str,
-}
-
-#[derive(Serialize)]
-struct Dialect {
-    keys: &'static str,
-    meaning: &'static str,
-}
-
-impl From<&About> for Algorithm {
-    fn from(about: &About) -> Algorithm {
-        let parameters = about.parameters.iter().map(|each| Parameter {
-            key: each.key,
-            meaning: each.meaning,
-            unit: each.unit,
-            allowed: each.allowed,
-            default: each.default,
-        });
-        let short_forms = about.short_forms.iter().map(|each| ShortForm {
-            key: each.key,
-            beside: each.beside,
-            allowed: each.allowed,
-            meaning: each.meaning,
-        });
-        let dialects =
-            about.dialects.iter().map(|each| Dialect { keys: each.keys, meaning: each.meaning });
-        Algorithm {
-            name: about.name,
-            title: about.title,
-            rule: about.rule,
-            source: about.source,
-            differences: about.differences,
-            good_at: about.good_at,
-            bad_at: about.bad_at,
-            key: about.key.name(),
-            parameters: parameters.collect(),
-            short_forms: short_forms.collect(),
-            dialects: dialects.collect(),
-        }
-    }
 }
 
 /// The sizes of a repository. The schema describes the fields.

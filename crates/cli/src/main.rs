@@ -9,10 +9,8 @@ mod command;
 mod coverage;
 mod defaults;
 mod dump;
-mod escape;
 mod event;
 mod exit;
-mod interrupt;
 mod key_id;
 mod lag;
 mod place;
@@ -33,8 +31,10 @@ mod unlock;
 
 use std::process::ExitCode;
 
+use cutpoint_terminal::{escape, interrupt};
+
 use crate::args::Args;
-use crate::report::Report;
+use crate::report::{PROGRAM, Report};
 
 fn main() -> ExitCode {
     // First of all, because the environment may contain a passphrase.
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     // Wrong usage ends the process here, with exit code 2 and the message of clap.
     let args = Args::of_process();
     // The report lives until the process ends, because the end by a signal is reported, too.
-    let report: &'static Report = Box::leak(Box::new(Report::new(&args.global)));
+    let report: &'static Report = Box::leak(Box::new(Report::new(PROGRAM, &args.global.output)));
     let result = interrupt::watch(report).and_then(|()| command::run(&args, report));
     interrupt::begin_end();
     // The output so far is flushed before the message about the reason of the end.

@@ -1,8 +1,9 @@
 //! Remedies: the next step of a user after each failure.
 
 use cutpoint_storage::Error as StoreError;
+use cutpoint_terminal::remedy as common;
 
-use crate::exit::{Exit, Failure, message, newer_epochs};
+use crate::exit::{Exit, Failure, newer_epochs};
 use crate::s3;
 
 /// Returns the remedy for `error`, if one is known.
@@ -17,7 +18,6 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
     if let Some(remedy) = of_store.find_map(StoreError::remedy) {
         return Some(remedy.to_owned());
     }
-    let text = message(error, true);
     let remedy = match Exit::of(error) {
         Exit::NoRepository => "check --repo, or create a repository with `cutpoint init`",
         Exit::WrongKey if newer_epochs(error).next().is_some() => return None,
@@ -31,16 +31,9 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
             "free some space and run the same command again; data stored so far is intact and is \
              reused"
         }
-        // The data written was not for a repository, but for a restored file, a page, or standard
-        // output.
-        Exit::Full => "free some space and run the same command again",
         Exit::Conflict => "run the same command again",
         Exit::Interrupted => "run the same command again; data stored so far is reused",
-        _ if text.contains("ermission denied") => {
-            "run as a user with permission to read and write there, or change the permissions"
-        }
-        _ if text.contains("ead-only file system") => "make the file system writable",
-        _ => return None,
+        _ => return common::remedy(error),
     };
     Some(remedy.to_owned())
 }

@@ -17,7 +17,7 @@ use crate::args::{DeltaMode, Encryption, Global, Mode, Settings};
 use crate::exit::{Exit, Failure};
 use crate::lag::{self, Pauses, is_absent};
 use crate::recovery::Kit;
-use crate::report::Report;
+use crate::report::{Report, ReportObjects};
 use crate::state::{self, Rollback, State, keys_of, xdg};
 use crate::{defaults, interrupt, place, s3, unlock};
 

@@ -709,9 +709,10 @@ mod tests {
     use super::*;
     use crate::args::Args;
     use crate::lag;
+    use crate::report::PROGRAM;
 
     fn report() -> Report {
-        Report::new(&Args::parse_from(["cutpoint", "stats", "--quiet"]).global)
+        Report::new(PROGRAM, &Args::parse_from(["cutpoint", "stats", "--quiet"]).global.output)
     }
 
     fn id(number: u8) -> TicketId {

@@ -1,30 +1,9 @@
 //! Parsing and formatting of sizes, times and durations. All other code uses bytes and nanoseconds.
 
-use std::time::Duration;
-
 use cutpoint_repository::snapshots::calendar::{DAY_S, civil};
 use cutpoint_repository::snapshots::retention::Span;
 use cutpoint_repository::verify::check::Portion;
-
-/// Parses a size in bytes: `131072`, `128k`, `16M`, `16MiB`; at most 4 GiB.
-pub(crate) fn parse_size(text: &str) -> Result<u32, String> {
-    u32::try_from(parse_large_size(text)?).map_err(|_| format!("`{text}` is too large"))
-}
-
-/// Parses a size in bytes that may be larger: `10g`, `2TiB`.
-pub(crate) fn parse_large_size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        "t" | "tib" => 40,
-        unit => return Err(format!("unknown unit of size `{unit}` (expected k, M, G or T)")),
-    };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
-}
+pub(crate) use cutpoint_terminal::units::{count, duration, parse_large_size, parse_size, size};
 
 /// Parses the number of items to keep: a number from 1 on, or `all`.
 pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
@@ -135,38 +114,6 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
     }
 }
 
-/// Formats a size for display: `0 B`, `17.3 KiB`.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    while value >= 999.95 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
-/// Formats a duration for display: `0:07`, `1:02:03`.
-pub(crate) fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if hours > 0 {
-        format!("{hours}:{minutes:02}:{seconds:02}")
-    } else {
-        format!("{minutes}:{seconds:02}")
-    }
-}
-
-/// Formats a count with its noun: `1 file`, `2 files`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
 /// Formats seconds since 1970 as `2026-01-31 23:59:59`, in UTC.
 pub(crate) fn date_time(seconds: i64) -> String {
     let (days, rest) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
@@ -194,18 +141,6 @@ pub(crate) fn rfc3339_ns(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_parsed() {
-        for (text, expected) in
-            [("131072", 131_072), ("128k", 131_072), ("16MiB", 16 << 20), ("1M", 1 << 20)]
-        {
-            assert_eq!(parse_size(text), Ok(expected), "{text}");
-        }
-        for text in ["", "k", "-1", "5000M", "1.5M", "12parsec"] {
-            assert!(parse_size(text).is_err(), "{text:?} was taken for a size");
-        }
-    }
 
     #[test]
     fn counts_and_times_are_parsed() {
@@ -242,19 +177,6 @@ mod tests {
             ["", "%", "0%", "0", "101%", "-5%", "5.00001%", "1e1%", "five", "5 %", "99999999T"]
         {
             assert!(parse_portion(text).is_err(), "{text:?} was taken for a portion");
-        }
-    }
-
-    #[test]
-    fn sizes_are_formatted() {
-        for (bytes, expected) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (1_048_575, "1.0 MiB"),
-            (u64::MAX, "16.0 EiB"),
-        ] {
-            assert_eq!(size(bytes), expected, "{bytes}");
         }
     }
 

@@ -5,18 +5,22 @@ mod regions;
 mod similar;
 mod tally;
 
-use std::fmt;
-use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use cutpoint_chunking::{Spec, SpecError};
+use cutpoint_chunking::Spec;
 use cutpoint_fingerprint::Blake3;
 
 use crate::sampler::Options;
 use crate::scan::{Cutter, Lane, run};
-use crate::{Estimate, Monitor, Savings, ScanCounts, ScanOptions};
-pub(crate) use metadata::CHUNK_COST;
+use crate::{Estimate, EstimateError, Monitor, Savings, ScanCounts, ScanOptions};
+pub use metadata::CHUNK_COST;
 use tally::Tally;
+
+/// The specifications that an estimate compares by default: the default of new repositories,
+/// smaller chunks by the same rule, chunks by the fastest rule, and fixed sizes as a lower bound.
+pub const DEFAULT_SPECS: [&str; 5] =
+    ["fastcdc:avg=64k", "fastcdc:avg=16k", "fastcdc:avg=8k", "seqcdc:avg=16k", "fixed:size=16k"];
 
 /// The options of an estimate.
 #[derive(Clone, Debug)]
@@ -38,6 +42,34 @@ pub struct EstimateOptions {
     /// The size of the sample of fingerprints, or `None` to keep all fingerprints. There are no
     /// bursts with a sample, because a chunk outside the sample is not known to be new or old.
     pub sample: Option<Options>,
+}
+
+impl EstimateOptions {
+    /// Returns the [default](EstimateOptions::default) options for these files and folders.
+    pub fn of<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> EstimateOptions {
+        let paths = paths.into_iter().map(Into::into).collect();
+        let scan = ScanOptions { paths, ..ScanOptions::default() };
+        EstimateOptions { scan, ..EstimateOptions::default() }
+    }
+}
+
+impl Default for EstimateOptions {
+    /// Returns the options of an estimate for a repository with the default settings, of
+    /// [`DEFAULT_SPECS`], with bursts and compression. There are no files to read.
+    fn default() -> EstimateOptions {
+        let specs =
+            DEFAULT_SPECS.iter().filter_map(|text| text.parse::<Spec>().ok()?.bounded().ok());
+        EstimateOptions {
+            scan: ScanOptions::default(),
+            specs: specs.collect(),
+            bursts: true,
+            compression: true,
+            compression_level: 3,
+            region_size: 2 << 20,
+            container_size: 16 << 20,
+            sample: None,
+        }
+    }
 }
 
 /// The result for one configuration.
@@ -101,45 +133,6 @@ pub struct Estimated {
     pub counts: ScanCounts,
     /// The results in the order of the specifications.
     pub configurations: Vec<Configured>,
-}
-
-/// An error of an estimate.
-#[derive(Debug)]
-pub enum EstimateError {
-    /// A specification cannot be used here.
-    Spec(SpecError),
-    /// A path cannot be reached, a pattern is invalid, or zstd cannot be set up.
-    Io(io::Error),
-}
-
-impl fmt::Display for EstimateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EstimateError::Spec(error) => error.fmt(f),
-            EstimateError::Io(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for EstimateError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            EstimateError::Spec(error) => Some(error),
-            EstimateError::Io(error) => Some(error),
-        }
-    }
-}
-
-impl From<SpecError> for EstimateError {
-    fn from(error: SpecError) -> EstimateError {
-        EstimateError::Spec(error)
-    }
-}
-
-impl From<io::Error> for EstimateError {
-    fn from(error: io::Error) -> EstimateError {
-        EstimateError::Io(error)
-    }
 }
 
 /// Reads the data once, and computes the result of each configuration.

@@ -1,10 +1,6 @@
-//! Estimates of the savings of deduplication, computed before anything is stored.
+#![doc = include_str!("../README.md")]
 //!
-//! [`estimate()`] reads files once, and computes the savings and the costs of several ways to cut
-//! them. [`Savings`] is the result of a count, with the two figures that the field uses.
-//! [`Counter`] counts chunks by their fingerprints exactly, and [`Sampler`] in bounded memory.
-//! [`trace()`] writes a trace of chunks for other programs, and [`read_trace`] reads such traces.
-//! [`tune()`] searches for parameters. `docs/estimate.md` gives the accuracy.
+//! # Counting chunks
 //!
 //! ```
 //! use cutpoint_estimate::Counter;
@@ -18,20 +14,19 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod clock;
 mod counter;
+mod error;
 mod estimate;
 mod sampler;
 mod savings;
-mod scan;
-mod trace;
-mod tune;
+pub mod scan;
 
 pub use counter::{Counter, FINGERPRINT_LEN, Fingerprint};
+pub use error::EstimateError;
 pub use estimate::{
-    Bursts, Configured, EstimateError, EstimateOptions, Estimated, Times, estimate,
+    Bursts, CHUNK_COST, Configured, DEFAULT_SPECS, EstimateOptions, Estimated, Times, estimate,
 };
 pub use sampler::{Estimate, Options as SampleOptions, Sampler};
 pub use savings::Savings;
 pub use scan::{Monitor, Progress, ScanCounts, ScanOptions};
-pub use trace::{Format, Row, TraceOptions, TraceSavings, Traced, read_trace, trace};
-pub use tune::{Origin, TuneOptions, Tuned, Tuning, tune};

@@ -45,6 +45,9 @@ const GROUP_COUNT: usize = 32;
 /// The 97.5 % quantile of Student's distribution with 31 degrees of freedom.
 const STUDENT_T: f64 = 2.0395;
 
+/// The memory for each chunk of a sample, in bytes: a place in the table and the data beside it.
+const ENTRY_BYTES: u64 = 60;
+
 /// The limits of a [`Sampler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -60,6 +63,20 @@ pub struct Options {
     pub window_count: usize,
     /// The seed that selects one of the possible samples.
     pub salt: u64,
+}
+
+impl Options {
+    /// The minimum memory of a sample in bytes. A smaller sample would be meaningless.
+    pub const MEMORY_MIN: u64 = 1 << 20;
+
+    /// Returns limits of about `memory` bytes, for the sample that `salt` selects.
+    pub fn in_memory(memory: u64, salt: u64) -> Options {
+        // Tables double in size, and one is full at seven eighths of a power of two.
+        let places = (memory / ENTRY_BYTES + 1).next_power_of_two() / 2;
+        let entry_count_max = usize::try_from(places / 8 * 7).unwrap_or(usize::MAX);
+        let window_count = entry_count_max / 8;
+        Options { entry_count_max, window_count, salt, ..Options::default() }
+    }
 }
 
 impl Default for Options {

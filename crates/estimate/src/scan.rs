@@ -1,4 +1,5 @@
-//! Reading files once for several ways to cut them, the common part of estimate, trace and tune.
+//! Reads files once for several ways to cut them: the part that [`estimate()`](crate::estimate())
+//! has in common with programs that do something else with the chunks.
 //!
 //! ```text
 //! source thread                 workers, a lane at a time            workers
@@ -15,8 +16,7 @@ mod engine;
 mod job;
 mod source;
 
-pub(crate) use cutter::{Chunk, Cutter, Sink};
-pub(crate) use engine::{Lane, run};
-pub(crate) use job::{Job, Tools};
-pub use source::{Monitor, Progress, ScanCounts, ScanOptions};
-pub(crate) use source::{Until, expected_of};
+pub use cutter::{Chunk, Cutter, Sink};
+pub use engine::{Lane, run};
+pub use job::{Job, Tools};
+pub use source::{Monitor, Progress, ScanCounts, ScanOptions, expected_of};

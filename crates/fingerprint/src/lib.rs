@@ -11,12 +11,17 @@
 //! and `sha1`.
 //!
 //! ```
-//! use cutpoint_fingerprint::Blake3;
+//! use cutpoint_fingerprint::{Blake3, Digest};
 //!
-//! let mut digests = Vec::new();
-//! Blake3::plain().digests(&[b"one".as_slice(), b"two"], &mut digests);
+//! let hash = Blake3::plain();
+//! let mut digests: Vec<Digest> = Vec::new();
+//! hash.digests(&[b"one".as_slice(), b"two"], &mut digests);
 //! assert_eq!(digests[1], *blake3::hash(b"two").as_bytes());
 //! ```
+//!
+//! Chunks should come in batches of about 1 MiB, because a batch of one chunk has no other leaves
+//! to fill the lanes with. A hash keeps the fastest instruction set of this CPU, its level;
+//! `at_level` chooses another one, which changes the speed but never a digest.
 
 #![deny(unsafe_code)]
 
@@ -34,3 +39,8 @@ pub const DIGEST_SIZE: usize = 32;
 
 /// A digest of [`Blake3`] and [`Sha256`].
 pub type Digest = [u8; DIGEST_SIZE];
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

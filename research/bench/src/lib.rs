@@ -3,7 +3,7 @@
 //! [`Contender`]s that do the same work are a [`Comparison`]. [`race`] lets all of them take turns
 //! over the same bytes, so that a busy moment of the machine affects all alike, together with a
 //! plain read of the bytes. Times are CPU times of the thread, so that other load on the machine
-//! matters less. `cutpoint bench` prints the results, and `benches/peers.rs` measures third-party
+//! matters less. `cutpoint-lab bench` prints the results, and `benches/peers.rs` measures third-party
 //! crates in the same way.
 //!
 //! ```

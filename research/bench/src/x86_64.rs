@@ -34,92 +34,92 @@ pub(crate) fn widest_sum() -> (&'static str, Sum) {
     ("SSE2", sum)
 }
 
+/// Adds an operation, if the CPU has the features for it.
+///
+/// `$step` makes the instruction from the name of the register that it reads and writes. The
+/// instruction may also read `{m}`. It touches no memory, and no registers except these and
+/// `$scratch`.
+macro_rules! operation {
+    (
+        $list:ident, $name:literal, $features:literal, [$($feature:tt),+],
+        $register:ident $Type:ty = $value:expr, $mask_register:ident = $mask:expr,
+        $step:ident $(, $scratch:tt)?
+    ) => {
+        if $(has!($feature))&&+ {
+            /// Runs steps that each depend on the previous one.
+            fn chained(count: u64) {
+                #[target_feature(enable = $features)]
+                fn compiled(count: u64) {
+                    let mut value: $Type = $value;
+                    let mask = $mask;
+                    for _ in 0..count {
+                        // SAFETY: the instructions are in `$features`, and `compiled` is called
+                        // after their detection. They read and write the registers that are
+                        // named here, flags, and nothing else.
+                        unsafe {
+                            asm!(
+                                "/* {m} is there for all */",
+                                $step!("a"), $step!("a"), $step!("a"), $step!("a"),
+                                $step!("a"), $step!("a"), $step!("a"), $step!("a"),
+                                $step!("a"), $step!("a"), $step!("a"), $step!("a"),
+                                $step!("a"), $step!("a"), $step!("a"), $step!("a"),
+                                a = inout($register) value,
+                                m = in($mask_register) mask,
+                                $(out($scratch) _,)?
+                                options(nomem, nostack)
+                            );
+                        }
+                    }
+                    std::hint::black_box(value);
+                }
+                // SAFETY: `chained` is in scope only after the detection of the features.
+                unsafe { compiled(count) }
+            }
+
+            /// Runs eight chains of steps that do not depend on each other.
+            fn side_by_side(count: u64) {
+                #[target_feature(enable = $features)]
+                fn compiled(count: u64) {
+                    let mut values: [$Type; 8] = [$value; 8];
+                    let [a, b, c, d, e, f, g, h] = &mut values;
+                    let mask = $mask;
+                    for _ in 0..count {
+                        // SAFETY: as in `chained`.
+                        unsafe {
+                            asm!(
+                                "/* {m} is there for all */",
+                                $step!("a"), $step!("b"), $step!("c"), $step!("d"),
+                                $step!("e"), $step!("f"), $step!("g"), $step!("h"),
+                                $step!("a"), $step!("b"), $step!("c"), $step!("d"),
+                                $step!("e"), $step!("f"), $step!("g"), $step!("h"),
+                                a = inout($register) *a,
+                                b = inout($register) *b,
+                                c = inout($register) *c,
+                                d = inout($register) *d,
+                                e = inout($register) *e,
+                                f = inout($register) *f,
+                                g = inout($register) *g,
+                                h = inout($register) *h,
+                                m = in($mask_register) mask,
+                                $(out($scratch) _,)?
+                                options(nomem, nostack)
+                            );
+                        }
+                    }
+                    std::hint::black_box(values);
+                }
+                // SAFETY: `side_by_side` is in scope only after the detection of the features.
+                unsafe { compiled(count) }
+            }
+
+            const _: () = assert!(UNROLLED == 16, "as many steps as are written out");
+            $list.push(Operation { name: $name, chained, side_by_side });
+        }
+    };
+}
+
 /// Returns the operations of this CPU that are timed.
 pub(crate) fn operations() -> Vec<Operation> {
-    /// Adds an operation, if the CPU has the features for it.
-    ///
-    /// `$step` makes the instruction from the name of the register that it reads and writes. The
-    /// instruction may also read `{m}`. It touches no memory, and no registers except these and
-    /// `$scratch`.
-    macro_rules! operation {
-        (
-            $list:ident, $name:literal, $features:literal, [$($feature:tt),+],
-            $register:ident $Type:ty = $value:expr, $mask_register:ident = $mask:expr,
-            $step:ident $(, $scratch:tt)?
-        ) => {
-            if $(has!($feature))&&+ {
-                /// Runs steps that each depend on the previous one.
-                fn chained(count: u64) {
-                    #[target_feature(enable = $features)]
-                    fn compiled(count: u64) {
-                        let mut value: $Type = $value;
-                        let mask = $mask;
-                        for _ in 0..count {
-                            // SAFETY: the instructions are in `$features`, and `compiled` is called
-                            // after their detection. They read and write the registers that are
-                            // named here, flags, and nothing else.
-                            unsafe {
-                                asm!(
-                                    "/* {m} is there for all */",
-                                    $step!("a"), $step!("a"), $step!("a"), $step!("a"),
-                                    $step!("a"), $step!("a"), $step!("a"), $step!("a"),
-                                    $step!("a"), $step!("a"), $step!("a"), $step!("a"),
-                                    $step!("a"), $step!("a"), $step!("a"), $step!("a"),
-                                    a = inout($register) value,
-                                    m = in($mask_register) mask,
-                                    $(out($scratch) _,)?
-                                    options(nomem, nostack)
-                                );
-                            }
-                        }
-                        std::hint::black_box(value);
-                    }
-                    // SAFETY: `chained` is in scope only after the detection of the features.
-                    unsafe { compiled(count) }
-                }
-
-                /// Runs eight chains of steps that do not depend on each other.
-                fn side_by_side(count: u64) {
-                    #[target_feature(enable = $features)]
-                    fn compiled(count: u64) {
-                        let mut values: [$Type; 8] = [$value; 8];
-                        let [a, b, c, d, e, f, g, h] = &mut values;
-                        let mask = $mask;
-                        for _ in 0..count {
-                            // SAFETY: as in `chained`.
-                            unsafe {
-                                asm!(
-                                    "/* {m} is there for all */",
-                                    $step!("a"), $step!("b"), $step!("c"), $step!("d"),
-                                    $step!("e"), $step!("f"), $step!("g"), $step!("h"),
-                                    $step!("a"), $step!("b"), $step!("c"), $step!("d"),
-                                    $step!("e"), $step!("f"), $step!("g"), $step!("h"),
-                                    a = inout($register) *a,
-                                    b = inout($register) *b,
-                                    c = inout($register) *c,
-                                    d = inout($register) *d,
-                                    e = inout($register) *e,
-                                    f = inout($register) *f,
-                                    g = inout($register) *g,
-                                    h = inout($register) *h,
-                                    m = in($mask_register) mask,
-                                    $(out($scratch) _,)?
-                                    options(nomem, nostack)
-                                );
-                            }
-                        }
-                        std::hint::black_box(values);
-                    }
-                    // SAFETY: `side_by_side` is in scope only after the detection of the features.
-                    unsafe { compiled(count) }
-                }
-
-                const _: () = assert!(UNROLLED == 16, "as many steps as are written out");
-                $list.push(Operation { name: $name, chained, side_by_side });
-            }
-        };
-    }
-
     /// An instruction whose first two operands are the register.
     macro_rules! step {
         ($step:ident, $before:literal, $between:literal, $after:literal) => {

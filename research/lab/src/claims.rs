@@ -194,7 +194,17 @@ impl Claim {
                 }
             }
         }
-        let (verdict, ours) = match (self.test, found.as_slice()) {
+        let (verdict, ours) = self.compare(&found);
+        let verdict = match verdict {
+            Verdict::Reproduced if self.stands_in => Verdict::SameShape,
+            verdict => verdict,
+        };
+        Answer { verdict, ours, reason: self.reason.clone() }
+    }
+
+    /// Compares the rows with the claim. Returns the verdict and our numbers.
+    fn compare(&self, found: &[&Row]) -> (Verdict, String) {
+        match (self.test, found) {
             (Test::Value, [row, ..]) => (self.near(row.value, row.value), shown(row)),
             (Test::Ratio, [one, other, ..]) => {
                 let ratio = one.value / other.value;
@@ -204,55 +214,49 @@ impl Claim {
                     format!("{} ({} / {})", short(ratio), shown(one), shown(other)),
                 )
             }
-            (Test::Difference, [one, other, ..]) => {
-                let difference = one.value - other.value;
-                let is_near =
-                    self.number.is_some_and(|number| (difference - number).abs() <= self.tolerance);
-                let is_alike = self.number.is_some_and(|number| {
-                    self.loose.map_or((number > 0.0) == (difference > 0.0), |loose| {
-                        (difference - number).abs() <= loose
-                    })
-                });
-                let verdict = if is_near {
-                    Verdict::Reproduced
-                } else if is_alike {
-                    Verdict::SameShape
-                } else {
-                    Verdict::Contradicts
-                };
-                (verdict, format!("{} ({} - {})", short(difference), shown(one), shown(other)))
-            }
+            (Test::Difference, [one, other, ..]) => self.difference(one, other),
             (Test::Order, rows) => {
                 let values: Vec<f64> = rows.iter().map(|row| row.value).collect();
                 (self.falls(&values), listed(rows))
             }
-            (Test::Factors, rows) => {
-                let pairs: Vec<(&Row, &Row)> =
-                    rows.as_chunks::<2>().0.iter().map(|[one, other]| (*one, *other)).collect();
-                let factors: Vec<f64> =
-                    pairs.iter().map(|(one, other)| one.value / other.value).collect();
-                let texts: Vec<String> = pairs
-                    .iter()
-                    .zip(&factors)
-                    .map(|((one, other), factor)| {
-                        format!(
-                            "{} {} ({} / {})",
-                            named(one),
-                            short(*factor),
-                            shown(one),
-                            shown(other)
-                        )
-                    })
-                    .collect();
-                (self.falls(&factors), texts.join("; "))
-            }
+            (Test::Factors, rows) => self.factors(rows),
             (_, rows) => (Verdict::Contradicts, listed(rows)),
+        }
+    }
+
+    /// Compares the difference of two rows with that of the claim.
+    fn difference(&self, one: &Row, other: &Row) -> (Verdict, String) {
+        let difference = one.value - other.value;
+        let is_near =
+            self.number.is_some_and(|number| (difference - number).abs() <= self.tolerance);
+        let is_alike = self.number.is_some_and(|number| {
+            self.loose.map_or((number > 0.0) == (difference > 0.0), |loose| {
+                (difference - number).abs() <= loose
+            })
+        });
+        let verdict = if is_near {
+            Verdict::Reproduced
+        } else if is_alike {
+            Verdict::SameShape
+        } else {
+            Verdict::Contradicts
         };
-        let verdict = match verdict {
-            Verdict::Reproduced if self.stands_in => Verdict::SameShape,
-            verdict => verdict,
-        };
-        Answer { verdict, ours, reason: self.reason.clone() }
+        (verdict, format!("{} ({} - {})", short(difference), shown(one), shown(other)))
+    }
+
+    /// Compares the order of the factors between pairs of rows with that of the claim.
+    fn factors(&self, rows: &[&Row]) -> (Verdict, String) {
+        let pairs: Vec<(&Row, &Row)> =
+            rows.as_chunks::<2>().0.iter().map(|[one, other]| (*one, *other)).collect();
+        let factors: Vec<f64> = pairs.iter().map(|(one, other)| one.value / other.value).collect();
+        let texts: Vec<String> = pairs
+            .iter()
+            .zip(&factors)
+            .map(|((one, other), factor)| {
+                format!("{} {} ({} / {})", named(one), short(*factor), shown(one), shown(other))
+            })
+            .collect();
+        (self.falls(&factors), texts.join("; "))
     }
 
     /// Returns [`Verdict::Reproduced`] if the values fall or stay equal in their order, and

@@ -196,7 +196,6 @@ impl Definition {
     }
 
     fn check(&self, at: &dyn Fn(Range<usize>, String) -> LabError) -> Result<(), LabError> {
-        let fail = |text: &Text, message: String| Err(at(text.span(), message));
         if *self.repeats.get_ref() == 0 {
             return Err(at(
                 self.repeats.span(),
@@ -213,85 +212,22 @@ impl Definition {
         let mut names = HashSet::new();
         for part in &self.data {
             if !names.insert(part.name.get_ref()) {
-                return fail(
-                    &part.name,
+                return Err(at(
+                    part.name.span(),
                     format!("duplicate data set {:?}: rename one", part.name.get_ref()),
-                );
+                ));
             }
-            match (&part.path, &part.made) {
-                (Some(_), None) => {}
-                (None, Some(made)) => {
-                    if Made::named(made.get_ref()).is_none() {
-                        let names = Made::NAMES.join(", ");
-                        return fail(
-                            made,
-                            format!(
-                                "made: unknown kind {:?} (expected one of {names})",
-                                made.get_ref()
-                            ),
-                        );
-                    }
-                    if part.size.is_none() {
-                        return fail(
-                            made,
-                            "made: size missing (expected a form such as size = \"16M\")"
-                                .to_owned(),
-                        );
-                    }
-                }
-                _ => {
-                    return fail(
-                        &part.name,
-                        format!(
-                            "data set {:?}: either path or made is required",
-                            part.name.get_ref()
-                        ),
-                    );
-                }
-            }
-            if part.versions.as_ref().is_some_and(|count| *count.get_ref() == 0) {
-                return fail(
-                    &part.name,
-                    "versions: 0 leaves nothing (expected 1 or more)".to_owned(),
-                );
-            }
-            part.size.as_ref().map_or(Ok(()), |size| checked_size(size, at))?;
+            part.check(at)?;
         }
         let mut names = HashSet::new();
         for part in &self.algorithms {
             if !names.insert(part.name.get_ref()) {
-                return fail(
-                    &part.name,
+                return Err(at(
+                    part.name.span(),
                     format!("duplicate algorithm {:?}: rename one", part.name.get_ref()),
-                );
+                ));
             }
-            if part.paper.is_none() && part.equal.is_none() && part.specs.is_empty() {
-                return fail(
-                    &part.name,
-                    format!(
-                        "algorithm {:?}: paper, equal or both are required",
-                        part.name.get_ref()
-                    ),
-                );
-            }
-            // A template is tried with several targets, because an algorithm may lack parameters
-            // for some.
-            for (target, spec) in &part.specs {
-                if size(target).is_none() {
-                    return fail(
-                        spec,
-                        format!(
-                            "specs: {target:?} is not a target size (expected a form such as \
-                             \"8k\")",
-                        ),
-                    );
-                }
-            }
-            for template in
-                [&part.paper, &part.equal].into_iter().flatten().chain(part.specs.values())
-            {
-                check_template(template.get_ref()).or_else(|message| fail(template, message))?;
-            }
+            part.check(at)?;
         }
         for part in &self.measures {
             self.check_measure(part, at)?;
@@ -369,6 +305,75 @@ impl Definition {
                     ),
                 );
             }
+        }
+        Ok(())
+    }
+}
+
+impl DataPart {
+    /// Checks what the format alone does not.
+    fn check(&self, at: &dyn Fn(Range<usize>, String) -> LabError) -> Result<(), LabError> {
+        let fail = |text: &Text, message: String| Err(at(text.span(), message));
+        match (&self.path, &self.made) {
+            (Some(_), None) => {}
+            (None, Some(made)) => {
+                if Made::named(made.get_ref()).is_none() {
+                    let names = Made::NAMES.join(", ");
+                    return fail(
+                        made,
+                        format!(
+                            "made: unknown kind {:?} (expected one of {names})",
+                            made.get_ref()
+                        ),
+                    );
+                }
+                if self.size.is_none() {
+                    return fail(
+                        made,
+                        "made: size missing (expected a form such as size = \"16M\")".to_owned(),
+                    );
+                }
+            }
+            _ => {
+                return fail(
+                    &self.name,
+                    format!("data set {:?}: either path or made is required", self.name.get_ref()),
+                );
+            }
+        }
+        if self.versions.as_ref().is_some_and(|count| *count.get_ref() == 0) {
+            return fail(&self.name, "versions: 0 leaves nothing (expected 1 or more)".to_owned());
+        }
+        self.size.as_ref().map_or(Ok(()), |size| checked_size(size, at))
+    }
+}
+
+impl AlgorithmPart {
+    /// Checks what the format alone does not.
+    fn check(&self, at: &dyn Fn(Range<usize>, String) -> LabError) -> Result<(), LabError> {
+        let fail = |text: &Text, message: String| Err(at(text.span(), message));
+        if self.paper.is_none() && self.equal.is_none() && self.specs.is_empty() {
+            return fail(
+                &self.name,
+                format!("algorithm {:?}: paper, equal or both are required", self.name.get_ref()),
+            );
+        }
+        // A template is tried with several targets, because an algorithm may lack parameters
+        // for some.
+        for (target, spec) in &self.specs {
+            if size(target).is_none() {
+                return fail(
+                    spec,
+                    format!(
+                        "specs: {target:?} is not a target size (expected a form such as \
+                         \"8k\")",
+                    ),
+                );
+            }
+        }
+        for template in [&self.paper, &self.equal].into_iter().flatten().chain(self.specs.values())
+        {
+            check_template(template.get_ref()).or_else(|message| fail(template, message))?;
         }
         Ok(())
     }

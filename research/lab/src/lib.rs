@@ -7,6 +7,9 @@
 //! measured again, so that an interrupted run can be resumed. [`claims`] compares the claims of the
 //! papers with the rows, and [`report`] makes one page of all results.
 //!
+//! Two other tools look at the files of a user: [`trace`] writes a row for each chunk, and [`tune`]
+//! searches for parameters.
+//!
 //! `docs/lab.md` describes the method and its limits.
 //!
 //! # Reading order
@@ -32,6 +35,9 @@ mod row;
 mod run;
 mod size;
 mod template;
+pub mod trace;
+pub mod tune;
+mod until;
 
 pub use definition::{AlgorithmPart, DataPart, Definition, Levels, MeasurePart, Text};
 pub use error::LabError;

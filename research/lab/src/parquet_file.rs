@@ -93,7 +93,7 @@ fn schema() -> Result<TypePtr, ParquetError> {
 
 /// Returns the bytes of a Parquet file of these rows.
 pub(crate) fn bytes(rows: &[Row]) -> Result<Vec<u8>, ParquetError> {
-    let properties = WriterProperties::builder().set_created_by("cutpoint lab".to_owned()).build();
+    let properties = WriterProperties::builder().set_created_by("cutpoint-lab".to_owned()).build();
     let mut writer = SerializedFileWriter::new(Vec::new(), schema()?, Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
     for name in COLUMNS {

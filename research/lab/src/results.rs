@@ -63,7 +63,7 @@ impl Results {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
         let results = Results::parse(&folder, &file, &text)?;
         if results.rows.is_empty() {
-            let message = "has no rows yet; run `cutpoint lab run` first".to_owned();
+            let message = "has no rows yet; run `cutpoint-lab run` first".to_owned();
             return Err(LabError::Content { path: file, message });
         }
         Ok(results)

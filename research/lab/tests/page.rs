@@ -259,7 +259,15 @@ fn page_works_in_a_browser() {
         browser.evaluate("document.querySelectorAll('#claims-table tbody tr').length").as_u64();
     assert!(claims.is_some_and(|count| count > 200), "claims: {claims:?}");
 
-    // Charts have lines. A chart without its lines has fewer coloured pixels.
+    charts_have_lines(&mut browser);
+    filters_change_tables_and_charts(&mut browser);
+    keyboard_sorts_tables_and_reads_charts(&mut browser);
+    page_fits_dark_phone_and_print(&mut browser);
+    assert_eq!(browser.complaints, Vec::<String>::new(), "no complaint");
+}
+
+/// Charts have lines. A chart without its lines has fewer coloured pixels.
+fn charts_have_lines(browser: &mut Browser) {
     let drawn = browser.drawn();
     assert_eq!(drawn.len(), 4, "charts");
     assert!(drawn.iter().all(|count| *count > 2000), "dots: {drawn:?}");
@@ -273,8 +281,10 @@ fn page_works_in_a_browser() {
     browser.evaluate(
         "document.querySelectorAll('#speed-chart .series input').forEach((input) => input.checked || input.click())",
     );
+}
 
-    // Filters change the tables and the charts.
+/// Filters change the tables and the charts.
+fn filters_change_tables_and_charts(browser: &mut Browser) {
     browser.choose("claims-paper", "004");
     let papers = browser.evaluate("[...new Set([...document.querySelectorAll('#claims-table tbody tr')].map((row) => row.cells[1].textContent))].join()");
     assert_eq!(papers, "004", "only that paper");
@@ -289,8 +299,10 @@ fn page_works_in_a_browser() {
     browser.choose("speed-level", level.as_str().expect("a level"));
     let levels = browser.evaluate("[...new Set([...document.querySelectorAll('#speed-table tbody tr')].map((row) => row.cells[1].textContent))]");
     assert_eq!(levels, json!([level]), "only that level");
+}
 
-    // Tables can be sorted by keyboard alone.
+/// Tables can be sorted by keyboard alone.
+fn keyboard_sorts_tables_and_reads_charts(browser: &mut Browser) {
     browser.choose("claims-paper", "");
     browser.evaluate("document.querySelector('#savings-table th:nth-child(3) button').focus()");
     browser.press("Enter", 13);
@@ -315,8 +327,10 @@ fn page_works_in_a_browser() {
     let value =
         browser.evaluate("document.querySelector('#growth-chart .u-legend .u-value').textContent");
     assert_eq!(value, "2", "the second version");
+}
 
-    // The page supports dark mode, small screens and print.
+/// The page supports dark mode, small screens and print.
+fn page_fits_dark_phone_and_print(browser: &mut Browser) {
     let light = browser.evaluate("getComputedStyle(document.body).backgroundColor");
     browser.ask(
         "Emulation.setEmulatedMedia",
@@ -344,5 +358,4 @@ fn page_works_in_a_browser() {
         "none",
         "no controls on paper"
     );
-    assert_eq!(browser.complaints, Vec::<String>::new(), "no complaint");
 }

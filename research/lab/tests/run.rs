@@ -123,12 +123,17 @@ fn smallest_run_measures_every_kind_once() {
     run(&text, folder.path(), &out).expect("a second run");
     assert_eq!(rows(&out).len(), first.len(), "nothing is measured again");
 
-    let page = report::html(&Results::read(&out).expect("results")).expect("a page");
+    assert_reported(&Results::read(&out).expect("results"));
+}
+
+/// Checks the page and the text of the smallest run.
+fn assert_reported(results: &Results) {
+    let page = report::html(results).expect("a page");
     assert!(!page.contains("{{") || !page.contains("}}"), "every place is filled");
     assert!(!page.contains("http://") || page.matches("src=").count() == 0, "nothing is loaded");
     assert!(page.contains("Does the whole lab still run"), "the question");
 
-    let text = report::markdown(&Results::read(&out).expect("results"));
+    let text = report::markdown(results);
     let lines = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
     assert_eq!(lines("# "), 1, "one title");
     assert_eq!(lines("## "), 2 + 5 + 1, "sets, verdicts, five papers, contradictions");

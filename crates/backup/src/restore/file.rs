@@ -13,10 +13,12 @@ use cutpoint_storage::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::links::{LinkOwner, Written};
-use super::place::{EXISTS, Place, Standing};
-use super::run::{Failure, Run, count};
-use super::{PIECE_LEN, SnapshotReader};
+use super::failure::Failure;
+use super::links::{FirstName, LinkOwner};
+use super::options::PIECE_LEN;
+use super::place::{EXISTS, Occupant, Place};
+use super::restore_state::{RestoreState, count};
+use super::snapshot_reader::SnapshotReader;
 use crate::source::folder::Identity;
 
 /// The maximum number of segments in a piece, however short they are.
@@ -194,7 +196,7 @@ pub(super) struct NewFile {
     file: File,
     identity: Identity,
     /// The existing entry in the place of the file.
-    standing: Standing,
+    occupant: Occupant,
     name: Name,
     failure: Mutex<Option<Failure>>,
     link: Option<LinkOwner>,
@@ -205,19 +207,19 @@ impl NewFile {
     /// Creates the file of `entry`. A large file has no name at first if the file system supports
     /// that.
     pub(super) fn create(
-        run: &Run<'_>,
+        state: &RestoreState<'_>,
         place: Place,
         entry: Entry,
-        standing: Standing,
+        occupant: Occupant,
         link: Option<LinkOwner>,
     ) -> std::result::Result<NewFile, Box<(Place, Entry, Failure)>> {
-        match NewFile::open(run, &place, &entry, &standing) {
+        match NewFile::open(state, &place, &entry, &occupant) {
             Ok((file, identity, name)) => Ok(NewFile {
                 place,
                 entry,
                 file,
                 identity,
-                standing,
+                occupant,
                 name,
                 failure: Mutex::new(None),
                 link,
@@ -228,17 +230,17 @@ impl NewFile {
     }
 
     fn open(
-        run: &Run<'_>,
+        state: &RestoreState<'_>,
         place: &Place,
         entry: &Entry,
-        standing: &Standing,
+        occupant: &Occupant,
     ) -> std::result::Result<(File, Identity, Name), Failure> {
-        let nameless = if entry.size > PIECE_LEN && run.nameless.load(Relaxed) {
+        let nameless = if entry.size > PIECE_LEN && state.nameless.load(Relaxed) {
             let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
             match rustix::fs::openat(&place.handle, ".", flags, MODE_AT_FIRST) {
                 Ok(fd) => Some(fd),
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
-                    run.nameless.store(false, Relaxed);
+                    state.nameless.store(false, Relaxed);
                     None
                 }
                 Err(error) => return Err(error.into()),
@@ -251,14 +253,14 @@ impl NewFile {
                 OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
             rustix::fs::openat(&place.handle, name, flags, MODE_AT_FIRST)
         };
-        let (fd, name) = match (nameless, standing) {
+        let (fd, name) = match (nameless, occupant) {
             (Some(fd), _) => (fd, Name::Nameless),
-            (None, Standing::Replace) => {
+            (None, Occupant::Replace) => {
                 let (spare, fd) = place.make_spare(create)?;
                 (fd, Name::Spare(spare))
             }
-            (None, standing) => {
-                (place.make(&entry.name, standing, create).map_err(taken)?, Name::Own)
+            (None, occupant) => {
+                (place.make(&entry.name, occupant, create).map_err(refused_if_exists)?, Name::Own)
             }
         };
         let identity = Identity::of(&rustix::fs::fstat(&fd)?);
@@ -266,11 +268,11 @@ impl NewFile {
     }
 
     /// Writes the contents of `buffer`.
-    pub(super) fn write(&self, run: &Run<'_>, buffer: &Buffer) {
+    pub(super) fn write(&self, state: &RestoreState<'_>, buffer: &Buffer) {
         match buffer.write(&self.file) {
             Ok(()) => {
                 self.data_len.fetch_add(buffer.bytes.len() as u64, Relaxed);
-                run.monitor.progress(0, buffer.bytes.len() as u64);
+                state.monitor.progress(0, buffer.bytes.len() as u64);
             }
             Err(error) => self.fail(error.into()),
         }
@@ -293,26 +295,26 @@ impl NewFile {
     }
 
     /// Fetches and writes one piece.
-    pub(super) fn write_piece(&self, run: &Run<'_>, piece: &Piece, buffer: &mut Buffer) {
-        if self.failed() || run.stopped() {
+    pub(super) fn write_piece(&self, state: &RestoreState<'_>, piece: &Piece, buffer: &mut Buffer) {
+        if self.failed() || state.stopped() {
             return;
         }
         buffer.clear();
-        let filled = buffer.fill(run.reader, piece, |buffer| {
-            self.write(run, buffer);
+        let filled = buffer.fill(state.reader, piece, |buffer| {
+            self.write(state, buffer);
             buffer.clear();
         });
         match filled {
-            Ok(()) => self.write(run, buffer),
+            Ok(()) => self.write(state, buffer),
             Err(error) => self.fail(error.into()),
         }
     }
 
     /// Sets the metadata and gives the file its name, or removes the file if it is not complete.
-    pub(super) fn finish(mut self, run: &Run<'_>) {
+    pub(super) fn finish(mut self, state: &RestoreState<'_>) {
         let failure = self.failure.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let stopped = run.stopped();
-        let failure = failure.or_else(|| if stopped { None } else { self.complete(run).err() });
+        let stopped = state.stopped();
+        let failure = failure.or_else(|| if stopped { None } else { self.complete(state).err() });
         if failure.is_some() || stopped {
             match &self.name {
                 Name::Own => self.place.remove(&self.entry.name, self.identity),
@@ -320,49 +322,49 @@ impl NewFile {
                 Name::Nameless => {}
             }
             if let Some(failure) = failure {
-                run.fail(&self.place.path(&self.entry), &failure);
+                state.fail(&self.place.path(&self.entry), &failure);
             }
         } else {
             let left_out = self.entry.size.saturating_sub(self.data_len.into_inner());
-            count(&run.counts.written_files, 1);
-            count(&run.counts.written_bytes, self.entry.size);
-            run.monitor.progress(1, left_out);
+            count(&state.counts.written_files, 1);
+            count(&state.counts.written_bytes, self.entry.size);
+            state.monitor.progress(1, left_out);
             if let Some(link) = self.link {
-                link.done(Written {
+                link.done(FirstName {
                     folder: self.place.folder.path.clone(),
                     name: self.entry.name,
                     identity: self.identity,
                 });
             }
         }
-        run.release(self.place.folder, &self.place.handle);
+        state.release(self.place.folder, &self.place.handle);
     }
 
-    fn complete(&self, run: &Run<'_>) -> std::result::Result<(), Failure> {
-        run.set_open(&self.file, &self.place, &self.entry);
+    fn complete(&self, state: &RestoreState<'_>) -> std::result::Result<(), Failure> {
+        state.set_open(&self.file, &self.place, &self.entry);
         let own = self.entry.name.as_slice();
         match &self.name {
             Name::Own => Ok(()),
-            Name::Spare(spare) => self.place.rename(spare, own).map_err(taken),
+            Name::Spare(spare) => self.place.rename(spare, own).map_err(refused_if_exists),
             Name::Nameless => {
                 let path = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
                 let link = |name: &[u8]| {
                     let folder = &self.place.handle;
                     rustix::fs::linkat(CWD, &path, folder, name, AtFlags::SYMLINK_FOLLOW)
                 };
-                self.place.make(own, &self.standing, link).map_err(taken)
+                self.place.make(own, &self.occupant, link).map_err(refused_if_exists)
             }
         }
     }
 }
 
 /// Maps an error for a taken name to a refusal.
-fn taken(error: Errno) -> Failure {
+fn refused_if_exists(error: Errno) -> Failure {
     if error == Errno::EXIST { Failure::Refused(EXISTS) } else { error.into() }
 }
 
 /// Fills `buffer` with all bytes of the file `entry`, which is no larger than a piece.
-pub(super) fn gather(run: &Run<'_>, entry: &Entry, buffer: &mut Buffer) -> Result<()> {
+pub(super) fn gather(state: &RestoreState<'_>, entry: &Entry, buffer: &mut Buffer) -> Result<()> {
     buffer.clear();
     buffer.bytes.reserve_exact(usize::try_from(entry.size).unwrap_or(0));
     if let Content::Raw(bytes) = &entry.content {
@@ -372,8 +374,8 @@ pub(super) fn gather(run: &Run<'_>, entry: &Entry, buffer: &mut Buffer) -> Resul
         buffer.push(0, bytes);
         return Ok(());
     }
-    for piece in Pieces::open(run.reader, entry)? {
-        buffer.fill(run.reader, &piece?, |_| ())?;
+    for piece in Pieces::open(state.reader, entry)? {
+        buffer.fill(state.reader, &piece?, |_| ())?;
     }
     Ok(())
 }

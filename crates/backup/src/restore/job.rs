@@ -10,10 +10,10 @@ use super::place::Place;
 
 /// A job for any thread.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all jobs are items")]
+#[expect(clippy::large_enum_variant, reason = "nearly all jobs are entries")]
 pub(super) enum Job {
     /// Restores anything but a folder.
-    Item { place: Place, entry: Entry, role: Role },
+    Entry { place: Place, entry: Entry, role: Role },
     /// Writes a part of a large file. The thread that releases the file last completes it.
     Piece { file: Arc<NewFile>, piece: Piece },
 }

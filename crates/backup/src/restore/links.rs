@@ -18,14 +18,14 @@ enum State {
     #[default]
     Pending,
     /// The file exists under this name.
-    Done(Written),
+    Done(FirstName),
     /// The last attempt to write the file failed or was refused.
     Failed,
 }
 
 /// The place of the first name.
 #[derive(Clone, Debug)]
-pub(super) struct Written {
+pub(super) struct FirstName {
     pub(super) folder: Arc<PathNode>,
     pub(super) name: Vec<u8>,
     pub(super) identity: Identity,
@@ -44,7 +44,7 @@ impl LinkOwner {
     }
 
     /// Records that the file is written, and ends the wait of the other names.
-    pub(super) fn done(self, written: Written) {
+    pub(super) fn done(self, written: FirstName) {
         self.0.set(State::Done(written));
     }
 }
@@ -68,9 +68,9 @@ impl Link {
 
     /// Waits for the first name. Returns the place of that name, or the duty to write the file.
     ///
-    /// Jobs are taken in the order in which the names come. Therefore the thread that has the duty
-    /// is already working on it, and waits for earlier names only.
-    pub(super) fn wait(self: &Arc<Link>) -> Result<Written, LinkOwner> {
+    /// Workers do the jobs in the order in which the names come. Therefore the worker that has the
+    /// duty is already working on it, and waits for earlier names only.
+    pub(super) fn wait(self: &Arc<Link>) -> Result<FirstName, LinkOwner> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match &*state {

@@ -9,7 +9,7 @@ use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,
 };
 
-use super::RestoreOptions;
+use super::options::RestoreOptions;
 use crate::source::folder::Handle;
 use crate::source::{OwnerIds, kind, xattrs};
 
@@ -144,8 +144,9 @@ pub(super) fn set_named(
     warn_of("time", result.map_err(io::Error::from), warn);
 }
 
-/// Changes the permissions of what was created under `entry.name`, and not of something that has
-/// taken its place. The system has no single call for this that follows no symbolic link.
+/// Changes the permissions of the entry that was created under `entry.name`, and not of something
+/// else that has replaced it meanwhile. No single system call does this without following symbolic
+/// links.
 fn set_named_mode(
     owners: &Owners,
     folder: &Handle,
@@ -181,19 +182,19 @@ fn permitted_mode(
     if mode & (SET_USER_ID | SET_GROUP_ID) == 0 || entry.kind == EntryKind::Folder {
         return mode;
     }
-    let mut taken = SET_USER_ID | SET_GROUP_ID;
+    let mut withheld = SET_USER_ID | SET_GROUP_ID;
     if let (Ok(stat), Ok((user, group))) = (stat(), owners.of(entry)) {
         if stat.st_uid == user.as_raw() {
-            taken &= !SET_USER_ID;
+            withheld &= !SET_USER_ID;
         }
         if stat.st_gid == group.as_raw() {
-            taken &= !SET_GROUP_ID;
+            withheld &= !SET_GROUP_ID;
         }
     }
-    if mode & taken != 0 {
+    if mode & withheld != 0 {
         warn("set-user-id and set-group-id not set, because the owner differs".to_owned());
     }
-    mode & !taken
+    mode & !withheld
 }
 
 fn set_xattrs(

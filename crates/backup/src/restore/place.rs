@@ -13,7 +13,7 @@ use cutpoint_repository::{Content, Entry, EntryKind};
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
-use super::Overwrite;
+use super::options::Overwrite;
 use crate::source::folder::{self, Handle, Identity};
 use crate::source::{device_number, kind, mtime, size};
 
@@ -77,24 +77,24 @@ pub(super) struct Folder {
     pub(super) made: bool,
     /// Set if entries created in the folder inherit ACLs that are not from the snapshot.
     pub(super) inherits: bool,
-    pub(super) taken: Taken,
+    pub(super) restored: RestoredNames,
 }
 
 /// The files and folders that have got a name in one folder by this restore. A target that does not
 /// distinguish `A` from `a` finds such a file again under a later name, which must neither replace
-/// it nor be taken for it.
+/// it nor count as the same.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct RestoredNames {
     identities: Mutex<HashSet<Identity>>,
     /// Set if files are recorded. Nothing is ever replaced otherwise, so only folders need to be
     /// recorded.
     has_files: bool,
 }
 
-impl Taken {
-    pub(super) fn new(overwrite: Overwrite) -> Taken {
+impl RestoredNames {
+    pub(super) fn new(overwrite: Overwrite) -> RestoredNames {
         let has_files = overwrite != Overwrite::Never;
-        Taken { identities: Mutex::default(), has_files }
+        RestoredNames { identities: Mutex::default(), has_files }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<Identity>> {
@@ -121,7 +121,7 @@ pub(super) struct Place {
 
 /// The existing entry in a place, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Occupant {
     /// There is no entry.
     Nothing,
     /// An entry that is to be replaced.
@@ -143,29 +143,29 @@ pub(super) const TWIN: &str = "not restored: the target takes its name for the n
 
 impl Place {
     /// Returns the existing entry in the place of `entry`, which is not a folder.
-    pub(super) fn standing(&self, entry: &Entry, overwrite: Overwrite) -> io::Result<Standing> {
+    pub(super) fn occupant(&self, entry: &Entry, overwrite: Overwrite) -> io::Result<Occupant> {
         // An entry that appears meanwhile is found when the name is created.
         if self.folder.made && overwrite == Overwrite::Never {
-            return Ok(Standing::Nothing);
+            return Ok(Occupant::Nothing);
         }
         let stat = match folder::stat(&self.handle, &entry.name) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(Standing::Nothing),
+            Err(Errno::NOENT) => return Ok(Occupant::Nothing),
             Err(error) => return Err(error.into()),
         };
         if kind(&stat) == Some(EntryKind::Folder) {
-            return Ok(Standing::Refused("exists as a folder"));
+            return Ok(Occupant::Refused("exists as a folder"));
         }
         let identity = Identity::of(&stat);
         Ok(match overwrite {
-            Overwrite::Never => Standing::Refused(EXISTS),
-            _ if self.folder.taken.has(identity) => Standing::Refused(TWIN),
+            Overwrite::Never => Occupant::Refused(EXISTS),
+            _ if self.folder.restored.has(identity) => Occupant::Refused(TWIN),
             Overwrite::Changed if self.is_same(entry, &stat) =>
             {
                 #[allow(clippy::useless_conversion, reason = "other systems count in fewer bits")]
-                Standing::Same(identity, stat.st_nlink.into())
+                Occupant::Same(identity, stat.st_nlink.into())
             }
-            Overwrite::Changed | Overwrite::Replace => Standing::Replace,
+            Overwrite::Changed | Overwrite::Replace => Occupant::Replace,
         })
     }
 
@@ -193,13 +193,13 @@ impl Place {
     pub(super) fn make<T>(
         &self,
         name: &[u8],
-        standing: &Standing,
+        occupant: &Occupant,
         make: impl Fn(&[u8]) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        if *standing != Standing::Replace {
-            let mut taken = self.folder.taken.lock();
+        if *occupant != Occupant::Replace {
+            let mut restored = self.folder.restored.lock();
             let made = make(name)?;
-            self.take(&mut taken, name);
+            self.record(&mut restored, name);
             return Ok(made);
         }
         let (spare, made) = self.make_spare(make)?;
@@ -232,26 +232,26 @@ impl Place {
     ///
     /// Returns `EXIST` if that entry has got its name by this restore.
     pub(super) fn rename(&self, spare: &[u8], name: &[u8]) -> Result<(), Errno> {
-        let mut taken = self.folder.taken.lock();
-        let is_taken = |stat: &Stat| taken.contains(&Identity::of(stat));
+        let mut restored = self.folder.restored.lock();
+        let is_restored = |stat: &Stat| restored.contains(&Identity::of(stat));
         let renamed = match folder::stat(&self.handle, name) {
-            Ok(stat) if is_taken(&stat) => Err(Errno::EXIST),
+            Ok(stat) if is_restored(&stat) => Err(Errno::EXIST),
             _ => rustix::fs::renameat(&self.handle, spare, &self.handle, name),
         };
         // `spare` still exists after a failure, and if both are names of one file.
         rustix::fs::unlinkat(&self.handle, spare, AtFlags::empty()).ok();
         if renamed.is_ok() {
-            self.take(&mut taken, name);
+            self.record(&mut restored, name);
         }
         renamed
     }
 
     /// Records that the new entry `name` has got its name.
-    fn take(&self, taken: &mut HashSet<Identity>, name: &[u8]) {
-        if self.folder.taken.has_files
+    fn record(&self, restored: &mut HashSet<Identity>, name: &[u8]) {
+        if self.folder.restored.has_files
             && let Ok(stat) = folder::stat(&self.handle, name)
         {
-            taken.insert(Identity::of(&stat));
+            restored.insert(Identity::of(&stat));
         }
     }
 

@@ -9,7 +9,7 @@ use cutpoint_storage::{Error, Result};
 #[derive(Debug, Default)]
 struct Node {
     /// Set if the path is selected with everything below it.
-    whole: bool,
+    is_selected: bool,
     found: bool,
     children: BTreeMap<Vec<u8>, usize>,
 }
@@ -33,7 +33,8 @@ pub(super) struct Selection(Vec<Node>);
 
 impl Selection {
     pub(super) fn new(paths: &[PathBuf]) -> Result<Selection> {
-        let mut selection = Selection(vec![Node { whole: paths.is_empty(), ..Node::default() }]);
+        let mut selection =
+            Selection(vec![Node { is_selected: paths.is_empty(), ..Node::default() }]);
         for path in paths {
             let mut at = 0;
             for component in path.components() {
@@ -55,14 +56,14 @@ impl Selection {
                     }
                 };
             }
-            selection.0[at].whole = true;
+            selection.0[at].is_selected = true;
         }
         Ok(selection)
     }
 
     /// Returns the node of the root of the snapshot, or `None` if the whole snapshot is selected.
     pub(super) fn root(&self) -> Option<usize> {
-        (!self.0[0].whole).then_some(0)
+        (!self.0[0].is_selected).then_some(0)
     }
 
     /// Decides about `name` in the folder `way`.
@@ -74,12 +75,12 @@ impl Selection {
         };
         let node = &mut self.0[child];
         node.found = true;
-        if node.whole { Choice::All } else { Choice::Way(child) }
+        if node.is_selected { Choice::All } else { Choice::Way(child) }
     }
 
     /// Marks everything selected in the folder `way` as found, because the folder itself has been
     /// reported.
-    pub(super) fn settle(&mut self, way: usize) {
+    pub(super) fn mark_found(&mut self, way: usize) {
         let mut waiting = vec![way];
         while let Some(at) = waiting.pop() {
             self.0[at].found = true;
@@ -89,7 +90,7 @@ impl Selection {
 
     /// Calls `report` with each selected path that [`Selection::choose`] was never asked about.
     pub(super) fn for_each_missing(&self, mut report: impl FnMut(&Path)) {
-        if self.0[0].whole {
+        if self.0[0].is_selected {
             return;
         }
         let mut waiting = vec![(0, PathBuf::new())];
@@ -97,7 +98,7 @@ impl Selection {
             for (name, &child) in &self.0[at].children {
                 let node = &self.0[child];
                 let path = path.join(std::ffi::OsStr::from_bytes(name));
-                if !node.whole {
+                if !node.is_selected {
                     waiting.push((child, path));
                 } else if !node.found {
                     report(&path);

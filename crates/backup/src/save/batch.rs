@@ -1,4 +1,4 @@
-//! Batches: the unit in which the source passes on bytes and events, about a mebibyte each.
+//! Batches: the unit in which the source stage sends bytes and events, about a mebibyte each.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub(super) enum Event {
     /// The folder that began last ends.
     Leave,
     /// An entry, including its content.
-    Item(Box<Entry>),
+    Entry(Box<Entry>),
     /// A further name of a file that came before.
     Link(Box<Entry>),
     /// A file begins. The events up to [`Event::File`] or [`Event::Dropped`] belong to it. Holds
@@ -38,7 +38,7 @@ pub(super) enum Event {
     /// The bytes of the last bundle that the current file consists of.
     Part { offset: u64, length: u64 },
     /// The next segment of the current file: a hole, or one taken over from the parent.
-    Piece(Segment),
+    Segment(Segment),
     /// The current file is complete. Its size follows from its segments.
     File(Box<Entry>),
     /// The current file could not be read to its end. Everything of it so far is dropped.
@@ -129,20 +129,20 @@ impl Batch {
 
     /// Fingerprints all chunks. Called by workers.
     pub(super) fn fingerprint(&mut self, keys: &Keys) {
-        let (mut chunks, mut wanted) = (Vec::new(), Vec::new());
+        let (mut chunks, mut targets) = (Vec::new(), Vec::new());
         for event in &mut self.events {
             if let Event::Chunk(cut) | Event::Bundle(cut, _) = event {
                 let chunk = cut.bytes(&self.bytes);
                 cut.zeros = is_zero(chunk);
                 if !cut.zeros {
                     chunks.push(chunk);
-                    wanted.push(&mut cut.fingerprint);
+                    targets.push(&mut cut.fingerprint);
                 }
             }
         }
-        for (wanted, fingerprint) in wanted.into_iter().zip(keys.fingerprints(Class::Data, &chunks))
-        {
-            *wanted = fingerprint;
+        let fingerprints = keys.fingerprints(Class::Data, &chunks);
+        for (target, fingerprint) in targets.into_iter().zip(fingerprints) {
+            *target = fingerprint;
         }
     }
 }

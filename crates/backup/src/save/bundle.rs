@@ -1,13 +1,13 @@
 //! Bundles: small files that are adjacent in a batch become one chunk.
 //!
-//! Whatever its size, each chunk takes a record in a table of contents, a hint in the index, and a
-//! fingerprint wherever it is referenced. For small files that resemble their previous versions,
-//! this is more than the new data in them. Therefore several files share one chunk, and the recipe
-//! of each file refers to its part of the chunk. A bundle is compared with the previous versions of
-//! its files if most of it had one.
+//! A chunk of any size takes a record in a table of contents, a hint in the index, and a
+//! fingerprint in each reference. For small files that resemble their previous versions, this is
+//! more than the new data in them. Therefore several files share one chunk, and the recipe of each
+//! file refers to its part of the chunk. A bundle is compared with the previous versions of its
+//! files if most of it had one.
 //!
-//! Which files share a bundle depends on the order in which they are read and on their names. If
-//! only bytes inside of files have changed, the same files are bundled again.
+//! The files of a bundle depend on the order in which files are read and on their names. If only
+//! bytes inside of files have changed, the same files are bundled again.
 
 use std::ops::Range;
 
@@ -100,12 +100,12 @@ impl Bundling {
     fn small_files(&self, events: &[Event]) -> Vec<SmallFile> {
         let mut files = Vec::new();
         // The first event of the current file, and the range of its bytes so far.
-        let mut begun: Option<(usize, Range<usize>)> = None;
+        let mut current: Option<(usize, Range<usize>)> = None;
         for (number, event) in events.iter().enumerate() {
             match event {
-                Event::Begin(_) => begun = Some((number, 0..0)),
+                Event::Begin(_) => current = Some((number, 0..0)),
                 Event::Chunk(cut) => {
-                    begun = begun.take().and_then(|(first, bytes)| match bytes.is_empty() {
+                    current = current.take().and_then(|(first, bytes)| match bytes.is_empty() {
                         true => Some((first, cut.start..cut.end())),
                         false => {
                             (bytes.end == cut.start).then_some((first, bytes.start..cut.end()))
@@ -113,7 +113,7 @@ impl Bundling {
                     });
                 }
                 Event::File(entry) => {
-                    let found = begun
+                    let found = current
                         .take()
                         .filter(|(_, bytes)| !bytes.is_empty() && bytes.len() <= self.file_len_max);
                     files.extend(found.map(|(first, bytes)| SmallFile {
@@ -123,7 +123,7 @@ impl Bundling {
                     }));
                 }
                 // The file has a hole, or is not read to its end.
-                _ => begun = None,
+                _ => current = None,
             }
         }
         files
@@ -151,7 +151,7 @@ impl Bundling {
 
 /// Returns the previous versions of the files of a bundle, one after the other. Returns `None` if
 /// files without a previous version make up more than half of the bytes. Such a bundle is compared
-/// by its ends, or with what was stored before it.
+/// by its edges, or with the chunks stored before it.
 fn previous(events: &[Event], files: &[SmallFile]) -> Option<Content> {
     let mut previous: Vec<Segment> = Vec::new();
     let (mut len, mut known_len) = (0, 0);

@@ -1,7 +1,9 @@
-//! The ordered stage: decides which chunks are new, and builds recipes and trees.
+//! The dedup stage: decides, batch by batch and in order, which chunks are new, and builds recipes
+//! and trees.
 
 use std::collections::HashMap;
 
+use cutpoint_repository::format::bursts::BurstCount;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::write::{Bursts, Deduplicator, DeltaEncoder, RecipeWriter, TreeWriter};
@@ -9,7 +11,10 @@ use cutpoint_repository::{Class, Content, Entry, EntryKind, Keys, Statistics};
 use cutpoint_storage::Error;
 
 use super::batch::{Batch, Cut, Event, LinkKey};
-use super::shutdown::Result;
+use super::channels::{DedupEnds, Job, RegionEnds, ToContainers, ToDedup};
+use super::in_order::InOrder;
+use super::run_state::RunState;
+use super::shutdown::{Result, Shutdown};
 
 /// A folder with entries still to come.
 struct OpenFolder {
@@ -19,7 +24,7 @@ struct OpenFolder {
 }
 
 /// The data that all names of a file share.
-struct Linked {
+struct LinkedFile {
     content: Content,
     size: u64,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
@@ -36,7 +41,7 @@ pub(super) enum DeltaStrategy<'a> {
     Burst(Box<Bursts<'a>>),
 }
 
-/// The stage that takes batches in order and passes chunks to the deduplicator.
+/// The stage that processes batches in order and stores their chunks in the deduplicator.
 pub(super) struct DedupStage<'a> {
     keys: Keys,
     pub(super) dedup: Deduplicator,
@@ -47,8 +52,9 @@ pub(super) struct DedupStage<'a> {
     /// The chunk that small files share at present.
     bundle: Option<Cut>,
     /// The contents of files that have several names.
-    links: HashMap<LinkKey, Linked>,
+    links: HashMap<LinkKey, LinkedFile>,
     pub(super) statistics: Statistics,
+    /// The number of further names of files whose first name could not be read.
     pub(super) lost_links: u64,
 }
 
@@ -73,8 +79,57 @@ impl<'a> DedupStage<'a> {
         }
     }
 
-    /// Processes one batch. `forward` takes regions from the deduplicator as soon as there are some.
-    pub(super) fn take(
+    /// Processes all batches. Returns the stage, and the content of the root folder if the source
+    /// ended well.
+    pub(super) fn run(
+        mut self,
+        ends: DedupEnds,
+        state: &RunState,
+    ) -> Result<(DedupStage<'a>, Option<Content>)> {
+        let shutdown = &state.shutdown;
+        let mut batches = InOrder::new();
+        let mut sender = RegionSender { ends: ends.regions, shutdown, region_count: 0 };
+        let mut source_ok = false;
+        while !batches.is_complete() {
+            match shutdown.expect(&ends.batches)? {
+                ToDedup::Batch(batch) => batches.insert(batch.number, batch),
+                ToDedup::End { batch_count, source_ok: is_ok } => {
+                    batches.end_at(batch_count);
+                    source_ok = is_ok;
+                }
+            }
+            while let Some(mut batch) = batches.next() {
+                for regions in ends.published.try_iter() {
+                    self.dedup.forget_published(|region| regions.contains(&region));
+                }
+                self.process(&mut batch, &mut |dedup| sender.forward(dedup))?;
+                state.set_statistics(Statistics {
+                    new_chunk_count: self.dedup.new_chunk_count(Class::Data),
+                    new_bytes: self.dedup.new_bytes(Class::Data),
+                    ..self.statistics
+                });
+                shutdown.offer(&ends.free_batches, batch)?;
+                sender.forward(&mut self.dedup)?;
+            }
+        }
+        let root = if source_ok {
+            Some(self.finish()?)
+        } else {
+            // The chunks stored so far are published all the same, so that the next run finds them.
+            self.dedup.flush();
+            None
+        };
+        sender.forward(&mut self.dedup)?;
+        let bursts = match &self.compared {
+            DeltaStrategy::Burst(bursts) => bursts.counts(),
+            _ => Vec::new(),
+        };
+        sender.end(bursts)?;
+        Ok((self, root))
+    }
+
+    /// Processes one batch. `forward` sends the regions of the deduplicator that are full.
+    fn process(
         &mut self,
         batch: &mut Batch,
         forward: &mut dyn FnMut(&mut Deduplicator) -> Result<()>,
@@ -86,7 +141,7 @@ impl<'a> DedupStage<'a> {
                     self.folders.push(OpenFolder { entry: Some(entry), tree: TreeWriter::new() });
                 }
                 Event::Leave => self.leave()?,
-                Event::Item(entry) => {
+                Event::Entry(entry) => {
                     let key = LinkKey::of(&entry);
                     self.add(*entry, key)?;
                 }
@@ -111,7 +166,7 @@ impl<'a> DedupStage<'a> {
                 Event::Begin(previous) => self.compare_with(previous.as_deref()),
                 Event::Chunk(cut) => {
                     self.store(&cut, bytes, forward)?;
-                    self.piece(cut.segment(0, cut.len as u64))?;
+                    self.push_segment(cut.segment(0, cut.len as u64))?;
                 }
                 Event::Bundle(cut, previous) => {
                     self.compare_with(previous.as_deref());
@@ -121,9 +176,9 @@ impl<'a> DedupStage<'a> {
                 }
                 Event::Part { offset, length } => {
                     let bundle = self.bundle.ok_or_else(misordered)?;
-                    self.piece(bundle.segment(offset, length))?;
+                    self.push_segment(bundle.segment(offset, length))?;
                 }
-                Event::Piece(segment) => self.piece(segment)?,
+                Event::Segment(segment) => self.push_segment(segment)?,
                 Event::File(mut entry) => {
                     self.compare_with(None);
                     let recipe = self.file.take();
@@ -173,7 +228,7 @@ impl<'a> DedupStage<'a> {
         }
     }
 
-    fn piece(&mut self, segment: Segment) -> Result<()> {
+    fn push_segment(&mut self, segment: Segment) -> Result<()> {
         let recipe = self.file.get_or_insert_with(|| RecipeWriter::new(self.cut.clone()));
         Ok(recipe.push(segment, &mut self.dedup)?)
     }
@@ -201,7 +256,7 @@ impl<'a> DedupStage<'a> {
         }
         if entry.is_hard_link() {
             let Entry { content, size, xattrs, defect, .. } = entry;
-            self.links.insert(key, Linked { content, size, xattrs, defect });
+            self.links.insert(key, LinkedFile { content, size, xattrs, defect });
         }
         Ok(())
     }
@@ -215,11 +270,50 @@ impl<'a> DedupStage<'a> {
     }
 
     /// Ends the root folder and closes the open regions. Returns the content of the root folder.
-    pub(super) fn finish(&mut self) -> Result<Content> {
+    fn finish(&mut self) -> Result<Content> {
         let root = self.folders.pop().ok_or_else(misordered)?;
         let content = root.tree.finish(&mut self.dedup)?;
         self.dedup.flush();
         Ok(content)
+    }
+}
+
+/// Sends full regions to the workers or, if they need no encoding, to the container stage.
+struct RegionSender<'a> {
+    ends: RegionEnds,
+    shutdown: &'a Shutdown,
+    /// The number of regions sent so far, which is the number of the next one.
+    region_count: u64,
+}
+
+impl RegionSender<'_> {
+    /// Sends the full regions of `dedup`.
+    fn forward(&mut self, dedup: &mut Deduplicator) -> Result<()> {
+        for region in dedup.take_regions() {
+            let buffers = self.shutdown.expect(&self.ends.free_buffers)?;
+            if buffers.raw.capacity() > 0 {
+                dedup.recycle(buffers.raw);
+            }
+            // A region that does not shrink needs no worker.
+            match region.stored(buffers.encoded) {
+                Ok(region) => {
+                    let region = ToContainers::Region(self.region_count, region);
+                    self.shutdown.send(&self.ends.containers, region)?;
+                }
+                Err((region, buffer)) => {
+                    let job = Job::Encode(self.region_count, region, buffer);
+                    self.shutdown.send(&self.ends.jobs, job)?;
+                }
+            }
+            self.region_count += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends the end of the regions.
+    fn end(self, bursts: Vec<BurstCount>) -> Result<()> {
+        let end = ToContainers::End { region_count: self.region_count, bursts };
+        Ok(self.shutdown.send(&self.ends.containers, end)?)
     }
 }
 

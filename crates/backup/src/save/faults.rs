@@ -12,27 +12,32 @@ pub const FAILURE: &str = "this send fails";
 
 /// The faults of one run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plan {
+pub struct FaultPlan {
     /// The index of the send that fails, counted over all channels.
     pub fails_at: Option<u64>,
     /// The pause before every send.
     pub pause: Duration,
 }
 
+impl FaultPlan {
+    /// No faults.
+    const NONE: FaultPlan = FaultPlan { fails_at: None, pause: Duration::ZERO };
+}
+
 thread_local! {
-    static NEXT: Cell<Plan> = const { Cell::new(Plan { fails_at: None, pause: Duration::ZERO }) };
+    static NEXT: Cell<FaultPlan> = const { Cell::new(FaultPlan::NONE) };
     static SENDS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Sets the faults of the next runs that this thread begins.
-pub fn plan(plan: Plan) {
+pub fn plan(plan: FaultPlan) {
     NEXT.set(plan);
 }
 
 /// The faults of one run, and the number of its sends.
 #[derive(Debug)]
 pub(super) struct Faults {
-    plan: Plan,
+    plan: FaultPlan,
     sends: AtomicU64,
 }
 

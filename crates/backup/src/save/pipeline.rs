@@ -1,54 +1,50 @@
-//! One run of the pipeline: the source in the calling thread, all other stages in threads of their
-//! own.
-//!
-//! The stages and the channels between them are in [`super::stages`], the end of a run is in
-//! [`super::shutdown`].
+//! One run of the pipeline: the source stage in the calling thread, all other stages in threads of
+//! their own.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::write::{
-    BurstStatistics, Bursts, ContainerStatistics, ContainerWriter, Deduplicator, DeltaEncoder,
+    BurstStatistics, Bursts, ContainerStatistics, Deduplicator, DeltaEncoder,
 };
 use cutpoint_repository::{
-    Class, Content, Entry, Index, PartName, Reader, Repository, Statistics, Verify, Writer,
+    Class, Content, Index, PartName, Reader, Repository, Statistics, Verify, Writer,
 };
 use cutpoint_storage::{Error, Result};
 
-use super::BackupMonitor;
 use super::batch::BATCH_SIZE;
 use super::bundle::Bundling;
+use super::channels::Channels;
+use super::container_stage::ContainerStage;
 use super::dedup_stage::{DedupStage, DeltaStrategy};
+use super::monitor::BackupMonitor;
+use super::previous_version::PreviousVersion;
+use super::put_stage;
 use super::run_state::RunState;
-use super::shutdown::{self, Halt, Received};
-use super::source_stage::{Begun, Previous, SourceCounts, SourceStage};
-use super::stages::{self, SourceEnds, ToDedup, Work};
-use crate::source::walk::Walk;
+use super::shutdown::{self, WaitResult};
+use super::source_counts::SourceCounts;
+use super::source_stage::{Input, SourceStage};
+use super::worker_stage::WorkerStage;
 
 /// The interval at which progress is reported.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The source of one run.
-pub(super) enum Input<'a> {
-    Walk(Walk),
-    Stream(Entry, &'a mut dyn Read, &'a mut Begun),
-}
-
-/// The parameters of a run.
-pub(super) struct Run<'a> {
+/// The settings of a run.
+pub(super) struct PipelineSettings<'a> {
     pub(super) index: Arc<Index>,
     pub(super) chunker: &'a dyn Chunker,
+    /// The cut specification, for the recipes.
     pub(super) cut: String,
     /// A reader of the repository, with the view of the writer.
     pub(super) reader: &'a Reader,
     /// The parent, followed by the snapshots that have sources that the parent lacks.
-    pub(super) previous_versions: Vec<Previous<'a>>,
+    pub(super) previous_versions: Vec<PreviousVersion<'a>>,
     pub(super) verify: Verify,
+    /// The number of workers.
     pub(super) threads: usize,
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
@@ -57,10 +53,12 @@ pub(super) struct Run<'a> {
 
 /// The result of a run. Everything is put, and nothing is committed.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct PipelineOutput {
     /// The content of the root folder.
     pub(super) root: Content,
-    pub(super) segments: Vec<PartName>,
+    /// The index segments of the run.
+    pub(super) index_segments: Vec<PartName>,
+    /// The known parts that the run refers to.
     pub(super) hits: BTreeSet<(Class, PartName)>,
     pub(super) statistics: Statistics,
     /// Statistics of BURST, if chunks are compared by it.
@@ -73,87 +71,79 @@ pub(super) struct Outcome {
 /// # Errors
 ///
 /// Returns the first failure of any stage. Nothing is committed then, and what was put stays.
-pub(super) fn run(writer: &mut Writer, run: Run<'_>, input: Input<'_>) -> Result<Outcome> {
+pub(super) fn run(
+    writer: &mut Writer,
+    settings: PipelineSettings<'_>,
+    input: Input<'_>,
+) -> Result<PipelineOutput> {
     let repository = writer.repository().clone();
-    let ticket = writer.ticket();
-    let index = run.index.clone();
-    let decide = decide(&repository, &run, &index, writer)?;
-    let containers = ContainerWriter::new(repository.clone(), ticket);
-    let bundling = bundling(&repository, &run, &decide.compared);
-    let work = Work {
+    let index = settings.index.clone();
+    let dedup = dedup_stage(&repository, &settings, &index, writer)?;
+    let bundling = bundling(&repository, &settings, &dedup.compared);
+    let containers = ContainerStage::new(repository.clone(), writer.ticket());
+    let worker = WorkerStage {
         keys: repository.keys(),
         bundling: bundling.as_ref(),
         level: repository.config().compression_level,
     };
-    let threads = run.threads.max(1);
-    let batch_capacity = BATCH_SIZE.max(run.chunker.needed_size_max().unwrap_or(BATCH_SIZE) * 2);
-    let ends = stages::connect(threads, batch_capacity);
-    let (monitor, started_ns) = (run.monitor, run.started_ns);
-    let shared = RunState::default();
-    let shutdown = &shared.shutdown;
-
-    // Each stage owns its ends of the channels, which are gone when it ends.
-    let done = std::thread::scope(|scope| {
-        for ends in ends.workers {
-            let shared = &shared;
-            scope.spawn(move || shutdown.stage(|| stages::work(work, ends, shared)));
+    let worker_count = settings.threads.max(1);
+    let chunk_len_max = settings.chunker.needed_size_max();
+    let batch_capacity = BATCH_SIZE.max(chunk_len_max.unwrap_or(BATCH_SIZE) * 2);
+    let Channels {
+        source: source_ends,
+        workers,
+        dedup: dedup_ends,
+        containers: container_ends,
+        put,
+    } = Channels::new(worker_count, batch_capacity);
+    let state = RunState::default();
+    let monitor = settings.monitor;
+    let source = SourceStage {
+        chunker: settings.chunker,
+        previous_versions: settings.previous_versions,
+        bundling: bundling.as_ref(),
+        started_ns: settings.started_ns,
+        monitor,
+    };
+    let results = std::thread::scope(|scope| {
+        for ends in workers {
+            spawn(scope, &state, move |state| worker.run(ends, state));
         }
-        let decided = {
-            let (ends, shared) = (ends.decide, &shared);
-            scope.spawn(move || shutdown.stage(|| stages::decide(decide, ends, shared)))
-        };
-        let archived = {
-            let (ends, shared, repository) = (ends.containers, &shared, &repository);
-            scope.spawn(move || {
-                shutdown.stage(|| stages::containers(repository, containers, ends, shared))
-            })
-        };
-        let put = {
-            let (ends, shared, index) = (ends.put, &shared, &run.index);
-            scope.spawn(move || shutdown.stage(|| stages::put(writer, index, ends, shared)))
-        };
-        let (working, ended) = bounded::<()>(0);
-        {
-            let shared = &shared;
-            scope.spawn(move || shutdown.stage(|| tell_progress(monitor, ended, shared)));
-        }
-        let SourceEnds { free, jobs, decide } = ends.source;
-        let sourced = shutdown.stage(|| {
-            let mut source = SourceStage::new(
-                run.chunker,
-                run.previous_versions,
-                monitor,
-                &shared,
-                free,
-                jobs,
-                started_ns,
-            );
-            source.bundling = work.bundling;
-            let (batches, well, counts) = read(source, input, &shared)?;
-            shutdown.send(&decide, ToDedup::End(batches, well))?;
-            Ok(counts)
-        });
-        // The source can send until it has ended. After that, the channel ends or the run is over.
-        drop(decide);
-        let done = (sourced, join(decided), join(archived), join(put));
-        drop(working);
-        done
+        let dedup = spawn(scope, &state, move |state| dedup.run(dedup_ends, state));
+        let containers = spawn(scope, &state, move |state| containers.run(container_ends, state));
+        let index = &*settings.index;
+        let put = spawn(scope, &state, move |state| put_stage::run(writer, index, put, state));
+        let (is_running, ended) = bounded::<()>(0);
+        spawn(scope, &state, move |state| report_progress(monitor, &ended, state));
+        let source = state.shutdown.stage(|| source.run(input, source_ends, &state));
+        let results = (source, join(dedup), join(containers), join(put));
+        drop(is_running);
+        results
     });
-    let progress = shared.progress();
-    let read_bytes = shared.read_bytes();
-    shared.shutdown.result()?;
-    let (Some(counts), Some((decide, Some(root))), Some((segments, stored)), Some(())) = done
-    else {
+    let progress = state.progress();
+    let read_bytes = state.read_bytes();
+    state.shutdown.result()?;
+    let (Some(counts), Some((dedup, Some(root))), Some(containers), Some(())) = results else {
         return Err(Error::invalid("backup", "a stage ended early, without a cause"));
     };
     monitor.progress(&progress);
-    let statistics = statistics(&decide, &counts, &stored, read_bytes);
-    let bursts = match &decide.compared {
+    let statistics = statistics(&dedup, &counts, &containers.statistics, read_bytes);
+    let bursts = match &dedup.compared {
         DeltaStrategy::Burst(bursts) => Some(bursts.statistics()),
         _ => None,
     };
-    let hits = decide.dedup.hits().clone();
-    Ok(Outcome { root, segments, hits, statistics, bursts, counts })
+    let hits = dedup.dedup.hits().clone();
+    let index_segments = containers.index_segments;
+    Ok(PipelineOutput { root, index_segments, hits, statistics, bursts, counts })
+}
+
+/// Starts a stage in a thread of its own.
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    state: &'scope RunState,
+    stage: impl FnOnce(&RunState) -> shutdown::Result<T> + Send + 'scope,
+) -> ScopedJoinHandle<'scope, Option<T>> {
+    scope.spawn(move || state.shutdown.stage(|| stage(state)))
 }
 
 /// Returns the result of a stage in a thread; `None` if the stage did not complete.
@@ -162,10 +152,10 @@ fn join<T>(stage: ScopedJoinHandle<'_, Option<T>>) -> Option<T> {
     stage.join().ok().flatten()
 }
 
-/// Creates the ordered stage, with the chunks that it compares new ones with.
-fn decide<'a>(
+/// Creates the dedup stage, with the chunks that it compares new ones with.
+fn dedup_stage<'a>(
     repository: &Repository,
-    run: &Run<'a>,
+    run: &PipelineSettings<'a>,
     index: &'a Index,
     writer: &Writer,
 ) -> Result<DedupStage<'a>> {
@@ -189,7 +179,7 @@ fn decide<'a>(
 /// changes.
 fn bundling(
     repository: &Repository,
-    run: &Run<'_>,
+    run: &PipelineSettings<'_>,
     compared: &DeltaStrategy<'_>,
 ) -> Option<Bundling> {
     let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
@@ -198,58 +188,34 @@ fn bundling(
 }
 
 fn statistics(
-    decide: &DedupStage<'_>,
+    dedup: &DedupStage<'_>,
     counts: &SourceCounts,
-    stored: &ContainerStatistics,
+    containers: &ContainerStatistics,
     read_bytes: u64,
 ) -> Statistics {
-    let delta_chunks = decide.dedup.delta_chunks();
+    let delta_chunks = dedup.dedup.delta_chunks();
     Statistics {
         delta_chunk_count: delta_chunks.count,
         delta_chunk_bytes: delta_chunks.bytes,
         literal_bytes: delta_chunks.literal_bytes,
         read_file_count: counts.read_files,
         read_bytes,
-        new_chunk_count: decide.dedup.new_chunk_count(Class::Data),
-        new_bytes: decide.dedup.new_bytes(Class::Data),
-        stored_bytes: stored.stored_bytes,
-        problem_count: counts.problems + decide.lost_links,
-        ..decide.statistics
+        new_chunk_count: dedup.dedup.new_chunk_count(Class::Data),
+        new_bytes: dedup.dedup.new_bytes(Class::Data),
+        stored_bytes: containers.stored_bytes,
+        problem_count: counts.problems + dedup.lost_links,
+        ..dedup.statistics
     }
 }
 
-/// Reads the source to its end. Returns the number of batches, `true` if the source ended well, and
-/// the counts. A failure of the source becomes the result of the run, but the run continues to
-/// store what was read, so that the next run finds it.
-fn read(
-    mut source: SourceStage<'_>,
-    input: Input<'_>,
-    shared: &RunState,
-) -> shutdown::Result<(u64, bool, SourceCounts)> {
-    let read = match input {
-        Input::Walk(walk) => source.walk(walk),
-        Input::Stream(entry, reader, begun) => source.stream(entry, reader, begun),
-    };
-    let well = match read {
-        Ok(()) => true,
-        Err(Halt::Failed(error)) => {
-            shared.shutdown.note(error);
-            false
-        }
-        Err(over) => return Err(over),
-    };
-    let (batches, counts) = source.finish()?;
-    Ok((batches, well, counts))
-}
-
 /// Reports progress to the monitor until every sender of `ended` is gone.
-fn tell_progress(
+fn report_progress(
     monitor: &dyn BackupMonitor,
-    ended: Receiver<()>,
-    shared: &RunState,
+    ended: &Receiver<()>,
+    state: &RunState,
 ) -> shutdown::Result<()> {
-    while let Received::Nothing = shared.shutdown.receive_within(&ended, TICK)? {
-        monitor.progress(&shared.progress());
+    while let WaitResult::Nothing = state.shutdown.receive_within(ended, TICK)? {
+        monitor.progress(&state.progress());
     }
     Ok(())
 }

@@ -1,23 +1,14 @@
-//! The state that the stages share: jobs for any thread, and communication besides data.
+//! The state that all stages of a run share, besides the channels.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cutpoint_repository::Statistics;
-use cutpoint_repository::write::RawRegion;
 
-use super::Progress;
-use super::batch::Batch;
+use super::monitor::BackupProgress;
 use super::shutdown::Shutdown;
 
-/// A job for any thread.
-#[derive(Debug)]
-pub(super) enum Job {
-    Fingerprint(Batch),
-    Encode(u64, RawRegion, Vec<u8>),
-}
-
-/// Communication between the stages besides data.
+/// The end of a run, its counters, and the age of its ticket.
 #[derive(Debug, Default)]
 pub(super) struct RunState {
     /// The end of the run.
@@ -54,9 +45,9 @@ impl RunState {
         *self.statistics.lock().unwrap_or_else(PoisonError::into_inner) = statistics;
     }
 
-    pub(super) fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> BackupProgress {
         let mut statistics = *self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
         statistics.read_bytes = self.read_bytes();
-        Progress { statistics, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) }
+        BackupProgress { statistics, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) }
     }
 }

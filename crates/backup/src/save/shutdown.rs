@@ -51,9 +51,9 @@ impl From<Error> for Halt {
 /// The result of the work of a stage.
 pub(super) type Result<T, E = Halt> = std::result::Result<T, E>;
 
-/// The outcome of a wait with a limit.
+/// The result of a wait with a limit.
 #[derive(Debug)]
-pub(super) enum Received<T> {
+pub(super) enum WaitResult<T> {
     /// The message.
     Message(T),
     /// There was no message within the limit.
@@ -190,12 +190,12 @@ impl Shutdown {
         &self,
         receiver: &Receiver<T>,
         limit: Duration,
-    ) -> Result<Received<T>, Over> {
+    ) -> Result<WaitResult<T>, Over> {
         self.check()?;
         select! {
-            recv(receiver) -> message => Ok(message.map_or(Received::Ended, Received::Message)),
+            recv(receiver) -> message => Ok(message.map_or(WaitResult::Ended, WaitResult::Message)),
             recv(self.over) -> _ => Err(Over(())),
-            default(limit) => Ok(Received::Nothing),
+            default(limit) => Ok(WaitResult::Nothing),
         }
     }
 
@@ -213,9 +213,9 @@ impl Shutdown {
         limit: Duration,
     ) -> Result<Option<T>, Over> {
         match self.receive_within(receiver, limit)? {
-            Received::Message(message) => Ok(Some(message)),
-            Received::Nothing => Ok(None),
-            Received::Ended => Err(Over(())),
+            WaitResult::Message(message) => Ok(Some(message)),
+            WaitResult::Nothing => Ok(None),
+            WaitResult::Ended => Err(Over(())),
         }
     }
 

@@ -92,11 +92,11 @@ pub(crate) fn stat(folder: impl AsFd, name: &[u8]) -> Result<Stat, Errno> {
 /// ones are open; the others are reopened on the way back.
 #[derive(Debug)]
 pub(crate) struct FolderStack<T> {
-    frames: Vec<Frame<T>>,
+    levels: Vec<Level<T>>,
 }
 
 #[derive(Debug)]
-struct Frame<T> {
+struct Level<T> {
     name: Vec<u8>,
     identity: Identity,
     handle: Option<Handle>,
@@ -106,56 +106,56 @@ struct Frame<T> {
 impl<T> FolderStack<T> {
     /// Creates a stack of one folder, `handle`.
     pub(crate) fn new(handle: Handle, identity: Identity, data: T) -> FolderStack<T> {
-        let lowest = Frame { name: Vec::new(), identity, handle: Some(handle), data };
-        FolderStack { frames: vec![lowest] }
+        let lowest = Level { name: Vec::new(), identity, handle: Some(handle), data };
+        FolderStack { levels: vec![lowest] }
     }
 
     /// Makes `handle`, the folder `name` in the current folder, the new current folder.
     pub(crate) fn push(&mut self, name: Vec<u8>, handle: Handle, identity: Identity, data: T) {
-        self.frames.push(Frame { name, identity, handle: Some(handle), data });
-        if let Some(index) = self.frames.len().checked_sub(OPEN_MAX + 1).filter(|&index| index > 0)
+        self.levels.push(Level { name, identity, handle: Some(handle), data });
+        if let Some(index) = self.levels.len().checked_sub(OPEN_MAX + 1).filter(|&index| index > 0)
         {
-            self.frames[index].handle = None;
+            self.levels[index].handle = None;
         }
     }
 
     /// Leaves the current folder. Returns its data, and its handle unless the folder was moved or
     /// removed meanwhile.
     pub(crate) fn pop(&mut self) -> Option<(T, Option<Handle>)> {
-        let frame = self.frames.pop()?;
-        if self.frames.last().is_some_and(|top| top.handle.is_none()) {
-            let handle = self.reopen(frame.handle.as_ref());
-            if let Some(top) = self.frames.last_mut() {
+        let level = self.levels.pop()?;
+        if self.levels.last().is_some_and(|top| top.handle.is_none()) {
+            let handle = self.reopen(level.handle.as_ref());
+            if let Some(top) = self.levels.last_mut() {
                 top.handle = handle;
             }
         }
-        Some((frame.data, frame.handle))
+        Some((level.data, level.handle))
     }
 
     /// Returns the data of the current folder, and its handle unless the folder was moved or
     /// removed meanwhile.
     pub(crate) fn top(&mut self) -> Option<(&mut T, Option<&Handle>)> {
-        self.frames.last_mut().map(|top| (&mut top.data, top.handle.as_ref()))
+        self.levels.last_mut().map(|top| (&mut top.data, top.handle.as_ref()))
     }
 
     /// The number of folders, including the lowest one.
     pub(crate) fn len(&self) -> usize {
-        self.frames.len()
+        self.levels.len()
     }
 
     /// Reopens the current folder. The quick way is the parent of `child`. If that is a different
     /// folder by now, the names from the lowest folder downwards are followed instead.
     fn reopen(&self, child: Option<&Handle>) -> Option<Handle> {
-        let top = self.frames.last()?;
+        let top = self.levels.last()?;
         let same = |handle: &Handle| {
             rustix::fs::fstat(handle).is_ok_and(|stat| Identity::of(&stat) == top.identity)
         };
         let parent = child.and_then(|child| open_best(child, b"..").ok());
         parent.filter(same).or_else(|| {
-            let mut frames = self.frames.iter();
-            let mut handle = frames.next()?.handle.clone()?;
-            for frame in frames {
-                handle = open_best(&handle, &frame.name).ok()?;
+            let mut levels = self.levels.iter();
+            let mut handle = levels.next()?.handle.clone()?;
+            for level in levels {
+                handle = open_best(&handle, &level.name).ok()?;
             }
             Some(handle).filter(same)
         })

@@ -1,17 +1,26 @@
 //! The file system as a source: its tree, the bytes of its files, their attributes.
 //!
+//! [`Walk`] finds everything below the sources, in the order of the trees of a snapshot.
+//! [`open_file`] opens a file for reading, and [`xattrs`] reads extended attributes.
+//! [`FileSystems`] describes how far the times of files can be trusted.
+//!
 //! Every system call names one component below an open folder and follows no symbolic link.
 //! Therefore neither the length of a path nor a concurrent change of the folders can lead a call
 //! astray. The module uses the system calls of Linux; other systems would need their own forms of
 //! them.
 
+mod devices;
+mod entry_builder;
+mod exclusion;
 pub(crate) mod folder;
-pub mod mounts;
+mod mounts;
 mod names;
 mod owners;
-pub mod read;
+mod read;
 mod sources;
-pub mod walk;
+mod walk;
+mod walk_options;
+mod walk_step;
 pub mod xattrs;
 
 use cutpoint_repository::{EntryKind, Time};
@@ -20,8 +29,10 @@ use rustix::fs::{FileType, Stat};
 pub use folder::Handle;
 pub use mounts::{FileSystem, FileSystems, Kernel};
 pub(crate) use owners::OwnerIds;
-pub use read::{Extent, Extents, SourceFile, open_file};
-pub use walk::{Step, Walk, WalkOptions};
+pub use read::{FileExtent, FileExtents, SourceFile, open_file};
+pub use walk::Walk;
+pub use walk_options::WalkOptions;
+pub use walk_step::WalkStep;
 
 /// The time of the last change of the content.
 pub(crate) fn mtime(stat: &Stat) -> Time {

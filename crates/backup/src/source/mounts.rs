@@ -15,13 +15,14 @@ const REMOTE_SETTLING_NS_MIN: i64 = 24 * 3600 * SECOND_NS;
 /// The properties of a file system that rule W3 needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSystem {
-    /// A text that distinguishes this file system from others; empty if the system tells nothing.
+    /// A text that distinguishes this file system from others; empty if nothing is known.
     pub identity: String,
     /// The interval, in nanoseconds, by which the times of a file must precede the start of a
     /// backup, so that each change after that start shows in them. `None` if no interval is long
     /// enough.
     pub settling_ns: Option<i64>,
-    /// Set if ctime can be a copy of mtime, so that it tells nothing unless it is later than mtime.
+    /// Set if ctime can be a copy of mtime, so that ctime shows no change unless it is later than
+    /// mtime.
     pub copies_mtime: bool,
 }
 
@@ -178,7 +179,7 @@ fn times(kind: &str) -> Times {
         "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "bcachefs" | "f2fs" | "jfs" | "nilfs2"
         | "reiserfs" | "ntfs3" | "hfsplus" | "zfs" | "ubifs" | "jffs2" | "tmpfs" | "ramfs"
         | "devtmpfs" | "hugetlbfs" | "overlay" | "ecryptfs" => Times::Local,
-        // These FUSE types pass on the times of another file system and have no option to change
+        // These FUSE types forward the times of another file system and have no option to change
         // them.
         "nfs" | "nfs4" | "ceph" | "virtiofs" | "lustre" | "gfs2" | "ocfs2" | "fuse.mergerfs"
         | "fuse.gocryptfs" | "fuse.glusterfs" | "fuse.ceph-fuse" => Times::Remote,

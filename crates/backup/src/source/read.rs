@@ -21,7 +21,7 @@ pub struct SourceFile {
 
 /// A part of a file. The extents of one file follow each other without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum FileExtent {
     /// `len` bytes from `offset` on are stored.
     Data {
         /// The offset in bytes from the start of the file.
@@ -78,7 +78,7 @@ impl SourceFile {
     }
 
     /// Updates `entry` to the state of the file at the time when it was opened, some time after the
-    /// walk looked at it. The names of owner and group are kept if the ids are the same.
+    /// walk examined it. The names of owner and group are kept if the ids are the same.
     pub fn refresh(&self, entry: &mut Entry) {
         let stat = &self.opened;
         entry.mode = mode(stat);
@@ -99,9 +99,9 @@ impl SourceFile {
 
     /// Returns the data and holes from the byte `offset` to [`SourceFile::size`], none of them of
     /// length 0. A file that has all its blocks is one extent of data, without asking the system.
-    pub fn extents(&self, offset: u64) -> Extents<'_> {
+    pub fn extents(&self, offset: u64) -> FileExtents<'_> {
         let allocated = u64::try_from(self.opened.st_blocks).unwrap_or(0).saturating_mul(512);
-        Extents { file: &self.file, offset, end: self.size(), ask: allocated < self.size() }
+        FileExtents { file: &self.file, offset, end: self.size(), ask: allocated < self.size() }
     }
 
     /// Reads bytes from `offset` on until `buffer` is full. Returns the number of bytes read, which
@@ -148,27 +148,27 @@ impl SourceFile {
 
 /// The extents of a [`SourceFile`], in order. The iterator ends after an error.
 #[derive(Debug)]
-pub struct Extents<'a> {
+pub struct FileExtents<'a> {
     file: &'a File,
     offset: u64,
     end: u64,
     ask: bool,
 }
 
-impl Extents<'_> {
+impl FileExtents<'_> {
     /// Returns the extent that begins at the current offset.
-    fn find(&mut self) -> io::Result<Extent> {
+    fn find(&mut self) -> io::Result<FileExtent> {
         let (offset, end) = (self.offset, self.end);
-        let rest = Extent::Data { offset, len: end - offset };
+        let rest = FileExtent::Data { offset, len: end - offset };
         if !self.ask {
             return Ok(rest);
         }
         match rustix::fs::seek(self.file, SeekFrom::Data(offset)) {
             Ok(data) if data > offset => {
-                return Ok(Extent::Hole { offset, len: data.min(end) - offset });
+                return Ok(FileExtent::Hole { offset, len: data.min(end) - offset });
             }
             Ok(_) => {}
-            Err(Errno::NXIO) => return Ok(Extent::Hole { offset, len: end - offset }),
+            Err(Errno::NXIO) => return Ok(FileExtent::Hole { offset, len: end - offset }),
             // The file system does not support the query.
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => return Ok(rest),
             Err(error) => return Err(error.into()),
@@ -177,24 +177,24 @@ impl Extents<'_> {
         // A file that is being written can yield any answer. The extent is never empty all the
         // same.
         let hole = if hole > offset { hole.min(end) } else { end };
-        Ok(Extent::Data { offset, len: hole - offset })
+        Ok(FileExtent::Data { offset, len: hole - offset })
     }
 }
 
-impl Iterator for Extents<'_> {
-    type Item = io::Result<Extent>;
+impl Iterator for FileExtents<'_> {
+    type Item = io::Result<FileExtent>;
 
-    fn next(&mut self) -> Option<io::Result<Extent>> {
+    fn next(&mut self) -> Option<io::Result<FileExtent>> {
         if self.offset >= self.end {
             return None;
         }
         let found = self.find();
         self.offset = match found {
-            Ok(Extent::Data { offset, len } | Extent::Hole { offset, len }) => offset + len,
+            Ok(FileExtent::Data { offset, len } | FileExtent::Hole { offset, len }) => offset + len,
             Err(_) => self.end,
         };
         Some(found)
     }
 }
 
-impl std::iter::FusedIterator for Extents<'_> {}
+impl std::iter::FusedIterator for FileExtents<'_> {}

@@ -14,7 +14,7 @@ use super::folder::without_atime;
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// Set if the node is a source, so that everything in it belongs to the walk.
-    pub(super) whole: bool,
+    pub(super) is_source: bool,
     /// The positions of this source in the list of all sources. Several paths can denote one
     /// source.
     pub(super) numbers: Vec<usize>,
@@ -59,7 +59,7 @@ impl Sources {
                 }
             };
         }
-        self.0[at].whole = true;
+        self.0[at].is_source = true;
         self.0[at].numbers.push(number);
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,75 +9,17 @@ use std::{fmt, io};
 
 use cutpoint_repository::format::recipe::RAW_LEN_MAX;
 use cutpoint_repository::{Content, Entry, EntryKind, Time};
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
+use super::entry_builder::EntryBuilder;
+use super::exclusion::{Exclusion, is_cache_tag};
 use super::folder::{self, Access, FolderStack, Handle, Identity};
 use super::mounts::{FileSystem, FileSystems};
 use super::names::{LIST_BUFFER_LEN, Names};
-use super::owners::OwnerNames;
 use super::sources::Sources;
-use super::{ctime, device_number, kind, links, mode, mtime, size};
-
-/// The name of the file that marks a folder as a cache. The signature below is how the file begins.
-///
-/// Source: the Cache Directory Tagging Specification, <https://bford.info/cachedir/>.
-const CACHE_TAG_NAME: &[u8] = b"CACHEDIR.TAG";
-const CACHE_TAG_SIGNATURE: &[u8; 43] = b"Signature: 8a477f597d28d172789f06886806bc55";
-
-/// The things that a [`Walk`] leaves out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WalkOptions {
-    /// Stays on the file system of each source. A folder on which another file system is mounted is
-    /// recorded as an empty folder. A subvolume is another file system.
-    pub one_file_system: bool,
-    /// Exclusion patterns as in a `.gitignore` of the root folder: `*.o` and `target/` match
-    /// anywhere, `/home/me/tmp` and `home/me/tmp` match one place, `**/docs/tmp` matches below any
-    /// folder, and `!` cancels an exclusion. The sources themselves and the folders above them are
-    /// never excluded.
-    pub exclude: Vec<String>,
-    /// In a folder with a `CACHEDIR.TAG`, keeps only the folder and the tag.
-    pub exclude_caches: bool,
-}
-
-/// One step of a [`Walk`].
-///
-/// `path` is absolute and can be longer than any system call accepts, so it serves for messages and
-/// comparisons only. To reach the file itself, use `folder` and the name of the entry.
-#[derive(Debug)]
-pub enum Step {
-    /// A folder begins. Steps for its entries follow, then a [`Step::Leave`].
-    Enter {
-        /// The path of the folder.
-        path: PathBuf,
-        /// The metadata of the folder. The content is `Empty`, and the extended attributes are not
-        /// read yet. A folder above the sources has neither times nor an inode number.
-        entry: Entry,
-        /// The parent of the folder.
-        folder: Handle,
-    },
-    /// An entry other than a folder.
-    Item {
-        /// The path of the entry.
-        path: PathBuf,
-        /// The metadata of the entry. The content of a symbolic link is its target (`Raw`), any
-        /// other content is `Empty`. The extended attributes are not read yet.
-        entry: Entry,
-        /// The folder of the entry. Each folder occupies a descriptor as long as a step with it
-        /// exists, so a queue of steps must be bounded.
-        folder: Handle,
-    },
-    /// The folder entered last and not left yet ends.
-    Leave,
-    /// Something could not be examined, opened or listed. The walk continues with the next entry.
-    /// For a folder, this step comes between its `Enter` and its `Leave`.
-    Problem {
-        /// The path of the entry.
-        path: PathBuf,
-        /// The error of the system call.
-        error: io::Error,
-    },
-}
+use super::walk_options::WalkOptions;
+use super::walk_step::WalkStep;
+use super::{kind, size};
 
 /// Walks through sources, in ascending byte order of the names in each folder.
 ///
@@ -88,31 +29,23 @@ pub enum Step {
 /// Besides the descriptors of the steps that the caller keeps, at most about 70 are open, whatever
 /// the depth. The names of all folders from the root to the current one are in memory.
 pub struct Walk {
-    stack: FolderStack<Frame>,
+    stack: FolderStack<OpenFolder>,
     sources: Sources,
     /// The sources that could not be walked.
     lost: BTreeSet<usize>,
     /// The path of the current folder, without a `/` at its end.
     path: Vec<u8>,
-    pending: VecDeque<Step>,
-    exclude: Gitignore,
-    one_file_system: bool,
-    exclude_caches: bool,
+    pending: VecDeque<WalkStep>,
+    exclusion: Exclusion,
+    /// The number of names excluded so far.
     excluded: u64,
-    owners: OwnerNames,
-    /// The file systems seen so far. The `device` of an entry is an index into this list.
-    devices: Vec<u64>,
-    /// Details of these file systems, in the same order; `None` until something on one of them is
-    /// opened.
-    file_systems: Vec<Option<FileSystem>>,
-    /// The source of the details in `file_systems`.
-    mounts: Option<Arc<dyn FileSystems>>,
+    entries: EntryBuilder,
     list_buffer: Vec<u8>,
 }
 
 /// The state of one folder on the way from the root.
 #[derive(Debug)]
-struct Frame {
+struct OpenFolder {
     names: Names,
     /// The node of this folder in the tree of sources.
     node: Option<usize>,
@@ -163,30 +96,25 @@ impl Walk {
         if let Some((number, error)) = missing.first().filter(|_| missing.len() == paths.len()) {
             return Err(of_source(&paths[*number], error));
         }
-        let exclude = build_exclude(&options.exclude)?;
-        let whole = sources.node(0).whole;
-        let access = if whole { Access::List } else { Access::Pass };
+        let exclusion = Exclusion::new(&options)?;
+        let is_source = sources.node(0).is_source;
+        let access = if is_source { Access::List } else { Access::Pass };
         let handle = folder::open(rustix::fs::CWD, b"/", access)?;
         let stat = rustix::fs::fstat(&handle)?;
-        let home = whole.then_some(stat.st_dev);
-        let frame = Frame { names: Names::default(), node: Some(0), path_len: 0, home };
+        let home = is_source.then_some(stat.st_dev);
+        let frame = OpenFolder { names: Names::default(), node: Some(0), path_len: 0, home };
         let mut walk = Walk {
             stack: FolderStack::new(handle.clone(), Identity::of(&stat), frame),
             sources,
             lost: BTreeSet::new(),
             path: Vec::new(),
             pending: VecDeque::new(),
-            exclude,
-            one_file_system: options.one_file_system,
-            exclude_caches: options.exclude_caches,
+            exclusion,
             excluded: 0,
-            owners: OwnerNames::default(),
-            devices: Vec::new(),
-            file_systems: Vec::new(),
-            mounts: None,
+            entries: EntryBuilder::default(),
             list_buffer: Vec::with_capacity(LIST_BUFFER_LEN),
         };
-        let (names, failure) = walk.list(&handle, Some(0), whole);
+        let (names, failure) = walk.list(&handle, Some(0), is_source);
         // The root has no entry that could be marked as incomplete.
         failure.map_or(Ok(()), |(error, _)| Err(error))?;
         if let Some((frame, _)) = walk.stack.top() {
@@ -221,19 +149,19 @@ impl Walk {
 
     /// Lets [`Walk::file_system`] answer from `mounts`.
     pub fn with_mounts(mut self, mounts: Arc<dyn FileSystems>) -> Walk {
-        self.mounts = Some(mounts);
+        self.entries.devices.set_mounts(mounts);
         self
     }
 
     /// The number of file systems seen so far. The `device` of each entry is smaller than this.
     pub fn device_count(&self) -> usize {
-        self.devices.len()
+        self.entries.devices.count()
     }
 
     /// Returns the file system of the entries with this `device`. If nothing on it was opened, the
     /// result says that nothing is known about it.
     pub fn file_system(&self, device: usize) -> FileSystem {
-        self.file_systems.get(device).cloned().flatten().unwrap_or_default()
+        self.entries.devices.file_system(device)
     }
 
     /// The number of names excluded so far. Names below an excluded folder are not counted.
@@ -241,17 +169,17 @@ impl Walk {
         self.excluded
     }
 
-    /// Lists the names to visit in `folder`. Also returns the error of an incomplete listing, with
-    /// `true` if it occurred before the first name.
+    /// Lists the names of `folder` that belong to the walk. Also returns the error of an incomplete
+    /// listing, with `true` if it occurred before the first name.
     fn list(
         &mut self,
         folder: &Handle,
         node: Option<usize>,
-        whole: bool,
+        lists_all: bool,
     ) -> (Names, Option<(io::Error, bool)>) {
         let mut names = Names::default();
         let mut failure = None;
-        if whole {
+        if lists_all {
             let listed = names.list(folder, self.list_buffer.spare_capacity_mut());
             failure = listed.err().map(|error| (error, names.is_empty()));
         }
@@ -260,15 +188,15 @@ impl Walk {
             names.push(name, FileType::Unknown);
         }
         names.sort();
-        if whole && self.exclude_caches && names.contains(CACHE_TAG_NAME) && is_cache_tag(folder) {
+        if lists_all && self.exclusion.is_cache(folder, &names) {
             let is_source = |name: &[u8]| children.is_some_and(|c| c.contains_key(name));
-            self.excluded += names.retain(|name| name == CACHE_TAG_NAME || is_source(name));
+            self.excluded += names.retain(|name| is_cache_tag(name) || is_source(name));
         }
         (names, failure)
     }
 
     /// Returns the step for one name of the current folder; `None` if the name is excluded.
-    fn visit(&mut self, name: Vec<u8>, file_type: FileType) -> Option<Step> {
+    fn step_of_name(&mut self, name: Vec<u8>, file_type: FileType) -> Option<WalkStep> {
         let depth = self.stack.len();
         let path_len = self.path.len();
         let (frame, folder) = self.stack.top()?;
@@ -277,7 +205,7 @@ impl Walk {
         self.path.push(b'/');
         self.path.extend_from_slice(&name);
         let step = match folder {
-            Some(folder) => self.look(name, file_type, folder, node, home),
+            Some(folder) => self.step_unless_excluded(name, file_type, folder, node, home),
             None => Some(self.problem(io::Error::other("the folder was moved or removed"))),
         };
         if self.stack.len() == depth {
@@ -288,20 +216,20 @@ impl Walk {
         step
     }
 
-    /// Returns the step for the name at the end of the path, as [`Walk::visit`] does. The name is
-    /// an entry of `folder`, which belongs to the walk if it has a `home`. `node` is the node of
-    /// the name among the sources.
-    fn look(
+    /// Returns the step for the name at the end of the path, as [`Walk::step_of_name`] does. The
+    /// name is an entry of `folder`, which belongs to the walk if it has a `home`. `node` is the
+    /// node of the name among the sources.
+    fn step_unless_excluded(
         &mut self,
         name: Vec<u8>,
         file_type: FileType,
         folder: Handle,
         node: Option<usize>,
         home: Option<u64>,
-    ) -> Option<Step> {
-        let is_source = node.is_some_and(|node| self.sources.node(node).whole);
+    ) -> Option<WalkStep> {
+        let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
         let mut known_stat = None;
-        if !is_source && home.is_some() && !self.exclude.is_empty() {
+        if !is_source && home.is_some() && self.exclusion.has_patterns() {
             let is_folder = if file_type == FileType::Unknown {
                 match folder::stat(&folder, &name) {
                     Ok(stat) => kind(known_stat.insert(stat)) == Some(EntryKind::Folder),
@@ -311,24 +239,24 @@ impl Walk {
                 file_type == FileType::Directory
             };
             let path = Path::new(OsStr::from_bytes(&self.path));
-            if self.exclude.matched(path, is_folder).is_ignore() {
+            if self.exclusion.matches(path, is_folder) {
                 self.excluded += 1;
                 // The folder is on the way to a source that was named itself.
-                return node.and_then(|_| self.look_at(name, folder, known_stat, node, None));
+                return node.and_then(|_| self.step(name, folder, known_stat, node, None));
             }
         }
-        self.look_at(name, folder, known_stat, node, home)
+        self.step(name, folder, known_stat, node, home)
     }
 
-    /// Returns the step for a name that no pattern excludes. See [`Walk::look`].
-    fn look_at(
+    /// Returns the step for a name that no pattern excludes. See [`Walk::step_unless_excluded`].
+    fn step(
         &mut self,
         name: Vec<u8>,
         folder: Handle,
         stat: Option<Stat>,
         node: Option<usize>,
         home: Option<u64>,
-    ) -> Option<Step> {
+    ) -> Option<WalkStep> {
         let stat = match stat.map_or_else(|| folder::stat(&folder, &name), Ok) {
             Ok(stat) => stat,
             Err(error) => {
@@ -336,7 +264,7 @@ impl Walk {
                 return Some(self.problem(error.into()));
             }
         };
-        let is_source = node.is_some_and(|node| self.sources.node(node).whole);
+        let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
         let home = if is_source { Some(stat.st_dev) } else { home };
         let Some(kind) = kind(&stat) else {
             return Some(
@@ -349,39 +277,35 @@ impl Walk {
         let Some(home) = home else {
             return Some(self.problem(io::Error::from(io::ErrorKind::NotADirectory)));
         };
-        if self.one_file_system && stat.st_dev != home {
+        if self.exclusion.is_foreign(stat.st_dev, Some(home)) {
             self.excluded += 1;
             return None;
         }
-        let mut entry = self.entry(name, kind, &stat);
-        if self.is_unidentified(entry.device) {
-            // This is a mount on a single file, or the first entry in a folder above the sources.
-            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let name = entry.name.as_slice();
-            let item = rustix::fs::openat(&folder, name, flags, Mode::empty());
-            if let Ok(item) = item
-                && rustix::fs::fstat(&item).is_ok_and(|item| item.st_dev == stat.st_dev)
-            {
-                self.identify(entry.device, item);
-            }
+        let mut entry = self.entries.entry(name, kind, &stat);
+        self.identify_device(&entry, &folder, &stat);
+        if kind == EntryKind::Symlink
+            && let Err(error) = read_target(&mut entry, &folder, &stat)
+        {
+            return Some(self.problem(error));
         }
-        if kind == EntryKind::Symlink {
-            let buffer =
-                Vec::with_capacity(usize::try_from(size(&stat)).unwrap_or(0).min(4096) + 1);
-            match rustix::fs::readlinkat(&folder, entry.name.as_slice(), buffer) {
-                Ok(target) if target.as_bytes().len() <= RAW_LEN_MAX => {
-                    entry.size = target.as_bytes().len() as u64;
-                    entry.content = Content::Raw(target.into_bytes());
-                }
-                Ok(_) => {
-                    return Some(
-                        self.problem(io::Error::other("the target of the link is too long")),
-                    );
-                }
-                Err(error) => return Some(self.problem(error.into())),
-            }
+        Some(WalkStep::Item { path: self.here(), entry, folder })
+    }
+
+    /// Finds out the details of the file system of `entry`, if they are unknown. That is the case
+    /// for a mount on a single file, and for the first entry in a folder above the sources.
+    fn identify_device(&mut self, entry: &Entry, folder: &Handle, stat: &Stat) {
+        let devices = &mut self.entries.devices;
+        if !devices.is_unidentified(entry.device) {
+            return;
         }
-        Some(Step::Item { path: self.here(), entry, folder })
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = entry.name.as_slice();
+        let item = rustix::fs::openat(folder, name, flags, Mode::empty());
+        if let Ok(item) = item
+            && rustix::fs::fstat(&item).is_ok_and(|item| item.st_dev == stat.st_dev)
+        {
+            devices.identify(entry.device, item);
+        }
     }
 
     /// Enters the folder `name` in `folder`.
@@ -392,11 +316,8 @@ impl Walk {
         stat: Stat,
         node: Option<usize>,
         mut home: Option<u64>,
-    ) -> Step {
-        let foreign = |stat: &Stat, home: Option<u64>| {
-            self.one_file_system && home.is_some_and(|home| home != stat.st_dev)
-        };
-        if foreign(&stat, home) {
+    ) -> WalkStep {
+        if self.exclusion.is_foreign(stat.st_dev, home) {
             // Opening the folder could mount something.
             home = None;
             if node.is_none() {
@@ -420,13 +341,13 @@ impl Walk {
                 self.lose(node);
                 return self.problem(error);
             }
-            Err(error) if node.is_some_and(|node| self.sources.node(node).whole) => {
+            Err(error) if node.is_some_and(|node| self.sources.node(node).is_source) => {
                 self.lose(node);
                 return self.problem(error);
             }
             Err(error) => return self.enter_empty(name, folder, &stat, Some(error)),
         };
-        if foreign(&stat, home) {
+        if self.exclusion.is_foreign(stat.st_dev, home) {
             home = None;
             if node.is_none() {
                 return self.enter_empty(name, folder, &stat, None);
@@ -441,9 +362,9 @@ impl Walk {
             let problem = self.problem(error);
             self.pending.push_back(problem);
         }
-        let mut entry = self.entry(name.clone(), EntryKind::Folder, &stat);
-        if self.is_unidentified(entry.device) {
-            self.identify(entry.device, &handle);
+        let mut entry = self.entries.entry(name.clone(), EntryKind::Folder, &stat);
+        if self.entries.devices.is_unidentified(entry.device) {
+            self.entries.devices.identify(entry.device, &handle);
         }
         if home.is_none() {
             // Other changes in a folder above the sources must not affect the snapshot. Without
@@ -453,9 +374,9 @@ impl Walk {
             entry.inode = 0;
         }
         // The caller sets the length of the path.
-        let frame = Frame { names, node, path_len: 0, home };
+        let frame = OpenFolder { names, node, path_len: 0, home };
         self.stack.push(name, handle, Identity::of(&stat), frame);
-        Step::Enter { path: self.here(), entry, folder }
+        WalkStep::Enter { path: self.here(), entry, folder }
     }
 
     /// Enters and leaves a folder without its entries: either a folder that could not be opened,
@@ -466,7 +387,7 @@ impl Walk {
         folder: Handle,
         stat: &Stat,
         error: Option<io::Error>,
-    ) -> Step {
+    ) -> WalkStep {
         match error {
             Some(error) => {
                 let problem = self.problem(error);
@@ -474,73 +395,24 @@ impl Walk {
             }
             None => self.excluded += 1,
         }
-        self.pending.push_back(Step::Leave);
-        let entry = self.entry(name, EntryKind::Folder, stat);
-        Step::Enter { path: self.here(), entry, folder }
-    }
-
-    fn entry(&mut self, name: Vec<u8>, kind: EntryKind, stat: &Stat) -> Entry {
-        let mut entry = Entry::new(name, kind);
-        entry.mode = mode(stat);
-        entry.user_id = stat.st_uid;
-        entry.group_id = stat.st_gid;
-        self.owners.user(stat.st_uid).clone_into(&mut entry.user);
-        self.owners.group(stat.st_gid).clone_into(&mut entry.group);
-        entry.mtime = mtime(stat);
-        entry.ctime = ctime(stat);
-        entry.inode = stat.st_ino;
-        entry.device = self.device(stat.st_dev);
-        if kind != EntryKind::Folder {
-            entry.links = links(stat);
-        }
-        match kind {
-            EntryKind::CharDevice | EntryKind::BlockDevice => {
-                entry.device_number = device_number(stat.st_rdev);
-            }
-            EntryKind::File => entry.size = size(stat),
-            _ => {}
-        }
-        entry
-    }
-
-    /// Returns the index of the file system `id` among those seen.
-    fn device(&mut self, id: u64) -> u64 {
-        let position = self.devices.iter().position(|&seen| seen == id).unwrap_or_else(|| {
-            self.devices.push(id);
-            self.file_systems.push(None);
-            self.devices.len() - 1
-        });
-        position as u64
-    }
-
-    /// Returns `true` if the details of the file system `device` are still to be found out.
-    fn is_unidentified(&self, device: u64) -> bool {
-        let known = usize::try_from(device).ok().and_then(|device| self.file_systems.get(device));
-        self.mounts.is_some() && known.is_some_and(Option::is_none)
-    }
-
-    /// Finds out the details of the file system `device` from an open file or folder on it.
-    fn identify(&mut self, device: u64, fd: impl AsFd) {
-        let found = self.mounts.as_ref().map(|mounts| mounts.of(fd.as_fd()));
-        let place = usize::try_from(device).ok();
-        if let Some(place) = place.and_then(|place| self.file_systems.get_mut(place)) {
-            *place = found;
-        }
+        self.pending.push_back(WalkStep::Leave);
+        let entry = self.entries.entry(name, EntryKind::Folder, stat);
+        WalkStep::Enter { path: self.here(), entry, folder }
     }
 
     fn here(&self) -> PathBuf {
         PathBuf::from(std::ffi::OsString::from_vec(self.path.clone()))
     }
 
-    fn problem(&self, error: io::Error) -> Step {
-        Step::Problem { path: self.here(), error }
+    fn problem(&self, error: io::Error) -> WalkStep {
+        WalkStep::Problem { path: self.here(), error }
     }
 }
 
 impl Iterator for Walk {
-    type Item = Step;
+    type Item = WalkStep;
 
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<WalkStep> {
         loop {
             if let Some(step) = self.pending.pop_front() {
                 return Some(step);
@@ -548,7 +420,7 @@ impl Iterator for Walk {
             let (frame, _) = self.stack.top()?;
             if let Some((name, file_type)) = frame.names.take() {
                 let name = name.to_vec();
-                if let Some(step) = self.visit(name, file_type) {
+                if let Some(step) = self.step_of_name(name, file_type) {
                     return Some(step);
                 }
                 continue;
@@ -556,42 +428,27 @@ impl Iterator for Walk {
             let (frame, _) = self.stack.pop()?;
             self.path.truncate(frame.path_len);
             // The root has no steps.
-            return (self.stack.len() > 0).then_some(Step::Leave);
+            return (self.stack.len() > 0).then_some(WalkStep::Leave);
         }
     }
 }
 
 impl std::iter::FusedIterator for Walk {}
 
+/// Makes the target of the symbolic link `entry` in `folder` its content.
+fn read_target(entry: &mut Entry, folder: &Handle, stat: &Stat) -> io::Result<()> {
+    let buffer = Vec::with_capacity(usize::try_from(size(stat)).unwrap_or(0).min(4096) + 1);
+    let target = rustix::fs::readlinkat(folder, entry.name.as_slice(), buffer)?.into_bytes();
+    if target.len() > RAW_LEN_MAX {
+        return Err(io::Error::other("the target of the link is too long"));
+    }
+    entry.size = target.len() as u64;
+    entry.content = Content::Raw(target);
+    Ok(())
+}
+
 fn of_source(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("source {}: {error}", path.display()))
-}
-
-fn build_exclude(patterns: &[String]) -> io::Result<Gitignore> {
-    let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
-    let mut builder = GitignoreBuilder::new("/");
-    for pattern in patterns {
-        builder.add_line(None, pattern).map_err(invalid)?;
-    }
-    builder.build().map_err(invalid)
-}
-
-/// Returns `true` if `folder` has a tag file that begins with the signature. The name alone does
-/// not count.
-fn is_cache_tag(folder: &Handle) -> bool {
-    let flags = rustix::fs::OFlags::RDONLY
-        | rustix::fs::OFlags::NOFOLLOW
-        | rustix::fs::OFlags::NONBLOCK
-        | rustix::fs::OFlags::CLOEXEC;
-    let mut begin = [0; CACHE_TAG_SIGNATURE.len()];
-    let Ok(file) = rustix::fs::openat(folder, CACHE_TAG_NAME, flags, rustix::fs::Mode::empty())
-    else {
-        return false;
-    };
-    let is_file = rustix::fs::fstat(&file).is_ok_and(|stat| kind(&stat) == Some(EntryKind::File));
-    is_file
-        && io::Read::read_exact(&mut std::fs::File::from(file), &mut begin).is_ok()
-        && begin == *CACHE_TAG_SIGNATURE
 }
 
 #[cfg(test)]
@@ -610,9 +467,9 @@ mod tests {
         let (mut problems, mut items) = (Vec::new(), 0);
         for step in walk.by_ref() {
             match step {
-                Step::Problem { path, .. } => problems.push(path),
-                Step::Item { .. } => items += 1,
-                Step::Enter { .. } | Step::Leave => {}
+                WalkStep::Problem { path, .. } => problems.push(path),
+                WalkStep::Item { .. } => items += 1,
+                WalkStep::Enter { .. } | WalkStep::Leave => {}
             }
         }
         (walk, problems, items)

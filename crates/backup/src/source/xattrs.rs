@@ -17,7 +17,7 @@ const LEN_MAX: usize = 65536;
 pub struct Xattrs {
     /// Names and values, sorted by the names.
     pub pairs: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The reason why attributes are missing from `pairs`, worth a warning.
+    /// The reason why attributes are missing from `pairs`, for a warning.
     pub problem: Option<io::Error>,
 }
 

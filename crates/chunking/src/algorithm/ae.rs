@@ -42,7 +42,7 @@ use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, far_fro
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::Kernel;
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, Level, SpecError};
+use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "ae";
 
@@ -473,10 +473,6 @@ impl Algorithm for Params {
         self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         let whole = match self.cut {
             Cut::After => self.window + 1,
@@ -494,9 +490,5 @@ impl Algorithm for Params {
         // Chunks larger than four means are one in thousands, and so are starts of equal values.
         let is_lest_rare = self.low_entropy_size.is_none_or(|lest| lest >= 4);
         far_from_max(mean, self.chunk_size_max, 4.0).filter(|_| is_lest_rare)
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Ae::from_checked(*self, material, level))
     }
 }

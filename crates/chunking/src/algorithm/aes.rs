@@ -38,11 +38,11 @@
 //! Nothing is tested before the cipher. A filter by bits of the hash would reveal information about
 //! the hash's key, and a filter by public bits would reveal the possible lengths of a known file.
 
-use alloc::boxed::Box;
 use core::fmt;
 
 use super::{
-    Algorithm, check_range, check_sizes, constructors, cut_within, geometric, write_sizes,
+    Algorithm, check_range, check_sizes, constructors, cut_within, debug_params,
+    forward_chunk_sizes, geometric, write_sizes,
 };
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::kernel::{AesKeys, Cipher, CipherTask, LevelCipher, WindowSize, Windows};
@@ -163,10 +163,6 @@ impl Algorithm for Params {
         write_sizes(f, self.chunk_size_min, self.chunk_size_max)
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min.max(self.window)
     }
@@ -177,10 +173,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Aes::from_checked(*self, material, level))
     }
 }
 
@@ -196,7 +188,11 @@ pub struct Aes {
 constructors!(Aes);
 
 impl Aes {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Aes {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        level: Level,
+    ) -> Aes {
         let (key, hash) = material.map_or_else(
             || {
                 let public: [u8; 80] = core::array::from_fn(|index| index.to_le_bytes()[0]);
@@ -263,6 +259,8 @@ impl CipherTask for Find<'_> {
 }
 
 impl Chunker for Aes {
+    forward_chunk_sizes!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         let window = self.params.window;
         let first = Chunker::chunk_size_min(self) - 1;
@@ -275,19 +273,6 @@ impl Chunker for Aes {
     fn level(&self) -> Level {
         self.level
     }
-
-    fn chunk_size_min(&self) -> usize {
-        Algorithm::chunk_size_min(&self.params)
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        self.params.chunk_size_max
-    }
 }
 
-impl fmt::Debug for Aes {
-    /// Omits the keys, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Aes").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(Aes);

@@ -46,7 +46,8 @@ use core::fmt;
 
 use super::sieve::Sieve;
 use super::{
-    Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, constructors, cut_within, greedy, power,
+    Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, constructors, cut_within, debug_params,
+    forward_chunk_sizes, greedy, power,
 };
 use crate::about::{About, KeyUse, Parameter};
 use crate::keys::Keys;
@@ -287,10 +288,6 @@ impl Algorithm for Params {
         self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min
     }
@@ -305,10 +302,6 @@ impl Algorithm for Params {
             return self.chunk_size_max.map(|max| max as f64);
         }
         Some(self.mean_on_random_data())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Bfbc::from_checked(self.clone(), material, level))
     }
 }
 
@@ -325,7 +318,7 @@ pub struct Bfbc {
 constructors!(Bfbc);
 
 impl Bfbc {
-    fn from_checked(params: Params, _: Option<&KeyMaterial>, level: Level) -> Bfbc {
+    pub(crate) fn from_checked(params: Params, _: Option<&KeyMaterial>, level: Level) -> Bfbc {
         let mut is_end = Box::new([0; PAIRS / 64]);
         for &pair in &params.pairs {
             is_end[index(pair) / 64] |= 1 << (index(pair) % 64);
@@ -343,6 +336,8 @@ impl Bfbc {
 }
 
 impl Chunker for Bfbc {
+    forward_chunk_sizes!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         let Params { chunk_size_min: min, chunk_size_max: max, .. } = self.params;
         let is_end = |pair: &[u8]| {
@@ -362,18 +357,6 @@ impl Chunker for Bfbc {
     fn level(&self) -> Level {
         self.level
     }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.chunk_size_min
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        self.params.chunk_size_max
-    }
 }
 
-impl fmt::Debug for Bfbc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bfbc").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(Bfbc);

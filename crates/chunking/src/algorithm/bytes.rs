@@ -153,7 +153,7 @@ macro_rules! byte_chunker {
         crate::algorithm::constructors!($Chunker);
 
         impl $Chunker {
-            fn from_checked(params: Params, material: Option<&KeyMaterial>, level: $crate::Level) -> $Chunker {
+            pub(crate) fn from_checked(params: Params, material: Option<&KeyMaterial>, level: $crate::Level) -> $Chunker {
                 let permutation = material.map(KeyMaterial::permutation);
                 $Chunker { params, permutation, level }
             }
@@ -168,6 +168,8 @@ macro_rules! byte_chunker {
         }
 
         impl Chunker for $Chunker {
+            crate::algorithm::forward_chunk_sizes!();
+
             fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
                 self.next_cut_after(&[], data, more)
             }
@@ -194,25 +196,9 @@ macro_rules! byte_chunker {
                     $crate::Level::SCALAR
                 }
             }
-
-            fn chunk_size_min(&self) -> usize {
-                Algorithm::chunk_size_min(&self.params)
-            }
-
-            fn chunk_size_max(&self) -> Option<usize> {
-                Algorithm::chunk_size_max(&self.params)
-            }
         }
 
-        impl fmt::Debug for $Chunker {
-            /// Omits the permutation, which is secret.
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($Chunker))
-                    .field("params", &self.params)
-                    .field("keyed", &self.permutation.is_some())
-                    .finish()
-            }
-        }
+        crate::algorithm::debug_params!($Chunker, permutation);
     };
 }
 pub(crate) use byte_chunker;

@@ -22,16 +22,16 @@
 //! different hash for windows other than 256. Here both parameters have their documented meaning.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 
 pub use super::bytes::Cut;
 use super::{
-    Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
+    Algorithm, check_range, check_sizes, constructors, cut_within, debug_params,
+    forward_chunk_sizes, geometric, paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{
-    Batch, CrcColumns, Selection, Stages, WINDOW_MAX, byte_table, is_worth_marking,
+    CrcColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches, is_worth_marking,
 };
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
@@ -205,10 +205,6 @@ impl Algorithm for Params {
         write_sizes(f, self.chunk_size_min, self.chunk_size_max)
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min.max(self.window)
     }
@@ -219,10 +215,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Crc::from_checked(*self, material, level))
     }
 }
 
@@ -239,7 +231,11 @@ pub struct Crc {
 constructors!(Crc);
 
 impl Crc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Crc {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        level: Level,
+    ) -> Crc {
         let permutation = material.map(KeyMaterial::permutation);
         let crc = Crc32::new();
         let table = crc.0.clone();
@@ -280,6 +276,10 @@ impl Selection for Crc {
         self.params.cut.step()
     }
 
+    fn permutation(&self) -> Option<&ByteTable> {
+        self.seen.as_ref()
+    }
+
     fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
         let mask = (1 << self.params.bits) - 1;
         let step = self.step();
@@ -290,34 +290,12 @@ impl Selection for Crc {
 }
 
 impl Chunker for Crc {
+    forward_chunk_sizes!();
+    forward_batches!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         self.cut_from(&[], data, more, self.first())
     }
-
-    fn chunk_size_min(&self) -> usize {
-        Algorithm::chunk_size_min(&self.params)
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        self.params.chunk_size_max
-    }
-
-    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        self.stages.next_cuts(self, self.seen.as_ref(), Batch { data, start, more, ends });
-    }
-
-    fn batch_size(&self) -> usize {
-        self.stages.batch_size()
-    }
-
-    fn level(&self) -> Level {
-        self.stages.level()
-    }
 }
 
-impl fmt::Debug for Crc {
-    /// Omits the tables, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Crc").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(Crc);

@@ -4,10 +4,9 @@
 //! the papers ("XC" in Udayashankar et al., "FSC" in Gregoriadis et al.), and suits disk images,
 //! which change in place.
 
-use alloc::boxed::Box;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, forward_chunk_sizes};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
@@ -58,10 +57,6 @@ impl Algorithm for Params {
         write!(f, "size={}", self.size)
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.size
     }
@@ -72,10 +67,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.size as f64)
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Fixed::from_checked(*self, material, level))
     }
 }
 
@@ -88,12 +79,14 @@ pub struct Fixed {
 constructors!(Fixed);
 
 impl Fixed {
-    fn from_checked(params: Params, _material: Option<&KeyMaterial>, _: Level) -> Fixed {
+    pub(crate) fn from_checked(params: Params, _material: Option<&KeyMaterial>, _: Level) -> Fixed {
         Fixed { params }
     }
 }
 
 impl Chunker for Fixed {
+    forward_chunk_sizes!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         if data.len() >= self.params.size {
             Some(self.params.size)
@@ -102,13 +95,5 @@ impl Chunker for Fixed {
         } else {
             Some(data.len())
         }
-    }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.size
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        Some(self.params.size)
     }
 }

@@ -30,7 +30,7 @@ use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, far_fro
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::Kernel;
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, Level, SpecError};
+use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "maxp";
 
@@ -229,10 +229,6 @@ impl Algorithm for Params {
         self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.window
     }
@@ -243,9 +239,5 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         far_from_max(self.mean_without_max(), self.chunk_size_max, 8.0)
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Maxp::from_checked(*self, material, level))
     }
 }

@@ -32,7 +32,7 @@ use super::{Algorithm, check_max, check_range, far_from_max, unreachable_average
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::{BLOCK_SIZE, Kernel};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, Level, SpecError};
+use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "mii";
 
@@ -230,10 +230,6 @@ impl Algorithm for Params {
         self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.length as usize
     }
@@ -246,10 +242,6 @@ impl Algorithm for Params {
         let index = self.length.checked_sub(LENGTH_FIRST)?;
         let mean = *MEANS.get(index as usize)?;
         far_from_max(mean, self.chunk_size_max, 8.0).filter(|_| self.first_run == 1)
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Mii::from_checked(*self, material, level))
     }
 }
 

@@ -28,7 +28,7 @@ use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::{BLOCK_SIZE, Kernel, Mapping};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, Level, SpecError};
+use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "mincdc";
 
@@ -246,10 +246,6 @@ impl Algorithm for Params {
         }
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min
     }
@@ -260,9 +256,5 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         self.mean_on_random_data()
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(MinCdc::from_checked(*self, material, level))
     }
 }

@@ -31,19 +31,19 @@ mod sieve;
 pub mod tttd;
 pub mod ultracdc;
 
-use alloc::boxed::Box;
 use alloc::format;
 use core::fmt;
 
 use crate::keys::Keys;
-use crate::{About, Chunker, KeyMaterial, KeyUse, Level, SpecError};
+use crate::{About, KeyUse, SpecError};
 
 /// The maximum chunk size of any algorithm, in bytes: 1 GiB. The limit bounds the buffer of a
 /// reader.
 pub const CHUNK_SIZE_LIMIT: usize = 1 << 30;
 
 /// The interface of every algorithm's parameters. The rest of the crate knows no algorithm by name,
-/// except for the list in `spec.rs`.
+/// except for the list in `spec.rs`, which also requires `Params::check` and the chunker's
+/// `from_checked`.
 pub(crate) trait Algorithm: Sized {
     /// The description. [`Algorithm::parse`] may ask only for the keys in it.
     const ABOUT: &'static About;
@@ -55,9 +55,6 @@ pub(crate) trait Algorithm: Sized {
     /// [`About::parameters`]. The text for given parameters never changes.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// Checks that every parameter is allowed in combination with the others.
-    fn check(&self) -> Result<(), SpecError>;
-
     /// Returns the minimum chunk size in bytes; only the last chunk of a stream may be smaller.
     fn chunk_size_min(&self) -> usize;
 
@@ -68,9 +65,6 @@ pub(crate) trait Algorithm: Sized {
     /// is neither. It must be a function of the parameters that gives the same bits on every
     /// machine.
     fn mean(&self) -> Option<f64>;
-
-    /// Returns the chunker for checked parameters, on `level` if the rule has code for it.
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker>;
 }
 
 /// Defines the constructors of a chunker, by its `from_checked(params, material, level)`.
@@ -108,6 +102,43 @@ macro_rules! constructors {
     };
 }
 use constructors;
+
+/// Implements the sizes of a [`Chunker`](crate::Chunker) by those of its `params`.
+macro_rules! forward_chunk_sizes {
+    () => {
+        fn chunk_size_min(&self) -> usize {
+            $crate::algorithm::Algorithm::chunk_size_min(&self.params)
+        }
+
+        fn chunk_size_max(&self) -> Option<usize> {
+            $crate::algorithm::Algorithm::chunk_size_max(&self.params)
+        }
+    };
+}
+use forward_chunk_sizes;
+
+/// Implements `Debug` of a chunker by its `params`. Tables and permutations are omitted, because
+/// they may be secret; for a given `Option` field, the output tells if it is `Some`.
+macro_rules! debug_params {
+    ($Chunker:ident) => {
+        impl core::fmt::Debug for $Chunker {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                let mut output = f.debug_struct(stringify!($Chunker));
+                output.field("params", &self.params).finish_non_exhaustive()
+            }
+        }
+    };
+    ($Chunker:ident, $permutation:ident) => {
+        impl core::fmt::Debug for $Chunker {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                let mut output = f.debug_struct(stringify!($Chunker));
+                output.field("params", &self.params);
+                output.field("keyed", &self.$permutation.is_some()).finish()
+            }
+        }
+    };
+}
+use debug_params;
 
 /// Checks that the rule can be keyed.
 pub(crate) fn check_key(about: &About) -> Result<(), SpecError> {

@@ -26,15 +26,15 @@
 //! prints the formula of Karp and Rabin, which is a different hash.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::{
-    Algorithm, check_range, check_sizes, constructors, cut_within, geometric, paper, write_sizes,
+    Algorithm, check_range, check_sizes, constructors, cut_within, debug_params,
+    forward_chunk_sizes, geometric, paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{
-    Batch, RabinColumns, Selection, Stages, WINDOW_MAX, byte_table, is_worth_marking,
+    RabinColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches, is_worth_marking,
 };
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
@@ -380,10 +380,6 @@ impl Algorithm for Params {
         write_sizes(f, self.chunk_size_min, self.chunk_size_max)
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         match self.start {
             Start::Full => self.chunk_size_min.max(self.window),
@@ -397,10 +393,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Rabin::from_checked(*self, material, level))
     }
 }
 
@@ -417,7 +409,11 @@ pub struct Rabin {
 constructors!(Rabin);
 
 impl Rabin {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Rabin {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        level: Level,
+    ) -> Rabin {
         let rolling = Reduce::new(params.polynomial).rolling(params.window, material);
         let seen = material.map(|material| byte_table(&material.permutation()));
         let scalar = Rabin { params, rolling, seen, stages: Stages::at(Level::SCALAR, || None) };
@@ -457,6 +453,10 @@ impl Selection for Rabin {
         1
     }
 
+    fn permutation(&self) -> Option<&ByteTable> {
+        self.seen.as_ref()
+    }
+
     fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
         let mask = (1 << self.params.bits) - 1;
         let matches = |_, hash| hash & mask == 0;
@@ -471,37 +471,15 @@ impl Selection for Rabin {
 }
 
 impl Chunker for Rabin {
+    forward_chunk_sizes!();
+    forward_batches!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         self.cut_from(&[], data, more, self.first())
     }
-
-    fn chunk_size_min(&self) -> usize {
-        Algorithm::chunk_size_min(&self.params)
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        self.params.chunk_size_max
-    }
-
-    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        self.stages.next_cuts(self, self.seen.as_ref(), Batch { data, start, more, ends });
-    }
-
-    fn batch_size(&self) -> usize {
-        self.stages.batch_size()
-    }
-
-    fn level(&self) -> Level {
-        self.stages.level()
-    }
 }
 
-impl fmt::Debug for Rabin {
-    /// Omits the tables, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rabin").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(Rabin);
 
 #[cfg(test)]
 mod tests {

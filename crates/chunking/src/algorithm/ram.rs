@@ -29,7 +29,7 @@ use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::{BLOCK_SIZE, Kernel};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, Level, SpecError};
+use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "ram";
 
@@ -304,10 +304,6 @@ impl Algorithm for Params {
         self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         match self.cut {
             Cut::After => self.window + 1,
@@ -321,9 +317,5 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean()).filter(|mean| mean.is_finite())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Ram::from_checked(*self, material, level))
     }
 }

@@ -31,7 +31,10 @@ use core::cmp::Reverse;
 use core::fmt;
 
 use super::sieve::Sieve;
-use super::{Algorithm, check_max, check_range, constructors, cut_within, greedy, power};
+use super::{
+    Algorithm, check_max, check_range, constructors, cut_within, debug_params, forward_chunk_sizes,
+    greedy, power,
+};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
@@ -208,10 +211,6 @@ impl Algorithm for Params {
         self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.period / 2 + 1
     }
@@ -222,10 +221,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean_on_random_data())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(SampleByte::from_checked(self.clone(), material, level))
     }
 }
 
@@ -241,7 +236,11 @@ pub struct SampleByte {
 constructors!(SampleByte);
 
 impl SampleByte {
-    fn from_checked(params: Params, _: Option<&KeyMaterial>, level: Level) -> SampleByte {
+    pub(crate) fn from_checked(
+        params: Params,
+        _: Option<&KeyMaterial>,
+        level: Level,
+    ) -> SampleByte {
         let mut is_marker = Box::new([false; 256]);
         params.markers.iter().for_each(|&marker| is_marker[usize::from(marker)] = true);
         let sieve = Sieve::of_bytes(&params.markers);
@@ -257,6 +256,8 @@ impl SampleByte {
 }
 
 impl Chunker for SampleByte {
+    forward_chunk_sizes!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         let skip = self.params.period / 2;
         let is_marker = |byte: u8| self.is_marker[usize::from(byte)];
@@ -273,18 +274,6 @@ impl Chunker for SampleByte {
     fn level(&self) -> Level {
         self.level
     }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.period / 2 + 1
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        self.params.chunk_size_max
-    }
 }
 
-impl fmt::Debug for SampleByte {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SampleByte").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(SampleByte);

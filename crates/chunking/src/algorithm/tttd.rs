@@ -34,13 +34,13 @@
 //! After a chunk that ends at its fallback, nothing is left to be found from there to the chunk's
 //! maximum size. The mean accounts for this where it reaches beyond the next minimum size.
 
-use alloc::boxed::Box;
 use core::fmt;
 
 pub use super::bytes::Cut;
 use super::rabin::{POLYNOMIAL, Reduce, check_polynomial, check_window};
 use super::{
-    Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, paper, power,
+    Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, debug_params,
+    forward_chunk_sizes, paper, power,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
@@ -380,10 +380,6 @@ impl Algorithm for Params {
         write!(f, ",min={},max={}", self.chunk_size_min, self.chunk_size_max)
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         match self.start {
             Start::Full => self.chunk_size_min.max(self.window),
@@ -397,10 +393,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Tttd::from_checked(*self, material, level))
     }
 }
 
@@ -416,7 +408,7 @@ pub struct Tttd {
 constructors!(Tttd);
 
 impl Tttd {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> Tttd {
+    pub(crate) fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> Tttd {
         let remainder = u64::from(params.remainder);
         let backup_divisor = u64::from(params.backup_divisor);
         Tttd {
@@ -429,6 +421,8 @@ impl Tttd {
 }
 
 impl Chunker for Tttd {
+    forward_chunk_sizes!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         let max = self.params.chunk_size_max;
         let size = data.len().min(max);
@@ -456,19 +450,6 @@ impl Chunker for Tttd {
         let takes_fallback = size == max || self.params.end == End::Backup;
         Some(fallback.filter(|_| takes_fallback).unwrap_or(size))
     }
-
-    fn chunk_size_min(&self) -> usize {
-        Algorithm::chunk_size_min(&self.params)
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        Some(self.params.chunk_size_max)
-    }
 }
 
-impl fmt::Debug for Tttd {
-    /// Omits the tables, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tttd").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(Tttd);

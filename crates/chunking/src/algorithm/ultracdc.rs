@@ -40,7 +40,7 @@ use super::bytes::{ByteRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, power};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
-use crate::{Chunker, KeyMaterial, Level, SpecError};
+use crate::{Chunker, KeyMaterial, SpecError};
 
 const NAME: &str = "ultracdc";
 
@@ -237,10 +237,6 @@ impl Algorithm for Params {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     /// Returns the end of the first step.
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min + 16
@@ -252,9 +248,5 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean_on_random_data())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(UltraCdc::from_checked(*self, material, level))
     }
 }

@@ -47,12 +47,11 @@ macro_rules! loops {
             fn cut<S: Selection>(
                 &self,
                 rule: &S,
-                permutation: Option<&ByteTable>,
                 level: Level,
                 batch: &mut Batch<'_>,
             ) -> (usize, usize) {
                 match self {
-                    $(BuzhashColumns::$Loop(loops) => cut(loops, rule, permutation, level, batch),)+
+                    $(BuzhashColumns::$Loop(loops) => cut(loops, rule, level, batch),)+
                 }
             }
         }

@@ -43,18 +43,12 @@ impl GearColumns {
 }
 
 impl Marking for GearColumns {
-    fn cut<S: Selection>(
-        &self,
-        rule: &S,
-        permutation: Option<&ByteTable>,
-        level: Level,
-        batch: &mut Batch<'_>,
-    ) -> (usize, usize) {
+    fn cut<S: Selection>(&self, rule: &S, level: Level, batch: &mut Batch<'_>) -> (usize, usize) {
         match self {
-            GearColumns::Of16(sums) => cut(&**sums, rule, permutation, level, batch),
-            GearColumns::Of32(sums) => cut(&**sums, rule, permutation, level, batch),
-            GearColumns::Of48(sums) => cut(&**sums, rule, permutation, level, batch),
-            GearColumns::Of64(sums) => cut(&**sums, rule, permutation, level, batch),
+            GearColumns::Of16(sums) => cut(&**sums, rule, level, batch),
+            GearColumns::Of32(sums) => cut(&**sums, rule, level, batch),
+            GearColumns::Of48(sums) => cut(&**sums, rule, level, batch),
+            GearColumns::Of64(sums) => cut(&**sums, rule, level, batch),
         }
     }
 }

@@ -68,6 +68,12 @@ pub(crate) trait Selection: Chunker {
     /// Returns the number of bytes from the position that ends a chunk to the cut-point.
     fn step(&self) -> usize;
 
+    /// Returns the value that the hash takes for each byte value; `None` if it takes the bytes as
+    /// they are.
+    fn permutation(&self) -> Option<&ByteTable> {
+        None
+    }
+
     /// Works as [`Chunker::next_cut_after`], for a chunk that no position before `from` ends;
     /// `from` is not below [`Selection::told_from`].
     fn cut_from(&self, before: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize>;
@@ -89,14 +95,8 @@ pub(crate) trait Selection: Chunker {
 /// A hash that marks positions, or one of several.
 pub(crate) trait Marking {
     /// Cuts as many chunks as possible. Returns the start of the chunk whose end was not found, and
-    /// the first position that was not looked at. Bytes are mapped by `permutation`.
-    fn cut<S: Selection>(
-        &self,
-        rule: &S,
-        permutation: Option<&ByteTable>,
-        level: Level,
-        batch: &mut Batch<'_>,
-    ) -> (usize, usize);
+    /// the first position that was not looked at.
+    fn cut<S: Selection>(&self, rule: &S, level: Level, batch: &mut Batch<'_>) -> (usize, usize);
 }
 
 /// Implements [`Marking`] for a single hash.
@@ -106,11 +106,10 @@ macro_rules! marking {
             fn cut<S: crate::candidates::Selection>(
                 &self,
                 rule: &S,
-                permutation: Option<&crate::kernel::ByteTable>,
                 level: crate::Level,
                 batch: &mut crate::candidates::Batch<'_>,
             ) -> (usize, usize) {
-                crate::candidates::cut(self, rule, permutation, level, batch)
+                crate::candidates::cut(self, rule, level, batch)
             }
         }
     };
@@ -151,16 +150,11 @@ impl<M: Marking> Stages<M> {
         if self.marking.is_some() { BATCH_SIZE } else { 0 }
     }
 
-    /// Implements [`Chunker::next_cuts`] of `rule`, whose bytes are mapped by `permutation`.
-    pub(crate) fn next_cuts<S: Selection>(
-        &self,
-        rule: &S,
-        permutation: Option<&ByteTable>,
-        mut batch: Batch<'_>,
-    ) {
+    /// Implements [`Chunker::next_cuts`] of `rule`.
+    pub(crate) fn next_cuts<S: Selection>(&self, rule: &S, mut batch: Batch<'_>) {
         if let Some(marking) = &self.marking {
             let count = batch.ends.len();
-            let (chunk, place) = marking.cut(rule, permutation, self.level, &mut batch);
+            let (chunk, place) = marking.cut(rule, self.level, &mut batch);
             if batch.more && batch.ends.len() > count {
                 // The rest comes again, and may then be too large for a byte-by-byte search.
                 return;
@@ -179,23 +173,45 @@ impl<M: Marking> Stages<M> {
     }
 }
 
+/// Implements the batches of a [`Chunker`], and its level, by its `stages`.
+macro_rules! forward_batches {
+    () => {
+        fn next_cuts(
+            &self,
+            data: &[u8],
+            start: usize,
+            more: bool,
+            ends: &mut alloc::vec::Vec<usize>,
+        ) {
+            self.stages.next_cuts(self, $crate::chunker::Batch { data, start, more, ends });
+        }
+
+        fn batch_size(&self) -> usize {
+            self.stages.batch_size()
+        }
+
+        fn level(&self) -> $crate::Level {
+            self.stages.level()
+        }
+    };
+}
+pub(crate) use forward_batches;
+
 /// Implements [`Marking::cut`] for one hash.
 fn cut<S: Selection, H: ColumnHash>(
     hash: &H,
     rule: &S,
-    permutation: Option<&ByteTable>,
     level: Level,
     batch: &mut Batch<'_>,
 ) -> (usize, usize) {
     let Batch { data, start, ends, .. } = batch;
-    let task = Select { rule, hash, permutation, data, start: *start, ends };
+    let task = Select { rule, hash, data, start: *start, ends };
     level.dispatch_columns(task).unwrap_or((*start, *start))
 }
 
 struct Select<'a, S, H> {
     rule: &'a S,
     hash: &'a H,
-    permutation: Option<&'a ByteTable>,
     data: &'a [u8],
     start: usize,
     ends: &'a mut Vec<usize>,
@@ -208,7 +224,7 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
 
     #[inline(always)]
     fn run<C: Columns>(self, columns: C) -> (usize, usize) {
-        let Select { rule, hash, permutation, data, start: mut chunk, ends } = self;
+        let Select { rule, hash, data, start: mut chunk, ends } = self;
         let (first, told_from, step) = (rule.first(), rule.told_from(), rule.step());
         let max = rule.chunk_size_max();
         let window = hash.window();
@@ -229,7 +245,7 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
             }
             // An odd number, like the maximum.
             let row_tiles = (tiles.min(ROW_TILES_MAX) - 1) | 1;
-            marks.make(columns, hash, permutation, data, block, row_tiles);
+            marks.make(columns, hash, rule.permutation(), data, block, row_tiles);
             let block_end = block + row_tiles * TILE_SIZE;
             loop {
                 // Positions without valid marks are left to the rule itself, in pairs, because some

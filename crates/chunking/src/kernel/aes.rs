@@ -165,7 +165,35 @@ fn doubled(bits: Bits) -> Bits {
 /// Applies the S-box by the circuit of Boyar and Peralta, "A small depth-16 circuit for the AES
 /// S-box" (2011), with the names used there.
 fn substituted(bits: Bits) -> Bits {
-    let [x7, x6, x5, x4, x3, x2, x1, x0] = bits;
+    let y = sums(bits);
+    let [t29, t33, t37, t40, t41, t42, t43, t44, t45] = inverse(&y);
+    let z = [
+        t44 & y[15],
+        t37 & y[6],
+        t33 & y[0],
+        t43 & y[16],
+        t40 & y[1],
+        t29 & y[7],
+        t42 & y[11],
+        t45 & y[17],
+        t41 & y[10],
+        t44 & y[12],
+        t37 & y[3],
+        t33 & y[4],
+        t43 & y[13],
+        t40 & y[5],
+        t29 & y[2],
+        t42 & y[9],
+        t45 & y[14],
+        t41 & y[8],
+    ];
+    combined(&z)
+}
+
+/// Returns the sums `y1` to `y21` of the circuit at their numbers, and `x7` at 0: its top linear
+/// layer.
+#[inline(always)]
+fn sums([x7, x6, x5, x4, x3, x2, x1, x0]: Bits) -> [u64; 22] {
     let y14 = x3 ^ x5;
     let y13 = x0 ^ x6;
     let y9 = x0 ^ x3;
@@ -189,20 +217,29 @@ fn substituted(bits: Bits) -> Bits {
     let y16 = t0 ^ y11;
     let y21 = y13 ^ y16;
     let y18 = x0 ^ y16;
+    [
+        x7, y1, y2, y3, y4, y5, y6, y7, y8, y9, y10, y11, y12, y13, y14, y15, y16, y17, y18, y19,
+        y20, y21,
+    ]
+}
 
-    let t2 = y12 & y15;
-    let t4 = (y3 & y6) ^ t2;
-    let t6 = (y4 & x7) ^ t2;
-    let t7 = y13 & y16;
-    let t9 = (y5 & y1) ^ t7;
-    let t11 = (y2 & y7) ^ t7;
-    let t12 = y9 & y11;
-    let t14 = (y14 & y17) ^ t12;
-    let t16 = (y8 & y10) ^ t12;
-    let t21 = t4 ^ t14 ^ y20;
-    let t22 = t6 ^ t16 ^ y19;
-    let t23 = t9 ^ t14 ^ y21;
-    let t24 = t11 ^ t16 ^ y18;
+/// Returns the values `t29`, `t33`, `t37` and `t40` to `t45` of the circuit: the inverse, by which
+/// the sums are multiplied.
+#[inline(always)]
+fn inverse(y: &[u64; 22]) -> [u64; 9] {
+    let t2 = y[12] & y[15];
+    let t4 = (y[3] & y[6]) ^ t2;
+    let t6 = (y[4] & y[0]) ^ t2;
+    let t7 = y[13] & y[16];
+    let t9 = (y[5] & y[1]) ^ t7;
+    let t11 = (y[2] & y[7]) ^ t7;
+    let t12 = y[9] & y[11];
+    let t14 = (y[14] & y[17]) ^ t12;
+    let t16 = (y[8] & y[10]) ^ t12;
+    let t21 = t4 ^ t14 ^ y[20];
+    let t22 = t6 ^ t16 ^ y[19];
+    let t23 = t9 ^ t14 ^ y[21];
+    let t24 = t11 ^ t16 ^ y[18];
     let t25 = t21 ^ t22;
     let t26 = t21 & t23;
     let t27 = t24 ^ t26;
@@ -221,47 +258,33 @@ fn substituted(bits: Bits) -> Bits {
     let t43 = t29 ^ t40;
     let t44 = t33 ^ t37;
     let t45 = t42 ^ t41;
+    [t29, t33, t37, t40, t41, t42, t43, t44, t45]
+}
 
-    let z0 = t44 & y15;
-    let z1 = t37 & y6;
-    let z2 = t33 & x7;
-    let z3 = t43 & y16;
-    let z4 = t40 & y1;
-    let z5 = t29 & y7;
-    let z6 = t42 & y11;
-    let z7 = t45 & y17;
-    let z8 = t41 & y10;
-    let z9 = t44 & y12;
-    let z10 = t37 & y3;
-    let z11 = t33 & y4;
-    let z12 = t43 & y13;
-    let z13 = t40 & y5;
-    let z14 = t29 & y2;
-    let z15 = t42 & y9;
-    let z16 = t45 & y14;
-    let z17 = t41 & y8;
-
-    let t46 = z15 ^ z16;
-    let t47 = z10 ^ z11;
-    let t48 = z5 ^ z13;
-    let t49 = z9 ^ z10;
-    let t50 = z2 ^ z12;
-    let t51 = z2 ^ z5;
-    let t52 = z7 ^ z8;
-    let t53 = z0 ^ z3;
-    let t54 = z6 ^ z7;
-    let t55 = z16 ^ z17;
-    let t56 = z12 ^ t48;
+/// Combines the products `z0` to `z17` of the circuit to the result: its bottom linear layer.
+#[inline(always)]
+fn combined(z: &[u64; 18]) -> Bits {
+    let t46 = z[15] ^ z[16];
+    let t47 = z[10] ^ z[11];
+    let t48 = z[5] ^ z[13];
+    let t49 = z[9] ^ z[10];
+    let t50 = z[2] ^ z[12];
+    let t51 = z[2] ^ z[5];
+    let t52 = z[7] ^ z[8];
+    let t53 = z[0] ^ z[3];
+    let t54 = z[6] ^ z[7];
+    let t55 = z[16] ^ z[17];
+    let t56 = z[12] ^ t48;
     let t57 = t50 ^ t53;
-    let t58 = z4 ^ t46;
-    let t59 = z3 ^ t54;
+    let t58 = z[4] ^ t46;
+    let t59 = z[3] ^ t54;
     let t60 = t46 ^ t57;
-    let t61 = z14 ^ t57;
+    let t61 = z[14] ^ t57;
     let t62 = t52 ^ t58;
     let t63 = t49 ^ t58;
-    let t64 = z4 ^ t59;
+    let t64 = z[4] ^ t59;
     let t65 = t61 ^ t62;
-    let t66 = z1 ^ t63;
+    let t66 = z[1] ^ t63;
     let s0 = t59 ^ t63;
     let s6 = t56 ^ !t62;
     let s7 = t48 ^ !t60;

@@ -1,7 +1,7 @@
 //! Cutting by several threads equals cutting by one, for every algorithm, with segments so small
 //! that many lists are joined.
 
-#[path = "../../tests/cases/mod.rs"]
+#[path = "../../tests/it/harness/cases/mod.rs"]
 mod cases;
 
 use alloc::boxed::Box;

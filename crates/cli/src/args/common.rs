@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
 use cutpoint_repository::{CipherSuite, KdfLimits};
+use cutpoint_terminal::report::Output;
 
 use crate::{defaults, key_id};
 
@@ -18,15 +19,9 @@ pub(crate) struct Global {
     #[arg(long, short, global = true, env = "CUTPOINT_REPO", hide_env_values = true,
         value_name = "LOCATION", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) repo: Option<PathBuf>,
-    /// Print one JSON object per line to standard output, and nothing else
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Print only problems, warnings and requested output
-    #[arg(long, short, global = true)]
-    pub(crate) quiet: bool,
-    /// Print more: each file that is read, and the causes of errors
-    #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
-    pub(crate) verbose: u8,
+    /// The output.
+    #[command(flatten)]
+    pub(crate) output: Output,
     /// Do not keep a copy of the index on this machine
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,

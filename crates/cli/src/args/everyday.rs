@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
+use cutpoint_terminal::Exclusion;
 
 use super::Settings;
 use crate::defaults::DEFAULT_CUT;
@@ -43,23 +44,6 @@ pub(crate) struct Init {
     /// of that folder.
     #[arg(long)]
     pub(crate) shared: bool,
-}
-
-/// The files that are excluded.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Exclusion {
-    /// Exclude files that match PATTERN; repeatable
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) exclude: Vec<String>,
-    /// Read patterns to exclude from FILE; repeatable
-    #[arg(long, value_name = "FILE")]
-    pub(crate) exclude_file: Vec<PathBuf>,
-    /// Exclude contents of folders with a CACHEDIR.TAG
-    #[arg(long)]
-    pub(crate) exclude_caches: bool,
-    /// Do not enter other file systems
-    #[arg(long, short = 'x')]
-    pub(crate) one_file_system: bool,
 }
 
 /// Save files, folders or a stream as a snapshot

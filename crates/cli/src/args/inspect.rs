@@ -54,7 +54,7 @@ pub(crate) struct Cut {
     /// Cut with this algorithm and parameters
     ///
     /// SPEC is the name of an algorithm with its parameters, for example `seqcdc:avg=16k`.
-    /// `cutpoint algorithms` lists all of them.
+    /// `cutpoint-lab algorithms` lists all of them.
     #[arg(long, short, value_name = "SPEC", default_value = DEFAULT_CUT)]
     pub(crate) algorithm: String,
     /// Print in this format; --json implies json

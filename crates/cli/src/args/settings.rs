@@ -47,7 +47,7 @@ pub(crate) struct Settings {
     /// Cut data with this algorithm and parameters
     ///
     /// SPEC is the name of an algorithm with its parameters, for example `fastcdc:avg=16k`,
-    /// `seqcdc:avg=16k` or `fixed:size=4k`. `cutpoint algorithms` lists all of them.
+    /// `seqcdc:avg=16k` or `fixed:size=4k`. `cutpoint-lab algorithms` lists all of them.
     #[arg(long, value_name = "SPEC")]
     pub(crate) cut: Option<String>,
     /// Compress SIZE bytes of chunks together: 16k to 4M

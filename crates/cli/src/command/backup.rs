@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cutpoint_backup::save::{
-    BackupMonitor, BackupOptions, BackupReport, Parent, Progress, Source, backup,
+    BackupMonitor, BackupOptions, BackupProgress, BackupReport, Parent, Source, backup,
 };
-use cutpoint_backup::source::{FileSystems, Kernel, WalkOptions};
+use cutpoint_backup::source::{FileSystems, Kernel};
 use cutpoint_repository::{ObjectName, TicketId, Verify, View};
 use cutpoint_storage::{Error, Kind, stop};
 
-use crate::args::{Backup, Exclusion, Filter, Global, Settings};
+use crate::args::{Backup, Filter, Global, Settings};
 use crate::dump::{self, Dump};
 use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{Interrupt, Patient};
-use crate::report::Report;
+use crate::report::{Report, ReportObjects};
 use crate::session::{self, New, Session};
 use crate::{escape, select, units};
 
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     let (paths, words): (&[PathBuf], &[PathBuf]) =
         if args.stdin_from_command { (&[], &args.paths) } else { (&args.paths, &[]) };
     refuse_if_none_is_there(paths)?;
-    let mut walk = walk_options(&args.exclusion)?;
+    let mut walk = args.exclusion.walk_options()?;
     let mut session = open(args, global, report)?;
     exclude_own(paths, global, &mut walk.exclude, report)?;
     let parent = parent(args, &session)?;
@@ -40,20 +40,22 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     } else {
         session.look_for_heads(report)?;
     }
-    let host = args.host.clone().unwrap_or_else(host);
-    let options = BackupOptions {
+    let mut options = BackupOptions {
         parent,
         force_read: args.force_read,
         skip_if_unchanged: args.skip_if_unchanged,
-        verify: if args.verify_write { Verify::All } else { Verify::Some },
         threads: args.threads,
         tags: args.tags.clone(),
         description: args.description.clone(),
-        host: host.clone(),
-        user: user(),
-        program: concat!("cutpoint ", env!("CARGO_PKG_VERSION")).to_owned(),
         file_systems: file_systems(),
+        ..BackupOptions::default()
     };
+    if args.verify_write {
+        options.verify = Verify::All;
+    }
+    if let Some(host) = &args.host {
+        options.host.clone_from(host);
+    }
     let monitor = Monitor::new(report);
     let name = args.stdin_filename.as_bytes().to_vec();
     let mut dump = None;
@@ -76,7 +78,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         None => done?,
     };
     if let Some(id) = done.snapshot {
-        session.state.add_head(&host, id, started_ns);
+        session.state.add_head(&options.host, id, started_ns);
     }
     session.state.save(report);
     summarize(&done, report)?;
@@ -113,21 +115,6 @@ fn of_dump(
         (Err(error), Some(failure)) if error.kind() != Kind::Interrupted => Err(failure.into()),
         (done, _) => Ok(done?),
     }
-}
-
-/// Returns the options of the walk, with the exclusion patterns of both options.
-pub(crate) fn walk_options(exclusion: &Exclusion) -> Result<WalkOptions> {
-    let mut exclude = exclusion.exclude.clone();
-    for file in &exclusion.exclude_file {
-        let text =
-            fs::read_to_string(file).with_context(|| format!("exclude file {}", file.display()))?;
-        exclude.extend(text.lines().map(str::to_owned));
-    }
-    Ok(WalkOptions {
-        one_file_system: exclusion.one_file_system,
-        exclude,
-        exclude_caches: exclusion.exclude_caches,
-    })
 }
 
 /// Opens the repository, or creates it if that is requested.
@@ -268,17 +255,6 @@ mod hurried {
     }
 }
 
-fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-fn user() -> String {
-    let named = ["USER", "LOGNAME"].iter().find_map(|variable| std::env::var(variable).ok());
-    named
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
-}
-
 struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
@@ -312,7 +288,7 @@ impl<'a> Monitor<'a> {
 }
 
 impl BackupMonitor for Monitor<'_> {
-    fn progress(&self, progress: &Progress) {
+    fn progress(&self, progress: &BackupProgress) {
         self.tell_of_end();
         self.report.progress(event::Progress {
             file_count: progress.statistics.file_count,

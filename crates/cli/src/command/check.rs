@@ -15,7 +15,7 @@ use crate::coverage::Memory;
 use crate::event::{self, Event, Summary};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::report::Report;
+use crate::report::{Report, ReportObjects};
 use crate::session::Session;
 use crate::{state, units};
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use chrono::{Local, Offset, TimeZone};
 use cutpoint_repository::format::commit::{Commit, Outcome};
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::snapshots::lifecycle;
+use cutpoint_repository::snapshots;
 use cutpoint_repository::snapshots::retention::{Candidate, Group, GroupKey, Reason, judge};
 use cutpoint_repository::verify::repair::repaired_as;
 use cutpoint_repository::{Class, Content, EntryKind, Reader, Snapshot, TicketId, View};
@@ -88,7 +88,7 @@ fn forget_named(args: &Forget, session: &Session, view: &View, report: &Report) 
     }
     let ids: Vec<TicketId> = ids.into_iter().collect();
     if !args.dry_run {
-        lifecycle::forget(&session.repository, |_| Ok::<_, anyhow::Error>(ids.clone()))?;
+        snapshots::forget(&session.repository, |_| Ok::<_, anyhow::Error>(ids.clone()))?;
     }
     let kept_count = view.snapshots().len() - ids.len();
     summarize(args, kept_count as u64, ids.len() as u64, report)
@@ -130,7 +130,7 @@ fn forget_planned(
     planned: &BTreeSet<TicketId>,
 ) -> Result<BTreeSet<TicketId>> {
     let mut done = BTreeSet::new();
-    lifecycle::forget(&session.repository, |newer| {
+    snapshots::forget(&session.repository, |newer| {
         let newer = newer.clone().whole(&session.repository)?;
         let groups = judged(args, session, &newer)?;
         refuse_lost(args, &groups)?;
@@ -312,7 +312,7 @@ fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Repo
 
 fn undo(args: &Forget, session: &Session, view: &View, report: &Report) -> Result<()> {
     let ids = if args.last { of_the_last(view, report)? } else { named(args, view)? };
-    lifecycle::unforget(&session.repository, &ids)?;
+    snapshots::unforget(&session.repository, &ids)?;
     warn_of_losses(session, view, &ids, report)?;
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Forget {

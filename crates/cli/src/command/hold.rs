@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use cutpoint_repository::TicketId;
-use cutpoint_repository::snapshots::lifecycle;
+use cutpoint_repository::snapshots;
 
 use crate::args::{Global, Hold};
 use crate::event::{Event, Summary};
@@ -29,9 +29,9 @@ pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit>
                 .with_remedy("`cutpoint snapshots` shows held snapshots")
                 .into());
         }
-        lifecycle::release(&session.repository, &ids)?;
+        snapshots::release(&session.repository, &ids)?;
     } else {
-        lifecycle::hold(&session.repository, &ids)?;
+        snapshots::hold(&session.repository, &ids)?;
     }
     if report.is_json() {
         let (held_count, released_count) = if args.release { (0, count) } else { (count, 0) };

@@ -1,36 +1,25 @@
 //! The commands.
 
-mod algorithms;
 mod backup;
-mod bench;
 mod cat;
 mod check;
 mod config;
 mod cut;
 mod debug;
 mod doctor;
-#[cfg(feature = "estimate")]
 mod estimate;
 mod forget;
 mod hold;
 mod init;
 mod key;
-#[cfg(feature = "lab")]
-mod lab;
 mod ls;
 mod optimize;
-#[cfg(feature = "estimate")]
-mod page;
 mod prune;
 mod repair;
 mod restore;
 mod snapshots;
 mod stats;
 mod tag;
-#[cfg(feature = "estimate")]
-mod trace;
-#[cfg(feature = "estimate")]
-mod tune;
 
 use anyhow::Result;
 use cutpoint_storage::ObjectKind;
@@ -78,17 +67,8 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Verb::Check(check) => check::run(check, global, report),
         Verb::Doctor => doctor::run(global, report),
         Verb::Repair(repair) => repair::run(repair, global, report),
-        #[cfg(feature = "estimate")]
         Verb::Estimate(estimate) => estimate::run(estimate, report),
-        #[cfg(feature = "estimate")]
-        Verb::Trace(trace) => trace::run(trace, report),
-        #[cfg(feature = "estimate")]
-        Verb::Tune(tune) => tune::run(tune, report),
         Verb::Cut(cut) => cut::run(cut, report),
-        Verb::Algorithms(algorithms) => algorithms::run(algorithms, report),
-        Verb::Bench(bench) => bench::run(bench, report),
-        #[cfg(feature = "lab")]
-        Verb::Lab(lab) => lab::run(lab, report),
         Verb::Debug(debug) => debug::run(debug, global, report),
         Verb::Key(key) => key::run(key, global, report),
         Verb::Help(help) => help.print(),

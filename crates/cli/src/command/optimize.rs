@@ -1,7 +1,7 @@
 //! `optimize`: makes the stored data smaller, and the newest snapshots fast to read.
 
 use anyhow::Result;
-use cutpoint_repository::gc::prune::{OptimizeOptions, Plan, Pruned, optimize, plan_optimize};
+use cutpoint_repository::gc::prune::{OptimizeOptions, Plan, PruneReport, optimize, plan_optimize};
 
 use super::prune::{
     Freed, Monitor, approve_alone, between_sweeps, note_others, require_atomic, say_freed,
@@ -44,11 +44,11 @@ fn run_optimize(
     options: &OptimizeOptions,
     monitor: &Monitor<'_>,
     settle_ns: i64,
-) -> Result<(Pruned, Freed)> {
+) -> Result<(PruneReport, Freed)> {
     let repository = &session.repository;
     if args.dry_run {
         let plan = plan_optimize(repository, options, monitor)?;
-        return Ok((Pruned { plan, ..Pruned::default() }, Freed::default()));
+        return Ok((PruneReport { plan, ..PruneReport::default() }, Freed::default()));
     }
     between_sweeps(&args.clearing, session, monitor, settle_ns, || {
         let done = optimize(repository, options, monitor, |plan| {
@@ -84,7 +84,7 @@ fn show_plan(plan: &Plan, report: &Report) {
     report.note(&format!("Frees about {}.", units::size(plan.freed_bytes())));
 }
 
-fn summarize(args: &Optimize, done: &Pruned, freed: &Freed, report: &Report) -> Result<()> {
+fn summarize(args: &Optimize, done: &PruneReport, freed: &Freed, report: &Report) -> Result<()> {
     let plan = &done.plan;
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Optimize {

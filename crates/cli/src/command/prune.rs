@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cutpoint_repository::gc::prune::{self, Phase, Plan, PruneMonitor, PruneOptions, Pruned};
-use cutpoint_repository::gc::sweep::{Awaited, Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::gc::prune::{self, Phase, Plan, PruneMonitor, PruneOptions, PruneReport};
+use cutpoint_repository::gc::sweep::{OpenWriter, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::repo::liveness::{AT_WORK_NS, others_at_work};
 use cutpoint_storage::{Error, Kind};
 
@@ -142,11 +142,11 @@ fn prune(
     options: &PruneOptions,
     monitor: &Monitor<'_>,
     settle_ns: i64,
-) -> Result<(Pruned, Freed)> {
+) -> Result<(PruneReport, Freed)> {
     let repository = &session.repository;
     if args.dry_run {
         let plan = prune::plan(repository, options, monitor)?;
-        return Ok((Pruned { plan, ..Pruned::default() }, Freed::default()));
+        return Ok((PruneReport { plan, ..PruneReport::default() }, Freed::default()));
     }
     between_sweeps(&args.clearing, session, monitor, settle_ns, || {
         let pruned = prune::prune(repository, options, monitor, |plan| {
@@ -164,8 +164,8 @@ pub(super) fn between_sweeps(
     session: &Session,
     monitor: &Monitor<'_>,
     settle_ns: i64,
-    act: impl FnOnce() -> Result<Pruned>,
-) -> Result<(Pruned, Freed)> {
+    act: impl FnOnce() -> Result<PruneReport>,
+) -> Result<(PruneReport, Freed)> {
     let sweeping =
         SweepOptions { settle_ns, end_others: args.exclusive, ..SweepOptions::default() };
     let mut freed = Freed::default();
@@ -280,15 +280,15 @@ impl PruneMonitor for Monitor<'_> {
     fn progress(&self, phase: Phase, done: u64, total: u64) {
         self.report.show(|| match phase {
             Phase::Mark => format!("Marking snapshots: {done} of {total}"),
-            Phase::Look => "Looking up the live chunks".to_owned(),
-            Phase::Weigh => format!("Examining containers: {done} of {total}"),
+            Phase::Locate => "Looking up the live chunks".to_owned(),
+            Phase::Examine => format!("Examining containers: {done} of {total}"),
             Phase::Sample => format!("Compressing a sample: {done} of {total} containers"),
             Phase::Compare => format!("Comparing chunks: {done} of {total} containers"),
             Phase::Rewrite => self.rewriting(done, total),
         });
     }
 
-    fn passed_over(&self, error: &Error) {
+    fn skipped(&self, error: &Error) {
         self.report.warn(&format!("not rewritten: {error}"));
     }
 
@@ -374,7 +374,7 @@ fn when(waiting: &Sweep) -> String {
 
 /// Describes what waits for the next run of `command`, with its size if it was condemned by this
 /// run.
-fn pending_text(pruned: &Pruned, waiting: &Sweep, command: &str) -> String {
+fn pending_text(pruned: &PruneReport, waiting: &Sweep, command: &str) -> String {
     let (Sweep::Settling { number, .. } | Sweep::Waiting { number, .. }) = waiting else {
         return String::new();
     };
@@ -386,7 +386,7 @@ fn pending_text(pruned: &Pruned, waiting: &Sweep, command: &str) -> String {
     format!("{what} will be freed by the next {command} {}", when(waiting))
 }
 
-fn writer_text(writer: &Awaited) -> String {
+fn writer_text(writer: &OpenWriter) -> String {
     let ticket = writer.ticket.short();
     match &writer.process {
         Some(process) => format!(
@@ -402,7 +402,7 @@ fn writer_text(writer: &Awaited) -> String {
     }
 }
 
-fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> Result<()> {
+fn summarize(args: &Prune, pruned: &PruneReport, freed: &Freed, report: &Report) -> Result<()> {
     let plan = &pruned.plan;
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Prune {
@@ -446,7 +446,7 @@ fn summarize(args: &Prune, pruned: &Pruned, freed: &Freed, report: &Report) -> R
 }
 
 /// Prints what was deleted, and what has to wait for the next run of `command`.
-pub(super) fn say_freed(pruned: &Pruned, freed: &Freed, report: &Report, command: &str) {
+pub(super) fn say_freed(pruned: &PruneReport, freed: &Freed, report: &Report, command: &str) {
     if freed.container_count > 0 {
         report.note(&format!(
             "Deleted {} ({}).",

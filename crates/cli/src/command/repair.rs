@@ -14,7 +14,7 @@ use super::check;
 use crate::args::{Global, Repair, RepairData, RepairObjects, RepairSnapshots, Repairable};
 use crate::event::{self, ByteRange, Event, PathText, Summary};
 use crate::exit::Exit;
-use crate::report::Report;
+use crate::report::{Report, ReportObjects};
 use crate::session::Session;
 use crate::{escape, units};
 

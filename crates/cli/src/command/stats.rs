@@ -12,7 +12,7 @@ use cutpoint_storage::ObjectKind;
 use crate::args::{Global, StatsArgs};
 use crate::event::{BurstStats, Event, Stats, Summary};
 use crate::exit::Exit;
-use crate::report::Report;
+use crate::report::{Report, ReportObjects};
 use crate::session::Session;
 use crate::units;
 

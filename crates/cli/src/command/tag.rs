@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use cutpoint_repository::TicketId;
-use cutpoint_repository::snapshots::lifecycle;
+use cutpoint_repository::snapshots;
 
 use crate::args::{Filter, Global, Tag};
 use crate::event::{Event, Summary};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Tag, global: &Global, report: &Report) -> Result<Exit> 
     }
     let (mut changed_count, mut unchanged_count) = (0, 0);
     for id in ids {
-        let is_changed = lifecycle::note(&session.repository, id, |tags, description| {
+        let is_changed = snapshots::note(&session.repository, id, |tags, description| {
             if sets_tags {
                 tags.clear();
             }

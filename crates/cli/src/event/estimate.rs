@@ -1,8 +1,7 @@
-//! The events of the commands that examine data before anything is stored.
+//! The event of an estimate.
 
-use std::path::PathBuf;
-
-use cutpoint_estimate::{Bursts, Configured, Savings, ScanCounts, TraceSavings};
+use cutpoint_estimate::{Bursts, Configured};
+use cutpoint_terminal::scan::Figures;
 use serde::Serialize;
 
 /// The estimated savings of a cut specification. The schema describes the fields.
@@ -30,13 +29,6 @@ pub(crate) struct Estimate {
     compressing_ns: u64,
 }
 
-/// The two common figures of deduplication.
-#[derive(Serialize)]
-struct Figures {
-    space_savings: Option<f64>,
-    dedup_ratio: Option<f64>,
-}
-
 /// The confidence intervals of an estimate from a sample.
 #[derive(Serialize)]
 struct Sample {
@@ -61,12 +53,6 @@ struct BurstsEstimate {
     stored_bytes: u64,
     stored_space_savings: Option<f64>,
     stored_dedup_ratio: Option<f64>,
-}
-
-impl Figures {
-    fn of(savings: &Savings) -> Figures {
-        Figures { space_savings: savings.space_savings(), dedup_ratio: savings.dedup_ratio() }
-    }
 }
 
 impl Estimate {
@@ -115,109 +101,6 @@ impl Estimate {
             chunking_ns: ns(times.chunking),
             fingerprinting_ns: ns(times.fingerprinting),
             compressing_ns: ns(times.compressing),
-        }
-    }
-}
-
-/// The counts of a scan.
-#[derive(Serialize)]
-pub(crate) struct Counted {
-    file_count: u64,
-    folder_count: u64,
-    size: u64,
-    hole_bytes: u64,
-    excluded_count: u64,
-    problem_count: u64,
-    is_partial: bool,
-}
-
-impl Counted {
-    /// Creates the fields of a summary.
-    pub(crate) fn of(counts: &ScanCounts) -> Counted {
-        let ScanCounts { file_count, folder_count, size, hole_bytes, .. } = *counts;
-        let ScanCounts { excluded_count, problem_count, is_partial, .. } = *counts;
-        Counted {
-            file_count,
-            folder_count,
-            size,
-            hole_bytes,
-            excluded_count,
-            problem_count,
-            is_partial,
-        }
-    }
-}
-
-/// The savings computed from all traces together.
-#[derive(Serialize)]
-pub(crate) struct Trace {
-    traces: Vec<String>,
-    file_count: u64,
-    read_bytes: u64,
-    zero_bytes: u64,
-    chunk_count: u64,
-    unique_chunk_count: u64,
-    chunk_size_mean: Option<f64>,
-    unique_bytes: u64,
-    #[serde(flatten)]
-    figures: Figures,
-}
-
-impl Trace {
-    /// Creates the event of these files.
-    pub(crate) fn of(traces: &[PathBuf], found: &TraceSavings) -> Trace {
-        let savings = found.savings();
-        Trace {
-            traces: traces.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
-            file_count: found.file_count(),
-            read_bytes: savings.read_bytes,
-            zero_bytes: found.zero_bytes(),
-            chunk_count: savings.chunk_count,
-            unique_chunk_count: savings.unique_chunk_count,
-            chunk_size_mean: savings.chunk_size_mean(),
-            unique_bytes: savings.stored_bytes,
-            figures: Figures::of(&savings),
-        }
-    }
-}
-
-/// The result of a specification on a sample.
-#[derive(Serialize)]
-pub(crate) struct Tuned {
-    spec: String,
-    origin: &'static str,
-    random_chunk_size_mean: Option<f64>,
-    chunk_count: u64,
-    unique_chunk_count: u64,
-    chunk_size_mean: Option<f64>,
-    unique_bytes: u64,
-    #[serde(flatten)]
-    figures: Figures,
-    metadata_bytes: u64,
-    net_space_savings: Option<f64>,
-    bytes_per_second: Option<f64>,
-    is_best: bool,
-    is_best_of_algorithm: bool,
-}
-
-impl Tuned {
-    /// Creates the event of a specification.
-    pub(crate) fn of(tuned: &cutpoint_estimate::Tuned) -> Tuned {
-        let savings = &tuned.savings;
-        Tuned {
-            spec: tuned.spec.to_string(),
-            origin: tuned.origin.name(),
-            random_chunk_size_mean: tuned.random_mean,
-            chunk_count: savings.chunk_count,
-            unique_chunk_count: savings.unique_chunk_count,
-            chunk_size_mean: savings.chunk_size_mean(),
-            unique_bytes: savings.stored_bytes,
-            figures: Figures::of(savings),
-            metadata_bytes: tuned.metadata_bytes,
-            net_space_savings: tuned.net.space_savings(),
-            bytes_per_second: (tuned.bytes_per_second > 0.0).then_some(tuned.bytes_per_second),
-            is_best: tuned.is_best,
-            is_best_of_algorithm: tuned.is_best_of_algorithm,
         }
     }
 }

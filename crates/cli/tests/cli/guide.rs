@@ -32,7 +32,6 @@ fn readme_shows_what_the_program_prints() {
 }
 
 #[test]
-#[cfg(feature = "estimate")]
 fn guide_shows_what_the_program_prints() {
     check("docs/guide.md");
 }

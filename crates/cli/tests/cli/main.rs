@@ -1,13 +1,10 @@
 //! Runs the program as a process, and checks its output, its effects and its exit codes.
 
 mod alarms;
-mod algorithms;
-mod bench;
 mod bursts;
 mod cut;
 mod damage;
 mod dump;
-#[cfg(feature = "estimate")]
 mod estimate;
 mod failures;
 mod forget;
@@ -15,8 +12,6 @@ mod guide;
 mod help;
 mod json;
 mod keys;
-#[cfg(feature = "lab")]
-mod lab;
 mod modes;
 mod old_versions;
 mod optimize;
@@ -30,8 +25,4 @@ mod sandbox;
 mod schema;
 mod secrets;
 mod signals;
-#[cfg(feature = "estimate")]
-mod trace;
-#[cfg(feature = "estimate")]
-mod tune;
 mod untrusted;

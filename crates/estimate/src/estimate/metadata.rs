@@ -45,7 +45,7 @@ const SMALL_OBJECT_COUNT: u64 = 6;
 
 /// The cost of a chunk in bytes, without its payload and the references to it: a record in the
 /// table of contents and a hint.
-pub(crate) const CHUNK_COST: u64 = (CHUNK_RECORD_LEN + HINT_LEN) as u64;
+pub const CHUNK_COST: u64 = (CHUNK_RECORD_LEN + HINT_LEN) as u64;
 /// The cost of a chunk that is stored as a burst, in bytes and without its new bytes: the cost of a
 /// chunk, a reference of 32 bytes and a payload of about 12 bytes (three extents).
 pub(super) const BURST_COST: u64 = CHUNK_COST + 32 + 12;

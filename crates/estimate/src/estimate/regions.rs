@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::clock::thread_cpu_time;
 use cutpoint_repository::write::{PROBE_LEN, Probe};
-use cutpoint_testing::thread_cpu_time;
 
 use crate::scan::{Job, Tools};
 

@@ -1,9 +1,8 @@
 //! BURST on streaming data: the bytes of a new chunk that are not in a chunk with the same head or
 //! tail.
 //!
-//! The rules are those of `cutpoint-burst`, which keeps every chunk in memory. Here only the
-//! location of a chunk in its file is kept, and the chunk is read again when another chunk
-//! resembles it.
+//! The rules are those of [`cutpoint_delta::burst`]. Only the location of a chunk in its file is
+//! kept, and the chunk is read again when another chunk resembles it.
 //!
 //! Source: Peng, Wu, Zhang, Yao and Liu, "BURST: A Chunk-Based Data Deduplication System with
 //! Burst-Encoded Fingerprint Matching", section III.
@@ -16,7 +15,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use cutpoint_burst::{Burst, Options, Tau};
+use cutpoint_delta::burst::{Options, Tau};
+use cutpoint_delta::common_edges;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::counter::{KeyHasher, table_bytes};
@@ -77,7 +77,7 @@ impl Similar {
             if let Some(end) = self.ends[side].get_mut(&hash) {
                 end.burst_count += 1;
             }
-            let (prefix, suffix) = Burst::kept(&self.reference, chunk);
+            let (prefix, suffix) = common_edges(&self.reference, chunk);
             return Some(&chunk[prefix..chunk.len() - suffix]);
         }
         self.add(chunk.len(), offset, hashes);

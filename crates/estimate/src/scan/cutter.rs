@@ -5,31 +5,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clock::thread_cpu_time;
 use cutpoint_chunking::{Chunker, Spec, SpecError};
 use cutpoint_fingerprint::{Blake3, Digest};
 use cutpoint_repository::Entry;
-use cutpoint_testing::thread_cpu_time;
 
 use super::block::{Block, Event};
 use super::job::Job;
 
 /// A chunk of a file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chunk<'a> {
+pub struct Chunk<'a> {
     /// The bytes of the chunk.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// The hash of the bytes. Unspecified if all bytes are zero.
-    pub(crate) digest: Digest,
+    pub digest: Digest,
     /// The offset of the chunk in the file, in bytes.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Set if all bytes are zero.
-    pub(crate) is_zeros: bool,
+    pub is_zeros: bool,
     /// Set if the chunk ends a stream, at the end of the file or before a hole.
-    pub(crate) is_last: bool,
+    pub is_last: bool,
 }
 
 /// The consumer of the chunks and events of a [`Cutter`], in the order of the source.
-pub(crate) trait Sink: Send {
+pub trait Sink: Send {
     /// A folder begins.
     fn enter(&mut self, _entry: &Arc<Entry>) {}
     /// The folder that began last ends.
@@ -54,7 +54,7 @@ pub(crate) trait Sink: Send {
 
 /// Cuts streams by one rule, block by block.
 #[derive(Debug)]
-pub(crate) struct Cutter {
+pub struct Cutter {
     chunker: Box<dyn Chunker>,
     hash: Blake3,
     /// The bytes of the open stream that are in no chunk yet.
@@ -64,9 +64,9 @@ pub(crate) struct Cutter {
     ends: Vec<usize>,
     digests: Vec<Digest>,
     /// The CPU time of finding cut-points so far.
-    pub(crate) chunking: Duration,
+    pub chunking: Duration,
     /// The CPU time of fingerprinting so far.
-    pub(crate) fingerprinting: Duration,
+    pub fingerprinting: Duration,
 }
 
 /// A chunk or an event of a block, in the order in which the sink gets them.
@@ -88,7 +88,7 @@ impl Cutter {
     ///
     /// Returns an error if the specification has no maximum chunk size, or if its cut-points depend
     /// on other chunks.
-    pub(crate) fn new(spec: &Spec, hash: Blake3) -> Result<Cutter, SpecError> {
+    pub fn new(spec: &Spec, hash: Blake3) -> Result<Cutter, SpecError> {
         Ok(Cutter {
             chunker: spec.clone().bounded()?.chunker(),
             hash,

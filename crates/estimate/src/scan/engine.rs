@@ -19,9 +19,11 @@ const BLOCK_COUNT_MAX: usize = 16;
 
 /// A way to cut, and the consumer of the chunks.
 #[derive(Debug)]
-pub(crate) struct Lane<S> {
-    pub(crate) cutter: Cutter,
-    pub(crate) sink: S,
+pub struct Lane<S> {
+    /// The way to cut.
+    pub cutter: Cutter,
+    /// The consumer of the chunks.
+    pub sink: S,
 }
 
 /// A place for a lane, empty while a thread runs the lane.
@@ -186,7 +188,7 @@ impl<S: Sink> Shared<S> {
 ///
 /// Returns the error of the system, with the path, if a path cannot be reached, and `InvalidInput`
 /// for an invalid pattern. Returns an error if zstd cannot be set up at the level.
-pub(crate) fn run<S: Sink>(
+pub fn run<S: Sink>(
     options: &ScanOptions,
     lanes: Vec<Lane<S>>,
     compression_level: i32,

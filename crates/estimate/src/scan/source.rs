@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cutpoint_backup::source::{
-    Extent, Handle, SourceFile, Step, Walk, WalkOptions, open_file, xattrs,
+    FileExtent, Handle, SourceFile, Walk, WalkOptions, WalkStep, open_file, xattrs,
 };
 use cutpoint_repository::{Entry, EntryKind};
 
@@ -70,6 +70,9 @@ pub trait Monitor: Sync {
     }
 }
 
+/// The monitor that observes nothing.
+impl Monitor for () {}
+
 /// The counts of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCounts {
@@ -114,7 +117,7 @@ impl ScanOptions {
 
 /// Counts the files and bytes to read. Returns `None` if the count is stopped by `stop` or by the
 /// monitor, or if the paths cannot be reached.
-pub(crate) fn expected_of(
+pub fn expected_of(
     options: &ScanOptions,
     monitor: &dyn Monitor,
     stop: &AtomicBool,
@@ -126,7 +129,7 @@ pub(crate) fn expected_of(
         if stop.load(Ordering::Relaxed) || monitor.cancelled() {
             return None;
         }
-        let Step::Item { path, entry, .. } = step else { continue };
+        let WalkStep::Item { path, entry, .. } = step else { continue };
         let is_known = entry.is_hard_link() && !linked.insert((entry.device, entry.inode));
         if entry.kind == EntryKind::File && !is_known && options.includes(&path, &entry) {
             file_count += 1;
@@ -134,34 +137,6 @@ pub(crate) fn expected_of(
         }
     }
     Some((file_count, size))
-}
-
-/// A monitor that also stops the scan when `broken` is set.
-pub(crate) struct Until<'a> {
-    pub(crate) monitor: &'a dyn Monitor,
-    pub(crate) broken: Arc<AtomicBool>,
-}
-
-impl Monitor for Until<'_> {
-    fn progress(&self, progress: &Progress) {
-        self.monitor.progress(progress);
-    }
-
-    fn expected(&self, file_count: u64, size: u64) {
-        self.monitor.expected(file_count, size);
-    }
-
-    fn problem(&self, path: &Path, message: &str) {
-        self.monitor.problem(path, message);
-    }
-
-    fn reading(&self, path: &Path) {
-        self.monitor.reading(path);
-    }
-
-    fn cancelled(&self) -> bool {
-        self.broken.load(Ordering::Relaxed) || self.monitor.cancelled()
-    }
 }
 
 /// The receiver of blocks. Returns `false` if it takes no more.
@@ -194,18 +169,18 @@ impl<'a> Source<'a> {
         let mut open_count = 0;
         for step in walk.by_ref() {
             let done = match step {
-                Step::Enter { mut entry, folder, .. } => {
+                WalkStep::Enter { mut entry, folder, .. } => {
                     self.counts.folder_count += 1;
                     open_count += 1;
                     entry.xattrs = xattrs::of_name(&folder, &entry.name).pairs;
                     self.event(Event::Enter(Arc::new(entry)))
                 }
-                Step::Leave => {
+                WalkStep::Leave => {
                     open_count -= 1;
                     self.event(Event::Leave)
                 }
-                Step::Item { path, entry, folder } => self.item(&path, entry, &folder),
-                Step::Problem { path, error } => {
+                WalkStep::Item { path, entry, folder } => self.item(&path, entry, &folder),
+                WalkStep::Problem { path, error } => {
                     self.problem(&path, &error.to_string());
                     Ok(())
                 }
@@ -289,13 +264,13 @@ impl<'a> Source<'a> {
         for extent in file.extents(0) {
             match extent {
                 Err(error) => return Ok(Err(error)),
-                Ok(Extent::Hole { len, .. }) => {
+                Ok(FileExtent::Hole { len, .. }) => {
                     size += len;
                     self.counts.size += len;
                     self.counts.hole_bytes += len;
                     self.event(Event::Hole(len))?;
                 }
-                Ok(Extent::Data { offset, len }) => {
+                Ok(FileExtent::Data { offset, len }) => {
                     let (mut at, end) = (offset, offset + len);
                     while at < end {
                         if self.monitor.cancelled() {

@@ -1,10 +1,11 @@
-//! A cache of recently used tables of contents. Chunks that are stored together are mostly looked up
-//! together.
+//! A cache of recently used tables of contents. Chunks that are stored together are mostly looked
+//! up together.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::{Loaded, Location};
+use super::loaded::Loaded;
+use super::location::Location;
 use crate::format::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::format::names::PartName;
 
@@ -20,13 +21,13 @@ const MAPPED_FROM: u32 = 4;
 
 /// Number of full chunks in each of the two generations that are remembered individually.
 const FULL_CHUNKS_MAX: usize = 8192;
-/// The size of each such whole in the cache.
+/// The size of each such full chunk in the cache.
 const FULL_CHUNK_BYTES: u64 = 8 + size_of::<Location>() as u64;
 
-/// A bounded cache of tables of contents, with a map from the hints of those that are used often. The
-/// oldest table of contents is dropped first. Full chunks that were found outlast their tables of contents, because the
-/// additions of many versions of a file are in as many containers, with few chunks in each, and all
-/// of them are needed again and again.
+/// A bounded cache of tables of contents, with a map from the hints of those that are used often.
+/// The oldest table of contents is dropped first. Full chunks that were found outlast their tables
+/// of contents, because the additions of many versions of a file are in as many containers, with
+/// few chunks in each, and all of them are looked up repeatedly.
 #[derive(Debug, Default)]
 pub(super) struct TocCache {
     /// The tables of contents by slot number. Slot numbers rise, and are not reused.
@@ -36,7 +37,8 @@ pub(super) struct TocCache {
     next_slot: u32,
     chunks: HashMap<u64, (u32, u32)>,
     bytes: u64,
-    /// The remembered full chunks, by hint. When this generation is full, it becomes the previous one.
+    /// The remembered full chunks, by hint. When this generation is full, it becomes the previous
+    /// one.
     full_chunks: HashMap<u64, Location>,
     full_chunks_before: HashMap<u64, Location>,
 }
@@ -73,11 +75,11 @@ impl TocCache {
     }
 
     /// Remembers a full chunk that was found.
-    pub(super) fn remember(&mut self, whole: &Location) {
+    pub(super) fn remember(&mut self, location: &Location) {
         if self.full_chunks.len() >= FULL_CHUNKS_MAX {
             self.full_chunks_before = std::mem::take(&mut self.full_chunks);
         }
-        self.full_chunks.insert(whole.chunk().fingerprint.hint(), whole.alone());
+        self.full_chunks.insert(location.chunk().fingerprint.hint(), location.without_toc());
     }
 
     pub(super) fn get(&mut self, name: PartName, class: Class) -> Option<Arc<Loaded>> {
@@ -158,7 +160,8 @@ mod tests {
         fingerprint
     }
 
-    /// Returns a table of contents of `count` chunks, the last of which is in all tables of contents.
+    /// Returns a table of contents of `count` chunks, the last of which is in all tables of
+    /// contents.
     fn loaded(number: u32, count: u64) -> Arc<Loaded> {
         let container = ContainerRecord {
             name: part(number),
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_directories_are_dropped_first() {
+    fn cache_over_limit_drops_oldest_toc_first() {
         let count = BYTES_MAX / CHUNK_BYTES / 3;
         let mut tocs = TocCache::default();
         for number in 0..5 {
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn wholes_outlast_their_tocs() {
+    fn remembered_full_chunk_outlasts_its_toc() {
         let mut tocs = TocCache::default();
         let found = Location::new(&loaded(1, 3), 1);
         tocs.remember(&found);
@@ -235,7 +238,7 @@ mod tests {
         for number in 0..3 * FULL_CHUNKS_MAX as u64 {
             if number % 1000 == 0 {
                 let again = tocs.find(&fingerprint(1, 1)).expect("it is asked for");
-                assert_eq!((again.place(), again.chunk()), (found.place(), found.chunk()));
+                assert_eq!((again.key(), again.chunk()), (found.key(), found.chunk()));
                 assert_eq!(again.region().offset, 4096);
             }
             let one = Location::new(&loaded(2, 2), 0);
@@ -246,6 +249,6 @@ mod tests {
                 "no more are kept"
             );
         }
-        assert!(tocs.find(&fingerprint(3, 0)).is_none(), "nobody has asked for it");
+        assert!(tocs.find(&fingerprint(3, 0)).is_none(), "it was dropped");
     }
 }

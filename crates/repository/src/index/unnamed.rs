@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use cutpoint_storage::{ObjectKind, Result};
 
-use super::Loaded;
-use super::run::Run;
+use super::loaded::Loaded;
+use super::runs::Run;
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::Segment;
@@ -13,14 +13,14 @@ use crate::repo::repository::Repository;
 use crate::repo::view::Hidden;
 use crate::util::tolerance::Tolerance;
 
-/// Reads the tables of contents of all containers that may be `hidden` and are not `named`. A table of contents
-/// that cannot be read is skipped, so that its chunks are not found.
+/// Reads the tables of contents of all containers that may be `hidden` and are not `named`. A table
+/// of contents that cannot be read is skipped, so that its chunks are not found.
 ///
 /// # Errors
 ///
 /// Returns an error if the storage cannot list, or fails for more containers than single
 /// bad sectors explain.
-pub(super) fn look_for(
+pub(super) fn search(
     repository: &Repository,
     hidden: &Hidden,
     named: &HashSet<(Class, PartName)>,

@@ -24,7 +24,7 @@ const STRIP_LEN: usize = 512;
 
 /// The parity of a container: the table and the parity shards.
 #[derive(Debug)]
-pub(crate) struct Coded {
+pub(crate) struct ContainerParity {
     pub(crate) table: ParityTable,
     pub(crate) shards: Vec<Vec<u8>>,
 }
@@ -39,7 +39,7 @@ pub(crate) fn encode(
     container: PartName,
     bytes: &[u8],
     percent: u32,
-) -> Result<Coded> {
+) -> Result<ContainerParity> {
     let container_len = bytes.len() as u64;
     if !(1..=PROTECTED_LEN_MAX).contains(&container_len) {
         let message = format!("{container_len} bytes cannot have parity");
@@ -47,17 +47,19 @@ pub(crate) fn encode(
     }
     let shards = Shards::new(bytes, SHARD_LEN as usize);
     let wanted = (shards.count() as u64 * u64::from(percent)).div_ceil(100);
+    let parity_count = u32::try_from(wanted.max(PARITY_COUNT_MIN))
+        .map_err(|_| Error::invalid("parity", format!("{percent} % is too much")))?;
     let table = ParityTable {
         class,
         container,
         container_len,
         shard_len: SHARD_LEN,
-        parity_count: u32::try_from(wanted.max(PARITY_COUNT_MIN)).unwrap_or(u32::MAX),
+        parity_count,
         checksums: shards.iter().map(checksum).collect(),
         extra: Vec::new(),
     };
     let shards = parity_of(&shards, &table)?;
-    Ok(Coded { table, shards })
+    Ok(ContainerParity { table, shards })
 }
 
 /// Computes the parity shards of `bytes` with the parameters of `table`, whose length `bytes` must
@@ -93,8 +95,8 @@ fn parity_of(shards: &Shards<'_>, table: &ParityTable) -> Result<Vec<Vec<u8>>> {
     Ok(parity)
 }
 
-/// Repairs the damage in `bytes` with the remaining `parity` shards; lost ones are `None`. Returns
-/// the number of shards of the container that were damaged.
+/// Repairs the damage in `bytes` with the remaining `parity` shards; missing ones are `None`.
+/// Returns the number of shards of the container that were damaged.
 ///
 /// # Errors
 ///
@@ -106,14 +108,16 @@ pub(crate) fn rebuild(
     parity: &[Option<Vec<u8>>],
 ) -> Result<usize> {
     let (shard_len, count) = (table.shard_len as usize, table.checksums.len());
-    bytes.resize(usize::try_from(table.container_len).unwrap_or(usize::MAX), 0);
+    let container_len = usize::try_from(table.container_len)
+        .map_err(|_| Error::corrupt("", "longer than the memory of this machine"))?;
+    bytes.resize(container_len, 0);
     let shards = Shards::new(bytes, shard_len);
-    let is_full: Vec<bool> = shards
+    let is_intact: Vec<bool> = shards
         .iter()
         .zip(&table.checksums)
         .map(|(shard, expected)| checksum(shard) == *expected)
         .collect();
-    let damaged: Vec<usize> = (0..count).filter(|number| !is_full[*number]).collect();
+    let damaged: Vec<usize> = (0..count).filter(|number| !is_intact[*number]).collect();
     if damaged.is_empty() {
         return Ok(0);
     }
@@ -140,7 +144,7 @@ pub(crate) fn rebuild(
     for start in (0..shard_len).step_by(STRIP_LEN) {
         let strip = start..shard_len.min(start + STRIP_LEN);
         decoder.reset(count, parity_count, strip.len()).map_err(refused)?;
-        for (number, shard) in shards.iter().enumerate().filter(|(number, _)| is_full[*number]) {
+        for (number, shard) in shards.iter().enumerate().filter(|(number, _)| is_intact[*number]) {
             decoder.add_original_shard(number, &shard[strip.clone()]).map_err(refused)?;
         }
         for (number, shard) in usable.iter().take(damaged.len()) {
@@ -167,28 +171,28 @@ pub(crate) fn rebuild(
 
 /// The shards of a container.
 struct Shards<'a> {
-    whole: std::slice::ChunksExact<'a, u8>,
+    full: std::slice::ChunksExact<'a, u8>,
     /// The last shard, padded with zeros, if the bytes do not fill it.
     last: Option<Vec<u8>>,
 }
 
 impl<'a> Shards<'a> {
     fn new(bytes: &'a [u8], shard_len: usize) -> Shards<'a> {
-        let whole = bytes.chunks_exact(shard_len);
-        let mut last = whole.remainder().to_vec();
+        let full = bytes.chunks_exact(shard_len);
+        let mut last = full.remainder().to_vec();
         let last = (!last.is_empty()).then(|| {
             last.resize(shard_len, 0);
             last
         });
-        Shards { whole, last }
+        Shards { full, last }
     }
 
     fn count(&self) -> usize {
-        self.whole.len() + usize::from(self.last.is_some())
+        self.full.len() + usize::from(self.last.is_some())
     }
 
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.whole.clone().chain(self.last.as_deref())
+        self.full.clone().chain(self.last.as_deref())
     }
 }
 
@@ -214,11 +218,11 @@ mod tests {
 
     const CONTAINER: PartName = PartName { ticket: TicketId([7; 12]), count: 3 };
 
-    fn coded(bytes: &[u8], percent: u32) -> Coded {
+    fn coded(bytes: &[u8], percent: u32) -> ContainerParity {
         encode(Class::Data, CONTAINER, bytes, percent).expect("its length is allowed")
     }
 
-    fn shards(coded: &Coded) -> Vec<Option<Vec<u8>>> {
+    fn shards(coded: &ContainerParity) -> Vec<Option<Vec<u8>>> {
         coded.shards.iter().cloned().map(Some).collect()
     }
 
@@ -253,8 +257,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// As many damaged shards as there are parity shards are restored, whichever they are; one
-        /// more is not.
+        /// Any damaged shards are restored if there are as many parity shards; one more is not.
         #[test]
         fn damage_up_to_parity_count_is_repaired(
             len in prop_oneof![
@@ -262,7 +265,7 @@ mod tests {
                 Just(65_536), 1..300_000_usize,
             ],
             percent in 1..=100_u32,
-            lost_parity in 0..4_usize,
+            missing_parity in 0..4_usize,
             seed: u64,
         ) {
             let bytes = SplitMix64::bytes(seed, len);
@@ -270,7 +273,7 @@ mod tests {
             let (count, shard_len) = (coded.table.checksums.len(), coded.table.shard_len as usize);
             let mut random = SplitMix64::new(seed);
             let mut parity = shards(&coded);
-            for _ in 0..lost_parity {
+            for _ in 0..missing_parity {
                 let number = random.below(parity.len());
                 parity[number] = None;
             }
@@ -289,13 +292,13 @@ mod tests {
             };
             let most = left.min(count);
             let mut damaged = damage(&order[..most]);
-            prop_assert_eq!(rebuild(&mut damaged, &coded.table, &parity).expect("it suffices"), most);
+            prop_assert_eq!(rebuild(&mut damaged, &coded.table, &parity).expect("enough"), most);
             prop_assert!(damaged == bytes, "other bytes came back");
             if left < count {
                 let mut damaged = damage(&order[..=left]);
                 let before = damaged.clone();
                 prop_assert!(rebuild(&mut damaged, &coded.table, &parity).is_err());
-                prop_assert!(damaged == before, "what cannot be rebuilt was changed");
+                prop_assert!(damaged == before, "unrepairable bytes were changed");
             }
         }
 
@@ -309,7 +312,7 @@ mod tests {
             prop_assert!(cut == bytes);
             let mut longer = bytes.clone();
             longer.extend_from_slice(b"more");
-            prop_assert_eq!(rebuild(&mut longer, &coded.table, &shards(&coded)).expect("whole"), 0);
+            prop_assert_eq!(rebuild(&mut longer, &coded.table, &shards(&coded)).expect("ok"), 0);
             prop_assert!(longer == bytes);
         }
     }
@@ -371,7 +374,7 @@ mod tests {
         }
     }
 
-    /// The code is the one of `docs/format.md`, whatever the crate calls it: if the number of
+    /// The code is the one of `docs/format.md`: if the number of
     /// parity shards is a power of two, the sums that the document defines to be zero are zero.
     #[test]
     fn code_matches_format_document() {
@@ -380,9 +383,9 @@ mod tests {
             let bytes = SplitMix64::bytes(9, len);
             let coded = coded(&bytes, percent);
             assert_eq!(coded.shards.len(), parity_count, "{len} bytes");
-            let whole = Shards::new(&bytes, 8192);
+            let data = Shards::new(&bytes, 8192);
             let parity = coded.shards.iter().map(Vec::as_slice);
-            let places: Vec<(u16, &[u8])> = (0_u16..).zip(parity.chain(whole.iter())).collect();
+            let places: Vec<(u16, &[u8])> = (0_u16..).zip(parity.chain(data.iter())).collect();
             // The first and the last symbol of the first and the last block.
             for (block, symbol) in [(0, 0), (0, 31), (127, 0), (127, 31)] {
                 let symbol_at = |shard: &[u8]| {

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_become_days_again() {
+    fn civil_date_converts_back_to_its_day() {
         for day in (-1_000_000..1_000_000).step_by(7) {
             let (year, month, of_month) = civil(day);
             assert_eq!(days(year, month, of_month), day, "{year}-{month}-{of_month}");

@@ -1,5 +1,5 @@
-//! Marking: visits every tree and recipe that snapshots reach once, and every chunk that these
-//! name.
+//! Marking: reads every tree and recipe that snapshots reach once, and reports every chunk that
+//! these name.
 
 use cutpoint_storage::{Error, Result};
 use minicbor::Decoder;
@@ -16,34 +16,34 @@ pub(crate) trait MarkSink {
     ///
     /// # Errors
     ///
-    /// Any error is passed on to [`MarkSink::unreadable`].
+    /// Any error is forwarded to [`MarkSink::unreadable`].
     fn meta(&mut self, fingerprint: &Fingerprint) -> Result<ChunkBytes>;
 
     /// Called for a part of a file's chunk that is reached: `length` bytes from `offset` on. Called
-    /// once for every reference in a visited tree or recipe.
+    /// once for every reference in a marked tree or recipe.
     ///
     /// # Errors
     ///
-    /// Any error ends the walk.
+    /// Any error ends the marking.
     fn data(&mut self, fingerprint: &Fingerprint, offset: u64, length: u64) -> Result<()>;
 
     /// Called if a tree or recipe cannot be read, or differs from what the reference to it says.
     ///
     /// # Errors
     ///
-    /// Any error ends the walk.
+    /// Any error ends the marking.
     fn unreadable(&mut self, fingerprint: &Fingerprint, error: Error) -> Result<()>;
 }
 
-/// A walk over everything that a number of snapshots reach.
+/// Marks everything that a number of snapshots reach.
 #[derive(Debug, Default)]
 pub(crate) struct Marker {
-    /// The level and length that each visited node was found to have, or `None` if the node is
-    /// unreadable. A node that has left this cache is visited again.
+    /// The level and length that each marked node was found to have, or `None` if the node is
+    /// unreadable. A node that has left this cache is marked again.
     seen: TwoGenerationCache<Option<(u32, u64)>>,
 }
 
-/// A metadata chunk to visit.
+/// A metadata chunk to mark.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node {
     /// A recipe of a tree or of a file. `expected` is the level and the length that the recipe
@@ -114,46 +114,61 @@ impl Inside {
     }
 }
 
-impl Marker {
-    /// Visits everything that the tree `root` reaches and that was not visited before. In very
-    /// large repositories some nodes are visited again.
+impl Inside {
+    /// Appends the metadata chunks that these contents of `node` name to `nodes`, and passes their
+    /// file chunks to `data`.
     ///
     /// # Errors
     ///
-    /// Returns any error of `visit`.
-    pub(crate) fn walk(&mut self, root: &Content, visit: &mut impl MarkSink) -> Result<()> {
+    /// Returns any error of `data`.
+    pub(crate) fn enter(
+        &self,
+        node: &Node,
+        nodes: &mut Vec<Node>,
+        data: &mut Data<'_>,
+    ) -> Result<()> {
+        match self {
+            Inside::Recipe(recipe) => {
+                let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
+                enter_recipe(recipe, is_tree, nodes, data)
+            }
+            Inside::Tree(entries) => entries.iter().try_for_each(|entry| {
+                enter(&entry.content, entry.kind == EntryKind::Folder, nodes, data)
+            }),
+        }
+    }
+}
+
+impl Marker {
+    /// Marks everything that the tree `root` reaches and that was not marked before. In very
+    /// large repositories some nodes are marked again.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of `sink`.
+    pub(crate) fn mark(&mut self, root: &Content, sink: &mut impl MarkSink) -> Result<()> {
         // The stack is explicit because folders can be nested deeper than a thread's stack allows.
         let mut nodes = Vec::new();
-        enter(root, true, &mut nodes, &mut |f, offset, length| visit.data(f, offset, length))?;
+        enter(root, true, &mut nodes, &mut |f, offset, length| sink.data(f, offset, length))?;
         while let Some(node) = nodes.pop() {
             let fingerprint = node.fingerprint();
             if let Some(found) = self.seen.get(&node.key()) {
                 // Two references to one node that disagree: at least one of them is wrong.
                 if found.zip(node.expected()).is_some_and(|(found, expected)| found != expected) {
-                    visit.unreadable(&fingerprint, not_as_said(&fingerprint))?;
+                    sink.unreadable(&fingerprint, contradiction(&fingerprint))?;
                 }
                 continue;
             }
-            let bytes = visit.meta(&fingerprint);
+            let bytes = sink.meta(&fingerprint);
             let inside = bytes
                 .and_then(|bytes| node.decode(&bytes).map(|inside| (inside.found(&bytes), inside)));
             self.seen.put(node.key(), inside.as_ref().ok().map(|(found, _)| *found));
-            // An error up to here belongs to the chunk; an error of the visitor's other calls ends
-            // the walk.
-            let mut data =
-                |fingerprint: &_, offset, length| visit.data(fingerprint, offset, length);
+            // An error up to here belongs to the chunk; an error of another call of the sink ends
+            // the marking.
+            let mut data = |fingerprint: &_, offset, length| sink.data(fingerprint, offset, length);
             match inside {
-                Ok((_, Inside::Recipe(recipe))) => {
-                    let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
-                    enter_recipe(&recipe, is_tree, &mut nodes, &mut data)?;
-                }
-                Ok((_, Inside::Tree(entries))) => {
-                    for entry in entries {
-                        let is_tree = entry.kind == EntryKind::Folder;
-                        enter(&entry.content, is_tree, &mut nodes, &mut data)?;
-                    }
-                }
-                Err(error) => visit.unreadable(&fingerprint, error)?,
+                Ok((_, inside)) => inside.enter(&node, &mut nodes, &mut data)?,
+                Err(error) => sink.unreadable(&fingerprint, error)?,
             }
         }
         Ok(())
@@ -225,7 +240,7 @@ pub(crate) fn enter_recipe(
     Ok(())
 }
 
-fn not_as_said(fingerprint: &Fingerprint) -> Error {
+fn contradiction(fingerprint: &Fingerprint) -> Error {
     Error::corrupt(format!("metadata chunk {fingerprint}"), "differs from what its references say")
 }
 

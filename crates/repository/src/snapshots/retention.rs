@@ -10,10 +10,10 @@
 //! and never count as the newest of a period, so that a clock that was wrong once costs no
 //! snapshot.
 //!
-//! A *partial* snapshot, left by a run that was cut off, does not displace a whole one either:
-//! whole snapshots are judged as if no partial ones existed. A partial snapshot is kept if its
-//! period has no whole one and is among those that the rule covers. It is also kept if it is newer
-//! than all whole ones, because the next run continues from it.
+//! A *partial* snapshot, left by a run that was cut off, does not displace a finished one either:
+//! finished snapshots are judged as if no partial ones existed. A partial snapshot is kept if its
+//! period has no finished one and is among those that the rule covers. It is also kept if it is
+//! newer than all finished ones, because the next run continues from it.
 //!
 //! An *incomplete* snapshot, of which a source was absent or could not be opened, displaces no
 //! complete one: while a rule covers complete snapshots, these are kept as if no incomplete ones
@@ -201,7 +201,7 @@ pub enum Reason {
     Span(Period),
     /// The snapshot has this tag.
     Tag(String),
-    /// The snapshot is partial, and newer than all whole ones: the next run continues from it.
+    /// The snapshot is partial, and newer than all finished ones: the next run continues from it.
     Unfinished,
 }
 
@@ -369,18 +369,19 @@ fn judge_group(
 }
 
 impl Members<'_> {
-    fn whole(&self) -> impl Iterator<Item = &Candidate<'_>> {
-        self.all.iter().copied().filter(|each| self.is_whole(each))
+    /// Returns the snapshots that fill places, newest first.
+    fn fillers(&self) -> impl Iterator<Item = &Candidate<'_>> {
+        self.all.iter().copied().filter(|each| self.fills_place(each))
     }
 
     /// Returns `true` if `of` fills a place of a rule.
-    fn is_whole(&self, of: &Candidate<'_>) -> bool {
+    fn fills_place(&self, of: &Candidate<'_>) -> bool {
         !of.is_partial && (!of.is_incomplete || !self.has_complete)
     }
 
     /// Returns the rank of a snapshot within its period; the highest rank represents the period.
     fn rank(&self, of: &Candidate<'_>) -> u8 {
-        if self.is_whole(of) { 2 } else { u8::from(!of.is_partial) }
+        if self.fills_place(of) { 2 } else { u8::from(!of.is_partial) }
     }
 
     fn number(&self, period: Period, of: &Candidate<'_>) -> i64 {
@@ -389,7 +390,7 @@ impl Members<'_> {
     }
 
     /// Returns the newest snapshot of each period among those that `passes` accepts, newest period
-    /// first. Within a period, a whole snapshot precedes an incomplete one, and that precedes a
+    /// first. Within a period, a finished snapshot precedes an incomplete one, and that precedes a
     /// partial one.
     fn newest_of_each(
         &self,
@@ -414,25 +415,26 @@ impl Members<'_> {
     }
 
     fn count(&self, period: Period, count: u32, keep: &mut impl FnMut(TicketId, Reason)) {
-        let whole = self.newest_of_each(period, |each| self.is_whole(each));
-        for (each, place) in whole.iter().zip(1..=count) {
+        let newest = self.newest_of_each(period, |each| self.fills_place(each));
+        for (each, place) in newest.iter().zip(1..=count) {
             keep(each.id, Reason::Count(period, place));
         }
-        let has_places_left = (count as usize) > whole.len();
-        if let Some(oldest) = self.whole().last()
+        let has_places_left = (count as usize) > newest.len();
+        if let Some(oldest) = self.fillers().last()
             && has_places_left
-            && whole.last().is_some_and(|last| last.id != oldest.id)
+            && newest.last().is_some_and(|last| last.id != oldest.id)
         {
             keep(oldest.id, Reason::Oldest(period));
         }
         let done = self.newest_of_each(period, |each| !each.is_partial);
-        for (each, place) in done.iter().zip(1..=count).filter(|(each, _)| !self.is_whole(each)) {
+        for (each, place) in done.iter().zip(1..=count).filter(|(each, _)| !self.fills_place(each))
+        {
             keep(each.id, Reason::Count(period, place));
         }
         let all = self.newest_of_each(period, |_| true);
         for (each, place) in all.iter().zip(1..=count).filter(|(each, _)| each.is_partial) {
             // Among the last N, a partial snapshot that a newer run has completed is of no use.
-            if period != Period::Each || whole.is_empty() {
+            if period != Period::Each || newest.is_empty() {
                 keep(each.id, Reason::Count(period, place));
             }
         }
@@ -441,14 +443,14 @@ impl Members<'_> {
     fn span(&self, period: Period, span: Span, keep: &mut impl FnMut(TicketId, Reason)) {
         // Spans are measured from the newest snapshot, not from now, so that the history of a
         // retired machine stays.
-        let newest = self.whole().next().or(self.all.first().copied());
+        let newest = self.fillers().next().or(self.all.first().copied());
         let Some(newest) = newest else { return };
         let since_ns = span.before(newest.started_ns);
         // A source that never comes back must not make the history of the others grow for ever.
         let newest_done = self.all.iter().find(|each| !each.is_partial).unwrap_or(&newest);
         let since_incomplete_ns = span.before(newest_done.started_ns);
         for each in self.newest_of_each(period, |_| true) {
-            let is_other = self.is_whole(each) || each.is_partial;
+            let is_other = self.fills_place(each) || each.is_partial;
             if each.started_ns >= if is_other { since_ns } else { since_incomplete_ns } {
                 keep(each.id, Reason::Span(period));
             }

@@ -121,35 +121,35 @@ impl<const N: usize> SortedRecords<N> {
     ///
     /// Returns `Storage` if a temporary file cannot be read.
     pub(crate) fn iter(&self) -> Result<Iter<'_, N>> {
-        let mut sources = vec![Source::Memory(self.buffer.iter())];
+        let mut parts = vec![SortedPart::Memory(self.buffer.iter())];
         for file in &self.files {
             let mut handle = &file.file;
             handle.seek(SeekFrom::Start(0)).map_err(failed)?;
-            sources.push(Source::File {
+            parts.push(SortedPart::File {
                 reader: BufReader::with_capacity(BUFFER_LEN, handle),
                 left: file.count,
                 hasher: Box::new(Xxh3::new()),
                 digest: file.digest,
             });
         }
-        let mut iter = Iter { heap: BinaryHeap::with_capacity(sources.len()), sources, last: None };
-        for number in 0..iter.sources.len() {
+        let mut iter = Iter { heap: BinaryHeap::with_capacity(parts.len()), parts, last: None };
+        for number in 0..iter.parts.len() {
             iter.advance(number)?;
         }
         Ok(iter)
     }
 }
 
-enum Source<'a, const N: usize> {
+enum SortedPart<'a, const N: usize> {
     Memory(std::slice::Iter<'a, [u8; N]>),
     File { reader: BufReader<&'a File>, left: u64, hasher: Box<Xxh3>, digest: u64 },
 }
 
-impl<const N: usize> Source<'_, N> {
+impl<const N: usize> SortedPart<'_, N> {
     fn next(&mut self) -> Result<Option<[u8; N]>> {
         match self {
-            Source::Memory(records) => Ok(records.next().copied()),
-            Source::File { reader, left, hasher, digest } => {
+            SortedPart::Memory(records) => Ok(records.next().copied()),
+            SortedPart::File { reader, left, hasher, digest } => {
                 if *left == 0 {
                     // Verified because these records decide which objects are deleted.
                     return if hasher.digest() == *digest {
@@ -173,14 +173,14 @@ impl<const N: usize> Source<'_, N> {
 
 /// An iterator over sorted records, merged from memory and the temporary files.
 pub(crate) struct Iter<'a, const N: usize> {
-    sources: Vec<Source<'a, N>>,
+    parts: Vec<SortedPart<'a, N>>,
     heap: BinaryHeap<Reverse<([u8; N], usize)>>,
     last: Option<[u8; N]>,
 }
 
 impl<const N: usize> Iter<'_, N> {
     fn advance(&mut self, number: usize) -> Result<()> {
-        if let Some(next) = self.sources[number].next()? {
+        if let Some(next) = self.parts[number].next()? {
             self.heap.push(Reverse((next, number)));
         }
         Ok(())
@@ -269,7 +269,7 @@ mod tests {
         let mut sorter = ExternalSort::new(Some(folder.path()), 9000);
         records(5000).for_each(|record| sorter.push(record).expect("pushed"));
         let sorted = sorter.finish();
-        assert_eq!(sorted.files[0].count, 1000, "what memory takes");
+        assert_eq!(sorted.files[0].count, 1000, "as many as fit in memory");
         sorted.files[0].file.write_all_at(&[7], 8).expect("written");
         assert!(all(&sorted).is_err_and(|error| error.kind() == Kind::Corrupt));
         sorted.files[0].file.set_len(100).expect("cut");

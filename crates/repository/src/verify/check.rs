@@ -32,10 +32,10 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::newer::Newer;
 use crate::format::segment::ContainerRecord;
 use crate::index::Index;
-use crate::parity::Listed;
+use crate::parity::ParityListing;
 use crate::read::Reader;
 use crate::repo::repository::Repository;
-use crate::snapshots::lifecycle::commit_alone;
+use crate::snapshots::commit_alone;
 use crate::util::tolerance::Tolerance;
 
 pub use coverage::{Coverage, Covered, Portion};
@@ -200,7 +200,7 @@ struct Check<'a> {
     /// The name and the length of every object.
     listing: BTreeMap<String, u64>,
     /// The parity objects of the listing.
-    parity: Listed,
+    parity: ParityListing,
     state: Mutex<State>,
 }
 

@@ -14,7 +14,7 @@ use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
 use cutpoint_repository::read::StoredBurst;
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::write::{BurstStatistics, Bursts, Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{

@@ -13,7 +13,7 @@ use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
-use cutpoint_repository::snapshots::lifecycle::{forget, hold, note, release, unforget};
+use cutpoint_repository::snapshots::{forget, hold, note, release, unforget};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{

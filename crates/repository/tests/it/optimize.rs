@@ -15,7 +15,7 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::format::toc::Form;
 use cutpoint_repository::gc::prune::{
-    OptimizeOptions, PruneMonitor, Pruned, optimize, plan_optimize, prune,
+    OptimizeOptions, PruneMonitor, PruneReport, optimize, plan_optimize, prune,
 };
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::{Class, Fingerprint, PartName, Purpose, Repository, Scope, View, Writer};
@@ -30,7 +30,7 @@ const OPTIONS: OptimizeOptions = OptimizeOptions {
     is_alone: false,
 };
 
-fn optimize_all(repository: &Arc<Repository>, options: &OptimizeOptions) -> Result<Pruned> {
+fn optimize_all(repository: &Arc<Repository>, options: &OptimizeOptions) -> Result<PruneReport> {
     Ok(optimize(repository, options, &(), |_| true)?.expect("it was approved"))
 }
 

@@ -11,7 +11,7 @@ use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
 use cutpoint_repository::index::load_toc;
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::write::{DeltaEncoder, Inline};
 use cutpoint_repository::{
     Class, Content, Fingerprint, Index, ObjectName, PartName, Purpose, Reader, Repository, Scope,
@@ -93,7 +93,8 @@ fn open_index(repository: &Arc<Repository>) -> Index {
 
 /// Returns the containers that have the new chunk.
 fn places(repository: &Arc<Repository>) -> Vec<PartName> {
-    let places = open_index(repository).places(Class::Data, &fingerprint(repository, &new()));
+    let places =
+        open_index(repository).hinted_containers(Class::Data, &fingerprint(repository, &new()));
     places.expect("it finds")
 }
 

@@ -9,8 +9,8 @@ use crate::support::overtaken::{Overtaken, When};
 use cutpoint_repository::format::commit::{Damage, Outcome};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
-use cutpoint_repository::gc::sweep::{Awaited, Sweep, SweepOptions, Sweeper, Swept};
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::gc::sweep::{OpenWriter, Sweep, SweepOptions, SweepReport, Sweeper};
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{
@@ -65,7 +65,7 @@ fn places(repository: &Arc<Repository>, number: u64) -> (Vec<Damage>, Vec<PartNa
     let mut found = (Vec::new(), Vec::new());
     for chunk in file(number).chunks(5000).take(3) {
         let fingerprint = repository.keys().fingerprint(Class::Data, chunk);
-        for container in index.places(Class::Data, &fingerprint).expect("it finds") {
+        for container in index.hinted_containers(Class::Data, &fingerprint).expect("it finds") {
             found.0.push(Damage { class: Class::Data, container, fingerprint });
             found.1.push(container);
         }
@@ -157,7 +157,7 @@ fn awaited(step: Result<Sweep>, record: u64) -> Vec<(TicketId, Option<u32>)> {
     match step.expect("it works") {
         Sweep::Waiting { number, writers } => {
             assert_eq!(number, record, "the record at hand");
-            let id = |each: &Awaited| each.process.as_ref().map(|process| process.process_id);
+            let id = |each: &OpenWriter| each.process.as_ref().map(|process| process.process_id);
             writers.iter().map(|each| (each.ticket, id(each))).collect()
         }
         other => panic!("{other:?}"),
@@ -189,14 +189,14 @@ fn sweep_waits_only_for_writers_of_its_first_look() {
     assert_eq!(awaited(sweeper.step(&()), 1), seen, "the late one has seen the record");
     first.void(Vec::new()).expect("memory takes it");
     let step = faster.step(&()).expect("it works");
-    assert!(matches!(step, Sweep::Done(Swept { number: 1, .. })), "{step:?}");
+    assert!(matches!(step, Sweep::Done(SweepReport { number: 1, .. })), "{step:?}");
     // The late writer has not seen the next record.
     forget_these(&repository, &[two]);
     assert_eq!(prune_whole(&repository), 2);
     assert_eq!(awaited(sweeper.step(&()), 2), [(late.ticket(), Some(18))]);
     late.void(Vec::new()).expect("memory takes it");
     let step = sweeper.step(&()).expect("it works");
-    assert!(matches!(step, Sweep::Done(Swept { number: 2, .. })), "{step:?}");
+    assert!(matches!(step, Sweep::Done(SweepReport { number: 2, .. })), "{step:?}");
 }
 
 /// The other objects that a sweep deletes besides containers: tickets of ended writers, and

@@ -121,7 +121,7 @@ fn containers_of_an_abandoned_writer_are_found() {
     assert_eq!(writer.abandon(&error).expect("it ends"), Committed::Done);
     let view = View::list(&repository).expect("memory lists");
     let index = Index::open(repository, &view).expect("it opens");
-    let places = index.places(Class::Data, &fingerprint).expect("it looks");
+    let places = index.hinted_containers(Class::Data, &fingerprint).expect("it looks");
     assert_eq!(places, [PartName { ticket: writer.ticket(), count: 0 }], "it is found");
 }
 

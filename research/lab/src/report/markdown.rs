@@ -43,14 +43,14 @@ pub fn markdown(results: &Results) -> String {
     let (name, question) = name_and_question(results);
     let claims = answered(rows);
     let mut text = format!(
-        "# The papers, and what we find\n\nMade by `cutpoint lab report`; not to be edited. Definition: `{name}`. {question}\n\n"
+        "# The papers, and what we find\n\nMade by `cutpoint-lab report`; not to be edited. Definition: `{name}`. {question}\n\n"
     );
     text += "Ratios and orders compare, speeds as such do not: the papers' processors are others. A number is the median of its repeats, with its \
              quartiles in brackets where there are any. *Same shape* is the most that data can get which stands in for the papers'. \
              `docs/lab.md` has the method, the verdicts, and what speaks against both.\n\n";
     text += &format!(
-        "To do it again: build the data sets (`research/datasets/build.py`), then `cutpoint lab run {name}.toml --data FOLDER --out RESULTS` and \
-         `cutpoint lab report RESULTS --html FILE --markdown FILE`.\n\n"
+        "To do it again: build the data sets (`research/datasets/build.py`), then `cutpoint-lab run {name}.toml --data FOLDER --out RESULTS` and \
+         `cutpoint-lab report RESULTS --html FILE --markdown FILE`.\n\n"
     );
     for (title, values) in [
         ("Machine", rows.iter().map(|row| &row.machine).collect::<BTreeSet<_>>()),

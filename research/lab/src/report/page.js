@@ -1,5 +1,5 @@
 "use strict";
-// The page of `cutpoint lab report`: tables that sort, charts with their spread. No network, no framework.
+// The page of `cutpoint-lab report`: tables that sort, charts with their spread. No network, no framework.
 (() => {
   const given = JSON.parse(document.getElementById("data").textContent);
   const texts = given.texts, columns = given.rows;
@@ -189,7 +189,7 @@
   const day = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10);
   $("setting").textContent = `${rows.length} rows. Machine: ${given.machines.join("; ")}. Commit ${given.commits.join(", ")}. Measured from ${day(given.first_time_s)} to ${day(given.last_time_s)}, UTC.`;
   $("contents").append(...[...document.querySelectorAll("section")].map((section) => make("a", { href: "#" + section.id }, section.querySelector("h2").textContent)));
-  $("reproduce-commands").textContent = "cutpoint lab run definition.toml --data FOLDER --out RESULTS\ncutpoint lab report RESULTS --html report.html";
+  $("reproduce-commands").textContent = "cutpoint-lab run definition.toml --data FOLDER --out RESULTS\ncutpoint-lab report RESULTS --html report.html";
   $("definition").textContent = given.definition || "not kept with these results";
 
   // Claims.

@@ -34,15 +34,16 @@ mod table_bita;
 mod table_casync;
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::{
-    Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, cut_within, geometric,
-    paper, write_sizes,
+    Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, cut_within, debug_params,
+    forward_chunk_sizes, geometric, paper, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::candidates::{Batch, BuzhashColumns, Selection, Stages, WINDOW_MAX, is_worth_marking};
+use crate::candidates::{
+    BuzhashColumns, Selection, Stages, WINDOW_MAX, forward_batches, is_worth_marking,
+};
 use crate::keys::Keys;
 use crate::residue::Residue;
 use crate::rolling::{Rolling, Step};
@@ -292,10 +293,6 @@ impl Algorithm for Params {
         write_sizes(f, self.chunk_size_min, self.chunk_size_max)
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min.max(self.window)
     }
@@ -306,10 +303,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Buzhash::from_checked(*self, material, level))
     }
 }
 
@@ -331,7 +324,11 @@ enum Hash {
 constructors!(Buzhash);
 
 impl Buzhash {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Buzhash {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        level: Level,
+    ) -> Buzhash {
         let table = match (material, params.table) {
             (Some(material), _) => material.table(),
             (None, Table::Cutpoint | Table::Cutpoint32) => Box::new(table::buzhash::TABLE),
@@ -428,6 +425,9 @@ impl Selection for Buzhash {
 }
 
 impl Chunker for Buzhash {
+    forward_chunk_sizes!();
+    forward_batches!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         cut_within(data, more, self.params.chunk_size_max, |data| {
             let found = match &self.hash {
@@ -437,31 +437,6 @@ impl Chunker for Buzhash {
             found.map(|at| at + 1)
         })
     }
-
-    fn chunk_size_min(&self) -> usize {
-        Algorithm::chunk_size_min(&self.params)
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        self.params.chunk_size_max
-    }
-
-    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        self.stages.next_cuts(self, None, Batch { data, start, more, ends });
-    }
-
-    fn batch_size(&self) -> usize {
-        self.stages.batch_size()
-    }
-
-    fn level(&self) -> Level {
-        self.stages.level()
-    }
 }
 
-impl fmt::Debug for Buzhash {
-    /// Omits the table, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Buzhash").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(Buzhash);

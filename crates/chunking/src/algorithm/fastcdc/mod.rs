@@ -34,14 +34,16 @@ mod table;
 mod table_dedup_bench;
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 
 use self::table::{GEAR, MASKS};
 use super::gear::{feed, rehash, scan_in_turn};
-use super::{Algorithm, check_range, constructors, paper, power, rounded_log2};
+use super::{
+    Algorithm, check_range, constructors, debug_params, forward_chunk_sizes, paper, power,
+    rounded_log2,
+};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::candidates::{Batch, GearColumns, Selection, Stages};
+use crate::candidates::{GearColumns, Selection, Stages, forward_batches};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 
@@ -349,10 +351,6 @@ impl Algorithm for Params {
         }
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min
     }
@@ -363,10 +361,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(FastCdc::from_checked(*self, material, level))
     }
 }
 
@@ -383,7 +377,11 @@ pub struct FastCdc {
 constructors!(FastCdc);
 
 impl FastCdc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> FastCdc {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        level: Level,
+    ) -> FastCdc {
         let mut gear = match (material, params.form) {
             (Some(material), _) => material.table(),
             (None, Form::Crate) => Box::new(GEAR),
@@ -469,37 +467,15 @@ impl Selection for FastCdc {
 }
 
 impl Chunker for FastCdc {
+    forward_chunk_sizes!();
+    forward_batches!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         self.cut_from(&[], data, more, self.params.chunk_size_min)
     }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.chunk_size_min
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        Some(self.params.chunk_size_max)
-    }
-
-    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        self.stages.next_cuts(self, None, Batch { data, start, more, ends });
-    }
-
-    fn batch_size(&self) -> usize {
-        self.stages.batch_size()
-    }
-
-    fn level(&self) -> Level {
-        self.stages.level()
-    }
 }
 
-impl fmt::Debug for FastCdc {
-    /// Omits the gear table, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FastCdc").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(FastCdc);
 
 #[cfg(test)]
 mod tests {

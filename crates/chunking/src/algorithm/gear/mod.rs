@@ -37,16 +37,15 @@ mod table_dedup_bench;
 mod table_gearhash;
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 
 pub use super::bytes::Cut;
 use super::{
-    Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, geometric, paper,
-    power, write_sizes,
+    Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, check_sizes, constructors, debug_params,
+    forward_chunk_sizes, geometric, paper, power, write_sizes,
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::candidates::{Batch, GearColumns, Selection, Stages};
+use crate::candidates::{GearColumns, Selection, Stages, forward_batches};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError, table};
 
@@ -402,10 +401,6 @@ impl Algorithm for Params {
         write_sizes(f, self.chunk_size_min, self.chunk_size_max)
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min
     }
@@ -416,10 +411,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         Some(self.mean())
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Gear::from_checked(*self, material, level))
     }
 }
 
@@ -448,7 +439,11 @@ pub struct Gear {
 constructors!(Gear);
 
 impl Gear {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Gear {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        level: Level,
+    ) -> Gear {
         let gear = match (material, params.table) {
             (Some(material), _) => material.table(),
             (None, Table::Cutpoint | Table::Cutpoint32) => Box::new(table::gear::TABLE),
@@ -542,6 +537,9 @@ impl Selection for Gear {
 }
 
 impl Chunker for Gear {
+    forward_chunk_sizes!();
+    forward_batches!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         self.next_cut_after(&[], data, more)
     }
@@ -556,34 +554,9 @@ impl Chunker for Gear {
             Start::Carry => self.params.hash_bits() as usize - 1,
         }
     }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.chunk_size_min
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        self.params.chunk_size_max
-    }
-
-    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        self.stages.next_cuts(self, None, Batch { data, start, more, ends });
-    }
-
-    fn batch_size(&self) -> usize {
-        self.stages.batch_size()
-    }
-
-    fn level(&self) -> Level {
-        self.stages.level()
-    }
 }
 
-impl fmt::Debug for Gear {
-    /// Omits the table, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gear").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(Gear);
 
 /// Returns the hash after `bytes`.
 #[inline]

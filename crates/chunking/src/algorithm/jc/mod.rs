@@ -34,7 +34,10 @@ use alloc::boxed::Box;
 use core::fmt;
 
 use super::gear::scan;
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, far_from_max};
+use super::{
+    Algorithm, CHUNK_SIZE_LIMIT, check_range, check_sizes, constructors, debug_params,
+    far_from_max, forward_chunk_sizes,
+};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError, table};
@@ -202,10 +205,6 @@ impl Algorithm for Params {
         write!(f, ",min={},max={}", self.chunk_size_min, self.chunk_size_max)
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min
     }
@@ -216,10 +215,6 @@ impl Algorithm for Params {
 
     fn mean(&self) -> Option<f64> {
         far_from_max(self.mean_without_max(), Some(self.chunk_size_max), 6.0)
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Jc::from_checked(*self, material, level))
     }
 }
 
@@ -235,7 +230,7 @@ pub struct Jc {
 constructors!(Jc);
 
 impl Jc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> Jc {
+    pub(crate) fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> Jc {
         let gear = match (material, params.form) {
             (Some(material), _) => material.table(),
             (None, Form::Cutpoint) => Box::new(table::gear::TABLE),
@@ -247,6 +242,8 @@ impl Jc {
 }
 
 impl Chunker for Jc {
+    forward_chunk_sizes!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         let max = self.params.chunk_size_max;
         let size = data.len().min(max);
@@ -263,19 +260,6 @@ impl Chunker for Jc {
         }
         (is_complete && size > 0).then_some(size)
     }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.chunk_size_min
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        Some(self.params.chunk_size_max)
-    }
 }
 
-impl fmt::Debug for Jc {
-    /// Omits the table, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Jc").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(Jc);

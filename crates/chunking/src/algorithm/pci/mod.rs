@@ -21,10 +21,12 @@ use core::fmt;
 
 use super::bytes::{self, ByteRule};
 use super::{
-    Algorithm, check_max, check_range, constructors, cut_within, power, unreachable_average,
+    Algorithm, check_max, check_range, constructors, cut_within, debug_params, forward_chunk_sizes,
+    power, unreachable_average,
 };
 use crate::about::{About, KeyUse, Parameter, ShortForm};
-use crate::candidates::{Batch, CountColumns, Selection, Stages, WINDOW_MAX, byte_table};
+use crate::candidates::{CountColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches};
+use crate::kernel::ByteTable;
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
 use means::MEANS;
@@ -88,15 +90,22 @@ pub struct Pci {
     params: Params,
     /// The value that takes the place of each byte value; `None` without a key.
     permutation: Option<Box<[u8; 256]>>,
+    /// The permutation in the form for vectors.
+    seen: Option<ByteTable>,
     stages: Stages<CountColumns>,
 }
 
 constructors!(Pci);
 
 impl Pci {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, level: Level) -> Pci {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        level: Level,
+    ) -> Pci {
         let permutation = material.map(KeyMaterial::permutation);
-        let scalar = Pci { params, permutation, stages: Stages::at(Level::SCALAR, || None) };
+        let seen = permutation.as_deref().map(byte_table);
+        let scalar = Pci { params, permutation, seen, stages: Stages::at(Level::SCALAR, || None) };
         scalar.at_level(level)
     }
 
@@ -125,6 +134,10 @@ impl Selection for Pci {
         1
     }
 
+    fn permutation(&self) -> Option<&ByteTable> {
+        self.seen.as_ref()
+    }
+
     fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
         cut_within(data, more, self.params.chunk_size_max, |data| match &self.permutation {
             None => self.params.find_from(data, |byte| byte, from),
@@ -134,42 +147,16 @@ impl Selection for Pci {
 }
 
 impl Chunker for Pci {
+    forward_chunk_sizes!();
+    forward_batches!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         let permutation = self.permutation.as_deref();
         bytes::next_cut(&self.params, permutation, Level::SCALAR, true, data, more)
     }
-
-    fn next_cuts(&self, data: &[u8], start: usize, more: bool, ends: &mut Vec<usize>) {
-        let permutation = self.permutation.as_deref().map(byte_table);
-        self.stages.next_cuts(self, permutation.as_ref(), Batch { data, start, more, ends });
-    }
-
-    fn batch_size(&self) -> usize {
-        self.stages.batch_size()
-    }
-
-    fn level(&self) -> Level {
-        self.stages.level()
-    }
-
-    fn chunk_size_min(&self) -> usize {
-        Algorithm::chunk_size_min(&self.params)
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        self.params.chunk_size_max
-    }
 }
 
-impl fmt::Debug for Pci {
-    /// Omits the permutation, which is secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pci")
-            .field("params", &self.params)
-            .field("keyed", &self.permutation.is_some())
-            .finish()
-    }
-}
+debug_params!(Pci, permutation);
 
 /// The first window in [`MEANS`].
 const WINDOW_FIRST: usize = 32;
@@ -296,10 +283,6 @@ impl Algorithm for Params {
         self.chunk_size_max.map_or(Ok(()), |max| write!(f, ",max={max}"))
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.window
     }
@@ -318,10 +301,6 @@ impl Algorithm for Params {
             .chunk_size_max
             .map_or(0.0, |max| power(1.0 - 1.0 / behind, (max - self.window) as u64));
         Some(self.window as f64 + behind * (1.0 - cut_off))
-    }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Pci::from_checked(*self, material, level))
     }
 }
 

@@ -41,7 +41,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors};
+use super::{
+    Algorithm, CHUNK_SIZE_LIMIT, check_range, constructors, debug_params, forward_chunk_sizes,
+};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
@@ -143,10 +145,6 @@ impl Algorithm for Params {
         write!(f, "min={},horizon={}", self.chunk_size_min, self.horizon)
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     fn chunk_size_min(&self) -> usize {
         self.chunk_size_min
     }
@@ -165,10 +163,6 @@ impl Algorithm for Params {
             None
         }
     }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(RepMaxCdc::from_checked(*self, material, level))
-    }
 }
 
 /// The chunker of RepMaxCDC.
@@ -181,12 +175,18 @@ pub struct RepMaxCdc {
 constructors!(RepMaxCdc);
 
 impl RepMaxCdc {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> RepMaxCdc {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        _: Level,
+    ) -> RepMaxCdc {
         RepMaxCdc { params, table: material.map_or_else(|| Box::new(TABLE), KeyMaterial::table) }
     }
 }
 
 impl Chunker for RepMaxCdc {
+    forward_chunk_sizes!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         let Params { chunk_size_min: min, horizon } = self.params;
         let needed = 2 * min + horizon;
@@ -233,19 +233,6 @@ impl Chunker for RepMaxCdc {
     fn needed_size_max(&self) -> Option<usize> {
         Some(2 * self.params.chunk_size_min + self.params.horizon)
     }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.chunk_size_min
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        Some(2 * self.params.chunk_size_min - 1)
-    }
 }
 
-impl fmt::Debug for RepMaxCdc {
-    /// Omits the table, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RepMaxCdc").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(RepMaxCdc);

@@ -24,7 +24,10 @@ mod table;
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, power, rounded_log2};
+use super::{
+    Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range, constructors, debug_params,
+    forward_chunk_sizes, power, rounded_log2,
+};
 use crate::about::{About, KeyUse, Parameter, ShortForm};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, Level, SpecError};
@@ -164,10 +167,6 @@ impl Algorithm for Params {
         write!(f, "min={chunk_size_min},average={nominal_average},max={chunk_size_max}")
     }
 
-    fn check(&self) -> Result<(), SpecError> {
-        self.check()
-    }
-
     /// Returns one byte more than `min`, because the source first cuts behind the byte at `min`.
     /// Only the last chunk of a stream may be smaller.
     fn chunk_size_min(&self) -> usize {
@@ -181,10 +180,6 @@ impl Algorithm for Params {
     fn mean(&self) -> Option<f64> {
         Some(self.mean_on_random_data())
     }
-
-    fn chunker(&self, material: Option<&KeyMaterial>, level: Level) -> Box<dyn Chunker> {
-        Box::new(Ronomon::from_checked(*self, material, level))
-    }
 }
 
 /// The chunker of ronomon.
@@ -197,7 +192,11 @@ pub struct Ronomon {
 constructors!(Ronomon);
 
 impl Ronomon {
-    fn from_checked(params: Params, material: Option<&KeyMaterial>, _: Level) -> Ronomon {
+    pub(crate) fn from_checked(
+        params: Params,
+        material: Option<&KeyMaterial>,
+        _: Level,
+    ) -> Ronomon {
         let mut table = Box::new(TABLE);
         if let Some(material) = material {
             for (entry, secret) in table.iter_mut().zip(*material.table()) {
@@ -209,6 +208,8 @@ impl Ronomon {
 }
 
 impl Chunker for Ronomon {
+    forward_chunk_sizes!();
+
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         let Params { chunk_size_min: min, chunk_size_max: max, .. } = self.params;
         let end = data.len().min(max);
@@ -226,19 +227,6 @@ impl Chunker for Ronomon {
         let is_complete = !more || end == max;
         found.or((is_complete && end > 0).then_some(end))
     }
-
-    fn chunk_size_min(&self) -> usize {
-        self.params.chunk_size_min + 1
-    }
-
-    fn chunk_size_max(&self) -> Option<usize> {
-        Some(self.params.chunk_size_max)
-    }
 }
 
-impl fmt::Debug for Ronomon {
-    /// Omits the table, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ronomon").field("params", &self.params).finish_non_exhaustive()
-    }
-}
+debug_params!(Ronomon);

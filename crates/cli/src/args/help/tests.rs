@@ -1,328 +1,60 @@
 //! Every help text at several widths: wrapped by clap, never by hand, short, and in a fixed order.
 
 use clap::Parser;
+use cutpoint_terminal::help::checks;
 
 use super::*;
 
-/// The widths at which help is rendered, in columns.
-const WIDTHS: [usize; 4] = [60, 80, 100, 200];
-
-/// A width at which nothing is wrapped, so that every line is a paragraph, a row or an example.
+/// A width at which nothing is wrapped.
 const UNWRAPPED: usize = 100_000;
 
-/// The maximum number of lines of short help at 80 columns.
-const SHORT_HELP_LINES_MAX: usize = 45;
-
-/// The maximum width of the lines of examples, which must not be wrapped at any width.
-const EXAMPLE_WIDTH_MAX: usize = 60;
-
-/// The maximum width of usage, which is not wrapped at smaller widths.
-const USAGE_WIDTH_MAX: usize = 80;
-
-/// A page of help: a command or topic, in short or long form.
-struct Page {
-    name: String,
-    command: Command,
-    is_long: bool,
-}
-
-impl Page {
-    fn at(&self, width: usize) -> String {
-        let mut command = self.command.clone().term_width(width);
-        let text = if self.is_long { command.render_long_help() } else { command.render_help() };
-        text.to_string()
-    }
-}
-
-fn push_command(pages: &mut Vec<Page>, name: &str, command: &Command) {
-    for is_long in [false, true] {
-        let flag = if is_long { "--help" } else { "-h" };
-        pages.push(Page { name: format!("{name} {flag}"), command: command.clone(), is_long });
-    }
-    for subcommand in command.get_subcommands() {
-        push_command(pages, &format!("{name} {}", subcommand.get_name()), subcommand);
-    }
-}
-
-/// Returns the pages of the program.
-fn pages() -> Vec<Page> {
-    let mut root = command();
-    root.build();
-    let mut pages = Vec::new();
-    push_command(&mut pages, "cutpoint", &root);
-    for topic in &TOPICS {
-        let name = format!("cutpoint help {}", topic.name);
-        pages.push(Page { name, command: topic.page(), is_long: true });
-    }
-    pages
-}
-
-/// Returns the short pages of the commands, without that of the program.
-fn short_pages_of_commands() -> Vec<Page> {
-    let mut pages = pages();
-    pages.retain(|page| !page.is_long && page.name != "cutpoint -h");
-    pages
-}
-
-fn indent(line: &str) -> usize {
-    line.len() - line.trim_start().len()
-}
-
-/// Returns the column at which the second column of a row begins.
-fn second_column(line: &str) -> Option<usize> {
-    let gap = indent(line) + line.trim_start().find("  ")?;
-    Some(gap + indent(&line[gap..]))
-}
-
-fn normalized(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Returns the lines of `text` that are parts of commands in lists of examples.
-fn example_lines(text: &str) -> Vec<&str> {
-    let mut lines = Vec::new();
-    let mut is_example = false;
-    for line in text.lines() {
-        match indent(line) {
-            0 => is_example = line == "Examples:",
-            2 | 4 if is_example => lines.push(line),
-            _ => {}
-        }
-    }
-    lines
-}
-
-/// Returns the example commands in `text`, each as one line.
-fn example_commands(text: &str) -> Vec<String> {
-    let mut commands = Vec::new();
-    let mut command = String::new();
-    for line in example_lines(text) {
-        command.push_str(line.trim_start());
-        if command.ends_with('\\') {
-            command.pop();
-        } else {
-            commands.push(std::mem::take(&mut command));
-        }
-    }
-    commands
-}
-
-/// Returns the places of an unwrapped page at which a paragraph has more than one line.
-fn faults_unwrapped(text: &str) -> Vec<String> {
-    let examples = example_lines(text);
-    let is_row = |line: &str| {
-        let is_listed = line.trim_start().starts_with(['-', '<', '[']);
-        let is_heading = indent(line) == 0 && line.ends_with(':');
-        is_listed || is_heading || second_column(line).is_some() || examples.contains(&line)
-    };
-    let mut faults = Vec::new();
-    for (first, second) in text.lines().zip(text.lines().skip(1)) {
-        if first.trim().is_empty() || second.trim().is_empty() {
-            continue;
-        }
-        let is_paragraph = indent(first) == indent(second) && !is_row(second);
-        let is_cell = second_column(first) == Some(indent(second));
-        if is_paragraph || is_cell {
-            faults.push(format!("wrapped by hand: {first:?}, {second:?}"));
-        }
-    }
-    for line in examples.iter().filter(|line| line.len() > EXAMPLE_WIDTH_MAX) {
-        faults.push(format!("example wider than {EXAMPLE_WIDTH_MAX} columns: {line:?}"));
-    }
-    faults
-}
-
-/// Returns the lines of a page of `width` columns that are too wide, or shorter than they could be.
-/// `unwrapped` is the same page with a line for each paragraph.
-fn faults_wrapped(text: &str, unwrapped: &str, width: usize) -> Vec<String> {
-    let paragraphs: Vec<String> = unwrapped.lines().map(normalized).collect();
-    let mut faults = Vec::new();
-    for line in text.lines() {
-        // Usage is a command, and is not wrapped.
-        let width = if line.starts_with("Usage: ") { width.max(USAGE_WIDTH_MAX) } else { width };
-        let is_breakable = line.trim().contains(' ');
-        if line.chars().count() > width && is_breakable {
-            faults.push(format!("wider than {width} columns: {line:?}"));
-        }
-    }
-    for (first, second) in text.lines().zip(text.lines().skip(1)) {
-        let Some(word) = second.split_whitespace().next() else { continue };
-        let joined = normalized(&format!("{first} {second}"));
-        let is_one_paragraph =
-            !first.trim().is_empty() && paragraphs.iter().any(|text| text.contains(&joined));
-        // The text of an option may begin below the option.
-        let is_below = indent(second) > indent(first) && second_column(first).is_none();
-        let fits = first.chars().count() + 1 + word.chars().count() <= width;
-        if is_one_paragraph && !is_below && fits {
-            faults.push(format!("torn at {width} columns: {first:?}, {second:?}"));
-        }
-    }
-    faults
-}
-
-/// Returns all faults of `page`.
-fn faults(page: &Page) -> Vec<String> {
-    let unwrapped = page.at(UNWRAPPED);
-    let mut faults = faults_unwrapped(&unwrapped);
-    for width in WIDTHS {
-        faults.extend(faults_wrapped(&page.at(width), &unwrapped, width));
-    }
-    faults.iter().map(|fault| format!("{}: {fault}", page.name)).collect()
+#[track_caller]
+fn assert_none(faults: &[String]) {
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
 fn help_at_every_width_has_no_torn_sentence() {
-    let faults: Vec<String> = pages().iter().flat_map(faults).collect();
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
-fn planted(text: &'static str) -> Vec<String> {
-    let command = arranged(Command::new("planted").before_help(text), "planted");
-    faults(&Page { name: "planted".to_owned(), command, is_long: false })
-}
-
-#[test]
-fn help_with_planted_fault_is_found() {
-    assert_eq!(planted("Examples:\n  cutpoint ls\n      Lists."), Vec::<String>::new(), "no fault");
-    for text in [
-        "A paragraph that goes on\nin a second line.",
-        "Examples:\n  cutpoint ls\n      Lists what is in\n      the snapshot.",
-        "Table:\n  10  a row that goes on\n      in a second line",
-        "Examples:\n  cutpoint a long example that does not fit into sixty columns",
-    ] {
-        assert!(!planted(text).is_empty(), "not found: {text:?}");
-    }
-    let sentence = "A sentence that was torn at some other width.";
-    let torn = faults_wrapped("A sentence that was\ntorn at some other width.", sentence, 60);
-    assert_eq!(torn.len(), 1, "torn: {torn:?}");
-    let wide = faults_wrapped(sentence, sentence, 20);
-    assert_eq!(wide.len(), 1, "too wide: {wide:?}");
+    assert_none(&checks::torn_sentences(&MANUAL));
 }
 
 #[test]
 fn short_help_at_80_columns_has_at_most_45_lines() {
-    let long: Vec<String> = pages()
-        .iter()
-        .filter(|page| !page.is_long)
-        .map(|page| (page, page.at(80).lines().count()))
-        .filter(|(_, count)| *count > SHORT_HELP_LINES_MAX)
-        .map(|(page, count)| format!("{}: {count} lines", page.name))
-        .collect();
-    assert!(long.is_empty(), "{}", long.join("\n"));
+    assert_none(&checks::long_short_pages(&MANUAL));
 }
 
 #[test]
 fn examples_stand_before_usage_and_options() {
-    for page in short_pages_of_commands() {
-        let text = page.at(80);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.get(2), Some(&"Examples:"), "{}", page.name);
-    }
+    assert_none(&checks::pages_without_examples_first(&MANUAL));
 }
 
 #[test]
 fn examples_are_valid_command_lines() {
-    for page in pages() {
-        for example in example_commands(&page.at(UNWRAPPED)) {
-            let Some(start) = example.find("cutpoint ") else { continue };
-            let words = shell_words(&example[start..]);
-            if let Err(error) = command().try_get_matches_from(&words) {
-                panic!("{}: {example}\n{error}", page.name);
-            }
-        }
-    }
-}
-
-/// Splits a command at spaces outside of quotes, up to a pipe or redirection.
-fn shell_words(command: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quote = None;
-    for character in command.chars() {
-        let word = words.last_mut().expect("there is always a word");
-        match (character, quote) {
-            (' ', None) => words.push(String::new()),
-            ('\'' | '"', None) => quote = Some(character),
-            (_, Some(open)) if character == open => quote = None,
-            _ => word.push(character),
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    let end = words.iter().position(|word| word == "|" || word == ">");
-    words.truncate(end.unwrap_or(words.len()));
-    words
+    assert_none(&checks::invalid_examples(&MANUAL));
 }
 
 #[test]
 fn common_options_stand_only_in_their_topic() {
-    let topic = TOPICS.iter().find(|topic| topic.name == "options");
-    let options = topic.expect("a topic").page();
-    let text = options.clone().render_long_help().to_string();
-    let names: Vec<String> = options
-        .get_arguments()
-        .filter_map(clap::Arg::get_long)
-        .map(|name| format!("--{name}"))
-        .collect();
-    assert!(names.len() > 15, "the common options: {names:?}");
-    for name in &names {
-        // An option that counts its occurrences ends in dots.
-        let is_there = |end: &str| text.contains(&format!("{name}{end}"));
-        assert!(["\n", " ", "...\n"].into_iter().any(is_there), "{name} is missing");
-    }
-    for page in short_pages_of_commands() {
-        let text = page.at(UNWRAPPED);
-        assert!(text.contains("`cutpoint help options`"), "{}: does not name the topic", page.name);
-    }
-    let topics = ["cutpoint help options", "cutpoint help secrets", "cutpoint help s3"];
-    for page in pages().iter().filter(|page| !topics.contains(&page.name.as_str())) {
-        let text = page.at(UNWRAPPED);
-        // The second line of an example may begin with an option.
-        let text = text.replace("\\\n", "");
-        for line in text.lines().filter(|line| line.trim_start().starts_with('-')) {
-            // The long name of an option is the first word of its row, or follows the short name.
-            let row: Vec<&str> = line.split_whitespace().take(2).collect();
-            assert!(
-                !names.iter().any(|name| row.contains(&name.as_str())),
-                "{}: {line}",
-                page.name
-            );
-        }
-    }
+    let options = MANUAL.page(&["options"]).expect("a topic");
+    let count = options.get_arguments().filter_map(clap::Arg::get_long).count();
+    assert!(count > 15, "{count} common options");
+    assert_none(&checks::scattered_common_options(&MANUAL, &["options", "secrets", "s3"]));
 }
 
 #[test]
 fn every_command_is_in_exactly_one_group() {
-    let root = command();
-    let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-    for command in root.get_subcommands().map(Command::get_name).filter(|name| *name != "help") {
-        let count = grouped.iter().filter(|name| **name == command).count();
-        assert_eq!(count, 1, "{command}");
-    }
-    if cfg!(all(feature = "estimate", feature = "lab")) {
-        for name in grouped {
-            assert!(root.find_subcommand(name).is_some(), "{name} is no command");
-        }
-    }
+    assert_none(&checks::ungrouped_commands(&MANUAL));
 }
 
 #[test]
 fn program_help_names_every_command_and_topic() {
-    let mut root = command();
-    let (short, long) = (root.render_help().to_string(), root.render_long_help().to_string());
-    let commands = root.get_subcommands().map(Command::get_name).filter(|name| *name != "help");
-    for name in commands.chain(TOPICS.iter().map(|topic| topic.name)) {
-        let is_word = |text: &str| {
-            text.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == name)
-        };
-        assert!(is_word(&short) && is_word(&long), "{name}");
-    }
+    assert_none(&checks::unnamed_commands(&MANUAL));
 }
 
 #[test]
 fn help_of_names_is_found_or_refused() {
-    let page = |names: &[&str]| {
-        let names = names.iter().map(ToString::to_string).collect();
-        Help { names }.page().map(|page| page.clone().render_long_help().to_string())
-    };
+    let page =
+        |names: &[&str]| MANUAL.page(names).map(|page| page.clone().render_long_help().to_string());
     let is_found = |names: &[&str], text: &str| page(names).is_some_and(|page| page.contains(text));
     assert!(is_found(&[], "Every day:"), "the program");
     assert!(is_found(&["backup"], "Usage: cutpoint backup [OPTIONS]"), "a command");
@@ -334,8 +66,8 @@ fn help_of_names_is_found_or_refused() {
 
 #[test]
 fn new_repository_defaults_are_in_help_of_init() {
-    let names = vec!["init".to_owned()];
-    let text = Help { names }.page().expect("a page").term_width(UNWRAPPED).render_long_help();
+    let page = MANUAL.page(&["init"]).expect("a page");
+    let text = page.term_width(UNWRAPPED).render_long_help();
     let default = crate::defaults::DEFAULT;
     let level = format!("--compression-level {}", default.compression_level);
     for part in [crate::defaults::DEFAULT_CUT, level.as_str(), "--region-size 2M"] {
@@ -345,7 +77,7 @@ fn new_repository_defaults_are_in_help_of_init() {
 
 #[test]
 fn definitions_are_consistent() {
-    command().debug_assert();
+    MANUAL.command().debug_assert();
     // Tests of other modules parse without the layout of help.
     assert!(Args::try_parse_from(["cutpoint", "stats", "--quiet"]).is_ok(), "without layout");
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use cutpoint_estimate::{Estimated, Savings};
+use cutpoint_terminal::page::{self, escaped};
+use cutpoint_terminal::units::percent;
 
-use super::{Row, gigabytes_per_second, percent};
-use crate::command::page::{self, escaped};
+use super::{Row, gigabytes_per_second};
 use crate::units;
 
 /// The width of the chart. All lengths are in pixels of the chart, which scales with the page.

@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 use cutpoint_estimate::Estimated;
+use cutpoint_terminal::units::percent;
 
-use super::{Row, gigabytes_per_second, percent};
+use super::{Row, gigabytes_per_second};
 use crate::report::Report;
 use crate::units;
 

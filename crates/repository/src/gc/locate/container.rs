@@ -24,9 +24,9 @@ pub(crate) struct Container {
     pub(crate) hint_count: u32,
     /// Wrapping sum of the distinct hints that lead to the container.
     pub(crate) hint_sum: u64,
-    /// Number of chunks that stay in the container because they are needed.
-    pub(crate) kept_count: u32,
-    /// Number of kept chunks that are needed only because delta chunks refer to them.
+    /// Number of live chunks that stay in the container.
+    pub(crate) live_count: u32,
+    /// Number of these chunks that stay only because delta chunks refer to them.
     pub(crate) pinned_count: u32,
 }
 
@@ -36,8 +36,8 @@ impl Container {
         self.is_there && !self.is_condemned
     }
 
-    /// Checks that the hints that lead to the container are those of its table of contents. If a hint is
-    /// missing, its chunk may be needed and not be found anywhere else.
+    /// Checks that the hints that lead to the container are those of its table of contents. If a
+    /// hint is missing, its chunk may be live and not be found anywhere else.
     ///
     /// # Errors
     ///
@@ -62,22 +62,25 @@ impl Container {
     }
 }
 
+/// The class, the container and the number of a region.
+pub(super) type RegionName = (Class, PartName, u16);
+
 /// The chunks that stay in one container.
 pub(crate) type LiveChunks = HashMap<Fingerprint, LiveChunk>;
 
 /// Returns the records that stay in a container, in the order in which they lie: one of each chunk
-/// in `kept`, a whole if there is one. A chunk that the container does not have in the needed form
-/// has no record.
-pub(crate) fn staying<'a>(toc: &'a Toc, kept: &LiveChunks) -> Vec<&'a ChunkRecord> {
-    let numbers = staying_numbers(toc, kept).into_iter();
+/// in `live`, a full chunk if there is one. A chunk that the container does not have in the form
+/// that it needs has no record.
+pub(crate) fn staying<'a>(toc: &'a Toc, live: &LiveChunks) -> Vec<&'a ChunkRecord> {
+    let numbers = staying_numbers(toc, live).into_iter();
     numbers.map(|number| &toc.chunks[number]).collect()
 }
 
 /// Returns the numbers of the records that [`staying`] returns.
-pub(crate) fn staying_numbers(toc: &Toc, kept: &LiveChunks) -> Vec<usize> {
-    let mut best: HashMap<Fingerprint, usize> = HashMap::with_capacity(kept.len());
+pub(crate) fn staying_numbers(toc: &Toc, live: &LiveChunks) -> Vec<usize> {
+    let mut best: HashMap<Fingerprint, usize> = HashMap::with_capacity(live.len());
     for (number, chunk) in toc.chunks.iter().enumerate() {
-        if kept.get(&chunk.fingerprint).is_some_and(|live| live.is_met_by(chunk.form)) {
+        if live.get(&chunk.fingerprint).is_some_and(|live| live.accepts(chunk.form)) {
             let known = best.entry(chunk.fingerprint).or_insert(number);
             if toc.chunks[*known].form == Form::Delta && chunk.form != Form::Delta {
                 *known = number;

@@ -1,42 +1,45 @@
-//! The merge of needs and hints.
+//! The merge of live chunks and hints, which are both sorted.
 
 use std::collections::HashSet;
 
 use cutpoint_storage::Result;
 
 use super::container::Container;
-use super::live_set::{LIVE_CHUNK_LEN, LiveChunk, merge};
-use super::{NO_CONTAINER, PLACED_LEN, placed};
+use super::live_set::{LIVE_CHUNK_LEN, LiveChunk, merge_forms};
+use super::record::{NO_CONTAINER, PLACED_LEN, encode_placed};
 use crate::format::commit::Damage;
 use crate::util::extsort::ExternalSort;
 
-/// The merge of needs and hints.
-pub(super) struct Join<'a> {
+/// The state of the merge.
+pub(super) struct HintJoin<'a> {
     pub(super) containers: Vec<Container>,
     pub(super) damaged: &'a HashSet<Damage>,
-    pub(super) kept: ExternalSort<PLACED_LEN>,
+    /// Chunks of which the container that has them is certain.
+    pub(super) clear: ExternalSort<PLACED_LEN>,
+    /// Chunks that tables of contents have to resolve.
     pub(super) ambiguous: ExternalSort<PLACED_LEN>,
-    /// State of the current hint: the containers to which it leads, and the needs that begin with
-    /// it.
-    pub(super) placement: Vec<u32>,
-    pub(super) live_set: Vec<[u8; LIVE_CHUNK_LEN]>,
+    /// The containers to which the current hint leads.
+    pub(super) hinted: Vec<u32>,
+    /// The live chunks that begin with the current hint.
+    pub(super) live_chunks: Vec<[u8; LIVE_CHUNK_LEN]>,
 }
 
-impl Join<'_> {
+impl HintJoin<'_> {
+    /// Assigns the live chunks of the current hint, and begins another hint.
     pub(super) fn end_of_hint(&mut self, hint: u64) -> Result<()> {
-        merge(&mut self.live_set);
-        self.placement.sort_unstable();
-        self.placement.dedup();
-        for place in &self.placement {
-            let container = &mut self.containers[*place as usize];
+        merge_forms(&mut self.live_chunks);
+        self.hinted.sort_unstable();
+        self.hinted.dedup();
+        for number in &self.hinted {
+            let container = &mut self.containers[*number as usize];
             container.hint_count += 1;
             container.hint_sum = container.hint_sum.wrapping_add(hint);
         }
-        for live in &self.live_set {
+        for live in &self.live_chunks {
             let LiveChunk { class, fingerprint, is_full: needs_full, .. } = LiveChunk::decode(live);
             let of_class = || {
                 let all =
-                    self.placement.iter().map(|place| (*place, &self.containers[*place as usize]));
+                    self.hinted.iter().map(|place| (*place, &self.containers[*place as usize]));
                 all.filter(|(_, container)| container.record.class == class)
             };
             let is_sound = |container: &Container| {
@@ -52,15 +55,15 @@ impl Join<'_> {
             // A hint does not tell the form of its chunk.
             let may_be_delta_chunk =
                 |(_, container): (u32, &Container)| needs_full && container.record.has_delta_chunks;
-            let is_clear = self.live_set.len() == 1
+            let is_clear = self.live_chunks.len() == 1
                 && first != NO_CONTAINER
                 && !of_class().any(may_be_delta_chunk)
                 && of_class().filter(|(_, container)| container.is_there).count() == 1;
-            let record = placed(first, live);
-            if is_clear { self.kept.push(record)? } else { self.ambiguous.push(record)? }
+            let record = encode_placed(first, live);
+            if is_clear { self.clear.push(record)? } else { self.ambiguous.push(record)? }
         }
-        self.placement.clear();
-        self.live_set.clear();
+        self.hinted.clear();
+        self.live_chunks.clear();
         Ok(())
     }
 }

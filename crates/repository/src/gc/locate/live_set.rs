@@ -1,4 +1,4 @@
-//! The needed chunks and the form in which each is needed.
+//! The live chunks, and the form in which each is needed.
 
 use std::path::Path;
 
@@ -10,24 +10,24 @@ use crate::format::toc::Form;
 use crate::rules::{self, Mutant};
 use crate::util::extsort::{ExternalSort, Iter, SortedRecords};
 
-/// Length of an encoded need in bytes: the fingerprint, then the flags.
+/// Length of an encoded live chunk in bytes: the fingerprint, then the flags.
 pub(crate) const LIVE_CHUNK_LEN: usize = FINGERPRINT_LEN + 1;
 /// Memory of each sorter, in bytes.
 pub(super) const SORTER_BYTES: usize = 24 * 1024 * 1024;
 
-/// Flag in the last byte of a need: the chunk is metadata.
+/// Flag in the last byte of a live chunk: the chunk is metadata.
 const META: u8 = 1;
-/// Flag: a delta chunk refers to the chunk, so that only a whole meets the need.
+/// Flag: a delta chunk refers to the chunk, so that only a full chunk will do.
 const FULL: u8 = 2;
-/// Flag of a need for a full chunk: snapshots reach the chunk as well.
+/// Flag of a chunk that is needed as a full chunk: snapshots reach the chunk as well.
 const REACHED: u8 = 4;
 
-/// A chunk that is needed.
+/// A chunk that snapshots reach, or to which a staying delta chunk refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveChunk {
     pub(crate) class: Class,
     pub(crate) fingerprint: Fingerprint,
-    /// Set if only a whole meets the need, because delta chunks refer to the chunk.
+    /// Set if only a full chunk will do, because delta chunks refer to the chunk.
     pub(crate) is_full: bool,
     /// Set if snapshots reach the chunk, not only delta chunks.
     pub(crate) is_reached: bool,
@@ -56,8 +56,8 @@ impl LiveChunk {
         }
     }
 
-    /// Returns `true` if a record of this form meets the need.
-    pub(super) fn is_met_by(&self, form: Form) -> bool {
+    /// Returns `true` if a record of this form will do.
+    pub(super) fn accepts(&self, form: Form) -> bool {
         #[cfg(feature = "mutants")]
         if rules::is_active(Mutant::MeetsReferencesByDeltaChunks) {
             return true;
@@ -66,7 +66,7 @@ impl LiveChunk {
     }
 }
 
-/// Collects the needed chunks, each once.
+/// Collects the live chunks, each once.
 pub(crate) struct LiveSet {
     pub(super) sorter: ExternalSort<LIVE_CHUNK_LEN>,
 }
@@ -77,7 +77,7 @@ impl LiveSet {
         LiveSet { sorter: ExternalSort::new(folder, SORTER_BYTES) }
     }
 
-    /// Adds a chunk that a snapshot reaches. Any record of the chunk meets the need.
+    /// Adds a chunk that a snapshot reaches. A record of either form will do.
     ///
     /// # Errors
     ///
@@ -88,33 +88,33 @@ impl LiveSet {
         self.sorter.push(live.encode())
     }
 
-    /// Adds a chunk that a delta chunk refers to. Only a whole meets the need.
+    /// Adds a chunk that a delta chunk refers to. Only a full chunk will do.
     pub(super) fn push_reference(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
         let fingerprint = *fingerprint;
         let live = LiveChunk { class, fingerprint, is_full: true, is_reached: false };
         self.sorter.push(live.encode())
     }
 
-    /// Returns all needs, sorted by fingerprint.
+    /// Returns all live chunks, sorted by fingerprint.
     pub(crate) fn finish(self) -> SortedRecords<LIVE_CHUNK_LEN> {
         self.sorter.finish()
     }
 }
 
-/// Merges the needs of snapshots with those of delta chunks.
-pub(super) struct Both<'a> {
+/// Merges the chunks that snapshots reach with those to which delta chunks refer.
+pub(super) struct MergedLive<'a> {
     iters: [Iter<'a, LIVE_CHUNK_LEN>; 2],
     next: [Option<[u8; LIVE_CHUNK_LEN]>; 2],
 }
 
-impl<'a> Both<'a> {
+impl<'a> MergedLive<'a> {
     pub(super) fn new(
         one: &'a SortedRecords<LIVE_CHUNK_LEN>,
         other: &'a SortedRecords<LIVE_CHUNK_LEN>,
-    ) -> Result<Both<'a>> {
+    ) -> Result<MergedLive<'a>> {
         let mut iters = [one.iter()?, other.iter()?];
         let next = [iters[0].next()?, iters[1].next()?];
-        Ok(Both { iters, next })
+        Ok(MergedLive { iters, next })
     }
 
     pub(super) fn next(&mut self) -> Result<Option<[u8; LIVE_CHUNK_LEN]>> {
@@ -131,9 +131,9 @@ impl<'a> Both<'a> {
     }
 }
 
-/// Merges needs that begin with one hint, in order. A need for a full chunk of a chunk absorbs another
-/// need of the same chunk.
-pub(super) fn merge(live_set: &mut Vec<[u8; LIVE_CHUNK_LEN]>) {
+/// Merges live chunks that begin with one hint, in order. An entry that needs the full chunk
+/// absorbs another entry of the same chunk.
+pub(super) fn merge_forms(live_set: &mut Vec<[u8; LIVE_CHUNK_LEN]>) {
     if live_set.len() < 2 {
         return;
     }
@@ -153,10 +153,10 @@ pub(super) fn merge(live_set: &mut Vec<[u8; LIVE_CHUNK_LEN]>) {
 mod tests {
     use super::*;
 
-    /// A need for a whole absorbs what snapshots need of the same chunk, but no need of other
-    /// chunks with the same hint.
+    /// An entry that needs the full chunk absorbs the entry of a snapshot for the same chunk, but
+    /// no entry of another chunk with the same hint.
     #[test]
-    fn need_for_a_whole_absorbs_other_needs_of_its_chunk() {
+    fn full_chunk_entry_absorbs_other_entry_of_its_chunk() {
         let live = |last: u8, is_full: bool, is_reached: bool| {
             let mut fingerprint = Fingerprint([5; FINGERPRINT_LEN]);
             fingerprint.0[FINGERPRINT_LEN - 1] = last;
@@ -166,12 +166,12 @@ mod tests {
             (live(1, false, true), live(2, false, true), live(3, true, false));
         let full = live(2, true, false);
         let mut live_set = [one, other, full, third].map(LiveChunk::encode).to_vec();
-        merge(&mut live_set);
+        merge_forms(&mut live_set);
         let merged: Vec<LiveChunk> = live_set.iter().map(LiveChunk::decode).collect();
         assert_eq!(merged, [one, live(2, true, true), third]);
         let meta = LiveChunk { class: Class::Meta, ..full };
         let mut live_set = [other, meta].map(LiveChunk::encode).to_vec();
-        merge(&mut live_set);
+        merge_forms(&mut live_set);
         assert_eq!(
             live_set.iter().map(LiveChunk::decode).collect::<Vec<_>>(),
             [other, meta],

@@ -10,10 +10,14 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Result};
 
-use super::monitor::PruneMonitor;
-use super::{Plan, PruneOptions, Pruned, Task};
+use super::options::PruneOptions;
+use super::outcome::PruneReport;
+use super::plan::Plan;
+use super::run::{plan_task, run};
+use super::task::Task;
 use crate::format::grouping::Grouping;
 use crate::format::toc::REGION_RAW_LEN_MAX;
+use crate::gc::monitor::PruneMonitor;
 use crate::repo::repository::Repository;
 
 /// Minimum region size that may be asked for, in bytes.
@@ -67,8 +71,8 @@ impl OptimizeOptions {
     }
 }
 
-/// Returns what optimizing would do now. Estimates the resulting size by compressing a sample.
-/// Writes nothing.
+/// Returns the plan of an optimization, which is not carried out. Estimates the resulting size by
+/// compressing a sample. Writes nothing.
 ///
 /// # Errors
 ///
@@ -78,12 +82,12 @@ pub fn plan_optimize(
     options: &OptimizeOptions,
     monitor: &dyn PruneMonitor,
 ) -> Result<Plan> {
-    super::plan_task(repository, &options.task()?, monitor)
+    plan_task(repository, &options.task()?, monitor)
 }
 
 /// Stores again what stays of the containers that were not optimized with these or stronger
 /// settings, and condemns these containers. Like a prune, it also takes forgotten snapshots and
-/// condemns what is not needed. A second run has nothing to do.
+/// condemns what is not live. A second run has nothing to do.
 ///
 /// # Errors
 ///
@@ -93,6 +97,6 @@ pub fn optimize(
     options: &OptimizeOptions,
     monitor: &dyn PruneMonitor,
     approve: impl FnMut(&Plan) -> bool,
-) -> Result<Option<Pruned>> {
-    super::run(repository, options.task()?, monitor, approve)
+) -> Result<Option<PruneReport>> {
+    run(repository, options.task()?, monitor, approve)
 }

@@ -2,34 +2,34 @@
 
 use std::collections::HashSet;
 
-use super::plan::is_copied;
-use super::source::{Attempted, Source, Sources};
+use super::source::{Source, SourceResult, Sources};
 use super::survey::Survey;
+use super::usage::is_copied;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::toc::{ChunkRecord, Form};
 use crate::gc::locate::{Container, LiveChunks, staying};
 use crate::write::{EncodedRegion, Inline, RawChunk};
 
-/// Stores again the chunks of a container that are `kept`, region by region.
+/// Stores again the chunks of a container that are `live`, region by region.
 pub(super) fn rewrite(
     inline: &mut Inline,
     survey: &Survey,
     container: &Container,
-    kept: &LiveChunks,
-) -> Attempted<()> {
+    live: &LiveChunks,
+) -> SourceResult<()> {
     let repository = inline.writer().repository().clone();
     let mut source = Sources::new(&repository, &survey.reader).open(container)?;
     let loaded = source.loaded().clone();
-    let live = staying(&loaded.toc, kept);
-    if live.len() < kept.len() {
+    let chunks = staying(&loaded.toc, live);
+    if chunks.len() < live.len() {
         // A hint or the index was wrong, so the container stays.
-        let found: HashSet<Fingerprint> = live.iter().map(|chunk| chunk.fingerprint).collect();
-        let lost = kept.keys().find(|chunk| !found.contains(chunk)).map(ToString::to_string);
+        let found: HashSet<Fingerprint> = chunks.iter().map(|chunk| chunk.fingerprint).collect();
+        let missing = live.keys().find(|chunk| !found.contains(chunk)).map(ToString::to_string);
         let message =
-            format!("chunk {} differs from the table of contents", lost.unwrap_or_default());
+            format!("chunk {} differs from the table of contents", missing.unwrap_or_default());
         return source.damaged(message);
     }
-    for of_region in live.chunk_by(|one, other| one.region == other.region) {
+    for of_region in chunks.chunk_by(|one, other| one.region == other.region) {
         rewrite_region(&mut source, inline, of_region)?;
     }
     Ok(())
@@ -42,7 +42,7 @@ fn rewrite_region(
     source: &mut Source<'_>,
     inline: &mut Inline,
     live: &[&ChunkRecord],
-) -> Attempted<()> {
+) -> SourceResult<()> {
     let class = source.class();
     let number = live[0].region;
     let (bytes, part) = source.decode(number)?;

@@ -3,12 +3,13 @@
 use cutpoint_storage::{Error, Result};
 use zstd::bulk::Compressor;
 
-use super::monitor::{Phase, PruneMonitor, stop_if_cancelled};
-use super::source::{Attempted, Source, Sources, readable};
+use super::pulse::Pulse;
+use super::source::{Source, SourceResult, Sources, readable};
 use super::survey::Survey;
 use crate::crypto::TAG_LEN;
 use crate::format::grouping::Grouping;
 use crate::format::toc::{Codec, RegionRecord};
+use crate::gc::monitor::Phase;
 use crate::repo::repository::Repository;
 
 /// Maximum number of sampled containers, which are spread evenly.
@@ -30,15 +31,15 @@ impl Sample {
         survey: &Survey,
         numbers: &[u32],
         grouping: Grouping,
-        monitor: &dyn PruneMonitor,
+        pulse: &Pulse<'_>,
     ) -> Result<Sample> {
         let mut sample = Sample::default();
         let failed = |error| Error::invalid("zstd", error);
         let mut compressor = Compressor::new(grouping.compression_level).map_err(failed)?;
         let count = numbers.len().min(CONTAINERS_MAX);
         for place in 0..count {
-            stop_if_cancelled(monitor)?;
-            monitor.progress(Phase::Sample, place as u64, count as u64);
+            pulse.beat()?;
+            pulse.monitor.progress(Phase::Sample, place as u64, count as u64);
             // The middle of each of `count` equal stretches.
             let number = numbers[(place * 2 + 1) * numbers.len() / (count * 2)];
             let container = &survey.placement.containers[number as usize];
@@ -68,7 +69,7 @@ impl Sample {
 
 /// Reads and decodes neighbouring regions from the middle of a container on. Returns them with
 /// their stored size.
-fn read(source: &mut Source<'_>, len_max: usize) -> Attempted<(Vec<u8>, u64)> {
+fn read(source: &mut Source<'_>, len_max: usize) -> SourceResult<(Vec<u8>, u64)> {
     let (mut raw, mut stored_bytes) = (Vec::new(), 0);
     let regions = source.regions().to_vec();
     let fits = |from: usize| {
@@ -77,11 +78,10 @@ fn read(source: &mut Source<'_>, len_max: usize) -> Attempted<(Vec<u8>, u64)> {
     };
     // Begins before the middle if too little would follow.
     let first = (0..=regions.len() / 2).rev().find(|from| fits(*from)).unwrap_or(0);
-    for (number, region) in regions.iter().enumerate().skip(first) {
+    for (number, region) in (0_u16..).zip(&regions).skip(first) {
         if !raw.is_empty() && raw.len() + region.raw_len as usize > len_max {
             break;
         }
-        let number = u16::try_from(number).unwrap_or(u16::MAX);
         raw.extend_from_slice(&source.decode(number)?.0);
         stored_bytes += u64::from(region.stored_len);
     }

@@ -60,17 +60,17 @@ impl Failure {
 }
 
 /// The result of an operation that reads sources and may store what it has read.
-pub(super) type Attempted<T> = Result<T, Failure>;
+pub(super) type SourceResult<T> = Result<T, Failure>;
 
 /// Classifies the error of a read. A failing storage does not count as damage of a source.
-fn of_read<T>(result: Result<T>) -> Attempted<T> {
+fn of_read<T>(result: Result<T>) -> SourceResult<T> {
     result.map_err(|error| {
         if error.is_loss() { Failure::Source(Unreadable(error)) } else { Failure::Other(error) }
     })
 }
 
 /// Returns the value, or `None` if the source is damaged or gone.
-pub(super) fn readable<T>(result: Attempted<T>) -> Result<Option<T>> {
+pub(super) fn readable<T>(result: SourceResult<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(Failure::Source(_)) => Ok(None),
@@ -90,23 +90,23 @@ impl<'a> Sources<'a> {
         Sources { repository, reader }
     }
 
-    /// Does the same as [`Reader::chunk`].
-    pub(super) fn chunk(self, class: Class, fingerprint: &Fingerprint) -> Attempted<ChunkBytes> {
+    /// Returns the bytes of a chunk ([`Reader::chunk`]).
+    pub(super) fn chunk(self, class: Class, fingerprint: &Fingerprint) -> SourceResult<ChunkBytes> {
         of_read(self.reader.chunk(class, fingerprint))
     }
 
-    /// Does the same as [`Reader::read`].
-    pub(super) fn read(self, class: Class, location: &Location) -> Attempted<ChunkBytes> {
+    /// Returns the bytes of the chunk at a location ([`Reader::read`]).
+    pub(super) fn read(self, class: Class, location: &Location) -> SourceResult<ChunkBytes> {
         of_read(self.reader.read(class, location))
     }
 
-    /// Does the same as [`Reader::payload`].
-    pub(super) fn payload(self, class: Class, location: &Location) -> Attempted<ChunkBytes> {
+    /// Returns the payload of the chunk at a location ([`Reader::payload`]).
+    pub(super) fn payload(self, class: Class, location: &Location) -> SourceResult<ChunkBytes> {
         of_read(self.reader.payload(class, location))
     }
 
-    /// Does the same as [`Reader::extents`].
-    pub(super) fn extents(self, class: Class, location: &Location) -> Attempted<Vec<Extent>> {
+    /// Returns the extents of a delta chunk ([`Reader::extents`]).
+    pub(super) fn extents(self, class: Class, location: &Location) -> SourceResult<Vec<Extent>> {
         of_read(self.reader.extents(class, location))
     }
 
@@ -124,17 +124,17 @@ impl<'a> Sources<'a> {
     }
 
     /// Decodes a tree or recipe.
-    pub(super) fn decode(self, node: &Node, bytes: &[u8]) -> Attempted<Inside> {
+    pub(super) fn decode(self, node: &Node, bytes: &[u8]) -> SourceResult<Inside> {
         of_read(node.decode(bytes))
     }
 
     /// Loads the table of contents of a container.
-    pub(super) fn load(self, record: ContainerRecord) -> Attempted<Loaded> {
+    pub(super) fn load(self, record: ContainerRecord) -> SourceResult<Loaded> {
         of_read(Loaded::at(self.repository, record))
     }
 
     /// Opens a container, to be read region by region.
-    pub(super) fn open(self, container: &Container) -> Attempted<Source<'a>> {
+    pub(super) fn open(self, container: &Container) -> SourceResult<Source<'a>> {
         let loaded = Arc::new(self.load(container.record)?);
         let name = object(container.name());
         let header = self.repository.storage().get_range(&name.to_string(), 0, HEADER_LEN);
@@ -171,7 +171,7 @@ impl Source<'_> {
     }
 
     /// Returns the region `number`, which must exist: decoded, and encoded as it is stored.
-    pub(super) fn decode(&mut self, number: u16) -> Attempted<(Vec<u8>, Vec<u8>)> {
+    pub(super) fn decode(&mut self, number: u16) -> SourceResult<(Vec<u8>, Vec<u8>)> {
         let name = self.name;
         let region = &self.loaded.toc.regions[usize::from(number)];
         let (offset, stored_len) = (u64::from(region.offset), region.stored_len as usize);
@@ -184,14 +184,14 @@ impl Source<'_> {
         Ok((of_read(bytes)?, part))
     }
 
-    /// Returns the payload of a chunk in a decoded region. The payload of a full chunk is compared with
-    /// its fingerprint.
+    /// Returns the payload of a chunk in a decoded region. The payload of a full chunk is compared
+    /// with its fingerprint.
     pub(super) fn payload<'r>(
         &self,
         region: &'r [u8],
         chunk: &ChunkRecord,
         is_full: bool,
-    ) -> Attempted<&'r [u8]> {
+    ) -> SourceResult<&'r [u8]> {
         let start = chunk.offset as usize;
         let payload = region.get(start..start + chunk.payload_len as usize).unwrap_or_default();
         let keys = self.sources.repository.keys();
@@ -203,12 +203,12 @@ impl Source<'_> {
     }
 
     /// Returns the failure of a source that differs from what its table of contents says.
-    pub(super) fn damaged<T>(&self, message: String) -> Attempted<T> {
+    pub(super) fn damaged<T>(&self, message: String) -> SourceResult<T> {
         of_read(Err(Error::corrupt(self.name, message)))
     }
 
     /// Returns the bytes of a delta chunk, verified.
-    pub(super) fn rebuild(&self, delta_chunk: &ChunkRecord) -> Attempted<ChunkBytes> {
+    pub(super) fn rebuild(&self, delta_chunk: &ChunkRecord) -> SourceResult<ChunkBytes> {
         let chunks = &self.loaded.toc.chunks;
         let place = |chunk: &ChunkRecord| (chunk.region, chunk.offset);
         let first = chunks.partition_point(|chunk| place(chunk) < place(delta_chunk));

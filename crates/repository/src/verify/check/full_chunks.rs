@@ -222,7 +222,7 @@ impl<'a> FullChunks<'a> {
             if missed.kind == Kind::Storage || is_listed && !missed.is_listed {
                 continue;
             }
-            let found = self.reader.index().places(*class, reference)?;
+            let found = self.reader.index().hinted_containers(*class, reference)?;
             let (class, fingerprint) = (*class, *reference);
             let damages = found.into_iter();
             places.extend(damages.map(|container| Damage { class, container, fingerprint }));

@@ -122,7 +122,7 @@ impl<'a> SnapshotWalk<'a> {
         let mut reached = mark::Marker::default();
         for root in roots(&seen.view) {
             walk.is_listed = root.is_listed;
-            reached.walk(&root.content, &mut walk)?;
+            reached.mark(&root.content, &mut walk)?;
             walk.walked.insert(root.snapshot);
         }
         Ok(walk)
@@ -135,7 +135,7 @@ impl<'a> SnapshotWalk<'a> {
         if !self.is_listed || self.known.recorded.is_empty() {
             return;
         }
-        let places = index.places(Class::Meta, &fingerprint).unwrap_or_default();
+        let places = index.hinted_containers(Class::Meta, &fingerprint).unwrap_or_default();
         let is_recorded = |container: &PartName| self.known.recorded.contains(&place(*container));
         if places.iter().all(is_recorded) {
             self.relied.extend(places.into_iter().map(place));
@@ -231,7 +231,7 @@ impl<'a> SnapshotWalk<'a> {
     pub(super) fn places_of_lost(&self) -> Result<BTreeSet<Damage>> {
         let mut damages = BTreeSet::new();
         for (class, fingerprint) in self.lost.keys() {
-            let mut places = self.reader.index().places(*class, fingerprint)?;
+            let mut places = self.reader.index().hinted_containers(*class, fingerprint)?;
             if places.is_empty() {
                 places.push(NOWHERE);
             }

@@ -15,7 +15,7 @@ use crate::format::region::decode_region;
 use crate::format::ticket::Purpose;
 use crate::format::toc::{ChunkRecord, Form, Toc};
 use crate::index::{Index, Scope};
-use crate::parity::{self, Listed};
+use crate::parity::{self, ParityListing};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::util::tolerance::Tolerance;
@@ -132,7 +132,7 @@ struct Repair<'a> {
     lost: &'a Lost,
     index: Arc<Index>,
     containers: BTreeSet<(Class, PartName)>,
-    parity: Listed,
+    parity: ParityListing,
     /// The chunks that cannot be read from a container, by container.
     damaged: BTreeMap<(Class, PartName), HashSet<Fingerprint>>,
     /// The chunks that were stored again, or would be.

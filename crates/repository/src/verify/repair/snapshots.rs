@@ -224,7 +224,7 @@ fn look_beside_index(reader: &Reader, view: &View, lost: &mut Lost) -> Result<()
     let index = reader.index();
     let mut nowhere = HashSet::new();
     for (class, fingerprint) in &lost.chunks {
-        if index.places(*class, fingerprint)?.is_empty() {
+        if index.hinted_containers(*class, fingerprint)?.is_empty() {
             nowhere.insert((*class, *fingerprint));
         }
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cutpoint_repository::gc::prune::{OptimizeOptions, PruneOptions, optimize, plan, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
-use cutpoint_repository::snapshots::lifecycle::{forget, hold, note, release, unforget};
 use cutpoint_repository::snapshots::retention::{Candidate, Grouping, Period, Policy, judge};
+use cutpoint_repository::snapshots::{forget, hold, note, release, unforget};
 use cutpoint_repository::verify::check::{CheckMonitor, Portion};
 use cutpoint_repository::verify::repair::{
     Fate, IndexOptions, Loss, RepairMonitor, SnapshotOptions, SnapshotsRepair, repair_index,

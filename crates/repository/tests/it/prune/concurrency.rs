@@ -6,10 +6,10 @@ use std::sync::Arc;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{
-    OptimizeOptions, PruneOptions, Pruned, optimize, plan, prune,
+    OptimizeOptions, PruneOptions, PruneReport, optimize, plan, prune,
 };
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
-use cutpoint_repository::snapshots::lifecycle::{hold, unforget};
+use cutpoint_repository::snapshots::{hold, unforget};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::{Committed, Purpose, Repository, TicketId, View, Writer};
 use cutpoint_storage::{Kind, Result};
@@ -58,7 +58,7 @@ fn chunks_of_a_late_snapshot_are_stored_again() {
 fn prune_overtaken(
     options: &PruneOptions,
     act: impl FnOnce(&Arc<Repository>, &[TicketId]) + Send + 'static,
-) -> (usize, Pruned, Arc<Repository>) {
+) -> (usize, PruneReport, Arc<Repository>) {
     let storage = start();
     let other = open(storage.clone(), 2).expect("it opens");
     let view = View::list(&other).expect("it lists");

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use cutpoint_repository::format::prune::Prune;
-use cutpoint_repository::gc::prune::{Phase, PruneMonitor, PruneOptions, Pruned, plan, prune};
-use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper, Swept};
+use cutpoint_repository::gc::prune::{Phase, PruneMonitor, PruneOptions, PruneReport, plan, prune};
+use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::write::prune_log::{Appended, append};
 use cutpoint_repository::{
@@ -38,7 +38,7 @@ const ALL: PruneOptions = PruneOptions {
     is_alone: false,
 };
 
-fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<Pruned> {
+fn prune_all(repository: &Arc<Repository>, options: &PruneOptions) -> Result<PruneReport> {
     Ok(prune(repository, options, &(), |_| true)?.expect("it was approved"))
 }
 
@@ -84,7 +84,7 @@ fn prune_without_forgotten_snapshots_changes_nothing() {
     let repository = open(storage.clone(), 1).expect("it opens");
     back_up(&repository, &[1, 2], true).expect("it works");
     assert_eq!(prune_all(&repository, &ALL).expect("it works").number, None);
-    assert_eq!(sweep_all(&repository).expect("it works"), Swept::default());
+    assert_eq!(sweep_all(&repository).expect("it works"), SweepReport::default());
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
 }
 
@@ -277,7 +277,7 @@ fn prune_can_be_stopped() {
     prune(&begin().1, &ALL, &complete, |_| true).expect("it works").expect("it ran");
     let phases = complete.phases.into_inner().expect("no panics");
     let heard: Vec<Phase> = phases.iter().map(|(phase, ..)| *phase).collect();
-    assert_eq!(heard, [Phase::Mark, Phase::Look, Phase::Weigh, Phase::Rewrite]);
+    assert_eq!(heard, [Phase::Mark, Phase::Locate, Phase::Examine, Phase::Rewrite]);
     assert!(phases.iter().all(|(_, done, total)| done == total && *total > 0), "{phases:?}");
     let asked = complete.asked.into_inner();
     assert!(asked > 10, "asked {asked} times");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
-use cutpoint_repository::snapshots::lifecycle::forget;
+use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::repair::{IndexOptions, SnapshotOptions, repair_index};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{Class, Index, ObjectName, Purpose, Snapshot, Verify, View, Writer};
@@ -154,7 +154,7 @@ fn rebuilt_index_names_a_single_chunk() {
     assert_eq!(done.expect("it repairs").segment_count, 1);
     let view = View::list(&repository).expect("it lists");
     let index = Index::open(repository, &view).expect("it opens");
-    assert_eq!(index.places(Class::Data, &chunk).expect("it looks").len(), 1);
+    assert_eq!(index.hinted_containers(Class::Data, &chunk).expect("it looks").len(), 1);
 }
 
 /// Other snapshots still need what a lost commit had published: a rebuilt index names it, although

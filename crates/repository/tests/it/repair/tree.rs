@@ -11,7 +11,7 @@ use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::format::segment::ContainerRecord;
 use cutpoint_repository::format::toc::Toc;
 use cutpoint_repository::index::load_toc;
-use cutpoint_repository::snapshots::lifecycle::note;
+use cutpoint_repository::snapshots::note;
 use cutpoint_repository::verify::check::{
     CheckMonitor, CheckOptions, Finding, Portion, check, record,
 };

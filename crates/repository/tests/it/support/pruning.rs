@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::toc::{ChunkRecord, Form};
 use cutpoint_repository::gc::prune::PruneMonitor;
-use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper, Swept};
+use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::index::load_toc;
 use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
 use cutpoint_repository::{
@@ -44,9 +44,9 @@ pub(crate) fn forget(repository: &Arc<Repository>, places: &[usize]) -> Result<(
 }
 
 /// Sweeps until nothing is left to sweep.
-pub(crate) fn sweep_all(repository: &Arc<Repository>) -> Result<Swept> {
+pub(crate) fn sweep_all(repository: &Arc<Repository>) -> Result<SweepReport> {
     let mut sweeper = Sweeper::new(repository.clone(), ALONE);
-    let mut total = Swept::default();
+    let mut total = SweepReport::default();
     loop {
         match sweeper.step(&())? {
             Sweep::Nothing => return Ok(total),
@@ -146,7 +146,7 @@ pub(crate) fn delta_chunk_count(repository: &Arc<Repository>) -> usize {
 pub(crate) struct Named(pub(crate) Mutex<Vec<String>>);
 
 impl PruneMonitor for Named {
-    fn passed_over(&self, error: &Error) {
+    fn skipped(&self, error: &Error) {
         self.0.lock().expect("no panics").push(error.to_string());
     }
 }

@@ -1,0 +1,70 @@
+//! The options of a restore.
+
+use std::path::PathBuf;
+
+use cutpoint_repository::Entry;
+
+/// The size in bytes above which a file is written in pieces of about this size, several of them in
+/// parallel.
+pub const PIECE_LEN: u64 = 8 << 20;
+
+/// The default of [`RestoreOptions::plan_bytes_max`], in bytes.
+const PLAN_BYTES_MAX: usize = 48 << 20;
+
+/// The treatment of entries that already exist in the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// An existing entry stays as it is and is reported as a problem. A folder is entered, but
+    /// keeps its own metadata.
+    #[default]
+    Never,
+    /// An entry of the same kind, size and modification time (for a symbolic link: of the same
+    /// target) stays as it is and is counted. Everything else is replaced, as by `Replace`. This
+    /// continues an interrupted restore.
+    Changed,
+    /// A new file takes the place of the existing one, so other names of the existing file and the
+    /// target of a symbolic link stay unchanged. The existing entry stays until the new one is
+    /// complete. (A restore that is killed can leave a file `.cutpoint-restore-PROCESS-N` beside
+    /// it.) A folder is entered and gets the metadata of the snapshot. A folder in the place of
+    /// something else is never removed, but reported as a problem.
+    Replace,
+}
+
+/// Options of a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreOptions {
+    /// The number of threads that write files; 0 stands for as many as the machine has.
+    pub threads: usize,
+    /// The maximum number of decoded bytes held because they will be needed soon. A smaller value
+    /// causes repeated reads and has no other effect.
+    pub plan_bytes_max: usize,
+    /// The treatment of entries that already exist in the target.
+    pub overwrite: Overwrite,
+    /// Sets owners and groups.
+    pub owners: bool,
+    /// Takes owners and groups by their ids alone. Otherwise, they are found by name, and by id if
+    /// this system does not know the name.
+    pub numeric_owners: bool,
+    /// The paths in the snapshot to restore, each with everything below it; an empty list selects
+    /// the whole snapshot. Each path begins at the root of the snapshot, with or without a `/`.
+    /// Folders on the way to a selected path are created with their metadata, and left as they are
+    /// if they exist.
+    pub selection: Vec<PathBuf>,
+    /// The folder that has `root` as its content, if there is one. The target gets its metadata.
+    pub folder: Option<Entry>,
+}
+
+impl Default for RestoreOptions {
+    /// Restores the whole snapshot, overwrites nothing, and sets owners if the caller is root.
+    fn default() -> RestoreOptions {
+        RestoreOptions {
+            threads: 0,
+            plan_bytes_max: PLAN_BYTES_MAX,
+            overwrite: Overwrite::Never,
+            owners: rustix::process::geteuid().is_root(),
+            numeric_owners: false,
+            selection: Vec::new(),
+            folder: None,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The result of a restore.
+
+/// The result of a restore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestoreStats {
+    /// The number of files written.
+    pub written_files: u64,
+    /// The number of bytes of these files, including holes.
+    pub written_bytes: u64,
+    /// The number of further names given to files, symbolic links or other entries restored before.
+    pub linked_names: u64,
+    /// The number of folders created.
+    pub made_folders: u64,
+    /// The number of symbolic links created.
+    pub made_symlinks: u64,
+    /// The number of devices, pipes and sockets created.
+    pub made_specials: u64,
+    /// The number of existing entries found unchanged, with [`Changed`](super::Overwrite::Changed).
+    pub unchanged_entries: u64,
+    /// The number of entries that could not be restored, or were not restored because of what stood
+    /// in their place. A folder counts once, with everything below it.
+    pub failed_entries: u64,
+    /// The number of warnings: entries that were restored, but lack something.
+    pub warnings: u64,
+}

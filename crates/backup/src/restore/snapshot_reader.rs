@@ -1,0 +1,74 @@
+//! The source of a restore: a reader of snapshots, and its implementation by the reader of the
+//! repository.
+
+use bytes::Bytes;
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::read::Plan;
+use cutpoint_repository::{Class, Content, Entry, Fingerprint, Reader};
+use cutpoint_storage::Result;
+
+/// The source of a restore: a reader of one snapshot's trees, recipes and chunks.
+pub trait SnapshotReader: Sync {
+    /// Returns the entries of the folder with the content `content`, which is not `Raw`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error at the start, or yields one in place of an entry. The caller does not ask
+    /// for the entries after an error.
+    fn tree<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Entry>> + 'a>>;
+
+    /// Returns the segments of the file with the content `content`, in order. `content` is a
+    /// `Recipe`, because the other kinds need no reader.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error at the start, or yields one in place of a segment. The caller does not ask
+    /// for the segments after an error.
+    fn segments<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Segment>> + 'a>>;
+
+    /// Returns the verified bytes of the data chunk `fingerprint`. Called from several threads at
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Corrupt`, `Missing` or `Storage`. The file that needs the chunk fails, and the
+    /// others are restored.
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes>;
+
+    /// Returns a plan, which learns in advance which chunks will be requested and may hold up to
+    /// `bytes_max` bytes for them. Without a plan, each chunk is read when it is requested.
+    fn plan(&self, bytes_max: usize) -> Option<Plan<'_>> {
+        let _ = bytes_max;
+        None
+    }
+}
+
+impl SnapshotReader for Reader {
+    fn tree<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Entry>> + 'a>> {
+        Ok(Box::new(Reader::tree(self, content)))
+    }
+
+    fn segments<'a>(
+        &'a self,
+        content: &Content,
+    ) -> Result<Box<dyn Iterator<Item = Result<Segment>> + 'a>> {
+        Ok(Box::new(Reader::segments(self, content)))
+    }
+
+    fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes> {
+        Reader::chunk(self, Class::Data, fingerprint).map(Bytes::from_owner)
+    }
+
+    fn plan(&self, bytes_max: usize) -> Option<Plan<'_>> {
+        Some(Reader::plan(self, bytes_max))
+    }
+}

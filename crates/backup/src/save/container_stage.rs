@@ -1,0 +1,82 @@
+//! The container stage: seals regions, in order, into containers and index segments.
+
+use std::sync::Arc;
+
+use cutpoint_repository::write::{ContainerStatistics, ContainerWriter, Uploads};
+use cutpoint_repository::{PartName, Repository, TicketId};
+use cutpoint_storage::{stop, wait};
+
+use super::channels::{ContainerEnds, ToContainers};
+use super::in_order::InOrder;
+use super::run_state::RunState;
+use super::shutdown::{Result, Shutdown};
+
+/// The stage that writes containers.
+pub(super) struct ContainerStage {
+    repository: Arc<Repository>,
+    containers: ContainerWriter,
+    uploads: Uploads,
+}
+
+/// The result of the container stage.
+#[derive(Debug)]
+pub(super) struct ContainerStageResult {
+    /// The names of the index segments, for the commit.
+    pub(super) index_segments: Vec<PartName>,
+    pub(super) statistics: ContainerStatistics,
+}
+
+impl ContainerStage {
+    pub(super) fn new(repository: Arc<Repository>, ticket: TicketId) -> ContainerStage {
+        let containers = ContainerWriter::new(repository.clone(), ticket);
+        ContainerStage { repository, containers, uploads: Uploads::default() }
+    }
+
+    /// Appends all regions and ends the last container.
+    pub(super) fn run(
+        mut self,
+        ends: ContainerEnds,
+        state: &RunState,
+    ) -> Result<ContainerStageResult> {
+        let shutdown = &state.shutdown;
+        // After a request to stop, the remaining data is still stored.
+        let repository = self.repository.clone();
+        let _storing = wait::finishing(&**repository.environment(), stop::STORING_MAX);
+        let mut regions = InOrder::new();
+        while !regions.is_complete() {
+            match shutdown.expect(&ends.regions)? {
+                ToContainers::Region(number, region) => regions.insert(number, region),
+                ToContainers::End { region_count, bursts } => {
+                    self.containers.count_bursts(bursts);
+                    regions.end_at(region_count);
+                }
+            }
+            while let Some(region) = regions.next() {
+                self.containers.append(region)?;
+                self.forward(&ends, shutdown)?;
+            }
+        }
+        self.containers.finish()?;
+        self.forward(&ends, shutdown)?;
+        Ok(ContainerStageResult {
+            index_segments: self.containers.segments().to_vec(),
+            statistics: self.containers.statistics(),
+        })
+    }
+
+    /// Writes the parts of containers that are sealed, and forwards complete objects. Parts are
+    /// written while they are in the processor's cache, and so that no complete container is ever
+    /// in memory.
+    fn forward(&mut self, ends: &ContainerEnds, shutdown: &Shutdown) -> Result<()> {
+        for part in self.containers.take_parts() {
+            let written = self.uploads.write(&self.repository, part)?;
+            if let Some(buffers) = written.buffers {
+                shutdown.offer(&ends.free_buffers, buffers)?;
+            }
+            if let Some(upload) = written.upload {
+                shutdown.send(&ends.uploads, upload)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! The values that all attempts of a backup share.
+
+use std::sync::Arc;
+
+use cutpoint_chunking::{Chunker, KeyMaterial, Spec, SpecError};
+use cutpoint_repository::Repository;
+use cutpoint_storage::{Error, Kind, Result};
+
+use super::monitor::BackupMonitor;
+use super::options::BackupOptions;
+
+/// The values that all attempts of a backup share.
+pub(super) struct BackupContext<'a> {
+    pub(super) repository: &'a Arc<Repository>,
+    pub(super) options: &'a BackupOptions,
+    pub(super) monitor: &'a dyn BackupMonitor,
+    /// The cut specification of the repository.
+    pub(super) cut: Spec,
+    pub(super) chunker: Box<dyn Chunker>,
+}
+
+impl<'a> BackupContext<'a> {
+    /// Creates the chunker of `repository`.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Unsupported` if this version does not know the cut specification.
+    pub(super) fn new(
+        repository: &'a Arc<Repository>,
+        options: &'a BackupOptions,
+        monitor: &'a dyn BackupMonitor,
+    ) -> Result<BackupContext<'a>> {
+        let unsupported =
+            |error| Error::new(Kind::Unsupported, "config", format!("cut specification: {error}"));
+        let cut = repository.config().cut.parse().and_then(Spec::bounded).map_err(unsupported)?;
+        let chunker = chunker(repository, &cut).map_err(unsupported)?;
+        Ok(BackupContext { repository, options, monitor, cut, chunker })
+    }
+
+    /// The number of workers.
+    pub(super) fn threads(&self) -> usize {
+        match self.options.threads {
+            0 => std::thread::available_parallelism().map_or(2, usize::from),
+            threads => threads,
+        }
+    }
+}
+
+/// Creates the chunker of the repository, which is keyed if the repository has a secret for it.
+fn chunker(repository: &Repository, cut: &Spec) -> Result<Box<dyn Chunker>, SpecError> {
+    if repository.config().cut_is_keyed {
+        let material = repository.keys().cut_material::<{ KeyMaterial::SIZE }>();
+        cut.keyed_chunker(&KeyMaterial::new(material))
+    } else {
+        Ok(cut.chunker())
+    }
+}

@@ -1,0 +1,220 @@
+//! Reading and cutting: the bytes of a file or stream become chunks in batches.
+
+use std::io;
+
+use cutpoint_chunking::Chunker;
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::{Content, Entry, EntryKind, Reader};
+
+use super::batch::{Cut, Event};
+use super::batch_filler::BatchFiller;
+use super::previous_version::is_before;
+use super::run_state::RunState;
+use super::shutdown::Result;
+use crate::source::{FileExtent, SourceFile};
+
+/// Rule W8: the interval before the start of the attempt, in nanoseconds. A file modified within
+/// this interval, or later, will probably change again.
+const QUIET_NS: i64 = 2_000_000_000;
+
+/// Rule W8: a file that lacks at most this number of bytes is read to its end.
+const NEARLY_LEN: u64 = 16 << 20;
+
+/// The place at which the cutting of a file or a stream ended.
+pub(super) enum CutEnd {
+    /// The end of the file.
+    End,
+    /// The last byte that could be read, before the expected end.
+    Short,
+    /// A place before the end, because the ticket is old. Holds the bytes that were read, but are
+    /// in no chunk.
+    TicketOld(Vec<u8>),
+}
+
+/// Writes the content of one file after the other into batches.
+pub(super) struct Cutter<'a> {
+    chunker: &'a dyn Chunker,
+    state: &'a RunState,
+    pub(super) batches: BatchFiller<'a>,
+    /// The number of bytes of the current file that its events cover.
+    covered_len: u64,
+    /// The cut-points appended by the chunker. Empty between its calls.
+    cut_points: Vec<usize>,
+}
+
+impl<'a> Cutter<'a> {
+    pub(super) fn new(
+        chunker: &'a dyn Chunker,
+        state: &'a RunState,
+        batches: BatchFiller<'a>,
+    ) -> Cutter<'a> {
+        Cutter { chunker, state, batches, covered_len: 0, cut_points: Vec::new() }
+    }
+
+    /// The number of bytes of the current file that its events cover.
+    pub(super) fn covered_len(&self) -> u64 {
+        self.covered_len
+    }
+
+    /// Begins a file, a new version of `before` if there is one.
+    pub(super) fn begin_file(&mut self, before: Option<&Entry>) -> Result<()> {
+        let previous = match before.filter(|before| before.kind == EntryKind::File) {
+            Some(Entry { content: Content::Empty | Content::Raw(_), .. }) | None => None,
+            Some(before) => Some(Box::new(before.content.clone())),
+        };
+        self.covered_len = 0;
+        self.batches.push(Event::Begin(previous))
+    }
+
+    /// Begins the current file with the first `size` bytes of its previous version, which has the
+    /// content `content`. Returns `false` if they cannot be read; the file begins at 0 then.
+    pub(super) fn copy_segments(
+        &mut self,
+        reader: &Reader,
+        content: &Content,
+        size: u64,
+    ) -> Result<bool> {
+        let mut copied_len = 0;
+        for segment in reader.segments(content).map_while(std::result::Result::ok) {
+            copied_len += segment.length();
+            self.batches.push(Event::Segment(segment))?;
+        }
+        if copied_len == size {
+            self.covered_len = size;
+            return Ok(true);
+        }
+        self.batches.push(Event::Dropped)?;
+        Ok(false)
+    }
+
+    /// Rule W8: ends a file whose beginning is in the checkpoint. The next attempt continues there.
+    pub(super) fn end_part(&mut self, entry: Entry) -> Result<()> {
+        // If nothing of the file is covered, the checkpoint has nothing of it.
+        match self.covered_len {
+            0 => Ok(()),
+            _ => self.batches.push(Event::File(Box::new(entry))),
+        }
+    }
+
+    /// Reads and cuts the rest of a file, from the end of the part that its events cover.
+    /// `started_ns` is the start of the attempt. The outer error ends the run, the inner error ends
+    /// the file.
+    pub(super) fn cut_file(
+        &mut self,
+        file: &SourceFile,
+        entry: &Entry,
+        started_ns: i64,
+    ) -> Result<io::Result<CutEnd>> {
+        // A file that the next attempt could not continue is read to its end now. Otherwise, each
+        // attempt would begin a file that changes all the time.
+        let quiet_ns = started_ns.saturating_sub(QUIET_NS);
+        let is_settled = is_before(entry.mtime, quiet_ns) && is_before(entry.ctime, quiet_ns);
+        let may_stop = |covered_len| {
+            is_settled
+                && covered_len + NEARLY_LEN < entry.size
+                && matches!(file.changed(entry), Ok(None))
+        };
+        for extent in file.extents(self.covered_len) {
+            match extent {
+                Err(error) => return Ok(Err(error)),
+                Ok(FileExtent::Hole { len, .. }) => {
+                    self.covered_len += len;
+                    self.batches.push(Event::Segment(Segment::Hole { length: len }))?;
+                }
+                Ok(FileExtent::Data { offset, len }) => {
+                    let mut at = offset;
+                    let end = offset + len;
+                    let read = |buffer: &mut [u8]| {
+                        let want = usize::try_from(end - at).unwrap_or(usize::MAX);
+                        let want = want.min(buffer.len());
+                        let count = file.read_at(&mut buffer[..want], at)?;
+                        at += count as u64;
+                        // If there are fewer bytes than requested, there are no more, whatever the
+                        // extent says.
+                        Ok((count, at < end && count == want))
+                    };
+                    match self.cut(&[], read, may_stop)? {
+                        // The bytes that follow would get a wrong offset.
+                        Ok(CutEnd::End) if at < end => return Ok(Ok(CutEnd::Short)),
+                        Ok(CutEnd::End) => {}
+                        other => return Ok(other),
+                    }
+                }
+            }
+        }
+        Ok(Ok(CutEnd::End))
+    }
+
+    /// Cuts `tail` and the bytes from `read`, which fills the buffer and returns the number of
+    /// bytes and `true` if more may come. If the ticket is old (rule W8), `may_stop` decides, given
+    /// the number of bytes of the file that are covered, whether to stop before the end.
+    pub(super) fn cut(
+        &mut self,
+        tail: &[u8],
+        mut read: impl FnMut(&mut [u8]) -> io::Result<(usize, bool)>,
+        may_stop: impl Fn(u64) -> bool,
+    ) -> Result<io::Result<CutEnd>> {
+        let open = self.batches.batch()?;
+        let mut start = open.fill;
+        // Only a stream has a tail, in an empty batch: the bytes read before the ticket was too
+        // old.
+        open.batch.bytes[start..start + tail.len()].copy_from_slice(tail);
+        open.fill += tail.len();
+        let mut has_more = true;
+        loop {
+            self.batches.check_stop()?;
+            let open = self.batches.batch()?;
+            if has_more {
+                let count = match read(&mut open.batch.bytes[open.fill..]) {
+                    Ok((count, more)) => {
+                        has_more = more;
+                        count
+                    }
+                    Err(error) => return Ok(Err(error)),
+                };
+                open.fill += count;
+                self.state.add_read(count as u64);
+                if has_more && self.state.is_old() && may_stop(self.covered_len) {
+                    let tail = open.batch.bytes[start..open.fill].to_vec();
+                    open.fill = start;
+                    return Ok(Ok(CutEnd::TicketOld(tail)));
+                }
+            }
+            start = self.cut_batch(start, has_more)?;
+            let open = self.batches.batch()?;
+            if !has_more {
+                // All bytes are in chunks now.
+                if open.is_full() {
+                    self.batches.send()?;
+                }
+                return Ok(Ok(CutEnd::End));
+            }
+            if open.has_all_bytes() {
+                // The rest of the batch, which is shorter than the largest chunk, moves to the next
+                // batch.
+                self.batches.send_and_carry(start)?;
+                start = 0;
+            }
+        }
+    }
+
+    /// Cuts the bytes of the current batch from `start` on. Returns the end of the last chunk.
+    fn cut_batch(&mut self, mut start: usize, has_more: bool) -> Result<usize> {
+        let open = self.batches.batch()?;
+        // The bytes before a file in the batch belong to another file, so no chunk may depend on
+        // them.
+        debug_assert_eq!(self.chunker.context_size(), 0, "a spec is bounded");
+        loop {
+            let filled = &open.batch.bytes[..open.fill];
+            self.chunker.next_cuts(filled, start, has_more, &mut self.cut_points);
+            if self.cut_points.is_empty() {
+                return Ok(start);
+            }
+            for end in self.cut_points.drain(..) {
+                open.batch.events.push(Event::Chunk(Cut::new(start..end)));
+                self.covered_len += (end - start) as u64;
+                start = end;
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The events of a backup.
+
+use std::path::Path;
+
+use cutpoint_repository::{ObjectName, Statistics, TicketId};
+use cutpoint_storage::Error;
+
+/// The progress of a backup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupProgress {
+    /// The content of the snapshot so far, and how much of it was new.
+    pub statistics: Statistics,
+    /// The number of bytes put so far.
+    pub stored_bytes: u64,
+}
+
+/// Receives the events of a backup. The methods can be called from several threads at once.
+pub trait BackupMonitor: Sync {
+    /// Reports the progress of the run, at most about ten times a second.
+    fn progress(&self, progress: &BackupProgress) {
+        let _ = progress;
+    }
+
+    /// Reports the expected amount of work, if it is known: the numbers of files and bytes of the
+    /// parent.
+    fn expected(&self, files: u64, bytes: u64) {
+        let _ = (files, bytes);
+    }
+
+    /// Reports that the ticket of a dead writer was ended, and that the run uses what that writer
+    /// had stored.
+    fn resumed(&self, ended: TicketId) {
+        let _ = ended;
+    }
+
+    /// Reports an object of the repository that cannot be read. The backup continues without it. At
+    /// worst, it stores again the chunks that only this object lists.
+    fn unreadable(&self, name: &ObjectName, error: &Error) {
+        let _ = (name, error);
+    }
+
+    /// Reports that `path` could not be saved, or changed while it was read. Each call is counted
+    /// as a problem.
+    fn problem(&self, path: &Path, message: &str) {
+        let _ = (path, message);
+    }
+
+    /// Reports that `path` is saved, but lacks something, or that its kind may be unexpected, such
+    /// as a socket or a device.
+    fn warning(&self, path: &Path, message: &str) {
+        let _ = (path, message);
+    }
+
+    /// Reports that the file `path` is being read, for a display of what takes long.
+    fn reading(&self, path: &Path) {
+        let _ = path;
+    }
+
+    /// Returns `true` if the backup is to stop. Called often.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// The monitor that ignores every event.
+impl BackupMonitor for () {}

@@ -1,0 +1,76 @@
+//! The options of a backup.
+
+use std::sync::Arc;
+
+use cutpoint_repository::{TicketId, Verify};
+
+use crate::source::{FileSystems, Kernel};
+
+/// The snapshot that a backup compares its source with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parent {
+    /// The newest snapshot of the same host and sources. A partial snapshot counts, too.
+    #[default]
+    Newest,
+    /// No snapshot.
+    None,
+    /// The snapshot with this identifier.
+    Snapshot(TicketId),
+}
+
+/// Options of a backup.
+#[derive(Clone, Debug)]
+pub struct BackupOptions {
+    /// The snapshot to compare with, so that unchanged files need not be read.
+    pub parent: Parent,
+    /// Reads every file, whatever the parent says about it.
+    pub force_read: bool,
+    /// Makes no snapshot if nothing has changed.
+    pub skip_if_unchanged: bool,
+    /// The regions that are decoded before they are put.
+    pub verify: Verify,
+    /// The number of threads that fingerprint and compress; 0 stands for as many as the machine
+    /// has.
+    pub threads: usize,
+    /// Tags by which the snapshot can be found.
+    pub tags: Vec<String>,
+    /// Free text, for the snapshot.
+    pub description: String,
+    /// The name of the machine, for the snapshot.
+    pub host: String,
+    /// The name of the user that runs the backup, for the snapshot.
+    pub user: String,
+    /// The name and version of the program, for the snapshot.
+    pub program: String,
+    /// Tells file systems apart: [`Kernel`], except in tests.
+    pub file_systems: Arc<dyn FileSystems>,
+}
+
+impl Default for BackupOptions {
+    /// The options of the command line: compares with the newest snapshot, reads changed files
+    /// only, always makes a snapshot, verifies some regions, and uses all processors. The names of
+    /// the machine and of the user come from the system.
+    fn default() -> BackupOptions {
+        BackupOptions {
+            parent: Parent::Newest,
+            force_read: false,
+            skip_if_unchanged: false,
+            verify: Verify::Some,
+            threads: 0,
+            tags: Vec::new(),
+            description: String::new(),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            user: user(),
+            program: concat!("cutpoint ", env!("CARGO_PKG_VERSION")).to_owned(),
+            file_systems: Arc::new(Kernel),
+        }
+    }
+}
+
+/// Returns the name of the user from the environment; the user id if there is none.
+fn user() -> String {
+    let named = ["USER", "LOGNAME"].iter().find_map(|variable| std::env::var(variable).ok());
+    named
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
+}

@@ -1,0 +1,46 @@
+//! The put stage: puts containers and index segments, one after the other, and renews the ticket.
+
+use std::time::Duration;
+
+use cutpoint_repository::{Index, Writer};
+use cutpoint_storage::{stop, wait};
+
+use super::channels::PutEnds;
+use super::run_state::RunState;
+use super::shutdown::{Result, WaitResult};
+
+/// The interval at which the age of the ticket is checked if there is nothing to put.
+const RENEW_TICK: Duration = Duration::from_secs(30);
+
+/// Puts objects until the container stage has ended. The chunks of a published index segment are
+/// added to `index`.
+pub(super) fn run(
+    writer: &mut Writer,
+    index: &Index,
+    ends: PutEnds,
+    state: &RunState,
+) -> Result<()> {
+    let shutdown = &state.shutdown;
+    let repository = writer.repository().clone();
+    // After a request to stop, the remaining data is still stored.
+    let _storing = wait::finishing(&**repository.environment(), stop::STORING_MAX);
+    loop {
+        match shutdown.receive_within(&ends.uploads, RENEW_TICK)? {
+            WaitResult::Message(upload) => {
+                let len = upload.len();
+                let published = writer.put(upload)?;
+                state.add_stored(len);
+                if let Some(published) = published {
+                    index.add(published.name, &published.segment)?;
+                    shutdown.offer(&ends.published, published.regions)?;
+                }
+            }
+            WaitResult::Nothing => {}
+            WaitResult::Ended => return Ok(()),
+        }
+        writer.renew()?;
+        if writer.is_old() {
+            state.set_old();
+        }
+    }
+}

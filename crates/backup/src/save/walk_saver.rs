@@ -1,0 +1,250 @@
+//! Saves the entries that a walk finds.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use cutpoint_repository::format::tree::Defect;
+use cutpoint_repository::{Entry, EntryKind, Time};
+
+use super::batch::{Event, LinkKey};
+use super::bundle::Bundling;
+use super::comparison::Comparison;
+use super::cutter::{CutEnd, Cutter};
+use super::monitor::BackupMonitor;
+use super::run_state::RunState;
+use super::shutdown::Result;
+use super::source_counts::SourceCounts;
+use crate::source::xattrs::{self, Xattrs};
+use crate::source::{Handle, SourceFile, Walk, WalkStep, open_file};
+
+/// Turns the steps of a walk into events.
+pub(super) struct WalkSaver<'r, 'a> {
+    pub(super) comparison: Comparison<'a>,
+    pub(super) cutter: &'r mut Cutter<'a>,
+    pub(super) monitor: &'a dyn BackupMonitor,
+    pub(super) state: &'a RunState,
+    /// The rules of bundling, if small files share chunks.
+    pub(super) bundling: Option<&'a Bundling>,
+    /// The start of the attempt, in nanoseconds since 1970.
+    pub(super) started_ns: i64,
+    /// The files of several names that were saved under one of these.
+    pub(super) linked: HashSet<LinkKey>,
+    pub(super) counts: SourceCounts,
+}
+
+impl WalkSaver<'_, '_> {
+    /// Saves everything that `walk` finds.
+    pub(super) fn save(mut self, mut walk: Walk) -> Result<SourceCounts> {
+        self.comparison.open_root();
+        while let Some(step) = walk.next() {
+            self.comparison.add_file_systems(&walk);
+            self.cutter.batches.check_stop()?;
+            if self.state.is_old() {
+                // Rule W8: the complete part becomes a checkpoint. Open folders end here.
+                self.counts.partial = true;
+                for _ in 0..self.comparison.depth() {
+                    self.push(Event::Leave)?;
+                }
+                break;
+            }
+            match step {
+                WalkStep::Enter { path, entry, folder } => {
+                    let before = self.comparison.begin_entry(&walk, &entry.name, &path);
+                    self.enter(&path, entry, &folder, before)?;
+                }
+                WalkStep::Leave => {
+                    self.comparison.leave_folder();
+                    self.push(Event::Leave)?;
+                }
+                WalkStep::Item { path, entry, folder } => {
+                    let before = self.comparison.begin_entry(&walk, &entry.name, &path);
+                    if entry.kind == EntryKind::File {
+                        self.save_file(&path, entry, &folder, before)?;
+                    } else {
+                        self.save_special(&path, entry, &folder)?;
+                    }
+                    self.comparison.leave_entry();
+                }
+                WalkStep::Problem { path, error } => {
+                    self.report_unsaved(&path, &error.to_string())?
+                }
+            }
+        }
+        self.counts.file_systems =
+            (0..walk.device_count()).map(|at| walk.file_system(at).identity).collect();
+        self.counts.excluded = walk.excluded();
+        self.counts.lost_sources = walk.lost().iter().copied().collect();
+        Ok(self.counts)
+    }
+
+    fn push(&mut self, event: Event) -> Result<()> {
+        self.cutter.batches.push(event)
+    }
+
+    fn problem(&mut self, path: &Path, message: &str) {
+        self.counts.problems += 1;
+        self.monitor.problem(path, message);
+    }
+
+    /// Reports that `path`, an entry of the innermost open folder, is not saved.
+    fn report_unsaved(&mut self, path: &Path, message: &str) -> Result<()> {
+        self.problem(path, message);
+        self.push(Event::Lacking)
+    }
+
+    /// Begins a folder.
+    fn enter(
+        &mut self,
+        path: &Path,
+        mut entry: Entry,
+        folder: &Handle,
+        before: Option<Entry>,
+    ) -> Result<()> {
+        // A folder above the sources has no times to compare.
+        let is_unchanged = entry.ctime != Time::default()
+            && before.as_ref().is_some_and(|before| before.ctime == entry.ctime);
+        match &before {
+            Some(before) if is_unchanged && self.comparison.is_settled(before, &entry) => {
+                entry.xattrs.clone_from(&before.xattrs);
+            }
+            _ => {
+                let found = xattrs::of_name(folder, &entry.name);
+                self.set_xattrs(path, &mut entry, found);
+            }
+        }
+        self.comparison.enter_folder(before);
+        self.push(Event::Enter(Box::new(entry)))
+    }
+
+    fn set_xattrs(&self, path: &Path, entry: &mut Entry, found: Xattrs) {
+        if let Some(error) = found.problem {
+            self.monitor.warning(path, &format!("extended attributes cannot be read: {error}"));
+        }
+        entry.xattrs = found.pairs;
+    }
+
+    /// Saves an entry that is neither a file nor a folder.
+    fn save_special(&mut self, path: &Path, mut entry: Entry, folder: &Handle) -> Result<()> {
+        let warning = match entry.kind {
+            EntryKind::Socket => Some("socket: only its metadata is saved"),
+            EntryKind::CharDevice | EntryKind::BlockDevice => {
+                Some("device: its number is saved, but not its content")
+            }
+            EntryKind::Fifo => Some("named pipe: only its metadata is saved"),
+            _ => None,
+        };
+        if let Some(warning) = warning {
+            self.monitor.warning(path, warning);
+        }
+        let found = xattrs::of_name(folder, &entry.name);
+        self.set_xattrs(path, &mut entry, found);
+        self.push(Event::Entry(Box::new(entry)))
+    }
+
+    /// Saves a file: as a link to an earlier name, from its previous version, or by reading it.
+    fn save_file(
+        &mut self,
+        path: &Path,
+        mut entry: Entry,
+        folder: &Handle,
+        before: Option<Entry>,
+    ) -> Result<()> {
+        let key = LinkKey::of(&entry);
+        if entry.is_hard_link() && !self.linked.insert(key) {
+            return self.push(Event::Link(Box::new(entry)));
+        }
+        let before = match before {
+            Some(before) if self.comparison.is_unchanged(&before, &entry) => {
+                entry.content = before.content;
+                entry.xattrs = before.xattrs;
+                self.counts.unchanged_files += 1;
+                return self.push(Event::Entry(Box::new(entry)));
+            }
+            before => before,
+        };
+        self.monitor.reading(path);
+        // The next name of the same file is read instead if this one cannot be opened. The file
+        // can also have changed after the walk examined it, or can be a different one.
+        let opened = open_file(folder, &entry);
+        self.linked.remove(&key);
+        match opened {
+            Ok(file) => self.read_file(path, entry, &file, before),
+            Err(error) => self.report_unsaved(path, &error.to_string()),
+        }
+    }
+
+    /// Saves an open file by reading it.
+    fn read_file(
+        &mut self,
+        path: &Path,
+        mut entry: Entry,
+        file: &SourceFile,
+        before: Option<Entry>,
+    ) -> Result<()> {
+        file.refresh(&mut entry);
+        let key = LinkKey::of(&entry);
+        if entry.is_hard_link() {
+            self.linked.insert(key);
+        }
+        self.set_xattrs(path, &mut entry, xattrs::of_file(file));
+        self.counts.read_files += 1;
+        if entry.size == 0 {
+            return self.push(Event::Entry(Box::new(entry)));
+        }
+        self.cutter.begin_file(before.as_ref())?;
+        if let (Some(before), Some(reader)) = (&before, self.comparison.reader())
+            && self.comparison.has_beginning(before, &entry)
+        {
+            self.cutter.copy_segments(reader, &before.content, before.size)?;
+        }
+        match self.cutter.cut_file(file, &entry, self.started_ns)? {
+            Ok(CutEnd::TicketOld(_)) => {
+                self.counts.partial = true;
+                return self.cutter.end_part(entry);
+            }
+            Ok(end) => entry.defect = self.defect(path, &entry, file, &end),
+            Err(error) => {
+                self.linked.remove(&key);
+                self.push(Event::Dropped)?;
+                return self.report_unsaved(path, &error.to_string());
+            }
+        }
+        // A bundle that ends at a name that may end it will be the same next time. A bundle that
+        // ends with its batch will not.
+        let ends_bundle = self.cutter.batches.is_nearly_full()
+            && self.bundling.is_some_and(|bundling| bundling.may_end(&entry.name));
+        self.push(Event::File(Box::new(entry)))?;
+        if ends_bundle { self.cutter.batches.send() } else { Ok(()) }
+    }
+
+    /// Compares a file that was read up to `end` with its state before. Reports a difference, and
+    /// returns the defect to record.
+    fn defect(
+        &mut self,
+        path: &Path,
+        entry: &Entry,
+        file: &SourceFile,
+        end: &CutEnd,
+    ) -> Option<Defect> {
+        match file.changed(entry) {
+            Ok(None) if matches!(end, CutEnd::Short) => {
+                let message = format!(
+                    "ended early (expected {}, read {}); saved as far as it was read",
+                    entry.size,
+                    self.cutter.covered_len()
+                );
+                self.problem(path, &message);
+                Some(Defect::Short)
+            }
+            Ok(None) => None,
+            Ok(Some(change)) => {
+                self.problem(path, &format!("changed while it was read ({change}); saved as read"));
+                Some(Defect::Changed)
+            }
+            Err(error) => {
+                self.problem(path, &error.to_string());
+                Some(Defect::Changed)
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Backups and restores through the public interface of the crate.
+#![expect(clippy::unwrap_used, reason = "a test stops at an unexpected result")]
+
+// Helpers.
+mod backup_options;
+mod folder_comparison;
+mod forged_snapshot;
+mod guarded_target;
+mod manual_clock;
+mod memory_store;
+mod seeded_repository;
+
+// Tests.
+mod bundles;
+mod bursts;
+mod damaged_snapshots;
+mod deep_folders;
+mod delta_chunks;
+mod faults;
+mod hostile_snapshots;
+mod long_runs;
+mod missing_sources;
+mod overwrite;
+mod pipeline;
+mod planned_restore;
+mod round_trip;
+mod special_entries;
+mod unchanged_files;
+mod walk_steps;

@@ -1,0 +1,204 @@
+//! A planned restore has the same result as one without a plan, with fewer requests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_backup::save::backup;
+use cutpoint_repository::read::ReadStatistics;
+use cutpoint_repository::{Reader, Repository, View};
+use cutpoint_storage::{Layer, Memory, Result, Storage};
+use cutpoint_testing::SplitMix64;
+
+use crate::backup_options::{files, options};
+use crate::folder_comparison::compare;
+use crate::seeded_repository::{Seeded, init, unlock};
+
+/// A storage that delays reads of data, and counts the concurrent ones.
+#[derive(Debug)]
+struct Far {
+    memory: Memory,
+    pause: Duration,
+    waiting_count: AtomicU64,
+    waiting_count_max: AtomicU64,
+}
+
+impl Far {
+    fn new(pause: Duration) -> Far {
+        let (waiting_count, waiting_count_max) = (AtomicU64::new(0), AtomicU64::new(0));
+        Far { memory: Memory::new(), pause, waiting_count, waiting_count_max }
+    }
+}
+
+impl Layer for Far {
+    fn below(&self) -> &dyn Storage {
+        &self.memory
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        if name.starts_with("data/") && !self.pause.is_zero() {
+            let waiting_count = self.waiting_count.fetch_add(1, Relaxed) + 1;
+            self.waiting_count_max.fetch_max(waiting_count, Relaxed);
+            std::thread::sleep(self.pause);
+            self.waiting_count.fetch_sub(1, Relaxed);
+        }
+        self.memory.get_range(name, offset, len)
+    }
+
+    fn requests_ahead_max(&self) -> usize {
+        4
+    }
+}
+
+/// Saves five versions of a large file in which some bytes change each day, a storage-sized file,
+/// holes, many small files, and two names of one file.
+fn save_versions(storage: &Arc<dyn Storage>, root: &Path) -> Arc<Repository> {
+    let repository = init(storage, &Seeded::new(1));
+    let mut random = SplitMix64::new(3);
+    let mut large: Vec<u8> = random.take(9_500_000).iter().map(|byte| byte & 15).collect();
+    large[4_000_000..5_000_000].fill(0);
+    let mut middle: Vec<u8> = random.take(900_000).iter().map(|byte| byte & 31).collect();
+    fs::create_dir(root.join("small")).expect("a folder");
+    for number in 0..40 {
+        let path = root.join(format!("small/{number}"));
+        fs::write(path, random.take(300 * number)).expect("a file");
+    }
+    fs::hard_link(root.join("small/7"), root.join("seven")).expect("a link");
+    for day in 0..5 {
+        for bytes in [&mut large, &mut middle] {
+            for _ in 0..bytes.len() / 30_000 {
+                let at = random.below(bytes.len() - 20);
+                bytes[at..at + 20].copy_from_slice(&random.take(20));
+            }
+        }
+        fs::write(root.join("large"), &large).expect("a file");
+        fs::write(root.join("middle"), &middle).expect("a file");
+        let report = backup(&repository, files(root), &options(2), &()).expect("it is saved");
+        assert!(day == 0 || report.statistics.delta_chunk_count > 100, "day {day}");
+    }
+    repository
+}
+
+#[derive(Default)]
+struct Problems(Mutex<Vec<(PathBuf, String)>>);
+
+impl RestoreMonitor for Problems {
+    fn problem(&self, path: &Path, message: &str) {
+        let mut problems = self.0.lock().expect("no thread panics");
+        problems.push((path.to_path_buf(), message.to_owned()));
+    }
+}
+
+struct Restored {
+    target: tempfile::TempDir,
+    stats: RestoreStats,
+    read: ReadStatistics,
+    problems: Vec<(PathBuf, String)>,
+}
+
+fn restore_last(repository: &Arc<Repository>, options: &RestoreOptions) -> Restored {
+    let view = View::list(repository).expect("it lists");
+    let root = view.snapshots().last().expect("a snapshot").1.root.clone();
+    let reader = Reader::open(repository.clone(), view).expect("a reader");
+    let target = tempfile::tempdir().expect("a target");
+    let problems = Problems::default();
+    let stats = restore(&reader, &root, target.path(), options, &problems).expect("it ends");
+    let mut problems = problems.0.into_inner().expect("no thread panics");
+    problems.sort();
+    Restored { target, stats, read: reader.statistics(), problems }
+}
+
+/// Returns the options of a restore whose plan may hold `plan_bytes_max` bytes. A maximum of 0
+/// stands for no plan.
+fn holding(plan_bytes_max: usize, threads: usize) -> RestoreOptions {
+    RestoreOptions { plan_bytes_max, threads, ..RestoreOptions::default() }
+}
+
+fn source_in(root: &Path, target: &Path) -> PathBuf {
+    target.join(root.strip_prefix("/").expect("absolute"))
+}
+
+#[test]
+fn plan_saves_requests_and_changes_nothing_else() {
+    let root = tempfile::tempdir().expect("a folder");
+    // Requests gather during the delay of others. Without a delay, there may be one request per
+    // region.
+    let storage: Arc<dyn Storage> = Arc::new(Far::new(Duration::from_millis(1)));
+    let repository = save_versions(&storage, root.path());
+    let mut unplanned = None;
+    for (plan_bytes_max, threads) in [(0, 1), (1, 1), (500_000, 2), (96 << 20, 1), (96 << 20, 4)] {
+        let case = format!("{plan_bytes_max} bytes, {threads} threads");
+        let restored = restore_last(&repository, &holding(plan_bytes_max, threads));
+        assert_eq!(restored.problems, [], "{case}");
+        compare(root.path(), &source_in(root.path(), restored.target.path()));
+        let (stats, read) = (restored.stats, restored.read);
+        assert_eq!(read.repeated_region_count, 0, "{case}: all fits into what is kept");
+        let (stats_before, read_before) = unplanned.get_or_insert((stats, read));
+        assert_eq!(stats, *stats_before, "{case}");
+        assert_eq!(read.region_count, read_before.region_count, "{case}");
+        if plan_bytes_max == 0 {
+            assert_eq!(read.request_count, read.region_count, "{case}: one for each");
+        } else if plan_bytes_max > 1 << 20 {
+            assert!(read.request_count * 3 < read.region_count, "{case}: {read:?}");
+        }
+    }
+}
+
+#[test]
+fn far_storage_gets_concurrent_requests() {
+    let root = tempfile::tempdir().expect("a folder");
+    let memory: Arc<dyn Storage> = Arc::new(Memory::new());
+    save_versions(&memory, root.path());
+    let mut counts = Vec::new();
+    for plan_bytes_max in [0, 96 << 20] {
+        let far = Arc::new(Far::new(Duration::from_millis(3)));
+        for (name, bytes) in crate::seeded_repository::contents(&*memory) {
+            far.memory.put_new(&name, bytes.into()).expect("memory takes it");
+        }
+        let storage: Arc<dyn Storage> = far.clone();
+        let environment = Seeded::new(9);
+        let repository =
+            Arc::new(Repository::open(storage, environment, &unlock()).expect("it opens"));
+        let restored = restore_last(&repository, &holding(plan_bytes_max, 1));
+        assert_eq!(restored.problems, [], "{plan_bytes_max}");
+        counts.push(far.waiting_count_max.load(Relaxed));
+    }
+    assert!(counts[0] <= 2 && counts[1] >= 3, "waiting at once, at most: {counts:?}");
+}
+
+/// Damage is found by the thread that reads ahead, and reported by the thread that writes the file.
+#[test]
+fn damage_is_reported_as_without_a_plan() {
+    let root = tempfile::tempdir().expect("a folder");
+    let storage: Arc<dyn Storage> = Arc::new(Far::new(Duration::ZERO));
+    let repository = save_versions(&storage, root.path());
+    let containers = storage.list("data").expect("memory lists");
+    let (name, len) = containers.first().expect("a container");
+    let mut bytes = storage.get(name).expect("memory has it").to_vec();
+    bytes[usize::try_from(*len).expect("small") / 3] ^= 1;
+    storage.delete(name).expect("memory deletes");
+    storage.put_new(name, bytes.into()).expect("memory takes it");
+    let without = restore_last(&repository, &holding(0, 1));
+    assert!(!without.problems.is_empty(), "something is damaged");
+    for threads in [1, 4] {
+        let with = restore_last(&repository, &holding(96 << 20, threads));
+        assert_eq!(with.stats, without.stats, "{threads} threads");
+        let paths = |restored: &Restored| -> Vec<PathBuf> {
+            restored.problems.iter().map(|(path, _)| path.clone()).collect()
+        };
+        assert_eq!(paths(&with), paths(&without), "{threads} threads");
+        for (path, message) in &with.problems {
+            assert!(message.contains("authentication failed"), "{}: {message}", path.display());
+            let file = with.target.path().join(path.strip_prefix("/").unwrap_or(path));
+            assert!(!file.exists(), "{} is not restored", path.display());
+        }
+    }
+    storage.delete(name).expect("memory deletes");
+    let gone = restore_last(&repository, &holding(96 << 20, 2));
+    assert!(gone.problems.len() >= without.problems.len(), "{:?}", gone.problems);
+}

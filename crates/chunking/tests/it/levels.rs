@@ -1,0 +1,228 @@
+//! Every level cuts like the scalar one, for random specs, data and feeding.
+//!
+//! `CUTPOINT_SPECS` is the number of specs, and `CUTPOINT_SEED` the first seed. A failure names its
+//! seed.
+
+mod random_specs;
+
+use std::num::NonZero;
+
+use cutpoint_chunking::{Chunker, Level, Parallel, Spec, cuts};
+use cutpoint_testing::{SplitMix64, input};
+
+use crate::harness::checks::reference_cuts;
+use crate::harness::feeds::{Feed, fed_cuts};
+use crate::harness::inputs::key_material;
+
+fn pick<T: Copy>(random: &mut SplitMix64, list: &[T]) -> T {
+    list[random.below(list.len())]
+}
+
+fn data(random: &mut SplitMix64) -> Vec<u8> {
+    // Larger than a batch, which is four stretches of 266,240 bytes.
+    let is_large = std::env::var("CUTPOINT_LARGE").is_ok();
+    let size = match random.below(8) {
+        _ if is_large => 1_060_000 + random.below(4_000_000),
+        0 => random.below(9000),
+        1 => 4096 * (1 + random.below(70)) + random.below(140),
+        2 => 266_240 + random.below(200),
+        3 => random.below(1 << 20),
+        _ => random.below(400_000),
+    };
+    let mut data = match random.below(6) {
+        0 => input::repeated(&random.take(1 + random.clone().below(300)), size),
+        1 => random.take(size).iter().map(|b| b & 1).collect(),
+        2 => input::repeated(&input::text(3000), size),
+        _ => random.take(size),
+    };
+    data.truncate(size);
+    for _ in 0..random.below(30) {
+        if data.is_empty() {
+            break;
+        }
+        let start = random.below(data.len());
+        let span = pick(random, &[3usize, 70, 600, 5000, 60_000]);
+        let end = (start + random.below(span)).min(data.len());
+        let byte = pick(random, &[0u8, 0, 255, 1, 128, 97]);
+        data[start..end].fill(byte);
+    }
+    data
+}
+
+/// A spec, data and perhaps a key, with the cut-points of the scalar level.
+struct Sample {
+    seed: u64,
+    spec: Spec,
+    key: Option<u64>,
+    data: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Sample {
+    /// Draws a sample; `None` if the spec, or the key, is refused, which other tests cover.
+    fn draw(seed: u64, random: &mut SplitMix64) -> Option<Sample> {
+        let spec: Spec = random_specs::text(random).parse().ok()?;
+        let data = data(random);
+        let key = (random.below(3) == 0).then(|| random.next());
+        let mut sample = Sample { seed, spec, key, data, ends: Vec::new() };
+        let scalar = sample.chunker(Level::SCALAR)?;
+        assert_eq!(scalar.level(), Level::SCALAR, "{}: the level", sample.name());
+        // One chunk at a time, by the rule itself.
+        let (data, mut start) = (&sample.data, 0);
+        while start < data.len() {
+            let (before, rest) = data.split_at(start);
+            start += scalar.next_cut_after(before, rest, false).expect("it is the end");
+            sample.ends.push(start);
+        }
+        if data.len() < 30_000 && key.is_none() && random.below(4) == 0 {
+            let expected = reference_cuts(&sample.spec, data);
+            assert_eq!(sample.ends, expected, "{}: reference", sample.name());
+        }
+        Some(sample)
+    }
+
+    fn chunker(&self, level: Level) -> Option<Box<dyn Chunker>> {
+        match self.key {
+            None => Some(self.spec.chunker_at(level)),
+            Some(key) => self.spec.keyed_chunker_at(&key_material(key), level).ok(),
+        }
+    }
+
+    fn name(&self) -> String {
+        let Sample { seed, spec, key, data, .. } = self;
+        format!("seed {seed}: {spec} key {key:?} {} bytes", data.len())
+    }
+
+    fn is_dense(&self) -> bool {
+        self.ends.len() > self.data.len() / 20
+    }
+
+    /// Checks the cut-points found by `way`.
+    fn check(&self, ends: &[usize], way: &str) {
+        let expected = &self.ends;
+        if ends != expected {
+            let first = ends.iter().zip(expected).position(|(a, b)| a != b);
+            panic!(
+                "{}: {way}: {} and {} cuts, first difference {first:?} {:?} {:?}",
+                self.name(),
+                ends.len(),
+                expected.len(),
+                first.map(|i| ends[i]),
+                first.map(|i| expected[i])
+            );
+        }
+    }
+
+    /// Checks every way to feed `chunker`, which cuts on the level of this name.
+    fn check_feeds(&self, chunker: &dyn Chunker, level: &str, random: &mut SplitMix64) {
+        let data = &self.data;
+        self.check(&cuts(chunker, data).collect::<Vec<_>>(), &format!("{level} whole"));
+        let mut ends = Vec::new();
+        chunker.next_cuts(data, 0, false, &mut ends);
+        self.check(&ends, &format!("{level} next_cuts at once"));
+        for feed in [
+            Feed::Batches(pick(random, &[5_000, 60_000, 300_000, 1 << 20]), random.next()),
+            Feed::Reader(pick(random, &[3_000, 70_000, 1 << 20]), random.next()),
+            Feed::Push(pick(random, &[3_000, 70_000, 1 << 20]), random.next()),
+        ] {
+            self.check(&fed_cuts(chunker, data, feed), &format!("{level} {feed:?}"));
+        }
+    }
+
+    /// Checks the cut-points behind some true ones, given only the context before these.
+    fn check_restarts(&self, chunker: &dyn Chunker, level: &str, random: &mut SplitMix64) {
+        for _ in 0..3 {
+            if self.ends.is_empty() {
+                break;
+            }
+            let index = random.below(self.ends.len());
+            let start = self.ends[index];
+            let context = start - chunker.context_size().min(start);
+            let mut ends = Vec::new();
+            chunker.next_cuts(&self.data[context..], start - context, false, &mut ends);
+            ends.iter_mut().for_each(|end| *end += context);
+            assert!(ends == self.ends[index + 1..], "{}: {level} from {start}", self.name());
+        }
+    }
+
+    fn check_threads(&self, chunker: &dyn Chunker, level: &str, random: &mut SplitMix64) {
+        let threads = NonZero::new(2 + random.below(3)).expect("at least 2");
+        let parallel = Parallel::new(chunker, threads);
+        let ends: Vec<usize> = cuts(&parallel, &self.data).collect();
+        self.check(&ends, &format!("{level} {threads} threads"));
+        let ends = fed_cuts(&parallel, &self.data, Feed::Reader(100_000, random.next()));
+        self.check(&ends, &format!("{level} {threads} threads, reader"));
+    }
+}
+
+#[test]
+fn levels_agree() {
+    let number = |name, default| {
+        std::env::var(name).map_or(default, |text| text.parse().expect("a whole number"))
+    };
+    let (count, first) = (number("CUTPOINT_SPECS", 200), number("CUTPOINT_SEED", 1));
+    let (mut done, mut staged, mut dense) = (0, 0, 0);
+    for seed in first..first + count {
+        let random = &mut SplitMix64::new(seed);
+        let Some(sample) = Sample::draw(seed, random) else { continue };
+        let mut levels = Level::available();
+        let size = sample.data.len();
+        if size < 60_000 || size < 1_000_000 && random.below(20) == 0 {
+            levels.push(Level::EMULATED);
+        }
+        for level in levels {
+            let chunker = &*sample.chunker(level).expect("scalar has it, too");
+            if chunker.level() != level {
+                continue;
+            }
+            if chunker.batch_size() > 0 {
+                staged += 1;
+                dense += usize::from(sample.is_dense());
+            }
+            sample.check_feeds(chunker, level.name(), random);
+            sample.check_restarts(chunker, level.name(), random);
+            if random.below(6) == 0 {
+                sample.check_threads(chunker, level.name(), random);
+            }
+        }
+        done += 1;
+    }
+    println!("{done} specs, {staged} staged runs, {dense} dense");
+    let has_stages = Level::best().name() == "avx512vbmi";
+    assert!(staged > 0 && (dense > 0 || !has_stages || count < 100), "nothing was staged");
+    assert!(done > 0);
+}
+
+/// Rules that have a first stage use it on levels with columns. Otherwise, the other tests would
+/// not test it.
+#[test]
+fn stages_are_used_on_levels_with_columns() {
+    for text in [
+        "gear:bits=13",
+        "gear:bits=13,table=cutpoint32",
+        "gear:bits=13,min=1k,max=64k,start=carry",
+        "fastcdc:avg=8k",
+        "fastcdc:avg=44k",
+        "fastcdc:avg=64k",
+        "fastcdc:form=dedup-bench,avg=16k",
+        "rabin:bits=13,window=48",
+        "crc:bits=13,window=256,min=2k",
+        "buzhash:avg=8k",
+        "buzhash:divisor=4001,window=48,table=casync",
+        "pci:avg=8k",
+    ] {
+        let spec: Spec = text.parse().expect("the spec is right");
+        for level in Level::available().into_iter().chain([Level::EMULATED]) {
+            let has_columns = ["avx512vbmi", "emulated"].contains(&level.name());
+            let chunker = spec.chunker_at(level);
+            assert_eq!(chunker.level() == level, has_columns || level == Level::SCALAR, "{text}");
+            assert_eq!(chunker.batch_size() > 0, has_columns, "{text}, {}", level.name());
+        }
+    }
+    // Two masks with hardly a bit in common would mark too many positions, and a search that skips
+    // nearly all bytes is faster than marks.
+    for text in ["fastcdc:avg=1k", "gear:bits=8,min=64k", "rabin:bits=8,window=48,min=64k"] {
+        let spec: Spec = text.parse().expect("the spec is right");
+        assert_eq!(spec.chunker_at(Level::EMULATED).level(), Level::SCALAR, "{text}");
+    }
+}

@@ -1,0 +1,172 @@
+//! P4: examines each container, to find the dead ones and those that may be rewritten.
+
+use cutpoint_storage::Result;
+
+use super::plan::Plan;
+use super::pulse::Pulse;
+use super::rewriting::RewriteCandidate;
+use super::sample::is_incompressible;
+use super::survey::Survey;
+use super::task::Task;
+use super::usage::Usage;
+use crate::format::grouping::Grouping;
+use crate::format::toc::Toc;
+use crate::gc::locate::{Container, LiveByContainer};
+use crate::gc::monitor::Phase;
+use crate::index::load_toc;
+use crate::repo::repository::Repository;
+use crate::util::tolerance::Tolerance;
+
+/// A container is small if its size is below the target size divided by this number.
+const SMALL_DIVISOR: u32 = 8;
+
+/// The examination of all containers.
+pub(super) struct Examination<'a, 'w> {
+    repository: &'a Repository,
+    survey: &'a Survey,
+    task: &'a Task,
+    pulse: &'a Pulse<'w>,
+    tolerance: Tolerance,
+    pub(super) plan: Plan,
+    /// Numbers of the containers without live chunks, in ascending order.
+    pub(super) dead: Vec<u32>,
+    pub(super) candidates: Vec<RewriteCandidate>,
+}
+
+impl<'a, 'w> Examination<'a, 'w> {
+    /// Examines the containers of `survey`.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Survey::skip_read`] and of a temporary file, and `Interrupted` if the
+    /// monitor cancels.
+    pub(super) fn new(
+        repository: &'a Repository,
+        survey: &'a Survey,
+        task: &'a Task,
+        pulse: &'a Pulse<'w>,
+    ) -> Result<Examination<'a, 'w>> {
+        let plan = Plan {
+            forgotten_count: survey.forgotten.len() as u64,
+            marked_count: survey.marked.len() as u64,
+            orphan_count: survey.orphans.containers.len() as u64,
+            rescued_count: survey.placement.only_condemned.len() as u64,
+            inlined_count: survey.placement.inlined.len() as u64,
+            inlined_bytes: survey.placement.inlined_bytes,
+            released_bytes: survey.placement.released_bytes,
+            ..Plan::default()
+        };
+        let (dead, candidates, tolerance) = (Vec::new(), Vec::new(), Tolerance::default());
+        let mut examination =
+            Examination { repository, survey, task, pulse, tolerance, plan, dead, candidates };
+        let containers = &survey.placement.containers;
+        let total = containers.len() as u64;
+        let mut live = survey.placement.live()?;
+        for (number, container) in (0..).zip(containers) {
+            pulse.monitor.progress(Phase::Examine, u64::from(number), total);
+            pulse.beat()?;
+            if container.is_usable() {
+                examination.examine(number, container, &mut live)?;
+            }
+        }
+        live.end()?;
+        pulse.monitor.progress(Phase::Examine, total, total);
+        Ok(examination)
+    }
+
+    /// Examines the container of this number.
+    fn examine(
+        &mut self,
+        number: u32,
+        container: &Container,
+        live: &mut LiveByContainer<'_>,
+    ) -> Result<()> {
+        let stored_len = u64::from(container.record.stored_len);
+        self.plan.container_count += 1;
+        self.plan.container_bytes += stored_len;
+        if container.live_count == 0 {
+            return self.examine_dead(number, container);
+        }
+        let small_len = self.repository.config().container_size / SMALL_DIVISOR;
+        let is_small = container.record.stored_len < small_len;
+        self.plan.pinned_count += u64::from(container.pinned_count);
+        let is_regrouped = self.task.grouping.is_some();
+        let mut usage = Usage { live_bytes: stored_len, ..Usage::default() };
+        if container.live_count < container.hint_count || container.pinned_count > 0 || is_regrouped
+        {
+            let Some(found) = self.usage_of(number, container, live)? else { return Ok(()) };
+            usage = found;
+        }
+        if usage.live_bytes < stored_len || is_small || is_regrouped {
+            let class = container.record.class;
+            self.candidates.push(RewriteCandidate { number, class, stored_len, usage, is_small });
+        }
+        Ok(())
+    }
+
+    /// Counts a container without live chunks as dead, unless it cannot be read. The container is
+    /// checked before it is condemned: the hints that showed that no chunk is live must cover all
+    /// chunks.
+    fn examine_dead(&mut self, number: u32, container: &Container) -> Result<()> {
+        let checked = load_toc(self.repository, &container.record)
+            .and_then(|toc| container.require_hints(&toc));
+        if let Err(error) = checked {
+            let error = self.tolerance.of_one(error)?;
+            return self.survey.skip_read(self.repository, error, self.pulse.monitor);
+        }
+        self.plan.dead_count += 1;
+        self.plan.dead_bytes += u64::from(container.record.stored_len);
+        self.dead.push(number);
+        Ok(())
+    }
+
+    /// Returns the usage of a container by its table of contents, or `None` if the container stays
+    /// as it is.
+    fn usage_of(
+        &mut self,
+        number: u32,
+        container: &Container,
+        live: &mut LiveByContainer<'_>,
+    ) -> Result<Option<Usage>> {
+        let toc = match load_toc(self.repository, &container.record) {
+            Ok(toc) => toc,
+            Err(error) => {
+                let error = self.tolerance.of_one(error)?;
+                self.survey.skip_read(self.repository, error, self.pulse.monitor)?;
+                return Ok(None);
+            }
+        };
+        if let Err(error) = container.require_hints(&toc) {
+            self.pulse.monitor.skipped(&error);
+            return Ok(None);
+        }
+        let stored_len = u64::from(container.record.stored_len);
+        let mut usage = Usage::of(&container.record, &toc, &live.of(number)?);
+        if spares(self.task, &toc, stored_len, &mut self.plan) {
+            return Ok(None);
+        }
+        self.plan.pinned_bytes += usage.pinned_bytes;
+        if container.live_count == container.hint_count {
+            // The remainder was copied along with a region, and would be copied again.
+            usage.live_bytes = stored_len;
+        }
+        Ok(Some(usage))
+    }
+}
+
+/// Returns `true` if a container is not worth optimizing, and counts it in `plan`.
+fn spares(task: &Task, toc: &Toc, stored_len: u64, plan: &mut Plan) -> bool {
+    let Some(grouping) = task.grouping else { return false };
+    let before = Grouping::decode(&toc.extra);
+    if before.is_some_and(|before| !grouping.is_stronger_than(&before)) {
+        plan.optimized_count += 1;
+        plan.optimized_bytes += stored_len;
+        return true;
+    }
+    if task.spares_incompressible && is_incompressible(&toc.regions) {
+        plan.spared_count += 1;
+        plan.spared_bytes += stored_len;
+        return true;
+    }
+    false
+}

@@ -1,0 +1,76 @@
+//! P4: decides what becomes of each container.
+
+use std::collections::BTreeSet;
+
+use cutpoint_storage::Result;
+
+use super::examine::Examination;
+use super::options::PruneOptions;
+use super::plan::Plan;
+use super::pulse::Pulse;
+use super::rewriting::{select_regrouped, select_rewritten};
+use super::sample::Sample;
+use super::survey::Survey;
+use super::task::Task;
+use crate::format::grouping::Grouping;
+use crate::format::names::PartName;
+use crate::repo::repository::Repository;
+
+/// The plan, container by container.
+pub(super) struct Selection {
+    pub(super) plan: Plan,
+    /// Numbers of the dead containers, in ascending order.
+    pub(super) dead: Vec<u32>,
+    pub(super) rewritten: BTreeSet<u32>,
+    /// The segments that the record supersedes.
+    pub(super) merged: BTreeSet<PartName>,
+    /// The target grouping of an optimization; `None` for a prune.
+    pub(super) grouping: Option<Grouping>,
+}
+
+impl Selection {
+    /// Returns `true` if there is nothing to record.
+    pub(super) fn is_empty(&self) -> bool {
+        let Plan { forgotten_count, orphan_count, rescued_count, inlined_count, .. } = self.plan;
+        self.dead.is_empty()
+            && self.rewritten.is_empty()
+            && self.merged.is_empty()
+            && [forgotten_count, orphan_count, rescued_count, inlined_count] == [0; 4]
+    }
+}
+
+/// Decides what becomes of each container of `survey`.
+///
+/// # Errors
+///
+/// Returns any error of [`Examination::new`] and of [`Sample::of`].
+pub(super) fn select(
+    survey: &Survey,
+    repository: &Repository,
+    task: &Task,
+    pulse: &Pulse<'_>,
+) -> Result<Selection> {
+    let examination = Examination::new(repository, survey, task, pulse)?;
+    let Examination { mut plan, dead, candidates, .. } = examination;
+    let rewritten = match task.grouping {
+        None => select_rewritten(&mut plan, candidates, &task.options),
+        Some(grouping) => {
+            let regrouped = select_regrouped(&mut plan, &candidates, &task.options);
+            let numbers: Vec<u32> = regrouped.iter().copied().collect();
+            let sample = Sample::of(repository, survey, &numbers, grouping, pulse)?;
+            plan.sampled_bytes = sample.raw_bytes;
+            plan.moved_bytes = sample.estimate(plan.moved_bytes);
+            regrouped
+        }
+    };
+    let merged = select_merged(survey, &task.options);
+    plan.merged_segment_count = merged.len() as u64;
+    Ok(Selection { plan, dead, rewritten, merged, grouping: task.grouping })
+}
+
+/// Selects all segments if there are enough to merge them. Segments that commits of F have
+/// published are merged with the others, or published again.
+fn select_merged(survey: &Survey, options: &PruneOptions) -> BTreeSet<PartName> {
+    let live = survey.view.segments();
+    if live.len() < options.segment_count_max.max(2) { BTreeSet::new() } else { live }
+}

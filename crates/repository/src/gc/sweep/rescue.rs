@@ -1,0 +1,195 @@
+//! S3 and S4: stores again what late snapshots need of the condemned containers.
+//!
+//! A snapshot is late if the prune had not marked it: its writer was at work while the prune was,
+//! and may have found chunks in containers that the prune then condemned.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use cutpoint_storage::{Error, Kind, Result};
+
+use crate::format::commit::{Commit, Outcome};
+use crate::format::fingerprint::Class;
+use crate::format::names::{ObjectName, PartName, TicketId};
+use crate::format::prune::Prune;
+use crate::format::recipe::Content;
+use crate::format::segment::Segment;
+use crate::format::ticket::Purpose;
+use crate::gc::locate::{LiveChunk, Locator, list_containers};
+use crate::gc::marking::mark;
+use crate::gc::monitor::{PruneMonitor, stop_if_cancelled};
+use crate::gc::preconditions::{open_index, require_nothing_missing, require_readable};
+use crate::read::Reader;
+use crate::repo::repository::Repository;
+use crate::repo::view::View;
+#[cfg(feature = "mutants")]
+use crate::rules::{self, Mutant};
+use crate::write::{Committed, Inline, Writer};
+
+/// The chunks that a sweep has stored again (S3, S4).
+#[derive(Debug, Default)]
+pub(super) struct Rescue {
+    /// The number of chunks.
+    pub(super) count: u64,
+    /// The ticket of the commit that lishes the chunks; `None` if there are none.
+    commit: Option<TicketId>,
+    /// The containers that the writer's segments name.
+    containers: BTreeSet<(Class, PartName)>,
+}
+
+impl Rescue {
+    /// S5: checks, before the first delete, that the chunks that were stored again are still there.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Conflict` if the commit of the rescue or one of its containers is missing, and any
+    /// error of the storage.
+    pub(super) fn require_present(
+        &self,
+        repository: &Repository,
+        there: &HashMap<(Class, PartName), u64>,
+    ) -> Result<()> {
+        #[cfg(feature = "mutants")]
+        if rules::is_active(Mutant::TrustsItsRescue) {
+            return Ok(());
+        }
+        let Some(commit) = self.commit else { return Ok(()) };
+        let name = ObjectName::Commit(commit);
+        let is_rescue = match repository.read(name, Commit::decode) {
+            Ok(commit) => matches!(commit.outcome, Outcome::Rescue),
+            Err(error) if error.kind() == Kind::Missing => false,
+            Err(error) => return Err(error),
+        };
+        if is_rescue && self.containers.iter().all(|container| there.contains_key(container)) {
+            return Ok(());
+        }
+        let message = format!(
+            "data stored again for late snapshots is missing (expected {name} and {} containers); \
+             nothing was deleted; run the same command again",
+            self.containers.len()
+        );
+        Err(Error::new(Kind::Conflict, "sweep", message))
+    }
+}
+
+/// The rescue for one record.
+pub(super) struct Rescuer<'a> {
+    pub(super) repository: &'a Arc<Repository>,
+    /// The number of the record.
+    pub(super) number: u64,
+    /// The record whose containers are to be deleted.
+    pub(super) prune: &'a Prune,
+    /// Snapshots that do not count as late.
+    pub(super) skipped: &'a HashSet<TicketId>,
+    /// The view after the open writers have ended (S2).
+    pub(super) view: &'a View,
+}
+
+impl Rescuer<'_> {
+    /// Stores again the chunks that late snapshots need and that only condemned containers have.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Corrupt` if an object cannot be read that decides which chunks are live, `Missing`
+    /// if no container has a live chunk, `Interrupted` if the monitor cancels, and any error of the
+    /// storage.
+    pub(super) fn run(&self, monitor: &dyn PruneMonitor) -> Result<Rescue> {
+        #[cfg(feature = "mutants")]
+        if rules::is_active(Mutant::RescuesNothing) {
+            return Ok(Rescue::default());
+        }
+        let roots = self.late_snapshots()?;
+        if roots.is_empty() {
+            return Ok(Rescue::default());
+        }
+        let Rescuer { repository, number, view, .. } = *self;
+        #[cfg(feature = "mutants")]
+        let prune = self.prune;
+        let index = Arc::new(open_index(repository, view)?);
+        let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view.clone());
+        let folder = repository.temporary_folder();
+        let live_set = mark(&reader, &roots, folder.as_deref(), &|_| stop_if_cancelled(monitor))?;
+        let condemned = view.condemned();
+        #[cfg(feature = "mutants")]
+        let condemned = if rules::is_active(Mutant::SweepsApart) {
+            prune.condemned.iter().copied().collect()
+        } else {
+            condemned
+        };
+        let locator = Locator {
+            repository,
+            index: &index,
+            condemned: &condemned,
+            damaged: &view.damaged(),
+            orphans: &Segment::default(),
+            there: &list_containers(repository)?,
+            folder: folder.as_deref(),
+            inlined_bytes_max: 0,
+            stop_if_cancelled: &|| stop_if_cancelled(monitor),
+        };
+        let placement = locator.locate(&live_set)?;
+        require_readable(&index)?;
+        #[cfg(feature = "mutants")]
+        let placement = if rules::is_active(Mutant::RescuesNoReferences) {
+            let mut placement = placement;
+            placement.only_condemned.retain(|need| need.is_reached);
+            placement
+        } else {
+            placement
+        };
+        require_nothing_missing(&placement)
+            .map_err(|error| error.of(format!("sweep of prune {number}")))?;
+        if placement.only_condemned.is_empty() {
+            return Ok(Rescue::default());
+        }
+        self.store(&reader, &placement.only_condemned)
+    }
+
+    /// Returns the trees of the late snapshots.
+    fn late_snapshots(&self) -> Result<Vec<(TicketId, Content)>> {
+        let Rescuer { prune, skipped, view, .. } = *self;
+        // Each of these commits was taken by a record that others need not have seen, so its
+        // snapshot would have to be marked. Every other unreadable object was given up, or the view
+        // would not be complete.
+        let is_skipped =
+            |name: &ObjectName| !matches!(name, ObjectName::Commit(id) if !skipped.contains(id));
+        if let Some((name, error)) = view.unreadable.iter().find(|(name, _)| !is_skipped(name)) {
+            let message = format!("cannot be read, and a writer may continue from it ({error})");
+            return Err(Error::corrupt(name, message));
+        }
+        let marked: HashSet<TicketId> = prune.marked.iter().copied().collect();
+        let roots = view
+            .commits
+            .iter()
+            .filter(|(id, _)| !marked.contains(id) && !skipped.contains(id))
+            .filter_map(|(id, commit)| Some((*id, commit.snapshot()?.root.clone())))
+            .collect();
+        Ok(roots)
+    }
+
+    /// S4: stores the chunks as full chunks, and publishes them by a `rescue` commit.
+    fn store(&self, reader: &Reader, chunks: &[LiveChunk]) -> Result<Rescue> {
+        let (repository, view) = (self.repository.clone(), self.view.clone());
+        let writer = Writer::begin_knowing(repository, Purpose::Sweep, view)?;
+        let mut inline = Inline::restart(writer)?;
+        let stored = chunks.iter().try_for_each(|LiveChunk { class, fingerprint, .. }| {
+            inline.store(*class, *fingerprint, &reader.chunk(*class, fingerprint)?)
+        });
+        if let Err(error) = stored.and_then(|()| inline.publish()) {
+            return Err(inline.into_parts().0.fail(error));
+        }
+        let writer = inline.writer();
+        let (commit, containers) = (Some(writer.ticket()), writer.named().clone());
+        match inline.commit(Outcome::Rescue)? {
+            Committed::Done => Ok(Rescue { count: chunks.len() as u64, commit, containers }),
+            Committed::Ended => Err(ended("the rescue")),
+        }
+    }
+}
+
+/// Returns the error of a sweep whose ticket another client has ended.
+pub(super) fn ended(what: &str) -> Error {
+    let message =
+        format!("the ticket was ended by another client before {what} was recorded; try again");
+    Error::new(Kind::Conflict, "sweep", message)
+}

@@ -1,0 +1,119 @@
+//! Sweeps one record after another, step by step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cutpoint_storage::Result;
+
+use super::delete::Deleter;
+use super::options::SweepOptions;
+use super::outcome::Sweep;
+use super::rescue::{Rescuer, ended};
+use super::skipped::{skipped, swept, unseen_until_ns};
+use super::wait::Waiting;
+use crate::format::commit::Outcome;
+use crate::format::prune::Prune;
+use crate::format::ticket::Purpose;
+use crate::gc::monitor::PruneMonitor;
+use crate::repo::repository::Repository;
+use crate::repo::view::View;
+#[cfg(feature = "mutants")]
+use crate::rules::{self, Mutant};
+use crate::write::prune_log::{is_overtaken, overtaken};
+use crate::write::{Committed, Writer};
+
+/// Sweeps one record after another.
+#[derive(Debug)]
+pub struct Sweeper {
+    repository: Arc<Repository>,
+    options: SweepOptions,
+    /// S1: the state of waiting for other writers.
+    waiting: Waiting,
+    /// The commits and records that were read so far: each step lists again, and reads only new
+    /// ones.
+    known: View,
+}
+
+impl Sweeper {
+    /// Creates a sweeper of `repository`.
+    pub fn new(repository: Arc<Repository>, options: SweepOptions) -> Sweeper {
+        Sweeper { repository, options, waiting: Waiting::default(), known: View::default() }
+    }
+
+    /// Sweeps the lowest record that is not swept, if that is possible now. Otherwise the caller
+    /// may wait and call again.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Corrupt` if an object cannot be read that decides which chunks are live,
+    /// `Missing` if no container has a live chunk (nothing is deleted then), `Conflict`
+    /// if another client was faster and the caller should try again, `Interrupted` if the monitor
+    /// cancels, and any error of the storage.
+    pub fn step(&mut self, monitor: &dyn PruneMonitor) -> Result<Sweep> {
+        self.repository.config().check_features(true)?;
+        let mut view = self.known.list_again(&self.repository)?;
+        let stepped = self.try_step(&mut view, monitor);
+        let stepped = match stepped {
+            // Another sweep may have deleted an object that this one was about to read.
+            Err(error) if error.is_loss() && is_overtaken(&self.repository, &view)? => {
+                self.waiting.reset();
+                Err(overtaken("sweep", error))
+            }
+            stepped => stepped,
+        };
+        self.known = view;
+        stepped
+    }
+
+    /// Does the same as [`Sweeper::step`], beginning with the view `known`, which becomes the last
+    /// listing.
+    fn try_step(&mut self, known: &mut View, monitor: &dyn PruneMonitor) -> Result<Sweep> {
+        let view = known.clone().whole(&self.repository)?;
+        known.clone_from(&view);
+        let swept = swept(&view);
+        let mut open = view
+            .prunes
+            .iter()
+            .filter(|(number, prune)| !swept.contains(number) && has_something_to_delete(prune));
+        let next = open.next();
+        #[cfg(feature = "mutants")]
+        let next =
+            if rules::is_active(Mutant::SweepsApart) { open.next_back().or(next) } else { next };
+        let Some((&number, prune)) = next else { return Ok(Sweep::Nothing) };
+        let until_ns = |prune: &Prune| prune.time_ns.saturating_add(self.options.settle_ns);
+        let now_ns = self.repository.environment().now_ns();
+        let is_settled = |prune: &Prune| self.options.settle_ns <= 0 || now_ns >= until_ns(prune);
+        if !is_settled(prune) {
+            return Ok(Sweep::Settling { number, until_ns: until_ns(prune) });
+        }
+        let settled = view.prunes.iter().filter(|(_, prune)| is_settled(prune));
+        let settled = settled.map(|(number, _)| *number).collect();
+        let (writers, seen) =
+            self.waiting.look(&self.repository, &self.options, number, settled)?;
+        if !writers.is_empty() {
+            return Ok(Sweep::Waiting { number, writers });
+        }
+        // S2: lists what the awaited writers have committed.
+        let view = view.list_again(&self.repository)?.whole(&self.repository)?;
+        known.clone_from(&view);
+        let skipped = skipped(prune, &seen, &view);
+        if let Some(until_ns) = unseen_until_ns(&skipped, &view, self.options.settle_ns) {
+            return Ok(Sweep::Settling { number, until_ns });
+        }
+        let repository = &self.repository;
+        let rescuer = Rescuer { repository, number, prune, skipped: &skipped, view: &view };
+        let rescue = rescuer.run(monitor)?;
+        let deleter = Deleter::new(repository, &self.options, prune, &view, monitor)?;
+        let mut done = deleter.run(&rescue)?;
+        (done.number, done.rescued_count) = (number, rescue.count);
+        let mut writer = Writer::begin_knowing(self.repository.clone(), Purpose::Sweep, view)?;
+        match writer.commit(Outcome::Swept(number), Vec::new(), &BTreeSet::new())? {
+            Committed::Done => Ok(Sweep::Done(done)),
+            Committed::Ended => Err(ended("the sweep")),
+        }
+    }
+}
+
+fn has_something_to_delete(prune: &Prune) -> bool {
+    !(prune.condemned.is_empty() && prune.superseded.is_empty() && prune.forgotten.is_empty())
+}

@@ -1,0 +1,105 @@
+//! S1: waits for the writers that may commit a snapshot which refers to condemned containers.
+
+use std::collections::BTreeSet;
+
+use cutpoint_storage::{Kind, Result};
+
+use super::options::SweepOptions;
+use super::outcome::OpenWriter;
+use crate::format::names::{ObjectName, TicketId};
+use crate::format::ticket::{Purpose, Ticket};
+use crate::repo::liveness::open_tickets;
+use crate::repo::repository::Repository;
+#[cfg(feature = "mutants")]
+use crate::rules::{self, Mutant};
+use crate::write::{end_dead_among, end_writer};
+
+/// The result of the first look at other writers.
+#[derive(Clone, Debug)]
+struct FirstLook {
+    /// The writers that were open at the first look.
+    writers: BTreeSet<TicketId>,
+    /// The records that were old enough at the first look. Writers that begin later have seen these
+    /// records.
+    seen: BTreeSet<u64>,
+}
+
+/// The waiting of a sweep: the number of the record, and the result of the first look.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(Option<(u64, FirstLook)>);
+
+impl Waiting {
+    /// Ends the waiting, so that the next look is a first one.
+    pub(super) fn reset(&mut self) {
+        self.0 = None;
+    }
+
+    /// S1: returns the open writers that may commit a snapshot which refers to condemned
+    /// containers, and those of the `settled` records that every other writer has seen.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage.
+    pub(super) fn look(
+        &mut self,
+        repository: &Repository,
+        options: &SweepOptions,
+        number: u64,
+        settled: BTreeSet<u64>,
+    ) -> Result<(Vec<OpenWriter>, BTreeSet<u64>)> {
+        #[cfg(feature = "mutants")]
+        if rules::is_active(Mutant::DoesNotWait) {
+            return Ok((Vec::new(), settled));
+        }
+        let mut open = open_tickets(repository)?;
+        // No writer is ended on a storage where its `void` and its commit could both seem to be the
+        // first.
+        if options.end_others || repository.config().creates_atomically() {
+            for ended in end_dead_among(repository, None, &open)? {
+                open.remove(&ended);
+            }
+        }
+        let mut seen = settled;
+        if let Some((of, first)) = &self.0
+            && *of == number
+        {
+            open.retain(|ticket, _| first.writers.contains(ticket));
+            seen.clone_from(&first.seen);
+        }
+        let mut writers = Vec::new();
+        for (ticket, renewal) in open {
+            let Some(writer) = awaited(repository, ticket, renewal)? else { continue };
+            if options.end_others {
+                end_writer(repository, ticket)?;
+            } else {
+                writers.push(writer);
+            }
+        }
+        let left: BTreeSet<TicketId> = writers.iter().map(|writer| writer.ticket).collect();
+        let first = FirstLook { writers: left, seen: seen.clone() };
+        // Cleared if no writer is left: if a later step of the sweep fails, the next look is a
+        // first one.
+        self.0 = (!writers.is_empty()).then_some((number, first));
+        Ok((writers, seen))
+    }
+}
+
+/// Returns the writer of an open ticket, or `None` if a sweep need not wait for it.
+fn awaited(repository: &Repository, ticket: TicketId, renewal: u32) -> Result<Option<OpenWriter>> {
+    let name = ObjectName::Ticket { ticket, renewal };
+    let (process, time_ns) = match repository.read(name, Ticket::decode) {
+        Ok(body) if body.purpose != Purpose::Backup => return Ok(None),
+        Ok(body) => (Some(body.process), body.time_ns),
+        // The ticket was deleted: its writer has ended if the commit exists.
+        Err(error) if error.kind() == Kind::Missing => {
+            let commit = ObjectName::Commit(ticket).to_string();
+            if repository.storage().head(&commit)?.is_some() {
+                return Ok(None);
+            }
+            (None, 0)
+        }
+        Err(error) if error.kind() == Kind::Corrupt => (None, 0),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(OpenWriter { ticket, process, time_ns }))
+}

@@ -1,0 +1,145 @@
+//! The table of contents of one container: reading it, and searching it for chunks.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cutpoint_storage::{Error, Result};
+
+use crate::crypto::{HEADER_LEN, Opener, PartKind, TRAILER_LEN, Trailer};
+use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::names::{ObjectName, PartName};
+use crate::format::segment::{ContainerRecord, Segment};
+use crate::format::toc::Toc;
+use crate::repo::repository::{Repository, refuse_longer};
+
+/// The opened table of contents of a container, and the place of the container.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The record of the container.
+    pub container: ContainerRecord,
+    /// The contents of the container.
+    pub toc: Toc,
+    /// The numbers of the chunks sorted by fingerprint, created if the table of contents is
+    /// searched often.
+    sorted: OnceLock<Vec<u32>>,
+    lookup_count: AtomicU32,
+}
+
+/// Maximum number of linear searches of a table of contents; more of them would take longer than
+/// sorting it.
+const UNSORTED_LOOKUPS_MAX: u32 = 8;
+
+impl Loaded {
+    /// Reads the table of contents of a container of `stored_len` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Missing` or `Corrupt` error that names the container.
+    pub(crate) fn read(
+        repository: &Repository,
+        class: Class,
+        part: PartName,
+        stored_len: u64,
+    ) -> Result<Loaded> {
+        Loaded::at(repository, read_record(repository, class, part, stored_len)?)
+    }
+
+    /// Reads the table of contents of a container whose place the index knows.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Loaded::read`].
+    pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<Loaded> {
+        let toc = load_toc(repository, &container)?;
+        let has_delta_chunks = toc.has_delta_chunks();
+        let container = ContainerRecord { has_delta_chunks, ..container };
+        Ok(Loaded::new(container, toc))
+    }
+
+    pub(super) fn new(container: ContainerRecord, toc: Toc) -> Loaded {
+        let (sorted, lookup_count) = (OnceLock::new(), AtomicU32::new(0));
+        Loaded { container, toc, sorted, lookup_count }
+    }
+
+    /// Returns the numbers of the records of a chunk, in the order of the table of contents.
+    pub(super) fn records(&self, fingerprint: &Fingerprint) -> Vec<usize> {
+        let chunks = &self.toc.chunks;
+        if self.sorted.get().is_none()
+            && self.lookup_count.fetch_add(1, Ordering::Relaxed) < UNSORTED_LOOKUPS_MAX
+        {
+            let found = chunks.iter().enumerate();
+            let found = found.filter(|(_, chunk)| chunk.fingerprint == *fingerprint);
+            return found.map(|(number, _)| number).collect();
+        }
+        let sorted = self.sorted.get_or_init(|| {
+            let mut numbers: Vec<u32> = (0..).take(chunks.len()).collect();
+            numbers.sort_by_key(|number| chunks[*number as usize].fingerprint);
+            numbers
+        });
+        let numbers = sorted.iter().map(|number| *number as usize);
+        let start = sorted.partition_point(|at| chunks[*at as usize].fingerprint < *fingerprint);
+        let found = numbers.skip(start);
+        found.take_while(|number| chunks[*number].fingerprint == *fingerprint).collect()
+    }
+
+    /// Returns the index segment of this container.
+    pub(crate) fn segment(&self) -> Segment {
+        let chunks = self.toc.chunks.iter();
+        let hints = chunks.map(|chunk| (chunk.fingerprint.hint(), 0)).collect();
+        Segment { containers: vec![self.container], hints, ..Segment::default() }
+    }
+}
+
+/// Returns the index record of a container of `stored_len` bytes, as far as its trailer tells. The
+/// trailer does not tell whether the container has delta chunks.
+///
+/// # Errors
+///
+/// Returns a `Missing` or `Corrupt` error that names the container.
+pub(crate) fn read_record(
+    repository: &Repository,
+    class: Class,
+    part: PartName,
+    stored_len: u64,
+) -> Result<ContainerRecord> {
+    let name = ObjectName::Container(class, part);
+    refuse_longer(name, stored_len)?;
+    let offset = stored_len.saturating_sub(TRAILER_LEN as u64);
+    let bytes = repository.storage().get_range(&name.to_string(), offset, TRAILER_LEN)?;
+    let trailer = Trailer::decode(&name, &bytes, stored_len)?;
+    let number = |number: u64| {
+        u32::try_from(number).map_err(|_| Error::corrupt(name, format!("{number} is too large")))
+    };
+    Ok(ContainerRecord {
+        name: part,
+        class,
+        has_delta_chunks: false,
+        stored_len: number(stored_len)?,
+        toc_offset: number(trailer.offset)?,
+        toc_len: trailer.length,
+    })
+}
+
+/// Reads and opens the table of contents of a container.
+///
+/// # Errors
+///
+/// Returns a `Missing` or `Corrupt` error that names the container.
+pub fn load_toc(repository: &Repository, container: &ContainerRecord) -> Result<Toc> {
+    let name = ObjectName::Container(container.class, container.name);
+    let path = name.to_string();
+    let storage = repository.storage();
+    let header = storage.get_range(&path, 0, HEADER_LEN)?;
+    let opener = Opener::new(repository.keys(), name, &header)?;
+    let offset = u64::from(container.toc_offset);
+    let length = container.toc_len;
+    if offset + u64::from(length) > u64::from(container.stored_len) {
+        return Err(Error::corrupt(
+            name,
+            "the index lists a table of contents beyond the end of its container",
+        ));
+    }
+    let mut part = storage.get_range(&path, offset, length as usize)?.to_vec();
+    opener.open(PartKind::Toc, &mut part)?;
+    Toc::decode(&part, offset).map_err(|error| error.of(name))
+}

@@ -1,0 +1,46 @@
+//! The options that exclude files.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use cutpoint_backup::source::WalkOptions;
+
+/// The files that are excluded.
+#[derive(Debug, Args)]
+pub struct Exclusion {
+    /// Exclude files that match PATTERN; repeatable
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Read patterns to exclude from FILE; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub exclude_file: Vec<PathBuf>,
+    /// Exclude contents of folders with a CACHEDIR.TAG
+    #[arg(long)]
+    pub exclude_caches: bool,
+    /// Do not enter other file systems
+    #[arg(long, short = 'x')]
+    pub one_file_system: bool,
+}
+
+impl Exclusion {
+    /// Returns the options of the walk, with the exclusion patterns of both options.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system if a file of patterns cannot be read.
+    pub fn walk_options(&self) -> Result<WalkOptions> {
+        let mut exclude = self.exclude.clone();
+        for file in &self.exclude_file {
+            let text = fs::read_to_string(file)
+                .with_context(|| format!("exclude file {}", file.display()))?;
+            exclude.extend(text.lines().map(str::to_owned));
+        }
+        Ok(WalkOptions {
+            one_file_system: self.one_file_system,
+            exclude,
+            exclude_caches: self.exclude_caches,
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! Parsing and formatting of sizes, durations and counts. All other code uses bytes and nanoseconds.
+
+use std::time::Duration;
+
+/// Parses a size in bytes: `131072`, `128k`, `16M`, `16MiB`; at most 4 GiB.
+pub fn parse_size(text: &str) -> Result<u32, String> {
+    u32::try_from(parse_large_size(text)?).map_err(|_| format!("`{text}` is too large"))
+}
+
+/// Parses a size in bytes that may be larger: `10g`, `2TiB`.
+pub fn parse_large_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        unit => return Err(format!("unknown unit of size `{unit}` (expected k, M, G or T)")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// Formats a size for display: `0 B`, `17.3 KiB`.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// Formats a duration for display: `0:07`, `1:02:03`.
+pub fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+/// Formats a count with its noun: `1 file`, `2 files`.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Formats a share as a percentage, or as `-` if there is none.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_parsed() {
+        for (text, expected) in
+            [("131072", 131_072), ("128k", 131_072), ("16MiB", 16 << 20), ("1M", 1 << 20)]
+        {
+            assert_eq!(parse_size(text), Ok(expected), "{text}");
+        }
+        for text in ["", "k", "-1", "5000M", "1.5M", "12parsec"] {
+            assert!(parse_size(text).is_err(), "{text:?} was taken for a size");
+        }
+    }
+
+    #[test]
+    fn sizes_are_formatted() {
+        for (bytes, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(size(bytes), expected, "{bytes}");
+        }
+    }
+}

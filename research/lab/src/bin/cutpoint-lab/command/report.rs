@@ -1,0 +1,60 @@
+//! `report`: reports results beside the figures of the papers.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Result;
+use cutpoint_lab::claims::{self, Test, Verdict};
+use cutpoint_lab::{LabError, Results, report as page};
+use cutpoint_terminal::exit::Exit;
+use cutpoint_terminal::{Report, units};
+
+use crate::args;
+use crate::event::{Event, Summary};
+
+pub(crate) fn run(args: &args::Report, report: &Report) -> Result<Exit> {
+    let results = Results::read(&args.results)?;
+    write(&args.html, &page::html(&results)?)?;
+    if let Some(path) = &args.markdown {
+        write(path, &page::markdown(&results))?;
+    }
+    let answers: Vec<Verdict> = claims::all()
+        .iter()
+        .filter(|claim| claim.test != Test::Contradiction)
+        .map(|claim| claim.answer(results.rows()).verdict)
+        .collect();
+    let count = |verdict| answers.iter().filter(|each| **each == verdict).count() as u64;
+    let [reproduced, same_shape, contradicts, not_testable] =
+        [Verdict::Reproduced, Verdict::SameShape, Verdict::Contradicts, Verdict::NotTestable]
+            .map(count);
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::Report {
+            html: &args.html.to_string_lossy(),
+            markdown: args.markdown.as_deref().map(Path::to_string_lossy).as_deref(),
+            row_count: results.rows().len() as u64,
+            reproduced_count: reproduced,
+            same_shape_count: same_shape,
+            contradicts_count: contradicts,
+            not_testable_count: not_testable,
+        }))?;
+    } else {
+        report.line(&format!(
+            "{}: {}; of {} {reproduced} reproduced, {same_shape} same shape, {contradicts} contradicts, {not_testable} not testable here",
+            args.html.display(),
+            units::count(results.rows().len() as u64, "row"),
+            units::count(answers.len() as u64, "claim"),
+        ))?;
+    }
+    Ok(Exit::Well)
+}
+
+/// Replaces a file atomically.
+fn write(path: &Path, text: &str) -> Result<(), LabError> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    std::fs::File::create(&new)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&new, path))
+        .inspect_err(|_| drop(std::fs::remove_file(&new)))
+        .map_err(|source| LabError::File { path: path.to_owned(), source })
+}

@@ -1,0 +1,116 @@
+//! `trace`: writes a row for each chunk, for other programs, and computes savings from such rows.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use cutpoint_chunking::Spec;
+use cutpoint_lab::trace::{Format, TraceOptions, TraceSavings, trace};
+use cutpoint_terminal::Report;
+use cutpoint_terminal::exit::{Exit, Failure};
+use cutpoint_terminal::interrupt::Interrupt;
+use cutpoint_terminal::scan::{Counted, Watch, check_data, ended, warn_of_part};
+use cutpoint_terminal::units::{self, percent};
+
+use crate::args::Trace;
+use crate::event::{self, Event, Summary};
+
+/// The context of the key derivation.
+const KEY_CONTEXT: &str = "cutpoint v1 trace fingerprints";
+
+pub(crate) fn run(args: &Trace, report: &Report) -> Result<Exit> {
+    let Some(output) = &args.output else { return read(args, report) };
+    let format = Format::of(output).ok_or_else(|| {
+        Failure::failed(format!(
+            "--output: {}: unknown type of file (expected .parquet or .csv)",
+            output.display()
+        ))
+    })?;
+    let spec = args.algorithm.parse::<Spec>().and_then(Spec::bounded).context("--algorithm")?;
+    let key = match &args.fingerprint_key {
+        Some(file) => {
+            let bytes = fs::read(file).with_context(|| file.display().to_string())?;
+            if bytes.is_empty() {
+                return Err(Failure::failed(format!("{}: empty key", file.display())).into());
+            }
+            Some(blake3::derive_key(KEY_CONTEXT, &bytes))
+        }
+        None => None,
+    };
+    let mut scan = args.choice.scan_options(&args.paths)?;
+    scan.shard = args.shard;
+    let options = TraceOptions { scan, spec, key, format };
+    let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+    let paths = args.paths_output.as_deref().map(create).transpose()?;
+    let file = create(output)?;
+    let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
+    report.begin_progress();
+    let traced = trace(&options, file, paths, &watch);
+    report.end_progress();
+    let traced = traced.with_context(|| output.display().to_string())?;
+    let counts = &traced.counts;
+    if args.shard.is_none() {
+        check_data(counts, report)?;
+    }
+    warn_of_part(counts, report);
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::Trace {
+            counts: Counted::of(counts),
+            algorithm: options.spec.to_string(),
+            row_count: traced.row_count,
+            elapsed_ns: report.elapsed_ns(),
+        }))?;
+    } else {
+        report.note(&format!(
+            "{}, {}: {} in {}; {}",
+            units::count(counts.file_count, "file"),
+            units::size(counts.size),
+            units::count(traced.row_count, "row"),
+            output.display(),
+            units::duration(report.elapsed())
+        ));
+    }
+    Ok(ended(counts, report))
+}
+
+/// Computes the savings from traces.
+fn read(args: &Trace, report: &Report) -> Result<Exit> {
+    let interrupt = Interrupt::listen_without_limit();
+    let mut savings = TraceSavings::new();
+    report.begin_progress();
+    for path in &args.read {
+        report.show(|| format!("reading {}", path.display()));
+        let added = savings.add(path, &|| interrupt.is_asked());
+        if interrupt.is_asked() {
+            break;
+        }
+        added.with_context(|| path.display().to_string())?;
+    }
+    report.end_progress();
+    let is_partial = interrupt.is_asked();
+    if is_partial {
+        report.warn("interrupted: the results cover only a part of the traces");
+    }
+    let found = savings.savings();
+    if report.is_json() {
+        report.event(&Event::Trace(event::Trace::of(&args.read, &savings)))?;
+    } else {
+        let ratio = found.dedup_ratio().map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
+        let mean = found.read_bytes.checked_div(found.chunk_count).map(units::size);
+        let lines = [
+            ("files", savings.file_count().to_string()),
+            ("read", units::size(found.read_bytes)),
+            ("zeros", units::size(savings.zero_bytes())),
+            ("chunks", found.chunk_count.to_string()),
+            ("mean chunk", mean.unwrap_or_else(|| "-".to_owned())),
+            ("unique chunks", found.unique_chunk_count.to_string()),
+            ("unique", units::size(found.stored_bytes)),
+            ("space savings", percent(found.space_savings())),
+            ("dedup ratio", ratio),
+        ];
+        for (name, value) in lines {
+            report.line(&format!("{name:<14} {value:>12}"))?;
+        }
+    }
+    Ok(if is_partial { Exit::Interrupted } else { Exit::Well })
+}
