@@ -28,7 +28,6 @@ impl FailingReads {
     }
 
     /// Sets the number of reads that fail from now on.
-    #[allow(dead_code, reason = "not all tests wait for a moment")]
     pub(crate) fn arm(&self, count: u64) {
         self.left.store(count, Ordering::SeqCst);
     }
