@@ -84,7 +84,7 @@ fn missing_chunks_on_very_many_paths_are_counted() {
             let stored = inline.store_data(b"8 bytes.")?;
             let piece = Piece::Chunk { fingerprint: stored, offset: 0, length: 8 };
             let lost = file("lost", 8, Content::Segments(vec![NOWHERE]));
-            let leaf = [lost, file("intact", 8, Content::Segments(vec![piece]))];
+            let leaf = [lost, file("sound", 8, Content::Segments(vec![piece]))];
             folders_twice(inline, &leaf, levels)
         });
         let found = findings(&repository);
@@ -114,7 +114,7 @@ fn missing_chunks_on_very_many_paths_are_counted() {
             content = entries.swap_remove(level % 2).content;
         }
         let leaf: Vec<_> = reader.tree(&content).filter_map(Result::ok).map(|it| it.name).collect();
-        assert_eq!(leaf, [b"intact"], "what is not lost");
+        assert_eq!(leaf, [b"sound"], "what is not lost");
     }
 }
 
