@@ -1,19 +1,17 @@
-//! What the fuzz targets run: bodies that are in the tests of the crates, which run them on random input.
+//! The bodies of the fuzz targets. They are in the tests of the crates, which run them on random
+//! input.
 
-#[path = "../../crates/repository/tests/common/backup.rs"]
-#[expect(dead_code, reason = "honest backups matter elsewhere")]
-mod backup;
 #[path = "../../crates/chunking/tests/it/harness/mod.rs"]
 mod chunking;
-#[path = "../../crates/repository/tests/common/decoding.rs"]
+#[path = "../../crates/repository/tests/it/support/decoding.rs"]
 #[allow(dead_code, reason = "its pieces matter elsewhere")]
 mod decoding;
-#[path = "../../crates/repository/tests/common/planted.rs"]
+#[path = "../../crates/repository/tests/it/support/machine.rs"]
+mod machine;
+#[path = "../../crates/repository/tests/it/support/planted.rs"]
 mod planted;
-#[path = "../../crates/repository/tests/common/whole.rs"]
-mod whole;
 
-/// Every decoder of the store's format.
+/// Every decoder of the repository's format.
 pub fn decoders(input: &[u8]) {
     decoding::anything(input);
 }
@@ -48,7 +46,7 @@ pub fn runs(input: &[u8]) {
     planted::runs(input);
 }
 
-/// What a parity object says and holds.
+/// The table and the shards of a parity object.
 pub fn parity(input: &[u8]) {
     planted::parity(input);
 }

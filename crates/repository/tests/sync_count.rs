@@ -1,15 +1,18 @@
 //! Every put to a local folder syncs the object, then its folder. The syncs are counted where none
 //! can be missed, at the system call.
 //!
-//! Linux only, because there the definitions below replace those of the C library in this test, and
+//! A test binary of its own, because the definitions below replace `fsync` and `fdatasync` of the C
+//! library for the whole process, and count the syncs of all threads. Linux only, because there
 //! `rustix` makes the system calls itself.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "functions of the C library are replaced")]
 
-#[path = "common/backup.rs"]
+#[path = "it/support/backup.rs"]
 mod backup;
-#[path = "common/whole.rs"]
-mod whole;
+#[path = "it/support/complete_reader.rs"]
+mod complete_reader;
+#[path = "it/support/machine.rs"]
+mod machine;
 
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
@@ -143,7 +146,7 @@ fn every_put_syncs_the_object_and_its_folder() {
     synced();
     created.store(0, Ordering::SeqCst);
     let committed = backup::back_up(&repository, &[1, 2, 3], true).expect("nothing fails here");
-    assert_eq!(committed, Committed::Done, "nobody is there to end it");
+    assert_eq!(committed, Committed::Done, "no other client ends it");
     let (syncs, puts) = (synced().len(), created.load(Ordering::SeqCst));
     assert!(puts >= 8, "{puts} puts are too few to mean anything");
     assert_eq!(syncs, 2 * puts, "two syncs a put");
