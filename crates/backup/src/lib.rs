@@ -13,15 +13,7 @@
 //! use cutpoint_storage::{Memory, System};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let settings = InitOptions {
-//!     suite: CipherSuite::None,
-//!     cut: "fastcdc:level=1,min=16384,normal=65536,max=262144,seed=0".to_owned(),
-//!     region_size: 1 << 20,
-//!     container_size: 16 << 20,
-//!     compression_level: 3,
-//!     delta_chunks: true,
-//!     parity_percent: 0,
-//! };
+//! let settings = InitOptions { suite: CipherSuite::None, ..InitOptions::default() };
 //! let storage = Arc::new(Memory::new());
 //! let repository = Repository::init(storage, Arc::new(System), &Unlock::Nothing, &settings)?;
 //! let repository = Arc::new(repository);
