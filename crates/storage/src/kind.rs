@@ -67,7 +67,7 @@ impl ObjectKind {
             ObjectKind::Segment => "index",
             ObjectKind::Data => "data",
             ObjectKind::Meta => "meta",
-            ObjectKind::Similarity => "hints",
+            ObjectKind::Similarity => "similarity",
             ObjectKind::Parity => "parity",
         }
     }

@@ -202,7 +202,7 @@ fn renamed_folder_takes_hardly_more_space() {
         write("old", &files);
         save(&repository, root.path(), 2);
         if is_lost {
-            for (name, _) in storage.list("hints").expect("memory lists") {
+            for (name, _) in storage.list("similarity").expect("memory lists") {
                 storage.delete(&name).expect("memory deletes");
             }
         }

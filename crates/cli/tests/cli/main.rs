@@ -13,7 +13,6 @@ mod help;
 mod json;
 mod keys;
 mod modes;
-mod old_versions;
 mod optimize;
 mod prune;
 mod random_damage;

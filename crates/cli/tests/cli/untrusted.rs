@@ -478,7 +478,7 @@ fn first_backup_of_an_epoch_reads_all_and_stores_nothing_twice() {
     previous.env("CUTPOINT_REPO", sandbox.path("former")).env("HOME", sandbox.path("other home"));
     run(&mut previous).well();
     sandbox.run(["key", "rotate", "--key-file", "key"]).well();
-    for kind in ["tickets", "commits", "index", "data", "meta", "hints"] {
+    for kind in ["tickets", "commits", "index", "data", "meta", "similarity"] {
         let (from, to) = (sandbox.path("former").join(kind), sandbox.path("repo").join(kind));
         let mut names = Vec::new();
         gather(&from, &from, &mut names);

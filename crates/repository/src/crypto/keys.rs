@@ -124,7 +124,7 @@ impl KeyClass {
         (KeyClass::Index, "cutpoint v1 index"),
         (KeyClass::Meta, "cutpoint v1 meta"),
         (KeyClass::Data, "cutpoint v1 data"),
-        (KeyClass::Similarity, "cutpoint v1 hints"),
+        (KeyClass::Similarity, "cutpoint v1 similarity"),
         (KeyClass::Parity, "cutpoint v1 parity"),
     ];
 

@@ -86,7 +86,7 @@ impl BurstHints {
             return None;
         }
         let tau = d.str().ok()?.to_owned();
-        let mut reader = Reader::new(d.bytes().ok()?, "hints of bursts");
+        let mut reader = Reader::new(d.bytes().ok()?, "edges of bursts");
         let container_count = reader.u32().ok()? as usize;
         let mut lens = Vec::with_capacity(reader.capacity(container_count, 4));
         for _ in 0..container_count {

@@ -17,7 +17,7 @@ pub use cutpoint_delta::burst::Options as BurstOptions;
 const NO_ATOMIC_CREATE: &str = "no-atomic-create";
 
 /// A feature for readers: chunks that resemble others are stored as delta chunks.
-const DELTA_CHUNKS: &str = "composites";
+const DELTA_CHUNKS: &str = "delta-chunks";
 
 /// The features that this version supports. A repository that needs another one is refused.
 const FEATURES: [&str; 2] = [NO_ATOMIC_CREATE, DELTA_CHUNKS];

@@ -74,7 +74,7 @@ impl SimilarityObject {
     /// Returns a `Corrupt` error if the body is shorter than its counts claim, or has bytes behind
     /// its end.
     pub fn decode(bytes: &[u8]) -> Result<SimilarityObject> {
-        let mut reader = Reader::new(bytes, "hints");
+        let mut reader = Reader::new(bytes, "similarity object");
         let count = reader.u32()? as usize;
         let mut counts = Vec::with_capacity(reader.capacity(count, CONTAINER_LEN));
         for _ in 0..count {

@@ -106,7 +106,7 @@ pub enum ObjectName {
     Segment(PartName),
     /// `data/<xx>/<t><k>` or `meta/<xx>/<t><k>`.
     Container(Class, PartName),
-    /// `hints/<t>-<k>`.
+    /// `similarity/<t>-<k>`.
     Similarity(PartName),
     /// `parity/<xx>/<class>-<t><k>-<t of its writer>`.
     Parity {
@@ -224,7 +224,7 @@ fn parse(path: &str) -> Option<ObjectName> {
         },
         "commits" => ObjectName::Commit(TicketId::parse(rest)?),
         "prunes" => ObjectName::Prune(parse_number(rest)?),
-        "index" | "hints" => {
+        "index" | "similarity" => {
             let (ticket, count) = rest.split_once('-')?;
             let part = PartName { ticket: TicketId::parse(ticket)?, count: parse_count(count)? };
             if folder == "index" { ObjectName::Segment(part) } else { ObjectName::Similarity(part) }

@@ -89,7 +89,11 @@ fn clean_up(repository: &Repository) -> Result<()> {
     let is_stale = |name: &str, age_s: u64| {
         let writer = match ObjectName::parse(name) {
             Ok(ObjectName::Ticket { ticket, .. } | ObjectName::Commit(ticket)) => Some(ticket),
-            Ok(ObjectName::Segment(part) | ObjectName::Container(_, part)) => Some(part.ticket),
+            Ok(
+                ObjectName::Segment(part)
+                | ObjectName::Container(_, part)
+                | ObjectName::Similarity(part),
+            ) => Some(part.ticket),
             Ok(ObjectName::Parity { writer, .. }) => Some(writer),
             _ => None,
         };

@@ -144,7 +144,10 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         ("delta chunks", container(delta_chunk.container)),
         ("container of metadata", first("meta/")),
         ("parity", first_of("parity/")),
-        ("hints", objects.keys().find(|n| n.starts_with("hints/")).expect("there is one").clone()),
+        (
+            "similarity",
+            objects.keys().find(|n| n.starts_with("similarity/")).expect("there is one").clone(),
+        ),
     ]
 }
 

@@ -79,7 +79,7 @@ pub(crate) const DECODERS: [(&str, Recode); 12] = [
     ("content", content),
     ("parity", |bytes| ParityTable::decode(bytes).ok().map(|table| table.encode())),
     ("delta chunk", delta_chunk),
-    ("hints", |bytes| SimilarityObject::decode(bytes).ok().map(|hints| hints.encode())),
+    ("similarity", |bytes| SimilarityObject::decode(bytes).ok().map(|hints| hints.encode())),
 ];
 
 /// Returns a keyring of two epochs.
