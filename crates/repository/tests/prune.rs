@@ -99,7 +99,11 @@ fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     assert_clean(&repository, "delta chunks that became full chunks");
     assert!(size(&*storage) < before, "it is less");
     let left = plan(&repository, &ALL, &()).expect("it works");
-    assert_eq!((left.inlined_count, left.dead_count, left.rewritten_count), (0, 0, 0), "{left:?}");
+    assert_eq!(
+        (left.inlined_count, left.condemned_count, left.rewritten_count),
+        (0, 0, 0),
+        "{left:?}"
+    );
 }
 
 /// Regions of which most stays are copied in their compressed form, with their references.
@@ -193,7 +197,7 @@ fn forgotten_snapshots_go_and_the_rest_stays() {
     let repository = open(storage.clone(), 1).expect("it opens");
     let before = size(&*storage);
     let planned = plan(&repository, &ALL, &()).expect("it works");
-    assert_eq!((planned.forgotten_count, planned.marked_count), (2, 1));
+    assert_eq!((planned.forgotten_count, planned.kept_count), (2, 1));
     assert_eq!((planned.pinned_count, planned.pinned_bytes), (0, 0), "there are no delta chunks");
     assert!(planned.rewritten_count >= 1, "containers that are used in part: {planned:?}");
     let pruned = prune_all(&repository, &ALL).expect("it works");
@@ -430,7 +434,7 @@ fn other_copy_of_an_unreadable_chunk_stays() {
     storage.delete(&name(least)).expect("it goes");
     storage.put_new(&name(least), bytes.into()).expect("it comes back");
     let planned = plan(&repository, &ALL, &()).expect("it works");
-    assert!(planned.dead_count >= 1 && planned.rewritten_count >= 1, "{planned:?}");
+    assert!(planned.condemned_count >= 1 && planned.rewritten_count >= 1, "{planned:?}");
     prune(&repository, &ALL, &Named::default(), |_| true).expect("it works").expect("it ran");
     sweep_all(&repository).expect("it works");
     for number in 0..2 {
@@ -457,7 +461,7 @@ fn adopted_containers_are_found() {
         let repository = open(storage.clone(), process + 10).expect("it opens");
         back_up(&repository, &[1], false).expect("it works");
         let pruned = prune_all(&repository, &ALL).expect("it works");
-        assert_eq!((pruned.plan.orphan_count, pruned.plan.dead_count), (1, 1), "{pruned:?}");
+        assert_eq!((pruned.plan.orphan_count, pruned.plan.condemned_count), (1, 1), "{pruned:?}");
         sweep_all(&repository).expect("it works");
         assert_eq!(restore_all(&repository).expect("it restores"), 1);
         assert_clean(&repository, "what was adopted");
@@ -704,7 +708,7 @@ fn chunks_of_a_late_snapshot_are_stored_again() {
     let mut late = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     forget(&repository, &[0]).expect("it works");
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    assert!(pruned.plan.dead_count >= 2, "{pruned:?}");
+    assert!(pruned.plan.condemned_count >= 2, "{pruned:?}");
     // The sweep waits for the backup, and names it.
     let patient = SweepOptions { end_others: false, ..ALONE };
     let mut sweeper = Sweeper::new(repository.clone(), patient);
@@ -781,7 +785,7 @@ fn back_up_each(storage: &Arc<dyn Storage>, process: u32, backups: &[&[u64]]) ->
 #[test]
 fn freed_bytes_exclude_bytes_stored_again() {
     let plan = Plan {
-        dead_bytes: 1000,
+        condemned_bytes: 1000,
         rewritten_bytes: 500,
         moved_bytes: 100,
         inlined_bytes: 20,
@@ -803,7 +807,7 @@ fn plan_counts_containers_and_bytes() {
     let there = listed(&*storage);
     assert_eq!(left.container_count, there.len() as u64, "{left:?}");
     assert_eq!(left.container_bytes, size(&*storage), "{left:?}");
-    assert_eq!(left.dead_bytes, dead + PADDED, "{left:?}");
+    assert_eq!(left.condemned_bytes, dead + PADDED, "{left:?}");
     // Two of three files, with their trees and recipes.
     assert!((60_000..63_000).contains(&left.unused_bytes), "{left:?}");
     assert_eq!((left.rewritten_bytes, left.moved_bytes), (0, 0), "{left:?}");
@@ -820,7 +824,7 @@ fn plan_counts_containers_and_bytes() {
     let swept = sweep_all(&repository).expect("it works");
     let new = storage.list(ObjectKind::Segment.folder()).expect("it lists").into_iter();
     let segment: u64 = new.filter(|(name, _)| !segments.contains(name)).map(|(_, len)| len).sum();
-    let gone = planned.dead_bytes + planned.rewritten_bytes;
+    let gone = planned.condemned_bytes + planned.rewritten_bytes;
     assert_eq!((swept.container_count, swept.container_bytes), (4, gone), "{swept:?}");
     assert_eq!(pruned.written_bytes, 2 * PADDED + segment, "{pruned:?}");
     assert_eq!(size(&*storage), left.container_bytes - gone + 2 * PADDED, "{swept:?}");
@@ -841,8 +845,8 @@ fn containers_published_by_a_voided_run_go() {
     // The next process ends the writer, and so publishes what it has put.
     let repository = open(storage.clone(), 2).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    let Plan { dead_count, rewritten_count, orphan_count, forgotten_count, .. } = pruned.plan;
-    assert_eq!((dead_count, rewritten_count, orphan_count, forgotten_count), (1, 0, 0, 0));
+    let Plan { condemned_count, rewritten_count, orphan_count, forgotten_count, .. } = pruned.plan;
+    assert_eq!((condemned_count, rewritten_count, orphan_count, forgotten_count), (1, 0, 0, 0));
     assert_eq!(pruned.number, Some(1), "it is recorded");
     sweep_all(&repository).expect("it works");
     assert_eq!(size(&*storage), before, "it is gone");
@@ -1164,7 +1168,7 @@ fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     // References of delta chunks that became full chunks go with the next run.
     retire(storage.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
     let left: Plan = plan(&repository, &ALL, &()).expect("it works");
-    assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
+    assert_eq!((left.condemned_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
     let named: BTreeMap<String, u64> = ObjectKind::ALL
         .iter()
         .flat_map(|kind| storage.list(kind.folder()).expect("lists"))
