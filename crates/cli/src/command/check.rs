@@ -168,7 +168,7 @@ fn summarize(
             container_bytes: done.container_bytes,
             covered_bytes: done.covered.bytes,
             covered_since: done.covered.since_ns.map(units::rfc3339_ns),
-            lost_count: done.missing_count,
+            missing_count: done.missing_count,
             recorded_count: recorded,
             unprotected_count: done.unprotected_count,
             unprotected_bytes: done.unprotected_bytes,

@@ -222,7 +222,7 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
     let mut repaired_count = 0;
     for each in &done.snapshots {
         let id = each.snapshot.short();
-        let (fate, repaired, message) = match each.fate {
+        let (outcome, repaired, message) = match each.fate {
             RepairOutcome::Repaired(new) => {
                 repaired_count += 1;
                 (
@@ -249,7 +249,7 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
         if report.is_json() {
             report.event(&Event::Repaired {
                 snapshot: each.snapshot.to_string(),
-                fate,
+                outcome,
                 repaired: repaired.map(|id| id.to_string()),
                 loss_count: each.loss_count,
                 unnamed_count: each.unnamed_count,
@@ -294,7 +294,7 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
             damaged_count: done.snapshots.len() as u64,
             repaired_count,
             forgotten_count: done.forgotten.len() as u64,
-            lost_commit_count: done.lost_commits.len() as u64,
+            missing_commit_count: done.lost_commits.len() as u64,
             loss_count,
             elapsed_ns: report.elapsed_ns(),
         }))?;
