@@ -352,7 +352,7 @@ impl From<&BurstStatistics> for BurstCounts {
             head,
             tail,
             short_count: statistics.short_count,
-            missing_count: statistics.lost_count,
+            missing_count: statistics.missing_count,
             refused_count: statistics.refused_count,
         }
     }
