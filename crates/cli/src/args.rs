@@ -13,7 +13,7 @@ mod settings;
 use clap::{FromArgMatches, Parser, Subcommand};
 use cutpoint_terminal::help::STYLES;
 
-pub(crate) use self::access::{Key, KeyAdd, KeyRemove, KeyRotate, KeyCommand, NewSecrets};
+pub(crate) use self::access::{Key, KeyAdd, KeyCommand, KeyRemove, KeyRotate, NewSecrets};
 pub(crate) use self::care::{
     Check, Clearing, Optimize, Prune, Repair, RepairData, RepairObjects, RepairSnapshots,
     Repairable,

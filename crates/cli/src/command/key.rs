@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use cutpoint_repository::repo::keys::{KeyEntry, KeyEpoch, Others};
 use cutpoint_repository::{KeyMethod, Repository, Unlock};
 
-use crate::args::{Global, Key, KeyAdd, KeyRemove, KeyRotate, KeyCommand, NewSecrets};
+use crate::args::{Global, Key, KeyAdd, KeyCommand, KeyRemove, KeyRotate, NewSecrets};
 use crate::defaults::ID_DIGITS_MIN;
 use crate::event::{self, Event, Summary};
 use crate::exit::{Exit, Failure};
