@@ -13,7 +13,7 @@ mod settings;
 use clap::{FromArgMatches, Parser, Subcommand};
 use cutpoint_terminal::help::STYLES;
 
-pub(crate) use self::access::{Key, KeyAdd, KeyRemove, KeyRotate, KeyVerb, NewSecrets};
+pub(crate) use self::access::{Key, KeyAdd, KeyCommand, KeyRemove, KeyRotate, NewSecrets};
 pub(crate) use self::care::{
     Check, Clearing, Optimize, Prune, Repair, RepairData, RepairObjects, RepairSnapshots,
     Repairable,
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     pub(crate) global: Global,
     /// The command.
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) command: Command,
 }
 
 impl Args {
@@ -59,7 +59,7 @@ impl Args {
 
 /// A command. The documentation of its arguments is its help.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum Command {
     Init(Init),
     Config(ConfigArgs),
     Backup(Backup),

@@ -36,7 +36,7 @@ pub(crate) enum Event<'a> {
     /// The repair of a snapshot that has lost something.
     Repaired {
         snapshot: String,
-        fate: &'a str,
+        outcome: &'a str,
         repaired: Option<String>,
         loss_count: u64,
         unnamed_count: u64,
@@ -55,7 +55,7 @@ pub(crate) enum Event<'a> {
 
 /// The result of a command.
 #[derive(Serialize)]
-#[serde(tag = "verb", rename_all = "snake_case")]
+#[serde(tag = "command", rename_all = "snake_case")]
 pub(crate) enum Summary<'a> {
     /// A repository was created.
     Init { repository: String, encryption: String, cut: &'a str },
@@ -176,7 +176,7 @@ pub(crate) enum Summary<'a> {
         container_bytes: u64,
         covered_bytes: u64,
         covered_since: Option<String>,
-        lost_count: u64,
+        missing_count: u64,
         recorded_count: u64,
         unprotected_count: u64,
         unprotected_bytes: u64,
@@ -240,7 +240,7 @@ pub(crate) enum Summary<'a> {
         damaged_count: u64,
         repaired_count: u64,
         forgotten_count: u64,
-        lost_commit_count: u64,
+        missing_commit_count: u64,
         loss_count: u64,
         elapsed_ns: u64,
     },
@@ -326,7 +326,7 @@ pub(crate) struct BurstCounts {
     head: TableCounts,
     tail: TableCounts,
     short_count: u64,
-    lost_count: u64,
+    missing_count: u64,
     refused_count: u64,
 }
 
@@ -352,7 +352,7 @@ impl From<&BurstStatistics> for BurstCounts {
             head,
             tail,
             short_count: statistics.short_count,
-            lost_count: statistics.lost_count,
+            missing_count: statistics.missing_count,
             refused_count: statistics.refused_count,
         }
     }

@@ -48,7 +48,7 @@ fn versions_are_restored_for_any_number_of_threads() {
             let bursts = report.bursts.expect("BURST is how chunks are compared");
             let burst_count = bursts.head.hit_count + bursts.tail.hit_count;
             assert_eq!(report.statistics.delta_chunk_count, burst_count, "day {day}");
-            assert_eq!(bursts.lost_count, 0, "day {day}");
+            assert_eq!(bursts.missing_count, 0, "day {day}");
             hits.push((burst_count, bursts.head.exhausted_count));
             restore_and_compare(&repository, root.path());
         }

@@ -34,12 +34,12 @@ Examples:
 pub(crate) struct Key {
     /// The command about keys.
     #[command(subcommand)]
-    pub(crate) verb: KeyVerb,
+    pub(crate) command: KeyCommand,
 }
 
 /// A command about keys. The documentation of its arguments is its help.
 #[derive(Debug, Subcommand)]
-pub(crate) enum KeyVerb {
+pub(crate) enum KeyCommand {
     /// List keys
     ///
     /// Shows the ID of each key, the kind of secret that opens it, its creation time and its label,

@@ -50,7 +50,8 @@ pub(crate) struct Check {
 ///
 /// The first remedy for damaged data is the next backup, which stores again what its sources still
 /// have. `repair data` needs parity instead of sources. `repair objects` is for objects that are
-/// damaged only in bytes that follow from others. The other commands repair what is left.
+/// damaged only in bytes that follow from others. The other commands repair
+/// the remaining damage.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -58,7 +59,7 @@ Examples:
   cutpoint repair data --read-data
   cutpoint repair index --dry-run
   cutpoint repair snapshots --forget
-      Keeps what is left of damaged snapshots, and forgets them.")]
+      Saves the intact parts of damaged snapshots, and forgets the snapshots.")]
 pub(crate) struct Repair {
     /// The object of the repair.
     #[command(subcommand)]
@@ -81,11 +82,11 @@ Examples:
         /// Show what would be done, and change nothing
         #[arg(long, short = 'n')]
         dry_run: bool,
-        /// Give up the lost prune record N; repeatable
+        /// Give up the missing prune record N; repeatable
         ///
         /// The repository can then be written to again. No other client may be active at the same
         /// time. Snapshots that this prune had removed are listed again, as far as they still
-        /// exist; `cutpoint check` reports what they have lost.
+        /// exist; `cutpoint check` reports their losses.
         #[arg(long, value_name = "N")]
         give_up: Vec<u64>,
     },
@@ -165,14 +166,14 @@ pub(crate) struct RepairData {
     pub(crate) threads: usize,
 }
 
-/// Save what is left of damaged snapshots
+/// Save the intact parts of damaged snapshots
 ///
-/// Adds a second snapshot, with everything that is left, for each listed snapshot that has lost
-/// data; it follows the original in the list. The rest of a damaged file is kept as
-/// NAME.cutpoint-damaged, with holes for lost data.
+/// Adds a second snapshot, with all intact data, for each listed snapshot with missing data; it
+/// follows the original in the list. The rest of a damaged file is kept as NAME.cutpoint-damaged,
+/// with holes for missing data.
 ///
 /// Run `cutpoint check --read-data` and a backup first: data that the sources still have is stored
-/// again, and is not lost. Without --read-data, the command relies on the findings of earlier
+/// again, and is not given up. Without --read-data, the command relies on the findings of earlier
 /// checks, and on damage that is evident without reading data.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
@@ -181,7 +182,7 @@ Examples:
   cutpoint repair snapshots
   cutpoint repair snapshots --forget")]
 pub(crate) struct RepairSnapshots {
-    /// Show what is lost, and change nothing
+    /// Show the losses, and change nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
     /// Forget damaged snapshots and unreadable commits

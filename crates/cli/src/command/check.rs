@@ -155,73 +155,12 @@ fn summarize(
     report: &Report,
 ) -> Result<()> {
     if report.is_json() {
-        return report.event(&Event::Summary(Summary::Check {
-            finding_count: done.error_count,
-            note_count: done.note_count,
-            snapshot_count: done.snapshot_count,
-            container_count: done.container_count,
-            reference_count: done.reference_count,
-            unreferenced_count: done.unreferenced_count,
-            unreferenced_bytes: done.unreferenced_bytes,
-            read_bytes: done.read_bytes,
-            read_data: read_data.is_some(),
-            container_bytes: done.container_bytes,
-            covered_bytes: done.covered.bytes,
-            covered_since: done.covered.since_ns.map(units::rfc3339_ns),
-            lost_count: done.missing_count,
-            recorded_count: recorded,
-            unprotected_count: done.unprotected_count,
-            unprotected_bytes: done.unprotected_bytes,
-            old_epoch_commit_count: done.old_epochs.values().sum(),
-            elapsed_ns: report.elapsed_ns(),
-        }));
+        let elapsed_ns = report.elapsed_ns();
+        return report.event(&Event::Summary(summary(done, recorded, read_data, elapsed_ns)));
     }
-    let mut text = format!(
-        "Checked {}, {}, {}",
-        units::count(done.snapshot_count, "snapshot"),
-        units::count(done.container_count, "container"),
-        units::count(done.reference_count, "reference"),
-    );
-    if read_data.is_some() {
-        text.push_str(&format!("; read {}", units::size(done.read_bytes)));
-    }
-    report.note(&format!("{text}; {}.", units::duration(report.elapsed())));
-    if let (Some(since_ns), Some(Portion::Share(_) | Portion::Bytes(_))) =
-        (done.covered.since_ns, read_data)
-    {
-        let since = units::date_time(since_ns.div_euclid(1_000_000_000));
-        report.note(&format!(
-            "{} in containers, {} of it read, all since {since} UTC.",
-            units::size(done.container_bytes),
-            units::size(done.covered.bytes),
-        ));
-    }
-    if done.unreferenced_count > 0 {
-        report.note(&format!(
-            "Unused, from interrupted runs: {} ({}).",
-            units::count(done.unreferenced_count, "container"),
-            units::size(done.unreferenced_bytes),
-        ));
-    }
-    if done.unprotected_count > 0 {
-        report.note(&format!(
-            "Without usable parity: {} ({}); `cutpoint repair data` creates parity.",
-            units::count(done.unprotected_count, "container"),
-            units::size(done.unprotected_bytes),
-        ));
-    }
-    if !done.old_epochs.is_empty() {
-        let epochs = done
-            .old_epochs
-            .iter()
-            .map(|(epoch, count)| format!("epoch {epoch}: {}", units::count(*count, "commit")));
-        let epochs: Vec<String> = epochs.collect();
-        report.note(&format!(
-            "Sealed with keys of older key epochs: {}. These are accepted; any holder of those \
-             keys may have written them.",
-            epochs.join(", ")
-        ));
-    }
+    note_extent(done, read_data, report);
+    note_containers(done, report);
+    note_old_epochs(done, report);
     if done.missing_count > 0 {
         report.note(&format!(
             "{} needed by snapshots cannot be read from any container.",
@@ -242,4 +181,91 @@ fn summarize(
         count => report.warn(&format!("{} found", units::count(count, "problem"))),
     }
     Ok(())
+}
+
+fn summary(
+    done: &CheckReport,
+    recorded: u64,
+    read_data: Option<Portion>,
+    elapsed_ns: u64,
+) -> Summary<'static> {
+    Summary::Check {
+        finding_count: done.error_count,
+        note_count: done.note_count,
+        snapshot_count: done.snapshot_count,
+        container_count: done.container_count,
+        reference_count: done.reference_count,
+        unreferenced_count: done.unreferenced_count,
+        unreferenced_bytes: done.unreferenced_bytes,
+        read_bytes: done.read_bytes,
+        read_data: read_data.is_some(),
+        container_bytes: done.container_bytes,
+        covered_bytes: done.covered.bytes,
+        covered_since: done.covered.since_ns.map(units::rfc3339_ns),
+        missing_count: done.missing_count,
+        recorded_count: recorded,
+        unprotected_count: done.unprotected_count,
+        unprotected_bytes: done.unprotected_bytes,
+        old_epoch_commit_count: done.old_epochs.values().sum(),
+        elapsed_ns,
+    }
+}
+
+/// Prints the number of objects checked, and the amount of data read by this and earlier checks.
+fn note_extent(done: &CheckReport, read_data: Option<Portion>, report: &Report) {
+    let mut text = format!(
+        "Checked {}, {}, {}",
+        units::count(done.snapshot_count, "snapshot"),
+        units::count(done.container_count, "container"),
+        units::count(done.reference_count, "reference"),
+    );
+    if read_data.is_some() {
+        text.push_str(&format!("; read {}", units::size(done.read_bytes)));
+    }
+    report.note(&format!("{text}; {}.", units::duration(report.elapsed())));
+    if let (Some(since_ns), Some(Portion::Share(_) | Portion::Bytes(_))) =
+        (done.covered.since_ns, read_data)
+    {
+        let since = units::date_time(since_ns.div_euclid(1_000_000_000));
+        report.note(&format!(
+            "{} in containers, {} of it read, all since {since} UTC.",
+            units::size(done.container_bytes),
+            units::size(done.covered.bytes),
+        ));
+    }
+}
+
+/// Prints the containers that nothing refers to, and those without parity.
+fn note_containers(done: &CheckReport, report: &Report) {
+    if done.unreferenced_count > 0 {
+        report.note(&format!(
+            "Unused, from interrupted runs: {} ({}).",
+            units::count(done.unreferenced_count, "container"),
+            units::size(done.unreferenced_bytes),
+        ));
+    }
+    if done.unprotected_count > 0 {
+        report.note(&format!(
+            "Without usable parity: {} ({}); `cutpoint repair data` creates parity.",
+            units::count(done.unprotected_count, "container"),
+            units::size(done.unprotected_bytes),
+        ));
+    }
+}
+
+/// Prints the number of commits that are sealed with keys of older key epochs.
+fn note_old_epochs(done: &CheckReport, report: &Report) {
+    if done.old_epochs.is_empty() {
+        return;
+    }
+    let epochs = done
+        .old_epochs
+        .iter()
+        .map(|(epoch, count)| format!("epoch {epoch}: {}", units::count(*count, "commit")));
+    let epochs: Vec<String> = epochs.collect();
+    report.note(&format!(
+        "Sealed with keys of older key epochs: {}. These are accepted; any holder of those keys \
+         may have written them.",
+        epochs.join(", ")
+    ));
 }

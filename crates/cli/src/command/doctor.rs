@@ -109,9 +109,13 @@ impl Doctor<'_> {
             "a second put has replaced the first object",
         );
 
-        self.each("look", &names, &remark, "the length of an object is wrong", |storage, name| {
-            Ok(storage.head(name)? == Some(SMALL_LEN as u64))
-        })?;
+        self.each(
+            "get length",
+            &names,
+            &remark,
+            "the length of an object is wrong",
+            |storage, name| Ok(storage.head(name)? == Some(SMALL_LEN as u64)),
+        )?;
         self.each(
             "get",
             &names,

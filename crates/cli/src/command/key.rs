@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use cutpoint_repository::repo::keys::{KeyEntry, KeyEpoch, Others};
 use cutpoint_repository::{KeyMethod, Repository, Unlock};
 
-use crate::args::{Global, Key, KeyAdd, KeyRemove, KeyRotate, KeyVerb, NewSecrets};
+use crate::args::{Global, Key, KeyAdd, KeyCommand, KeyRemove, KeyRotate, NewSecrets};
 use crate::defaults::ID_DIGITS_MIN;
 use crate::event::{self, Event, Summary};
 use crate::exit::{Exit, Failure};
@@ -23,12 +23,12 @@ pub(crate) fn run(args: &Key, global: &Global, report: &Report) -> Result<Exit> 
     let (mut session, unlock) = Session::open_with_secret(global, report)?;
     session.look_for_heads(report)?;
     session.state.save(report);
-    match &args.verb {
-        KeyVerb::List => list(&session, report),
-        KeyVerb::Add(add) => self::add(add, &session, report),
-        KeyVerb::Remove(remove) => self::remove(remove, &session, report),
-        KeyVerb::Passwd(secrets) => passwd(secrets, &mut session, report),
-        KeyVerb::Rotate(rotate) => self::rotate(rotate, unlock, &mut session, report),
+    match &args.command {
+        KeyCommand::List => list(&session, report),
+        KeyCommand::Add(add) => self::add(add, &session, report),
+        KeyCommand::Remove(remove) => self::remove(remove, &session, report),
+        KeyCommand::Passwd(secrets) => passwd(secrets, &mut session, report),
+        KeyCommand::Rotate(rotate) => self::rotate(rotate, unlock, &mut session, report),
     }?;
     session.state.set_settings(&session.repository);
     session.state.save(report);

@@ -24,7 +24,7 @@ mod tag;
 use anyhow::Result;
 use cutpoint_storage::ObjectKind;
 
-use crate::args::{Args, Verb};
+use crate::args::{Args, Command};
 use crate::exit::{self, Exit};
 use crate::interrupt;
 use crate::report::Report;
@@ -50,27 +50,27 @@ fn is_of_newer_epoch(error: &anyhow::Error) -> bool {
 
 fn run_once(args: &Args, report: &Report) -> Result<Exit> {
     let global = &args.global;
-    match &args.verb {
-        Verb::Init(init) => init::run(init, global, report),
-        Verb::Config(settings) => config::run(settings, global, report),
-        Verb::Backup(backup) => backup::run(backup, global, report),
-        Verb::Restore(restore) => restore::run(restore, global, report),
-        Verb::Snapshots(snapshots) => snapshots::run(snapshots, global, report),
-        Verb::Forget(forget) => forget::run(forget, global, report),
-        Verb::Prune(prune) => prune::run(prune, global, report),
-        Verb::Optimize(optimize) => optimize::run(optimize, global, report),
-        Verb::Hold(hold) => hold::run(hold, global, report),
-        Verb::Tag(tag) => tag::run(tag, global, report),
-        Verb::Ls(ls) => ls::run(ls, global, report),
-        Verb::Cat(cat) => cat::run(cat, global, report),
-        Verb::Stats(args) => stats::run(args, global, report),
-        Verb::Check(check) => check::run(check, global, report),
-        Verb::Doctor => doctor::run(global, report),
-        Verb::Repair(repair) => repair::run(repair, global, report),
-        Verb::Estimate(estimate) => estimate::run(estimate, report),
-        Verb::Cut(cut) => cut::run(cut, report),
-        Verb::Debug(debug) => debug::run(debug, global, report),
-        Verb::Key(key) => key::run(key, global, report),
-        Verb::Help(help) => help.print(),
+    match &args.command {
+        Command::Init(init) => init::run(init, global, report),
+        Command::Config(settings) => config::run(settings, global, report),
+        Command::Backup(backup) => backup::run(backup, global, report),
+        Command::Restore(restore) => restore::run(restore, global, report),
+        Command::Snapshots(snapshots) => snapshots::run(snapshots, global, report),
+        Command::Forget(forget) => forget::run(forget, global, report),
+        Command::Prune(prune) => prune::run(prune, global, report),
+        Command::Optimize(optimize) => optimize::run(optimize, global, report),
+        Command::Hold(hold) => hold::run(hold, global, report),
+        Command::Tag(tag) => tag::run(tag, global, report),
+        Command::Ls(ls) => ls::run(ls, global, report),
+        Command::Cat(cat) => cat::run(cat, global, report),
+        Command::Stats(args) => stats::run(args, global, report),
+        Command::Check(check) => check::run(check, global, report),
+        Command::Doctor => doctor::run(global, report),
+        Command::Repair(repair) => repair::run(repair, global, report),
+        Command::Estimate(estimate) => estimate::run(estimate, report),
+        Command::Cut(cut) => cut::run(cut, report),
+        Command::Debug(debug) => debug::run(debug, global, report),
+        Command::Key(key) => key::run(key, global, report),
+        Command::Help(help) => help.print(),
     }
 }

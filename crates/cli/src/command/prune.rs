@@ -301,14 +301,14 @@ fn show_plan(plan: &Plan, report: &Report) {
     report.note(&format!(
         "Removing {}, keeping {}.",
         units::count(plan.forgotten_count, "forgotten snapshot"),
-        plan.marked_count
+        plan.kept_count
     ));
     report.note(&format!(
         "Of {} ({}): {} ({}) not needed; {} ({}) to be rewritten, keeping {}.",
         units::count(plan.container_count, "container"),
         units::size(plan.container_bytes),
-        plan.dead_count,
-        units::size(plan.dead_bytes),
+        plan.condemned_count,
+        units::size(plan.condemned_bytes),
         plan.rewritten_count,
         units::size(plan.rewritten_bytes),
         units::size(plan.moved_bytes),
@@ -379,7 +379,7 @@ fn pending_text(pruned: &PruneReport, waiting: &Sweep, command: &str) -> String 
         return String::new();
     };
     let what = if pruned.number == Some(*number) {
-        units::size(pruned.plan.dead_bytes + pruned.plan.rewritten_bytes)
+        units::size(pruned.plan.condemned_bytes + pruned.plan.rewritten_bytes)
     } else {
         format!("Containers condemned by prune {number}")
     };
@@ -409,11 +409,11 @@ fn summarize(args: &Prune, pruned: &PruneReport, freed: &Freed, report: &Report)
             dry_run: args.dry_run,
             number: pruned.number,
             forgotten_count: plan.forgotten_count,
-            kept_count: plan.marked_count,
+            kept_count: plan.kept_count,
             container_count: plan.container_count,
             container_bytes: plan.container_bytes,
-            condemned_count: plan.dead_count,
-            condemned_bytes: plan.dead_bytes,
+            condemned_count: plan.condemned_count,
+            condemned_bytes: plan.condemned_bytes,
             rewritten_count: plan.rewritten_count,
             rewritten_bytes: plan.rewritten_bytes,
             moved_bytes: plan.moved_bytes,

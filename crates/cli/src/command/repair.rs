@@ -6,7 +6,8 @@ use anyhow::Result;
 use cutpoint_repository::verify::check::CheckMonitor;
 use cutpoint_repository::verify::repair::{
     DataOptions, IndexOptions, ObjectsOptions, ObjectsRepair, PathLoss, RepairMonitor,
-    RepairOutcome, SnapshotOptions, repair_data, repair_index, repair_objects, repair_snapshots,
+    RepairOutcome, SnapshotOptions, SnapshotRepair, SnapshotsRepair, repair_data, repair_index,
+    repair_objects, repair_snapshots,
 };
 use cutpoint_repository::{ObjectName, TicketId};
 
@@ -108,10 +109,10 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
         let message = format!("not in the new index{message}");
         report.warning(Path::new(error.object()), &message);
     }
-    // The chunks of abandoned containers and records are lost from now on, so a check must record
-    // this for backups. Snapshots may need none of them, so the findings of the check count.
+    // The chunks of abandoned containers and records are missing from now on, so a check must
+    // record this for backups. Snapshots may need none of them, so the findings of the check count.
     let gives_up = !done.gone.is_empty() || !done.unreadable.is_empty() || !give_up.is_empty();
-    let lost_count = if gives_up {
+    let finding_count = if gives_up {
         let what = match done.gone.is_empty() && done.unreadable.is_empty() {
             true => "Prune records",
             false => "Some containers",
@@ -149,7 +150,7 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
             units::duration(report.elapsed()),
         ));
     }
-    Ok(Exit::of_problems(lost_count.saturating_add(report.problem_count())))
+    Ok(Exit::of_problems(finding_count.saturating_add(report.problem_count())))
 }
 
 fn data(session: &Session, args: &RepairData, report: &Report) -> Result<Exit> {
@@ -211,68 +212,9 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
     report.end_progress();
     let done = done?;
     session.remember_prune(done.record, report);
-    for ticket in &done.lost_commits {
-        let name = ObjectName::Commit(*ticket).to_string();
-        let message = match done.record {
-            Some(_) => "lost, and given up; if it was a snapshot, the snapshot is lost",
-            None => "lost; if it was a snapshot, the snapshot is lost. --forget gives it up",
-        };
-        report.problem(Path::new(&name), message);
-    }
-    let mut repaired_count = 0;
+    report_missing_commits(&done, report);
     for each in &done.snapshots {
-        let id = each.snapshot.short();
-        let (fate, repaired, message) = match each.fate {
-            RepairOutcome::Repaired(new) => {
-                repaired_count += 1;
-                (
-                    "repaired",
-                    Some(new),
-                    format!("its intact part is saved as snapshot {}", new.short()),
-                )
-            }
-            RepairOutcome::RepairedBefore(new) => {
-                let message =
-                    format!("its intact part is already saved as snapshot {}", new.short());
-                ("repaired_before", Some(new), message)
-            }
-            RepairOutcome::WouldBeRepaired => (
-                "would_be_repaired",
-                None,
-                "its intact part would be saved as a new snapshot".to_owned(),
-            ),
-            RepairOutcome::NothingLeft => {
-                ("nothing_left", None, "no intact part is left".to_owned())
-            }
-            RepairOutcome::Taken => ("taken", None, "a prune has removed it meanwhile".to_owned()),
-        };
-        if report.is_json() {
-            report.event(&Event::Repaired {
-                snapshot: each.snapshot.to_string(),
-                fate,
-                repaired: repaired.map(|id| id.to_string()),
-                loss_count: each.loss_count,
-                unnamed_count: each.unnamed_count,
-            })?;
-            continue;
-        }
-        let mut line = format!("snapshot {id}: {message}");
-        if done.forgotten.contains(&each.snapshot) {
-            line.push_str("; forgotten");
-        } else if done.held.contains(&each.snapshot) {
-            line.push_str("; held, therefore not forgotten");
-        } else if each.is_refused {
-            line.push_str(
-                "; some of its data may be recoverable: run `cutpoint repair index`, and try again",
-            );
-        }
-        if each.unnamed_count > 0 {
-            line.push_str(&format!(
-                "; {} more are lost in folders identical to named ones",
-                units::count(each.unnamed_count, "place")
-            ));
-        }
-        report.line(&line)?;
+        report_snapshot(each, &done, report)?;
     }
     if !report.is_json() {
         for id in &done.makeshift {
@@ -289,12 +231,13 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
     let loss_count =
         done.snapshots.iter().fold(0_u64, |count, each| count.saturating_add(each.loss_count));
     if report.is_json() {
+        let repaired = |each: &&SnapshotRepair| matches!(each.fate, RepairOutcome::Repaired(_));
         report.event(&Event::Summary(Summary::RepairSnapshots {
             dry_run: args.dry_run,
             damaged_count: done.snapshots.len() as u64,
-            repaired_count,
+            repaired_count: done.snapshots.iter().filter(repaired).count() as u64,
             forgotten_count: done.forgotten.len() as u64,
-            lost_commit_count: done.lost_commits.len() as u64,
+            missing_commit_count: done.lost_commits.len() as u64,
             loss_count,
             elapsed_ns: report.elapsed_ns(),
         }))?;
@@ -309,6 +252,71 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
         ));
     }
     Ok(Exit::of_problems(loss_count.saturating_add(report.problem_count())))
+}
+
+/// Reports commits that are missing or unreadable as problems.
+fn report_missing_commits(done: &SnapshotsRepair, report: &Report) {
+    for ticket in &done.lost_commits {
+        let name = ObjectName::Commit(*ticket).to_string();
+        let message = match done.record {
+            Some(_) => "missing, and given up; if it was a snapshot, the snapshot is lost",
+            None => "missing; if it was a snapshot, the snapshot is lost. --forget gives it up",
+        };
+        report.problem(Path::new(&name), message);
+    }
+}
+
+/// Prints the outcome for one snapshot with losses.
+fn report_snapshot(each: &SnapshotRepair, done: &SnapshotsRepair, report: &Report) -> Result<()> {
+    let (outcome, repaired) = match each.fate {
+        RepairOutcome::Repaired(new) => ("repaired", Some(new)),
+        RepairOutcome::RepairedBefore(new) => ("repaired_before", Some(new)),
+        RepairOutcome::WouldBeRepaired => ("would_be_repaired", None),
+        RepairOutcome::NothingLeft => ("nothing_left", None),
+        RepairOutcome::Taken => ("taken", None),
+    };
+    if report.is_json() {
+        return report.event(&Event::Repaired {
+            snapshot: each.snapshot.to_string(),
+            outcome,
+            repaired: repaired.map(|id| id.to_string()),
+            loss_count: each.loss_count,
+            unnamed_count: each.unnamed_count,
+        });
+    }
+    let mut line = format!("snapshot {}: {}", each.snapshot.short(), outcome_text(each.fate));
+    if done.forgotten.contains(&each.snapshot) {
+        line.push_str("; forgotten");
+    } else if done.held.contains(&each.snapshot) {
+        line.push_str("; held, therefore not forgotten");
+    } else if each.is_refused {
+        line.push_str(
+            "; some of its data may be recoverable: run `cutpoint repair index`, and try again",
+        );
+    }
+    if each.unnamed_count > 0 {
+        line.push_str(&format!(
+            "; {} more are lost in folders identical to named ones",
+            units::count(each.unnamed_count, "place")
+        ));
+    }
+    report.line(&line)
+}
+
+fn outcome_text(outcome: RepairOutcome) -> String {
+    match outcome {
+        RepairOutcome::Repaired(new) => {
+            format!("its intact part is saved as snapshot {}", new.short())
+        }
+        RepairOutcome::RepairedBefore(new) => {
+            format!("its intact part is already saved as snapshot {}", new.short())
+        }
+        RepairOutcome::WouldBeRepaired => {
+            "its intact part would be saved as a new snapshot".to_owned()
+        }
+        RepairOutcome::NothingLeft => "no intact part is left".to_owned(),
+        RepairOutcome::Taken => "a prune has removed it meanwhile".to_owned(),
+    }
 }
 
 /// Shows the progress of a repair, and prints the losses.

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use anyhow::Result;
-use cutpoint_repository::format::toc::Form;
+use cutpoint_repository::format::segment::ContainerRecord;
+use cutpoint_repository::format::toc::{Form, Toc};
 use cutpoint_repository::index::load_toc;
 use cutpoint_repository::read::StoredBurst;
-use cutpoint_repository::{Class, Fingerprint, ObjectName};
+use cutpoint_repository::{Class, Fingerprint, ObjectName, Repository, View};
 use cutpoint_storage::ObjectKind;
 
 use crate::args::{Global, StatsArgs};
@@ -20,20 +21,8 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let mut stats = Stats::default();
-    for (_, snapshot) in view.snapshots() {
-        stats.snapshot_count += 1;
-        stats.file_count += snapshot.statistics.file_count;
-        stats.size += snapshot.statistics.size;
-    }
-    for kind in ObjectKind::ALL {
-        for (_, stored_len) in session.repository.storage().list(kind.folder())? {
-            stats.object_count += 1;
-            stats.stored_bytes += stored_len;
-            if kind == ObjectKind::Segment {
-                stats.index_stored_bytes += stored_len;
-            }
-        }
-    }
+    stats.add_snapshots(&view);
+    stats.add_objects(&session.repository)?;
     let condemned = view.condemned();
     let reader = session.reader(view, report)?;
     let is_burst = session.repository.config().burst().is_some();
@@ -56,35 +45,7 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
         {
             report.unreadable(&ObjectName::Container(container.class, container.name), &error);
         }
-        stats.container_count += 1;
-        match container.class {
-            Class::Data => {
-                for chunk in &toc.chunks {
-                    match chunk.form {
-                        Form::Full => stats.unique_bytes += u64::from(chunk.chunk_len),
-                        Form::Literal => {
-                            stats.delta_chunk_stored_bytes += u64::from(chunk.payload_len);
-                            continue;
-                        }
-                        Form::Delta => {
-                            stats.unique_bytes += u64::from(chunk.chunk_len);
-                            stats.delta_chunk_count += 1;
-                            stats.delta_chunk_bytes += u64::from(chunk.chunk_len);
-                            stats.delta_chunk_stored_bytes += u64::from(chunk.payload_len);
-                        }
-                    }
-                    stats.chunk_count += 1;
-                }
-                for region in &toc.regions {
-                    stats.matched_bytes += u64::from(region.raw_len);
-                    stats.compressed_bytes += u64::from(region.stored_len);
-                }
-            }
-            Class::Meta => {
-                stats.metadata_chunk_count += toc.chunks.len() as u64;
-                stats.metadata_bytes += u64::from(container.stored_len);
-            }
-        }
+        stats.add_container(&container, &toc);
     }
     let index = reader.index().statistics();
     stats.index_memory_bytes = index.memory_bytes;
@@ -96,6 +57,63 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
         show(&stats, report)?;
     }
     Ok(Exit::of_problems(report.problem_count()))
+}
+
+impl Stats {
+    /// Adds the listed snapshots.
+    fn add_snapshots(&mut self, view: &View) {
+        for (_, snapshot) in view.snapshots() {
+            self.snapshot_count += 1;
+            self.file_count += snapshot.statistics.file_count;
+            self.size += snapshot.statistics.size;
+        }
+    }
+
+    /// Adds all objects on the storage.
+    fn add_objects(&mut self, repository: &Repository) -> Result<()> {
+        for kind in ObjectKind::ALL {
+            for (_, stored_len) in repository.storage().list(kind.folder())? {
+                self.object_count += 1;
+                self.stored_bytes += stored_len;
+                if kind == ObjectKind::Segment {
+                    self.index_stored_bytes += stored_len;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the chunks of a container.
+    fn add_container(&mut self, container: &ContainerRecord, toc: &Toc) {
+        self.container_count += 1;
+        if container.class == Class::Meta {
+            self.metadata_chunk_count += toc.chunks.len() as u64;
+            self.metadata_bytes += u64::from(container.stored_len);
+            return;
+        }
+        for chunk in &toc.chunks {
+            let chunk_len = u64::from(chunk.chunk_len);
+            let payload_len = u64::from(chunk.payload_len);
+            match chunk.form {
+                Form::Full => self.unique_bytes += chunk_len,
+                Form::Literal => {
+                    self.delta_chunk_stored_bytes += payload_len;
+                    continue;
+                }
+                Form::Delta => {
+                    self.unique_bytes += chunk_len;
+                    self.delta_chunk_count += 1;
+                    self.delta_chunk_bytes += chunk_len;
+                    self.delta_chunk_stored_bytes += payload_len;
+                }
+            }
+            self.chunk_count += 1;
+        }
+        for region in &toc.regions {
+            self.matched_bytes += u64::from(region.raw_len);
+            self.compressed_bytes += u64::from(region.stored_len);
+        }
+    }
 }
 
 /// Counters of bursts.

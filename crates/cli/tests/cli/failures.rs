@@ -65,8 +65,8 @@ fn unknown_kind_of_place_is_refused() {
         sandbox.run(init).ended(2, &texts);
         let backup = ["backup", "source", "--init", "--encryption", "none", "--repo", place];
         sandbox.run(backup).ended(2, &texts);
-        for verb in ["snapshots", "doctor", "prune"] {
-            run(sandbox.command([verb]).env("CUTPOINT_REPO", place)).ended(2, &texts);
+        for command in ["snapshots", "doctor", "prune"] {
+            run(sandbox.command([command]).env("CUTPOINT_REPO", place)).ended(2, &texts);
         }
     }
     let names = fs::read_dir(sandbox.path("")).expect("listed").map(|each| each.expect("one"));

@@ -231,7 +231,7 @@ fn rotation_begins_an_epoch() {
     by_phrase(&sandbox, &["check", "--read-data"]).ended(0, &["No problems found"]);
     let rotated = by_phrase(&sandbox, &[&rotate[..], &["--json"]].concat()).well().events();
     let summary = rotated.last().expect("a summary");
-    assert_eq!((&summary["verb"], &summary["epoch"]), (&"key".into(), &3.into()), "{summary}");
+    assert_eq!((&summary["command"], &summary["epoch"]), (&"key".into(), &3.into()), "{summary}");
 }
 
 /// Returns every form in which a secret of this repository could appear.
@@ -287,7 +287,7 @@ fn secrets_are_never_printed() {
     let forms = forms(&sandbox);
     let key = keys(&sandbox, "phrase")[0]["id"].as_str().expect("an id").to_owned();
     let object = format!("keys/{key}");
-    let verbs: [&[&str]; 14] = [
+    let commands: [&[&str]; 14] = [
         &["snapshots"],
         &["backup", "source", "--force-read"],
         &["restore", "latest", "--to", "back", "--overwrite", "replace"],
@@ -313,13 +313,13 @@ fn secrets_are_never_printed() {
         &["--key-file", "phrase"],
     ];
     let mut runs = 0;
-    for (number, verb) in verbs.into_iter().enumerate() {
+    for (number, arguments) in commands.into_iter().enumerate() {
         // Each command runs with two of the secrets, and each secret with some of the commands.
         for secret in [secrets[number % 4], secrets[(number * 5 + 1) % 6]] {
             for loud in ["-vv", "--json"] {
-                let mut command = sandbox.command(verb);
+                let mut command = sandbox.command(arguments);
                 let run = run(command.args(secret).arg(loud));
-                let about = format!("{verb:?} {secret:?} {loud}");
+                let about = format!("{arguments:?} {secret:?} {loud}");
                 assert_silent(&forms, &about, &run.stdout);
                 assert_silent(&forms, &about, run.stderr.as_bytes());
                 runs += 1;

@@ -187,8 +187,8 @@ fn snapshot_deleted_from_the_middle_is_reported_by_every_listing() {
     sandbox.run(["check"]).ended(1, &[&commit, "a later writer has seen it"]);
     // Commands that delete, or forget by rules, do nothing.
     sandbox.run(["forget", "--keep-last", "1"]).ended(11, &texts);
-    for verb in ["prune", "optimize"] {
-        let run = sandbox.run([verb]).ended(11, &texts);
+    for command in ["prune", "optimize"] {
+        let run = sandbox.run([command]).ended(11, &texts);
         assert_eq!(run.stderr.matches(texts[1]).count(), 1, "told once: {}", run.stderr);
     }
     std::fs::rename(sandbox.path("kept"), sandbox.path("repo").join(&commit)).expect("it comes");

@@ -92,14 +92,26 @@ impl Server {
     }
 }
 
-impl Serving {
-    /// Answers one request and closes the connection.
-    fn serve(&self, mut stream: TcpStream) -> Option<()> {
-        let mut reader = BufReader::new(stream.try_clone().ok()?);
+/// A request for an object or a listing.
+struct Request {
+    method: String,
+    /// The name of the object in the repository; empty if the path is another one.
+    name: String,
+    query: String,
+    is_conditional: bool,
+    /// The first and the last byte of the requested range.
+    range: Option<(usize, usize)>,
+    body: Vec<u8>,
+}
+
+impl Request {
+    fn read(reader: &mut impl BufRead) -> Option<Request> {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
         let mut words = line.split_whitespace();
-        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let (method, target) = (words.next()?.to_owned(), words.next()?);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let name = path.strip_prefix("/bucket/repo/").unwrap_or_default().to_owned();
         let (mut len, mut is_conditional, mut range) = (0, false, None);
         loop {
             let mut header = String::new();
@@ -108,93 +120,92 @@ impl Serving {
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => len = value.parse().ok()?,
                 "if-none-match" => is_conditional = value == "*",
-                "range" => range = value.strip_prefix("bytes=").map(str::to_owned),
+                "range" => range = value.strip_prefix("bytes=").and_then(bounds),
                 _ => {}
             }
         }
         let mut body = vec![0; len];
         reader.read_exact(&mut body).ok()?;
-        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        let name = path.strip_prefix("/bucket/repo/").unwrap_or_default();
+        Some(Request { method, name, query: query.to_owned(), is_conditional, range, body })
+    }
+
+    /// Answers with an error. The answer to a HEAD request has no body.
+    fn refuse(&self, stream: &mut TcpStream, status: &str, code: &str) -> Option<()> {
+        let text = format!("<Error><Code>{code}</Code></Error>");
+        head(stream, status, text.len() as u64, "");
+        if self.method == "HEAD" { Some(()) } else { stream.write_all(text.as_bytes()).ok() }
+    }
+}
+
+fn bounds(range: &str) -> Option<(usize, usize)> {
+    let (from, to) = range.split_once('-')?;
+    Some((from.parse().ok()?, to.parse().ok()?))
+}
+
+impl Serving {
+    /// Answers one request and closes the connection.
+    fn serve(&self, mut stream: TcpStream) -> Option<()> {
+        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        let request = Request::read(&mut reader)?;
         let mut sends_half = false;
-        if let Lie::Silent { method: silent, folder, is_half } = self.lie
-            && method == silent
-            && name.starts_with(folder)
+        if let Lie::Silent { method, folder, is_half } = self.lie
+            && request.method == method
+            && request.name.starts_with(folder)
         {
             sends_half = !self.is_silent.swap(true, Ordering::SeqCst) && is_half;
             if !sends_half {
                 return wait_for_end(reader);
             }
         }
-        if query.contains("list-type=2") {
-            return self.list(&mut stream, query);
+        if request.query.contains("list-type=2") {
+            return self.list(&mut stream, &request.query);
         }
-        let file = self.folder.lock().expect("no panic").join(name);
-        if method == "GET" && name.starts_with("keys/") {
-            let stored = fs::read(&file).unwrap_or_default();
-            match self.lie {
-                Lie::EndlessBody | Lie::HugeObjects => return endless(&mut stream, HUGE, b"\0"),
-                Lie::ShortBody if self.short_count.fetch_add(1, Ordering::SeqCst) < SHORT_COUNT => {
-                    head(&mut stream, "200 OK", stored.len() as u64, "");
-                    return stream.write_all(&stored[..stored.len() / 2]).ok();
-                }
-                _ => {}
-            }
+        let file = self.folder.lock().expect("no panic").join(&request.name);
+        let is_key = request.method == "GET" && request.name.starts_with("keys/");
+        if is_key && self.sends_wrong_key(&mut stream, &file) {
+            return Some(());
         }
-        let error = |stream: &mut TcpStream, status: &str, code: &str| {
-            let text = format!("<Error><Code>{code}</Code></Error>");
-            head(stream, status, text.len() as u64, "");
-            if method == "HEAD" { Some(()) } else { stream.write_all(text.as_bytes()).ok() }
-        };
-        match method.as_str() {
-            "PUT" => {
-                {
-                    // The lock makes the creation atomic.
-                    let _one = self.folder.lock().expect("no panic");
-                    if is_conditional && file.exists() {
-                        return error(&mut stream, "412 Precondition Failed", "PreconditionFailed");
-                    }
-                    fs::create_dir_all(file.parent()?).ok()?;
-                    fs::write(&file, &body).ok()?;
-                }
-                head(&mut stream, "200 OK", 0, "");
-                Some(())
-            }
+        match request.method.as_str() {
+            "PUT" => self.put(&mut stream, &request, &file),
             "DELETE" => {
                 fs::remove_file(&file).ok();
                 head(&mut stream, "204 No Content", 0, "");
                 Some(())
             }
-            _ => {
-                let Ok(bytes) = fs::read(&file) else {
-                    return error(&mut stream, "404 Not Found", "NoSuchKey");
-                };
-                let bounds = range.and_then(|range| {
-                    let (from, to) = range.split_once('-')?;
-                    Some((from.parse::<usize>().ok()?, to.parse::<usize>().ok()?))
-                });
-                let part = match bounds {
-                    Some((from, to)) if from < bytes.len() => {
-                        let to = to.min(bytes.len() - 1);
-                        let about = format!("Content-Range: bytes {from}-{to}/{}\r\n", bytes.len());
-                        head(&mut stream, "206 Partial Content", (to + 1 - from) as u64, &about);
-                        &bytes[from..=to]
-                    }
-                    Some(_) => {
-                        return error(&mut stream, "416 Range Not Satisfiable", "InvalidRange");
-                    }
-                    None => {
-                        head(&mut stream, "200 OK", bytes.len() as u64, "");
-                        &bytes[..]
-                    }
-                };
-                if sends_half {
-                    stream.write_all(&part[..part.len() / 2]).ok()?;
-                    return wait_for_end(reader);
-                }
-                if method == "HEAD" { Some(()) } else { stream.write_all(part).ok() }
-            }
+            _ => send(&mut stream, &request, &file, sends_half),
         }
+    }
+
+    /// Answers a request for a key with a wrong body, if the server misbehaves so. Returns `false`
+    /// if nothing was sent.
+    fn sends_wrong_key(&self, stream: &mut TcpStream, file: &Path) -> bool {
+        match self.lie {
+            Lie::EndlessBody | Lie::HugeObjects => {
+                endless(stream, HUGE, b"\0");
+                true
+            }
+            Lie::ShortBody if self.short_count.fetch_add(1, Ordering::SeqCst) < SHORT_COUNT => {
+                let stored = fs::read(file).unwrap_or_default();
+                head(stream, "200 OK", stored.len() as u64, "");
+                stream.write_all(&stored[..stored.len() / 2]).ok();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn put(&self, stream: &mut TcpStream, request: &Request, file: &Path) -> Option<()> {
+        {
+            // The lock makes the creation atomic.
+            let _one = self.folder.lock().expect("no panic");
+            if request.is_conditional && file.exists() {
+                return request.refuse(stream, "412 Precondition Failed", "PreconditionFailed");
+            }
+            fs::create_dir_all(file.parent()?).ok()?;
+            fs::write(file, &request.body).ok()?;
+        }
+        head(stream, "200 OK", 0, "");
+        Some(())
     }
 
     fn is_silent(&self) -> bool {
@@ -255,6 +266,32 @@ impl Serving {
         head(stream, "200 OK", text.len() as u64, "");
         stream.write_all(text.as_bytes()).ok()
     }
+}
+
+/// Sends an object, or the requested range of it; with `sends_half`, the head and half of the body,
+/// followed by silence.
+fn send(stream: &mut TcpStream, request: &Request, file: &Path, sends_half: bool) -> Option<()> {
+    let Ok(bytes) = fs::read(file) else {
+        return request.refuse(stream, "404 Not Found", "NoSuchKey");
+    };
+    let part = match request.range {
+        Some((from, to)) if from < bytes.len() => {
+            let to = to.min(bytes.len() - 1);
+            let about = format!("Content-Range: bytes {from}-{to}/{}\r\n", bytes.len());
+            head(stream, "206 Partial Content", (to + 1 - from) as u64, &about);
+            &bytes[from..=to]
+        }
+        Some(_) => return request.refuse(stream, "416 Range Not Satisfiable", "InvalidRange"),
+        None => {
+            head(stream, "200 OK", bytes.len() as u64, "");
+            &bytes[..]
+        }
+    };
+    if sends_half {
+        stream.write_all(&part[..part.len() / 2]).ok()?;
+        return wait_for_end(&*stream);
+    }
+    if request.method == "HEAD" { Some(()) } else { stream.write_all(part).ok() }
 }
 
 /// Waits until the client closes the connection.

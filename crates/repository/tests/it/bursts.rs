@@ -246,7 +246,7 @@ fn burst_is_stored_unless_larger_than_the_chunk() {
     let statistics = store.backup(&[&chunks[..], &tiny[..]].concat());
     assert_eq!(store.burst(&chunks[1]).map(|burst| burst.data_len), Some(600));
     assert_eq!(store.burst(&tiny[1]), None, "8 bytes");
-    let counts = (statistics.refused_count, statistics.short_count, statistics.lost_count);
+    let counts = (statistics.refused_count, statistics.short_count, statistics.missing_count);
     assert_eq!(counts, (1, 1, 0), "too large, too short for tau, lost");
 }
 
@@ -287,7 +287,7 @@ fn writer_forgets_full_chunks_beyond_its_memory() {
         let (_, statistics) = store.backup_within(&chunks[..5], false, recent_bytes_max);
         assert!(store.is_burst_on(new, old));
         assert_eq!(store.is_burst_on(last, old), is_known, "three full chunks of 800 bytes");
-        assert_eq!(statistics.lost_count, 0, "its entries went with it");
+        assert_eq!(statistics.missing_count, 0, "its entries went with it");
         let store = Store::new(options);
         store.backup_within(&chunks[..4], false, recent_bytes_max);
         store.backup(&chunks[4..]);
@@ -352,7 +352,7 @@ fn missing_or_wrong_hints_cost_only_size() {
         }
         let statistics = store.backup(std::slice::from_ref(&new));
         store.check();
-        (store.burst(&new).is_some(), statistics.lost_count)
+        (store.burst(&new).is_some(), statistics.missing_count)
     };
     let with = |change: &dyn Fn(&mut BurstHints)| {
         outcome(&|bursts| change(bursts.as_mut().expect("it is there")))
@@ -447,7 +447,7 @@ fn store_and_deduplicator_decide_alike() {
                 }
             }
             let expected = deduplicator.statistics();
-            assert_eq!((statistics.refused_count, statistics.lost_count), (0, 0), "{options:?}");
+            assert_eq!((statistics.refused_count, statistics.missing_count), (0, 0), "{options:?}");
             if backup_count == 1 {
                 let head = (statistics.head.hit_count, statistics.head.exhausted_count);
                 let tail = (statistics.tail.hit_count, statistics.tail.exhausted_count);

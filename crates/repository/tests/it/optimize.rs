@@ -303,7 +303,7 @@ fn run_into(fault: Fault, ((what, start), snapshots): (Start, usize)) -> Result<
     // Duplicates that the fault has caused go with the next run.
     retire(storage.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
     let left = plan_optimize(&open(storage, 7)?, &OPTIONS, &()).expect("it works");
-    assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
+    assert_eq!((left.condemned_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
     failed
 }
 

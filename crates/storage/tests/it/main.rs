@@ -1,5 +1,8 @@
 //! The promises of every storage, and the behaviour of each kind on failures.
 
 mod contract;
+mod liar;
+mod local;
+mod probe;
 mod s3_answers;
 mod s3_stop;

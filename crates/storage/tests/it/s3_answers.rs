@@ -44,6 +44,100 @@ struct State {
     requests: Vec<String>,
 }
 
+/// A status and a body.
+type Answer = (u16, Vec<u8>);
+
+impl State {
+    /// Returns the answer to a request, or `None` to hang up.
+    fn react(&mut self, request: &Request, odd: Option<Odd>) -> Option<Answer> {
+        if let Some(Odd::AnotherWins(..)) = odd {
+            self.objects.insert(request.path.clone(), b"another's".to_vec());
+        }
+        let late = self.late.take();
+        let error = |code: &str| format!("<Error><Code>{code}</Code></Error>").into_bytes();
+        let answer = match odd {
+            None | Some(Odd::HalfAnswer | Odd::HalfAnswerAndSilence) => self.execute(request),
+            Some(Odd::LongAnswer) => {
+                let (status, mut answer) = self.execute(request);
+                answer.extend_from_slice(b"more");
+                (status, answer)
+            }
+            Some(Odd::Status(status)) => (status, Vec::new()),
+            Some(Odd::Answer(status, code) | Odd::AnotherWins(status, code)) => {
+                (status, error(code))
+            }
+            Some(Odd::DoneBut(status, code)) => {
+                self.execute(request);
+                (status, error(code))
+            }
+            Some(Odd::HangsUp) => return None,
+            Some(Odd::DoneHangsUp) => {
+                self.execute(request);
+                return None;
+            }
+            Some(Odd::LateHangsUp) => {
+                self.late = Some((request.path.clone(), request.body.clone()));
+                return None;
+            }
+        };
+        if let Some((path, body)) = late {
+            self.objects.entry(path).or_insert(body);
+        }
+        Some(answer)
+    }
+
+    /// Does what was asked for.
+    fn execute(&mut self, request: &Request) -> Answer {
+        let path = &request.path;
+        match request.method.as_str() {
+            "PUT" if request.is_conditional && self.objects.contains_key(path) => {
+                (412, "PreconditionFailed".into())
+            }
+            "PUT" => {
+                self.objects.insert(path.clone(), request.body.clone());
+                (200, Vec::new())
+            }
+            "DELETE" => (self.objects.remove(path).map_or(404, |_| 204), Vec::new()),
+            _ => match self.objects.get(path) {
+                Some(found) => (200, found.clone()),
+                None => (404, b"<Error><Code>NoSuchKey</Code></Error>".to_vec()),
+            },
+        }
+    }
+}
+
+/// A request for an object.
+#[derive(Debug)]
+struct Request {
+    method: String,
+    path: String,
+    is_conditional: bool,
+    body: Vec<u8>,
+}
+
+impl Request {
+    fn read(reader: &mut impl BufRead) -> Option<Request> {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (method, path) = (words.next()?, words.next()?);
+        let (mut len, mut is_conditional) = (0, false);
+        loop {
+            let mut header = String::new();
+            reader.read_line(&mut header).ok()?;
+            let Some((name, value)) = header.trim_end().split_once(": ") else { break };
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => len = value.parse().ok()?,
+                "if-none-match" => is_conditional = value == "*",
+                _ => {}
+            }
+        }
+        let mut body = vec![0; len];
+        reader.read_exact(&mut body).ok()?;
+        Some(Request { method, path, is_conditional, body })
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Server {
     state: Arc<Mutex<State>>,
@@ -103,79 +197,17 @@ impl Server {
 
     fn serve(&self, mut stream: TcpStream) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let (method, path) = (words.next()?, words.next()?);
-        let (mut len, mut is_conditional) = (0, false);
-        loop {
-            let mut header = String::new();
-            reader.read_line(&mut header).ok()?;
-            let Some((name, value)) = header.trim_end().split_once(": ") else { break };
-            match name.to_ascii_lowercase().as_str() {
-                "content-length" => len = value.parse().ok()?,
-                "if-none-match" => is_conditional = value == "*",
-                _ => {}
-            }
-        }
-        let mut body = vec![0; len];
-        reader.read_exact(&mut body).ok()?;
+        let request = Request::read(&mut reader)?;
         let mut state = self.state();
-        state.requests.push(method.clone());
-        let odd = state.odd.get_mut(method.as_str()).and_then(VecDeque::pop_front);
-        if let Some(Odd::AnotherWins(..)) = odd {
-            state.objects.insert(path.clone(), b"another's".to_vec());
-        }
-        let late = state.late.take();
-        let mut do_it = || match method.as_str() {
-            "PUT" if is_conditional && state.objects.contains_key(&path) => {
-                (412, "PreconditionFailed".into())
-            }
-            "PUT" => {
-                state.objects.insert(path.clone(), body.clone());
-                (200, Vec::new())
-            }
-            "DELETE" => (state.objects.remove(&path).map_or(404, |_| 204), Vec::new()),
-            _ => match state.objects.get(&path) {
-                Some(found) => (200, found.clone()),
-                None => (404, b"<Error><Code>NoSuchKey</Code></Error>".to_vec()),
-            },
-        };
-        let error = |code: &str| format!("<Error><Code>{code}</Code></Error>").into_bytes();
-        let (status, answer) = match odd {
-            None | Some(Odd::HalfAnswer | Odd::HalfAnswerAndSilence) => do_it(),
-            Some(Odd::LongAnswer) => {
-                let (status, mut answer) = do_it();
-                answer.extend_from_slice(b"more");
-                (status, answer)
-            }
-            Some(Odd::Status(status)) => (status, Vec::new()),
-            Some(Odd::Answer(status, code) | Odd::AnotherWins(status, code)) => {
-                (status, error(code))
-            }
-            Some(Odd::DoneBut(status, code)) => {
-                do_it();
-                (status, error(code))
-            }
-            Some(Odd::HangsUp) => return None,
-            Some(Odd::DoneHangsUp) => {
-                do_it();
-                return None;
-            }
-            Some(Odd::LateHangsUp) => {
-                state.late = Some((path, body));
-                return None;
-            }
-        };
-        if let Some((path, body)) = late {
-            state.objects.entry(path).or_insert(body);
-        }
+        state.requests.push(request.method.clone());
+        let odd = state.odd.get_mut(request.method.as_str()).and_then(VecDeque::pop_front);
+        let (status, answer) = state.react(&request, odd)?;
         let head = format!(
             "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nETag: \"e\"\r\nLast-Modified: Sat, 21 Nov 2026 16:00:00 GMT\r\n\
              Connection: close\r\n\r\n",
             answer.len()
         );
-        let sent = match (method.as_str(), odd) {
+        let sent = match (request.method.as_str(), odd) {
             ("HEAD", _) => 0,
             (_, Some(Odd::HalfAnswer | Odd::HalfAnswerAndSilence)) => answer.len() / 2,
             _ => answer.len(),

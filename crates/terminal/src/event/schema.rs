@@ -81,12 +81,12 @@ fn one_of(root: &Value, rule: &Value, value: &Value, at: &str) -> Result<(), Str
         1 => Ok(()),
         0 => {
             // The error of the intended alternative is the most useful. It is the one that does not
-            // concern type or verb.
+            // concern `type` or `command`.
             let meant = results.into_iter().filter_map(Result::err).find(|error| {
                 !error.starts_with(&format!("{at}.type:"))
-                    && !error.starts_with(&format!("{at}.verb:"))
+                    && !error.starts_with(&format!("{at}.command:"))
             });
-            Err(meant.unwrap_or_else(|| format!("{at}: no such type or verb")))
+            Err(meant.unwrap_or_else(|| format!("{at}: no such type or command")))
         }
         count => Err(format!("{at}: fits {count} schemas")),
     }

@@ -37,7 +37,11 @@ fn definition_is_measured_and_reported() {
     let sandbox = with_definition(DEFINITION);
     let events = sandbox.run(["run", "small.toml", "--json"]).well().events();
     let summary = events.last().expect("a summary");
-    assert_eq!((&summary["verb"], &summary["cell_count"]), (&"run".into(), &1.into()), "{summary}");
+    assert_eq!(
+        (&summary["command"], &summary["cell_count"]),
+        (&"run".into(), &1.into()),
+        "{summary}"
+    );
     assert_eq!(summary["row_count"], summary["new_row_count"], "all are new");
     for name in ["results.csv", "results.parquet", "definition.toml"] {
         assert!(sandbox.path("lab-small").join(name).exists(), "{name}");

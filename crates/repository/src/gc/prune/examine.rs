@@ -48,7 +48,7 @@ impl<'a, 'w> Examination<'a, 'w> {
     ) -> Result<Examination<'a, 'w>> {
         let plan = Plan {
             forgotten_count: survey.forgotten.len() as u64,
-            marked_count: survey.marked.len() as u64,
+            kept_count: survey.marked.len() as u64,
             orphan_count: survey.orphans.containers.len() as u64,
             rescued_count: survey.placement.only_condemned.len() as u64,
             inlined_count: survey.placement.inlined.len() as u64,
@@ -114,8 +114,8 @@ impl<'a, 'w> Examination<'a, 'w> {
             let error = self.tolerance.of_one(error)?;
             return self.survey.skip_read(self.repository, error, self.pulse.monitor);
         }
-        self.plan.dead_count += 1;
-        self.plan.dead_bytes += u64::from(container.record.stored_len);
+        self.plan.condemned_count += 1;
+        self.plan.condemned_bytes += u64::from(container.record.stored_len);
         self.dead.push(number);
         Ok(())
     }

@@ -6,15 +6,15 @@ pub struct Plan {
     /// Number of snapshots that the prune takes.
     pub forgotten_count: u64,
     /// Number of snapshots that stay.
-    pub marked_count: u64,
+    pub kept_count: u64,
     /// Number of containers that exist and are not condemned yet.
     pub container_count: u64,
     /// Total size of the containers that are not condemned yet.
     pub container_bytes: u64,
     /// Number of containers that are condemned because no chunk in them is live.
-    pub dead_count: u64,
-    /// Total size of the dead containers.
-    pub dead_bytes: u64,
+    pub condemned_count: u64,
+    /// Total size of the containers that are condemned because no chunk in them is live.
+    pub condemned_bytes: u64,
     /// Number of containers that are condemned after their live chunks have been stored again.
     pub rewritten_count: u64,
     /// Total size of the rewritten containers.
@@ -61,6 +61,6 @@ impl Plan {
     /// sweep.
     pub fn freed_bytes(&self) -> u64 {
         let written_bytes = self.moved_bytes + self.inlined_bytes;
-        (self.dead_bytes + self.rewritten_bytes).saturating_sub(written_bytes)
+        (self.condemned_bytes + self.rewritten_bytes).saturating_sub(written_bytes)
     }
 }

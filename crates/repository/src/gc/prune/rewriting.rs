@@ -55,7 +55,7 @@ pub(super) fn select_rewritten(
     };
     candidates.sort_by_key(|candidate| (Reverse(share(candidate)), candidate.number));
     let mut unused_bytes: u64 = candidates.iter().map(unused).sum();
-    let mut staying_bytes = plan.container_bytes - plan.dead_bytes;
+    let mut staying_bytes = plan.container_bytes - plan.condemned_bytes;
     let mut rewritten = BTreeSet::new();
     for candidate in &candidates {
         #[expect(clippy::cast_precision_loss, reason = "the limit needs no precision")]

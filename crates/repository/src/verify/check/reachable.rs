@@ -278,12 +278,12 @@ impl<'a> ReachableChunks<'a> {
             self.check.report_error(object, error, Need::Named)?;
         }
         if more > 0 {
-            let message = format!("{more} more are lost");
+            let message = format!("{more} more are missing");
             self.check.report(FindingKind::Missing, "chunks", message);
         }
         let forgotten = self.missing.values().filter(|missing| !missing.is_listed).count();
         if forgotten > 0 {
-            let message = format!("{forgotten} needed only by forgotten snapshots are lost");
+            let message = format!("{forgotten} needed only by forgotten snapshots are missing");
             self.check.report(FindingKind::Unneeded, "chunks", message);
         }
         Ok(())

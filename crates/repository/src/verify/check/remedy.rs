@@ -20,7 +20,7 @@ pub enum Remedy {
     RemoveKey([u8; 16]),
     /// Replaces the key in use by a new one.
     ReplaceKey,
-    /// Gives up a lost prune record, while no other client is at work.
+    /// Gives up a missing prune record, while no other client is at work.
     GiveUpPrune(u64),
     /// Rebuilds containers from parity, and damaged parity from containers.
     Data {
@@ -31,7 +31,7 @@ pub enum Remedy {
     Backup,
     /// Rebuilds the index, and ends writers whose tickets cannot be read.
     Index,
-    /// Lists data that is lost for good, keeps the rest, and forgets the damaged snapshots.
+    /// Lists data that is missing for good, keeps the rest, and forgets the damaged snapshots.
     Snapshots,
 }
 
@@ -71,7 +71,9 @@ impl Remedy {
             Remedy::Data { .. } => "rebuilds damaged containers from parity",
             Remedy::Backup => "of the same sources: stores again data that they still have",
             Remedy::Index => "rebuilds the index from the containers",
-            Remedy::Snapshots => "lists lost data, keeps the rest, and forgets damaged snapshots",
+            Remedy::Snapshots => {
+                "lists missing data, keeps the rest, and forgets damaged snapshots"
+            }
         }
     }
 }

@@ -139,7 +139,7 @@ fn lost_prunes(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTre
     match given_up.difference(&lost).next() {
         None => Ok(lost),
         Some(number) => {
-            let message = "not lost, and cannot be given up";
+            let message = "not missing, and cannot be given up";
             Err(Error::invalid(ObjectName::Prune(*number), message))
         }
     }

@@ -154,7 +154,7 @@ impl DeltaStrategy for Bursts<'_> {
         let (chunks, statistics) = (&self.chunks, &mut self.statistics);
         let found = self.views.find(&edges, |side, reference| {
             let Some(burst) = chunks.burst(reference, side, chunk)? else {
-                statistics.lost_count += 1;
+                statistics.missing_count += 1;
                 return Ok(None);
             };
             let is_stored = match burst.delta {

@@ -12,7 +12,7 @@ pub struct BurstStatistics {
     /// Number of new chunks that are too short for a head and a tail by tau.
     pub short_count: u64,
     /// Number of entries that led to a chunk that may no longer be referred to, or cannot be read.
-    pub lost_count: u64,
+    pub missing_count: u64,
     /// Number of bursts that would not have been smaller than their chunks, including the
     /// references.
     pub refused_count: u64,

@@ -541,7 +541,7 @@ fn missing_chunks_of_forgotten_snapshots_are_only_counted() {
         assert_eq!(findings.report.missing_count, lost_count, "{:#?}", findings.all);
         let told: Vec<_> = findings.all.iter().filter(|it| it.object == "chunks").collect();
         let told: Vec<_> = told.iter().map(|it| (it.kind, it.message.as_str())).collect();
-        let message = "6 needed only by forgotten snapshots are lost";
+        let message = "6 needed only by forgotten snapshots are missing";
         let expected = (lost_count == 0).then_some((FindingKind::Unneeded, message));
         assert_eq!(told, Vec::from_iter(expected), "{:#?}", findings.all);
     }

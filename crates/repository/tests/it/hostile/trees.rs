@@ -32,7 +32,7 @@ fn repeated_recipe_is_marked_once() {
     });
     assert_eq!(findings(&repository), [""; 0], "nothing is wrong with it");
     let planned = plan(&repository, &PruneOptions::default(), &()).expect("it can be planned");
-    assert_eq!(planned.dead_count, 0, "everything is needed");
+    assert_eq!(planned.condemned_count, 0, "everything is needed");
     let reader = reader(&repository);
     let view = reader.view();
     let (_, snapshot) = view.snapshots().into_iter().next().expect("a snapshot");

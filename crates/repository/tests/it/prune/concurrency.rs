@@ -29,7 +29,7 @@ fn chunks_of_a_late_snapshot_are_stored_again() {
     let mut late = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     forget(&repository, &[0]).expect("it works");
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    assert!(pruned.plan.dead_count >= 2, "{pruned:?}");
+    assert!(pruned.plan.condemned_count >= 2, "{pruned:?}");
     // The sweep waits for the backup, and names it.
     let patient = SweepOptions { end_others: false, ..ALONE };
     let mut sweeper = Sweeper::new(repository.clone(), patient);

@@ -155,7 +155,7 @@ fn other_copy_of_an_unreadable_chunk_stays() {
     storage.delete(&name(least)).expect("it goes");
     storage.put_new(&name(least), bytes.into()).expect("it comes back");
     let planned = plan(&repository, &ALL, &()).expect("it works");
-    assert!(planned.dead_count >= 1 && planned.rewritten_count >= 1, "{planned:?}");
+    assert!(planned.condemned_count >= 1 && planned.rewritten_count >= 1, "{planned:?}");
     prune(&repository, &ALL, &Named::default(), |_| true).expect("it works").expect("it ran");
     sweep_all(&repository).expect("it works");
     for number in 0..2 {

@@ -39,7 +39,11 @@ fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     assert_clean(&repository, "delta chunks that became full chunks");
     assert!(size(&*storage) < before, "it is less");
     let left = plan(&repository, &ALL, &()).expect("it works");
-    assert_eq!((left.inlined_count, left.dead_count, left.rewritten_count), (0, 0, 0), "{left:?}");
+    assert_eq!(
+        (left.inlined_count, left.condemned_count, left.rewritten_count),
+        (0, 0, 0),
+        "{left:?}"
+    );
 }
 
 /// Regions of which most stays are copied in their compressed form, with their references.

@@ -44,7 +44,7 @@ fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     // References of delta chunks that became full chunks go with the next run.
     retire(storage.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
     let left: Plan = plan(&repository, &ALL, &()).expect("it works");
-    assert_eq!((left.dead_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
+    assert_eq!((left.condemned_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
     let named: BTreeMap<String, u64> = ObjectKind::ALL
         .iter()
         .flat_map(|kind| storage.list(kind.folder()).expect("lists"))

@@ -58,7 +58,7 @@ fn forgotten_snapshots_are_removed_and_the_rest_stays() {
     let repository = open(storage.clone(), 1).expect("it opens");
     let before = size(&*storage);
     let planned = plan(&repository, &ALL, &()).expect("it works");
-    assert_eq!((planned.forgotten_count, planned.marked_count), (2, 1));
+    assert_eq!((planned.forgotten_count, planned.kept_count), (2, 1));
     assert_eq!((planned.pinned_count, planned.pinned_bytes), (0, 0), "there are no delta chunks");
     assert!(planned.rewritten_count >= 1, "containers that are used in part: {planned:?}");
     let pruned = prune_all(&repository, &ALL).expect("it works");
@@ -176,7 +176,7 @@ fn orphans_that_are_indexed_are_found() {
         let repository = open(storage.clone(), process + 10).expect("it opens");
         back_up(&repository, &[1], false).expect("it works");
         let pruned = prune_all(&repository, &ALL).expect("it works");
-        assert_eq!((pruned.plan.orphan_count, pruned.plan.dead_count), (1, 1), "{pruned:?}");
+        assert_eq!((pruned.plan.orphan_count, pruned.plan.condemned_count), (1, 1), "{pruned:?}");
         sweep_all(&repository).expect("it works");
         assert_eq!(restore_all(&repository).expect("it restores"), 1);
         assert_clean(&repository, "an orphan that was indexed");

@@ -39,7 +39,7 @@ fn back_up_each(storage: &Arc<dyn Storage>, process: u32, backups: &[&[u64]]) ->
 #[test]
 fn freed_bytes_exclude_bytes_stored_again() {
     let plan = Plan {
-        dead_bytes: 1000,
+        condemned_bytes: 1000,
         rewritten_bytes: 500,
         moved_bytes: 100,
         inlined_bytes: 20,
@@ -61,7 +61,7 @@ fn plan_counts_containers_and_bytes() {
     let there = listed(&*storage);
     assert_eq!(left.container_count, there.len() as u64, "{left:?}");
     assert_eq!(left.container_bytes, size(&*storage), "{left:?}");
-    assert_eq!(left.dead_bytes, dead + PADDED, "{left:?}");
+    assert_eq!(left.condemned_bytes, dead + PADDED, "{left:?}");
     // Two of three files, with their trees and recipes.
     assert!((60_000..63_000).contains(&left.unused_bytes), "{left:?}");
     assert_eq!((left.rewritten_bytes, left.moved_bytes), (0, 0), "{left:?}");
@@ -78,7 +78,7 @@ fn plan_counts_containers_and_bytes() {
     let swept = sweep_all(&repository).expect("it works");
     let new = storage.list(ObjectKind::Segment.folder()).expect("it lists").into_iter();
     let segment: u64 = new.filter(|(name, _)| !segments.contains(name)).map(|(_, len)| len).sum();
-    let gone = planned.dead_bytes + planned.rewritten_bytes;
+    let gone = planned.condemned_bytes + planned.rewritten_bytes;
     assert_eq!((swept.container_count, swept.container_bytes), (4, gone), "{swept:?}");
     assert_eq!(pruned.written_bytes, 2 * PADDED + segment, "{pruned:?}");
     assert_eq!(size(&*storage), left.container_bytes - gone + 2 * PADDED, "{swept:?}");
@@ -99,8 +99,8 @@ fn containers_published_by_a_voided_run_are_removed() {
     // The next process ends the writer, and so publishes what it has put.
     let repository = open(storage.clone(), 2).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    let Plan { dead_count, rewritten_count, orphan_count, forgotten_count, .. } = pruned.plan;
-    assert_eq!((dead_count, rewritten_count, orphan_count, forgotten_count), (1, 0, 0, 0));
+    let Plan { condemned_count, rewritten_count, orphan_count, forgotten_count, .. } = pruned.plan;
+    assert_eq!((condemned_count, rewritten_count, orphan_count, forgotten_count), (1, 0, 0, 0));
     assert_eq!(pruned.number, Some(1), "it is recorded");
     sweep_all(&repository).expect("it works");
     assert_eq!(size(&*storage), before, "it is gone");

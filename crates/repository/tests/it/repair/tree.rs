@@ -300,7 +300,7 @@ fn remains_of_folders_are_kept() {
     let (old, new) = (place.snapshot(place.id), place.snapshot(new));
     assert_eq!((new.started_ns, new.parent), (STARTED_NS + 1, Some(place.id)));
     assert_eq!(new.tags, ["monthly", "noted"]);
-    let description = format!("noted (what is left of {})", place.id.short());
+    let description = format!("noted (repaired from {})", place.id.short());
     assert_eq!(new.description, description);
     let size = old.statistics.size - 3 * CHUNK_LEN as u64;
     let expected = Statistics { file_count: 4, size, problem_count: 4, ..Statistics::default() };

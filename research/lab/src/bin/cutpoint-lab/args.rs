@@ -32,7 +32,7 @@ pub(crate) struct Args {
     pub(crate) global: Global,
     /// The command.
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) command: Command,
 }
 
 /// The options of every command.
@@ -56,7 +56,7 @@ impl Args {
 
 /// A command. The documentation of its arguments is its help.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum Command {
     Algorithms(Algorithms),
     Bench(Bench),
     Trace(Trace),

@@ -27,7 +27,7 @@ pub(crate) enum Event<'a> {
 
 /// The result of a command.
 #[derive(Serialize)]
-#[serde(tag = "verb", rename_all = "snake_case")]
+#[serde(tag = "command", rename_all = "snake_case")]
 pub(crate) enum Summary<'a> {
     /// Speeds were measured.
     Bench {

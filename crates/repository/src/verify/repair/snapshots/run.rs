@@ -195,8 +195,8 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<RepairOutcome>> {
         parent: Some(id),
         tags,
         description: match description.as_str() {
-            "" => format!("what is left of {}", id.short()),
-            description => format!("{description} (what is left of {})", id.short()),
+            "" => format!("repaired from {}", id.short()),
+            description => format!("{description} (repaired from {})", id.short()),
         },
         statistics,
         ..old
