@@ -71,11 +71,12 @@ attacks  runs each script of testing/attacks RUNS times (1) against the release 
 type Step = (&'static str, fn() -> Result<(), String>);
 
 /// What is looked at without building the workspace.
-const QUICK_STEPS: [Step; 6] = [
+const QUICK_STEPS: [Step; 7] = [
     ("formatting", formatting),
     ("texts", texts::check),
     PROSE,
     LAYERS,
+    SIZES,
     ("licences and sources", licences::check),
     ("scripts", scripts),
 ];
