@@ -39,6 +39,9 @@ impl GuardOptions {
 /// An open repository that is refused if it is in an older state than this machine remembers, or
 /// was replaced by an unencrypted one.
 ///
+/// [`Guard::view`] remembers what it lists. After this process has made a snapshot, a prune record
+/// or settings, either list again, or add them to [`Guard::state`] and call [`Guard::save`].
+///
 /// ```
 /// use std::sync::Arc;
 ///
@@ -160,8 +163,8 @@ impl Guard {
         &self.recognition
     }
 
-    /// Returns the remembered state, for adding what this process makes: snapshots, prune records
-    /// and settings. [`Guard::save`] stores it.
+    /// Returns the remembered state, for adding what this process has made: snapshots, prune
+    /// records and settings.
     pub fn state(&mut self) -> &mut RememberedState {
         &mut self.state
     }
