@@ -1,270 +1,60 @@
-//! Listings that lag behind puts: an object counts as missing only if its name is not found either.
-//!
-//! The store assumes that a listing shows everything that was put before (`docs/protocol.md`). Some
-//! storages do not keep this promise for a few seconds. Therefore an object that a listing lacks is
-//! looked up by its name, and if it exists, the command waits for the listing.
+//! The failures of commands that wait for a lagging listing
+//! ([`cutpoint_repository::repo::lagging`]).
 
-use std::fmt::Display;
-use std::sync::Arc;
-use std::time::Duration;
-
-use cutpoint_repository::ObjectName;
-use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Storage, wait};
+use cutpoint_repository::repo::lagging::{LagError, Pauses};
+use cutpoint_storage::Storage;
 
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 
-/// The first pause between two listings. Each further pause is twice as long.
-const PAUSE: Duration = Duration::from_millis(125);
-/// The maximum of the sum of all pauses of a command.
-const PAUSES_MAX: Duration = Duration::from_secs(8);
-
-/// The pauses of one command between lagging listings.
-#[derive(Debug)]
-pub(crate) struct Pauses {
-    /// The environment, which receives requests to stop.
-    environment: Arc<dyn Environment>,
-    next: Duration,
-    spent: Duration,
+/// Creates the pauses of a command that begins.
+pub(crate) fn pauses() -> Pauses {
+    Pauses::new(interrupt::environment())
 }
 
-impl Pauses {
-    /// Creates the pauses of a command that begins: 0.125 s, 0.25 s and so on, about 8 s in total.
-    pub(crate) fn new() -> Pauses {
-        Pauses { environment: interrupt::environment(), next: PAUSE, spent: Duration::ZERO }
-    }
-
-    /// Waits for the listing to show `name`, an object that exists.
-    ///
-    /// # Errors
-    ///
-    /// Fails with exit code 2, naming the object, if the pauses are used up, and with exit code 130
-    /// if a request to stop ends the pause.
-    pub(crate) fn wait(
-        &mut self,
-        storage: &dyn Storage,
-        name: impl Display,
-    ) -> Result<(), Failure> {
-        if self.spent + self.next > PAUSES_MAX {
-            return Err(self.spent_for(storage, name));
-        }
-        if !wait::sleep(&*self.environment, self.next) {
-            return Err(Failure::new(Exit::Interrupted, "interrupted"));
-        }
-        self.spent += self.next;
-        self.next *= 2;
-        Ok(())
-    }
-
-    fn spent_for(&self, storage: &dyn Storage, name: impl Display) -> Failure {
-        let message = format!(
-            "{}: {name} exists, but listings do not show it (expected within {} s)",
-            storage.describe(),
-            self.spent.as_secs()
-        );
-        Failure::new(Exit::Failed, message).with_remedy(
-            "run the same command again later, because listings of this storage lag behind; \
-             `cutpoint doctor` tests the storage",
-        )
-    }
-}
-
-/// Returns the first settings of a repository if they exist but no listing shows any. Returns
-/// `None` if there are no settings, or if some are listed.
-///
-/// # Errors
-///
-/// Returns any error of the storage.
-fn unlisted_settings(storage: &dyn Storage) -> Result<Option<ObjectName>, Error> {
-    if !storage.list(ObjectKind::Config.folder())?.is_empty() {
-        return Ok(None);
-    }
-    for copy in [false, true] {
-        // The first settings are never deleted.
-        let name = ObjectName::Config { number: 0, copy };
-        if storage.head(&name.to_string())?.is_some() {
-            return Ok(Some(name));
-        }
-    }
-    Ok(None)
-}
-
-/// Returns `true` if there is a repository, but no listing shows its settings.
-///
-/// # Errors
-///
-/// Returns any error of the storage.
-pub(crate) fn is_unlisted(storage: &dyn Storage) -> Result<bool, Error> {
-    Ok(unlisted_settings(storage)?.is_some())
-}
-
-/// Returns `true` if listings show no repository: either nothing, or the objects of an `init` that
-/// was cut off before its last step, the config. No writer can have begun then.
-///
-/// # Errors
-///
-/// Returns any error of the storage.
-pub(crate) fn is_absent(storage: &dyn Storage) -> Result<bool, Error> {
-    for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
-        if !storage.list(kind.folder())?.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Calls `open`, repeatedly while listings show no repository although its settings exist.
-///
-/// # Errors
-///
-/// Returns any error of `open`, of [`Pauses::wait`], and of the storage.
-pub(crate) fn open_when_listed<T>(
-    storage: &dyn Storage,
-    pauses: &mut Pauses,
-    open: impl Fn() -> Result<T, Error>,
-) -> anyhow::Result<T> {
-    let mut may_have_caught_up = false;
-    loop {
-        let error = match open() {
-            Ok(opened) => return Ok(opened),
-            Err(error) => error,
-        };
-        // A storage that does not answer is not asked again.
-        if error.kind() != Kind::Missing {
-            return Err(error.into());
-        }
-        match unlisted_settings(storage)? {
-            Some(name) => {
-                pauses.wait(storage, name)?;
-                may_have_caught_up = true;
-            }
-            None if std::mem::take(&mut may_have_caught_up) => {}
-            None => return Err(error.into()),
+/// Returns the error of a command that has waited for a listing of `storage`: with exit code 2 if
+/// the pauses are used up, and with exit code 130 if a request to stop ended a pause.
+pub(crate) fn failure(error: LagError, storage: &dyn Storage) -> anyhow::Error {
+    match error {
+        LagError::Other(error) => error.into(),
+        LagError::Interrupted => Failure::new(Exit::Interrupted, "interrupted").into(),
+        LagError::Unlisted { name, waited } => {
+            let message = format!(
+                "{}: {name} exists, but listings do not show it (expected within {} s)",
+                storage.describe(),
+                waited.as_secs()
+            );
+            Failure::new(Exit::Failed, message)
+                .with_remedy(
+                    "run the same command again later, because listings of this storage lag \
+                     behind; `cutpoint doctor` tests the storage",
+                )
+                .into()
         }
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
+mod tests {
+    use std::time::Duration;
 
-    use cutpoint_repository::{CipherSuite, Unlock};
-    use cutpoint_repository::{InitOptions, Repository};
-    use cutpoint_storage::Result;
-    use cutpoint_storage::stop::Stop;
-    use cutpoint_storage::{Interruptible, System};
-    use cutpoint_storage::{Layer, Memory};
+    use cutpoint_repository::ObjectName;
+    use cutpoint_storage::{Error, Kind, Memory};
 
     use super::*;
 
-    /// A storage whose next listings show fewer objects than exist.
-    #[derive(Debug, Default)]
-    pub(crate) struct Lagging {
-        inner: Memory,
-        /// The number of further calls to `list` that lag.
-        lagging: AtomicU64,
-        /// The text that the names of missing objects contain.
-        lacks: &'static str,
-    }
-
-    impl Lagging {
-        pub(crate) fn new(lacks: &'static str) -> Arc<Lagging> {
-            Arc::new(Lagging { lacks, ..Lagging::default() })
-        }
-
-        /// Lets the next `count` listings lag.
-        pub(crate) fn lag(&self, count: u64) {
-            self.lagging.store(count, Ordering::SeqCst);
-        }
-
-        pub(crate) fn left(&self) -> u64 {
-            self.lagging.load(Ordering::SeqCst)
-        }
-    }
-
-    impl Layer for Lagging {
-        fn below(&self) -> &dyn Storage {
-            &self.inner
-        }
-
-        fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-            let mut found = self.inner.list(prefix)?;
-            let lags = |left: u64| left.checked_sub(1);
-            if self.lagging.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lags).is_ok() {
-                found.retain(|(name, _)| !name.contains(self.lacks));
-            }
-            Ok(found)
-        }
-    }
-
-    /// Creates a repository that is not encrypted.
-    pub(crate) fn init(storage: Arc<dyn Storage>) -> Repository {
-        let options = InitOptions {
-            suite: CipherSuite::None,
-            cut: "fixed:size=4096".to_owned(),
-            region_size: 65_536,
-            container_size: 4 << 20,
-            compression_level: 1,
-            delta_chunks: false,
-            parity_percent: 0,
-        };
-        Repository::init(storage, Arc::new(System), &Unlock::Nothing, &options)
-            .expect("an empty storage takes a repository")
-    }
-
-    fn open(storage: &Arc<Lagging>) -> anyhow::Result<Repository> {
-        let storage: Arc<dyn Storage> = storage.clone();
-        open_when_listed(&*storage, &mut Pauses::new(), || {
-            Repository::open(storage.clone(), Arc::new(System), &Unlock::Nothing)
-        })
-    }
-
     #[test]
-    fn repository_in_lagging_listing_opens() {
-        for lacks in ["/", "config/"] {
-            let storage = Lagging::new(lacks);
-            init(storage.clone());
-            // Opening takes several attempts.
-            storage.lag(20);
-            open(&storage).unwrap_or_else(|error| panic!("{lacks}: {error:#}"));
-            assert_eq!(storage.left(), 0, "{lacks}: the listings have lagged");
-        }
-    }
-
-    #[test]
-    fn missing_repository_is_reported_at_once() {
-        let storage = Lagging::new("/");
-        let began = std::time::Instant::now();
-        let error = open(&storage).expect_err("nothing is there");
-        assert!(began.elapsed() < Duration::from_secs(5), "nothing is waited for");
-        assert!(error.to_string().contains("neither config nor keys"), "{error:#}");
-    }
-
-    #[test]
-    fn listing_that_lags_for_ever_is_reported() {
-        let mut pauses = Pauses { spent: PAUSES_MAX, ..Pauses::new() };
-        let storage = Lagging::new("/");
-        init(storage.clone());
-        storage.lag(u64::MAX);
-        let inner: Arc<dyn Storage> = storage.clone();
-        let error = open_when_listed(&*inner, &mut pauses, || {
-            Repository::open(inner.clone(), Arc::new(System), &Unlock::Nothing)
-        })
-        .expect_err("no listing shows it");
-        assert_eq!(Exit::of(&error), Exit::Failed, "{error:#}");
-        assert!(error.to_string().contains("config/"), "{error:#}");
-    }
-
-    #[test]
-    fn pause_after_request_to_stop_is_an_interruption_at_once() {
-        let stop = Stop::default();
-        stop.ask(System.elapsed_ns());
-        let environment = Arc::new(Interruptible::new(System, stop));
-        let mut pauses = Pauses { environment, next: PAUSES_MAX, spent: Duration::ZERO };
-        let began = std::time::Instant::now();
-        let waited = pauses.wait(&*Lagging::new("/"), "config/0");
-        let failure = waited.expect_err("no pause is made");
-        assert_eq!(Exit::of(&failure.into()), Exit::Interrupted);
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    fn end_of_waiting_has_its_exit_code() {
+        let storage = Memory::new();
+        let name = ObjectName::Config { number: 0, copy: false };
+        let waited = Duration::from_secs(8);
+        let unlisted = failure(LagError::Unlisted { name, waited }, &storage);
+        assert_eq!(Exit::of(&unlisted), Exit::Failed, "{unlisted:#}");
+        assert!(unlisted.to_string().contains("config/"), "{unlisted:#}");
+        let interrupted = failure(LagError::Interrupted, &storage);
+        assert_eq!(Exit::of(&interrupted), Exit::Interrupted, "{interrupted:#}");
+        let other = Error::new(Kind::Full, "x", "no space left");
+        let other = failure(other.into(), &storage);
+        assert_eq!(Exit::of(&other), Exit::Full, "{other:#}");
     }
 }

@@ -6,6 +6,7 @@ use std::{fs, io};
 
 use anyhow::{Context, Result};
 use cutpoint_repository::format::commit::Commit;
+use cutpoint_repository::repo::lagging::{Pauses, is_absent, is_unlisted, open_when_listed};
 use cutpoint_repository::{
     CipherSuite, InitOptions, KdfLimits, ObjectName, OpenOptions, Reader, Repository, Unlock, View,
 };
@@ -15,7 +16,7 @@ use cutpoint_storage::{
 
 use crate::args::{DeltaMode, Encryption, Global, Mode, Settings};
 use crate::exit::{Exit, Failure};
-use crate::lag::{self, Pauses, is_absent};
+use crate::lag::{failure, pauses};
 use crate::recovery::Kit;
 use crate::report::{Report, ReportObjects};
 use crate::state::{self, Rollback, State, keys_of, xdg};
@@ -89,19 +90,18 @@ impl Session {
     ) -> Result<(Session, Unlock)> {
         let location = &location(global)?;
         let storage = open_storage(global)?;
-        let mut pauses = Pauses::new();
+        let mut pauses = pauses();
         let opened = open_repository(&storage, &mut pauses, global, report).map_err(|error| {
             // A storage that does not answer is not asked again.
             let is_storage = |cause: &StoreError| cause.kind() == Kind::Storage;
             let is_silent = error.downcast_ref().is_some_and(is_storage);
-            let is_none =
-                || Ok::<_, StoreError>(is_absent(&*storage)? && !lag::is_unlisted(&*storage)?);
+            let is_none = || Ok::<_, StoreError>(is_absent(&*storage)? && !is_unlisted(&*storage)?);
             if !is_silent && is_none().unwrap_or(false) { none_at(location).into() } else { error }
         });
         let (mut repository, unlock) = opened?;
         refuse_encryption(&repository, location, global)?;
         while let Some(name) = state::unlisted_settings(&repository)? {
-            pauses.wait(&*storage, name)?;
+            pauses.wait(name).map_err(|error| failure(error, &*storage))?;
             let options = open_options(global)?;
             repository =
                 Repository::open_with(storage.clone(), interrupt::environment(), &unlock, options)?;
@@ -132,10 +132,10 @@ impl Session {
     /// be read are problems, but do not stop the run.
     pub(crate) fn view(&mut self, report: &Report) -> Result<View> {
         let mut view = View::list(&self.repository)?;
-        let mut pauses = Pauses::new();
+        let mut pauses = pauses();
         let storage = self.repository.storage();
         while let Some(name) = self.state.unlisted(&view, &**storage)? {
-            pauses.wait(&**storage, name)?;
+            pauses.wait(name).map_err(|error| failure(error, &**storage))?;
             view = view.list_again(&self.repository)?;
         }
         // A key epoch may have begun after settings and keys were read. In that case, they are read
@@ -303,7 +303,8 @@ fn open_repository(
             let system = interrupt::environment();
             Repository::open_with(storage.clone(), system, &unlock, options.clone())
         };
-        let repository = lag::open_when_listed(&**storage, pauses, open)?;
+        let opened = open_when_listed(&**storage, pauses, open);
+        let repository = opened.map_err(|error| failure(error, &**storage))?;
         Ok((repository, unlock))
     };
     if let Some(unlock) = unlock::given(&global.secrets, report)? {

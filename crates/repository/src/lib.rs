@@ -54,6 +54,12 @@
 //! # }
 //! ```
 //!
+//! # Rollback
+//!
+//! A program opens a repository with a [`Guard`], which remembers the newest state in a folder of
+//! this machine and refuses an older one. [`Repository::open`] cannot tell an older copy of a
+//! repository from the newest one, because every object in it is genuine.
+//!
 //! # Rooms
 //!
 //! Each room may use those before it (`cargo xtask layers`): [`rules`], [`format`](mod@format),

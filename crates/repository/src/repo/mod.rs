@@ -8,14 +8,19 @@
 //! - `objects.rs` reads and puts whole objects; `reserve.rs` keeps space for a full disk.
 //! - `view/`: the [`View`](view::View), that is, the commits and prune records of one listing.
 //! - `liveness.rs`: the evidence by which a writer is presumed dead.
+//! - `remembered/`: the newest state of a repository that this machine remembers, so that an older
+//!   one is refused. [`Guard`](remembered::Guard) opens a repository with this protection.
+//! - `lagging.rs`: listings that do not show yet what was put.
 
 mod init;
 pub mod keys;
+pub mod lagging;
 mod listing;
 pub mod liveness;
 mod newest_config;
 mod objects;
 mod options;
+pub mod remembered;
 pub mod repository;
 mod reserve;
 mod set_config;

@@ -29,6 +29,8 @@ pub struct Repository {
 impl Repository {
     /// Opens the repository on `storage` with default [`OpenOptions`].
     ///
+    /// An older copy of the repository opens, too. [`Guard::open`](crate::Guard::open) refuses it.
+    ///
     /// # Errors
     ///
     /// Returns any error of [`Repository::open_with`].
@@ -42,6 +44,8 @@ impl Repository {
 
     /// Opens the repository on `storage`. The newest settings that can be opened count; newer ones
     /// that cannot are listed in [`Repository::unopened`].
+    ///
+    /// An older copy of the repository opens, too. [`Guard::open`](crate::Guard::open) refuses it.
     ///
     /// # Errors
     ///
