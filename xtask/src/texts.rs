@@ -57,8 +57,27 @@ pub(crate) fn check() -> Result<(), String> {
             }
         }
     }
-    wrong.extend(check_architecture(&files.split_terminator('\0').collect::<Vec<_>>())?);
+    let files: Vec<&str> = files.split_terminator('\0').collect();
+    wrong.extend(check_sources_named_by_docs(&files));
+    wrong.extend(check_architecture(&files)?);
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Checks that the pages of `docs/` name only source files that exist. Notes are of their time.
+fn check_sources_named_by_docs(files: &[&str]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let is_page = |file: &&&str| {
+        file.starts_with("docs/") && file.ends_with(".md") && !file.starts_with("docs/notes/")
+    };
+    for file in files.iter().filter(is_page) {
+        let text = std::fs::read_to_string(Path::new(root()).join(file)).unwrap_or_default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let named = line.split('`').skip(1).step_by(2).filter(|code| code.ends_with(".rs"));
+            let gone = named.flat_map(expanded).filter(|path| !is_tracked(path, files));
+            wrong.extend(gone.map(|path| format!("{file}:{number}: {path} does not exist")));
+        }
+    }
+    wrong
 }
 
 /// Checks that `ARCHITECTURE.md` names only paths and items that exist.
