@@ -99,6 +99,7 @@ pub use gc::prune::{OptimizeOptions, PruneMonitor, PruneOptions, PruneReport, op
 pub use gc::sweep::{SweepOptions, SweepReport, Sweeper};
 pub use index::{Index, Scope};
 pub use read::{ReadStatistics, Reader};
+pub use repo::remembered::{Guard, GuardError, GuardOptions};
 pub use repo::repository::{InitOptions, OpenOptions, Repository};
 pub use repo::view::View;
 pub use snapshots::retention::Policy;

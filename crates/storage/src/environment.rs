@@ -44,7 +44,7 @@ pub trait Environment: Debug + Send + Sync {
     /// survives restarts and is shared by clones. `None` if the system has none; then no
     /// other process is ever known to be dead.
     ///
-    /// The identity is confidential: only the value that [`cutpoint_repository::repo::liveness::machine_value`] derives
+    /// The identity is confidential: only the value that `repo::liveness::machine_value` of the repository derives
     /// from it leaves the machine.
     fn machine_id(&self) -> Option<[u8; 16]> {
         None

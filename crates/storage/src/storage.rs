@@ -54,7 +54,7 @@ pub trait Staged: Debug + Send {
     fn finish(self: Box<Self>) -> Result<Put>;
 }
 
-/// A storage of objects. Names are paths with `/`, as [`cutpoint_repository::ObjectName`] prints them.
+/// A storage of objects. Names are paths with `/`, as `ObjectName` of the repository prints them.
 pub trait Storage: Debug + Send + Sync {
     /// Puts an object that must not exist yet. When this returns, the object has reached the disk.
     ///

@@ -1,6 +1,6 @@
 //! Measurement of the speed of chunking and fingerprinting on the current CPU.
 //!
-//! [`Contender`]s that do the same work are a [`Comparison`]. [`race`] lets all of them take turns
+//! [`Contender`]s that do the same work are a [`Comparison`]. [`race()`] lets all of them take turns
 //! over the same bytes, so that a busy moment of the machine affects all alike, together with a
 //! plain read of the bytes. Times are CPU times of the thread, so that other load on the machine
 //! matters less. `cutpoint-lab bench` prints the results, and `benches/peers.rs` measures third-party

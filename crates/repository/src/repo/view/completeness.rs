@@ -18,7 +18,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Returns a `WrongKey` error ([`Error::is_of_newer_epoch`]) that names the first such object.
+    /// Returns a `WrongKey` error ([`NewerClaim::is_epoch_of`]) that names the first such object.
     pub fn require_epoch(&self) -> Result<()> {
         if rules::may_write_below_epoch() {
             return Ok(());

@@ -335,7 +335,7 @@ fn adopt_repaired(
                 }
             }
         }
-        assert!(status.description.contains("what is left of"), "{id}: {status:?}");
+        assert!(status.description.contains("repaired from"), "{id}: {status:?}");
         assert_eq!(status.tags, old.status.tags, "{id}: a repaired snapshot has the tags");
         let (started_ns, status) = (snapshot.started_ns, status.clone());
         let status = Status { is_forgotten: false, is_held: false, ..status };
