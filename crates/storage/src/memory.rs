@@ -103,7 +103,10 @@ impl Storage for Memory {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        let folder = format!("{prefix}/");
+        let folder = match prefix.trim_end_matches('/') {
+            "" => String::new(),
+            prefix => format!("{prefix}/"),
+        };
         let objects = self.objects();
         let below = objects.by_name.range(folder.clone()..);
         let found: Vec<(String, u64)> = below
@@ -126,5 +129,25 @@ impl Storage for Memory {
 
     fn describe(&self) -> String {
         "memory".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_lists_a_folder_with_or_without_a_slash_and_empty_lists_all() {
+        let storage = Memory::new();
+        for name in ["data/00/a", "data2/b"] {
+            storage.put_new(name, Bytes::new()).expect("memory takes it");
+        }
+        let names = |prefix| -> Vec<String> {
+            let listed = storage.list(prefix).expect("memory lists");
+            listed.into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names("data"), ["data/00/a"]);
+        assert_eq!(names("data/"), ["data/00/a"]);
+        assert_eq!(names(""), ["data/00/a", "data2/b"]);
     }
 }
