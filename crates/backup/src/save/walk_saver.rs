@@ -108,12 +108,17 @@ impl WalkSaver<'_, '_> {
                 entry.xattrs.clone_from(&before.xattrs);
             }
             _ => {
-                let found = xattrs::of_name(folder, &entry.name);
-                self.set_xattrs(path, &mut entry, found);
+                self.read_xattrs(path, &mut entry, folder);
             }
         }
         self.comparison.enter_folder(before);
         self.push(Event::Enter(Box::new(entry)))
+    }
+
+    /// Reads the extended attributes of an entry of `folder` by its name.
+    fn read_xattrs(&self, path: &Path, entry: &mut Entry, folder: &Handle) {
+        let found = xattrs::of_name(folder, &entry.name);
+        self.set_xattrs(path, entry, found);
     }
 
     fn set_xattrs(&self, path: &Path, entry: &mut Entry, found: Xattrs) {
@@ -136,8 +141,7 @@ impl WalkSaver<'_, '_> {
         if let Some(warning) = warning {
             self.monitor.warning(path, warning);
         }
-        let found = xattrs::of_name(folder, &entry.name);
-        self.set_xattrs(path, &mut entry, found);
+        self.read_xattrs(path, &mut entry, folder);
         self.push(Event::Entry(Box::new(entry)))
     }
 

@@ -355,7 +355,7 @@ impl<V: Values> Sequence for Numbers<'_, V> {
     }
 }
 
-/// The common part of the papers' settings; the window is a placeholder.
+/// The common part of the papers' settings. Each setting replaces the window by its own.
 const PAPER: Params = Params {
     mode: Mode::Maximum,
     window: 1,

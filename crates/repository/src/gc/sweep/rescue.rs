@@ -30,7 +30,7 @@ use crate::write::{Committed, Inline, Writer};
 pub(super) struct Rescue {
     /// The number of chunks.
     pub(super) count: u64,
-    /// The ticket of the commit that lishes the chunks; `None` if there are none.
+    /// The ticket of the commit that publishes the chunks; `None` if there are none.
     commit: Option<TicketId>,
     /// The containers that the writer's segments name.
     containers: BTreeSet<(Class, PartName)>,
