@@ -36,7 +36,7 @@ pub(super) enum AttemptResult {
     /// The ticket was old. This partial snapshot is the parent of the next attempt.
     Checkpoint(TicketId),
     /// Another client has ended the ticket.
-    Lost,
+    Ended,
 }
 
 /// One attempt of a backup.
@@ -120,7 +120,7 @@ impl<'a> Attempt<'a> {
         // failed.
         let was_ended = matches!(ended, Ok(Committed::Ended)) && self.is_void();
         match was_ended && error.kind() != Kind::Interrupted {
-            true => Ok(AttemptResult::Lost),
+            true => Ok(AttemptResult::Ended),
             false => Err(error),
         }
     }
@@ -240,7 +240,7 @@ impl<'a> Attempt<'a> {
         // Each missing source has been reported as a problem.
         let problem_count = statistics.problem_count + self.missing.len() as u64;
         let statistics = Statistics { problem_count, ..statistics };
-        self.missing.extend(&counts.lost_sources);
+        self.missing.extend(&counts.missing_sources);
         if self.missing.len() == self.sources.len() && !self.sources.is_empty() {
             return Err(Error::invalid("backup", "no source could be read"));
         }
@@ -286,7 +286,7 @@ impl<'a> Attempt<'a> {
         };
         let commit = Outcome::Snapshot(Box::new(snapshot));
         match self.writer.commit(commit, index_segments, &hits)? {
-            Committed::Ended => Ok(AttemptResult::Lost),
+            Committed::Ended => Ok(AttemptResult::Ended),
             Committed::Done if counts.partial => {
                 Ok(AttemptResult::Checkpoint(self.writer.ticket()))
             }

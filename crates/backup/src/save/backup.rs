@@ -63,14 +63,14 @@ pub fn backup(
                 checkpoint = Some(snapshot);
                 losses = 0;
             }
-            AttemptResult::Lost if matches!(source, Source::Stream { .. }) => {
+            AttemptResult::Ended if matches!(source, Source::Stream { .. }) => {
                 return Err(Error::new(
                     Kind::Conflict,
                     "standard input",
                     "another client ended this run, and a stream cannot be read twice; try again",
                 ));
             }
-            AttemptResult::Lost => losses += 1,
+            AttemptResult::Ended => losses += 1,
         }
         if losses > LOSSES_MAX {
             return Err(Error::new(

@@ -47,7 +47,7 @@ pub(super) struct DedupStage<'a> {
     links: HashMap<LinkKey, LinkedFile>,
     pub(super) statistics: Statistics,
     /// The number of further names of files whose first name could not be read.
-    pub(super) lost_links: u64,
+    pub(super) links_without_content: u64,
 }
 
 impl<'a> DedupStage<'a> {
@@ -67,7 +67,7 @@ impl<'a> DedupStage<'a> {
             bundle: None,
             links: HashMap::new(),
             statistics: Statistics::default(),
-            lost_links: 0,
+            links_without_content: 0,
         }
     }
 
@@ -147,7 +147,7 @@ impl<'a> DedupStage<'a> {
                         // The first name of the file could not be read, and was reported as a
                         // problem then.
                         None => {
-                            self.lost_links += 1;
+                            self.links_without_content += 1;
                             self.lack();
                         }
                     }

@@ -192,7 +192,7 @@ fn statistics(
         new_chunk_count: dedup.dedup.new_chunk_count(Class::Data),
         new_bytes: dedup.dedup.new_bytes(Class::Data),
         stored_bytes: containers.stored_bytes,
-        problem_count: counts.problems + dedup.lost_links,
+        problem_count: counts.problems + dedup.links_without_content,
         ..dedup.statistics
     }
 }

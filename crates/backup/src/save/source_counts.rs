@@ -10,7 +10,7 @@ pub(super) struct SourceCounts {
     /// Set if the source was not read to its end, because the ticket is old.
     pub(super) partial: bool,
     /// The sources that the walk could not process, as positions in the list of all sources.
-    pub(super) lost_sources: Vec<usize>,
+    pub(super) missing_sources: Vec<usize>,
     /// The identities of the file systems, indexed by the `device` of entries.
     pub(super) file_systems: Vec<String>,
 }

@@ -73,7 +73,7 @@ impl WalkSaver<'_, '_> {
         self.counts.file_systems =
             (0..walk.device_count()).map(|at| walk.file_system(at).identity).collect();
         self.counts.excluded = walk.excluded();
-        self.counts.lost_sources = walk.lost().iter().copied().collect();
+        self.counts.missing_sources = walk.missing().iter().copied().collect();
         Ok(self.counts)
     }
 

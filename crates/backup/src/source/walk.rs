@@ -32,7 +32,7 @@ pub struct Walk {
     stack: FolderStack<OpenFolder>,
     sources: Sources,
     /// The sources that could not be walked.
-    lost: BTreeSet<usize>,
+    missing: BTreeSet<usize>,
     /// The path of the current folder, without a `/` at its end.
     path: Vec<u8>,
     pending: VecDeque<WalkStep>,
@@ -106,7 +106,7 @@ impl Walk {
         let mut walk = Walk {
             stack: FolderStack::new(handle.clone(), Identity::of(&stat), frame),
             sources,
-            lost: BTreeSet::new(),
+            missing: BTreeSet::new(),
             path: Vec::new(),
             pending: VecDeque::new(),
             exclusion,
@@ -132,17 +132,17 @@ impl Walk {
     /// The sources that existed at first, but could not be examined or opened when the walk reached
     /// them, or of which no name could be listed. Nothing of these was entered. Positions as in
     /// [`Walk::sources_at`].
-    pub fn lost(&self) -> &BTreeSet<usize> {
-        &self.lost
+    pub fn missing(&self) -> &BTreeSet<usize> {
+        &self.missing
     }
 
     /// Records that `node` cannot be reached: the source at the node itself, and the sources below
     /// it.
-    fn lose(&mut self, node: Option<usize>) {
+    fn add_missing(&mut self, node: Option<usize>) {
         let mut open: Vec<usize> = node.into_iter().collect();
         while let Some(node) = open.pop() {
             let node = self.sources.node(node);
-            self.lost.extend(&node.numbers);
+            self.missing.extend(&node.numbers);
             open.extend(node.children.values());
         }
     }
@@ -260,7 +260,7 @@ impl Walk {
         let stat = match stat.map_or_else(|| folder::stat(&folder, &name), Ok) {
             Ok(stat) => stat,
             Err(error) => {
-                self.lose(node);
+                self.add_missing(node);
                 return Some(self.problem(error.into()));
             }
         };
@@ -338,11 +338,11 @@ impl Walk {
         let (handle, stat) = match opened {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.lose(node);
+                self.add_missing(node);
                 return self.problem(error);
             }
             Err(error) if node.is_some_and(|node| self.sources.node(node).is_source) => {
-                self.lose(node);
+                self.add_missing(node);
                 return self.problem(error);
             }
             Err(error) => return self.enter_empty(name, folder, &stat, Some(error)),
@@ -358,7 +358,7 @@ impl Walk {
             // Sources below the folder are reached by their names. If some names of a source were
             // listed, the source is saved with these.
             let numbers = node.map(|node| self.sources.node(node).numbers.as_slice());
-            self.lost.extend(numbers.filter(|_| has_none).unwrap_or_default());
+            self.missing.extend(numbers.filter(|_| has_none).unwrap_or_default());
             let problem = self.problem(error);
             self.pending.push_back(problem);
         }
@@ -476,9 +476,9 @@ mod tests {
     }
 
     /// A source of which some names were listed is saved with these. A source of which no name was
-    /// listed is lost.
+    /// listed is missing.
     #[test]
-    fn partly_listed_source_is_not_lost() {
+    fn partly_listed_source_is_not_missing() {
         let base = tempfile::tempdir().expect("a temporary folder");
         let base = base.path().canonicalize().expect("it is there");
         let (mut has_partial, mut has_none) = (false, false);
@@ -492,7 +492,7 @@ mod tests {
             let (walk, problems, items) = walk_with_short_buffer(&folder);
             assert_eq!(problems, [folder], "named");
             assert_eq!(items, usize::from(is_short_first));
-            assert_eq!(walk.lost().is_empty(), is_short_first, "{number}");
+            assert_eq!(walk.missing().is_empty(), is_short_first, "{number}");
             has_partial |= is_short_first;
             has_none |= !is_short_first;
             if has_partial && has_none {

@@ -19,8 +19,8 @@ fn damaged_files_are_refused_and_the_others_restored() {
     let mut store = MemoryStore::default();
     let bytes = SplitMix64::bytes(3, 20_000_000);
     let mut entries = vec![store.file("large", &bytes), store.file("small", &bytes[..250_000])];
-    let lost = store.chunk_of(&bytes[200_000..250_000]);
-    let lost_large = store.chunk_of(&bytes[19_900_000..]);
+    let missing = store.chunk_of(&bytes[200_000..250_000]);
+    let missing_large = store.chunk_of(&bytes[19_900_000..]);
     entries.push(store.file("well", &bytes[..10_000_000]));
     // Sizes and recipes that disagree.
     for (name, size, length) in [("x1", 10, 9), ("x2", 10, 11), ("x3", 1 << 40, 10), ("x4", 5, 0)] {
@@ -39,17 +39,17 @@ fn damaged_files_are_refused_and_the_others_restored() {
         *offset = u64::MAX;
     }
     entries.push(file);
-    for lost in [lost, lost_large] {
-        let Segment::Chunk { fingerprint, .. } = lost else { panic!("a chunk") };
+    for missing in [missing, missing_large] {
+        let Segment::Chunk { fingerprint, .. } = missing else { panic!("a chunk") };
         store.chunks.remove(&fingerprint);
     }
     let inside = store.file("inside", b"inside");
     let damage = Entry::new("DAMAGE", EntryKind::File);
     let unseen = store.file("unseen", b"unseen");
     entries.push(store.folder("z damaged", vec![inside, damage, unseen]));
-    let mut lost = store.folder("z lost", vec![]);
-    lost.content = Content::Recipe(cutpoint_repository::Fingerprint([9; 32]));
-    entries.push(lost);
+    let mut missing = store.folder("z missing", vec![]);
+    missing.content = Content::Recipe(cutpoint_repository::Fingerprint([9; 32]));
+    entries.push(missing);
     entries.push(store.file("zz", b"last"));
     let root = store.tree_of(entries);
 
@@ -58,7 +58,7 @@ fn damaged_files_are_refused_and_the_others_restored() {
     for overwrite in [Overwrite::Replace, Overwrite::Changed] {
         let options = RestoreOptions { overwrite, ..RestoreOptions::default() };
         let (stats, monitor) = restore_into(&store, &root, scratch.path(), options);
-        let refused = ["large", "small", "x1", "x2", "x3", "x4", "y", "z damaged", "z lost"];
+        let refused = ["large", "small", "x1", "x2", "x3", "x4", "y", "z damaged", "z missing"];
         assert_eq!(monitor.problem_paths(), refused.map(PathBuf::from), "{monitor:?}");
         let restored = stats.written_files + stats.unchanged_entries;
         assert_eq!(restored, 3, "well, zz, inside: {stats:?}");
@@ -75,7 +75,7 @@ fn damaged_files_are_refused_and_the_others_restored() {
             let bytes = fs::read(scratch.path().join(name)).unwrap();
             assert_eq!(bytes, b"was there", "{name} stays until there is something better");
         }
-        assert!(scratch.path().join("z lost").is_dir(), "as much as is known");
+        assert!(scratch.path().join("z missing").is_dir(), "as much as is known");
     }
 }
 

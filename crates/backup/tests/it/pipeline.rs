@@ -197,7 +197,7 @@ fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
         }
         let healed = run();
         assert_eq!(healed.statistics.read_file_count, 1, "{case}: it is read again");
-        assert!(healed.statistics.new_chunk_count > 0, "{case}: what was lost is new");
+        assert!(healed.statistics.new_chunk_count > 0, "{case}: what was missing is new");
         let found = check(&repository, &check_options, &()).expect("check");
         assert_eq!(found.error_count, 0, "{case}: {found:?}");
         restore_and_compare(&repository, folder.path());

@@ -105,9 +105,9 @@ fn forget_by_rules(args: &Forget, session: &Session, view: View, report: &Report
     let mut done = planned.clone();
     if args.dry_run {
         show(args, view, &groups, report)?;
-        refuse_lost(args, &groups)?;
+        refuse_emptied(args, &groups)?;
     } else {
-        refuse_lost(args, &groups)?;
+        refuse_emptied(args, &groups)?;
         if !planned.is_empty() {
             done = forget_planned(args, session, &planned)?;
         }
@@ -133,7 +133,7 @@ fn forget_planned(
     snapshots::forget(&session.repository, |newer| {
         let newer = newer.clone().complete(&session.repository)?;
         let groups = judged(args, session, &newer)?;
-        refuse_lost(args, &groups)?;
+        refuse_emptied(args, &groups)?;
         done = forgotten(&groups).intersection(planned).copied().collect();
         Ok::<_, anyhow::Error>(done.iter().copied().collect())
     })?;
@@ -171,11 +171,11 @@ fn local_offset_s(seconds: i64) -> i64 {
 }
 
 /// Refuses rules that would keep nothing of a group, because they are most likely a mistake.
-fn refuse_lost(args: &Forget, groups: &[Group<'_>]) -> Result<()> {
-    let lost = groups.iter().find(|group| group.is_lost());
-    let Some(lost) = lost.filter(|_| !args.allow_empty) else { return Ok(()) };
-    let count = units::count(lost.verdicts.len() as u64, "snapshot");
-    let message = format!("the rules keep none of the {count} of {}", described(&lost.key));
+fn refuse_emptied(args: &Forget, groups: &[Group<'_>]) -> Result<()> {
+    let emptied = groups.iter().find(|group| group.is_emptied());
+    let Some(emptied) = emptied.filter(|_| !args.allow_empty) else { return Ok(()) };
+    let count = units::count(emptied.verdicts.len() as u64, "snapshot");
+    let message = format!("the rules keep none of the {count} of {}", described(&emptied.key));
     Err(Failure::failed(message)
         .with_remedy("add a rule, or use --allow-empty to forget all of them; --dry-run lists them")
         .into())

@@ -231,17 +231,17 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
     let loss_count =
         done.snapshots.iter().fold(0_u64, |count, each| count.saturating_add(each.loss_count));
     if report.is_json() {
-        let repaired = |each: &&SnapshotRepair| matches!(each.fate, RepairOutcome::Repaired(_));
+        let repaired = |each: &&SnapshotRepair| matches!(each.outcome, RepairOutcome::Repaired(_));
         report.event(&Event::Summary(Summary::RepairSnapshots {
             dry_run: args.dry_run,
             damaged_count: done.snapshots.len() as u64,
             repaired_count: done.snapshots.iter().filter(repaired).count() as u64,
             forgotten_count: done.forgotten.len() as u64,
-            missing_commit_count: done.lost_commits.len() as u64,
+            missing_commit_count: done.missing_commits.len() as u64,
             loss_count,
             elapsed_ns: report.elapsed_ns(),
         }))?;
-    } else if done.snapshots.is_empty() && done.lost_commits.is_empty() {
+    } else if done.snapshots.is_empty() && done.missing_commits.is_empty() {
         report.note("No listed snapshot is known to be damaged.");
     } else if !done.snapshots.is_empty() {
         let damaged = units::count(done.snapshots.len() as u64, "snapshot");
@@ -256,7 +256,7 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
 
 /// Reports commits that are missing or unreadable as problems.
 fn report_missing_commits(done: &SnapshotsRepair, report: &Report) {
-    for ticket in &done.lost_commits {
+    for ticket in &done.missing_commits {
         let name = ObjectName::Commit(*ticket).to_string();
         let message = match done.record {
             Some(_) => "missing, and given up; if it was a snapshot, the snapshot is lost",
@@ -268,7 +268,7 @@ fn report_missing_commits(done: &SnapshotsRepair, report: &Report) {
 
 /// Prints the outcome for one snapshot with losses.
 fn report_snapshot(each: &SnapshotRepair, done: &SnapshotsRepair, report: &Report) -> Result<()> {
-    let (outcome, repaired) = match each.fate {
+    let (outcome, repaired) = match each.outcome {
         RepairOutcome::Repaired(new) => ("repaired", Some(new)),
         RepairOutcome::RepairedBefore(new) => ("repaired_before", Some(new)),
         RepairOutcome::WouldBeRepaired => ("would_be_repaired", None),
@@ -284,7 +284,7 @@ fn report_snapshot(each: &SnapshotRepair, done: &SnapshotsRepair, report: &Repor
             unnamed_count: each.unnamed_count,
         });
     }
-    let mut line = format!("snapshot {}: {}", each.snapshot.short(), outcome_text(each.fate));
+    let mut line = format!("snapshot {}: {}", each.snapshot.short(), outcome_text(each.outcome));
     if done.forgotten.contains(&each.snapshot) {
         line.push_str("; forgotten");
     } else if done.held.contains(&each.snapshot) {

@@ -32,7 +32,7 @@ pub struct Prune {
     pub released: Vec<TicketId>,
     /// `forget` commits that are cancelled.
     pub unforgotten: Vec<TicketId>,
-    /// Numbers of lost records that do not count any more, even if one comes back.
+    /// Numbers of missing records that do not count any more, even if one comes back.
     pub given_up: Vec<u64>,
     /// Entries that a newer version wrote.
     pub extra: Extra,

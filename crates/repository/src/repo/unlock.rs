@@ -136,7 +136,7 @@ impl<'a> KeyTrials<'a> {
         Err(Error::corrupt(name, "belongs to another repository than the keys"))
     }
 
-    /// Opens the settings with a recovery kit, which is sufficient even if `keys/` is lost. The
+    /// Opens the settings with a recovery kit, which is sufficient even if `keys/` is missing. The
     /// settings record the cipher suite, and the keys of either cipher open them.
     fn open_by_kit(&self, keyring: &Keyring) -> Result<Unlocked> {
         let read = |suite| self.newest_config(&Keys::derive(keyring, suite));

@@ -272,7 +272,7 @@ pub struct Group<'a> {
 
 impl Group<'_> {
     /// Returns `true` if no snapshot of the group is kept.
-    pub fn is_lost(&self) -> bool {
+    pub fn is_emptied(&self) -> bool {
         !self.verdicts.iter().any(Verdict::is_kept)
     }
 }

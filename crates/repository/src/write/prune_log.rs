@@ -63,7 +63,7 @@ pub fn append(
         record.ticket = Some(writer.ticket());
         record.time_ns = repository.environment().now_ns();
         // Each record repeats all numbers that were given up, because the record that gave one up
-        // may itself be lost.
+        // may itself be missing later.
         let own = record.given_up.iter().copied();
         record.given_up =
             own.chain(view.recorded_as_given_up()).collect::<BTreeSet<_>>().into_iter().collect();
@@ -135,7 +135,7 @@ pub(crate) fn overtaken(object: &str, failure: Error) -> Error {
 }
 
 /// Returns the first free number above the highest that counts or that a writer has seen. Numbers
-/// of lost records that were given up are not free.
+/// of missing records that were given up are not free.
 fn next_number(view: &View) -> Result<u64> {
     let highest = view.highest_prune();
     let is_free = |number: &u64| !view.unreadable.contains_key(&ObjectName::Prune(*number));

@@ -77,8 +77,8 @@ impl Writer {
         Writer::begin_with(repository, purpose, beginning)
     }
 
-    /// Begins a writer for a repair that gives up the `lost` prune records, which do not count for
-    /// this writer.
+    /// Begins a writer for a repair that gives up the `missing` prune records, which do not count
+    /// for this writer.
     ///
     /// # Errors
     ///
@@ -86,9 +86,9 @@ impl Writer {
     pub(crate) fn begin_without(
         repository: Arc<Repository>,
         purpose: Purpose,
-        lost: BTreeSet<u64>,
+        missing: BTreeSet<u64>,
     ) -> Result<Writer> {
-        let beginning = Beginning { known: View::without(lost), ..Beginning::default() };
+        let beginning = Beginning { known: View::without(missing), ..Beginning::default() };
         Writer::begin_with(repository, purpose, beginning)
     }
 

@@ -247,7 +247,7 @@ fn burst_is_stored_unless_larger_than_the_chunk() {
     assert_eq!(store.burst(&chunks[1]).map(|burst| burst.data_len), Some(600));
     assert_eq!(store.burst(&tiny[1]), None, "8 bytes");
     let counts = (statistics.refused_count, statistics.short_count, statistics.missing_count);
-    assert_eq!(counts, (1, 1, 0), "too large, too short for tau, lost");
+    assert_eq!(counts, (1, 1, 0), "too large, too short for tau, missing");
 }
 
 /// The paper's deletion: a prune keeps a reference chunk as long as bursts need it, and no longer.

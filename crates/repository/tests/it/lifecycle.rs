@@ -522,8 +522,8 @@ fn writer_renews_its_ticket_once_an_hour() {
     }
 }
 
-/// A prune record was lost and given up, and the snapshot that it had taken was brought back. Then
-/// the storage has the record again.
+/// A prune record was missing and given up, and the snapshot that it had taken was brought back.
+/// Then the storage has the record again.
 #[test]
 fn given_up_record_that_reappears_takes_nothing() {
     let restored = |mutant: Option<Mutant>| {
@@ -534,7 +534,7 @@ fn given_up_record_that_reappears_takes_nothing() {
         back_up(&repository, &[2], false).expect("nothing fails here");
         let record = ObjectName::Prune(1).to_string();
         let bytes = storage.get(&record).expect("it was put");
-        storage.delete(&record).expect("it is lost");
+        storage.delete(&record).expect("it goes");
         let options =
             IndexOptions { given_up_prunes: BTreeSet::from([1]), ..IndexOptions::default() };
         repair_index(&repository, &options, &()).expect("it is given up");

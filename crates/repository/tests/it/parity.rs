@@ -497,15 +497,15 @@ fn parity_of_a_missing_container_stays() {
         Ok(ObjectName::Container(class, part)) => !condemned.contains(&(class, part)),
         _ => panic!("{name} is no container"),
     });
-    let lost = live.next().expect("something stays");
-    let bytes = storage.get(&lost).expect("it is there").to_vec();
-    storage.delete(&lost).expect("memory deletes");
+    let missing = live.next().expect("something stays");
+    let bytes = storage.get(&missing).expect("it is there").to_vec();
+    storage.delete(&missing).expect("memory deletes");
     let before = names(&*storage, ObjectKind::Parity);
     let gone = sweep_all(&repository).expect("nothing needs it here");
     let after = names(&*storage, ObjectKind::Parity);
     assert!(gone > 0, "that of what was condemned goes");
     assert_eq!(after.len() as u64, before.len() as u64 - gone);
-    storage.put_new(&lost, zeroed(bytes, 20_000..20_100).into()).expect("memory takes it");
+    storage.put_new(&missing, zeroed(bytes, 20_000..20_100).into()).expect("memory takes it");
     let done = repaired(&storage, 3);
     assert_eq!(done.rebuilt.len(), 1, "{done:?}");
     assert_clean(&open(storage.clone(), 4).expect("it opens"), "after the repair");

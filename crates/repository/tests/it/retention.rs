@@ -284,8 +284,8 @@ fn groups_are_judged_separately() {
     let tagged = Policy { tags: tags.clone(), ..Policy::default() };
     let judged = judge(&tagged, Grouping::default(), &candidates, time_ns(NOW), &utc);
     let judged = judged.expect("a rule");
-    let lost: Vec<_> = judged.iter().map(Group::is_lost).collect();
-    assert_eq!(lost, [false, false, true], "a group without a snapshot with the tag loses all");
+    let emptied: Vec<_> = judged.iter().map(Group::is_emptied).collect();
+    assert_eq!(emptied, [false, false, true], "a group without a snapshot with the tag loses all");
     assert_eq!(judged[0].verdicts[0].reasons, [Reason::Tag("a".to_owned())], "by its tag");
 }
 

@@ -315,8 +315,8 @@ fn missing_or_wrong_hints_fail_nothing() {
     let found = store_files(&repository, &after, usize::MAX);
     let (storage, repository) = repository_of(&before);
     storage.delete(&hints(&*storage)[0]).expect("memory deletes");
-    let lost = store_files(&repository, &after, usize::MAX);
-    assert!(found * 5 < lost, "{found} and {lost}");
+    let without_hints = store_files(&repository, &after, usize::MAX);
+    assert!(found * 5 < without_hints, "{found} and {without_hints}");
 
     let lie = |change: &dyn Fn(&mut SimilarityObject)| {
         let (storage, repository) = repository_of(&before);
@@ -333,22 +333,22 @@ fn missing_or_wrong_hints_fail_nothing() {
     };
     assert_eq!(lie(&|_| {}), found, "what is true");
     let stored = lie(&|hints| hints.containers[0].edges.reverse());
-    assert!(stored <= lost + 5000, "the wrong chunks: {stored}");
+    assert!(stored <= without_hints + 5000, "the wrong chunks: {stored}");
     let stored = lie(&|hints| hints.containers[0].container.count += 1);
-    assert_eq!(stored, lost, "a container that is not there");
+    assert_eq!(stored, without_hints, "a container that is not there");
     let stored = lie(&|hints| {
         let ContainerEdges { container, edges } = hints.containers[0].clone();
         let edges = edges.repeat(1000);
         hints.containers.insert(0, ContainerEdges { container, edges });
     });
-    assert!(stored <= lost + 5000, "more than the container has: {stored}");
+    assert!(stored <= without_hints + 5000, "more than the container has: {stored}");
     let (storage, repository) = repository_of(&before);
     let path = hints(&*storage).remove(0);
     let mut bytes = storage.get(&path).expect("it is there").to_vec();
     bytes[100] ^= 1;
     storage.delete(&path).expect("memory deletes");
     storage.put_new(&path, bytes.into()).expect("memory takes it");
-    assert_eq!(store_files(&repository, &after, usize::MAX), lost, "damaged");
+    assert_eq!(store_files(&repository, &after, usize::MAX), without_hints, "damaged");
 }
 
 /// Similarity objects are deleted with the containers that they describe.

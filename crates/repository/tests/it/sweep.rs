@@ -137,11 +137,11 @@ fn sweep_continues_once_the_damage_is_given_up() {
 fn sweep_does_not_wait_for_a_given_up_commit() {
     let storage = memory();
     let repository = open(storage.clone(), 1).expect("it opens");
-    let lost = snapshot(&repository, &[1]);
+    let missing = snapshot(&repository, &[1]);
     snapshot(&repository, &[2]);
-    storage.delete(&ObjectName::Commit(lost).to_string()).expect("it goes");
+    storage.delete(&ObjectName::Commit(missing).to_string()).expect("it goes");
     let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
-    let record = Prune { forgotten: vec![lost], ..Prune::default() };
+    let record = Prune { forgotten: vec![missing], ..Prune::default() };
     let view = writer.view().clone();
     let recorded =
         append(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));

@@ -179,7 +179,7 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Con
     let opener = Opener::new(check.repository.keys(), name, &scan.bytes)?;
     let trailer = Trailer::decode(&name, &scan.bytes, scan.bytes.len() as u64);
     // The place of the table of contents is recorded in the index and in the trailer. The trailer
-    // is needed if the index is lost.
+    // is needed if the index is missing.
     let (offset, length) = match (task.record, trailer.as_ref()) {
         (Some(record), _) => (u64::from(record.toc_offset), record.toc_len),
         (None, Ok(trailer)) => (trailer.offset, trailer.length),

@@ -33,8 +33,8 @@ pub(super) struct Inventory {
     pub(super) hidden: Hidden,
     /// Containers that are gone.
     pub(super) gone: HashSet<(Class, PartName)>,
-    /// Commits that a later writer has seen, and that are gone.
-    pub(super) lost_commits: BTreeSet<TicketId>,
+    /// Commits that a later writer has seen, and that are missing.
+    pub(super) missing_commits: BTreeSet<TicketId>,
     /// Containers that are condemned.
     pub(super) condemned: HashSet<(Class, PartName)>,
     /// Containers with chunks that are recorded as unreadable.

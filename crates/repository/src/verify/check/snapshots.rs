@@ -78,7 +78,7 @@ pub(super) fn check(
         chunks: reachable.missing.keys().copied().collect(),
         needed: reachable.needed().copied().collect(),
         refused: reachable.refused,
-        commits: inventory.lost_commits.clone(),
+        commits: inventory.missing_commits.clone(),
         protected: HashSet::new(),
         refused_containers: HashSet::new(),
         checked_snapshots: reachable.checked,

@@ -90,7 +90,7 @@ fn name_unfound(
         if !taken.contains(ticket) {
             let message = "listed by the storage, but not found";
             check.report(FindingKind::Missing, name, message);
-            inventory.lost_commits.insert(*ticket);
+            inventory.missing_commits.insert(*ticket);
         }
     }
     Ok(())
@@ -102,7 +102,7 @@ fn check_named_commits(check: &Check<'_>, inventory: &mut Inventory) {
     let message = "deleted: a later writer has seen it, and no prune has removed it";
     for ticket in inventory.view.gone_commits() {
         check.report(FindingKind::Missing, ObjectName::Commit(ticket), message);
-        inventory.lost_commits.insert(ticket);
+        inventory.missing_commits.insert(ticket);
     }
 }
 

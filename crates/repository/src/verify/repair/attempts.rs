@@ -12,7 +12,7 @@ pub(super) fn is_damage(error: &Error) -> bool {
 }
 
 /// Returns `true` if a listed object is damaged, or is missing when it is read.
-pub(super) fn is_lost(error: &Error) -> bool {
+pub(super) fn is_missing_or_damaged(error: &Error) -> bool {
     is_damage(error) || error.kind() == Kind::Missing
 }
 

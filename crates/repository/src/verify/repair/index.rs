@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
-use super::attempts::{is_damage, is_lost, persist, restart_if_ended};
+use super::attempts::{is_damage, is_missing_or_damaged, persist, restart_if_ended};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
@@ -30,13 +30,13 @@ const HINTS_MAX: usize = 1_000_000;
 pub struct IndexOptions {
     /// Set to write nothing.
     pub dry_run: bool,
-    /// Lost commits that are given up, so that no client misses them any more. The data that their
-    /// writers had stored stays.
+    /// Missing commits that are given up, so that no client misses them any more. The data that
+    /// their writers had stored stays.
     pub given_up: BTreeSet<TicketId>,
-    /// Lost prune records that are given up. Such a record does not count any more, even if it
-    /// comes back. Containers that it condemned and that still exist count again, and snapshots
-    /// that it took are listed again; a check finds which of their data is gone. No other client
-    /// may be at work, because one that is deleting what the record condemned would go on.
+    /// Missing or damaged prune records that are given up. Such a record does not count any more,
+    /// even if it comes back. Containers that it condemned and that still exist count again, and
+    /// snapshots that it took are listed again; a check finds which of their data is gone. No other
+    /// client may be at work, because one that is deleting what the record condemned would go on.
     pub given_up_prunes: BTreeSet<u64>,
 }
 
@@ -80,16 +80,16 @@ pub struct IndexRepair {
 ///
 /// Returns a `Corrupt` error if a prune record cannot be read, because nothing can be written
 /// safely then; `Interrupted` if the monitor asks to stop; `Invalid` if a prune record that is to
-/// be given up is not lost; and `Conflict` if a ticket cannot be read and its writer may be at work
-/// on a storage that does not create atomically. Also returns any error of the storage.
+/// be given up is not missing; and `Conflict` if a ticket cannot be read and its writer may be at
+/// work on a storage that does not create atomically. Also returns any error of the storage.
 pub fn repair_index(
     repository: &Arc<Repository>,
     options: &IndexOptions,
     monitor: &dyn CheckMonitor,
 ) -> Result<IndexRepair> {
-    let lost = &lost_prunes(repository, &options.given_up_prunes)?;
+    let missing = &missing_prunes(repository, &options.given_up_prunes)?;
     if options.dry_run {
-        let view = View::without(lost.clone()).list_again(repository)?;
+        let view = View::without(missing.clone()).list_again(repository)?;
         let unreadable = unreadable_writers(repository, &view)?;
         let mut builder = IndexBuilder::new(repository, None);
         builder.report.ended = unreadable;
@@ -103,7 +103,8 @@ pub fn repair_index(
         require_alone(repository, None)?;
     }
     persist("the new index", || {
-        let mut writer = Writer::begin_without(repository.clone(), Purpose::Other, lost.clone())?;
+        let mut writer =
+            Writer::begin_without(repository.clone(), Purpose::Other, missing.clone())?;
         match rebuild(&mut writer, options, monitor) {
             Ok(done) => Ok(done),
             // The objects that were put are correct, and may count.
@@ -112,32 +113,34 @@ pub fn repair_index(
     })
 }
 
-/// Returns all lost prune records, if some of them are given up. The others do not prevent that,
+/// Returns all missing prune records, if some of them are given up. The others do not prevent that,
 /// because a rebuild names the containers that exist but makes no new references to them, whatever
 /// the records condemned. They are still reported as missing.
 ///
 /// # Errors
 ///
-/// Returns an `Invalid` error if one of `given_up` is not lost, because it can be restored, or
+/// Returns an `Invalid` error if one of `given_up` is not missing, because it can be restored, or
 /// another client can read it.
-fn lost_prunes(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
+fn missing_prunes(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
     if given_up.is_empty() {
         return Ok(BTreeSet::new());
     }
     let view = View::list(repository)?;
     let damaged = view.unresolved().filter_map(|(name, error)| match name {
-        ObjectName::Prune(number) if is_lost(error) && !is_newer(repository, *name) => {
+        ObjectName::Prune(number)
+            if is_missing_or_damaged(error) && !is_newer(repository, *name) =>
+        {
             Some(*number)
         }
         _ => None,
     });
-    let mut lost: BTreeSet<u64> = damaged.chain(view.missing_prunes()).collect();
-    lost.retain(|number| {
+    let mut missing: BTreeSet<u64> = damaged.chain(view.missing_prunes()).collect();
+    missing.retain(|number| {
         let original = original_bytes(repository, ObjectName::Prune(*number), None);
         !matches!(original, OriginalBytes::Intact | OriginalBytes::Restorable(_))
     });
-    match given_up.difference(&lost).next() {
-        None => Ok(lost),
+    match given_up.difference(&missing).next() {
+        None => Ok(missing),
         Some(number) => {
             let message = "not missing, and cannot be given up";
             Err(Error::invalid(ObjectName::Prune(*number), message))
@@ -198,8 +201,9 @@ fn unreadable_writers(repository: &Repository, view: &View) -> Result<Vec<Ticket
     let is_unreadable = |(ticket, renewal)| {
         let name = ObjectName::Ticket { ticket, renewal };
         let read = repository.read(name, Ticket::decode);
-        let is_lost = read.is_err_and(|error| is_damage(&error)) && !is_newer(repository, name);
-        is_lost.then_some(ticket)
+        let is_missing_or_damaged =
+            read.is_err_and(|error| is_damage(&error)) && !is_newer(repository, name);
+        is_missing_or_damaged.then_some(ticket)
     };
     Ok(newest.into_iter().filter_map(is_unreadable).collect())
 }

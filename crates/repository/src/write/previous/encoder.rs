@@ -146,7 +146,7 @@ impl<'a> DeltaEncoder<'a> {
             return Ok(None);
         }
         let prepared = stream.fill().and_then(|()| {
-            if stream.is_lost() {
+            if stream.is_out_of_sync() {
                 self.resync.find(self.references, stream, chunk)?;
             }
             self.window.move_to(self.references, &stream.pieces, stream.expected, len)

@@ -9,7 +9,7 @@ use crate::write::references::References;
 /// Length of old bytes to index for one new chunk, as a multiple of the length of the chunk.
 const AHEAD_TIMES: u64 = 8;
 
-/// Finds the position of a new stream that was lost, in a long stretch of its old stream.
+/// Finds the position of a new stream that is out of sync, in a long stretch of its old stream.
 #[derive(Debug, Default)]
 pub(super) struct Resynchronizer {
     /// Created at the first use, because it takes 4 MiB.

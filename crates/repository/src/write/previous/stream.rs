@@ -150,7 +150,7 @@ impl<'a> OldStream<'a> {
     }
 
     /// Returns `true` if the position is no longer certain, and a resync could find it.
-    pub(super) fn is_lost(&self) -> bool {
+    pub(super) fn is_out_of_sync(&self) -> bool {
         self.misses > 0 && !self.is_similar
     }
 

@@ -279,7 +279,7 @@ fn damage_of_both_copies_is_found() {
     }
 }
 
-/// Containers describe their own contents, so the objects that named them can be lost.
+/// Containers describe their own contents, so the objects that named them can be missing.
 #[test]
 fn containers_are_found_without_the_object_that_named_them() {
     let objects = build();
@@ -309,7 +309,7 @@ fn containers_are_found_without_the_object_that_named_them() {
     assert!(tried > 10, "{tried} segments and commits");
 }
 
-/// One container and the segment that names it: only the container is lost.
+/// One container and the segment that names it: only the container is missing.
 #[test]
 fn missing_container_is_named_despite_an_unreadable_segment() {
     let objects = build();

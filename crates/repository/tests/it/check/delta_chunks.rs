@@ -113,8 +113,8 @@ fn missing_full_chunk_names_everything_that_depends_on_it() {
             let case = format!("{case}, gone: {is_gone}, read: {read_data}");
             assert!(findings.has_error(&name), "{case}: {:#?}", findings.all);
             store.compare(&findings, &case);
-            let lost = findings.of(FindingKind::Affected).any(|path| path.ends_with("1001001"));
-            assert!(lost, "{case}: {:#?}", findings.all);
+            let affected = findings.of(FindingKind::Affected).any(|path| path.ends_with("1001001"));
+            assert!(affected, "{case}: {:#?}", findings.all);
             let lacks =
                 findings.all.iter().filter(|it| it.message.contains("lacks the full chunk"));
             let named: Vec<_> = lacks.map(|it| it.object.as_str()).collect();
@@ -133,7 +133,7 @@ fn neighbours_of_a_delta_chunk_with_a_missing_full_chunk_are_stored_again() {
     let full_chunk = old_full_chunk(&store.repository);
     damage_region(&store, &full_chunk);
     let findings = store.check(true);
-    let lost = findings.report.missing_count;
+    let missing = findings.report.missing_count;
     let damages = &findings.report.damages;
     let delta_chunks = of_form(&store.repository, Form::Delta);
     let recorded = delta_chunks.iter().filter(|delta_chunk| {
@@ -143,7 +143,7 @@ fn neighbours_of_a_delta_chunk_with_a_missing_full_chunk_are_stored_again() {
         damages.iter().any(|it| is_it(&it))
     });
     let count = recorded.count() as u64;
-    assert!(lost > 0 && lost < count, "{lost} are lost, {count} recorded");
+    assert!(missing > 0 && missing < count, "{missing} are missing, {count} recorded");
     heal(&store, &findings, "neighbours");
 }
 
@@ -178,7 +178,7 @@ fn partial_check_finds_the_damaged_full_chunk_in_an_unread_container() {
 fn heal(store: &Store, findings: &Findings, case: &str) {
     record(&store.repository, &findings.report.damages, |_, _| {}).expect("memory takes it");
     let again = store.check(true);
-    assert!(again.report.error_count > 0, "{case}: it is lost until it is stored again");
+    assert!(again.report.error_count > 0, "{case}: it is missing until it is stored again");
     assert_eq!(again.report.damages, [], "{case}: all was recorded");
     store.compare(&again, case);
     // Another process, with other random numbers.

@@ -386,7 +386,7 @@ fn quiet(later: &mut dyn FnMut() -> cutpoint_storage::Result<Arc<Repository>>, c
     let options = SnapshotOptions { threads: 1, ..SnapshotOptions::default() };
     let snapshots = repair_snapshots(&next(), &options, &());
     let snapshots = snapshots.unwrap_or_else(|error| panic!("{case}: repair snapshots: {error}"));
-    assert_eq!(snapshots.snapshots.len() + snapshots.lost_commits.len(), 0, "{case}: snapshots");
+    assert_eq!(snapshots.snapshots.len() + snapshots.missing_commits.len(), 0, "{case}: snapshots");
     let data = repair_data(&next(), &DataOptions { threads: 1, ..DataOptions::default() }, &());
     let data = data.unwrap_or_else(|error| panic!("{case}: repair data: {error}"));
     assert_eq!(data.failed.len(), 0, "{case}: repair data: {:?}", data.failed);

@@ -142,7 +142,7 @@ fn errors_and_given_up(storage: Arc<dyn Storage>) -> (u64, BTreeSet<TicketId>) {
     let report = check(&repository, &CheckOptions::default(), &()).expect("it lists");
     let options = SnapshotOptions { forget: true, threads: 1, ..SnapshotOptions::default() };
     let repaired = repair_snapshots(&repository, &options, &()).expect("it lists");
-    (report.error_count, repaired.lost_commits)
+    (report.error_count, repaired.missing_commits)
 }
 
 #[test]
@@ -163,10 +163,10 @@ fn commit_missing_from_listings_is_not_given_up() {
 #[test]
 fn commit_listed_but_missing_is_reported_and_can_be_given_up() {
     let (inner, middle) = start();
-    let lost = ObjectName::Commit(middle).to_string();
-    let len = inner.head(&lost).expect("memory tells").expect("it is there");
-    inner.delete(&lost).expect("it goes");
-    let storage: Arc<dyn Storage> = Arc::new(Listing { inner, extra: (lost, len) });
+    let missing = ObjectName::Commit(middle).to_string();
+    let len = inner.head(&missing).expect("memory tells").expect("it is there");
+    inner.delete(&missing).expect("it goes");
+    let storage: Arc<dyn Storage> = Arc::new(Listing { inner, extra: (missing, len) });
     let repository = open(storage.clone(), 3).expect("it opens");
     View::list(&repository).and_then(|view| view.complete(&repository)).expect_err("it is missed");
     assert_eq!(errors_and_given_up(storage.clone()), (1, BTreeSet::from([middle])));

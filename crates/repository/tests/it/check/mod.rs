@@ -46,7 +46,7 @@ fn flip(store: &Store, name: &str, place: usize) {
     store.replace(name, Some(bytes.into()));
 }
 
-/// After a `damage` commit the next backup stores lost chunks again. The damage stays, the loss
+/// After a `damage` commit the next backup stores missing chunks again. The damage stays, the loss
 /// does not.
 #[test]
 fn chunks_stored_again_are_not_missing() {
@@ -57,7 +57,7 @@ fn chunks_stored_again_are_not_missing() {
     let findings = store.check(true);
     assert!(findings.has_error(&name), "{:#?}", findings.all);
     assert!(findings.of(FindingKind::Affected).count() > 0, "files need it");
-    assert!(findings.report.missing_count > 0, "chunks are lost");
+    assert!(findings.report.missing_count > 0, "chunks are missing");
     store.compare(&findings, "before");
 
     let damages = &findings.report.damages;
@@ -292,13 +292,13 @@ fn containers_published_by_a_prune_are_found_without_its_segment() {
     let superseded = merged.covers;
     put_prune(&store, 1, &Prune { published: vec![part], superseded, ..Prune::default() });
     assert_eq!(errors(&store.check(false)), [""; 0], "merged");
-    for lost in [name, ObjectName::Prune(1)] {
-        flip(&store, &lost.to_string(), 100);
+    for damaged in [name, ObjectName::Prune(1)] {
+        flip(&store, &damaged.to_string(), 100);
         let findings = store.check(false);
         assert_eq!(errors(&findings).len(), 1, "{findings:#?}");
-        assert!(findings.has_error(&lost.to_string()), "{findings:#?}");
-        store.compare(&findings, &lost.to_string());
-        flip(&store, &lost.to_string(), 100);
+        assert!(findings.has_error(&damaged.to_string()), "{findings:#?}");
+        store.compare(&findings, &damaged.to_string());
+        flip(&store, &damaged.to_string(), 100);
     }
 }
 
@@ -519,11 +519,11 @@ fn lengths_are_compared_with_the_listing() {
     assert!(finding.message.starts_with("wrong length"), "{finding:?}");
 }
 
-/// Chunks shared by listed and forgotten snapshots are lost. Chunks that only forgotten ones need
+/// Chunks shared by listed and forgotten snapshots are missing. Those that only forgotten ones need
 /// are counted.
 #[test]
 fn missing_chunks_of_forgotten_snapshots_are_only_counted() {
-    for (files, lost_count) in [(&[1_u64][..], 0), (&[1, 2], 6)] {
+    for (files, missing_count) in [(&[1_u64][..], 0), (&[1, 2], 6)] {
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         backup::init(storage.clone()).expect("an empty memory takes a repository");
         let repository = open(storage.clone(), 1).expect("it opens");
@@ -538,11 +538,11 @@ fn missing_chunks_of_forgotten_snapshots_are_only_counted() {
         let store = Store { storage, repository };
         store.replace(&name, None);
         let findings = store.check(false);
-        assert_eq!(findings.report.missing_count, lost_count, "{:#?}", findings.all);
+        assert_eq!(findings.report.missing_count, missing_count, "{:#?}", findings.all);
         let told: Vec<_> = findings.all.iter().filter(|it| it.object == "chunks").collect();
         let told: Vec<_> = told.iter().map(|it| (it.kind, it.message.as_str())).collect();
         let message = "6 needed only by forgotten snapshots are missing";
-        let expected = (lost_count == 0).then_some((FindingKind::Unneeded, message));
+        let expected = (missing_count == 0).then_some((FindingKind::Unneeded, message));
         assert_eq!(told, Vec::from_iter(expected), "{:#?}", findings.all);
     }
 }

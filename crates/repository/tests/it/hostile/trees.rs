@@ -95,7 +95,7 @@ fn missing_chunks_on_very_many_paths_are_counted() {
 
         let (done, losses) = repair(&repository);
         let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-        assert!(matches!(each.fate, RepairOutcome::Repaired(_)), "{each:?}");
+        assert!(matches!(each.outcome, RepairOutcome::Repaired(_)), "{each:?}");
         assert_eq!(losses.len(), 10_000, "losses that are named");
         let all = if levels < 64 { 1 << levels } else { u64::MAX };
         assert_eq!(each.loss_count, all, "losses");

@@ -351,7 +351,7 @@ fn adopt_repaired(
         }
     }
     let Ok(done) = done else { return };
-    let repaired = done.snapshots.iter().filter_map(|each| match each.fate {
+    let repaired = done.snapshots.iter().filter_map(|each| match each.outcome {
         RepairOutcome::Repaired(twin) => Some(twin),
         _ => None,
     });

@@ -18,7 +18,7 @@ use crate::support::backup::{CHUNK_LEN, back_up, back_up_by, file, open, restore
 use crate::support::failing_reads::FailingReads;
 use crate::support::pruning::{Named, forget, memory, size, start, sweep_all};
 
-/// P3: if something is lost, nothing is condemned.
+/// P3: if something is missing, nothing is condemned.
 #[test]
 fn repository_with_missing_chunks_is_left_alone() {
     for (kind, place) in [
@@ -276,7 +276,7 @@ fn chunk_with_only_a_damaged_record_is_not_missing() {
     let pruned = prune_all(&repository, &ALL).expect("nothing is lost");
     assert_eq!((pruned.number, pruned.written_bytes), (None, 0), "it stays where it is");
     record(&repository, Prune { condemned: vec![(class, container)], ..Prune::default() });
-    let pruned = prune_all(&repository, &ALL).expect("it is not lost yet");
+    let pruned = prune_all(&repository, &ALL).expect("it is not missing yet");
     assert!(pruned.written_bytes >= 30_000, "it is stored again: {pruned:?}");
     sweep_all(&repository).expect("it works");
     assert!(!data_names(&*storage).contains(&ObjectName::Container(class, container).to_string()));
@@ -291,7 +291,7 @@ fn missing_chunks_are_counted() {
     back_up(&repository, &[1], false).expect("it works");
     let before = data_names(&*storage);
     storage.delete(&before[0]).expect("it goes");
-    let error = plan(&repository, &ALL, &()).expect_err("it is lost");
+    let error = plan(&repository, &ALL, &()).expect_err("it is missing");
     assert_eq!(error.kind(), Kind::Missing, "{error}");
     assert!(error.to_string().contains("(6 such chunks)"), "{error}");
 }

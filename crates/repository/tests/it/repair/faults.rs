@@ -183,10 +183,10 @@ fn expected() -> Expected {
     assert!(!is_refused, "{done:?}");
     assert_eq!(done.snapshots.len(), 2, "{done:?}");
     assert!(
-        done.snapshots.iter().all(|each| matches!(each.fate, RepairOutcome::Repaired(_))),
+        done.snapshots.iter().all(|each| matches!(each.outcome, RepairOutcome::Repaired(_))),
         "{done:?}"
     );
-    assert!(done.forgotten.len() == 2 && done.lost_commits.len() == 1, "{done:?}");
+    assert!(done.forgotten.len() == 2 && done.missing_commits.len() == 1, "{done:?}");
     let repository = open(storage, 3).expect("it opens");
     assert_eq!(errors(&repository), [""; 0], "a second check finds nothing wrong");
     let after = listed(&repository);

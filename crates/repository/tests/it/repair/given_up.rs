@@ -46,20 +46,20 @@ fn missing_commit_can_be_given_up() {
         assert!(store.check(false).has_error(&name), "deleted: {is_deleted}; it is named still");
 
         let (done, _) = repair(&store, REPAIR);
-        assert_eq!(done.lost_commits, BTreeSet::from([first]), "it is told");
+        assert_eq!(done.missing_commits, BTreeSet::from([first]), "it is told");
         assert!(store.check(false).has_error(&name), "it is not given up");
         let (done, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
         assert!(done.record.is_some(), "{done:?}");
         assert!(has_ended(&store, first), "deleted: {is_deleted}; no sweep waits for it");
         let (done, _) = repair(&store, REPAIR);
-        assert_eq!(done.lost_commits, BTreeSet::new(), "deleted: {is_deleted}; once is enough");
+        assert_eq!(done.missing_commits, BTreeSet::new(), "deleted: {is_deleted}; once is enough");
         let findings = store.check(true);
         assert_eq!(errors(&findings), [""; 0], "deleted: {is_deleted}");
         store.compare(&findings, "given up");
         // Containers that only its snapshot had still exist, and are named.
         assert_eq!(findings.report.unreferenced_count, 0, "deleted: {is_deleted}");
 
-        // The lost commit does not prevent deletion of condemned containers.
+        // The missing commit does not prevent deletion of condemned containers.
         let all = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
         let pruned = prune(&later(&store), &all, &(), |_| true).expect("it prunes");
         let number = pruned.and_then(|pruned| pruned.number);
@@ -72,7 +72,7 @@ fn missing_commit_can_be_given_up() {
     }
 }
 
-/// A commit that the storage refuses is not lost. One that it returns at the second attempt may
+/// A commit that the storage refuses is not missing. One that it returns at the second attempt may
 /// need chunks that were not looked at.
 #[test]
 fn refused_commits_are_not_given_up() {
@@ -84,7 +84,7 @@ fn refused_commits_are_not_given_up() {
         repair_snapshots(&open(storage, process).expect("it opens"), &REPAIR, &())
     };
     let done = repair_on(u64::MAX, 60).expect("the rest can be read");
-    assert_eq!(done.lost_commits, BTreeSet::new(), "{done:?}");
+    assert_eq!(done.missing_commits, BTreeSet::new(), "{done:?}");
     let error = repair_on(1, 61).expect_err("it was not looked at");
     assert!(error.kind() == Kind::Storage && error.to_string().contains(&name), "{error}");
 }
@@ -131,7 +131,7 @@ fn taken_names_are_replaced() {
     let read_data = Some(cutpoint_repository::verify::check::Portion::All);
     let (done, _) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
     let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-    let RepairOutcome::Repaired(new) = each.fate else { panic!("{each:?}") };
+    let RepairOutcome::Repaired(new) = each.outcome else { panic!("{each:?}") };
     let names: Vec<_> = entries(&store, new)
         .iter()
         .map(|entry| String::from_utf8_lossy(&entry.name).into_owned())
@@ -151,8 +151,8 @@ fn taken_names_are_replaced() {
     }
 }
 
-/// A lost prune record, before or after its sweep, is given up once. Then it is no longer missed,
-/// and it does not count if it reappears, because what it condemned may be needed by then.
+/// A missing prune record, before or after its sweep, is given up once. Then it is no longer
+/// missed, and it does not count if it reappears, because what it condemned may be needed by then.
 #[test]
 fn given_up_prune_record_does_not_count() {
     for is_swept in [false, true] {
@@ -204,7 +204,7 @@ fn given_up_prune_record_does_not_count() {
     }
 }
 
-/// A record that gave up another can itself be lost: each is given up by a command of its own.
+/// A record that gave up another can itself be missing: each is given up by a command of its own.
 #[test]
 fn prune_record_that_gave_up_another_can_be_given_up() {
     let store = Store::new(&build());
@@ -230,7 +230,7 @@ fn prune_record_that_gave_up_another_can_be_given_up() {
 }
 
 /// Each record lists all records that were given up. If the one that gave up the first is itself
-/// lost and given up, the first still does not count, although it may reappear.
+/// missing and given up, the first still does not count, although it may reappear.
 #[test]
 fn given_up_prune_record_stays_so_after_loss_of_the_later_record() {
     let store = Store::new(&build());
@@ -276,7 +276,7 @@ fn sweep_waits_until_a_given_up_commit_has_settled() {
     flip(&store, &ObjectName::Commit(first).to_string(), 100);
     let forget = SnapshotOptions { forget: true, ..REPAIR };
     let done = repair_snapshots(&at(51, 2), &forget, &()).expect("it repairs");
-    assert_eq!(done.lost_commits, BTreeSet::from([first]), "it is given up");
+    assert_eq!(done.missing_commits, BTreeSet::from([first]), "it is given up");
     let settle_ns = i64::try_from(HOUR_NS).expect("an hour");
     let sweep = |process, hours| {
         let options = SweepOptions { settle_ns, ..SweepOptions::default() };
@@ -286,7 +286,7 @@ fn sweep_waits_until_a_given_up_commit_has_settled() {
     assert!(matches!(sweep(53, 4), Sweep::Done(_)), "everybody has seen it");
 }
 
-/// An object made with newer keys cannot be read by an older client, but is not lost.
+/// An object made with newer keys cannot be read by an older client, but is not missing.
 #[test]
 fn commit_of_a_newer_epoch_is_not_given_up() {
     let store = Store::new(&build());

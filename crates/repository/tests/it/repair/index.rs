@@ -90,7 +90,7 @@ fn rebuilt_index_names_what_counts() {
         let is_left_out = [unreadable, &at_work[0]].contains(&name);
         assert_eq!(named.contains(&container(name)), !is_left_out, "{name}");
     }
-    // Chunks that were given up are reported as lost.
+    // Chunks that were given up are reported as missing.
     let findings = store.check(false);
     assert!(findings.report.missing_count > 0, "{findings:#?}");
     store.compare(&findings, "after the repair");
@@ -157,9 +157,9 @@ fn rebuilt_index_names_a_single_chunk() {
     assert_eq!(index.hinted_containers(Class::Data, &chunk).expect("it looks").len(), 1);
 }
 
-/// Other snapshots still need what a lost commit had published: a rebuilt index names it, although
-/// its writer still has a ticket. Once the commit is given up, nothing that is deleted with it is
-/// relied on.
+/// Other snapshots still need what a missing commit had published: a rebuilt index names it,
+/// although its writer still has a ticket. Once the commit is given up, nothing that is deleted
+/// with it is relied on.
 #[test]
 fn segments_of_a_missing_commit_are_named_again() {
     let store = Store::new(&everything(&*{
@@ -178,7 +178,7 @@ fn segments_of_a_missing_commit_are_named_again() {
     assert_eq!(read("a new index"), 1, "the snapshot that is left");
 
     let (done, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
-    assert_eq!(done.lost_commits, BTreeSet::from([first]), "it is given up");
+    assert_eq!(done.missing_commits, BTreeSet::from([first]), "it is given up");
     back_up(&later(&store), &[2, 3], false).expect("it works");
     let all = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
     prune(&later(&store), &all, &(), |_| true).expect("it prunes");

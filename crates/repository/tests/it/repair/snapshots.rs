@@ -41,7 +41,7 @@ fn remains_of_a_file_are_kept() {
     let (dry, dry_heard) = repair(&store, dry);
     assert_eq!(everything(&*store.storage), before, "a dry run writes nothing");
     assert!(
-        dry.snapshots.iter().all(|each| each.fate == RepairOutcome::WouldBeRepaired),
+        dry.snapshots.iter().all(|each| each.outcome == RepairOutcome::WouldBeRepaired),
         "{dry:?}"
     );
     let (done, heard) = repair(&store, SnapshotOptions { read_data, ..REPAIR });
@@ -52,7 +52,7 @@ fn remains_of_a_file_are_kept() {
     let expected = [first, second].map(|id| (id, "/file 0001".to_owned(), loss.clone()));
     assert_eq!(heard, expected, "what is lost");
     for (each, old) in done.snapshots.iter().zip([first, second]) {
-        let RepairOutcome::Repaired(new) = each.fate else { panic!("{each:?}") };
+        let RepairOutcome::Repaired(new) = each.outcome else { panic!("{each:?}") };
         let left = entries(&store, new);
         let names: Vec<_> = left.iter().map(|entry| entry.name.clone()).collect();
         let mut expected: Vec<_> = entries(&store, old).into_iter().map(|e| e.name).collect();
@@ -68,9 +68,9 @@ fn remains_of_a_file_are_kept() {
     }
     let view = View::list(&store.repository).expect("it lists");
     let ids: Vec<_> = view.snapshots().iter().map(|(id, _)| *id).collect();
-    let new = done.snapshots.iter().map(|each| match each.fate {
+    let new = done.snapshots.iter().map(|each| match each.outcome {
         RepairOutcome::Repaired(new) => new,
-        fate => panic!("{fate:?}"),
+        outcome => panic!("{outcome:?}"),
     });
     let pairs: Vec<_> = [first, second].into_iter().zip(new).collect();
     // Both began at the same time in this test.
@@ -83,7 +83,7 @@ fn remains_of_a_file_are_kept() {
     // A second repair has nothing to do, and the old snapshots can be forgotten.
     let (again, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
     for (each, (_, new)) in again.snapshots.iter().zip(&pairs) {
-        assert_eq!(each.fate, RepairOutcome::RepairedBefore(*new));
+        assert_eq!(each.outcome, RepairOutcome::RepairedBefore(*new));
     }
     assert_eq!(again.forgotten, [first, second]);
     let findings = store.check(true);
@@ -131,7 +131,7 @@ fn chunks_missing_only_in_the_index_are_not_given_up() {
     let makeshift: Vec<_> = done
         .snapshots
         .iter()
-        .filter_map(|each| match each.fate {
+        .filter_map(|each| match each.outcome {
             RepairOutcome::Repaired(new) => Some(new),
             _ => None,
         })
@@ -139,8 +139,8 @@ fn chunks_missing_only_in_the_index_are_not_given_up() {
     assert!(!makeshift.is_empty(), "{done:?}");
     let (again, _) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
     let is_makeshift =
-        |fate| matches!(fate, RepairOutcome::RepairedBefore(it) if makeshift.contains(&it));
-    assert!(again.snapshots.iter().all(|each| is_makeshift(each.fate)), "{again:?}");
+        |outcome| matches!(outcome, RepairOutcome::RepairedBefore(it) if makeshift.contains(&it));
+    assert!(again.snapshots.iter().all(|each| is_makeshift(each.outcome)), "{again:?}");
     repair_all(&store);
     let (done, heard) = repair(&store, SnapshotOptions { forget: true, ..REPAIR });
     assert!(done.snapshots.is_empty() && heard.is_empty(), "{done:?}");
@@ -167,7 +167,7 @@ fn entirely_missing_files_are_left_out() {
             assert_eq!(path.ends_with('/'), *loss == PathLoss::Entries, "{path}: {loss:?}");
         }
         let nothing_left =
-            done.snapshots.iter().filter(|each| each.fate == RepairOutcome::NothingLeft).count();
+            done.snapshots.iter().filter(|each| each.outcome == RepairOutcome::NothingLeft).count();
         let view = View::list(&store.repository).expect("it lists");
         assert_eq!(view.snapshots().len(), before - nothing_left, "{lost}: snapshots");
         assert_eq!(

@@ -271,7 +271,7 @@ fn remains_of_folders_are_kept() {
     let heard = Heard::new(u64::MAX);
     let done = repair_snapshots(&place.open(), &REPAIR, &heard).expect("nothing fails here");
     let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-    let RepairOutcome::Repaired(new) = each.fate else { panic!("{each:?}") };
+    let RepairOutcome::Repaired(new) = each.outcome else { panic!("{each:?}") };
     assert_eq!((each.loss_count, each.unnamed_count, each.is_refused), (4, 0, false));
     let heard: BTreeMap<_, _> = heard.losses.into_inner().expect("no panics").into_iter().collect();
     let long = (20_000 * SHORT_LEN, 20_001 * SHORT_LEN, 40_001 * SHORT_LEN);
@@ -321,8 +321,8 @@ fn entirely_missing_entries_are_not_written() {
     let (name, _) = storage.list("data").expect("memory lists").remove(0);
     storage.delete(&name).expect("it goes");
     let done = repair(&open(storage.clone(), 2).expect("it opens"), REPAIR);
-    let fates: Vec<_> = done.snapshots.iter().map(|each| each.fate).collect();
-    assert_eq!(fates, [RepairOutcome::NothingLeft]);
+    let outcomes: Vec<_> = done.snapshots.iter().map(|each| each.outcome).collect();
+    assert_eq!(outcomes, [RepairOutcome::NothingLeft]);
     assert_eq!(View::list(&repository).expect("it lists").snapshots().len(), 1);
 }
 
@@ -341,13 +341,13 @@ fn makeshift_snapshot_is_replaced() {
     let options = SnapshotOptions { forget: true, ..REPAIR };
     let done = repair(&refusing(), options);
     let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-    let RepairOutcome::Repaired(makeshift) = each.fate else { panic!("{each:?}") };
+    let RepairOutcome::Repaired(makeshift) = each.outcome else { panic!("{each:?}") };
     assert!(each.is_refused && done.forgotten.is_empty(), "{done:?}");
     assert_eq!(place.snapshot(makeshift).started_ns, STARTED_NS + 2, "it can be told");
     let again = repair(&refusing(), options);
     let of_first = again.snapshots.iter().find(|each| each.snapshot == place.id);
     assert_eq!(
-        of_first.map(|each| each.fate),
+        of_first.map(|each| each.outcome),
         Some(RepairOutcome::RepairedBefore(makeshift)),
         "{again:?}"
     );
@@ -356,7 +356,7 @@ fn makeshift_snapshot_is_replaced() {
     let last = repair(&open(place.storage.clone(), 1000).expect("it opens"), options);
     let of_first = last.snapshots.iter().find(|each| each.snapshot == place.id).expect("it is");
     assert!(
-        matches!(of_first.fate, RepairOutcome::Repaired(_)) && !of_first.is_refused,
+        matches!(of_first.outcome, RepairOutcome::Repaired(_)) && !of_first.is_refused,
         "{last:?}"
     );
     assert_eq!(last.makeshift, [makeshift], "{last:?}");
@@ -402,7 +402,7 @@ fn suspect_chunks_in_folders_are_stored_again() {
         place.storage.delete(&place.container(LOST)).expect("it goes");
         let done = repair(&place.open(), REPAIR);
         let [each] = &done.snapshots[..] else { panic!("{done:?}") };
-        let RepairOutcome::Repaired(new) = each.fate else { panic!("{each:?}") };
+        let RepairOutcome::Repaired(new) = each.outcome else { panic!("{each:?}") };
         damage();
         let mut left = place.files.clone();
         left.remove("/b/lost");

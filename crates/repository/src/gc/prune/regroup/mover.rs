@@ -58,7 +58,7 @@ impl<'a> Mover<'a> {
             inline,
             sources: Sources::new(repository, &survey.reader),
             monitor,
-            moves: fates(survey, selection),
+            moves: moves(survey, selection),
             damaged: survey.view.damaged(),
             has_delta_chunks: repository.config().uses_delta_chunks(),
             bases: Bases::default(),
@@ -179,7 +179,7 @@ impl<'a> Mover<'a> {
 
 /// Returns the containers that count, each with `true` if it is rewritten and `false` if it stays.
 /// Dead and condemned containers are not included.
-fn fates(survey: &Survey, selection: &Selection) -> HashMap<(Class, PartName), bool> {
+fn moves(survey: &Survey, selection: &Selection) -> HashMap<(Class, PartName), bool> {
     let dead: HashSet<u32> = selection.dead.iter().copied().collect();
     let containers = (0..).zip(&survey.placement.containers);
     containers

@@ -11,7 +11,7 @@ use crate::verify::check::{CheckMonitor, Portion};
 pub struct SnapshotOptions {
     /// Set to write nothing, and only report the losses.
     pub dry_run: bool,
-    /// Set to forget the snapshots that have lost data, and to give up lost commits.
+    /// Set to forget the snapshots that have lost data, and to give up missing commits.
     pub forget: bool,
     /// The portion of the containers that is read to find losses; `None` to use only the chunks
     /// that `damage` commits name, and those in containers that are gone.
@@ -74,7 +74,7 @@ pub struct SnapshotRepair {
     /// The id of the snapshot.
     pub snapshot: TicketId,
     /// The outcome for the snapshot.
-    pub fate: RepairOutcome,
+    pub outcome: RepairOutcome,
     /// Number of places with a loss; the maximum of the type means that number or more.
     pub loss_count: u64,
     /// Number of losses that were not passed to [`RepairMonitor::loss`], because they are in
@@ -93,12 +93,12 @@ pub struct SnapshotsRepair {
     /// Snapshots that an earlier repair has written from these while the storage refused to read
     /// some data. The new ones have more, so that the old ones are forgotten with the others.
     pub makeshift: Vec<TicketId>,
-    /// Commits that are gone or cannot be read, and whose contents are unknown.
-    pub lost_commits: BTreeSet<TicketId>,
+    /// Commits that are missing or cannot be read, and whose contents are unknown.
+    pub missing_commits: BTreeSet<TicketId>,
     /// Snapshots that were forgotten.
     pub forgotten: Vec<TicketId>,
     /// Snapshots that were not forgotten, because they are held.
     pub held: Vec<TicketId>,
-    /// The number of the record by which lost commits were given up.
+    /// The number of the record by which missing commits were given up.
     pub record: Option<u64>,
 }

@@ -22,7 +22,7 @@ use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::verify::check::{CheckMonitor, CheckOptions, MissingData, find_missing, record};
 use crate::verify::original::is_newer;
-use crate::verify::repair::attempts::{is_lost, persist, restart_if_ended};
+use crate::verify::repair::attempts::{is_missing_or_damaged, persist, restart_if_ended};
 use crate::verify::repair::index::{IndexOptions, repair_index};
 use crate::write::{Committed, Inline, Verify, Writer};
 
@@ -55,7 +55,7 @@ pub fn repair_snapshots(
         view.damaged().iter().map(|damage| damage.fingerprint).collect();
     let mut survey = Rewriter::new(&reader, &missing, &suspects, monitor);
     let mut done = SnapshotsRepair {
-        lost_commits: lost_commits(repository, &missing, &view),
+        missing_commits: missing_commits(repository, &missing, &view),
         ..SnapshotsRepair::default()
     };
     for (id, snapshot) in view.snapshots() {
@@ -80,20 +80,20 @@ pub fn repair_snapshots(
                 .map(|(copy, _)| copy)
         };
         let may_be_makeshift = copies(true).filter(|_| survey.chunks.is_refused);
-        let fate = match copies(false).chain(may_be_makeshift).next() {
+        let outcome = match copies(false).chain(may_be_makeshift).next() {
             _ if counts.kept == 0 => RepairOutcome::NothingLeft,
             Some(copy) => RepairOutcome::RepairedBefore(copy),
             None if options.dry_run => RepairOutcome::WouldBeRepaired,
             None => persist("the repaired snapshot", || write(id, &survey))?,
         };
         if !survey.chunks.is_refused
-            && matches!(fate, RepairOutcome::Repaired(_) | RepairOutcome::RepairedBefore(_))
+            && matches!(outcome, RepairOutcome::Repaired(_) | RepairOutcome::RepairedBefore(_))
         {
             done.makeshift.extend(copies(true));
         }
         done.snapshots.push(SnapshotRepair {
             snapshot: id,
-            fate,
+            outcome,
             loss_count: counts.loss,
             unnamed_count: survey.losses.unnamed_count,
             is_refused: survey.chunks.is_refused,
@@ -138,11 +138,17 @@ fn look_beside_index(reader: &Reader, view: &View, missing: &mut MissingData) ->
     Ok(())
 }
 
-/// Returns the commits that others have seen and that are gone, and those that are damaged.
-fn lost_commits(repository: &Repository, missing: &MissingData, view: &View) -> BTreeSet<TicketId> {
+/// Returns the commits that others have seen and that are missing, and those that are damaged.
+fn missing_commits(
+    repository: &Repository,
+    missing: &MissingData,
+    view: &View,
+) -> BTreeSet<TicketId> {
     let taken = view.taken();
     let unreadable = view.unresolved().filter_map(|(name, error)| match name {
-        ObjectName::Commit(ticket) if is_lost(error) && !is_newer(repository, *name) => {
+        ObjectName::Commit(ticket)
+            if is_missing_or_damaged(error) && !is_newer(repository, *name) =>
+        {
             Some(*ticket)
         }
         _ => None,
@@ -205,7 +211,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<RepairOutcome>> {
     Ok((committed == Committed::Done).then_some(RepairOutcome::Repaired(ticket)))
 }
 
-/// Forgets snapshots that were repaired or of which nothing is left, and gives up lost commits.
+/// Forgets snapshots that were repaired or of which nothing is left, and gives up missing commits.
 fn forget(
     repository: &Arc<Repository>,
     view: &View,
@@ -213,8 +219,10 @@ fn forget(
     done: &mut SnapshotsRepair,
 ) -> Result<()> {
     let held = view.held();
-    let ids =
-        done.snapshots.iter().filter(|each| !each.is_refused && each.fate != RepairOutcome::Taken);
+    let ids = done
+        .snapshots
+        .iter()
+        .filter(|each| !each.is_refused && each.outcome != RepairOutcome::Taken);
     let makeshift = done.makeshift.iter().copied();
     let (held, ids): (Vec<_>, Vec<_>) =
         ids.map(|each| each.snapshot).chain(makeshift).partition(|id| held.contains(id));
@@ -228,9 +236,9 @@ fn forget(
         })?;
         done.forgotten = ids;
     }
-    if !done.lost_commits.is_empty() {
+    if !done.missing_commits.is_empty() {
         // The index segments that these commits named are given up with them.
-        let given_up = done.lost_commits.clone();
+        let given_up = done.missing_commits.clone();
         let options = IndexOptions { given_up, ..IndexOptions::default() };
         done.record = repair_index(repository, &options, monitor)?.record;
     }

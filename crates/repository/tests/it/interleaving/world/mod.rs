@@ -296,17 +296,17 @@ impl World {
     /// rescues.
     pub(crate) fn lose_stored_again(&self) {
         let ledger = &mut self.lock().ledger;
-        let is_lost = |name: &String| match ObjectName::parse(name) {
+        let is_missing = |name: &String| match ObjectName::parse(name) {
             Ok(ObjectName::Container(_, part)) => {
                 let commit = ledger.commits.get(&part.ticket);
                 commit.is_none_or(|commit| matches!(commit.outcome, Outcome::Rescue))
             }
             _ => false,
         };
-        let lost: Vec<String> =
-            ledger.present.iter().filter(|name| is_lost(name)).cloned().collect();
-        assert!(!lost.is_empty(), "nothing was stored again");
-        for name in lost {
+        let missing: Vec<String> =
+            ledger.present.iter().filter(|name| is_missing(name)).cloned().collect();
+        assert!(!missing.is_empty(), "nothing was stored again");
+        for name in missing {
             self.memory.delete(&name).expect("memory deletes");
             ledger.present.remove(&name);
         }
