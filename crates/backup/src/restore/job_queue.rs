@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crossbeam_channel::Sender;
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::read::{Plan, Step};
+use cutpoint_repository::read::{ReadPlan, ReadStep};
 
 use super::job::Job;
 
@@ -16,18 +16,18 @@ const JOBS_MAX: usize = 256;
 const BYTES_MAX: u64 = 64 << 20;
 
 /// A job, and its step of the plan, which is held until the job is done.
-pub(super) type PlannedJob = (Job, Option<Step>);
+pub(super) type PlannedJob = (Job, Option<ReadStep>);
 
 /// The queue in front of the workers. Jobs leave it in the order in which they were sent.
 pub(super) struct JobQueue<'a> {
-    plan: Option<&'a Plan<'a>>,
+    plan: Option<&'a ReadPlan<'a>>,
     jobs: Sender<PlannedJob>,
     waiting: VecDeque<(PlannedJob, u64)>,
     waiting_bytes: u64,
 }
 
 impl<'a> JobQueue<'a> {
-    pub(super) fn new(plan: Option<&'a Plan<'a>>, jobs: Sender<PlannedJob>) -> JobQueue<'a> {
+    pub(super) fn new(plan: Option<&'a ReadPlan<'a>>, jobs: Sender<PlannedJob>) -> JobQueue<'a> {
         JobQueue { plan, jobs, waiting: VecDeque::new(), waiting_bytes: 0 }
     }
 
@@ -58,7 +58,7 @@ impl<'a> JobQueue<'a> {
     }
 
     fn is_full(&self) -> bool {
-        let has_room = self.plan.is_none_or(Plan::has_room);
+        let has_room = self.plan.is_none_or(ReadPlan::has_room);
         let is_full = self.waiting.len() > JOBS_MAX || self.waiting_bytes > BYTES_MAX || !has_room;
         is_full && !self.waiting.is_empty()
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use cutpoint_repository::Content;
-use cutpoint_repository::read::Plan;
+use cutpoint_repository::read::ReadPlan;
 use cutpoint_storage::{Error, Kind, Result};
 use rustix::fs::{Mode, OFlags};
 
@@ -86,7 +86,7 @@ pub fn restore(
 }
 
 /// Ends a plan when dropped.
-struct PlanEnd<'a>(&'a Plan<'a>);
+struct PlanEnd<'a>(&'a ReadPlan<'a>);
 
 impl Drop for PlanEnd<'_> {
     fn drop(&mut self) {

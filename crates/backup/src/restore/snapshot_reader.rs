@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::read::Plan;
+use cutpoint_repository::read::ReadPlan;
 use cutpoint_repository::{Class, Content, Entry, Fingerprint, Reader};
 use cutpoint_storage::Result;
 
@@ -43,7 +43,7 @@ pub trait SnapshotReader: Sync {
 
     /// Returns a plan, which learns in advance which chunks will be requested and may hold up to
     /// `bytes_max` bytes for them. Without a plan, each chunk is read when it is requested.
-    fn plan(&self, bytes_max: usize) -> Option<Plan<'_>> {
+    fn plan(&self, bytes_max: usize) -> Option<ReadPlan<'_>> {
         let _ = bytes_max;
         None
     }
@@ -68,7 +68,7 @@ impl SnapshotReader for Reader {
         Reader::chunk(self, Class::Data, fingerprint).map(Bytes::from_owner)
     }
 
-    fn plan(&self, bytes_max: usize) -> Option<Plan<'_>> {
+    fn plan(&self, bytes_max: usize) -> Option<ReadPlan<'_>> {
         Some(Reader::plan(self, bytes_max))
     }
 }

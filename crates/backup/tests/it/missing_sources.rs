@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupReport, Parent, Source, backup};
 use cutpoint_backup::source::WalkOptions;
-use cutpoint_repository::repo::keys::Others;
+use cutpoint_repository::repo::keys::OtherKeysPolicy;
 use cutpoint_repository::snapshots;
 use cutpoint_repository::{Repository, Snapshot, View};
 use cutpoint_storage::{Error, Kind, Memory, Result, Storage};
@@ -52,7 +52,7 @@ impl Scene {
         let later = Seeded::new(1 << 32);
         later.asked.store(1_000_000, Ordering::SeqCst);
         let mut next = Repository::open(self.storage.clone(), later, &unlock()).expect("it opens");
-        next.begin_epoch(&[unlock()], Others::Refuse).expect("an epoch begins");
+        next.begin_epoch(&[unlock()], OtherKeysPolicy::Refuse).expect("an epoch begins");
         std::mem::replace(&mut self.repository, Arc::new(next))
     }
 

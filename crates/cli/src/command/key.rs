@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use cutpoint_repository::repo::keys::{KeyEntry, KeyEpoch, Others};
+use cutpoint_repository::repo::keys::{KeyEntry, KeyEpoch, OtherKeysPolicy};
 use cutpoint_repository::{KeyMethod, Repository, Unlock};
 
 use crate::args::{Global, Key, KeyAdd, KeyCommand, KeyRemove, KeyRotate, NewSecrets};
@@ -252,7 +252,7 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
     let mut secrets = vec![unlock];
     secrets.extend(unlock::in_files(&args.keep_passphrase_file, &args.keep_key_file, report)?);
     let kit = args.new_recovery_kit.as_deref().map(|path| Kit::create(path, report)).transpose()?;
-    let others = if args.remove_others { Others::Remove } else { Others::Refuse };
+    let others = if args.remove_others { OtherKeysPolicy::Remove } else { OtherKeysPolicy::Refuse };
     let epoch = repository.keys().epoch();
     let made = match repository.begin_epoch(&secrets, others) {
         Ok(made) => made,
@@ -273,7 +273,7 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
             }
             let is_about_others = error.kind() == cutpoint_storage::Kind::Invalid;
             let error = anyhow::Error::new(error);
-            return Err(if is_about_others && others == Others::Refuse {
+            return Err(if is_about_others && others == OtherKeysPolicy::Refuse {
                 Failure::failed(error.to_string())
                     .with_remedy(
                         "give their secrets with --keep-passphrase-file and --keep-key-file, or \

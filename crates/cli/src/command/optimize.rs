@@ -1,7 +1,9 @@
 //! `optimize`: makes the stored data smaller, and the newest snapshots fast to read.
 
 use anyhow::Result;
-use cutpoint_repository::gc::prune::{OptimizeOptions, Plan, PruneReport, optimize, plan_optimize};
+use cutpoint_repository::gc::prune::{
+    OptimizeOptions, PrunePlan, PruneReport, optimize, plan_optimize,
+};
 
 use super::prune::{
     Freed, Monitor, approve_alone, between_sweeps, note_others, require_atomic, say_freed,
@@ -59,7 +61,7 @@ fn run_optimize(
     })
 }
 
-fn show_plan(plan: &Plan, report: &Report) {
+fn show_plan(plan: &PrunePlan, report: &Report) {
     report.note(&format!(
         "Of {} ({}): {} ({}) to be rewritten; {} ({}) already optimized; {} ({}) incompressible.",
         units::count(plan.container_count, "container"),

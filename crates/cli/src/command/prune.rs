@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cutpoint_repository::gc::prune::{self, Phase, Plan, PruneMonitor, PruneOptions, PruneReport};
+use cutpoint_repository::gc::prune::{
+    self, Phase, PruneMonitor, PruneOptions, PrunePlan, PruneReport,
+};
 use cutpoint_repository::gc::sweep::{OpenWriter, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::repo::liveness::{AT_WORK_NS, others_at_work};
 use cutpoint_storage::{Error, Kind};
@@ -297,7 +299,7 @@ impl PruneMonitor for Monitor<'_> {
     }
 }
 
-fn show_plan(plan: &Plan, report: &Report) {
+fn show_plan(plan: &PrunePlan, report: &Report) {
     report.note(&format!(
         "Removing {}, keeping {}.",
         units::count(plan.forgotten_count, "forgotten snapshot"),
@@ -337,7 +339,7 @@ fn show_plan(plan: &Plan, report: &Report) {
 }
 
 /// Prints the side effects of a plan.
-pub(super) fn note_others(plan: &Plan, report: &Report) {
+pub(super) fn note_others(plan: &PrunePlan, report: &Report) {
     if plan.orphan_count > 0 {
         let count = units::count(plan.orphan_count, "container");
         report.note(&format!("Adding {count} of interrupted runs to the index."));

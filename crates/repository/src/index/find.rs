@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Result};
 
 use super::chunk_index::Index;
-use super::loaded::Loaded;
+use super::container_toc::ContainerToc;
 use super::location::{Location, Scope};
 use super::state::State;
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -154,13 +154,13 @@ impl Index {
     }
 
     /// Returns the table of contents of a container.
-    fn load(&self, container: ContainerRecord) -> Result<Arc<Loaded>> {
+    fn load(&self, container: ContainerRecord) -> Result<Arc<ContainerToc>> {
         if let Some(loaded) = self.lock().tocs.get(container.name, container.class) {
             return Ok(loaded);
         }
         // No lock is held, so that other threads need not wait for the storage. Two threads may
         // read the same table of contents, which does no harm.
-        let loaded = Arc::new(Loaded::at(&self.repository, container)?);
+        let loaded = Arc::new(ContainerToc::at(&self.repository, container)?);
         self.lock().tocs.insert(loaded.clone());
         Ok(loaded)
     }
@@ -170,7 +170,11 @@ impl Index {
     /// # Errors
     ///
     /// Returns a `Missing` or `Corrupt` error that names the container.
-    pub(crate) fn container(&self, class: Class, name: PartName) -> Result<Option<Arc<Loaded>>> {
+    pub(crate) fn container(
+        &self,
+        class: Class,
+        name: PartName,
+    ) -> Result<Option<Arc<ContainerToc>>> {
         let found = {
             let state = self.lock();
             let mut all = state.all_runs().flat_map(|run| run.containers());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::loaded::Loaded;
+use super::container_toc::ContainerToc;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::names::PartName;
 use crate::format::segment::ContainerRecord;
@@ -19,7 +19,7 @@ pub struct Location {
     /// The region that holds the chunk, without its references.
     pub(super) region: RegionRecord,
     /// The table of contents; `None` if it was dropped after the full chunk had been found.
-    pub(super) loaded: Option<Arc<Loaded>>,
+    pub(super) loaded: Option<Arc<ContainerToc>>,
 }
 
 impl Location {
@@ -28,7 +28,7 @@ impl Location {
     /// # Panics
     ///
     /// Panics if the table of contents has no such chunk, or does not have its region.
-    pub(crate) fn new(loaded: &Arc<Loaded>, number: usize) -> Location {
+    pub(crate) fn new(loaded: &Arc<ContainerToc>, number: usize) -> Location {
         let chunk = loaded.toc.chunks[number];
         let region = &loaded.toc.regions[usize::from(chunk.region)];
         let region = RegionRecord { references: Vec::new(), ..*region };

@@ -9,7 +9,7 @@
 //! In the order in which the files build on each other:
 //!
 //! - `runs`: the hints of segments, sorted, in memory or in files of this machine.
-//! - `loaded`: the table of contents of one container ([`Loaded`]).
+//! - `container_toc`: the table of contents of one container ([`ContainerToc`]).
 //! - `location`: the place of a chunk ([`Location`]) and which places count ([`Scope`]).
 //! - `tocs`: a cache of tables of contents.
 //! - `unnamed`: containers that no readable segment names, for readers.
@@ -19,9 +19,9 @@
 //! - `hints`: all hints in rising order, for a prune.
 
 mod chunk_index;
+mod container_toc;
 mod find;
 mod hints;
-mod loaded;
 mod location;
 mod runs;
 mod state;
@@ -29,6 +29,6 @@ mod tocs;
 mod unnamed;
 
 pub use chunk_index::{Index, IndexStatistics};
-pub(crate) use loaded::read_record;
-pub use loaded::{Loaded, load_toc};
+pub(crate) use container_toc::read_record;
+pub use container_toc::{ContainerToc, load_toc};
 pub use location::{Location, Scope};

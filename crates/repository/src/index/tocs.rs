@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::loaded::Loaded;
+use super::container_toc::ContainerToc;
 use super::location::Location;
 use crate::format::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::format::names::PartName;
@@ -45,7 +45,7 @@ pub(super) struct TocCache {
 
 #[derive(Debug)]
 struct Slot {
-    loaded: Arc<Loaded>,
+    loaded: Arc<ContainerToc>,
     use_count: u32,
 }
 
@@ -82,7 +82,7 @@ impl TocCache {
         self.full_chunks.insert(location.chunk().fingerprint.hint(), location.without_toc());
     }
 
-    pub(super) fn get(&mut self, name: PartName, class: Class) -> Option<Arc<Loaded>> {
+    pub(super) fn get(&mut self, name: PartName, class: Class) -> Option<Arc<ContainerToc>> {
         let number = *self.by_name.get(&(class, name))?;
         let slot = self.slots.get_mut(&number)?;
         slot.use_count = slot.use_count.saturating_add(1);
@@ -94,7 +94,7 @@ impl TocCache {
         Some(slot.loaded.clone())
     }
 
-    pub(super) fn insert(&mut self, loaded: Arc<Loaded>) {
+    pub(super) fn insert(&mut self, loaded: Arc<ContainerToc>) {
         let name = (loaded.container.class, loaded.container.name);
         if self.by_name.contains_key(&name) {
             return; // Two threads have read it at once.
@@ -133,7 +133,7 @@ impl TocCache {
     }
 }
 
-fn cost(loaded: &Loaded) -> u64 {
+fn cost(loaded: &ContainerToc) -> u64 {
     let references = loaded.toc.regions.iter().map(|region| region.references.len() as u64);
     TOC_BYTES
         + loaded.toc.chunks.len() as u64 * CHUNK_BYTES
@@ -162,7 +162,7 @@ mod tests {
 
     /// Returns a table of contents of `count` chunks, the last of which is in all tables of
     /// contents.
-    fn loaded(number: u32, count: u64) -> Arc<Loaded> {
+    fn loaded(number: u32, count: u64) -> Arc<ContainerToc> {
         let container = ContainerRecord {
             name: part(number),
             class: Class::Data,
@@ -190,7 +190,7 @@ mod tests {
         };
         let (regions, chunks) = (vec![region], chunks.collect());
         let toc = Toc { regions, chunks, ..Toc::default() };
-        Arc::new(Loaded::new(container, toc))
+        Arc::new(ContainerToc::new(container, toc))
     }
 
     fn use_much(tocs: &mut TocCache, number: u32) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use cutpoint_storage::{ObjectKind, Result};
 
-use super::loaded::Loaded;
+use super::container_toc::ContainerToc;
 use super::runs::Run;
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName};
@@ -33,7 +33,7 @@ pub(super) fn search(
             if named.contains(&(class, part)) || !hidden.may_name(part.ticket) {
                 continue;
             }
-            match Loaded::read(repository, class, part, stored_len) {
+            match ContainerToc::read(repository, class, part, stored_len) {
                 Ok(loaded) => found.append(&loaded.segment()),
                 Err(error) => drop(tolerance.of_one(error)?),
             }

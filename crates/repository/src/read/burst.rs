@@ -10,7 +10,7 @@ use crate::format::extents::Extent;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::segment::ContainerRecord;
 use crate::format::toc::Form;
-use crate::index::{Loaded, Location};
+use crate::index::{ContainerToc, Location};
 
 /// A delta chunk that consists of a prefix of one full chunk, new bytes, and a suffix of the same
 /// full chunk. Each part may be empty, but not both prefix and suffix.
@@ -42,7 +42,7 @@ impl Reader {
         container: &ContainerRecord,
         mut visit: impl FnMut(usize, Option<StoredBurst>),
     ) -> Result<()> {
-        let loaded = Arc::new(Loaded::at(&self.repository, *container)?);
+        let loaded = Arc::new(ContainerToc::at(&self.repository, *container)?);
         let chunks = || loaded.toc.chunks.iter().enumerate();
         let literals = chunks().filter(|(_, chunk)| chunk.form == Form::Literal);
         let literals: HashSet<Fingerprint> = literals.map(|(_, chunk)| chunk.fingerprint).collect();

@@ -2,7 +2,7 @@
 //!
 //! A range of bytes of a file travels through these files, from the storage to the caller:
 //!
-//! 1. `plan.rs`: a caller that knows ahead what it will read announces it to a [`Plan`].
+//! 1. `plan.rs`: a caller that knows ahead what it will read announces it to a [`ReadPlan`].
 //! 2. `regions/`: the regions that are wanted, fetched, or decoded and kept.
 //! 3. `region.rs`: a region is read from its container, opened and decoded.
 //! 4. `chunk_bytes.rs`, `assemble.rs`: the bytes of a full chunk lie in its region, and those of a
@@ -26,7 +26,7 @@ mod streams;
 pub(crate) use assemble::{gather, no_full_chunk};
 pub use burst::StoredBurst;
 pub use chunk_bytes::ChunkBytes;
-pub use plan::{Plan, Step};
+pub use plan::{ReadPlan, ReadStep};
 pub use reader::Reader;
 pub use regions::ReadStatistics;
 pub use streams::{Entries, Segments};

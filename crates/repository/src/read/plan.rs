@@ -22,7 +22,7 @@ use crate::index::{Location, Scope};
 
 /// The data chunks that are going to be read. A reader has at most one plan at a time.
 #[derive(Debug)]
-pub struct Plan<'a> {
+pub struct ReadPlan<'a> {
     reader: &'a Reader,
     bytes_max: usize,
 }
@@ -30,7 +30,7 @@ pub struct Plan<'a> {
 /// Chunks that will be read together, in any order. The step should be dropped once they have been
 /// read.
 #[derive(Debug)]
-pub struct Step {
+pub struct ReadStep {
     regions: Arc<Regions>,
     wanted: HashSet<RegionName>,
     /// Delta chunks among the chunks, whose full chunks are not wanted yet.
@@ -38,7 +38,7 @@ pub struct Step {
     is_handed_over: bool,
 }
 
-impl Drop for Step {
+impl Drop for ReadStep {
     fn drop(&mut self) {
         self.regions.release(self.wanted.drain());
         if self.is_handed_over {
@@ -50,21 +50,21 @@ impl Drop for Step {
 impl Reader {
     /// Creates a plan that holds at most about `bytes_max` of decoded regions, in addition to those
     /// that the reader keeps anyway.
-    pub fn plan(&self, bytes_max: usize) -> Plan<'_> {
-        let plan = Plan { reader: self, bytes_max };
+    pub fn plan(&self, bytes_max: usize) -> ReadPlan<'_> {
+        let plan = ReadPlan { reader: self, bytes_max };
         self.regions.open(plan.fetcher_count() > 0);
         plan
     }
 }
 
-impl Plan<'_> {
-    /// Returns the number of threads that should [`fetch`](Plan::fetch). It is 0 for near storage,
-    /// where each region is read by the caller that needs it.
+impl ReadPlan<'_> {
+    /// Returns the number of threads that should [`fetch`](ReadPlan::fetch). It is 0 for near
+    /// storage, where each region is read by the caller that needs it.
     pub fn fetcher_count(&self) -> usize {
         self.reader.repository.storage().requests_ahead_max()
     }
 
-    /// Fetches wanted regions until the plan [ends](Plan::end). A region that cannot be read is
+    /// Fetches wanted regions until the plan [ends](ReadPlan::end). A region that cannot be read is
     /// left to the caller that needs it.
     pub fn fetch(&self) {
         let (storage, regions) = (self.reader.repository.storage(), &self.reader.regions);
@@ -90,10 +90,10 @@ impl Plan<'_> {
 
     /// Begins a step that reads the data chunks `chunks`, and has the regions that contain them
     /// fetched. Never waits for the regions or for room.
-    pub fn begin<'c>(&self, chunks: impl IntoIterator<Item = &'c Fingerprint>) -> Step {
+    pub fn begin<'c>(&self, chunks: impl IntoIterator<Item = &'c Fingerprint>) -> ReadStep {
         let regions = self.reader.regions.clone();
         let (wanted, delta_chunks) = (HashSet::new(), Vec::new());
-        let mut step = Step { regions, wanted, delta_chunks, is_handed_over: false };
+        let mut step = ReadStep { regions, wanted, delta_chunks, is_handed_over: false };
         for chunk in chunks {
             // A chunk that is not found is reported to the caller that reads the chunk.
             let found = self.reader.index.find(Class::Data, chunk, Scope::Read);
@@ -111,7 +111,7 @@ impl Plan<'_> {
     /// Prepares a step that is about to be read: the full chunks that its delta chunks refer to are
     /// fetched too. Waits for the delta chunks, and for room as long as other steps in progress
     /// will free some.
-    pub fn hand_over(&self, step: &mut Step) {
+    pub fn hand_over(&self, step: &mut ReadStep) {
         self.reader.regions.begin_step(self.bytes_max);
         step.is_handed_over = true;
         let mut seen: HashSet<Fingerprint> = HashSet::new();
@@ -137,7 +137,7 @@ impl Plan<'_> {
     }
 }
 
-impl Step {
+impl ReadStep {
     fn want(&mut self, location: &Location, bytes_max: usize) {
         let container = &location.container;
         let name = (container.class, container.name, location.chunk().region);
@@ -147,7 +147,7 @@ impl Step {
     }
 }
 
-impl Drop for Plan<'_> {
+impl Drop for ReadPlan<'_> {
     fn drop(&mut self) {
         self.end();
     }

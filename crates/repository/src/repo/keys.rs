@@ -60,7 +60,7 @@ impl KeyEntry {
 
 /// The treatment of existing keys that are not given the secret of a new epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
+pub enum OtherKeysPolicy {
     /// Fail if there are such keys.
     Refuse,
     /// Remove such keys, because they would open nothing any more.
@@ -341,10 +341,14 @@ impl Repository {
     /// # Errors
     ///
     /// Returns an `Invalid` error if the repository is not encrypted, or if there are other keys
-    /// and `others` is [`Others::Refuse`]; `WrongKey` if one of `secrets` opens no key; and
-    /// `Conflict` if another client changed keys or settings meanwhile. After an error of the
+    /// and `others` is [`OtherKeysPolicy::Refuse`]; `WrongKey` if one of `secrets` opens no key;
+    /// and `Conflict` if another client changed keys or settings meanwhile. After an error of the
     /// storage either epoch may count; keys for both exist.
-    pub fn begin_epoch(&mut self, secrets: &[Unlock], others: Others) -> Result<Vec<[u8; 16]>> {
+    pub fn begin_epoch(
+        &mut self,
+        secrets: &[Unlock],
+        others: OtherKeysPolicy,
+    ) -> Result<Vec<[u8; 16]>> {
         let suite = self.keys().suite();
         if suite == CipherSuite::None || secrets.is_empty() {
             return Err(Error::invalid(
@@ -378,7 +382,7 @@ impl Repository {
                 _ => key_name(entry.id).to_string(),
             })
             .collect();
-        if others == Others::Refuse && !untold.is_empty() {
+        if others == OtherKeysPolicy::Refuse && !untold.is_empty() {
             return Err(Error::invalid(
                 self.storage().describe(),
                 format!(
@@ -408,7 +412,7 @@ impl Repository {
         for id in &replaced {
             self.delete_key(*id)?;
         }
-        if others == Others::Remove {
+        if others == OtherKeysPolicy::Remove {
             left.iter().try_for_each(|entry| self.delete_key(entry.id))?;
         }
         Ok(made)

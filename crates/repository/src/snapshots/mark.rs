@@ -55,7 +55,7 @@ pub(crate) enum Node {
 
 /// The decoded contents of a metadata chunk.
 #[derive(Debug)]
-pub(crate) enum Inside {
+pub(crate) enum NodeContents {
     Recipe(RecipeChunk),
     Tree(Vec<Entry>),
 }
@@ -90,31 +90,31 @@ impl Node {
     /// # Errors
     ///
     /// Returns `Corrupt` if the bytes are malformed or contradict the reference to the node.
-    pub(crate) fn decode(&self, bytes: &[u8]) -> Result<Inside> {
+    pub(crate) fn decode(&self, bytes: &[u8]) -> Result<NodeContents> {
         match *self {
             Node::Recipe { fingerprint, expected, .. } => {
-                decode_recipe(fingerprint, expected, bytes).map(Inside::Recipe)
+                decode_recipe(fingerprint, expected, bytes).map(NodeContents::Recipe)
             }
             Node::Tree { fingerprint, length } => {
-                decode_tree(fingerprint, length, bytes).map(Inside::Tree)
+                decode_tree(fingerprint, length, bytes).map(NodeContents::Tree)
             }
         }
     }
 }
 
-impl Inside {
+impl NodeContents {
     /// Returns the level and length that the node was found to have (see [`Node::expected`]).
     fn found(&self, bytes: &[u8]) -> (u32, u64) {
         match self {
-            Inside::Recipe(recipe) => {
+            NodeContents::Recipe(recipe) => {
                 (recipe.level, recipe.segments.iter().map(Segment::length).sum())
             }
-            Inside::Tree(_) => (0, bytes.len() as u64),
+            NodeContents::Tree(_) => (0, bytes.len() as u64),
         }
     }
 }
 
-impl Inside {
+impl NodeContents {
     /// Appends the metadata chunks that these contents of `node` name to `nodes`, and passes their
     /// file chunks to `data`.
     ///
@@ -128,11 +128,11 @@ impl Inside {
         data: &mut Data<'_>,
     ) -> Result<()> {
         match self {
-            Inside::Recipe(recipe) => {
+            NodeContents::Recipe(recipe) => {
                 let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
                 enter_recipe(recipe, is_tree, nodes, data)
             }
-            Inside::Tree(entries) => entries.iter().try_for_each(|entry| {
+            NodeContents::Tree(entries) => entries.iter().try_for_each(|entry| {
                 enter(&entry.content, entry.kind == EntryKind::Folder, nodes, data)
             }),
         }

@@ -8,7 +8,7 @@ use cutpoint_storage::Result;
 use crate::crypto::Keys;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
-use crate::index::{Index, Loaded, Location, Scope};
+use crate::index::{ContainerToc, Index, Location, Scope};
 use crate::read::{ChunkBytes, Reader};
 use crate::repo::repository::Repository;
 use crate::rules;
@@ -87,7 +87,7 @@ impl<'a> References<'a> {
     }
 
     /// Returns a container that may be referred to, if it can be read.
-    pub(super) fn container(&self, name: PartName) -> Result<Option<Arc<Loaded>>> {
+    pub(super) fn container(&self, name: PartName) -> Result<Option<Arc<ContainerToc>>> {
         match self.index.container(Class::Data, name) {
             Err(error) if error.is_loss() => Ok(None),
             loaded => loaded,

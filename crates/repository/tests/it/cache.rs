@@ -13,7 +13,7 @@ use crate::support::damaged_repository::{Store, build};
 use crate::support::machine::Machine;
 use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::format::segment::Segment;
-use cutpoint_repository::gc::prune::{Plan, PruneOptions, plan, prune};
+use cutpoint_repository::gc::prune::{PruneOptions, PrunePlan, plan, prune};
 use cutpoint_repository::{Class, Fingerprint, Index, ObjectName, Reader, Repository, Scope, View};
 use cutpoint_storage::{Environment, ObjectKind};
 use tempfile::TempDir;
@@ -225,7 +225,7 @@ fn prune_plan_is_independent_of_the_cache() {
     // Orphans are indexed.
     let orphans = plan(&lying(false), "more lies");
     assert!(orphans.orphan_count > 0, "{orphans:?}");
-    assert_eq!(Plan { orphan_count: 0, ..orphans }, expected, "more lies");
+    assert_eq!(PrunePlan { orphan_count: 0, ..orphans }, expected, "more lies");
 }
 
 /// A cache on a disk that fails at every call is given up, and the work goes on.

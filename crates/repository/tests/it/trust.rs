@@ -12,7 +12,7 @@ use cutpoint_repository::crypto::{HEADER_LEN, Header};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::newer::NewerClaim;
 use cutpoint_repository::repo::KDF_TRIALS_MAX;
-use cutpoint_repository::repo::keys::Others;
+use cutpoint_repository::repo::keys::OtherKeysPolicy;
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
@@ -174,7 +174,7 @@ fn run_in_progress_keeps_its_epoch() {
     let working = Arc::new(open(&storage).expect("it opens"));
     let mut writer = Writer::begin(working.clone(), Purpose::Backup).expect("it begins");
     let mut rotating = open(&storage).expect("it opens");
-    rotating.begin_epoch(&[unlock()], Others::Refuse).expect("it begins");
+    rotating.begin_epoch(&[unlock()], OtherKeysPolicy::Refuse).expect("it begins");
     assert_eq!(back_up(&Arc::new(rotating), &[2], false).expect("it works"), Committed::Done);
     writer.void(Vec::new()).expect("it ends");
     let mut again = Writer::begin_again(working.clone(), Purpose::Backup).expect("it goes on");
@@ -199,7 +199,7 @@ fn snapshot_of_an_old_epoch_is_no_parent() {
         id
     };
     let mut honest = open(&storage).expect("it opens");
-    honest.begin_epoch(&[unlock()], Others::Refuse).expect("it begins");
+    honest.begin_epoch(&[unlock()], OtherKeysPolicy::Refuse).expect("it begins");
     let honest = Arc::new(honest);
     let forged = forge(None, &previous);
     let laundered = forge(Some(forged), &honest);
@@ -307,13 +307,13 @@ fn change_of_keys_keeps_to_the_limits_of_the_client() {
     };
     let error = strict.add_key(&secrets[1], "").expect_err("it is stretched to try it");
     assert!(is_refused(&error), "{error}");
-    let error = strict.begin_epoch(&secrets, Others::Refuse).expect_err("it is stretched");
+    let error = strict.begin_epoch(&secrets, OtherKeysPolicy::Refuse).expect_err("it is stretched");
     let name = ObjectName::Key { id: own, copy: false }.to_string();
     assert!(is_refused(&error) && error.to_string().contains(&name), "the first: {error}");
     assert_eq!(strict.list_keys().expect("memory lists").len(), before, "no key is left");
     plant_keys(&storage, 64, [8, 1, 1]);
     let mut opened = open(&storage).expect("it opens");
-    let error = opened.begin_epoch(&secrets, Others::Remove).expect_err("there are 65");
+    let error = opened.begin_epoch(&secrets, OtherKeysPolicy::Remove).expect_err("there are 65");
     let text = error.to_string();
     assert!(error.kind() == Kind::Unsupported && text.contains("at most 64 are tried"), "{text}");
 }

@@ -10,7 +10,7 @@ use super::live_set::LiveChunk;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
 use crate::format::segment::Segment;
-use crate::index::{Index, Loaded, Location, Scope};
+use crate::index::{ContainerToc, Index, Location, Scope};
 use crate::repo::repository::Repository;
 
 /// Maximum number of regions for which it is remembered whether all their references exist: 5 MB.
@@ -110,7 +110,7 @@ impl TocSearch<'_> {
             if record.class != class {
                 continue;
             }
-            let loaded = match Loaded::at(self.repository, record) {
+            let loaded = match ContainerToc::at(self.repository, record) {
                 Ok(loaded) => Arc::new(loaded),
                 Err(error) => {
                     absent(error)?;
@@ -189,7 +189,8 @@ mod tests {
         let there = list_containers(&repository).expect("it lists");
         assert_eq!(there.keys().copied().collect::<HashSet<_>>(), stored, "one of each");
         for ((class, part), stored_len) in &there {
-            let loaded = Loaded::read(&repository, *class, *part, *stored_len).expect("it is well");
+            let loaded =
+                ContainerToc::read(&repository, *class, *part, *stored_len).expect("it is well");
             orphans.append(&loaded.segment());
         }
         orphans.hints.sort_unstable();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Result};
 
 use super::outcome::PruneReport;
-use super::plan::Plan;
+use super::plan::PrunePlan;
 use super::pulse::Pulse;
 use super::record::{judge, segments_of_taken};
 use super::relocate::relocate;
@@ -47,7 +47,7 @@ pub(super) fn attempt(
     task: &Task,
     inlined_bytes_max: u64,
     monitor: &dyn PruneMonitor,
-    approve: &mut dyn FnMut(&Plan) -> bool,
+    approve: &mut dyn FnMut(&PrunePlan) -> bool,
     written_bytes: &mut u64,
 ) -> Result<AttemptOutcome> {
     let repository = writer.repository().clone();

@@ -2,7 +2,7 @@
 
 use cutpoint_storage::Result;
 
-use super::plan::Plan;
+use super::plan::PrunePlan;
 use super::pulse::Pulse;
 use super::rewriting::RewriteCandidate;
 use super::sample::is_incompressible;
@@ -27,7 +27,7 @@ pub(super) struct Examination<'a, 'w> {
     task: &'a Task,
     pulse: &'a Pulse<'w>,
     tolerance: Tolerance,
-    pub(super) plan: Plan,
+    pub(super) plan: PrunePlan,
     /// Numbers of the containers without live chunks, in ascending order.
     pub(super) dead: Vec<u32>,
     pub(super) candidates: Vec<RewriteCandidate>,
@@ -46,7 +46,7 @@ impl<'a, 'w> Examination<'a, 'w> {
         task: &'a Task,
         pulse: &'a Pulse<'w>,
     ) -> Result<Examination<'a, 'w>> {
-        let plan = Plan {
+        let plan = PrunePlan {
             forgotten_count: survey.forgotten.len() as u64,
             kept_count: survey.marked.len() as u64,
             orphan_count: survey.orphans.containers.len() as u64,
@@ -54,7 +54,7 @@ impl<'a, 'w> Examination<'a, 'w> {
             inlined_count: survey.placement.inlined.len() as u64,
             inlined_bytes: survey.placement.inlined_bytes,
             released_bytes: survey.placement.released_bytes,
-            ..Plan::default()
+            ..PrunePlan::default()
         };
         let (dead, candidates, tolerance) = (Vec::new(), Vec::new(), Tolerance::default());
         let mut examination =
@@ -155,7 +155,7 @@ impl<'a, 'w> Examination<'a, 'w> {
 }
 
 /// Returns `true` if a container is not worth optimizing, and counts it in `plan`.
-fn spares(task: &Task, toc: &Toc, stored_len: u64, plan: &mut Plan) -> bool {
+fn spares(task: &Task, toc: &Toc, stored_len: u64, plan: &mut PrunePlan) -> bool {
     let Some(grouping) = task.grouping else { return false };
     let before = Grouping::decode(&toc.extra);
     if before.is_some_and(|before| !grouping.is_stronger_than(&before)) {

@@ -48,5 +48,5 @@ pub use crate::gc::monitor::{Phase, PruneMonitor};
 pub use optimize::{OptimizeOptions, optimize, plan_optimize};
 pub use options::PruneOptions;
 pub use outcome::PruneReport;
-pub use plan::Plan;
+pub use plan::PrunePlan;
 pub use run::{plan, prune};

@@ -12,7 +12,7 @@ use cutpoint_storage::{Error, Result};
 
 use super::options::PruneOptions;
 use super::outcome::PruneReport;
-use super::plan::Plan;
+use super::plan::PrunePlan;
 use super::run::{plan_task, run};
 use super::task::Task;
 use crate::format::grouping::Grouping;
@@ -81,7 +81,7 @@ pub fn plan_optimize(
     repository: &Arc<Repository>,
     options: &OptimizeOptions,
     monitor: &dyn PruneMonitor,
-) -> Result<Plan> {
+) -> Result<PrunePlan> {
     plan_task(repository, &options.task()?, monitor)
 }
 
@@ -96,7 +96,7 @@ pub fn optimize(
     repository: &Arc<Repository>,
     options: &OptimizeOptions,
     monitor: &dyn PruneMonitor,
-    approve: impl FnMut(&Plan) -> bool,
+    approve: impl FnMut(&PrunePlan) -> bool,
 ) -> Result<Option<PruneReport>> {
     run(repository, options.task()?, monitor, approve)
 }

@@ -1,6 +1,6 @@
 //! The result of a prune.
 
-use super::plan::Plan;
+use super::plan::PrunePlan;
 
 /// The result of a prune.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -8,7 +8,7 @@ pub struct PruneReport {
     /// The number of the record; `None` if there was nothing to record.
     pub number: Option<u64>,
     /// The plan that was carried out.
-    pub plan: Plan,
+    pub plan: PrunePlan,
     /// Total size of what was written, in bytes.
     pub written_bytes: u64,
     /// Number of full chunks that resemble others and were stored again as delta chunks.

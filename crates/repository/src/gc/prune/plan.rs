@@ -2,7 +2,7 @@
 
 /// The plan of a prune. All sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct PrunePlan {
     /// Number of snapshots that the prune takes.
     pub forgotten_count: u64,
     /// Number of snapshots that stay.
@@ -52,11 +52,11 @@ pub struct Plan {
     pub spared_bytes: u64,
     /// Total uncompressed size of the chunks that are regrouped and compressed again.
     pub raw_bytes: u64,
-    /// Part of [`Plan::raw_bytes`] that was compressed to estimate [`Plan::moved_bytes`].
+    /// Part of [`PrunePlan::raw_bytes`] that was compressed to estimate [`PrunePlan::moved_bytes`].
     pub sampled_bytes: u64,
 }
 
-impl Plan {
+impl PrunePlan {
     /// Returns the estimated number of bytes by which the repository is smaller after the next
     /// sweep.
     pub fn freed_bytes(&self) -> u64 {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::options::PruneOptions;
-use super::plan::Plan;
+use super::plan::PrunePlan;
 use super::usage::Usage;
 use crate::format::fingerprint::Class;
 
@@ -20,7 +20,7 @@ pub(super) struct RewriteCandidate {
 
 /// Selects all containers that were not optimized before, up to the maximum that may be rewritten.
 pub(super) fn select_regrouped(
-    plan: &mut Plan,
+    plan: &mut PrunePlan,
     candidates: &[RewriteCandidate],
     options: &PruneOptions,
 ) -> BTreeSet<u32> {
@@ -41,7 +41,7 @@ pub(super) fn select_regrouped(
 /// Selects the containers with the largest share of unused bytes, until the share in what stays is
 /// small enough, and small containers if there are many.
 pub(super) fn select_rewritten(
-    plan: &mut Plan,
+    plan: &mut PrunePlan,
     mut candidates: Vec<RewriteCandidate>,
     options: &PruneOptions,
 ) -> BTreeSet<u32> {
@@ -82,7 +82,7 @@ pub(super) fn select_rewritten(
 }
 
 /// Counts a container that is rewritten.
-fn count_rewritten(plan: &mut Plan, candidate: &RewriteCandidate) {
+fn count_rewritten(plan: &mut PrunePlan, candidate: &RewriteCandidate) {
     plan.rewritten_count += 1;
     plan.rewritten_bytes += candidate.stored_len;
     plan.moved_bytes += candidate.usage.live_bytes;

@@ -7,7 +7,7 @@ use cutpoint_storage::{Error, Kind, Result};
 use super::attempt::{AttemptOutcome, attempt};
 use super::options::PruneOptions;
 use super::outcome::PruneReport;
-use super::plan::Plan;
+use super::plan::PrunePlan;
 use super::pulse::Pulse;
 use super::selection::select;
 use super::survey::Survey;
@@ -31,7 +31,7 @@ pub fn plan(
     repository: &Arc<Repository>,
     options: &PruneOptions,
     monitor: &dyn PruneMonitor,
-) -> Result<Plan> {
+) -> Result<PrunePlan> {
     plan_task(repository, &(*options).into(), monitor)
 }
 
@@ -39,7 +39,7 @@ pub(super) fn plan_task(
     repository: &Arc<Repository>,
     task: &Task,
     monitor: &dyn PruneMonitor,
-) -> Result<Plan> {
+) -> Result<PrunePlan> {
     let mut conflict = None;
     for _ in 0..TRIES {
         let view = View::list(repository)?;
@@ -73,7 +73,7 @@ pub fn prune(
     repository: &Arc<Repository>,
     options: &PruneOptions,
     monitor: &dyn PruneMonitor,
-    approve: impl FnMut(&Plan) -> bool,
+    approve: impl FnMut(&PrunePlan) -> bool,
 ) -> Result<Option<PruneReport>> {
     run(repository, (*options).into(), monitor, approve)
 }
@@ -83,7 +83,7 @@ pub(super) fn run(
     repository: &Arc<Repository>,
     mut task: Task,
     monitor: &dyn PruneMonitor,
-    mut approve: impl FnMut(&Plan) -> bool,
+    mut approve: impl FnMut(&PrunePlan) -> bool,
 ) -> Result<Option<PruneReport>> {
     let mut written_bytes = 0;
     let mut conflict = None;

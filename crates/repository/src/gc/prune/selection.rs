@@ -6,7 +6,7 @@ use cutpoint_storage::Result;
 
 use super::examine::Examination;
 use super::options::PruneOptions;
-use super::plan::Plan;
+use super::plan::PrunePlan;
 use super::pulse::Pulse;
 use super::rewriting::{select_regrouped, select_rewritten};
 use super::sample::Sample;
@@ -18,7 +18,7 @@ use crate::repo::repository::Repository;
 
 /// The plan, container by container.
 pub(super) struct Selection {
-    pub(super) plan: Plan,
+    pub(super) plan: PrunePlan,
     /// Numbers of the dead containers, in ascending order.
     pub(super) dead: Vec<u32>,
     pub(super) rewritten: BTreeSet<u32>,
@@ -31,7 +31,8 @@ pub(super) struct Selection {
 impl Selection {
     /// Returns `true` if there is nothing to record.
     pub(super) fn is_empty(&self) -> bool {
-        let Plan { forgotten_count, orphan_count, rescued_count, inlined_count, .. } = self.plan;
+        let PrunePlan { forgotten_count, orphan_count, rescued_count, inlined_count, .. } =
+            self.plan;
         self.dead.is_empty()
             && self.rewritten.is_empty()
             && self.merged.is_empty()

@@ -19,10 +19,10 @@ use crate::format::region::decode_region;
 use crate::format::segment::ContainerRecord;
 use crate::format::toc::{ChunkRecord, RegionRecord};
 use crate::gc::locate::Container;
-use crate::index::{Loaded, Location};
+use crate::index::{ContainerToc, Location};
 use crate::read::{ChunkBytes, Reader};
 use crate::repo::repository::Repository;
-use crate::snapshots::mark::{Inside, Node};
+use crate::snapshots::mark::{Node, NodeContents};
 
 /// A source that is damaged or gone.
 #[derive(Debug)]
@@ -124,13 +124,13 @@ impl<'a> Sources<'a> {
     }
 
     /// Decodes a tree or recipe.
-    pub(super) fn decode(self, node: &Node, bytes: &[u8]) -> SourceResult<Inside> {
+    pub(super) fn decode(self, node: &Node, bytes: &[u8]) -> SourceResult<NodeContents> {
         of_read(node.decode(bytes))
     }
 
     /// Loads the table of contents of a container.
-    pub(super) fn load(self, record: ContainerRecord) -> SourceResult<Loaded> {
-        of_read(Loaded::at(self.repository, record))
+    pub(super) fn load(self, record: ContainerRecord) -> SourceResult<ContainerToc> {
+        of_read(ContainerToc::at(self.repository, record))
     }
 
     /// Opens a container, to be read region by region.
@@ -148,7 +148,7 @@ impl<'a> Sources<'a> {
 /// A container whose regions are read.
 pub(super) struct Source<'a> {
     sources: Sources<'a>,
-    loaded: Arc<Loaded>,
+    loaded: Arc<ContainerToc>,
     name: ObjectName,
     opener: Opener,
     decompressor: Decompressor<'static>,
@@ -156,7 +156,7 @@ pub(super) struct Source<'a> {
 
 impl Source<'_> {
     /// Returns the table of contents of the container.
-    pub(super) fn loaded(&self) -> &Arc<Loaded> {
+    pub(super) fn loaded(&self) -> &Arc<ContainerToc> {
         &self.loaded
     }
 

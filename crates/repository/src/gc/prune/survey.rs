@@ -16,7 +16,7 @@ use crate::gc::locate::{Locator, Placement, list_containers};
 use crate::gc::marking::mark;
 use crate::gc::monitor::{Phase, PruneMonitor};
 use crate::gc::preconditions::{open_index, require_nothing_missing, require_readable};
-use crate::index::{Index, Loaded};
+use crate::index::{ContainerToc, Index};
 use crate::read::Reader;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
@@ -155,7 +155,7 @@ fn find_orphans(
     let mut tolerance = Tolerance::default();
     for ((class, part), stored_len) in unlisted {
         pulse.beat()?;
-        match Loaded::read(repository, *class, *part, *stored_len) {
+        match ContainerToc::read(repository, *class, *part, *stored_len) {
             Ok(loaded) => orphans.append(&loaded.segment()),
             // A sweep has deleted the container meanwhile.
             Err(error) if error.kind() == Kind::Missing => {}

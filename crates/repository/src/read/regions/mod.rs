@@ -1,7 +1,7 @@
 //! The regions of a reader: wanted ahead, being fetched, or decoded.
 //!
-//! A region that a step of a [`Plan`](super::Plan) wants stays until it is released. Of the other
-//! decoded regions, the most recently used are kept.
+//! A region that a step of a [`ReadPlan`](super::ReadPlan) wants stays until it is released. Of the
+//! other decoded regions, the most recently used are kept.
 //!
 //! - `slots.rs`: the table of regions, and the limits of what is kept.
 //! - `shared.rs`: the table behind a lock, and what steps want and release.

@@ -12,7 +12,7 @@ use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::TicketId;
 use crate::format::recipe::Content;
 use crate::format::tree::{Entry, EntryKind};
-use crate::snapshots::mark::{Inside, Node, enter, enter_recipe};
+use crate::snapshots::mark::{Node, NodeContents, enter, enter_recipe};
 use crate::util::cache::{Key, TwoGenerationCache};
 
 /// The damage in a part of a stream, and below it.
@@ -192,8 +192,8 @@ impl<'a> AffectedPaths<'a> {
         }
         let bytes = self.reachable.chunk(&fingerprint);
         match bytes.and_then(|bytes| node.decode(&bytes)) {
-            Ok(Inside::Tree(entries)) => frame.entries = entries.into_iter(),
-            Ok(Inside::Recipe(recipe)) => {
+            Ok(NodeContents::Tree(entries)) => frame.entries = entries.into_iter(),
+            Ok(NodeContents::Recipe(recipe)) => {
                 let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
                 let mut is_broken = false;
                 let mut data = |fingerprint: &Fingerprint, _, _| {

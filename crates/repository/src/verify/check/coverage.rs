@@ -50,7 +50,7 @@ pub struct Coverage {
 
 /// The part of the containers that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Covered {
+pub struct CoverageTotals {
     /// Number of containers that have been read.
     pub container_count: u64,
     /// The total size of these containers in bytes.
@@ -140,8 +140,8 @@ impl Coverage {
     }
 
     /// Returns the part of `containers` that was read.
-    pub(super) fn covered(&self, containers: &[Container]) -> Covered {
-        let mut covered = Covered::default();
+    pub(super) fn covered(&self, containers: &[Container]) -> CoverageTotals {
+        let mut covered = CoverageTotals::default();
         for (class, part, len) in containers {
             let Some(mark) = self.marks.get(&(*class, *part)) else { continue };
             covered.container_count += 1;
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(read(&mut coverage, bytes, &containers, 3), [9], "the end of the round");
         assert_eq!(read(&mut coverage, bytes, &containers, 4), [0, 1], "the oldest");
         let covered = coverage.covered(&containers);
-        assert_eq!(covered, Covered { container_count: 5, bytes: 500, since_ns: Some(2) });
+        assert_eq!(covered, CoverageTotals { container_count: 5, bytes: 500, since_ns: Some(2) });
         containers.push(container(10, 5000));
         assert_eq!(read(&mut coverage, bytes, &containers, 5), [10], "new, though it is large");
         // A container that disappears and comes back counts as unread.

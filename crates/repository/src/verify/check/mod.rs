@@ -43,7 +43,7 @@ mod settings;
 mod snapshots;
 mod view;
 
-pub use coverage::{Coverage, Covered, Portion};
+pub use coverage::{Coverage, CoverageTotals, Portion};
 pub use finding::{CheckMonitor, Finding, FindingKind};
 pub use options::CheckOptions;
 pub use remedy::Remedy;

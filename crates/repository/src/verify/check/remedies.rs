@@ -5,7 +5,7 @@ use cutpoint_storage::{Kind, ObjectKind};
 use super::remedy::Remedy;
 use crate::format::names::ObjectName;
 use crate::format::segment::ContainerRecord;
-use crate::index::{Loaded, read_record};
+use crate::index::{ContainerToc, read_record};
 use crate::repo::repository::Repository;
 use crate::verify::original::{OriginalBytes, is_newer, original_bytes};
 
@@ -71,7 +71,7 @@ pub(super) fn remedies(source: &RemedySource<'_>, object: &str) -> Vec<Remedy> {
             let record = source
                 .record
                 .map_or_else(|| read_record(repository, class, part, source.stored_len), Ok);
-            let has_toc = record.and_then(|record| Loaded::at(repository, record)).is_ok();
+            let has_toc = record.and_then(|record| ContainerToc::at(repository, record)).is_ok();
             let mut remedies = data(source);
             remedies.push(Remedy::Backup);
             remedies.extend((!has_toc).then_some(Remedy::Index));

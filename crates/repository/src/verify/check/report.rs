@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::coverage::Covered;
+use super::coverage::CoverageTotals;
 use crate::format::commit::Damage;
 
 /// The results of a check.
@@ -33,7 +33,7 @@ pub struct CheckReport {
     /// Number of container bytes read, with `read_data`.
     pub read_bytes: u64,
     /// The part of the containers that this check and remembered earlier checks have read.
-    pub covered: Covered,
+    pub covered: CoverageTotals,
     /// Number of chunks whose fingerprints were verified, with `read_data`.
     pub chunk_count: u64,
     /// Number of chunks that listed snapshots need and that cannot be read from any place.

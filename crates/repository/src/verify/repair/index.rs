@@ -12,7 +12,7 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::ticket::{Purpose, Ticket};
-use crate::index::Loaded;
+use crate::index::ContainerToc;
 use crate::repo::liveness::require_alone;
 use crate::repo::repository::Repository;
 use crate::repo::view::{Hidden, View};
@@ -409,9 +409,9 @@ impl<'a> IndexBuilder<'a> {
     ) -> Result<()> {
         // The trailer tells where the table of contents is. If it is damaged, the old index may
         // know.
-        let by_trailer = Loaded::read(self.repository, class, part, stored_len);
+        let by_trailer = ContainerToc::read(self.repository, class, part, stored_len);
         let loaded = match (by_trailer, record) {
-            (Err(_), Some(record)) => Loaded::at(self.repository, record)?,
+            (Err(_), Some(record)) => ContainerToc::at(self.repository, record)?,
             (by_trailer, _) => by_trailer?,
         };
         let segment = loaded.segment();

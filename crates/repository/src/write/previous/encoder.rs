@@ -11,7 +11,7 @@ use crate::format::fingerprint::Fingerprint;
 use crate::format::names::{PartName, TicketId};
 use crate::format::recipe::{Content, Segment};
 use crate::format::toc::Form;
-use crate::index::{Index, Loaded};
+use crate::index::{ContainerToc, Index};
 use crate::read::Reader;
 use crate::write::cost::Limit;
 use crate::write::delta::Delta;
@@ -76,7 +76,7 @@ impl<'a> DeltaEncoder<'a> {
 
     /// Begins a stream at chunk `at` of a container, or right behind it. Chunks that were stored
     /// one after another mostly followed each other in a file.
-    fn begin_at(&mut self, loaded: &Loaded, at: usize, is_behind: bool) {
+    fn begin_at(&mut self, loaded: &ContainerToc, at: usize, is_behind: bool) {
         let chunks = loaded.toc.chunks.iter().enumerate();
         let first = at.saturating_sub(PACKED_BEFORE_COUNT);
         let mut before = 0;

@@ -8,7 +8,7 @@ use cutpoint_storage::Result;
 use super::stream::{MISSES_MAX, PAUSE_BITS_MAX};
 use crate::format::edges::numbers_with_edges;
 use crate::format::names::TicketId;
-use crate::index::Loaded;
+use crate::index::ContainerToc;
 use crate::write::references::References;
 use crate::write::similarity::{EDGES_MAX, SimilarityIndex};
 
@@ -49,7 +49,7 @@ impl SimilarChunks {
         &mut self,
         references: References<'_>,
         chunk: &[u8],
-    ) -> Result<Option<(Arc<Loaded>, usize)>> {
+    ) -> Result<Option<(Arc<ContainerToc>, usize)>> {
         // After repeated failures only every second chunk is looked up, then every fourth, and so
         // on.
         if let Some(bits) = self.misses.checked_sub(MISSES_MAX) {

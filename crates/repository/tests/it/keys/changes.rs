@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cutpoint_repository::repo::keys::Others;
+use cutpoint_repository::repo::keys::OtherKeysPolicy;
 use cutpoint_repository::{Committed, Repository};
 use cutpoint_storage::{Error, Fault, Faulty, Kind, Result, Storage};
 
@@ -25,10 +25,10 @@ pub(super) const CHANGES: [(&str, Change); 6] = [
         repository.replace_key(id, &key_file(9)).map(drop)
     }),
     ("begin an epoch for both", |repository| {
-        repository.begin_epoch(&[unlock(), key_file(8)], Others::Refuse).map(drop)
+        repository.begin_epoch(&[unlock(), key_file(8)], OtherKeysPolicy::Refuse).map(drop)
     }),
     ("begin an epoch for one", |repository| {
-        repository.begin_epoch(&[unlock()], Others::Remove).map(drop)
+        repository.begin_epoch(&[unlock()], OtherKeysPolicy::Remove).map(drop)
     }),
     ("change the settings", |repository| repository.set_config(repository.config().clone())),
 ];

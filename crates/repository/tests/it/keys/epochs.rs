@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cutpoint_repository::crypto::Header;
 use cutpoint_repository::format::commit::Outcome;
-use cutpoint_repository::repo::keys::Others;
+use cutpoint_repository::repo::keys::OtherKeysPolicy;
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
     Committed, ObjectName, Purpose, Reader, Snapshot, Unlock, Verify, View, Writer,
@@ -39,10 +39,14 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     let mut repository = open_by(&storage, 1, &unlock()).expect("it opens");
     let before = repository.keys().clone();
     let old_kit = Unlock::Keyring(repository.keys().keyring().clone());
-    let error = repository.begin_epoch(&[unlock()], Others::Refuse).expect_err("8 is not told");
+    let error =
+        repository.begin_epoch(&[unlock()], OtherKeysPolicy::Refuse).expect_err("8 is not told");
     assert!(error.kind() == Kind::Invalid && error.to_string().contains("(the other)"), "{error}");
-    assert_eq!(kind_of(repository.begin_epoch(&[key_file(99)], Others::Remove)), Kind::WrongKey);
-    assert_eq!(kind_of(repository.begin_epoch(&[], Others::Remove)), Kind::Invalid);
+    assert_eq!(
+        kind_of(repository.begin_epoch(&[key_file(99)], OtherKeysPolicy::Remove)),
+        Kind::WrongKey
+    );
+    assert_eq!(kind_of(repository.begin_epoch(&[], OtherKeysPolicy::Remove)), Kind::Invalid);
     assert_eq!(key_names(&*storage).len(), 4, "what was refused has left nothing");
 
     // A writer and a reader that are open meanwhile.
@@ -50,7 +54,9 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     let writer = Writer::begin(writing.clone(), Purpose::Backup).expect("it begins");
     let reading = Arc::new(open_by(&storage, 3, &key_file(8)).expect("it opens"));
 
-    let made = repository.begin_epoch(&[unlock(), key_file(8)], Others::Refuse).expect("it begins");
+    let made = repository
+        .begin_epoch(&[unlock(), key_file(8)], OtherKeysPolicy::Refuse)
+        .expect("it begins");
     assert_eq!(repository.key_id(), made.first().copied(), "the key in use is the new one");
     assert_eq!(labels(&repository), ["", "the other"], "labels stay");
     assert_eq!((repository.keys().epoch(), repository.config_number()), (2, 1));
@@ -99,7 +105,7 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     let mut repository = Arc::into_inner(repository).expect("it has one owner");
     let kit = Unlock::Keyring(repository.keys().keyring().clone());
     repository.add_key(&kit, "kit").expect("memory takes a record");
-    repository.begin_epoch(&[key_file(8)], Others::Remove).expect("it begins");
+    repository.begin_epoch(&[key_file(8)], OtherKeysPolicy::Remove).expect("it begins");
     assert_eq!(labels(&repository), ["the other"], "one is left");
     assert_eq!(kind_of(open_by(&storage, 6, &unlock())), Kind::WrongKey);
     assert_eq!(kind_of(open_by(&storage, 6, &kit)), Kind::WrongKey);
@@ -113,7 +119,7 @@ fn new_objects_are_sealed_with_the_new_epoch() {
 fn settings_of_an_older_epoch_are_refused() {
     let storage = start();
     let mut repository = open_by(&storage, 1, &unlock()).expect("it opens");
-    repository.begin_epoch(&[unlock()], Others::Remove).expect("it begins");
+    repository.begin_epoch(&[unlock()], OtherKeysPolicy::Remove).expect("it begins");
     for copy in [false, true] {
         let name = ObjectName::Config { number: 1, copy };
         storage.delete(&name.to_string()).expect("memory deletes");

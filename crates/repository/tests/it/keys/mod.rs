@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cutpoint_repository::crypto::{HEADER_LEN, Opener, Sealer, WRAP_LEN, seal_object};
-use cutpoint_repository::repo::keys::{KeyEntry, Others};
+use cutpoint_repository::repo::keys::{KeyEntry, OtherKeysPolicy};
 use cutpoint_repository::{
     CipherSuite, Committed, KeyMethod, Keyring, Keys, ObjectName, Purpose, Reader, Repository,
     RepositoryId, Secret, Unlock, View, Writer,
@@ -197,7 +197,9 @@ fn key_of_the_first_versions_counts() {
     let entry = entry.expect("the key is there");
     assert!(entry.about.is_none() && entry.opens() && entry.copy_count == 2, "{entry:?}");
     let mut repository = repository;
-    repository.begin_epoch(&[unlock(), key_file(8)], Others::Refuse).expect("it is replaced");
+    repository
+        .begin_epoch(&[unlock(), key_file(8)], OtherKeysPolicy::Refuse)
+        .expect("it is replaced");
     open_by(&storage, 3, &unlock()).expect("it opens");
 }
 

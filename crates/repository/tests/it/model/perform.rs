@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cutpoint_repository::repo::keys::Others;
+use cutpoint_repository::repo::keys::OtherKeysPolicy;
 use cutpoint_repository::{Repository, Unlock, View};
 use cutpoint_storage::{Fault, Faulty, Kind, Result, Storage};
 
@@ -146,7 +146,7 @@ fn change_keys(
             }
             after.secrets.clone_from(&kept);
             let kept: Vec<Unlock> = kept.into_iter().map(key).collect();
-            repository.begin_epoch(&kept, Others::Remove).map(drop)
+            repository.begin_epoch(&kept, OtherKeysPolicy::Remove).map(drop)
         }
         Step::Settings(level) => {
             let mut config = repository.config().clone();

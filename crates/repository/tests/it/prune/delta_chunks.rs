@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cutpoint_repository::crypto::HEADER_LEN;
-use cutpoint_repository::gc::prune::{Plan, PruneOptions, plan, prune};
+use cutpoint_repository::gc::prune::{PruneOptions, PrunePlan, plan, prune};
 use cutpoint_repository::{Class, Index, ObjectName, Repository, View};
 
 use super::{ALL, data_names, prune_all};
@@ -205,7 +205,7 @@ fn delta_chunks_of_regions_that_are_taken_apart_become_full_chunks() {
     assert_eq!(delta_chunk_count(&repository), 30, "three of each");
     forget(&repository, &[1]).expect("it works");
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    let Plan { inlined_count, inlined_bytes, .. } = pruned.plan;
+    let PrunePlan { inlined_count, inlined_bytes, .. } = pruned.plan;
     assert_eq!((inlined_count, inlined_bytes), (3, 15_000), "{pruned:?}");
     sweep_all(&repository).expect("it works");
     assert_eq!(delta_chunk_count(&repository), 0, "no other version stays");

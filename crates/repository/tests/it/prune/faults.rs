@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cutpoint_repository::gc::prune::{OptimizeOptions, Plan, PruneOptions, optimize, plan};
+use cutpoint_repository::gc::prune::{OptimizeOptions, PruneOptions, PrunePlan, optimize, plan};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::{ObjectName, Purpose, Repository, TicketId, View, Writer};
@@ -43,7 +43,7 @@ fn run_into(fault: Fault, (what, start): Start) -> Result<()> {
     assert_clean(&repository, &when);
     // References of delta chunks that became full chunks go with the next run.
     retire(storage.clone(), 6).unwrap_or_else(|error| panic!("{when}: the last one: {error}"));
-    let left: Plan = plan(&repository, &ALL, &()).expect("it works");
+    let left: PrunePlan = plan(&repository, &ALL, &()).expect("it works");
     assert_eq!((left.condemned_count, left.rewritten_count), (0, 0), "{when}: {left:?}");
     let named: BTreeMap<String, u64> = ObjectKind::ALL
         .iter()

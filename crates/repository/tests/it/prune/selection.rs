@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cutpoint_repository::gc::prune::{Plan, PruneOptions, plan};
+use cutpoint_repository::gc::prune::{PruneOptions, PrunePlan, plan};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{Purpose, Verify, View, Writer};
 use cutpoint_storage::{ObjectKind, Storage};
@@ -38,12 +38,12 @@ fn back_up_each(storage: &Arc<dyn Storage>, process: u32, backups: &[&[u64]]) ->
 /// The freed bytes are those of deleted containers less those stored again.
 #[test]
 fn freed_bytes_exclude_bytes_stored_again() {
-    let plan = Plan {
+    let plan = PrunePlan {
         condemned_bytes: 1000,
         rewritten_bytes: 500,
         moved_bytes: 100,
         inlined_bytes: 20,
-        ..Plan::default()
+        ..PrunePlan::default()
     };
     assert_eq!(plan.freed_bytes(), 1380);
 }
@@ -99,7 +99,8 @@ fn containers_published_by_a_voided_run_are_removed() {
     // The next process ends the writer, and so publishes what it has put.
     let repository = open(storage.clone(), 2).expect("it opens");
     let pruned = prune_all(&repository, &ALL).expect("it works");
-    let Plan { condemned_count, rewritten_count, orphan_count, forgotten_count, .. } = pruned.plan;
+    let PrunePlan { condemned_count, rewritten_count, orphan_count, forgotten_count, .. } =
+        pruned.plan;
     assert_eq!((condemned_count, rewritten_count, orphan_count, forgotten_count), (1, 0, 0, 0));
     assert_eq!(pruned.number, Some(1), "it is recorded");
     sweep_all(&repository).expect("it works");

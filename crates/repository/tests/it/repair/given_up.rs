@@ -9,7 +9,7 @@ use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
-use cutpoint_repository::repo::keys::Others;
+use cutpoint_repository::repo::keys::OtherKeysPolicy;
 use cutpoint_repository::verify::check::{Remedy, record};
 use cutpoint_repository::verify::repair::{
     IndexOptions, PathLoss, RepairOutcome, SnapshotOptions, repair_index, repair_snapshots,
@@ -293,7 +293,7 @@ fn commit_of_a_newer_epoch_is_not_given_up() {
     let process = Machine::new(60);
     let mut newer = Repository::open(store.storage.clone(), process, &backup::unlock());
     let newer = newer.as_mut().expect("it opens");
-    newer.begin_epoch(&[backup::unlock()], Others::Remove).expect("a new epoch begins");
+    newer.begin_epoch(&[backup::unlock()], OtherKeysPolicy::Remove).expect("a new epoch begins");
     let newer = open(store.storage.clone(), 61).expect("it opens");
     back_up(&newer, &[1, 2], false).expect("nothing fails here");
     let view = View::list(&newer).expect("it lists");

@@ -14,7 +14,7 @@ use crate::gc::monitor::Phase;
 use crate::gc::prune::selection::Selection;
 use crate::gc::prune::source::readable;
 use crate::gc::prune::survey::Survey;
-use crate::index::{Loaded, Location};
+use crate::index::{ContainerToc, Location};
 use crate::util::extsort::{ExternalSort, SortedRecords};
 
 /// Memory of the sorter of the order, in bytes.
@@ -28,7 +28,7 @@ const POSITION_LEN: usize = 1 + 1 + 8 + 4 + 4 + 1;
 /// Recently used tables of contents.
 #[derive(Default)]
 struct RecentTocs {
-    loaded: HashMap<u32, Arc<Loaded>>,
+    loaded: HashMap<u32, Arc<ContainerToc>>,
     chunk_count: usize,
 }
 
@@ -39,7 +39,7 @@ impl RecentTocs {
         mover: &Mover<'_>,
         survey: &Survey,
         number: u32,
-    ) -> Result<Option<Arc<Loaded>>> {
+    ) -> Result<Option<Arc<ContainerToc>>> {
         if let Some(loaded) = self.loaded.get(&number) {
             return Ok(Some(loaded.clone()));
         }
@@ -104,7 +104,7 @@ fn sort(
 /// get the same group.
 fn push_positions(
     mover: &mut Mover<'_>,
-    loaded: &Arc<Loaded>,
+    loaded: &Arc<ContainerToc>,
     number: u32,
     live: &LiveChunks,
     order: &mut ExternalSort<POSITION_LEN>,

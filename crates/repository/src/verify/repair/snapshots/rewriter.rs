@@ -16,7 +16,7 @@ use crate::format::names::TicketId;
 use crate::format::recipe::{Content, Segment};
 use crate::format::tree::{Entry, EntryKind};
 use crate::read::Reader;
-use crate::snapshots::mark::{Inside, Node};
+use crate::snapshots::mark::{Node, NodeContents};
 use crate::util::cache::{self, Key, TwoGenerationCache};
 use crate::verify::check::MissingData;
 use crate::write::Inline;
@@ -159,7 +159,7 @@ impl<'a> Rewriter<'a> {
             Some(Piece::Present(Segment::Chunk { fingerprint, length, .. })) => {
                 let bytes = self.chunks.reader.chunk(Class::Meta, &fingerprint)?;
                 match (Node::Tree { fingerprint, length }).decode(&bytes)? {
-                    Inside::Tree(entries) if frame.rises_to(&entries) => {
+                    NodeContents::Tree(entries) if frame.rises_to(&entries) => {
                         frame.is_undamaged &= !self.chunks.is_suspect(&fingerprint);
                         frame.entries = entries.into_iter();
                     }

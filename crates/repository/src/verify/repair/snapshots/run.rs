@@ -16,7 +16,7 @@ use crate::format::fingerprint::Fingerprint;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::ticket::Purpose;
 use crate::gc::locate::list_containers;
-use crate::index::Loaded;
+use crate::index::ContainerToc;
 use crate::read::Reader;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
@@ -126,7 +126,7 @@ fn look_beside_index(reader: &Reader, view: &View, missing: &mut MissingData) ->
             continue;
         }
         let found: HashSet<Fingerprint> =
-            match Loaded::read(reader.repository(), class, part, stored_len) {
+            match ContainerToc::read(reader.repository(), class, part, stored_len) {
                 Ok(loaded) => loaded.toc.chunks.iter().map(|it| it.fingerprint).collect(),
                 Err(error) if error.kind() == Kind::Storage => {
                     nowhere.iter().filter(|(of, _)| *of == class).map(|(_, it)| *it).collect()

@@ -15,7 +15,7 @@ use crate::repo::repository::Repository;
 
 /// The opened table of contents of a container, and the place of the container.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct ContainerToc {
     /// The record of the container.
     pub container: ContainerRecord,
     /// The contents of the container.
@@ -30,7 +30,7 @@ pub struct Loaded {
 /// sorting it.
 const UNSORTED_LOOKUPS_MAX: u32 = 8;
 
-impl Loaded {
+impl ContainerToc {
     /// Reads the table of contents of a container of `stored_len` bytes.
     ///
     /// # Errors
@@ -41,25 +41,25 @@ impl Loaded {
         class: Class,
         part: PartName,
         stored_len: u64,
-    ) -> Result<Loaded> {
-        Loaded::at(repository, read_record(repository, class, part, stored_len)?)
+    ) -> Result<ContainerToc> {
+        ContainerToc::at(repository, read_record(repository, class, part, stored_len)?)
     }
 
     /// Reads the table of contents of a container whose place the index knows.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Loaded::read`].
-    pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<Loaded> {
+    /// Returns any error of [`ContainerToc::read`].
+    pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<ContainerToc> {
         let toc = load_toc(repository, &container)?;
         let has_delta_chunks = toc.has_delta_chunks();
         let container = ContainerRecord { has_delta_chunks, ..container };
-        Ok(Loaded::new(container, toc))
+        Ok(ContainerToc::new(container, toc))
     }
 
-    pub(super) fn new(container: ContainerRecord, toc: Toc) -> Loaded {
+    pub(super) fn new(container: ContainerRecord, toc: Toc) -> ContainerToc {
         let (sorted, lookup_count) = (OnceLock::new(), AtomicU32::new(0));
-        Loaded { container, toc, sorted, lookup_count }
+        ContainerToc { container, toc, sorted, lookup_count }
     }
 
     /// Returns the numbers of the records of a chunk, in the order of the table of contents.
