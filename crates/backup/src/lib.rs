@@ -54,7 +54,7 @@ pub mod save;
 pub mod source;
 
 pub use restore::{
-    Overwrite, RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader, restore,
+    Overwrite, RestoreMonitor, RestoreOptions, RestoreReport, SnapshotReader, restore,
 };
 pub use save::{
     BackupMonitor, BackupOptions, BackupProgress, BackupReport, Parent, Source, backup,

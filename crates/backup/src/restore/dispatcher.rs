@@ -8,7 +8,7 @@ use cutpoint_repository::{Content, Entry, EntryKind};
 use super::existing;
 use super::failure::Failure;
 use super::file::PIECE_SEGMENTS_MAX;
-use super::job::{Job, Role};
+use super::job::{RestoreJob, Role};
 use super::job_queue::JobQueue;
 use super::large_file;
 use super::link_names::LinkNames;
@@ -47,7 +47,7 @@ impl<'r, 'a> Dispatcher<'r, 'a> {
                 match piece {
                     Ok(piece) => {
                         let segments = piece.segments.clone();
-                        let job = Job::Piece { file: Arc::clone(&file), piece };
+                        let job = RestoreJob::Piece { file: Arc::clone(&file), piece };
                         if self.state.stopped() || !self.jobs.send(job, &segments) {
                             break;
                         }
@@ -62,7 +62,7 @@ impl<'r, 'a> Dispatcher<'r, 'a> {
             return;
         }
         let segments = self.segments_ahead(&place, &entry, &role);
-        self.jobs.send(Job::Entry { place, entry, role }, &segments);
+        self.jobs.send(RestoreJob::Entry { place, entry, role }, &segments);
     }
 
     /// Returns the segments that a job for a file no larger than a piece will read, as far as they

@@ -11,7 +11,7 @@ use super::place::Place;
 /// A job for any thread.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all jobs are entries")]
-pub(super) enum Job {
+pub(super) enum RestoreJob {
     /// Restores anything but a folder.
     Entry { place: Place, entry: Entry, role: Role },
     /// Writes a part of a large file. The thread that releases the file last completes it.

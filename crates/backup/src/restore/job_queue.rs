@@ -7,7 +7,7 @@ use crossbeam_channel::Sender;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::read::{ReadPlan, ReadStep};
 
-use super::job::Job;
+use super::job::RestoreJob;
 
 /// The maximum number of jobs held back. Each job can keep a folder of the target open.
 const JOBS_MAX: usize = 256;
@@ -16,7 +16,7 @@ const JOBS_MAX: usize = 256;
 const BYTES_MAX: u64 = 64 << 20;
 
 /// A job, and its step of the plan, which is held until the job is done.
-pub(super) type PlannedJob = (Job, Option<ReadStep>);
+pub(super) type PlannedJob = (RestoreJob, Option<ReadStep>);
 
 /// The queue in front of the workers. Jobs leave it in the order in which they were sent.
 pub(super) struct JobQueue<'a> {
@@ -37,7 +37,7 @@ impl<'a> JobQueue<'a> {
     }
 
     /// Takes a job, which will read `segments`. Returns `true` if there are threads to do it.
-    pub(super) fn send(&mut self, job: Job, segments: &[Segment]) -> bool {
+    pub(super) fn send(&mut self, job: RestoreJob, segments: &[Segment]) -> bool {
         let Some(plan) = self.plan else { return self.jobs.send((job, None)).is_ok() };
         let mut bytes = 0;
         let chunks = segments.iter().filter_map(|segment| match segment {

@@ -12,7 +12,7 @@ use super::links::{Link, LinkOwner};
 /// because it is reused when its file is deleted, and some file systems give the same number to
 /// several files.
 #[derive(PartialEq, Eq, Hash)]
-struct LinkKey {
+struct SnapshotLinkKey {
     device: u64,
     inode: u64,
     kind: EntryKind,
@@ -28,9 +28,9 @@ struct LinkKey {
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl LinkKey {
-    fn of(entry: &Entry) -> LinkKey {
-        LinkKey {
+impl SnapshotLinkKey {
+    fn of(entry: &Entry) -> SnapshotLinkKey {
+        SnapshotLinkKey {
             device: entry.device,
             inode: entry.inode,
             kind: entry.kind,
@@ -57,7 +57,7 @@ struct PendingNames {
 
 /// The files whose further names are still to come.
 #[derive(Default)]
-pub(super) struct LinkNames(HashMap<LinkKey, PendingNames>);
+pub(super) struct LinkNames(HashMap<SnapshotLinkKey, PendingNames>);
 
 impl LinkNames {
     /// Returns the role of the name of `entry` among the names of its file.
@@ -65,7 +65,7 @@ impl LinkNames {
         if !entry.is_hard_link() {
             return Role::Only;
         }
-        let key = LinkKey::of(entry);
+        let key = SnapshotLinkKey::of(entry);
         if let Some(known) = self.0.get_mut(&key) {
             known.rest = known.rest.saturating_sub(1);
             let link = Arc::clone(&known.link);

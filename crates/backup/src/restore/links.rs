@@ -8,12 +8,12 @@ use crate::source::folder::Identity;
 /// A file that has several names in the snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Link {
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     changed: Condvar,
 }
 
 #[derive(Clone, Debug, Default)]
-enum State {
+enum LinkState {
     /// One name is being written.
     #[default]
     Pending,
@@ -45,15 +45,15 @@ impl LinkOwner {
 
     /// Records that the file is written, and ends the wait of the other names.
     pub(super) fn done(self, written: FirstName) {
-        self.0.set(State::Done(written));
+        self.0.set(LinkState::Done(written));
     }
 }
 
 impl Drop for LinkOwner {
     fn drop(&mut self) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, State::Pending) {
-            *state = State::Failed;
+        if matches!(*state, LinkState::Pending) {
+            *state = LinkState::Failed;
             drop(state);
             self.0.changed.notify_all();
         }
@@ -61,7 +61,7 @@ impl Drop for LinkOwner {
 }
 
 impl Link {
-    fn set(&self, new: State) {
+    fn set(&self, new: LinkState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = new;
         self.changed.notify_all();
     }
@@ -74,12 +74,12 @@ impl Link {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match &*state {
-                State::Done(written) => return Ok(written.clone()),
-                State::Failed => {
-                    *state = State::Pending;
+                LinkState::Done(written) => return Ok(written.clone()),
+                LinkState::Failed => {
+                    *state = LinkState::Pending;
                     return Err(LinkOwner(Arc::clone(self)));
                 }
-                State::Pending => {
+                LinkState::Pending => {
                     state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             }

@@ -65,6 +65,6 @@ mod worker;
 
 pub use monitor::RestoreMonitor;
 pub use options::{Overwrite, PIECE_LEN, RestoreOptions};
-pub use report::RestoreStats;
+pub use report::RestoreReport;
 pub use restore_tree::restore;
 pub use snapshot_reader::SnapshotReader;

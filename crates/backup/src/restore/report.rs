@@ -2,7 +2,7 @@
 
 /// The result of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RestoreStats {
+pub struct RestoreReport {
     /// The number of files written.
     pub written_files: u64,
     /// The number of bytes of these files, including holes.

@@ -14,7 +14,7 @@ use super::metadata::{self, Owners};
 use super::monitor::RestoreMonitor;
 use super::options::RestoreOptions;
 use super::place::{Folder, Place};
-use super::report::RestoreStats;
+use super::report::RestoreReport;
 use super::snapshot_reader::SnapshotReader;
 use crate::source::folder;
 use crate::source::folder::Handle;
@@ -38,7 +38,7 @@ pub(super) struct RestoreState<'a> {
 const TOO_LARGE: &str = "; its size exceeds a limit of the target's file system, or of this \
     process (`ulimit -f`)";
 
-/// The counters of a [`RestoreStats`].
+/// The counters of a [`RestoreReport`].
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) written_files: AtomicU64,
@@ -140,13 +140,13 @@ impl<'a> RestoreState<'a> {
     }
 
     /// Returns the statistics, or the reason why the restore was stopped.
-    pub(super) fn finish(self) -> Result<RestoreStats, Error> {
+    pub(super) fn finish(self) -> Result<RestoreReport, Error> {
         if let Some(reason) = self.stop_reason.into_inner().unwrap_or_else(PoisonError::into_inner)
         {
             return Err(reason);
         }
         let counts = self.counts;
-        Ok(RestoreStats {
+        Ok(RestoreReport {
             written_files: counts.written_files.into_inner(),
             written_bytes: counts.written_bytes.into_inner(),
             linked_names: counts.linked_names.into_inner(),

@@ -14,7 +14,7 @@ use super::dispatcher::Dispatcher;
 use super::job_queue::JobQueue;
 use super::monitor::RestoreMonitor;
 use super::options::RestoreOptions;
-use super::report::RestoreStats;
+use super::report::RestoreReport;
 use super::restore_state::RestoreState;
 use super::selection::Selection;
 use super::snapshot_reader::SnapshotReader;
@@ -31,7 +31,7 @@ const JOBS_PER_THREAD: usize = 16;
 /// of [`RestoreOptions::folder`] if it is created or may be overwritten.
 ///
 /// An entry that cannot be restored is reported to `monitor` and counted in
-/// [`RestoreStats::failed_entries`]; the restore continues with the others.
+/// [`RestoreReport::failed_entries`]; the restore continues with the others.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub fn restore(
     target: &Path,
     options: &RestoreOptions,
     monitor: &dyn RestoreMonitor,
-) -> Result<RestoreStats> {
+) -> Result<RestoreReport> {
     let selection = Selection::new(&options.selection)?;
     let (base, made) = open_target(target, options.folder.is_some())
         .map_err(|error| Error::new(Kind::Storage, target.display(), &error).with_source(error))?;

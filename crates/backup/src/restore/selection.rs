@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use cutpoint_storage::{Error, Result};
 
 #[derive(Debug, Default)]
-struct Node {
+struct SelectionNode {
     /// Set if the path is selected with everything below it.
     is_selected: bool,
     found: bool,
@@ -29,12 +29,14 @@ pub(super) enum Choice {
 
 /// A tree of the selected paths.
 #[derive(Debug)]
-pub(super) struct Selection(Vec<Node>);
+pub(super) struct Selection(Vec<SelectionNode>);
 
 impl Selection {
     pub(super) fn new(paths: &[PathBuf]) -> Result<Selection> {
-        let mut selection =
-            Selection(vec![Node { is_selected: paths.is_empty(), ..Node::default() }]);
+        let mut selection = Selection(vec![SelectionNode {
+            is_selected: paths.is_empty(),
+            ..SelectionNode::default()
+        }]);
         for path in paths {
             let mut at = 0;
             for component in path.components() {
@@ -50,7 +52,7 @@ impl Selection {
                     Some(&child) => child,
                     None => {
                         let child = selection.0.len();
-                        selection.0.push(Node::default());
+                        selection.0.push(SelectionNode::default());
                         selection.0[at].children.insert(name.to_vec(), child);
                         child
                     }

@@ -7,7 +7,7 @@ use super::existing::{done, occupant, unchanged};
 use super::failure::Failure;
 use super::file::{Buffer, NewFile, ends_in_hole, gather};
 use super::hard_link::make_link;
-use super::job::{Job, Role};
+use super::job::{RestoreJob, Role};
 use super::job_queue::PlannedJob;
 use super::large_file;
 use super::links::LinkOwner;
@@ -22,8 +22,10 @@ pub(super) fn work(state: &RestoreState<'_>, jobs: &Receiver<PlannedJob>) {
     // The step of the plan is held until the job is done.
     for (job, _step) in jobs {
         match job {
-            Job::Entry { place, entry, role } => item(state, place, entry, role, &mut buffer),
-            Job::Piece { file, piece } => {
+            RestoreJob::Entry { place, entry, role } => {
+                item(state, place, entry, role, &mut buffer)
+            }
+            RestoreJob::Piece { file, piece } => {
                 file.write_piece(state, &piece, &mut buffer);
                 large_file::release(state, file);
             }

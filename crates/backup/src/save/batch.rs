@@ -53,7 +53,7 @@ pub(super) enum Event {
 /// The inode number alone is not enough, because it is reused when its file is deleted, and some
 /// file systems give the same number to several files. The other fields distinguish these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct LinkKey {
+pub(super) struct SourceLinkKey {
     device: u64,
     inode: u64,
     size: u64,
@@ -61,10 +61,10 @@ pub(super) struct LinkKey {
     ctime: Time,
 }
 
-impl LinkKey {
+impl SourceLinkKey {
     /// Returns the key of an entry with the metadata from the system.
-    pub(super) fn of(entry: &Entry) -> LinkKey {
-        LinkKey {
+    pub(super) fn of(entry: &Entry) -> SourceLinkKey {
+        SourceLinkKey {
             device: entry.device,
             inode: entry.inode,
             size: entry.size,

@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender};
 use cutpoint_storage::{Error, Kind};
 
 use super::batch::{BATCH_EVENTS_MAX, Batch, Event};
-use super::channels::Job;
+use super::channels::SaveJob;
 use super::monitor::BackupMonitor;
 use super::run_state::RunState;
 use super::shutdown::Result;
@@ -38,7 +38,7 @@ pub(super) struct BatchFiller<'a> {
     monitor: &'a dyn BackupMonitor,
     state: &'a RunState,
     free_batches: Receiver<Batch>,
-    jobs: Sender<Job>,
+    jobs: Sender<SaveJob>,
     open: Option<OpenBatch>,
     next_number: u64,
 }
@@ -48,7 +48,7 @@ impl<'a> BatchFiller<'a> {
         monitor: &'a dyn BackupMonitor,
         state: &'a RunState,
         free_batches: Receiver<Batch>,
-        jobs: Sender<Job>,
+        jobs: Sender<SaveJob>,
     ) -> BatchFiller<'a> {
         BatchFiller { monitor, state, free_batches, jobs, open: None, next_number: 0 }
     }
@@ -94,7 +94,9 @@ impl<'a> BatchFiller<'a> {
     /// Sends the current batch, if there is one.
     pub(super) fn send(&mut self) -> Result<()> {
         match self.open.take() {
-            Some(open) => Ok(self.state.shutdown.send(&self.jobs, Job::Fingerprint(open.batch))?),
+            Some(open) => {
+                Ok(self.state.shutdown.send(&self.jobs, SaveJob::Fingerprint(open.batch))?)
+            }
             None => Ok(()),
         }
     }
@@ -107,7 +109,7 @@ impl<'a> BatchFiller<'a> {
         let carried = &full.batch.bytes[start..full.fill];
         next.batch.bytes[..carried.len()].copy_from_slice(carried);
         next.fill = carried.len();
-        Ok(self.state.shutdown.send(&self.jobs, Job::Fingerprint(full.batch))?)
+        Ok(self.state.shutdown.send(&self.jobs, SaveJob::Fingerprint(full.batch))?)
     }
 
     /// Returns `true` if at least three quarters of the current batch are filled.

@@ -22,7 +22,7 @@ use super::batch::Batch;
 
 /// A job for any worker.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum SaveJob {
     /// Fingerprints the chunks of a batch.
     Fingerprint(Batch),
     /// Encodes the region with this number into the buffer.
@@ -61,14 +61,14 @@ pub(super) enum ToContainers {
 #[derive(Debug)]
 pub(super) struct SourceEnds {
     pub(super) free_batches: Receiver<Batch>,
-    pub(super) jobs: Sender<Job>,
+    pub(super) jobs: Sender<SaveJob>,
     pub(super) dedup: Sender<ToDedup>,
 }
 
 /// The ends of the channels that a worker has.
 #[derive(Debug)]
 pub(super) struct WorkerEnds {
-    pub(super) jobs: Receiver<Job>,
+    pub(super) jobs: Receiver<SaveJob>,
     pub(super) dedup: Sender<ToDedup>,
     pub(super) containers: Sender<ToContainers>,
 }
@@ -86,7 +86,7 @@ pub(super) struct DedupEnds {
 #[derive(Debug)]
 pub(super) struct RegionEnds {
     pub(super) free_buffers: Receiver<RegionBuffers>,
-    pub(super) jobs: Sender<Job>,
+    pub(super) jobs: Sender<SaveJob>,
     pub(super) containers: Sender<ToContainers>,
 }
 

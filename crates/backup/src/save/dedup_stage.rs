@@ -11,8 +11,8 @@ use cutpoint_repository::write::{
 use cutpoint_repository::{Class, Content, Entry, EntryKind, Keys, Statistics};
 use cutpoint_storage::Error;
 
-use super::batch::{Batch, Cut, Event, LinkKey};
-use super::channels::{DedupEnds, Job, RegionEnds, ToContainers, ToDedup};
+use super::batch::{Batch, Cut, Event, SourceLinkKey};
+use super::channels::{DedupEnds, RegionEnds, SaveJob, ToContainers, ToDedup};
 use super::in_order::InOrder;
 use super::run_state::RunState;
 use super::shutdown::{Result, Shutdown};
@@ -44,7 +44,7 @@ pub(super) struct DedupStage<'a> {
     /// The chunk that small files share at present.
     bundle: Option<Cut>,
     /// The contents of files that have several names.
-    links: HashMap<LinkKey, LinkedFile>,
+    links: HashMap<SourceLinkKey, LinkedFile>,
     pub(super) statistics: Statistics,
     /// The number of further names of files whose first name could not be read.
     pub(super) links_without_content: u64,
@@ -131,11 +131,11 @@ impl<'a> DedupStage<'a> {
                 }
                 Event::Leave => self.leave()?,
                 Event::Entry(entry) => {
-                    let key = LinkKey::of(&entry);
+                    let key = SourceLinkKey::of(&entry);
                     self.add(*entry, key)?;
                 }
                 Event::Link(mut entry) => {
-                    match self.links.get(&LinkKey::of(&entry)) {
+                    match self.links.get(&SourceLinkKey::of(&entry)) {
                         Some(linked) => {
                             entry.content = linked.content.clone();
                             entry.size = linked.size;
@@ -172,7 +172,7 @@ impl<'a> DedupStage<'a> {
                     self.compare_with(None);
                     let recipe = self.file.take();
                     let recipe = recipe.unwrap_or_else(|| RecipeWriter::new(self.cut.clone()));
-                    let key = LinkKey::of(&entry);
+                    let key = SourceLinkKey::of(&entry);
                     // The size that was read counts, in case the file has changed meanwhile.
                     entry.size = recipe.size();
                     entry.content = recipe.finish(&mut self.dedup)?;
@@ -230,7 +230,7 @@ impl<'a> DedupStage<'a> {
     }
 
     /// Adds an entry. If it is a file with several names, further names find it by `key`.
-    fn add(&mut self, entry: Entry, key: LinkKey) -> Result<()> {
+    fn add(&mut self, entry: Entry, key: SourceLinkKey) -> Result<()> {
         self.push(&entry)?;
         if entry.kind == EntryKind::File {
             self.statistics.file_count += 1;
@@ -285,7 +285,7 @@ impl RegionSender<'_> {
                     self.shutdown.send(&self.ends.containers, region)?;
                 }
                 Err((region, buffer)) => {
-                    let job = Job::Encode(self.region_count, region, buffer);
+                    let job = SaveJob::Encode(self.region_count, region, buffer);
                     self.shutdown.send(&self.ends.jobs, job)?;
                 }
             }

@@ -65,7 +65,7 @@ pub(super) enum WaitResult<T> {
 /// The owner of the end of one run.
 #[derive(Debug)]
 pub(super) struct Shutdown {
-    state: Mutex<State>,
+    state: Mutex<ShutdownState>,
     /// A channel that is disconnected once the run is over.
     over: Receiver<Infallible>,
     #[cfg(feature = "faults")]
@@ -73,7 +73,7 @@ pub(super) struct Shutdown {
 }
 
 #[derive(Debug)]
-struct State {
+struct ShutdownState {
     /// The sender of `over`, kept until the run is over.
     open: Option<Sender<Infallible>>,
     /// The first failure.
@@ -86,7 +86,7 @@ impl Default for Shutdown {
     fn default() -> Shutdown {
         let (open, over) = bounded(0);
         Shutdown {
-            state: Mutex::new(State { open: Some(open), cause: None, panic: None }),
+            state: Mutex::new(ShutdownState { open: Some(open), cause: None, panic: None }),
             over,
             #[cfg(feature = "faults")]
             faults: Faults::take(),
@@ -95,7 +95,7 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ShutdownState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::{Entry, EntryKind, Time};
 
-use super::batch::{Event, LinkKey};
+use super::batch::{Event, SourceLinkKey};
 use super::bundle::Bundling;
 use super::comparison::Comparison;
 use super::cutter::{CutEnd, Cutter};
@@ -28,7 +28,7 @@ pub(super) struct WalkSaver<'r, 'a> {
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
     /// The files of several names that were saved under one of these.
-    pub(super) linked: HashSet<LinkKey>,
+    pub(super) linked: HashSet<SourceLinkKey>,
     pub(super) counts: SourceCounts,
 }
 
@@ -153,7 +153,7 @@ impl WalkSaver<'_, '_> {
         folder: &Handle,
         before: Option<Entry>,
     ) -> Result<()> {
-        let key = LinkKey::of(&entry);
+        let key = SourceLinkKey::of(&entry);
         if entry.is_hard_link() && !self.linked.insert(key) {
             return self.push(Event::Link(Box::new(entry)));
         }
@@ -186,7 +186,7 @@ impl WalkSaver<'_, '_> {
         before: Option<Entry>,
     ) -> Result<()> {
         file.refresh(&mut entry);
-        let key = LinkKey::of(&entry);
+        let key = SourceLinkKey::of(&entry);
         if entry.is_hard_link() {
             self.linked.insert(key);
         }

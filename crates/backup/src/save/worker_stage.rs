@@ -4,7 +4,7 @@ use cutpoint_repository::Keys;
 use cutpoint_repository::write::RegionCodec;
 
 use super::bundle::Bundling;
-use super::channels::{Job, ToContainers, ToDedup, WorkerEnds};
+use super::channels::{SaveJob, ToContainers, ToDedup, WorkerEnds};
 use super::run_state::RunState;
 use super::shutdown::Result;
 
@@ -26,14 +26,14 @@ impl WorkerStage<'_> {
         let mut codec = None;
         while let Some(job) = shutdown.receive(&ends.jobs)? {
             match job {
-                Job::Fingerprint(mut batch) => {
+                SaveJob::Fingerprint(mut batch) => {
                     if let Some(bundling) = self.bundling {
                         bundling.apply(&mut batch);
                     }
                     batch.fingerprint(self.keys);
                     shutdown.send(&ends.dedup, ToDedup::Batch(batch))?;
                 }
-                Job::Encode(number, region, buffer) => {
+                SaveJob::Encode(number, region, buffer) => {
                     let codec = match &mut codec {
                         Some(codec) => codec,
                         None => codec.insert(RegionCodec::new(self.level)?),
@@ -71,7 +71,7 @@ mod tests {
             batch.events.push(Event::Chunk(Cut::new(5..105)));
             let Channels { source, mut workers, dedup, .. } = Channels::new(1, 10);
             let ends = workers.pop().expect("one");
-            source.jobs.send(Job::Fingerprint(batch)).expect("it is open");
+            source.jobs.send(SaveJob::Fingerprint(batch)).expect("it is open");
             let state = RunState::default();
             let worker = WorkerStage { keys: &keys, bundling: None, level: 1 };
             let waited = std::thread::scope(|scope| {

@@ -12,7 +12,7 @@ use super::folder::without_atime;
 
 /// A source, or a folder on the way to one.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct SourceNode {
     /// Set if the node is a source, so that everything in it belongs to the walk.
     pub(super) is_source: bool,
     /// The positions of this source in the list of all sources. Several paths can denote one
@@ -22,9 +22,9 @@ pub(super) struct Node {
     pub(super) children: BTreeMap<Vec<u8>, usize>,
 }
 
-/// The tree of all sources. Node 0 is the root of the file system.
+/// The tree of all sources. SourceNode 0 is the root of the file system.
 #[derive(Debug)]
-pub(super) struct Sources(Vec<Node>);
+pub(super) struct Sources(Vec<SourceNode>);
 
 impl Sources {
     /// Resolves `paths`. Also returns the positions in `paths` of those that do not exist or cannot
@@ -33,7 +33,7 @@ impl Sources {
         if paths.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no source given"));
         }
-        let mut sources = Sources(vec![Node::default()]);
+        let mut sources = Sources(vec![SourceNode::default()]);
         let mut missing = Vec::new();
         for (number, path) in paths.iter().enumerate() {
             let found = resolve(path).and_then(|path| try_open(&path).map(|()| path));
@@ -53,7 +53,7 @@ impl Sources {
                 Some(&child) => child,
                 None => {
                     let child = self.0.len();
-                    self.0.push(Node::default());
+                    self.0.push(SourceNode::default());
                     self.0[at].children.insert(name.as_bytes().to_vec(), child);
                     child
                 }
@@ -76,7 +76,7 @@ impl Sources {
         &self.0[at].numbers
     }
 
-    pub(super) fn node(&self, index: usize) -> &Node {
+    pub(super) fn node(&self, index: usize) -> &SourceNode {
         &self.0[index]
     }
 }

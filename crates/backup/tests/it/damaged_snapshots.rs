@@ -57,11 +57,11 @@ fn damaged_files_are_refused_and_the_others_restored() {
     fs::write(scratch.path().join("large"), b"was there").unwrap();
     for overwrite in [Overwrite::Replace, Overwrite::Changed] {
         let options = RestoreOptions { overwrite, ..RestoreOptions::default() };
-        let (stats, monitor) = restore_into(&store, &root, scratch.path(), options);
+        let (report, monitor) = restore_into(&store, &root, scratch.path(), options);
         let refused = ["large", "small", "x1", "x2", "x3", "x4", "y", "z damaged", "z missing"];
         assert_eq!(monitor.problem_paths(), refused.map(PathBuf::from), "{monitor:?}");
-        let restored = stats.written_files + stats.unchanged_entries;
-        assert_eq!(restored, 3, "well, zz, inside: {stats:?}");
+        let restored = report.written_files + report.unchanged_entries;
+        assert_eq!(restored, 3, "well, zz, inside: {report:?}");
         for name in ["x1", "x2", "x3", "x4", "y", "z damaged/unseen"] {
             assert!(!scratch.path().join(name).exists(), "{name} is not half restored");
         }
@@ -113,7 +113,7 @@ fn cancelled_restore_leaves_complete_files_only() {
         let stop = Stop { after, asked: AtomicU64::new(0) };
         let options = RestoreOptions { threads: 3, ..RestoreOptions::default() };
         match restore(&store, &root, scratch.path(), &options, &stop) {
-            Ok(stats) => assert_eq!(stats.written_files + stats.linked_names, 21, "{stats:?}"),
+            Ok(report) => assert_eq!(report.written_files + report.linked_names, 21, "{report:?}"),
             Err(error) => assert_eq!(error.kind(), Kind::Interrupted, "{error}"),
         }
         for file in fs::read_dir(scratch.path()).unwrap() {
@@ -125,9 +125,9 @@ fn cancelled_restore_leaves_complete_files_only() {
         // The restore can be completed.
         let overwrite = Overwrite::Changed;
         let options = RestoreOptions { overwrite, ..options };
-        let (stats, _) = restore_into(&store, &root, scratch.path(), options);
-        let all = stats.written_files + stats.linked_names + stats.unchanged_entries;
-        assert_eq!(all, 21, "{stats:?}");
+        let (report, _) = restore_into(&store, &root, scratch.path(), options);
+        let all = report.written_files + report.linked_names + report.unchanged_entries;
+        assert_eq!(all, 21, "{report:?}");
     }
 }
 

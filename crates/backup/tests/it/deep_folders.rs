@@ -50,8 +50,8 @@ fn deep_tree_with_long_paths_is_restored() {
     assert_eq!(folders, LEVELS, "folders");
     let longest = entries.iter().map(|(path, _)| path.as_os_str().len()).max().unwrap();
     assert!(longest > 4096 * 10, "{longest}");
-    let (stats, monitor) = restore_into(&store, &before, &target, RestoreOptions::default());
-    assert_eq!((stats.failed_entries, stats.warnings), (0, 0), "{monitor:?}");
+    let (report, monitor) = restore_into(&store, &before, &target, RestoreOptions::default());
+    assert_eq!((report.failed_entries, report.warnings), (0, 0), "{monitor:?}");
     let after = store.back_up(&target);
     assert_same(&store, &before, &after);
     // The usual ways to remove a folder need a descriptor per level.

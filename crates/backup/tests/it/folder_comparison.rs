@@ -16,9 +16,9 @@ pub(crate) fn restore_and_compare(repository: &Arc<Repository>, source: &Path) {
     let snapshots = view.snapshots();
     let (_, snapshot) = snapshots.last().expect("a snapshot");
     let target = tempfile::tempdir().expect("target");
-    let stats = restore(&reader, &snapshot.root, target.path(), &RestoreOptions::default(), &())
+    let report = restore(&reader, &snapshot.root, target.path(), &RestoreOptions::default(), &())
         .expect("restore");
-    assert_eq!(stats.failed_entries, 0, "something was not restored");
+    assert_eq!(report.failed_entries, 0, "something was not restored");
     compare(source, &target.path().join(source.strip_prefix("/").expect("absolute")));
 }
 

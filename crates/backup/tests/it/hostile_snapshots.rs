@@ -90,17 +90,17 @@ fn link_of_the_target_is_never_followed() {
         let root = store.tree_of(entries);
         let before = fs::metadata(scene.outside().join("precious")).unwrap().mode();
         let options = RestoreOptions { overwrite, ..RestoreOptions::default() };
-        let (stats, monitor) = restore_into(&store, &root, &scene.target(), options);
+        let (report, monitor) = restore_into(&store, &root, &scene.target(), options);
         let precious = scene.outside().join("precious");
         assert_eq!(fs::read(&precious).unwrap(), b"precious", "{overwrite:?}");
         assert_eq!(fs::metadata(&precious).unwrap().mode(), before, "{overwrite:?}");
         assert_eq!(fs::read_dir(scene.outside()).unwrap().count(), 1, "{overwrite:?}");
         if overwrite == Overwrite::Never {
-            assert_eq!(stats.failed_entries, 4, "{monitor:?}");
+            assert_eq!(report.failed_entries, 4, "{monitor:?}");
             let file = fs::symlink_metadata(scene.target().join("file")).unwrap();
             assert!(file.is_symlink(), "it stays");
         } else {
-            assert_eq!(stats.failed_entries, 0, "{monitor:?}");
+            assert_eq!(report.failed_entries, 0, "{monitor:?}");
             for (name, len) in [("file", 3), ("hard", 9_000_000), ("new", 9_000_000)] {
                 let meta = fs::symlink_metadata(scene.target().join(name)).unwrap();
                 assert!(meta.is_file() && meta.len() == len && meta.nlink() == 1, "{name}");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use cutpoint_backup::restore::{
-    RestoreMonitor, RestoreOptions, RestoreStats, SnapshotReader, restore,
+    RestoreMonitor, RestoreOptions, RestoreReport, SnapshotReader, restore,
 };
 use cutpoint_backup::source::{FileExtent, Walk, WalkOptions, WalkStep, open_file, xattrs};
 use cutpoint_repository::format::recipe::Segment;
@@ -207,17 +207,17 @@ pub(crate) fn restore_into(
     root: &Content,
     target: &Path,
     options: RestoreOptions,
-) -> (RestoreStats, TestMonitor) {
+) -> (RestoreReport, TestMonitor) {
     let monitor = TestMonitor::default();
     let options = RestoreOptions { threads: 4, ..options };
-    let stats = restore(store, root, target, &options, &monitor).unwrap();
+    let report = restore(store, root, target, &options, &monitor).unwrap();
     assert_eq!(
-        stats.failed_entries,
+        report.failed_entries,
         monitor.problems.lock().unwrap().len() as u64,
         "each problem is told: {monitor:?}"
     );
-    assert_eq!(stats.warnings, monitor.warnings.lock().unwrap().len() as u64, "each warning");
-    (stats, monitor)
+    assert_eq!(report.warnings, monitor.warnings.lock().unwrap().len() as u64, "each warning");
+    (report, monitor)
 }
 
 /// Returns everything below the folder of a snapshot, by path, without the properties that a

@@ -46,10 +46,10 @@ fn overwrite_never_keeps_existing_entries() {
     let mut store = MemoryStore::default();
     let root = snapshot(&mut store);
     prepare(target);
-    let (stats, monitor) = restore_into(&store, &root, target, RestoreOptions::default());
+    let (report, monitor) = restore_into(&store, &root, target, RestoreOptions::default());
     let refused = ["changed", "same", "was file", "was folder"].map(std::path::PathBuf::from);
     assert_eq!(monitor.problem_paths(), refused, "{monitor:?}");
-    assert_eq!(stats.written_files, 2, "new and folder/inside");
+    assert_eq!(report.written_files, 2, "new and folder/inside");
     assert_eq!(fs::read(target.join("changed")).unwrap(), b"TARGET", "untouched");
     assert_eq!(fs::read(target.join("was file")).unwrap(), b"TARGET", "untouched");
     let folder = fs::metadata(target.join("folder")).unwrap();
@@ -67,11 +67,11 @@ fn overwrite_changed_and_replace_keep_folders_and_other_names() {
         prepare(target);
         fs::hard_link(target.join("changed"), target.join("other name")).unwrap();
         let options = RestoreOptions { overwrite, ..RestoreOptions::default() };
-        let (stats, monitor) = restore_into(&store, &root, target, options);
+        let (report, monitor) = restore_into(&store, &root, target, options);
         assert_eq!(monitor.problem_paths(), ["was folder"].map(std::path::PathBuf::from));
         let same: &[u8] = if overwrite == Overwrite::Changed { b"TARGET!!" } else { b"snapshot" };
         assert_eq!(fs::read(target.join("same")).unwrap(), same, "{overwrite:?}");
-        assert_eq!(stats.unchanged_entries, u64::from(overwrite == Overwrite::Changed), "same");
+        assert_eq!(report.unchanged_entries, u64::from(overwrite == Overwrite::Changed), "same");
         assert_eq!(fs::read(target.join("changed")).unwrap(), b"snapshot", "{overwrite:?}");
         assert_eq!(fs::read(target.join("other name")).unwrap(), b"TARGET", "its other name");
         assert!(target.join("was file/inside").exists(), "{overwrite:?}");
@@ -98,8 +98,8 @@ fn further_names_are_restored_if_the_first_is_refused() {
     }
     let root = store.tree_of(entries);
     fs::write(scratch.path().join("a"), b"TARGET").unwrap();
-    let (stats, monitor) = restore_into(&store, &root, scratch.path(), RestoreOptions::default());
-    assert_eq!((stats.written_files, stats.linked_names), (1, 1), "{monitor:?}");
+    let (report, monitor) = restore_into(&store, &root, scratch.path(), RestoreOptions::default());
+    assert_eq!((report.written_files, report.linked_names), (1, 1), "{monitor:?}");
     assert_eq!(fs::read(scratch.path().join("a")).unwrap(), b"TARGET", "untouched");
     let inode = |name: &str| fs::metadata(scratch.path().join(name)).unwrap().ino();
     assert_eq!(inode("b"), inode("c"), "one file");

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
 use cutpoint_backup::save::backup;
 use cutpoint_repository::read::ReadStatistics;
 use cutpoint_repository::{Reader, Repository, View};
@@ -96,7 +96,7 @@ impl RestoreMonitor for Problems {
 
 struct Restored {
     target: tempfile::TempDir,
-    stats: RestoreStats,
+    stats: RestoreReport,
     read: ReadStatistics,
     problems: Vec<(PathBuf, String)>,
 }

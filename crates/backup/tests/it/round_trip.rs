@@ -174,13 +174,13 @@ fn restored_folder_is_the_same() {
     build(&source);
     let mut store = MemoryStore::default();
     let before = store.back_up(&source);
-    let (stats, monitor) = restore_into(&store, &before, &target, RestoreOptions::default());
-    assert_eq!(stats.failed_entries, 0, "{monitor:?}");
-    assert_eq!(stats.warnings, 0, "{monitor:?}");
-    assert_eq!(stats.linked_names, 4, "hard links");
+    let (report, monitor) = restore_into(&store, &before, &target, RestoreOptions::default());
+    assert_eq!(report.failed_entries, 0, "{monitor:?}");
+    assert_eq!(report.warnings, 0, "{monitor:?}");
+    assert_eq!(report.linked_names, 4, "hard links");
     assert_eq!(
         monitor.files.into_inner(),
-        stats.written_files + 3,
+        report.written_files + 3,
         "files told, of which three are other names"
     );
     let after = store.back_up(&target);
@@ -197,7 +197,7 @@ fn restored_folder_is_the_same() {
         let options = RestoreOptions { overwrite, ..RestoreOptions::default() };
         let (again, monitor) = restore_into(&store, &before, &target, options);
         assert_eq!(again.failed_entries, 0, "{monitor:?}");
-        let all = stats.written_files + stats.made_symlinks + stats.made_specials + 4;
+        let all = report.written_files + report.made_symlinks + report.made_specials + 4;
         let unchanged = match overwrite {
             cutpoint_backup::restore::Overwrite::Changed => all,
             _ => 0,
@@ -264,9 +264,9 @@ fn selection_restores_only_selected_paths() {
         selection: ["/way/deep", "other/file", "way/no", "file/no"].map(Into::into).to_vec(),
         ..RestoreOptions::default()
     };
-    let (stats, monitor) = restore_into(&store, &root, scratch.path(), options);
+    let (report, monitor) = restore_into(&store, &root, scratch.path(), options);
     assert_eq!(monitor.problem_paths(), [Path::new("file/no"), Path::new("way/no")], "missing");
-    assert_eq!((stats.written_files, stats.made_folders), (2, 3), "{stats:?}");
+    assert_eq!((report.written_files, report.made_folders), (2, 3), "{report:?}");
     assert!(scratch.path().join("way/deep/file").exists(), "what was selected");
     assert!(!scratch.path().join("way/file").exists(), "what was not");
     let mode = fs::metadata(scratch.path().join("way")).unwrap().mode();

@@ -141,8 +141,8 @@ fn ids_modes_and_times_with_special_meaning_do_no_harm() {
     device.device_number = u64::MAX;
     let root = store.tree_of(vec![file, device]);
     let options = RestoreOptions { owners: true, ..RestoreOptions::default() };
-    let (stats, monitor) = restore_into(&store, &root, scratch.path(), options);
-    assert!(stats.warnings >= 2, "no owner, so no set-user-id: {monitor:?}");
+    let (report, monitor) = restore_into(&store, &root, scratch.path(), options);
+    assert!(report.warnings >= 2, "no owner, so no set-user-id: {monitor:?}");
     let meta = fs::metadata(scratch.path().join("file")).unwrap();
     assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o755, 0), "{monitor:?}");
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupReport, backup};
 use cutpoint_backup::source::FileSystem;
 use cutpoint_repository::format::tree::Defect;
@@ -100,7 +100,7 @@ impl Place {
     }
 
     /// Restores the newest snapshot. Returns the path of the restored folder.
-    fn restore(&self, target: &Path, monitor: &dyn RestoreMonitor) -> (PathBuf, RestoreStats) {
+    fn restore(&self, target: &Path, monitor: &dyn RestoreMonitor) -> (PathBuf, RestoreReport) {
         let reader = self.reader();
         let view = reader.view();
         let snapshots = view.snapshots();
@@ -311,8 +311,8 @@ fn file_that_ends_early_is_reported_and_marked() {
 
     let target = tempfile::tempdir().expect("a target");
     let heard = Heard::new(|_| {});
-    let (_, stats) = place.restore(target.path(), &heard);
-    assert_eq!((stats.failed_entries, stats.warnings), (0, 1), "{:?}", heard.said());
+    let (_, report) = place.restore(target.path(), &heard);
+    assert_eq!((report.failed_entries, report.warnings), (0, 1), "{:?}", heard.said());
     assert!(heard.said()[0].1.contains("ended early"), "{:?}", heard.said());
 }
 
@@ -393,7 +393,7 @@ fn different_file_with_same_inode_is_read() {
     assert_eq!(done.statistics.read_file_count, 3, "both states, and what is between");
     assert_eq!(done.statistics.problem_count, 0, "{:?}", heard.said());
     let target = tempfile::tempdir().expect("a target");
-    let (back, stats) = place.restore(target.path(), &());
+    let (back, report) = place.restore(target.path(), &());
     assert_eq!(fs::read(back.join("a/1")).expect("read"), b"the first bytes");
     for name in ["z/1", "z/2", "z/3"] {
         assert_eq!(fs::read(back.join(name)).expect("read"), b"other bytes", "{name}");
@@ -402,7 +402,7 @@ fn different_file_with_same_inode_is_read() {
         |name: &str| back.join(name).metadata().map(|meta| meta.ino()).expect("it is there");
     assert_eq!((inode("z/2"), inode("z/3")), (inode("z/1"), inode("z/1")), "they are one file");
     assert_ne!(inode("a/1"), inode("z/1"), "they are two files");
-    assert_eq!(stats.linked_names, 2);
+    assert_eq!(report.linked_names, 2);
 }
 
 /// A file that changes between the examination of its first name and its opening is saved as it was
@@ -424,11 +424,11 @@ fn file_changed_before_opening_keeps_its_further_names() {
     assert_eq!(done.statistics.read_file_count, 1, "the other names are links");
     assert_eq!(done.statistics.problem_count, 0, "{:?}", heard.said());
     let target = tempfile::tempdir().expect("a target");
-    let (back, stats) = place.restore(target.path(), &());
+    let (back, report) = place.restore(target.path(), &());
     for name in ["a/1", "b/1", "c/1"] {
         assert_eq!(fs::read(back.join(name)).expect("read"), b"other bytes", "{name}");
     }
-    assert_eq!(stats.linked_names, 2, "they are one file");
+    assert_eq!(report.linked_names, 2, "they are one file");
 }
 
 /// A name added meanwhile changes no byte, so all names stay links of one file.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreStats, restore};
+use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
 use cutpoint_repository::read::ReadStatistics;
 use cutpoint_repository::{EntryKind, TicketId};
 use cutpoint_storage::{Error as StoreError, Kind};
@@ -112,7 +112,7 @@ impl RestoreMonitor for Monitor<'_> {
 
 fn summarize(
     id: TicketId,
-    done: &RestoreStats,
+    done: &RestoreReport,
     read: &ReadStatistics,
     to: &Path,
     report: &Report,
