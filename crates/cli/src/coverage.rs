@@ -5,17 +5,15 @@
 //! `XDG_STATE_HOME/cutpoint/<repository id>-<hash of the place>.read`.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use cutpoint_repository::repo::remembered::replace_private_file;
 use cutpoint_repository::verify::check::Coverage;
 use cutpoint_repository::{Repository, RepositoryId};
 
 use crate::report::Report;
-use crate::state::{make_private_folder, xdg};
+use crate::state::xdg;
 
 /// The record of one repository at one place.
 #[derive(Debug)]
@@ -44,8 +42,9 @@ impl Memory {
     pub(crate) fn save(&self, report: &Report) {
         let Some(file) = &self.file else { return };
         let coverage = self.coverage.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = write(file, &coverage.encode(self.repository)) {
-            report.warn(&format!("cannot record which data was read: {error:#}"));
+        if let Err(error) = replace_private_file(file, &coverage.encode(self.repository)) {
+            let file = file.display();
+            report.warn(&format!("cannot record which data was read: {file}: {error}"));
         }
     }
 }
@@ -64,20 +63,4 @@ fn read(file: &Path, repository: RepositoryId, report: &Report) -> Option<Covera
         report.warn(&format!("{}: {error}; all data counts as unread", file.display()));
     }
     coverage.ok()
-}
-
-/// Replaces the file atomically.
-fn write(file: &Path, bytes: &[u8]) -> Result<()> {
-    let folder = file.parent().context("a file has a folder")?;
-    make_private_folder(folder).with_context(|| folder.display().to_string())?;
-    // All writers use the same name, so a file left by a killed process is overwritten by the next
-    // one.
-    let staged = file.with_extension("read.new");
-    let create = |path: &Path| {
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-    };
-    let result = create(&staged)
-        .and_then(|mut out| out.write_all(bytes).and_then(|()| out.sync_all()))
-        .and_then(|()| fs::rename(&staged, file));
-    result.with_context(|| file.display().to_string())
 }

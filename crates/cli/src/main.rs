@@ -14,7 +14,6 @@ mod exit;
 mod key_id;
 mod lag;
 mod place;
-mod private;
 mod recovery;
 mod remedy;
 mod report;

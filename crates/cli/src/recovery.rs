@@ -10,12 +10,13 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use cutpoint_repository::repo::remembered::create_private_file;
 use cutpoint_repository::{Keyring, Repository, RepositoryId, Secret, Unlock};
 use zeroize::Zeroizing;
 
 use crate::exit::Failure;
 use crate::report::Report;
-use crate::{escape, interrupt, private};
+use crate::{escape, interrupt};
 
 /// The first line of a kit.
 const TITLE: &str = "cutpoint recovery kit v1";
@@ -40,8 +41,8 @@ impl<'a> Kit<'a> {
             }
             return Ok(Kit::at_standard_output());
         }
-        let file =
-            private::create(path).with_context(|| format!("recovery kit {}", path.display()))?;
+        let file = create_private_file(path)
+            .with_context(|| format!("recovery kit {}", path.display()))?;
         Ok(Kit { file: Some((path, file)) })
     }
 

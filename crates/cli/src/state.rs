@@ -6,7 +6,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-pub(crate) use cutpoint_repository::repo::remembered::make_private_folder;
 use cutpoint_repository::repo::remembered::{
     self, Comparison, Head, Recognition, RememberedState, StateFolder, StateRecord, UnreadCause,
     UnreadRecord,

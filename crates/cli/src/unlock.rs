@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use cutpoint_repository::repo::remembered::create_private_file;
 use cutpoint_repository::{Secret, Unlock};
 use cutpoint_storage::{Environment, System};
 use zeroize::Zeroizing;
@@ -16,7 +17,7 @@ use crate::args::{Encryption, NewSecrets, Secrets};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Prompting;
 use crate::report::Report;
-use crate::{escape, private, recovery};
+use crate::{escape, recovery};
 
 /// The first word of a key file. The key follows in hexadecimal.
 const KEY_FILE_WORD: &str = "cutpoint-key-v1";
@@ -326,7 +327,7 @@ fn make_key_file(path: &Path) -> Result<Unlock> {
     System.random(&mut key.0)?;
     let text =
         Zeroizing::new(format!("{KEY_FILE_WORD} {}\n", *Zeroizing::new(escape::hex(&key.0))));
-    private::create(path)
+    create_private_file(path)
         .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         .with_context(|| format!("key file {}", path.display()))?;
     Ok(Unlock::KeyFile(key))

@@ -1,21 +1,12 @@
 //! The folder of remembered states: one file per repository, `<repository id>.json`.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use super::private_file::replace_private_file;
 use super::record::{StateRecord, canonical};
 use crate::format::repository_id::RepositoryId;
-
-/// The mode of the folder.
-const PRIVATE_MODE: u32 = 0o700;
-/// The permission bits of all users but the owner.
-const OTHERS_MODE: u32 = 0o077;
-
-/// The age from which on a staged file is left over, because no process writes to it any more.
-const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The folder in which a machine remembers the states of repositories. It is created at the first
 /// save, for its owner only.
@@ -91,56 +82,5 @@ pub(super) fn read_if_intact(file: &Path) -> Option<StateRecord> {
 
 /// Replaces the file atomically.
 pub(super) fn write(file: &Path, record: &StateRecord) -> io::Result<()> {
-    let folder = file.parent().ok_or_else(|| io::Error::other("a file has a folder"))?;
-    make_private_folder(folder)?;
-    let staged = file.with_extension(format!("json.{}", std::process::id()));
-    // An earlier process of the same number may have left the file, with any mode.
-    fs::remove_file(&staged).ok();
-    let result = create_private(&staged)
-        .and_then(|mut out| {
-            out.write_all(&record.encode()?)?;
-            out.sync_all()
-        })
-        .and_then(|()| fs::rename(&staged, file));
-    if result.is_err() {
-        fs::remove_file(&staged).ok();
-    }
-    clear_staged(folder);
-    result
-}
-
-fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// Creates a folder, including missing parents, with access for its owner only. If an existing
-/// folder is accessible to other users, removes their permissions.
-///
-/// # Errors
-///
-/// Returns any error of the file system, except that permissions cannot be changed.
-pub fn make_private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder)?;
-    let mode = fs::metadata(folder)?.mode();
-    if mode & OTHERS_MODE != 0 {
-        // A failure is ignored: the owner of the folder may be another user, and the folder holds
-        // no secrets.
-        fs::set_permissions(folder, Permissions::from_mode(mode & !OTHERS_MODE & 0o7777)).ok();
-    }
-    Ok(())
-}
-
-/// Removes the staged files of processes that were killed. Files that cannot be removed do no harm.
-fn clear_staged(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let is_staged = path
-            .file_name()
-            .and_then(|name| name.to_str()?.split_once(".json."))
-            .is_some_and(|(_, process)| process.parse::<u32>().is_ok());
-        let age = || fs::metadata(&path)?.modified()?.elapsed().map_err(io::Error::other);
-        if is_staged && age().is_ok_and(|age| age > STAGED_AGE_MAX) {
-            fs::remove_file(&path).ok();
-        }
-    }
+    replace_private_file(file, &record.encode()?)
 }

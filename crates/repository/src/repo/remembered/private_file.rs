@@ -1,0 +1,84 @@
+//! Files and folders that only their owner may read.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+/// The mode of a private folder.
+const FOLDER_MODE: u32 = 0o700;
+/// The mode of a private file.
+const FILE_MODE: u32 = 0o600;
+/// The permission bits of all users but the owner.
+const OTHERS_MODE: u32 = 0o077;
+
+/// The age from which on a staged file is left over, because no process writes to it any more.
+const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Creates a file with access for its owner only.
+///
+/// # Errors
+///
+/// Returns `AlreadyExists` if there is a file, and any error of the file system.
+pub fn create_private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+}
+
+/// Replaces a file atomically by one with `bytes` and access for its owner only. Creates its folder
+/// if that does not exist.
+///
+/// # Errors
+///
+/// Returns any error of the file system, except that permissions of the folder cannot be changed.
+pub fn replace_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let no_name = || io::Error::other("a file has a name and a folder");
+    let folder = path.parent().ok_or_else(no_name)?;
+    make_private_folder(folder)?;
+    let mut name = OsString::from(path.file_name().ok_or_else(no_name)?);
+    name.push(format!(".{}", std::process::id()));
+    let staged = folder.join(name);
+    // An earlier process of the same number may have left the file, with any mode.
+    fs::remove_file(&staged).ok();
+    let result = create_private_file(&staged)
+        .and_then(|mut out| {
+            out.write_all(bytes)?;
+            out.sync_all()
+        })
+        .and_then(|()| fs::rename(&staged, path));
+    if result.is_err() {
+        fs::remove_file(&staged).ok();
+    }
+    clear_staged(folder);
+    result
+}
+
+/// Creates a folder, including missing parents, with access for its owner only. If an existing
+/// folder is accessible to other users, removes their permissions.
+fn make_private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    let mode = fs::metadata(folder)?.mode();
+    if mode & OTHERS_MODE != 0 {
+        // A failure is ignored: the owner of the folder may be another user, and the folder holds
+        // no secrets.
+        fs::set_permissions(folder, Permissions::from_mode(mode & !OTHERS_MODE & 0o7777)).ok();
+    }
+    Ok(())
+}
+
+/// Removes the staged files of processes that were killed. Files that cannot be removed do no harm.
+fn clear_staged(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let extensions = path.extension().zip(path.file_stem().map(Path::new));
+        let is_staged = extensions.is_some_and(|(process, stem)| {
+            process.to_str().is_some_and(|process| process.parse::<u32>().is_ok())
+                && stem.extension().is_some_and(|kind| kind == "json" || kind == "read")
+        });
+        let age = || fs::metadata(&path)?.modified()?.elapsed().map_err(io::Error::other);
+        if is_staged && age().is_ok_and(|age| age > STAGED_AGE_MAX) {
+            fs::remove_file(&path).ok();
+        }
+    }
+}
