@@ -341,11 +341,11 @@ impl Storage for S3 {
     }
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.tries("look", name, || self.head_once(name))
+        self.tries("get the length", name, || self.head_once(name))
     }
 
     fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
-        self.tries("look", name, || {
+        self.tries("get the time", name, || {
             match self.wait(self.limits.silence, self.store.head(&self.path(name))) {
                 Ok(meta) => Ok(meta.last_modified.timestamp_nanos_opt()),
                 Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
