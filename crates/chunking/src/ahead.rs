@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Builder};
 
 use crate::Chunker;
-use crate::segments::{List, Reached, ask, cut_until, join};
+use crate::segments::{Frontier, List, ask, cut_until, join};
 
 /// The number of blocks that are read without being cut, after a block for which cutting ahead did
 /// not pay.
@@ -382,7 +382,7 @@ impl ReadAhead<'_> {
         let more = !self.block.is_last();
         (self.start, self.given_count) = (start, 0);
         self.ends.clear();
-        let mut reached = Reached::at(start);
+        let mut reached = Frontier::at(start);
         if let Some(list) = list {
             let joined = join(self.chunker, bytes, reached, more, list, &mut self.ends);
             let gained_size = joined.map_or(0, |(_, gained_size)| gained_size);

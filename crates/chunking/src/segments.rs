@@ -104,7 +104,7 @@ impl Segments {
         cut: impl Fn(Round<'_>) -> Vec<List>,
     ) {
         let Batch { data, start, more, ends } = batch;
-        let mut reached = Reached::at(start);
+        let mut reached = Frontier::at(start);
         while let Some((count, size)) = self.next(data.len() - reached.end) {
             let start = reached.end;
             let rest_size = self.rest_size.load(Relaxed);
@@ -136,7 +136,7 @@ impl Segments {
 
 /// The position up to which a sequence of cut-points is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reached {
+pub(crate) struct Frontier {
     /// The last cut-point.
     pub(crate) end: usize,
     /// The bytes of the chunk that begins at `end` up to this position do not suffice to find its
@@ -144,10 +144,10 @@ pub(crate) struct Reached {
     looked: usize,
 }
 
-impl Reached {
+impl Frontier {
     /// Returns the state at a cut-point, with no bytes behind it looked at.
-    pub(crate) fn at(end: usize) -> Reached {
-        Reached { end, looked: end }
+    pub(crate) fn at(end: usize) -> Frontier {
+        Frontier { end, looked: end }
     }
 }
 
@@ -156,19 +156,19 @@ impl Reached {
 pub(crate) struct List {
     ends: Vec<usize>,
     /// The position up to which the ends are known; its `end` is the last of `ends`.
-    reached: Reached,
+    reached: Frontier,
 }
 
 impl List {
     /// Creates the list of a segment that begins at `start`, with no bytes looked at.
     pub(crate) fn at(start: usize) -> List {
-        List { ends: vec![start], reached: Reached::at(start) }
+        List { ends: vec![start], reached: Frontier::at(start) }
     }
 
     /// Appends the end of a chunk.
     pub(crate) fn push(&mut self, end: usize) {
         self.ends.push(end);
-        self.reached = Reached::at(end);
+        self.reached = Frontier::at(end);
     }
 
     /// Continues to cut, as [`cut_until`] does.
@@ -196,8 +196,8 @@ pub(crate) fn joined(
     round: Round<'_>,
     lists: &[List],
     ends: &mut Vec<usize>,
-) -> Option<(Reached, usize)> {
-    let (mut reached, mut gained_size) = (Reached::at(round.start), 0);
+) -> Option<(Frontier, usize)> {
+    let (mut reached, mut gained_size) = (Frontier::at(round.start), 0);
     for list in lists {
         let is_first = list.ends.first() == Some(&round.start);
         let taken_size;
@@ -215,11 +215,11 @@ pub(crate) fn joined(
 pub(crate) fn join(
     chunker: &dyn Chunker,
     data: &[u8],
-    mut reached: Reached,
+    mut reached: Frontier,
     more: bool,
     list: &List,
     ends: &mut Vec<usize>,
-) -> Option<(Reached, usize)> {
+) -> Option<(Frontier, usize)> {
     loop {
         let end = reached.end;
         match &list.ends[list.ends.partition_point(|&each| each < end)..] {
@@ -242,14 +242,14 @@ pub(crate) fn join(
 pub(crate) fn cut_until(
     chunker: &dyn Chunker,
     data: &[u8],
-    mut reached: Reached,
+    mut reached: Frontier,
     limit: usize,
     more: bool,
     ends: &mut Vec<usize>,
-) -> Reached {
+) -> Frontier {
     let slack_size = chunker.chunk_size_min().saturating_mul(SLACK_CHUNKS).max(SLACK_SIZE);
     while reached.end < limit.min(data.len()) && !(more && reached.looked == data.len()) {
-        let Reached { end, looked } = reached;
+        let Frontier { end, looked } = reached;
         // Little behind the limit is looked at, because it belongs to another segment. For a chunk
         // that did not end in the bytes looked at, twice their number is, because all of them are
         // looked at again.
@@ -259,7 +259,7 @@ pub(crate) fn cut_until(
         let known = ends.len();
         ask(chunker, seen, end, more, ends);
         match ends[known..].last() {
-            Some(&end) => reached = Reached::at(end),
+            Some(&end) => reached = Frontier::at(end),
             None if !more => break,
             None => reached.looked = seen.len(),
         }

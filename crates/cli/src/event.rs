@@ -249,7 +249,7 @@ pub(crate) enum Summary<'a> {
     /// The savings of data were estimated.
     Estimate {
         #[serde(flatten)]
-        counts: cutpoint_terminal::scan::Counted,
+        counts: cutpoint_terminal::scan::ScanTotals,
         elapsed_ns: u64,
     },
 }

@@ -72,7 +72,7 @@ struct Profile {
 /// The output of a `credential_process`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Printed {
+struct PrintedCredentials {
     access_key_id: String,
     secret_access_key: String,
     session_token: Option<String>,
@@ -126,7 +126,7 @@ impl Profile {
         Ok(Vec::new())
     }
 
-    fn run(&self, command: &str) -> Result<Printed> {
+    fn run(&self, command: &str) -> Result<PrintedCredentials> {
         let context = || format!("credential_process of profile {}", self.name);
         let output = Command::new("sh")
             .args(["-c", command])

@@ -62,7 +62,7 @@ pub struct Window {
 
 /// A range of new bytes that is in the window.
 #[derive(Clone, Copy, Debug)]
-struct Extended {
+struct WindowRange {
     /// The start in the new bytes.
     start: usize,
     /// The start in the bytes of the window.
@@ -166,11 +166,11 @@ impl Window {
 
     /// Extends the key that `new[literal.end]` and `bytes[old]` have in common to all bytes around
     /// it that are equal. The result begins within `literal` or at its end.
-    fn extend(&self, new: &[u8], literal: Range<usize>, old: usize) -> Extended {
+    fn extend(&self, new: &[u8], literal: Range<usize>, old: usize) -> WindowRange {
         let at = literal.end;
         let behind = common_suffix(&new[literal], &self.bytes[self.dropped..old]);
         let before = common_prefix(&new[at + KEY_LEN..], &self.bytes[old + KEY_LEN..]);
-        Extended { start: at - behind, old: old - behind, len: behind + KEY_LEN + before }
+        WindowRange { start: at - behind, old: old - behind, len: behind + KEY_LEN + before }
     }
 
     /// Returns the position of `key` that is nearest to `expected`, if that one is nearer than
@@ -216,7 +216,7 @@ impl Window {
                     })
                 }
             };
-            if let Some(Extended { start, old, len }) = found {
+            if let Some(WindowRange { start, old, len }) = found {
                 if start > literal {
                     pieces.push(Piece::Literal { len: start - literal });
                 }

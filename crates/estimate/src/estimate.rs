@@ -74,7 +74,7 @@ impl Default for EstimateOptions {
 
 /// The result for one configuration.
 #[derive(Clone, Debug)]
-pub struct Configured {
+pub struct ConfigurationResult {
     /// The specification by which the data was cut, in full.
     pub spec: String,
     /// The savings if each chunk is stored once, uncompressed. Chunks of zeros are counted and not
@@ -128,11 +128,11 @@ pub struct Times {
 
 /// The result for all configurations.
 #[derive(Clone, Debug)]
-pub struct Estimated {
+pub struct EstimateReport {
     /// The counts of the scan.
     pub counts: ScanCounts,
     /// The results in the order of the specifications.
-    pub configurations: Vec<Configured>,
+    pub configurations: Vec<ConfigurationResult>,
 }
 
 /// Reads the data once, and computes the result of each configuration.
@@ -150,7 +150,7 @@ pub struct Estimated {
 pub fn estimate(
     options: &EstimateOptions,
     monitor: &dyn Monitor,
-) -> Result<Estimated, EstimateError> {
+) -> Result<EstimateReport, EstimateError> {
     let mut lanes = Vec::new();
     for spec in &options.specs {
         let cutter = Cutter::new(spec, Blake3::plain())?;
@@ -161,5 +161,5 @@ pub fn estimate(
         let Cutter { chunking, fingerprinting, .. } = lane.cutter;
         lane.sink.configured(chunking, fingerprinting)
     });
-    Ok(Estimated { counts, configurations: configurations.collect() })
+    Ok(EstimateReport { counts, configurations: configurations.collect() })
 }

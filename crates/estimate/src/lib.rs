@@ -25,7 +25,8 @@ pub mod scan;
 pub use counter::{Counter, FINGERPRINT_LEN, Fingerprint};
 pub use error::EstimateError;
 pub use estimate::{
-    Bursts, CHUNK_COST, Configured, DEFAULT_SPECS, EstimateOptions, Estimated, Times, estimate,
+    Bursts, CHUNK_COST, ConfigurationResult, DEFAULT_SPECS, EstimateOptions, EstimateReport, Times,
+    estimate,
 };
 pub use sampler::{Estimate, Options as SampleOptions, Sampler};
 pub use savings::Savings;

@@ -105,7 +105,7 @@ pub use repo::view::View;
 pub use snapshots::retention::Policy;
 pub use snapshots::{forget, hold, note, release, unforget};
 pub use verify::check::{CheckMonitor, CheckOptions, CheckReport};
-pub use write::{Committed, Verify, Writer};
+pub use write::{CommitResult, Verify, Writer};
 
 /// The examples of the README, as tests.
 #[cfg(doctest)]

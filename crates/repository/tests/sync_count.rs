@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use cutpoint_repository::Committed;
+use cutpoint_repository::CommitResult;
 use cutpoint_storage::{Layer, Local, Put, Result, Staged, Storage};
 
 /// The inodes that were synced, in order.
@@ -146,7 +146,7 @@ fn every_put_syncs_the_object_and_its_folder() {
     synced();
     created.store(0, Ordering::SeqCst);
     let committed = backup::back_up(&repository, &[1, 2, 3], true).expect("nothing fails here");
-    assert_eq!(committed, Committed::Done, "no other client ends it");
+    assert_eq!(committed, CommitResult::Done, "no other client ends it");
     let (syncs, puts) = (synced().len(), created.load(Ordering::SeqCst));
     assert!(puts >= 8, "{puts} puts are too few to mean anything");
     assert_eq!(syncs, 2 * puts, "two syncs a put");

@@ -134,7 +134,7 @@ impl Monitor for Watch<'_> {
 
 /// The counts of a scan.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Counted {
+pub struct ScanTotals {
     file_count: u64,
     folder_count: u64,
     size: u64,
@@ -144,12 +144,12 @@ pub struct Counted {
     is_partial: bool,
 }
 
-impl Counted {
+impl ScanTotals {
     /// Creates the fields of a summary.
-    pub fn of(counts: &ScanCounts) -> Counted {
+    pub fn of(counts: &ScanCounts) -> ScanTotals {
         let ScanCounts { file_count, folder_count, size, hole_bytes, .. } = *counts;
         let ScanCounts { excluded_count, problem_count, is_partial, .. } = *counts;
-        Counted {
+        ScanTotals {
             file_count,
             folder_count,
             size,

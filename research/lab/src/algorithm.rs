@@ -41,7 +41,7 @@ impl Selection {
 
 /// The parameters for a target, or the reason why there are none.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Chosen {
+pub enum ParameterChoice {
     /// The parameters.
     Spec(Box<Spec>),
     /// The reason why the algorithm has no parameters for the target, or cannot reach the mean on
@@ -69,14 +69,14 @@ pub fn choose(
     target: usize,
     set: &DataSet,
     goes_on: &dyn Fn() -> bool,
-) -> Chosen {
+) -> ParameterChoice {
     let of_target = part.specs.iter().find(|(size, _)| crate::size::size(size) == Some(target));
     let template = match selection {
         Selection::Paper => of_target.map(|(_, spec)| spec).or(part.paper.as_ref()),
         Selection::Equal => part.equal.as_ref(),
     };
     let Some(template) = template else {
-        return Chosen::None(format!(
+        return ParameterChoice::None(format!(
             "the definition has no {} form of this algorithm",
             selection.name()
         ));
@@ -87,15 +87,15 @@ pub fn choose(
     }
     match selection {
         Selection::Paper => match spec(template, target) {
-            Ok(spec) => Chosen::Spec(spec.into()),
-            Err(message) => Chosen::None(message),
+            Ok(spec) => ParameterChoice::Spec(spec.into()),
+            Err(message) => ParameterChoice::None(message),
         },
         Selection::Equal => equal(template, target, set, part.drop_last, goes_on),
     }
 }
 
 /// Returns BFBC with the pairs of the data set itself, as in paper 002.
-fn learned(template: &str, target: usize, set: &DataSet) -> Chosen {
+fn learned(template: &str, target: usize, set: &DataSet) -> ParameterChoice {
     let counts = count_pairs(set.streams());
     let params = if template == LEARNED[0] {
         counts.paper(target)
@@ -103,8 +103,8 @@ fn learned(template: &str, target: usize, set: &DataSet) -> Chosen {
         Ok(counts.for_average(target, BFBC_SIZE_MIN))
     };
     match params.and_then(Spec::try_from) {
-        Ok(spec) => Chosen::Spec(spec.into()),
-        Err(error) => Chosen::None(error.to_string()),
+        Ok(spec) => ParameterChoice::Spec(spec.into()),
+        Err(error) => ParameterChoice::None(error.to_string()),
     }
 }
 
@@ -133,7 +133,7 @@ fn equal(
     set: &DataSet,
     drop_last: bool,
     goes_on: &dyn Fn() -> bool,
-) -> Chosen {
+) -> ParameterChoice {
     let wanted = target as f64;
     let (mut below, mut above): (Option<f64>, Option<f64>) = (None, None);
     let mut best: Option<(f64, Spec)> = None;
@@ -187,13 +187,13 @@ fn equal(
         asked = next;
     }
     match best {
-        Some((off, spec)) if off.abs() <= EQUAL_TOLERANCE => Chosen::Spec(spec.into()),
-        Some((off, _)) => Chosen::None(format!(
+        Some((off, spec)) if off.abs() <= EQUAL_TOLERANCE => ParameterChoice::Spec(spec.into()),
+        Some((off, _)) => ParameterChoice::None(format!(
             "the nearest reachable mean is {:.1} % off the target{}{refused}",
             off * 100.0,
             if refused.is_empty() { "" } else { "; then: " }
         )),
-        None => Chosen::None(refused),
+        None => ParameterChoice::None(refused),
     }
 }
 

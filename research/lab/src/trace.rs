@@ -96,7 +96,7 @@ pub struct TraceOptions {
 
 /// The counts of a trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Traced {
+pub struct TraceCounts {
     /// The counts of the scan.
     pub counts: ScanCounts,
     /// The number of chunks in the trace.
@@ -115,7 +115,7 @@ pub fn trace(
     output: File,
     paths: Option<File>,
     monitor: &dyn Monitor,
-) -> Result<Traced, EstimateError> {
+) -> Result<TraceCounts, EstimateError> {
     let hash = options.key.as_ref().map_or_else(Blake3::plain, Blake3::keyed);
     let cutter = Cutter::new(&options.spec, hash)?;
     let output = BufWriter::with_capacity(1 << 20, output);
@@ -147,7 +147,7 @@ pub fn trace(
     for lane in lanes {
         lane.sink.error.map_or(Ok(()), Err)?;
     }
-    Ok(Traced { counts, row_count: row_count.load(Relaxed) })
+    Ok(TraceCounts { counts, row_count: row_count.load(Relaxed) })
 }
 
 /// Writes chunks as rows, until writing fails.

@@ -72,7 +72,7 @@ impl Origin {
 
 /// A specification, and its results on the sample.
 #[derive(Clone, Debug)]
-pub struct Tuned {
+pub struct TuneResult {
     /// The specification.
     pub spec: Spec,
     /// The origin of the specification.
@@ -101,7 +101,7 @@ pub struct Tuned {
 #[derive(Clone, Debug, Default)]
 pub struct Tuning {
     /// The specifications that were tried, the largest net savings first.
-    pub tuned: Vec<Tuned>,
+    pub tuned: Vec<TuneResult>,
     /// The size of the sample in bytes.
     pub sample_bytes: u64,
     /// The number of files in the sample.
@@ -218,7 +218,7 @@ impl Search<'_> {
     }
 
     /// Cuts the sample by each candidate. The result is empty if the search is interrupted.
-    fn try_all(&self, candidates: &[Candidate]) -> Vec<Tuned> {
+    fn try_all(&self, candidates: &[Candidate]) -> Vec<TuneResult> {
         let streams = &self.sample.streams;
         let signs = self.many.run("comparing bytes", streams, |stream| Some(Signs::of(stream)));
         let signs: Vec<Signs> = signs.into_iter().flatten().collect();
@@ -232,7 +232,7 @@ impl Search<'_> {
 
     /// Measures the speed of one specification after another, while nothing else of this program
     /// runs, and ranks them.
-    fn measure(&self, mut tuned: Vec<Tuned>) -> Vec<Tuned> {
+    fn measure(&self, mut tuned: Vec<TuneResult>) -> Vec<TuneResult> {
         for number in 0..tuned.len() {
             if self.many.monitor.cancelled() {
                 break;

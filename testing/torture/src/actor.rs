@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::clock::{random_shift_s, write_shift};
-use crate::world::{Saved, World, add};
+use crate::world::{SavedSource, World, add};
 
 /// The rate of killed processes: one in this number is killed.
 const KILL_ONE_IN: usize = 4;
@@ -49,7 +49,7 @@ pub(crate) const ACTS: [Act; 8] = [
 ];
 
 /// The end of a process that was not killed.
-pub(crate) struct Ended {
+pub(crate) struct ProcessEnd {
     code: Option<i32>,
     pub(crate) events: Vec<Value>,
     pub(crate) text: String,
@@ -74,7 +74,7 @@ impl<'a> Actor<'a> {
     }
 
     /// Runs a command and demands success.
-    pub(crate) fn expect_success(&mut self, arguments: &[&str]) -> Result<Ended, String> {
+    pub(crate) fn expect_success(&mut self, arguments: &[&str]) -> Result<ProcessEnd, String> {
         match self.run(arguments)? {
             Some(ended) if ended.code == Some(0) => Ok(ended),
             Some(ended) => Err(ended.text),
@@ -84,7 +84,7 @@ impl<'a> Actor<'a> {
 
     /// Runs a command, and disturbs it in a storm. Returns `None` if the command was killed, was
     /// ended by another client or failed because of the storage.
-    fn disturbed(&mut self, arguments: &[&str]) -> Result<Option<Ended>, String> {
+    fn disturbed(&mut self, arguments: &[&str]) -> Result<Option<ProcessEnd>, String> {
         match self.run(arguments)? {
             Some(ended) => self.judged(ended),
             None => Ok(None),
@@ -93,7 +93,7 @@ impl<'a> Actor<'a> {
 
     /// Returns `ended` if the exit code is 0, and `None` if another client or the storage caused
     /// the failure.
-    fn judged(&self, ended: Ended) -> Result<Option<Ended>, String> {
+    fn judged(&self, ended: ProcessEnd) -> Result<Option<ProcessEnd>, String> {
         match ended.code {
             Some(0) => return Ok(Some(ended)),
             Some(15) => add(&self.world.tally.conflicts, 1),
@@ -104,7 +104,7 @@ impl<'a> Actor<'a> {
         Ok(None)
     }
 
-    fn run(&mut self, arguments: &[&str]) -> Result<Option<Ended>, String> {
+    fn run(&mut self, arguments: &[&str]) -> Result<Option<ProcessEnd>, String> {
         let world = self.world;
         world.wait_for_calm();
         let is_storm = world.is_storm.load(Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl<'a> Actor<'a> {
             events.push(event.map_err(|error| format!("{text}\n{error}: {line}"))?);
         }
         let text = format!("{text}\n{lines}");
-        Ok(Some(Ended { code: status.code(), events, text }))
+        Ok(Some(ProcessEnd { code: status.code(), events, text }))
     }
 
     /// Kills or suspends a process at a random moment, or does neither. Returns the duration of the
@@ -197,7 +197,7 @@ impl<'a> Actor<'a> {
     }
 
     /// Chooses a snapshot that no process has tried to forget.
-    fn choose(&mut self) -> Option<(String, Saved)> {
+    fn choose(&mut self) -> Option<(String, SavedSource)> {
         let saved = self.world.saved.lock().expect("no thread panics");
         let given_up = self.world.given_up.lock().expect("no thread panics");
         let left: Vec<_> = saved.iter().filter(|(id, _)| !given_up.contains(*id)).collect();
@@ -219,7 +219,11 @@ impl<'a> Actor<'a> {
         let Some(ended) = self.disturbed(&["backup", path])? else { return Ok(()) };
         let id = ended.events.last().and_then(|summary| summary["snapshot"].as_str());
         let id = id.ok_or_else(|| format!("no snapshot in {}", ended.text))?.to_owned();
-        self.world.saved.lock().expect("no thread panics").insert(id, Saved { source, lines });
+        self.world
+            .saved
+            .lock()
+            .expect("no thread panics")
+            .insert(id, SavedSource { source, lines });
         add(&self.world.tally.backups, 1);
         Ok(())
     }
@@ -296,13 +300,13 @@ impl<'a> Actor<'a> {
 
     /// Restores a snapshot and compares it with its source. Returns `false` if the process was
     /// killed or failed because of the storage.
-    pub(crate) fn restore_of(&mut self, id: &str, saved: &Saved) -> Result<bool, String> {
+    pub(crate) fn restore_of(&mut self, id: &str, saved: &SavedSource) -> Result<bool, String> {
         let Some(ended) = self.restoring(id)? else { return Ok(false) };
         self.came_back(ended, id, saved)
     }
 
     /// Restores a snapshot. Returns `None` if the process was killed.
-    fn restoring(&mut self, id: &str) -> Result<Option<Ended>, String> {
+    fn restoring(&mut self, id: &str) -> Result<Option<ProcessEnd>, String> {
         let target = self.path("target");
         fs::remove_dir_all(&target).ok();
         let to = target.to_str().expect("UTF-8");
@@ -310,7 +314,12 @@ impl<'a> Actor<'a> {
     }
 
     /// Compares the restored files with the source, if the restore has ended with 0.
-    fn came_back(&mut self, ended: Ended, id: &str, saved: &Saved) -> Result<bool, String> {
+    fn came_back(
+        &mut self,
+        ended: ProcessEnd,
+        id: &str,
+        saved: &SavedSource,
+    ) -> Result<bool, String> {
         let Some(ended) = self.judged(ended)? else { return Ok(false) };
         let target = self.path("target");
         let source = saved.source.strip_prefix("/").expect("absolute");

@@ -121,7 +121,7 @@ pub(crate) fn add(count: &AtomicU64, more: u64) {
 
 /// A source in the state in which it was saved.
 #[derive(Clone, Debug)]
-pub(crate) struct Saved {
+pub(crate) struct SavedSource {
     pub(crate) source: PathBuf,
     pub(crate) lines: Vec<String>,
 }
@@ -136,7 +136,7 @@ pub(crate) struct World {
     /// The environment variables with the location of the repository.
     pub(crate) repository: Vec<(&'static str, OsString)>,
     /// The acknowledged snapshots.
-    pub(crate) saved: Mutex<BTreeMap<String, Saved>>,
+    pub(crate) saved: Mutex<BTreeMap<String, SavedSource>>,
     /// The snapshots that a process was about to forget.
     pub(crate) given_up: Mutex<BTreeSet<String>>,
     /// The time of the slowest undisturbed run of each kind of command.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cutpoint_repository::format::commit::{Commit, Outcome};
 use cutpoint_repository::format::tree::check_name;
 use cutpoint_repository::{
-    Committed, Entry, EntryKind, Index, ObjectName, Purpose, Reader, Snapshot, Statistics,
+    CommitResult, Entry, EntryKind, Index, ObjectName, Purpose, Reader, Snapshot, Statistics,
     TicketId, Time, Writer,
 };
 use cutpoint_storage::stop::Stop;
@@ -118,7 +118,7 @@ impl<'a> Attempt<'a> {
         let ended = self.writer.abandon(&error);
         // The client that ended the ticket may have removed the object being put, so that the run
         // failed.
-        let was_ended = matches!(ended, Ok(Committed::Ended)) && self.is_void();
+        let was_ended = matches!(ended, Ok(CommitResult::Ended)) && self.is_void();
         match was_ended && error.kind() != Kind::Interrupted {
             true => Ok(AttemptResult::Ended),
             false => Err(error),
@@ -286,11 +286,11 @@ impl<'a> Attempt<'a> {
         };
         let commit = Outcome::Snapshot(Box::new(snapshot));
         match self.writer.commit(commit, index_segments, &hits)? {
-            Committed::Ended => Ok(AttemptResult::Ended),
-            Committed::Done if counts.partial => {
+            CommitResult::Ended => Ok(AttemptResult::Ended),
+            CommitResult::Done if counts.partial => {
                 Ok(AttemptResult::Checkpoint(self.writer.ticket()))
             }
-            Committed::Done => {
+            CommitResult::Done => {
                 report.snapshot = Some(self.writer.ticket());
                 Ok(AttemptResult::Complete(report))
             }

@@ -14,7 +14,7 @@ use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
 use crate::folder_comparison::restore_and_compare;
-use crate::seeded_repository::{Seeded, contents, init};
+use crate::seeded_repository::{SeededEnvironment, contents, init};
 
 /// The number of folders, and of files in each of them.
 const FOLDERS: usize = 12;
@@ -69,7 +69,7 @@ fn small_files_share_chunks_that_are_found_again() {
         let root = tempfile::tempdir().expect("a folder");
         make_folder(root.path());
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-        let repository = init(&storage, &Seeded::new(1));
+        let repository = init(&storage, &SeededEnvironment::new(1));
         let begun = save(&repository, root.path(), threads);
         let parts = |entry: &Entry| {
             matches!(entry.content, Content::Segments(ref segments)
@@ -116,7 +116,7 @@ fn bundles_are_compared_with_previous_versions_of_their_files() {
     let root = tempfile::tempdir().expect("a folder");
     make_folder(root.path());
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-    let repository = init(&storage, &Seeded::new(2));
+    let repository = init(&storage, &SeededEnvironment::new(2));
     save(&repository, root.path(), 2);
     for day in 0..3 {
         for folder in 0..FOLDERS {
@@ -141,7 +141,7 @@ fn without_delta_chunks_no_chunk_is_shared() {
     let root = tempfile::tempdir().expect("a folder");
     make_folder(root.path());
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-    let repository = crate::seeded_repository::init_exact(&storage, &Seeded::new(3));
+    let repository = crate::seeded_repository::init_exact(&storage, &SeededEnvironment::new(3));
     let report = backup(&repository, files(root.path()), &options(2), &());
     assert_eq!(report.expect("it is saved").statistics.problem_count, 0);
     for entry in entries(&repository) {

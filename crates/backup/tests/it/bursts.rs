@@ -13,10 +13,10 @@ use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
 use crate::folder_comparison::restore_and_compare;
-use crate::seeded_repository::{Seeded, contents, init, unlock};
+use crate::seeded_repository::{SeededEnvironment, contents, init, unlock};
 
 fn repository(storage: &Arc<dyn Storage>, delta: &str) -> Arc<Repository> {
-    let environment = Seeded::new(1);
+    let environment = SeededEnvironment::new(1);
     init(storage, &environment);
     let mut repository =
         Repository::open(storage.clone(), environment, &unlock()).expect("it opens");

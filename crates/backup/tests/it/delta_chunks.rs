@@ -14,7 +14,7 @@ use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
 use crate::folder_comparison::restore_and_compare;
-use crate::seeded_repository::{Seeded, contents, init, init_exact};
+use crate::seeded_repository::{SeededEnvironment, contents, init, init_exact};
 
 /// Returns text of few words, which compresses and in which short pieces occur many times.
 fn text(random: &mut SplitMix64, len: usize) -> Vec<u8> {
@@ -109,7 +109,7 @@ fn versions_are_restored_and_take_little_space() {
     for threads in [1, 2, 7] {
         let (mut folder, root) = (Folder::new(), tempfile::tempdir().expect("a folder"));
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-        let repository = init(&storage, &Seeded::new(1));
+        let repository = init(&storage, &SeededEnvironment::new(1));
         folder.write(root.path());
         let report = save(&repository, root.path(), threads);
         assert_eq!(report.statistics.delta_chunk_count, 0, "there is nothing to resemble");
@@ -147,7 +147,7 @@ fn versions_are_restored_and_take_little_space() {
 #[test]
 fn stream_is_compared_with_its_previous_version() {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-    let repository = init(&storage, &Seeded::new(2));
+    let repository = init(&storage, &SeededEnvironment::new(2));
     let mut random = SplitMix64::new(9);
     let mut dump = text(&mut random, 2_000_000);
     for day in 0..3 {
@@ -167,7 +167,7 @@ fn stream_is_compared_with_its_previous_version() {
 #[test]
 fn stream_with_damaged_previous_version_is_saved() {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-    let repository = init(&storage, &Seeded::new(5));
+    let repository = init(&storage, &SeededEnvironment::new(5));
     let dump = text(&mut SplitMix64::new(10), 500_000);
     for day in 0..2 {
         let reader = Box::new(std::io::Cursor::new(dump.clone()));
@@ -187,7 +187,7 @@ fn renamed_folder_takes_hardly_more_space() {
     let grown = [("old", false), ("new", false), ("new", true)].map(|(name, is_lost)| {
         let root = tempfile::tempdir().expect("a folder");
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-        let repository = init(&storage, &Seeded::new(6));
+        let repository = init(&storage, &SeededEnvironment::new(6));
         let mut random = SplitMix64::new(13);
         let mut files: Vec<Vec<u8>> =
             (0..60).map(|number| text(&mut random, 2000 * (1 + number % 30))).collect();
@@ -230,7 +230,7 @@ fn renamed_folder_takes_hardly_more_space() {
 fn bundle_with_few_kept_names_is_found_by_its_ends() {
     let root = tempfile::tempdir().expect("a folder");
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-    let repository = init(&storage, &Seeded::new(7));
+    let repository = init(&storage, &SeededEnvironment::new(7));
     let mut random = SplitMix64::new(14);
     for number in 0..60 {
         let path = root.path().join(format!("{number:02} old"));
@@ -257,7 +257,7 @@ fn bundle_with_few_kept_names_is_found_by_its_ends() {
 fn unrelated_version_is_stored_whole() {
     let root = tempfile::tempdir().expect("a folder");
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-    let repository = init(&storage, &Seeded::new(3));
+    let repository = init(&storage, &SeededEnvironment::new(3));
     let mut random = SplitMix64::new(11);
     for day in 0..3 {
         fs::write(root.path().join("noise"), random.take(3_000_000)).expect("a file");
@@ -276,7 +276,7 @@ fn growth(old: &[u8], new: &[u8]) -> [usize; 2] {
     [init, init_exact].map(|init| {
         let root = tempfile::tempdir().expect("a folder");
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-        let repository = init(&storage, &Seeded::new(5));
+        let repository = init(&storage, &SeededEnvironment::new(5));
         fs::write(root.path().join("rows"), old).expect("a file");
         save(&repository, root.path(), 2);
         fs::write(root.path().join("rows"), new).expect("a file");
@@ -307,7 +307,7 @@ fn incompressible_chunk_is_matched_in_part() {
 fn known_data_after_much_new_data_is_found() {
     let root = tempfile::tempdir().expect("a folder");
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-    let repository = init(&storage, &Seeded::new(4));
+    let repository = init(&storage, &SeededEnvironment::new(4));
     let mut random = SplitMix64::new(12);
     let mut rows = text(&mut random, 2_000_000);
     fs::write(root.path().join("rows"), &rows).expect("a file");

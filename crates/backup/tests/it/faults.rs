@@ -14,7 +14,7 @@ use cutpoint_storage::{Error, Kind, Layer, Memory, Put, Result, Storage};
 use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::options;
-use crate::seeded_repository::{Seeded, contents, init, init_exact, unlock};
+use crate::seeded_repository::{SeededEnvironment, contents, init, init_exact, unlock};
 
 /// The time limit of a run, far beyond the time that one takes. It ends a run that waits endlessly.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ impl Layer for NoRoomAt {
 /// Runs with a fault at the put `put`. Returns the result, and the numbers of puts and sends.
 fn run(threads: usize, put: u64, plan: FaultPlan) -> (Result<()>, u64, u64) {
     let memory: Arc<dyn Storage> = Arc::new(Memory::new());
-    let environment = Seeded::new(1);
+    let environment = SeededEnvironment::new(1);
     init_exact(&memory, &environment);
     let storage = Arc::new(NoRoomAt { memory, at: put, puts: AtomicU64::new(0) });
     let repository = Repository::open(storage.clone(), environment, &unlock()).expect("it opens");
@@ -109,7 +109,7 @@ impl Layer for RefusedAt {
 /// Creates a repository with a previous version of [`changed_stream`].
 fn with_previous_version(threads: usize) -> Arc<dyn Storage> {
     let memory: Arc<dyn Storage> = Arc::new(Memory::new());
-    let repository = init(&memory, &Seeded::new(1));
+    let repository = init(&memory, &SeededEnvironment::new(1));
     backup(&repository, stream(threads), &options(threads), &()).expect("nothing fails");
     memory
 }
@@ -142,7 +142,7 @@ fn compare(
     }
     let storage = Arc::new(RefusedAt { memory, at: read, reads: AtomicU64::new(0) });
     let repository =
-        Repository::open(storage.clone(), Seeded::new(2), &unlock()).expect("it opens");
+        Repository::open(storage.clone(), SeededEnvironment::new(2), &unlock()).expect("it opens");
     faults::plan(plan);
     let result = backup(&Arc::new(repository), changed_stream(threads), &options(threads), &());
     (result.map(drop), storage.reads.load(Ordering::SeqCst))

@@ -6,7 +6,7 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::write::{Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
-    Committed, Content, Entry, EntryKind, Purpose, Reader, Repository, Snapshot, Verify, Writer,
+    CommitResult, Content, Entry, EntryKind, Purpose, Reader, Repository, Snapshot, Verify, Writer,
 };
 
 /// Commits a copy of `previous`, begun a nanosecond later, with the entry of each file changed by
@@ -23,7 +23,7 @@ pub(crate) fn forge(
     let started_ns = previous.started_ns + 1;
     let snapshot = Snapshot { root, started_ns, ..previous.clone() };
     let committed = inline.commit(Outcome::Snapshot(Box::new(snapshot))).expect("it commits");
-    assert_eq!(committed, Committed::Done, "the forged snapshot is there");
+    assert_eq!(committed, CommitResult::Done, "the forged snapshot is there");
 }
 
 fn tree(

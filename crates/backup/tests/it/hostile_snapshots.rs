@@ -114,16 +114,16 @@ fn link_of_the_target_is_never_followed() {
 }
 
 /// A reader that interferes with a restore at one of its calls, counted from 0.
-struct Meddled<'a, F> {
+struct MeddlingReader<'a, F> {
     store: &'a MemoryStore,
     calls: AtomicU64,
     at: u64,
     act: F,
 }
 
-impl<'a, F: Fn()> Meddled<'a, F> {
-    fn new(store: &'a MemoryStore, at: u64, act: F) -> Meddled<'a, F> {
-        Meddled { store, calls: AtomicU64::new(0), at, act }
+impl<'a, F: Fn()> MeddlingReader<'a, F> {
+    fn new(store: &'a MemoryStore, at: u64, act: F) -> MeddlingReader<'a, F> {
+        MeddlingReader { store, calls: AtomicU64::new(0), at, act }
     }
 
     fn call(&self) -> &'a MemoryStore {
@@ -138,7 +138,7 @@ impl<'a, F: Fn()> Meddled<'a, F> {
     }
 }
 
-impl<F: Fn() + Sync> SnapshotReader for Meddled<'_, F> {
+impl<F: Fn() + Sync> SnapshotReader for MeddlingReader<'_, F> {
     fn tree<'a>(
         &'a self,
         content: &Content,
@@ -195,7 +195,7 @@ fn swapped_in_link_is_never_followed() {
                     fs::rename(target.join(swapped), target.join("aside")).ok();
                     symlink(&outside, target.join(swapped)).ok();
                 };
-                let reader = Meddled::new(&store, at, act);
+                let reader = MeddlingReader::new(&store, at, act);
                 let options = RestoreOptions { overwrite, threads: 2, ..RestoreOptions::default() };
                 let before = scene.look();
                 restore(&reader, &root, &target, &options, &()).unwrap();
@@ -260,7 +260,7 @@ fn link_swapped_in_far_above_is_never_followed() {
             fs::rename(&middle, target.join("aside")).unwrap();
             symlink(&outside, &middle).unwrap();
         };
-        let reader = Meddled::new(&store, 190, act);
+        let reader = MeddlingReader::new(&store, 190, act);
         let before = scene.look();
         let options = RestoreOptions { overwrite, threads: 1, ..RestoreOptions::default() };
         let monitor = TestMonitor::default();
@@ -294,7 +294,7 @@ fn file_under_two_names_of_the_target_is_not_replaced() {
             }
             let reads_a = !kept || overwrite == Overwrite::Replace;
             let act = || fs::hard_link(target.join("A"), target.join("a")).unwrap();
-            let reader = Meddled::new(&store, 1 + u64::from(reads_a), act);
+            let reader = MeddlingReader::new(&store, 1 + u64::from(reads_a), act);
             let options = RestoreOptions { overwrite, threads: 1, ..RestoreOptions::default() };
             let monitor = TestMonitor::default();
             restore(&reader, &root, &target, &options, &monitor).unwrap();

@@ -18,7 +18,7 @@ use cutpoint_storage::{Kind, Storage};
 use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
-use crate::manual_clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
+use crate::manual_clock::{Clock, HOUR_NS, MountedFileSystem, SECOND_NS, make};
 
 /// A limit longer than the pipeline takes to reach the awaited state.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -182,7 +182,7 @@ fn long_run_with_force_read_continues_from_a_checkpoint() {
 /// read itself.
 #[test]
 fn long_run_without_reliable_times_continues_from_a_checkpoint() {
-    let unknown = Arc::new(Mounted(FileSystem::default()));
+    let unknown = Arc::new(MountedFileSystem(FileSystem::default()));
     run_for_long(&BackupOptions { file_systems: unknown, ..options(2) });
 }
 

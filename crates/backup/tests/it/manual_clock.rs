@@ -76,9 +76,9 @@ impl Environment for Clock {
 
 /// A file system with the properties given by a test.
 #[derive(Clone, Debug)]
-pub(crate) struct Mounted(pub(crate) FileSystem);
+pub(crate) struct MountedFileSystem(pub(crate) FileSystem);
 
-impl FileSystems for Mounted {
+impl FileSystems for MountedFileSystem {
     fn of(&self, _: BorrowedFd<'_>) -> FileSystem {
         self.0.clone()
     }

@@ -16,7 +16,7 @@ use cutpoint_storage::{Error, Kind, Memory, Result, Storage};
 use crate::backup_options::options;
 use crate::folder_comparison::restore_and_compare;
 use crate::forged_snapshot::{forge, with_other_bytes};
-use crate::seeded_repository::{Seeded, init, unlock};
+use crate::seeded_repository::{SeededEnvironment, init, unlock};
 
 #[derive(Default)]
 struct Problems(Mutex<Vec<PathBuf>>);
@@ -43,13 +43,13 @@ impl Scene {
             fs::write(path, name.repeat(1000)).expect("written");
         }
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-        Scene { folder, repository: init(&storage, &Seeded::new(1)), storage }
+        Scene { folder, repository: init(&storage, &SeededEnvironment::new(1)), storage }
     }
 
     /// Begins a key epoch. Returns the repository as it is open in a client that the epoch shuts
     /// out.
     fn rotate(&mut self) -> Arc<Repository> {
-        let later = Seeded::new(1 << 32);
+        let later = SeededEnvironment::new(1 << 32);
         later.asked.store(1_000_000, Ordering::SeqCst);
         let mut next = Repository::open(self.storage.clone(), later, &unlock()).expect("it opens");
         next.begin_epoch(&[unlock()], OtherKeysPolicy::Refuse).expect("an epoch begins");

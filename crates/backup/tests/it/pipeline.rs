@@ -26,7 +26,7 @@ use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
 use crate::folder_comparison::restore_and_compare;
-use crate::seeded_repository::{Seeded, contents, init, unlock};
+use crate::seeded_repository::{SeededEnvironment, contents, init, unlock};
 
 /// Makes a folder of many small files, some large ones, duplicates, zeros, a sparse file, and
 /// links.
@@ -60,7 +60,7 @@ fn stored_bytes_do_not_depend_on_threads() {
     make_folder(folder.path());
     let mut first = None;
     for threads in [1, 2, 7] {
-        let environment = Seeded::new(1000);
+        let environment = SeededEnvironment::new(1000);
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         let repository = init(&storage, &environment);
         backup(&repository, files(folder.path()), &options(threads), &()).expect("backup");
@@ -93,7 +93,7 @@ fn settle(path: &Path) {
 fn unchanged_files_are_not_read_and_changed_ones_are() {
     let folder = tempfile::tempdir().expect("folder");
     make_folder(folder.path());
-    let environment = Seeded::new(1);
+    let environment = SeededEnvironment::new(1);
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(&storage, &environment);
     let run = |options: &BackupOptions| {
@@ -155,7 +155,7 @@ fn damaged_chunk_referenced_by_delta_chunks_only_is_stored_again() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("database");
         let mut bytes = SplitMix64::bytes(5, 400_000);
-        let environment = Seeded::new(1);
+        let environment = SeededEnvironment::new(1);
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         let repository = init(&storage, &environment);
         let run = || backup(&repository, files(folder.path()), &options(1), &()).expect("backup");
@@ -227,7 +227,7 @@ fn interrupted_run_commits_nothing_and_its_data_is_reused() {
     // The file is large enough to outlast a tick. A pipe without an end would serve as well.
     let large = SplitMix64::new(5).take(64 << 20);
     fs::write(folder.path().join("large"), &large).expect("large");
-    let environment = Seeded::new(1);
+    let environment = SeededEnvironment::new(1);
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(&storage, &environment);
     let monitor = StopAfter(1, AtomicBool::new(false));
@@ -254,7 +254,7 @@ fn every_failing_call_fails_the_run_and_loses_nothing() {
     let mut call = 0;
     let mut failures = 0;
     loop {
-        let environment = Seeded::new(1);
+        let environment = SeededEnvironment::new(1);
         let memory: Arc<dyn Storage> = Arc::new(Memory::new());
         init(&memory, &environment);
         let open = |storage: Arc<dyn Storage>| {
@@ -292,7 +292,7 @@ fn full_disk_loses_no_container() {
     let folder = tempfile::tempdir().expect("folder");
     fs::write(folder.path().join("large"), SplitMix64::bytes(1, LEN)).expect("large");
     let run_into = |fault| {
-        let environment = Seeded::new(1);
+        let environment = SeededEnvironment::new(1);
         let memory: Arc<dyn Storage> = Arc::new(Memory::new());
         let good = init(&memory, &environment);
         let faulty = Arc::new(Faulty::new(memory.clone(), fault));
@@ -362,7 +362,7 @@ impl BackupMonitor for Panics {
 fn panic_of_the_monitor_is_passed_on() {
     for monitor in [Panics::Progress, Panics::Reading, Panics::Cancelled] {
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
-        let repository = init(&storage, &Seeded::new(1));
+        let repository = init(&storage, &SeededEnvironment::new(1));
         let (done, ended) = mpsc::channel();
         std::thread::spawn(move || {
             // The stream has no end, so the run has no other reason to end.
@@ -380,7 +380,7 @@ fn panic_of_the_monitor_is_passed_on() {
 
 #[test]
 fn stream_becomes_a_file() {
-    let environment = Seeded::new(1);
+    let environment = SeededEnvironment::new(1);
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(&storage, &environment);
     let bytes = SplitMix64::new(3).take(3_000_001);
@@ -424,7 +424,7 @@ fn file_whose_first_name_vanishes_is_saved_under_its_next_name() {
     fs::write(path("b"), SplitMix64::new(1).take(100_000)).expect("file");
     fs::hard_link(path("b"), path("a")).expect("link");
     fs::hard_link(path("b"), path("c")).expect("link");
-    let environment = Seeded::new(1);
+    let environment = SeededEnvironment::new(1);
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(&storage, &environment);
     let monitor = RemoveAt(path("a"));
@@ -459,7 +459,7 @@ fn ended_run_restarts_on_a_disk() {
         let seed = u64::from(name.as_bytes()[0]);
         fs::write(folder.path().join(name), SplitMix64::new(seed).take(6_000_000)).expect("file");
     }
-    let environment = Seeded::new(1);
+    let environment = SeededEnvironment::new(1);
     let storage: Arc<dyn Storage> = Arc::new(Local::create(disk.path()).expect("a folder"));
     let repository = init(&storage, &environment);
     let monitor =

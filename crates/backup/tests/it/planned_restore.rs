@@ -17,7 +17,7 @@ use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
 use crate::folder_comparison::compare;
-use crate::seeded_repository::{Seeded, init, unlock};
+use crate::seeded_repository::{SeededEnvironment, init, unlock};
 
 /// A storage that delays reads of data, and counts the concurrent ones.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Layer for Far {
 /// Saves five versions of a large file in which some bytes change each day, a storage-sized file,
 /// holes, many small files, and two names of one file.
 fn save_versions(storage: &Arc<dyn Storage>, root: &Path) -> Arc<Repository> {
-    let repository = init(storage, &Seeded::new(1));
+    let repository = init(storage, &SeededEnvironment::new(1));
     let mut random = SplitMix64::new(3);
     let mut large: Vec<u8> = random.take(9_500_000).iter().map(|byte| byte & 15).collect();
     large[4_000_000..5_000_000].fill(0);
@@ -94,14 +94,14 @@ impl RestoreMonitor for Problems {
     }
 }
 
-struct Restored {
+struct RestoreRun {
     target: tempfile::TempDir,
     stats: RestoreReport,
     read: ReadStatistics,
     problems: Vec<(PathBuf, String)>,
 }
 
-fn restore_last(repository: &Arc<Repository>, options: &RestoreOptions) -> Restored {
+fn restore_last(repository: &Arc<Repository>, options: &RestoreOptions) -> RestoreRun {
     let view = View::list(repository).expect("it lists");
     let root = view.snapshots().last().expect("a snapshot").1.root.clone();
     let reader = Reader::open(repository.clone(), view).expect("a reader");
@@ -110,7 +110,7 @@ fn restore_last(repository: &Arc<Repository>, options: &RestoreOptions) -> Resto
     let stats = restore(&reader, &root, target.path(), options, &problems).expect("it ends");
     let mut problems = problems.0.into_inner().expect("no thread panics");
     problems.sort();
-    Restored { target, stats, read: reader.statistics(), problems }
+    RestoreRun { target, stats, read: reader.statistics(), problems }
 }
 
 /// Returns the options of a restore whose plan may hold `plan_bytes_max` bytes. A maximum of 0
@@ -161,7 +161,7 @@ fn far_storage_gets_concurrent_requests() {
             far.memory.put_new(&name, bytes.into()).expect("memory takes it");
         }
         let storage: Arc<dyn Storage> = far.clone();
-        let environment = Seeded::new(9);
+        let environment = SeededEnvironment::new(9);
         let repository =
             Arc::new(Repository::open(storage, environment, &unlock()).expect("it opens"));
         let restored = restore_last(&repository, &holding(plan_bytes_max, 1));
@@ -188,7 +188,7 @@ fn damage_is_reported_as_without_a_plan() {
     for threads in [1, 4] {
         let with = restore_last(&repository, &holding(96 << 20, threads));
         assert_eq!(with.stats, without.stats, "{threads} threads");
-        let paths = |restored: &Restored| -> Vec<PathBuf> {
+        let paths = |restored: &RestoreRun| -> Vec<PathBuf> {
             restored.problems.iter().map(|(path, _)| path.clone()).collect()
         };
         assert_eq!(paths(&with), paths(&without), "{threads} threads");

@@ -10,7 +10,7 @@ use cutpoint_testing::SplitMix64;
 
 /// A clock that advances a second per reading, and randomness from a seed.
 #[derive(Debug)]
-pub(crate) struct Seeded {
+pub(crate) struct SeededEnvironment {
     pub(crate) random: AtomicU64,
     /// The number of readings of the clock.
     pub(crate) asked: AtomicI64,
@@ -18,9 +18,9 @@ pub(crate) struct Seeded {
     pub(crate) dead: AtomicBool,
 }
 
-impl Seeded {
-    pub(crate) fn new(seed: u64) -> Arc<Seeded> {
-        Arc::new(Seeded {
+impl SeededEnvironment {
+    pub(crate) fn new(seed: u64) -> Arc<SeededEnvironment> {
+        Arc::new(SeededEnvironment {
             random: AtomicU64::new(seed),
             asked: AtomicI64::new(0),
             process_id: 1,
@@ -32,7 +32,7 @@ impl Seeded {
 /// The first reading of the clock, in nanoseconds since 1970.
 pub(crate) const NOW_NS: i64 = 2_000_000_000_000_000_000;
 
-impl Environment for Seeded {
+impl Environment for SeededEnvironment {
     fn now_ns(&self) -> i64 {
         NOW_NS + self.asked.fetch_add(1, Ordering::SeqCst) * 1_000_000_000
     }
@@ -72,18 +72,24 @@ pub(crate) fn unlock() -> Unlock {
 }
 
 /// Creates a repository with delta chunks.
-pub(crate) fn init(storage: &Arc<dyn Storage>, environment: &Arc<Seeded>) -> Arc<Repository> {
+pub(crate) fn init(
+    storage: &Arc<dyn Storage>,
+    environment: &Arc<SeededEnvironment>,
+) -> Arc<Repository> {
     init_with(storage, environment, true)
 }
 
 /// Creates a repository without delta chunks.
-pub(crate) fn init_exact(storage: &Arc<dyn Storage>, environment: &Arc<Seeded>) -> Arc<Repository> {
+pub(crate) fn init_exact(
+    storage: &Arc<dyn Storage>,
+    environment: &Arc<SeededEnvironment>,
+) -> Arc<Repository> {
     init_with(storage, environment, false)
 }
 
 fn init_with(
     storage: &Arc<dyn Storage>,
-    environment: &Arc<Seeded>,
+    environment: &Arc<SeededEnvironment>,
     delta_chunks: bool,
 ) -> Arc<Repository> {
     let options = InitOptions {

@@ -18,7 +18,7 @@ use cutpoint_testing::{SplitMix64, skipped};
 
 use crate::backup_options::{files, options};
 use crate::forged_snapshot::forge;
-use crate::manual_clock::{Clock, HOUR_NS, Mounted, SECOND_NS, make};
+use crate::manual_clock::{Clock, HOUR_NS, MountedFileSystem, SECOND_NS, make};
 
 const DAY_NS: i64 = 24 * HOUR_NS;
 
@@ -62,7 +62,7 @@ impl Place {
     }
 
     fn options(&self) -> BackupOptions {
-        let file_systems = Arc::new(Mounted(self.file_system.clone()));
+        let file_systems = Arc::new(MountedFileSystem(self.file_system.clone()));
         BackupOptions { file_systems, ..options(1) }
     }
 

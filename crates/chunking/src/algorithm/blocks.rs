@@ -74,9 +74,9 @@ impl Values for AsItIs {
 
 /// The mapping with a key: every byte has the value at its index in the table.
 #[derive(Clone, Copy)]
-pub(crate) struct Permuted<'a>(pub(crate) &'a [u8; 256]);
+pub(crate) struct PermutedBytes<'a>(pub(crate) &'a [u8; 256]);
 
-impl Values for Permuted<'_> {
+impl Values for PermutedBytes<'_> {
     #[inline(always)]
     fn value(self, byte: u8) -> u8 {
         self.0[usize::from(byte)]

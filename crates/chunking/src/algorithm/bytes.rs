@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::Algorithm;
-use super::blocks::{AsItIs, Permuted, Values};
+use super::blocks::{AsItIs, PermutedBytes, Values};
 use crate::Level;
 use crate::kernel::{Kernel, Task};
 
@@ -133,7 +133,7 @@ impl<R: BlockRule> Task for Find<'_, R> {
     fn run<K: Kernel>(self, kernel: K) -> Option<usize> {
         match self.permutation {
             None => self.find(kernel, AsItIs),
-            Some(table) => self.find(kernel, Permuted(table)),
+            Some(table) => self.find(kernel, PermutedBytes(table)),
         }
     }
 }

@@ -229,7 +229,7 @@ fn rule_with_context_is_cut_like_one_thread() {
 /// A chunker without context that counts its calls, the calls by the thread that created it, and
 /// the bytes given to it. It panics on data that begins with `refused`.
 #[derive(Debug)]
-struct Counted {
+struct CountingChunker {
     chunker: Box<dyn Chunker>,
     asked_count: AtomicUsize,
     own_count: AtomicUsize,
@@ -239,10 +239,10 @@ struct Counted {
     refused: Vec<u8>,
 }
 
-impl Counted {
-    fn new(text: &str, refused: &[u8]) -> Counted {
+impl CountingChunker {
+    fn new(text: &str, refused: &[u8]) -> CountingChunker {
         let spec: Spec = text.parse().expect("the spec is right");
-        Counted {
+        CountingChunker {
             chunker: spec.chunker(),
             asked_count: AtomicUsize::new(0),
             own_count: AtomicUsize::new(0),
@@ -253,7 +253,7 @@ impl Counted {
     }
 }
 
-impl Chunker for Counted {
+impl Chunker for CountingChunker {
     fn next_cut(&self, data: &[u8], more: bool) -> Option<usize> {
         self.asked_count.fetch_add(1, Ordering::Relaxed);
         self.seen_size.fetch_add(data.len(), Ordering::Relaxed);
@@ -293,7 +293,7 @@ fn lists_that_meet_are_mostly_taken() {
 #[test]
 fn threads_share_work_if_lists_meet() {
     let data = SplitMix64::bytes(63, 1_500_000);
-    let counted = Counted::new("fastcdc:avg=1k", &[]);
+    let counted = CountingChunker::new("fastcdc:avg=1k", &[]);
     let mut ends = Vec::new();
     parallel(&counted, 4, 60_000).next_cuts(&data, 0, false, &mut ends);
     let own_count = counted.own_count.load(Ordering::Relaxed);
@@ -306,7 +306,7 @@ fn threads_rest_if_lists_do_not_meet() {
     let size = 1_000_000;
     let data = SplitMix64::bytes(61, size);
     // No segment begins at a multiple of this size.
-    let counted = Counted::new("fixed:size=101", &[]);
+    let counted = CountingChunker::new("fixed:size=101", &[]);
     let expected: Vec<usize> = cuts(&counted, &data).collect();
     let alone = counted.asked_count.swap(0, Ordering::Relaxed);
     for thread_count in [2, 3, 7] {
@@ -329,7 +329,7 @@ fn threads_rest_if_lists_do_not_meet() {
 fn panic_in_thread_reaches_caller() {
     let data = SplitMix64::bytes(62, 100_000);
     // The start of the second segment, at which no chunk begins.
-    let counted = Counted::new("fixed:size=101", &data[10_000..10_016]);
+    let counted = CountingChunker::new("fixed:size=101", &data[10_000..10_016]);
     parallel(&counted, 2, 10_000 / BATCH_COUNT).next_cuts(&data, 0, false, &mut Vec::new());
 }
 
@@ -415,7 +415,7 @@ fn reader_panic_reaches_caller() {
 fn chunker_panic_reaches_caller_while_reading() {
     let data = SplitMix64::bytes(66, 100_000);
     // The start of the second block, at which no chunk begins.
-    let counted = Counted::new("fixed:size=101", &data[10_000..10_016]);
+    let counted = CountingChunker::new("fixed:size=101", &data[10_000..10_016]);
     parallel(&counted, 2, 10_000)
         .read(&data[..], |chunks| while let Ok(Some(_)) = chunks.next() {});
 }
@@ -443,7 +443,7 @@ fn read_ahead_is_bounded_and_ends_with_caller() {
 #[test]
 fn read_ahead_stops_cutting_if_lists_do_not_meet() {
     let data = SplitMix64::bytes(68, 1_000_000);
-    let counted = Counted::new("fixed:size=101", &[]);
+    let counted = CountingChunker::new("fixed:size=101", &[]);
     let expected: Vec<usize> = cuts(&counted, &data).collect();
     counted.asked_count.store(0, Ordering::Relaxed);
     assert_eq!(read_ahead(&parallel(&counted, 2, 10_000), &data), expected, "cut-points");
@@ -457,7 +457,7 @@ fn read_ahead_stops_cutting_if_lists_do_not_meet() {
 #[test]
 fn read_ahead_threads_cut_if_lists_meet() {
     let data = SplitMix64::bytes(69, 1_500_000);
-    let counted = Counted::new("fastcdc:avg=1k", &[]);
+    let counted = CountingChunker::new("fastcdc:avg=1k", &[]);
     let ends = read_ahead(&parallel(&counted, 2, 60_000), &data);
     let own_count = counted.own_count.load(Ordering::Relaxed);
     assert!(own_count < 2 * ends.len() / 3, "{own_count} times for {} chunks", ends.len());
@@ -467,7 +467,7 @@ fn read_ahead_threads_cut_if_lists_meet() {
 #[test]
 fn endless_chunk_is_not_rescanned_repeatedly() {
     let data = vec![0; 3_000_000];
-    let counted = Counted::new("gear:bits=13", &[]);
+    let counted = CountingChunker::new("gear:bits=13", &[]);
     let mut ends = Vec::new();
     for thread_count in [2, 7] {
         let parallel = parallel(&counted, thread_count, 10_000);

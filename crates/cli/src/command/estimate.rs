@@ -8,9 +8,9 @@ use std::fs;
 use anyhow::{Context, Result};
 use cutpoint_chunking::Spec;
 use cutpoint_estimate::{
-    Configured, DEFAULT_SPECS, EstimateOptions, Estimated, SampleOptions, estimate,
+    ConfigurationResult, DEFAULT_SPECS, EstimateOptions, EstimateReport, SampleOptions, estimate,
 };
-use cutpoint_terminal::scan::{Counted, Watch, check_data, ended, warn_of_part};
+use cutpoint_terminal::scan::{ScanTotals, Watch, check_data, ended, warn_of_part};
 
 use crate::args::Estimate;
 use crate::event::{self, Event, Summary};
@@ -22,7 +22,7 @@ use crate::units;
 /// A configuration as it was requested, and its result.
 struct Row<'a> {
     label: &'a str,
-    found: &'a Configured,
+    found: &'a ConfigurationResult,
 }
 
 pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
@@ -79,7 +79,7 @@ fn sample_options(args: &Estimate) -> Result<SampleOptions> {
     Ok(SampleOptions::in_memory(args.sample_memory, args.sample_seed))
 }
 
-fn tell(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> {
+fn tell(estimated: &EstimateReport, rows: &[Row<'_>], report: &Report) -> Result<()> {
     let counts = &estimated.counts;
     warn_of_part(counts, report);
     if !report.is_json() {
@@ -89,14 +89,14 @@ fn tell(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> 
         report.event(&Event::Estimate(Box::new(event::Estimate::of(row.found))))?;
     }
     report.event(&Event::Summary(Summary::Estimate {
-        counts: Counted::of(counts),
+        counts: ScanTotals::of(counts),
         elapsed_ns: report.elapsed_ns(),
     }))
 }
 
 /// Computes the speed of one thread in GB (10^9 bytes) per second of CPU time; `None` if the time
 /// was too short.
-fn gigabytes_per_second(found: &Configured) -> Option<f64> {
+fn gigabytes_per_second(found: &ConfigurationResult) -> Option<f64> {
     let seconds = (found.times.chunking + found.times.fingerprinting).as_secs_f64();
     (seconds > 0.0).then(|| found.dedup.read_bytes as f64 / seconds / 1e9)
 }

@@ -6,7 +6,7 @@ use cutpoint_repository::gc::prune::{
 };
 
 use super::prune::{
-    Freed, Monitor, approve_alone, between_sweeps, note_others, require_atomic, say_freed,
+    FreedSpace, Monitor, approve_alone, between_sweeps, note_others, require_atomic, say_freed,
     settle_ns,
 };
 use crate::args::{Global, Optimize};
@@ -46,11 +46,11 @@ fn run_optimize(
     options: &OptimizeOptions,
     monitor: &Monitor<'_>,
     settle_ns: i64,
-) -> Result<(PruneReport, Freed)> {
+) -> Result<(PruneReport, FreedSpace)> {
     let repository = &session.repository;
     if args.dry_run {
         let plan = plan_optimize(repository, options, monitor)?;
-        return Ok((PruneReport { plan, ..PruneReport::default() }, Freed::default()));
+        return Ok((PruneReport { plan, ..PruneReport::default() }, FreedSpace::default()));
     }
     between_sweeps(&args.clearing, session, monitor, settle_ns, || {
         let done = optimize(repository, options, monitor, |plan| {
@@ -86,7 +86,12 @@ fn show_plan(plan: &PrunePlan, report: &Report) {
     report.note(&format!("Frees about {}.", units::size(plan.freed_bytes())));
 }
 
-fn summarize(args: &Optimize, done: &PruneReport, freed: &Freed, report: &Report) -> Result<()> {
+fn summarize(
+    args: &Optimize,
+    done: &PruneReport,
+    freed: &FreedSpace,
+    report: &Report,
+) -> Result<()> {
     let plan = &done.plan;
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Optimize {

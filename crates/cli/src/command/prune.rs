@@ -122,7 +122,7 @@ fn refuse_others(session: &Session) -> Result<()> {
 
 /// The containers that were deleted, and the sweep that has to wait.
 #[derive(Default)]
-pub(super) struct Freed {
+pub(super) struct FreedSpace {
     pub(super) container_count: u64,
     pub(super) container_bytes: u64,
     rescued_count: u64,
@@ -144,11 +144,11 @@ fn prune(
     options: &PruneOptions,
     monitor: &Monitor<'_>,
     settle_ns: i64,
-) -> Result<(PruneReport, Freed)> {
+) -> Result<(PruneReport, FreedSpace)> {
     let repository = &session.repository;
     if args.dry_run {
         let plan = prune::plan(repository, options, monitor)?;
-        return Ok((PruneReport { plan, ..PruneReport::default() }, Freed::default()));
+        return Ok((PruneReport { plan, ..PruneReport::default() }, FreedSpace::default()));
     }
     between_sweeps(&args.clearing, session, monitor, settle_ns, || {
         let pruned = prune::prune(repository, options, monitor, |plan| {
@@ -167,10 +167,10 @@ pub(super) fn between_sweeps(
     monitor: &Monitor<'_>,
     settle_ns: i64,
     act: impl FnOnce() -> Result<PruneReport>,
-) -> Result<(PruneReport, Freed)> {
+) -> Result<(PruneReport, FreedSpace)> {
     let sweeping =
         SweepOptions { settle_ns, end_others: args.exclusive, ..SweepOptions::default() };
-    let mut freed = Freed::default();
+    let mut freed = FreedSpace::default();
     // The containers condemned by earlier prunes are deleted first, because that may free the space
     // that this one needs.
     let hindrance = match sweep(session, sweeping, false, monitor, &mut freed) {
@@ -205,7 +205,7 @@ fn sweep(
     options: SweepOptions,
     wait: bool,
     monitor: &Monitor<'_>,
-    freed: &mut Freed,
+    freed: &mut FreedSpace,
 ) -> Result<()> {
     let mut sweeper = Sweeper::new(session.repository.clone(), options);
     let mut faster_count = 0;
@@ -404,7 +404,12 @@ fn writer_text(writer: &OpenWriter) -> String {
     }
 }
 
-fn summarize(args: &Prune, pruned: &PruneReport, freed: &Freed, report: &Report) -> Result<()> {
+fn summarize(
+    args: &Prune,
+    pruned: &PruneReport,
+    freed: &FreedSpace,
+    report: &Report,
+) -> Result<()> {
     let plan = &pruned.plan;
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Prune {
@@ -448,7 +453,7 @@ fn summarize(args: &Prune, pruned: &PruneReport, freed: &Freed, report: &Report)
 }
 
 /// Prints what was deleted, and what has to wait for the next run of `command`.
-pub(super) fn say_freed(pruned: &PruneReport, freed: &Freed, report: &Report, command: &str) {
+pub(super) fn say_freed(pruned: &PruneReport, freed: &FreedSpace, report: &Report, command: &str) {
     if freed.container_count > 0 {
         report.note(&format!(
             "Deleted {} ({}).",

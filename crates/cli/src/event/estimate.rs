@@ -1,6 +1,6 @@
 //! The event of an estimate.
 
-use cutpoint_estimate::{Bursts, Configured};
+use cutpoint_estimate::{Bursts, ConfigurationResult};
 use cutpoint_terminal::scan::Figures;
 use serde::Serialize;
 
@@ -57,8 +57,8 @@ struct BurstsEstimate {
 
 impl Estimate {
     /// Creates the event of a configuration.
-    pub(crate) fn of(found: &Configured) -> Estimate {
-        let Configured { dedup, stored, times, .. } = found;
+    pub(crate) fn of(found: &ConfigurationResult) -> Estimate {
+        let ConfigurationResult { dedup, stored, times, .. } = found;
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Estimate {
             spec: found.spec.clone(),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
-use cutpoint_repository::write::prune_log::{Appended, append};
-use cutpoint_repository::{Committed, Purpose, Repository, Snapshot, TicketId, Unlock, Writer};
+use cutpoint_repository::write::prune_log::{AppendResult, append};
+use cutpoint_repository::{CommitResult, Purpose, Repository, Snapshot, TicketId, Unlock, Writer};
 use cutpoint_storage::{Local, System};
 
 use crate::sandbox::{Sandbox, run};
@@ -36,7 +36,7 @@ fn snapshot_at(sandbox: &Sandbox, host: &str, hours: i64, tags: &[&str]) -> Stri
     };
     let outcome = Outcome::Snapshot(Box::new(snapshot));
     let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it commits");
-    assert_eq!(committed, Committed::Done, "nobody ended it");
+    assert_eq!(committed, CommitResult::Done, "nobody ended it");
     writer.ticket().to_string()
 }
 
@@ -47,7 +47,7 @@ fn take(sandbox: &Sandbox, id: &str) {
     let record = Prune { forgotten, ..Prune::default() };
     let view = writer.view().clone();
     let appended = append(&mut writer, &view, record, &BTreeSet::new(), |_, _, _| Ok(None));
-    assert!(matches!(appended, Ok(Appended::Done(_))), "{appended:?}");
+    assert!(matches!(appended, Ok(AppendResult::Done(_))), "{appended:?}");
 }
 
 /// Returns the listed ids.

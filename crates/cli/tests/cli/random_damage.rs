@@ -29,7 +29,7 @@ type Tree = BTreeMap<String, Vec<u8>>;
 
 /// A snapshot that was saved, or the remains of one after a repair.
 #[derive(Clone)]
-struct Saved {
+struct SavedSnapshot {
     tree: Tree,
     /// The files with losses that a repair has reported.
     lossy: BTreeSet<String>,
@@ -39,7 +39,7 @@ struct World {
     sandbox: Sandbox,
     random: SplitMix64,
     sources: Tree,
-    saved: BTreeMap<String, Saved>,
+    saved: BTreeMap<String, SavedSnapshot>,
     /// The objects that a command has deleted.
     buried: BTreeMap<String, Vec<u8>>,
     log: Vec<String>,
@@ -98,7 +98,7 @@ impl World {
         let (code, events) = self.events(&["backup", "source"]);
         let id = events.last().and_then(|summary| summary["snapshot"].as_str());
         let Some(id) = id.filter(|_| code == Some(0)) else { self.fail("a backup failed") };
-        let saved = Saved { tree: self.sources.clone(), lossy: BTreeSet::new() };
+        let saved = SavedSnapshot { tree: self.sources.clone(), lossy: BTreeSet::new() };
         self.saved.insert(id.to_owned(), saved);
     }
 
@@ -202,8 +202,10 @@ impl World {
                         let events = run.events();
                         let id = events.last().and_then(|summary| summary["snapshot"].as_str());
                         if let Some(id) = id {
-                            let saved =
-                                Saved { tree: self.sources.clone(), lossy: BTreeSet::new() };
+                            let saved = SavedSnapshot {
+                                tree: self.sources.clone(),
+                                lossy: BTreeSet::new(),
+                            };
                             self.saved.insert(id.to_owned(), saved);
                         }
                     }
@@ -265,7 +267,7 @@ impl World {
     fn adopt(&mut self) {
         for (id, is_partial) in self.listed() {
             if !is_partial {
-                let saved = Saved { tree: self.sources.clone(), lossy: BTreeSet::new() };
+                let saved = SavedSnapshot { tree: self.sources.clone(), lossy: BTreeSet::new() };
                 self.saved.entry(id).or_insert(saved);
             }
         }

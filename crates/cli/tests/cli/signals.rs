@@ -147,7 +147,7 @@ fn signal_ends_the_wait_for_another_client() {
 }
 
 /// Commands over a storage that falls silent.
-struct Silenced {
+struct SilentCommands {
     sandbox: Sandbox,
     count: usize,
 }
@@ -158,10 +158,10 @@ struct Waiting {
     child: Child,
 }
 
-impl Silenced {
+impl SilentCommands {
     /// Creates a repository with two snapshots, one of them forgotten, so that a container is
     /// partly in use.
-    fn new() -> Silenced {
+    fn new() -> SilentCommands {
         let sandbox = Sandbox::with_repository();
         make_source(&sandbox.path("source"));
         let gone = sandbox.path("source/gone");
@@ -171,7 +171,7 @@ impl Silenced {
         sandbox.backup("source");
         sandbox.run(["forget", &first]).well();
         std::fs::write(sandbox.path("source/new"), SplitMix64::bytes(3, 900_000)).expect("written");
-        Silenced { sandbox, count: 0 }
+        SilentCommands { sandbox, count: 0 }
     }
 
     /// Starts a command over a copy of the repository, and waits until the storage falls silent.
@@ -220,7 +220,7 @@ const PRUNE: [&str; 3] = ["prune", "--unused-max", "0%"];
 /// other requests are answered, so stored data is published.
 #[test]
 fn signal_ends_the_wait_for_a_silent_storage() {
-    let mut silenced = Silenced::new();
+    let mut silenced = SilentCommands::new();
     for is_half in [false, true] {
         for (arguments, folder) in [
             (&["check"][..], "meta/"),
@@ -242,7 +242,7 @@ fn signal_ends_the_wait_for_a_silent_storage() {
 /// Storing and publishing get more time, but not after a second signal.
 #[test]
 fn second_signal_ends_publishing_at_once() {
-    let mut silenced = Silenced::new();
+    let mut silenced = SilentCommands::new();
     let mut waiting = [
         silenced.start(&["backup", "source"], "PUT", "data/"),
         silenced.start(&["backup", "source"], "PUT", "commits/"),
@@ -264,7 +264,7 @@ fn second_signal_ends_publishing_at_once() {
 #[test]
 #[ignore = "waits for 30 s: `cargo test -p cutpoint --test cli publishing -- --ignored --nocapture`"]
 fn storing_and_publishing_end_within_their_limits() {
-    let mut silenced = Silenced::new();
+    let mut silenced = SilentCommands::new();
     let waiting = [
         (silenced.start(&["backup", "source"], "PUT", "data/"), STORING_MAX),
         (silenced.start(&["backup", "source"], "PUT", "commits/"), PUBLISHING_MAX),

@@ -15,7 +15,7 @@ use cutpoint_repository::{
 };
 use cutpoint_storage::Result;
 
-use super::regions::{Packed, Regions};
+use super::regions::{RegionTotals, Regions};
 use crate::counter::{Key, KeyHasher};
 use crate::scan::Job;
 
@@ -91,7 +91,7 @@ impl ChunkSink for MetaChunks {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MetaPacked {
     pub(super) chunk_count: u64,
-    pub(super) packed: Packed,
+    pub(super) packed: RegionTotals,
 }
 
 impl Metadata {

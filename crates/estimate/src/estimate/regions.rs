@@ -49,7 +49,7 @@ pub(super) struct Regions {
 
 /// The result for all regions together.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Packed {
+pub(super) struct RegionTotals {
     /// The number of regions.
     pub(super) region_count: u64,
     /// The number of bytes pushed.
@@ -60,7 +60,7 @@ pub(super) struct Packed {
     pub(super) compressing_ns: u64,
 }
 
-impl Packed {
+impl RegionTotals {
     /// Returns the compressed size of `raw_bytes` bytes.
     pub(super) fn stored_bytes(&self, raw_bytes: u64) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "a share of a number of bytes")]
@@ -174,10 +174,10 @@ impl Regions {
     }
 
     /// Returns the result for all regions, once all jobs are done.
-    pub(super) fn packed(&self) -> Packed {
+    pub(super) fn packed(&self) -> RegionTotals {
         let raw = self.totals.raw_bytes.load(Relaxed);
         let stored = self.totals.stored_bytes.load(Relaxed);
-        Packed {
+        RegionTotals {
             region_count: self.count,
             raw_bytes: self.raw_bytes,
             share: if raw > 0 { stored as f64 / raw as f64 } else { 1.0 },

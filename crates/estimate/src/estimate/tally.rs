@@ -10,9 +10,9 @@ use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::{Entry, Fingerprint as StoreFingerprint};
 
 use super::metadata::{self, BURST_COST, CHUNK_COST, ENDS_COST, Metadata};
-use super::regions::{Packed, Regions};
+use super::regions::{RegionTotals, Regions};
 use super::similar::Similar;
-use super::{Bursts, Configured, EstimateOptions, Times};
+use super::{Bursts, ConfigurationResult, EstimateOptions, Times};
 use crate::scan::{Chunk, Job, Sink};
 use crate::{Counter, Estimate, FINGERPRINT_LEN, Sampler, Savings};
 
@@ -77,7 +77,11 @@ impl Tally {
     }
 
     /// Returns the result of the configuration, once all jobs are done.
-    pub(super) fn configured(&self, chunking: Duration, fingerprinting: Duration) -> Configured {
+    pub(super) fn configured(
+        &self,
+        chunking: Duration,
+        fingerprinting: Duration,
+    ) -> ConfigurationResult {
         let (counted, sample, table_bytes) = match &self.count {
             Count::Exact(counter) => (counter.savings(), None, counter.memory_bytes()),
             Count::Sampled(sampler) => {
@@ -94,7 +98,7 @@ impl Tally {
         let compressing_ns = packed.map_or(0, |packed| packed.compressing_ns);
         let similar_bytes =
             self.similar.as_ref().map_or(0, |similar| similar.similar.memory_bytes());
-        Configured {
+        ConfigurationResult {
             spec: self.spec.clone(),
             dedup,
             sample: sample.map(|sample| self.with_zeros_in(sample)),
@@ -132,7 +136,7 @@ impl Tally {
         &self,
         data_bytes: u64,
         chunk_count: u64,
-        packed: Option<Packed>,
+        packed: Option<RegionTotals>,
         extra_bytes: u64,
     ) -> (u64, Option<u64>) {
         let compressed = packed.map(|packed| packed.stored_bytes(data_bytes));

@@ -152,7 +152,7 @@ pub(super) struct Source<'a> {
 }
 
 /// The error that ends a scan early.
-struct Stopped;
+struct ScanStop;
 
 impl<'a> Source<'a> {
     pub(super) fn new(
@@ -202,21 +202,21 @@ impl<'a> Source<'a> {
         self.monitor.problem(path, message);
     }
 
-    fn event(&mut self, event: Event) -> Result<(), Stopped> {
+    fn event(&mut self, event: Event) -> Result<(), ScanStop> {
         self.block.events.push(event);
         let is_full =
             self.block.bytes.len() >= BLOCK_SIZE || self.block.events.len() >= EVENT_COUNT_MAX;
         if is_full { self.flush() } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> Result<(), Stopped> {
+    fn flush(&mut self) -> Result<(), ScanStop> {
         let ScanCounts { file_count, size, .. } = self.counts;
         self.monitor.progress(&Progress { file_count, size });
         let block = std::mem::take(&mut self.block);
-        if (self.send)(block) { Ok(()) } else { Err(Stopped) }
+        if (self.send)(block) { Ok(()) } else { Err(ScanStop) }
     }
 
-    fn item(&mut self, path: &Path, mut entry: Entry, folder: &Handle) -> Result<(), Stopped> {
+    fn item(&mut self, path: &Path, mut entry: Entry, folder: &Handle) -> Result<(), ScanStop> {
         if entry.kind != EntryKind::File {
             return self.event(Event::Item(Arc::new(entry)));
         }
@@ -259,7 +259,7 @@ impl<'a> Source<'a> {
     }
 
     /// Reads a file to its end, and returns its size in bytes, including holes.
-    fn read_file(&mut self, file: &SourceFile) -> Result<io::Result<u64>, Stopped> {
+    fn read_file(&mut self, file: &SourceFile) -> Result<io::Result<u64>, ScanStop> {
         let mut size = 0;
         for extent in file.extents(0) {
             match extent {
@@ -275,7 +275,7 @@ impl<'a> Source<'a> {
                     while at < end {
                         if self.monitor.cancelled() {
                             self.block.events.extend([Event::Cut, Event::Dropped]);
-                            return Err(Stopped);
+                            return Err(ScanStop);
                         }
                         let count = match self.read_some(file, at, end) {
                             Ok(count) => count as u64,

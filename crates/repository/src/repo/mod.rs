@@ -27,6 +27,6 @@ mod set_config;
 mod unlock;
 pub mod view;
 
-pub use newest_config::Unopened;
+pub use newest_config::UnopenedSettings;
 pub(crate) use objects::{refuse_longer, require_len};
 pub use unlock::KDF_TRIALS_MAX;

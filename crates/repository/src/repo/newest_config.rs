@@ -11,7 +11,7 @@ use crate::format::names::ObjectName;
 use crate::format::newer::NewerClaim;
 
 /// Settings that were skipped, each with the error that prevents it from being opened.
-pub type Unopened = Vec<(ObjectName, Arc<Error>)>;
+pub type UnopenedSettings = Vec<(ObjectName, Arc<Error>)>;
 
 /// The newest settings that can be opened.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct NewestConfig {
     pub(crate) number: u64,
     pub(crate) config: Config,
     /// The newer settings that cannot be opened.
-    pub(crate) unopened: Unopened,
+    pub(crate) unopened: UnopenedSettings,
 }
 
 /// Returns `true` if `error` shows that an object which was listed cannot be opened with these

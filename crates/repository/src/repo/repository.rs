@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage};
 
-use super::newest_config::{NewestConfig, Unopened};
-use super::unlock::{Unlocked, unlock_by_any_key};
+use super::newest_config::{NewestConfig, UnopenedSettings};
+use super::unlock::{UnlockResult, unlock_by_any_key};
 use crate::crypto::{KdfLimits, Keys, Unlock};
 use crate::format::config::Config;
 
@@ -23,7 +23,7 @@ pub struct Repository {
     pub(super) key_id: Option<[u8; 16]>,
     pub(super) cache: Option<PathBuf>,
     pub(super) options: OpenOptions,
-    pub(super) unopened: Unopened,
+    pub(super) unopened: UnopenedSettings,
 }
 
 impl Repository {
@@ -95,7 +95,7 @@ impl Repository {
             }
             names = again;
         };
-        let Unlocked { key_id, keys, newest } = opened;
+        let UnlockResult { key_id, keys, newest } = opened;
         let NewestConfig { number: config_number, config, unopened } = newest;
         config.check_features(false)?;
         Ok(Repository {
@@ -160,7 +160,7 @@ impl Repository {
     }
 
     /// Returns the objects that have the names of newer settings, and cannot be opened.
-    pub fn unopened(&self) -> &Unopened {
+    pub fn unopened(&self) -> &UnopenedSettings {
         &self.unopened
     }
     /// Returns the maximum cost that a key may demand for its derivation.

@@ -15,7 +15,7 @@ use crate::format::newer::NewerClaim;
 pub const KDF_TRIALS_MAX: usize = 64;
 
 /// The keys that a secret has opened, and the newest settings that these keys open.
-pub(super) struct Unlocked {
+pub(super) struct UnlockResult {
     pub(super) key_id: Option<[u8; 16]>,
     pub(super) keys: Keys,
     pub(super) newest: NewestConfig,
@@ -33,11 +33,11 @@ pub(super) fn unlock_by_any_key(
     config_names: &[(String, u64)],
     unlock: &Unlock,
     options: &OpenOptions,
-) -> Result<Unlocked> {
+) -> Result<UnlockResult> {
     let mut trials = KeyTrials::new(storage, config_names, unlock, options);
     if let Unlock::Keyring(keyring) = unlock {
         let unlocked = trials.open_by_kit(keyring)?;
-        return Ok(Unlocked { key_id: kit_of(storage, key_names, unlock), ..unlocked });
+        return Ok(UnlockResult { key_id: kit_of(storage, key_names, unlock), ..unlocked });
     }
     let listed = copies(key_names, |name| match name {
         ObjectName::Key { id, copy } => Some((id, copy)),
@@ -85,7 +85,7 @@ struct KeyTrials<'a> {
 
 /// The result of trying one copy of a keyring.
 enum CopyTrial {
-    Unlocked(Box<Unlocked>),
+    UnlockResult(Box<UnlockResult>),
     /// The other copy may still open.
     TryOtherCopy,
     TryNextKey,
@@ -123,14 +123,14 @@ impl<'a> KeyTrials<'a> {
         key_id: Option<[u8; 16]>,
         keyring: &Keyring,
         suite: CipherSuite,
-    ) -> Result<Unlocked> {
+    ) -> Result<UnlockResult> {
         let keys = Keys::derive(keyring, suite);
         let newest = self.newest_config(&keys)?;
         let config = &newest.config;
         // The settings are sealed with keys of the keyring. The repository id and the cipher suite
         // in them must agree with the keyring; otherwise two repositories were mixed.
         if config.repository == keyring.repository && config.suite == suite {
-            return Ok(Unlocked { key_id, keys, newest });
+            return Ok(UnlockResult { key_id, keys, newest });
         }
         let name = ObjectName::Config { number: newest.number, copy: false };
         Err(Error::corrupt(name, "belongs to another repository than the keys"))
@@ -138,7 +138,7 @@ impl<'a> KeyTrials<'a> {
 
     /// Opens the settings with a recovery kit, which is sufficient even if `keys/` is missing. The
     /// settings record the cipher suite, and the keys of either cipher open them.
-    fn open_by_kit(&self, keyring: &Keyring) -> Result<Unlocked> {
+    fn open_by_kit(&self, keyring: &Keyring) -> Result<UnlockResult> {
         let read = |suite| self.newest_config(&Keys::derive(keyring, suite));
         let newest = read(CipherSuite::Aes256Gcm)
             .or_else(|error| read(CipherSuite::None).map_err(|_| error))?;
@@ -146,7 +146,7 @@ impl<'a> KeyTrials<'a> {
     }
 
     /// Tries both copies of a key, whose listed lengths are `lens`.
-    fn try_key(&mut self, id: [u8; 16], lens: [Option<u64>; 2]) -> Result<Option<Unlocked>> {
+    fn try_key(&mut self, id: [u8; 16], lens: [Option<u64>; 2]) -> Result<Option<UnlockResult>> {
         let mut unread = None;
         for (copy, len) in [false, true].into_iter().zip(lens) {
             let Some(len) = len else { continue };
@@ -167,7 +167,7 @@ impl<'a> KeyTrials<'a> {
                 Err(error) => return Err(error),
             };
             match self.try_copy(id, name, &bytes) {
-                CopyTrial::Unlocked(unlocked) => return Ok(Some(*unlocked)),
+                CopyTrial::UnlockResult(unlocked) => return Ok(Some(*unlocked)),
                 CopyTrial::TryOtherCopy => {}
                 CopyTrial::TryNextKey => break,
             }
@@ -194,7 +194,7 @@ impl<'a> KeyTrials<'a> {
             Ok(Some((keyring, suite))) => {
                 self.was_read = true;
                 match self.open_settings(Some(id), &keyring, suite) {
-                    Ok(unlocked) => return CopyTrial::Unlocked(Box::new(unlocked)),
+                    Ok(unlocked) => return CopyTrial::UnlockResult(Box::new(unlocked)),
                     Err(error) => self.keep_failure(error),
                 }
                 CopyTrial::TryNextKey

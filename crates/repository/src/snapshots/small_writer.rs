@@ -11,8 +11,8 @@ use crate::format::prune::Prune;
 use crate::format::ticket::Purpose;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
-use crate::write::prune_log::{self, Appended};
-use crate::write::{Committed, Writer};
+use crate::write::prune_log::{self, AppendResult};
+use crate::write::{CommitResult, Writer};
 
 /// Maximum number of writers that one operation begins when other clients end its tickets.
 const TRIES: usize = 5;
@@ -49,7 +49,7 @@ pub(crate) fn commit_alone<E: From<Error>>(
             return Ok(Some(None));
         };
         let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new())?;
-        Ok((committed == Committed::Done).then_some(Some(writer.ticket())))
+        Ok((committed == CommitResult::Done).then_some(Some(writer.ticket())))
     })
 }
 
@@ -73,12 +73,12 @@ pub(super) fn record(
     let Some(first) = make(&view)? else { return Ok(None) };
     let none = BTreeSet::new();
     match prune_log::append(writer, &view, first, &none, |newer, _, _| make(newer))? {
-        Appended::Done(number) => Ok(Some(number)),
-        Appended::Stopped(_) => {
+        AppendResult::Done(number) => Ok(Some(number)),
+        AppendResult::Stopped(_) => {
             writer.void(Vec::new())?;
             Ok(None)
         }
-        Appended::Ended => Ok(None),
+        AppendResult::Ended => Ok(None),
     }
 }
 

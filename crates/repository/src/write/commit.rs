@@ -17,7 +17,7 @@ const COMMIT_TRIES: usize = 5;
 
 /// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Committed {
+pub enum CommitResult {
     /// The commit exists.
     Done,
     /// Another client has ended the ticket before, and nothing was committed. The caller should
@@ -45,12 +45,12 @@ pub(super) fn put_commit(
     repository: &Repository,
     ticket: TicketId,
     commit: &Commit,
-) -> Result<Committed> {
+) -> Result<CommitResult> {
     put_first(repository, ObjectName::Commit(ticket), &commit.encode())
 }
 
 /// Seals and puts an object that can exist only once. The name decides: the second client finds
-/// what the first has put, and gets [`Committed::Ended`].
+/// what the first has put, and gets [`CommitResult::Ended`].
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub(crate) fn put_first(
     repository: &Repository,
     name: ObjectName,
     body: &[u8],
-) -> Result<Committed> {
+) -> Result<CommitResult> {
     let _publishing = publishing(repository);
     let path = name.to_string();
     // A retry sends the same bytes, because a newly sealed object would need a new name.
@@ -68,8 +68,8 @@ pub(crate) fn put_first(
     let mut failure = None;
     for _ in 0..COMMIT_TRIES {
         match put_and_compare(repository, &path, &bytes) {
-            Ok(Some(true)) => return Ok(Committed::Done),
-            Ok(Some(false)) => return Ok(Committed::Ended),
+            Ok(Some(true)) => return Ok(CommitResult::Done),
+            Ok(Some(false)) => return Ok(CommitResult::Ended),
             Ok(None) => {}
             // The put may still have succeeded, so it is repeated until the outcome is known.
             Err(error) => {

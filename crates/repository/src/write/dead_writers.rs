@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cutpoint_storage::{Kind, ObjectKind, Result};
 
-use super::commit::{Committed, put_commit, void_commit};
+use super::commit::{CommitResult, put_commit, void_commit};
 use crate::format::commit::ViewRecord;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::ticket::Ticket;
@@ -112,7 +112,7 @@ fn clean_up(repository: &Repository) -> Result<()> {
 /// # Errors
 ///
 /// Returns any error of the storage.
-pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<Committed> {
+pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<CommitResult> {
     let mut segments = Vec::new();
     for (path, _) in repository.storage().list(ObjectKind::Segment.folder())? {
         match ObjectName::parse(&path) {

@@ -11,7 +11,7 @@ use super::reencode::{self, Comparison};
 use super::region::{EncodedRegion, RegionCodec, Verify};
 use super::strategy::{DeltaStrategy, StrategyRecord};
 use super::uploads::Uploads;
-use super::{Committed, Writer};
+use super::{CommitResult, Writer};
 use crate::format::commit::Outcome;
 use crate::format::extents::Extent;
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -279,7 +279,7 @@ impl Inline {
     /// # Errors
     ///
     /// Returns any error of [`Writer::commit`].
-    pub fn commit(mut self, outcome: Outcome) -> Result<Committed> {
+    pub fn commit(mut self, outcome: Outcome) -> Result<CommitResult> {
         self.publish()?;
         let segments = self.containers.segments().to_vec();
         self.writer.commit(outcome, segments, self.dedup.hits())

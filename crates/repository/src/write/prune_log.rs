@@ -18,11 +18,11 @@ use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
 use crate::write::commit::put_first;
-use crate::write::{Committed, Writer};
+use crate::write::{CommitResult, Writer};
 
 /// The outcome of publishing a record.
 #[derive(Clone, Debug)]
-pub enum Appended {
+pub enum AppendResult {
     /// The record exists under this number, and the writer has ended.
     Done(u64),
     /// The judge rejected the record because of the contained view. The writer is still open, and
@@ -54,7 +54,7 @@ pub fn append(
     mut record: Prune,
     hits: &BTreeSet<(Class, PartName)>,
     mut judge: impl FnMut(&View, &[Arc<Prune>], Prune) -> Result<Option<Prune>>,
-) -> Result<Appended> {
+) -> Result<AppendResult> {
     let repository = writer.repository().clone();
     let mut view = Cow::Borrowed(view);
     loop {
@@ -72,7 +72,7 @@ pub fn append(
             let own = record.published.iter().filter(|part| part.ticket == writer.ticket());
             let own = own.copied().collect();
             writer.void(own)?;
-            return Ok(Appended::Ended);
+            return Ok(AppendResult::Ended);
         }
         // All segments have been put by now, so only a later record can condemn a container that
         // they name, and such a record has to take the number first.
@@ -80,14 +80,14 @@ pub fn append(
             // The `void` leaves out the writer's segments because they may name a container that is
             // gone. The next prune indexes the orphans among the containers that exist.
             writer.void(Vec::new())?;
-            return Ok(Appended::Ended);
+            return Ok(AppendResult::Ended);
         }
         let name = ObjectName::Prune(number);
-        if put_first(&repository, name, &record.encode())? == Committed::Done {
+        if put_first(&repository, name, &record.encode())? == CommitResult::Done {
             // The record counts even if this fails: another client that finds the ticket open ends
             // it.
             writer.void(Vec::new()).ok();
-            return Ok(Appended::Done(number));
+            return Ok(AppendResult::Done(number));
         }
         let mut newer = view.list_again(&repository)?;
         if !newer.prunes.contains_key(&number) && !newer.unreadable.contains_key(&name) {
@@ -102,7 +102,7 @@ pub fn append(
         }
         match judge(&view, &faster, record)? {
             Some(judged) => record = judged,
-            None => return Ok(Appended::Stopped(Box::new(view.into_owned()))),
+            None => return Ok(AppendResult::Stopped(Box::new(view.into_owned()))),
         }
     }
 }

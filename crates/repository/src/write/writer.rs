@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutpoint_storage::stop::{Hold, Stop};
 use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
 
-use super::commit::{Committed, publishing, put_commit, void_commit};
+use super::commit::{CommitResult, publishing, put_commit, void_commit};
 use super::dead_writers::{end_dead_writers, end_writer};
 use super::part::{CompletedObject, PublishedSegment};
 use super::segment_writer::seal_segment;
@@ -288,7 +288,7 @@ impl Writer {
     /// # Errors
     ///
     /// Returns any error of the storage.
-    pub fn abandon(&mut self, error: &Error) -> Result<Committed> {
+    pub fn abandon(&mut self, error: &Error) -> Result<CommitResult> {
         let _publishing = publishing(&self.repository);
         if error.kind() == Kind::Full {
             self.repository.give_up_reserve();
@@ -315,7 +315,7 @@ impl Writer {
         let ended = self.abandon(&error);
         let is_own = matches!(error.kind(), Kind::Interrupted | Kind::Full | Kind::Conflict);
         match ended {
-            Ok(Committed::Ended) if !is_own => self.was_ended(Some(error)),
+            Ok(CommitResult::Ended) if !is_own => self.was_ended(Some(error)),
             _ => error,
         }
     }
@@ -360,11 +360,11 @@ impl Writer {
         outcome: Outcome,
         segments: Vec<PartName>,
         hits: &BTreeSet<(Class, PartName)>,
-    ) -> Result<Committed> {
+    ) -> Result<CommitResult> {
         let _publishing = publishing(&self.repository);
         if !self.may_commit(hits)? {
             self.void(segments)?;
-            return Ok(Committed::Ended);
+            return Ok(CommitResult::Ended);
         }
         let commit = Commit {
             outcome,

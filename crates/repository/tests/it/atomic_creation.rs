@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::support::backup::{back_up, init, open, restore_all, unlock};
-use cutpoint_repository::{Committed, Purpose, Repository, TicketId, Writer};
+use cutpoint_repository::{CommitResult, Purpose, Repository, TicketId, Writer};
 use cutpoint_storage::{Fault, Faulty, Memory, ObjectKind, Storage, probe};
 
 /// Creates a new repository whose settings record the result of the probe.
@@ -27,7 +27,7 @@ fn backups_work_without_atomic_creation() {
             let repository = open(storage.clone(), run).expect("it opens");
             let committed =
                 back_up(&repository, &[1, 1 + u64::from(run), 7], true).expect("it is stored");
-            assert_eq!(committed, Committed::Done, "{fault:?}");
+            assert_eq!(committed, CommitResult::Done, "{fault:?}");
         }
         let restored = restore_all(&open(storage, 1).expect("it opens")).expect("it is read");
         assert_eq!(restored, 3, "{fault:?}: all snapshots are there");

@@ -22,15 +22,16 @@ use tempfile::TempDir;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A repository with the content of [`build`], and a cache.
-struct Cached {
+struct CachedRepository {
     store: Store,
     cache: TempDir,
 }
 
-impl Cached {
+impl CachedRepository {
     /// Creates a repository whose cache is complete.
-    fn new() -> Cached {
-        let cached = Cached { store: Store::new(&build()), cache: TempDir::new().expect("made") };
+    fn new() -> CachedRepository {
+        let cached =
+            CachedRepository { store: Store::new(&build()), cache: TempDir::new().expect("made") };
         assert_eq!(restore_all(&cached.open()).expect("nothing is damaged"), 2, "snapshots");
         assert!(cached.runs().len() > 2, "there is a cache");
         cached
@@ -108,7 +109,7 @@ fn flip_behind(bytes: &mut [u8], behind: usize) {
 #[test]
 fn damaged_run_costs_only_time() {
     for (case, change) in CHANGES {
-        let cached = Cached::new();
+        let cached = CachedRepository::new();
         cached.runs().iter().for_each(|run| overwrite(run, change));
         cached.expect_all_is_well(case);
     }
@@ -117,7 +118,7 @@ fn damaged_run_costs_only_time() {
 #[test]
 fn run_damaged_while_in_use_loses_nothing() {
     for (case, change) in CHANGES {
-        let cached = Cached::new();
+        let cached = CachedRepository::new();
         let repository = cached.open();
         let view = View::list(&repository).expect("it lists");
         let reader = Reader::open(repository.clone(), view.clone()).expect("it opens");
@@ -138,7 +139,7 @@ fn run_damaged_while_in_use_loses_nothing() {
 #[test]
 fn backup_finds_chunks_of_a_damaged_run() {
     for (case, change) in CHANGES {
-        let cached = Cached::new();
+        let cached = CachedRepository::new();
         cached.runs().iter().for_each(|run| overwrite(run, change));
         let before = cached.containers();
         back_up(&cached.open(), &[1, 2, 3], false).expect(case);
@@ -151,7 +152,7 @@ fn backup_finds_chunks_of_a_damaged_run() {
 #[test]
 fn damaged_runs_are_not_merged() {
     for (case, change) in CHANGES {
-        let cached = Cached::new();
+        let cached = CachedRepository::new();
         let back_up_with = |cache: &Path, numbers: Range<u64>| {
             for number in numbers {
                 let repository = with_cache(&cached.store, cache);
@@ -186,7 +187,7 @@ fn wrong_run_does_not_hide_chunks() {
 }
 
 /// A cache of valid runs that name no chunks, and containers only if `names_containers` is set.
-fn lying(names_containers: bool) -> Cached {
+fn lying(names_containers: bool) -> CachedRepository {
     let objects = build();
     let liar = Store::new(&objects);
     for name in objects.keys() {
@@ -201,7 +202,7 @@ fn lying(names_containers: bool) -> Cached {
             liar.repository.seal_and_put(name, &segment.encode()).expect("memory takes it");
         }
     }
-    let cached = Cached::new();
+    let cached = CachedRepository::new();
     cached.runs().iter().for_each(|run| fs::remove_file(run).expect("it is there"));
     let repository = with_cache(&liar, cached.cache.path());
     Index::open(repository.clone(), &View::list(&repository).expect("it lists")).expect("it opens");
@@ -213,11 +214,12 @@ fn lying(names_containers: bool) -> Cached {
 #[test]
 fn prune_plan_is_independent_of_the_cache() {
     let options = PruneOptions { unused_max: 0.0, ..PruneOptions::default() };
-    let plan = |cached: &Cached, case: &str| plan(&cached.open(), &options, &()).expect(case);
-    let expected = plan(&Cached::new(), "nothing is damaged");
+    let plan =
+        |cached: &CachedRepository, case: &str| plan(&cached.open(), &options, &()).expect(case);
+    let expected = plan(&CachedRepository::new(), "nothing is damaged");
     assert!(expected.container_count > 3, "{expected:?}");
     for (case, change) in CHANGES {
-        let cached = Cached::new();
+        let cached = CachedRepository::new();
         cached.runs().iter().for_each(|run| overwrite(run, change));
         assert_eq!(plan(&cached, case), expected, "{case}");
     }
@@ -231,7 +233,7 @@ fn prune_plan_is_independent_of_the_cache() {
 /// A cache on a disk that fails at every call is given up, and the work goes on.
 #[test]
 fn unwritable_cache_is_given_up() {
-    let cached = Cached::new();
+    let cached = CachedRepository::new();
     let folder = cached.folder();
     fs::remove_dir_all(&folder).expect("removed");
     File::create(&folder).expect("a file in the place of the folder");
@@ -240,7 +242,7 @@ fn unwritable_cache_is_given_up() {
 
 #[test]
 fn half_written_files_are_removed() {
-    let cached = Cached::new();
+    let cached = CachedRepository::new();
     let now_ns = Machine::new(1).now_ns();
     let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from(now_ns).expect("after 1970"));
     let leave = |name: &str, age: Duration| {
@@ -259,7 +261,7 @@ fn half_written_files_are_removed() {
 /// Runs in files take the memory of their filters. Those of merged segments are given up.
 #[test]
 fn index_forgets_superseded_segments() {
-    let cached = Cached::new();
+    let cached = CachedRepository::new();
     let open = || {
         let view = View::list(&cached.open()).expect("it lists");
         let fresh = Index::open_without_cache(cached.open(), &view).expect("it opens");
@@ -292,7 +294,7 @@ fn index_forgets_superseded_segments() {
 /// versa.
 #[test]
 fn fork_is_independent_of_its_origin() {
-    let cached = Cached::new();
+    let cached = CachedRepository::new();
     let repository = cached.open();
     let before = View::list(&repository).expect("it lists");
     let index = Index::open(repository.clone(), &before).expect("it opens");

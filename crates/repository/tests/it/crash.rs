@@ -12,8 +12,8 @@ use cutpoint_repository::index::load_toc;
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
-    Class, Committed, Fingerprint, ObjectName, PartName, Purpose, Repository, Snapshot, TicketId,
-    Verify, View, Writer,
+    Class, CommitResult, Fingerprint, ObjectName, PartName, Purpose, Repository, Snapshot,
+    TicketId, Verify, View, Writer,
 };
 use cutpoint_storage::{Fault, Faulty, Kind, Memory, ObjectKind, Storage};
 
@@ -26,7 +26,7 @@ fn start() -> Arc<dyn Storage> {
     init(storage.clone()).expect("an empty memory takes a repository");
     let repository = open(storage.clone(), 1).expect("it opens");
     let committed = back_up(&repository, &[1, 2], false).expect("nothing fails here");
-    assert_eq!(committed, Committed::Done, "no other client ends it");
+    assert_eq!(committed, CommitResult::Done, "no other client ends it");
     storage
 }
 
@@ -100,7 +100,7 @@ fn run_into(fault: Fault) {
         .collect();
     let known = named_chunks(&repository, published);
     let committed = back_up(&repository, &FILES, true).expect("the next run has a good storage");
-    assert_eq!(committed, Committed::Done, "{fault:?}");
+    assert_eq!(committed, CommitResult::Done, "{fault:?}");
     let restored = restore_all(&repository).expect("all snapshots restore");
     assert_eq!(restored, snapshots + 1, "{fault:?}: the second run's snapshot");
 
@@ -197,10 +197,10 @@ fn commit_checks_that_its_hits_exist() {
         (committed.expect("the storage works"), repository)
     };
     let (committed, repository) = run(None);
-    assert_eq!(committed, Committed::Ended, "the hit's container is gone");
-    assert_eq!(back_up(&repository, &[1, 2], false).expect("it works"), Committed::Done);
+    assert_eq!(committed, CommitResult::Ended, "the hit's container is gone");
+    assert_eq!(back_up(&repository, &[1, 2], false).expect("it works"), CommitResult::Done);
     let (committed, _) = run(Some(Mutant::TrustsHits));
-    assert_eq!(committed, Committed::Done, "the mutant no longer breaks W5");
+    assert_eq!(committed, CommitResult::Done, "the mutant no longer breaks W5");
 }
 
 /// W5, with few hits and with many: if one of the containers in which the run has found chunks is
@@ -225,7 +225,7 @@ fn commit_needs_every_container_that_was_hit() {
             let mut writer = Writer::begin(repository, Purpose::Backup).expect("it begins");
             let outcome = Outcome::Snapshot(Box::new(Snapshot::empty()));
             let committed = writer.commit(outcome, Vec::new(), &hits).expect("memory takes it");
-            let expected = if gone.is_none() { Committed::Done } else { Committed::Ended };
+            let expected = if gone.is_none() { CommitResult::Done } else { CommitResult::Ended };
             assert_eq!(committed, expected, "{count} hits, {gone:?} gone");
             let view = View::list(writer.repository()).expect("it lists");
             let is_snapshot = view.commits[&writer.ticket()].snapshot().is_some();

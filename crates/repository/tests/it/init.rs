@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::support::backup::{back_up, init, init_by, open};
-use crate::support::overtaken::{Overtaken, When};
+use crate::support::overtaken::{OvertakenStorage, When};
 use cutpoint_storage::{Fault, Faulty, Memory, ObjectKind, Storage};
 
 fn names(storage: &dyn Storage, kind: ObjectKind) -> Vec<String> {
@@ -50,7 +50,7 @@ fn one_of_two_concurrent_inits_makes_the_repository() {
         let place = storage.clone();
         // The second may find beginnings of the first, but never a config.
         let other = move || drop(init_by(place, 7));
-        let first = init(Overtaken::new(storage.clone(), When::BeforeCall(call), other));
+        let first = init(OvertakenStorage::new(storage.clone(), When::BeforeCall(call), other));
         lost += u64::from(first.is_err());
         let repository =
             open(storage.clone(), 1).unwrap_or_else(|error| panic!("overtaken at {call}: {error}"));

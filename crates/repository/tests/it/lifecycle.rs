@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::backup::{back_up, init, open, restore_all, unlock};
 use crate::support::machine::Machine;
-use crate::support::overtaken::{Overtaken, When};
+use crate::support::overtaken::{OvertakenStorage, When};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
@@ -15,9 +15,9 @@ use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::snapshots::{forget, hold, note, release, unforget};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
-use cutpoint_repository::write::prune_log::{Appended, append};
+use cutpoint_repository::write::prune_log::{AppendResult, append};
 use cutpoint_repository::{
-    Committed, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
+    CommitResult, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
 };
 use cutpoint_storage::{Environment, Error, Fault, Faulty, Kind, Memory, Process, Result, Storage};
 
@@ -61,7 +61,7 @@ fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
     let view = writer.view().clone();
     let recorded =
         append(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
-    assert!(matches!(recorded, Ok(Appended::Done(_))), "a prune: {recorded:?}");
+    assert!(matches!(recorded, Ok(AppendResult::Done(_))), "a prune: {recorded:?}");
 }
 
 /// Opens the repository once more, and runs `act` before the first put below `prefix`. The process
@@ -73,7 +73,7 @@ fn meddled(
 ) -> Arc<Repository> {
     let other = open(storage.clone(), 2).expect("it opens");
     let when = When::BeforePut(prefix);
-    open(Overtaken::new(storage.clone(), when, move || act(other)), 3).expect("it opens")
+    open(OvertakenStorage::new(storage.clone(), when, move || act(other)), 3).expect("it opens")
 }
 
 /// Checks that every ticket has an end, and that the numbers have no gap.
@@ -176,12 +176,12 @@ fn prune_notices_a_concurrent_hold() {
             let may_take = newer.takeable();
             Ok(mine.forgotten.iter().all(|id| may_take.contains(id)).then_some(mine))
         });
-    let Ok(Appended::Stopped(newer)) = recorded else { panic!("it may not: {recorded:?}") };
+    let Ok(AppendResult::Stopped(newer)) = recorded else { panic!("it may not: {recorded:?}") };
     assert_eq!(newer.takeable(), set([b]), "what is left to take");
     // The prune plans again, and continues under its ticket.
     let record = Prune { forgotten: vec![b], ..record };
     let recorded = append(&mut writer, &newer, record, &none, |_, _, _| Ok(None));
-    assert!(matches!(recorded, Ok(Appended::Done(2))), "the next number: {recorded:?}");
+    assert!(matches!(recorded, Ok(AppendResult::Done(2))), "the next number: {recorded:?}");
     let view = view(&repository);
     assert_eq!((view.taken().len(), view.held().len()), (1, 1), "one taken, one held");
     assert_eq!(view.prunes[&2].ticket, Some(writer.ticket()), "the writer of the record");
@@ -194,9 +194,10 @@ fn record_that_is_not_listed_yet_is_noticed() {
     let (storage, _, ids) = start(2);
     let [a, b] = ids[..] else { panic!("two: {ids:?}") };
     let other = open(storage.clone(), 2).expect("it opens");
-    let overtaken = Overtaken::new(storage.clone(), When::BeforePutUnlisted("prunes"), move || {
-        hold(&other, &[a]).expect("no other client was faster");
-    });
+    let overtaken =
+        OvertakenStorage::new(storage.clone(), When::BeforePutUnlisted("prunes"), move || {
+            hold(&other, &[a]).expect("no other client was faster");
+        });
     let repository = open(overtaken, 3).expect("it opens");
     let mut writer = Writer::begin(repository, Purpose::Other).expect("it begins");
     let view_before = writer.view().clone();
@@ -207,7 +208,7 @@ fn record_that_is_not_listed_yet_is_noticed() {
         assert!(newer.held().contains(&a), "and this it held");
         Ok(Some(mine))
     });
-    assert!(matches!(recorded, Ok(Appended::Done(2))), "the next number: {recorded:?}");
+    assert!(matches!(recorded, Ok(AppendResult::Done(2))), "the next number: {recorded:?}");
     let view = view(&open(storage, 4).expect("it opens"));
     assert_eq!(view.held(), ids.iter().copied().collect(), "both are held");
 }
@@ -389,7 +390,7 @@ fn lost_answer_is_resolved() {
     let recorded = append(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, _| {
         panic!("no other client was faster")
     });
-    assert!(matches!(recorded, Ok(Appended::Done(1))), "it was found: {recorded:?}");
+    assert!(matches!(recorded, Ok(AppendResult::Done(1))), "it was found: {recorded:?}");
     assert_eq!(faulty.failures(), 1, "the answer was lost");
     assert_eq!(view(&repository).prunes.len(), 1, "one record");
     assert_eq!(view(&repository).held(), again.into_iter().collect(), "held");
@@ -438,7 +439,7 @@ fn writer_that_missed_renewals_publishes_no_record() {
         let sleeper = Arc::new(Sleeper { machine: Machine::new(3), slept_ns: AtomicU64::new(0) });
         let other = open(storage.clone(), 2).expect("it opens");
         let (clock, first) = (sleeper.clone(), ids[0]);
-        let overtaken = Overtaken::new(storage, When::BeforePut("prunes/"), move || {
+        let overtaken = OvertakenStorage::new(storage, When::BeforePut("prunes/"), move || {
             if sleeps_in_between {
                 hold(&other, &[first]).expect("memory takes it");
                 clock.slept_ns.store(SLEPT_NS, Ordering::SeqCst);
@@ -458,7 +459,7 @@ fn writer_that_missed_renewals_publishes_no_record() {
         let recorded = append(&mut writer, &view_before, record, &BTreeSet::new(), |_, _, mine| {
             Ok(Some(mine))
         });
-        assert!(matches!(recorded, Ok(Appended::Ended)), "{sleeps_in_between}: {recorded:?}");
+        assert!(matches!(recorded, Ok(AppendResult::Ended)), "{sleeps_in_between}: {recorded:?}");
         let view = view(&repository);
         assert!(!view.held().contains(&ids[1]), "it recorded nothing");
         assert!(view.commits.contains_key(&writer.ticket()), "and has ended");
@@ -510,7 +511,7 @@ fn writer_renews_its_ticket_once_an_hour() {
         assert_eq!(writer.is_old(), slept > 20, "after {slept} hours");
         let outcome = Outcome::Forget(ids.clone());
         let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it ends");
-        let expected = if is_believed { Committed::Done } else { Committed::Ended };
+        let expected = if is_believed { CommitResult::Done } else { CommitResult::Ended };
         assert_eq!(committed, expected, "silent for {silent_hours} hours");
         let is_forgotten = view(&repository).takeable() == set([ids[0]]);
         assert_eq!(is_forgotten, is_believed, "silent for {silent_hours} hours");

@@ -11,7 +11,7 @@ use cutpoint_repository::format::ticket::Ticket;
 use cutpoint_repository::repo::liveness::{AtWork, machine_value, others_at_work};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::{
-    Committed, ObjectName, Purpose, Repository, RepositoryId, TicketId, Writer,
+    CommitResult, ObjectName, Purpose, Repository, RepositoryId, TicketId, Writer,
 };
 use cutpoint_storage::{Environment, Fault, Faulty, Kind, Memory, Process, Result, Storage};
 use cutpoint_testing::SplitMix64;
@@ -304,7 +304,7 @@ fn wrong_stamps_cost_only_restarts() {
             back_up(&other, &[seed, number], true).expect("memory takes it");
             let outcome = Outcome::Forget(Vec::new());
             let done = live.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it ends");
-            ended_count += usize::from(done == Committed::Ended);
+            ended_count += usize::from(done == CommitResult::Ended);
         }
         assert_eq!(restore_all(&one).expect("it is read"), 4, "seed {seed}");
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::support::backup::{back_up, open, restore_all};
 use crate::support::complete_reader::reader_of_all;
 use crate::support::pruning::{
-    ALONE, Named, assert_clean, back_up_knowing, delta_chunk_count, forget, memory,
+    ALONE, SkipCollector, assert_clean, back_up_knowing, delta_chunk_count, forget, memory,
     memory_with_delta_chunks, records, size, start, start_similar, sweep_all,
 };
 use cutpoint_repository::format::commit::Outcome;
@@ -197,7 +197,7 @@ fn damaged_container_stays_as_it_is() {
     bytes[10_000] ^= 1;
     storage.delete(&name).expect("it goes");
     storage.put_new(&name, bytes.into()).expect("it comes back");
-    let named = Named::default();
+    let named = SkipCollector::default();
     let done = optimize(&repository, &OPTIONS, &named, |_| true).expect("it works");
     let done = done.expect("it was approved");
     assert!(done.number.is_some() && done.plan.rewritten_count >= 4, "{done:?}");

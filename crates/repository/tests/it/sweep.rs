@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::support::backup::{back_up, file, init, open, restore_all};
-use crate::support::overtaken::{Overtaken, When};
+use crate::support::overtaken::{OvertakenStorage, When};
 use cutpoint_repository::format::commit::{Damage, Outcome};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{OpenWriter, Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
-use cutpoint_repository::write::prune_log::{Appended, append};
+use cutpoint_repository::write::prune_log::{AppendResult, append};
 use cutpoint_repository::{
-    Class, Committed, Index, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
+    Class, CommitResult, Index, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
 };
 use cutpoint_storage::{Fault, Faulty, Kind, Memory, ObjectKind, Result, Storage};
 
@@ -44,7 +44,7 @@ fn snapshots(repository: &Repository) -> BTreeSet<TicketId> {
 fn snapshot(repository: &Arc<Repository>, files: &[u64]) -> TicketId {
     let before = snapshots(repository);
     let committed = back_up(repository, files, false).expect("it works");
-    assert_eq!(committed, Committed::Done, "no other client ends it");
+    assert_eq!(committed, CommitResult::Done, "no other client ends it");
     let new = &snapshots(repository) - &before;
     *new.first().expect("a new one")
 }
@@ -97,7 +97,7 @@ fn sweep_stores_again_chunks_damaged_elsewhere() {
     prune_whole(&repository);
     let outcome = Outcome::Snapshot(Box::new(parent));
     let committed = late.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it works");
-    assert_eq!(committed, Committed::Done);
+    assert_eq!(committed, CommitResult::Done);
     let step = Sweeper::new(repository.clone(), PATIENT).step(&()).expect("it works");
     assert!(matches!(step, Sweep::Done(_)), "{step:?}");
     assert_eq!(restore_all(&repository).expect("nothing is lost"), 2);
@@ -145,7 +145,7 @@ fn sweep_does_not_wait_for_a_given_up_commit() {
     let view = writer.view().clone();
     let recorded =
         append(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
-    assert!(matches!(recorded, Ok(Appended::Done(_))), "{recorded:?}");
+    assert!(matches!(recorded, Ok(AppendResult::Done(_))), "{recorded:?}");
     // Another process of the same machine: the previous one is dead.
     let repository = open(storage, 2).expect("it opens");
     let step = Sweeper::new(repository, PATIENT).step(&()).expect("it works");
@@ -242,7 +242,7 @@ fn unreadable_ticket_is_waited_for_and_missing_one_has_ended() {
     for call in 0.. {
         let (storage, _, ticket, name) = begin();
         let below = storage.clone();
-        let overtaken = Overtaken::new(storage, When::BeforeCall(call), move || {
+        let overtaken = OvertakenStorage::new(storage, When::BeforeCall(call), move || {
             below.delete(&name).expect("it goes");
         });
         // A process that draws other tickets.
@@ -289,7 +289,7 @@ fn rebuilt_index_loses_nothing_committed_meanwhile() {
     let repository = open(storage.clone(), 1).expect("it opens");
     snapshot(&repository, &[1]);
     let when = When::AfterList(ObjectKind::Meta.folder());
-    let overtaken = Overtaken::new(storage.clone(), when, move || {
+    let overtaken = OvertakenStorage::new(storage.clone(), when, move || {
         snapshot(&repository, &[2]);
     });
     let repairing = open(overtaken.clone(), 1).expect("it opens");

@@ -16,7 +16,7 @@ use cutpoint_repository::repo::keys::OtherKeysPolicy;
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
-    CipherSuite, Committed, KdfLimits, ObjectName, OpenOptions, Purpose, Repository, Snapshot,
+    CipherSuite, CommitResult, KdfLimits, ObjectName, OpenOptions, Purpose, Repository, Snapshot,
     TicketId, Unlock, Verify, View, Writer,
 };
 use cutpoint_storage::{Error, Kind, Local, Memory, ObjectKind, Storage};
@@ -47,7 +47,7 @@ fn start() -> Arc<dyn Storage> {
     let first = init(storage.clone()).expect("an empty memory takes a repository");
     assert_eq!(
         back_up(&Arc::new(first), &[1], false).expect("it works"),
-        Committed::Done,
+        CommitResult::Done,
         "the first is made"
     );
     storage
@@ -175,7 +175,7 @@ fn run_in_progress_keeps_its_epoch() {
     let mut writer = Writer::begin(working.clone(), Purpose::Backup).expect("it begins");
     let mut rotating = open(&storage).expect("it opens");
     rotating.begin_epoch(&[unlock()], OtherKeysPolicy::Refuse).expect("it begins");
-    assert_eq!(back_up(&Arc::new(rotating), &[2], false).expect("it works"), Committed::Done);
+    assert_eq!(back_up(&Arc::new(rotating), &[2], false).expect("it works"), CommitResult::Done);
     writer.void(Vec::new()).expect("it ends");
     let mut again = Writer::begin_again(working.clone(), Purpose::Backup).expect("it goes on");
     again.void(Vec::new()).expect("it ends");
@@ -195,7 +195,7 @@ fn snapshot_of_an_old_epoch_is_no_parent() {
         let inline = Inline::new(writer, Verify::Some).expect("it goes on");
         let snapshot = Snapshot { root, parent, ..Snapshot::empty() };
         let outcome = Outcome::Snapshot(Box::new(snapshot));
-        assert_eq!(inline.commit(outcome).expect("it commits"), Committed::Done);
+        assert_eq!(inline.commit(outcome).expect("it commits"), CommitResult::Done);
         id
     };
     let mut honest = open(&storage).expect("it opens");

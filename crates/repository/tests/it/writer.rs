@@ -11,7 +11,8 @@ use cutpoint_repository::write::{
     ContainerWriter, Deduplicator, DeltaEncoder, Inline, RegionCodec, Uploads,
 };
 use cutpoint_repository::{
-    Class, Committed, Index, ObjectName, PartName, Purpose, Reader, TicketId, Verify, View, Writer,
+    Class, CommitResult, Index, ObjectName, PartName, Purpose, Reader, TicketId, Verify, View,
+    Writer,
 };
 use cutpoint_storage::{
     Error, Fault, Faulty, Kind, Layer, Local, Memory, ObjectKind, Result, Storage,
@@ -60,17 +61,17 @@ fn reserve_lets_writers_end() {
         (calls, committed.map_err(|error| error.to_string()), has_reserve(&*storage))
     };
     let (calls, committed, reserve) = end(Fault::None);
-    assert_eq!((committed, reserve), (Ok(Committed::Done), true), "there is room");
+    assert_eq!((committed, reserve), (Ok(CommitResult::Done), true), "there is room");
     let (_, committed, reserve) = end(Fault::FullFrom(calls));
-    assert_eq!((committed, reserve), (Ok(Committed::Done), false), "the disk is full");
+    assert_eq!((committed, reserve), (Ok(CommitResult::Done), false), "the disk is full");
     let (_, committed, reserve) = end(Fault::FailsAt(calls));
-    assert_eq!((committed, reserve), (Ok(Committed::Done), true), "it fails once");
+    assert_eq!((committed, reserve), (Ok(CommitResult::Done), true), "it fails once");
     for (kind, reserve) in [(Kind::Full, false), (Kind::Storage, true)] {
         let storage = memory();
         let repository = open(storage.clone(), 1).expect("it opens");
         let mut writer = Writer::begin(repository, Purpose::Other).expect("it begins");
         let error = Error::new(kind, "the test", "fails");
-        assert_eq!(writer.abandon(&error).expect("it ends"), Committed::Done);
+        assert_eq!(writer.abandon(&error).expect("it ends"), CommitResult::Done);
         assert_eq!(has_reserve(&*storage), reserve, "{kind:?}");
     }
 }
@@ -118,7 +119,7 @@ fn containers_of_an_abandoned_writer_are_found() {
     let (name, listed) = storage.list("data").expect("memory lists").remove(0);
     assert_eq!(listed, len, "{name}");
     let error = Error::new(Kind::Interrupted, "the test", "stops here");
-    assert_eq!(writer.abandon(&error).expect("it ends"), Committed::Done);
+    assert_eq!(writer.abandon(&error).expect("it ends"), CommitResult::Done);
     let view = View::list(&repository).expect("memory lists");
     let index = Index::open(repository, &view).expect("it opens");
     let places = index.hinted_containers(Class::Data, &fingerprint).expect("it looks");

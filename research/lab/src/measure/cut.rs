@@ -5,7 +5,7 @@ use cutpoint_estimate::{Counter, Savings};
 use cutpoint_fingerprint::Blake3;
 
 use super::{Task, absent, ask};
-use crate::algorithm::{Chosen, choose};
+use crate::algorithm::{ParameterChoice, choose};
 use crate::data::DataSet;
 use crate::law::Law;
 use crate::{LabError, Row};
@@ -38,8 +38,8 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
         let chosen = choose(part, task.selection, task.target, task.set, goes_on);
         ask(goes_on)?;
         let spec = match chosen {
-            Chosen::Spec(spec) => spec,
-            Chosen::None(reason) => {
+            ParameterChoice::Spec(spec) => spec,
+            ParameterChoice::None(reason) => {
                 rows.push(absent(part, reason));
                 continue;
             }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use cutpoint_chunking::cuts;
 
 use super::{Task, absent, ask};
-use crate::algorithm::{Chosen, choose};
+use crate::algorithm::{ParameterChoice, choose};
 use crate::{LabError, Row};
 
 /// The maximum length of a detected pattern in bytes.
@@ -53,8 +53,8 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     let mut rows = Vec::new();
     for part in &task.algorithms {
         let spec = match choose(part, task.selection, task.target, task.set, goes_on) {
-            Chosen::Spec(spec) => spec,
-            Chosen::None(reason) => {
+            ParameterChoice::Spec(spec) => spec,
+            ParameterChoice::None(reason) => {
                 rows.push(absent(part, reason));
                 continue;
             }

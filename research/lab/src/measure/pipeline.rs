@@ -15,7 +15,7 @@ use cutpoint_fingerprint::{Blake3, Sha1, Sha256};
 use cutpoint_testing::thread_cpu_time;
 
 use super::{Task, absent, ask};
-use crate::algorithm::{Chosen, choose};
+use crate::algorithm::{ParameterChoice, choose};
 use crate::kind::Hash;
 use crate::{LabError, Row};
 
@@ -40,13 +40,13 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     let mut contenders: Vec<(&str, Spec, Hash, Vec<Times>)> = Vec::new();
     for part in &task.algorithms {
         match choose(part, task.selection, task.target, task.set, goes_on) {
-            Chosen::Spec(spec) => {
+            ParameterChoice::Spec(spec) => {
                 let name = part.name.get_ref().as_str();
                 contenders.extend(
                     task.hashes.iter().map(|hash| (name, (*spec).clone(), *hash, Vec::new())),
                 );
             }
-            Chosen::None(reason) => rows.push(absent(part, reason)),
+            ParameterChoice::None(reason) => rows.push(absent(part, reason)),
         }
         ask(goes_on)?;
     }

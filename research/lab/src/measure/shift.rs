@@ -10,7 +10,7 @@ use cutpoint_fingerprint::{Blake3, Digest};
 use cutpoint_testing::SplitMix64;
 
 use super::{Task, absent, ask};
-use crate::algorithm::{Chosen, choose};
+use crate::algorithm::{ParameterChoice, choose};
 use crate::{LabError, Row};
 
 /// The length of the edited stream in targets.
@@ -151,8 +151,8 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     let mut rows = Vec::new();
     for part in &task.algorithms {
         let spec = match choose(part, task.selection, task.target, task.set, goes_on) {
-            Chosen::Spec(spec) => spec,
-            Chosen::None(reason) => {
+            ParameterChoice::Spec(spec) => spec,
+            ParameterChoice::None(reason) => {
                 rows.push(absent(part, reason));
                 continue;
             }

@@ -6,7 +6,7 @@ use cutpoint_fingerprint::{Blake3, Sha1, Sha256};
 use cutpoint_testing::thread_cpu_time;
 
 use super::{Task, absent, ask};
-use crate::algorithm::{Chosen, choose, count_pairs, is_learned};
+use crate::algorithm::{ParameterChoice, choose, count_pairs, is_learned};
 use crate::row::{LEARNING, SAME_CHUNKS};
 use crate::{LabError, Levels, Row, counters};
 
@@ -19,13 +19,13 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     let mut chosen: Vec<(&str, Spec)> = Vec::new();
     for part in &task.algorithms {
         match choose(part, task.selection, task.target, task.set, goes_on) {
-            Chosen::Spec(spec) => {
+            ParameterChoice::Spec(spec) => {
                 if is_learned(part) {
                     rows.push(learning_row(part.name.get_ref(), data.bytes(), task));
                 }
                 chosen.push((part.name.get_ref(), *spec));
             }
-            Chosen::None(reason) => rows.push(absent(part, reason)),
+            ParameterChoice::None(reason) => rows.push(absent(part, reason)),
         }
         ask(goes_on)?;
     }

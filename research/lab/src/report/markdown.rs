@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Answered, answered, name_and_question};
+use super::{AnsweredClaim, answered, name_and_question};
 use crate::claims::Verdict;
 use crate::{Results, Row};
 
@@ -62,10 +62,11 @@ pub fn markdown(results: &Results) -> String {
     data_table(&mut text, rows);
     count_table(&mut text, &claims);
     for (paper, title) in PAPERS {
-        let of_paper = |claim: &&Answered| claim.claim.paper == paper && !claim.is_contradiction;
+        let of_paper =
+            |claim: &&AnsweredClaim| claim.claim.paper == paper && !claim.is_contradiction;
         text += &format!("\n## {paper}: {title}\n\n");
         text += "| claim | place | says | ours | verdict | why |\n| --- | --- | --- | --- | --- | --- |\n";
-        for Answered { claim, answer, .. } in claims.iter().filter(of_paper) {
+        for AnsweredClaim { claim, answer, .. } in claims.iter().filter(of_paper) {
             let verdict = verdict_name(answer.verdict);
             row(
                 &mut text,
@@ -75,7 +76,8 @@ pub fn markdown(results: &Results) -> String {
     }
     text += "\n## Where the papers contradict themselves, each other or the truth\n\n";
     text += "| | paper | place | says | but | ours |\n| --- | --- | --- | --- | --- | --- |\n";
-    for Answered { claim, answer, .. } in claims.iter().filter(|claim| claim.is_contradiction) {
+    for AnsweredClaim { claim, answer, .. } in claims.iter().filter(|claim| claim.is_contradiction)
+    {
         row(
             &mut text,
             &[&claim.id, &claim.paper, &claim.place, &claim.says, &answer.reason, &answer.ours],
@@ -107,11 +109,11 @@ fn data_table(text: &mut String, rows: &[Row]) {
 }
 
 /// Appends the table of the number of claims by paper and verdict.
-fn count_table(text: &mut String, claims: &[Answered]) {
+fn count_table(text: &mut String, claims: &[AnsweredClaim]) {
     *text += "\n## Verdicts\n\n| paper | reproduced | same shape | contradicts | not testable here |\n| --- | --- | --- | --- | --- |\n";
     for paper in PAPERS.iter().map(|(paper, _)| Some(*paper)).chain([None]) {
         let count = |verdict: Verdict| {
-            let of = |claim: &&Answered| {
+            let of = |claim: &&AnsweredClaim| {
                 paper.is_none_or(|paper| claim.claim.paper == paper)
                     && !claim.is_contradiction
                     && claim.answer.verdict == verdict

@@ -35,7 +35,7 @@ struct Data<'a> {
     /// The times of the first and the last row, in seconds since 1970.
     first_time_s: u64,
     last_time_s: u64,
-    claims: Vec<Answered>,
+    claims: Vec<AnsweredClaim>,
     /// The distinct texts of the rows.
     texts: Vec<&'a str>,
     /// The rows by column, as indices in `texts` or numbers.
@@ -44,7 +44,7 @@ struct Data<'a> {
 
 /// A claim with its answer.
 #[derive(Serialize)]
-struct Answered {
+struct AnsweredClaim {
     #[serde(flatten)]
     claim: Claim,
     #[serde(flatten)]
@@ -157,12 +157,12 @@ fn name_and_question(results: &Results) -> (String, String) {
 }
 
 /// Returns all claims with their answers by the rows.
-fn answered(rows: &[Row]) -> Vec<Answered> {
+fn answered(rows: &[Row]) -> Vec<AnsweredClaim> {
     let claims = claims::all().into_iter();
     let answered = claims.map(|claim| {
         let answer = claim.answer(rows);
         let is_contradiction = claim.test == Test::Contradiction;
-        Answered { claim, answer, is_contradiction }
+        AnsweredClaim { claim, answer, is_contradiction }
     });
     answered.collect()
 }

@@ -8,7 +8,7 @@ use cutpoint_fingerprint::Blake3;
 
 use super::grid::FAR_MAX_FACTOR;
 use super::signs::Signs;
-use super::{Origin, Tuned};
+use super::{Origin, TuneResult};
 
 /// The sequence lengths of SeqCDC to try. The ranges of the papers are sequences of 3 to 7, skips
 /// of 256 to 512 bytes, and minimum sizes of a quarter to a half of the average. The maximum size
@@ -117,7 +117,7 @@ impl Candidate {
     }
 
     /// Cuts and fingerprints the sample, and counts the savings.
-    pub(super) fn try_on(&self, streams: &[(&[u8], &Signs)]) -> Tuned {
+    pub(super) fn try_on(&self, streams: &[(&[u8], &Signs)]) -> TuneResult {
         let hash = Blake3::plain();
         let chunker = self.spec.chunker();
         let mut counter = Counter::new();
@@ -144,7 +144,7 @@ impl Candidate {
         let savings = counter.savings();
         let metadata_bytes =
             savings.unique_chunk_count * CHUNK_COST + savings.chunk_count * RECIPE_COST;
-        Tuned {
+        TuneResult {
             spec: self.spec.clone(),
             origin: self.origin,
             random_mean: self.random_mean,

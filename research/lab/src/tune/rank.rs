@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use cutpoint_chunking::{Spec, cuts};
 use cutpoint_testing::thread_cpu_time;
 
-use super::{Origin, Tuned};
+use super::{Origin, TuneResult};
 
 /// The maximum part of the sample on which speed is measured, in bytes.
 const SPEED_SIZE_MAX: usize = 64 << 20;
@@ -13,7 +13,7 @@ const SPEED_SIZE_MAX: usize = 64 << 20;
 const SPEED_ROUND_COUNT: usize = 3;
 
 /// Sorts by net savings, then by speed, and marks the best.
-pub(super) fn rank(tuned: &mut [Tuned]) {
+pub(super) fn rank(tuned: &mut [TuneResult]) {
     tuned.sort_by(|one, other| {
         let stored = one.net.stored_bytes.cmp(&other.net.stored_bytes);
         stored.then(other.bytes_per_second.total_cmp(&one.bytes_per_second))
@@ -24,7 +24,7 @@ pub(super) fn rank(tuned: &mut [Tuned]) {
 
 /// Marks the Pareto front. The specifications are sorted by savings, so that one is on the front if
 /// it is faster than all before it.
-pub(super) fn mark_best(tuned: &mut [Tuned]) {
+pub(super) fn mark_best(tuned: &mut [TuneResult]) {
     let mut fastest = 0.0;
     for each in tuned.iter_mut().filter(|each| each.origin != Origin::Paper) {
         each.is_best = each.bytes_per_second > fastest;
@@ -33,7 +33,7 @@ pub(super) fn mark_best(tuned: &mut [Tuned]) {
 }
 
 /// Marks the first specification of each algorithm at the wanted mean.
-pub(super) fn mark_best_of_algorithms(tuned: &mut [Tuned]) {
+pub(super) fn mark_best_of_algorithms(tuned: &mut [TuneResult]) {
     let mut seen = HashSet::new();
     for each in tuned.iter_mut().filter(|each| each.origin != Origin::Paper) {
         each.is_best_of_algorithm = seen.insert(each.spec.algorithm());

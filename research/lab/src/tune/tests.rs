@@ -91,8 +91,8 @@ fn pairs_are_learned_for_the_sample() {
     }
 }
 
-fn tuned(stored_bytes: u64, bytes_per_second: f64) -> Tuned {
-    Tuned {
+fn tuned(stored_bytes: u64, bytes_per_second: f64) -> TuneResult {
+    TuneResult {
         spec: "fixed:size=4k".parse().expect("a spec"),
         origin: Origin::Grid,
         random_mean: None,
@@ -107,8 +107,11 @@ fn tuned(stored_bytes: u64, bytes_per_second: f64) -> Tuned {
 
 #[test]
 fn best_of_an_algorithm_is_its_first_except_paper_rows() {
-    let of =
-        |text: &str, origin| Tuned { spec: text.parse().expect("a spec"), origin, ..tuned(1, 1.0) };
+    let of = |text: &str, origin| TuneResult {
+        spec: text.parse().expect("a spec"),
+        origin,
+        ..tuned(1, 1.0)
+    };
     let mut all = [
         of("seqcdc:paper=4k", Origin::Paper),
         of("fixed:size=4k", Origin::Average),
@@ -123,7 +126,7 @@ fn best_of_an_algorithm_is_its_first_except_paper_rows() {
 
 #[test]
 fn pareto_front_is_marked() {
-    let paper = Tuned { origin: Origin::Paper, ..tuned(9, 9.0) };
+    let paper = TuneResult { origin: Origin::Paper, ..tuned(9, 9.0) };
     let mut all =
         [paper, tuned(10, 5.0), tuned(10, 4.0), tuned(11, 5.0), tuned(12, 7.0), tuned(13, 6.0)];
     mark_best(&mut all);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cutpoint_estimate::scan::{Monitor, ScanOptions};
-use cutpoint_estimate::{Configured, EstimateOptions, estimate};
+use cutpoint_estimate::{ConfigurationResult, EstimateOptions, estimate};
 use serde_json::Value;
 
 use crate::sandbox::{Sandbox, make_source};
@@ -40,7 +40,7 @@ fn estimated(folder: &Path) -> Vec<Value> {
         ..EstimateOptions::default()
     };
     let estimated = estimate(&options, &Unobserved).expect("it is read");
-    let Configured { dedup, zero_bytes, .. } = &estimated.configurations[0];
+    let ConfigurationResult { dedup, zero_bytes, .. } = &estimated.configurations[0];
     let figures = serde_json::json!([
         dedup.read_bytes,
         zero_bytes,

@@ -54,7 +54,7 @@ use params::NAME;
 pub use params::{Equal, Mode, Params, Rule};
 use scan::{DEPTH, DEPTH_ALONE, Scan};
 
-use super::blocks::{AsItIs, Permuted};
+use super::blocks::{AsItIs, PermutedBytes};
 use super::{Algorithm, constructors, debug_params, forward_chunk_sizes};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::chunker::Batch;
@@ -279,12 +279,12 @@ macro_rules! with_scan {
                 $cut
             }
             (Some(table), Equal::Absorb) => {
-                let values = Permuted(table);
+                let values = PermutedBytes(table);
                 let $scan = Scan::<_, _, false, $depth> { params, kernel, data, more, values };
                 $cut
             }
             (Some(table), Equal::Break) => {
-                let values = Permuted(table);
+                let values = PermutedBytes(table);
                 let $scan = Scan::<_, _, true, $depth> { params, kernel, data, more, values };
                 $cut
             }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::Result;
-use cutpoint_estimate::{Estimated, Savings};
+use cutpoint_estimate::{EstimateReport, Savings};
 use cutpoint_terminal::page::{self, escaped};
 use cutpoint_terminal::units::percent;
 
@@ -27,7 +27,11 @@ const BARS: [(&str, &str); 4] = [
     ("stored, with bursts", "four"),
 ];
 
-pub(super) fn html(estimated: &Estimated, rows: &[Row<'_>], elapsed: Duration) -> Result<String> {
+pub(super) fn html(
+    estimated: &EstimateReport,
+    rows: &[Row<'_>],
+    elapsed: Duration,
+) -> Result<String> {
     let counts = &estimated.counts;
     let mut body = String::new();
     writeln!(

@@ -1,7 +1,7 @@
 //! The table of an estimate, for a terminal.
 
 use anyhow::Result;
-use cutpoint_estimate::Estimated;
+use cutpoint_estimate::EstimateReport;
 use cutpoint_terminal::units::percent;
 
 use super::{Row, gigabytes_per_second};
@@ -28,7 +28,7 @@ const LEGEND: [&str; 5] = [
     "Savings by delta encoding in backups beyond bursts are not counted.",
 ];
 
-pub(super) fn print(estimated: &Estimated, rows: &[Row<'_>], report: &Report) -> Result<()> {
+pub(super) fn print(estimated: &EstimateReport, rows: &[Row<'_>], report: &Report) -> Result<()> {
     let counts = &estimated.counts;
     let holes = match counts.hole_bytes {
         0 => String::new(),

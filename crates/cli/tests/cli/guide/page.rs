@@ -78,7 +78,7 @@ fn steps(name: &str, lines: &[&str]) -> Vec<Step> {
 }
 
 /// The result of running the commands of a page.
-pub(super) struct Followed {
+pub(super) struct PageRun {
     /// The page with what the program prints.
     pub(super) text: String,
     /// The commands that print something else than the page shows.
@@ -88,7 +88,7 @@ pub(super) struct Followed {
 }
 
 /// Runs the commands of a page and compares their output.
-pub(super) fn follow(name: &str, text: &str) -> Followed {
+pub(super) fn follow(name: &str, text: &str) -> PageRun {
     let lines: Vec<&str> = text.lines().collect();
     let steps = steps(name, &lines);
     // Below `/tmp`, whatever TMPDIR is, so that the number of parents is that of `HOME`.
@@ -124,5 +124,5 @@ pub(super) fn follow(name: &str, text: &str) -> Followed {
         }
     }
     written.extend(lines[done..].iter().map(|line| (*line).to_owned()));
-    Followed { text: written.join("\n") + "\n", differences, failures }
+    PageRun { text: written.join("\n") + "\n", differences, failures }
 }

@@ -19,7 +19,7 @@ use crate::gc::monitor::PruneMonitor;
 use crate::repo::view::View;
 use crate::rules;
 use crate::write::Writer;
-use crate::write::prune_log::{Appended, append};
+use crate::write::prune_log::{AppendResult, append};
 
 /// The outcome of one attempt.
 pub(super) enum AttemptOutcome {
@@ -93,7 +93,7 @@ pub(super) fn attempt(
         |_: &View, faster: &[Arc<Prune>], record: Prune| Ok(judge(forgotten, faster, record));
     let appended = append(&mut writer, &survey.view, record, &BTreeSet::new(), judge);
     match or_abandon(&mut writer, appended)? {
-        Appended::Done(number) => {
+        AppendResult::Done(number) => {
             let pruned = PruneReport {
                 number: Some(number),
                 plan: selection.plan,
@@ -104,7 +104,7 @@ pub(super) fn attempt(
             Ok(AttemptOutcome::Done(Some(pruned)))
         }
         // The next attempt finds the copies.
-        Appended::Stopped(_) => writer.void(own).map(|()| AttemptOutcome::Again),
-        Appended::Ended => Err(writer.was_ended(None)),
+        AppendResult::Stopped(_) => writer.void(own).map(|()| AttemptOutcome::Again),
+        AppendResult::Ended => Err(writer.was_ended(None)),
     }
 }

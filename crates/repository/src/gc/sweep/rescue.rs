@@ -23,7 +23,7 @@ use crate::read::Reader;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
-use crate::write::{Committed, Inline, Writer};
+use crate::write::{CommitResult, Inline, Writer};
 
 /// The chunks that a sweep has stored again (S3, S4).
 #[derive(Debug, Default)]
@@ -167,8 +167,8 @@ impl Rescuer<'_> {
         let writer = inline.writer();
         let (commit, containers) = (Some(writer.ticket()), writer.named().clone());
         match inline.commit(Outcome::Rescue)? {
-            Committed::Done => Ok(Rescue { count: chunks.len() as u64, commit, containers }),
-            Committed::Ended => Err(ended("the rescue")),
+            CommitResult::Done => Ok(Rescue { count: chunks.len() as u64, commit, containers }),
+            CommitResult::Ended => Err(ended("the rescue")),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
 use crate::write::prune_log::{is_overtaken, overtaken};
-use crate::write::{Committed, Writer};
+use crate::write::{CommitResult, Writer};
 
 /// Sweeps one record after another.
 #[derive(Debug)]
@@ -105,8 +105,8 @@ impl Sweeper {
         (done.number, done.rescued_count) = (number, rescue.count);
         let mut writer = Writer::begin_knowing(self.repository.clone(), Purpose::Sweep, view)?;
         match writer.commit(Outcome::Swept(number), Vec::new(), &BTreeSet::new())? {
-            Committed::Done => Ok(Sweep::Done(done)),
-            Committed::Ended => Err(ended("the sweep")),
+            CommitResult::Done => Ok(Sweep::Done(done)),
+            CommitResult::Ended => Err(ended("the sweep")),
         }
     }
 }

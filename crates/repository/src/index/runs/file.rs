@@ -30,22 +30,22 @@ const FIXED_LEN: usize = 8 + 4 + 4 + 8 + 8;
 
 /// The reason for which runs were not merged.
 #[derive(Debug)]
-pub(super) enum Unmerged {
+pub(super) enum MergeFailure {
     /// The run of this number cannot be read.
     Damaged(usize),
     /// The cache cannot be written.
     Unwritten,
 }
 
-impl From<io::Error> for Unmerged {
-    fn from(_: io::Error) -> Unmerged {
-        Unmerged::Unwritten
+impl From<io::Error> for MergeFailure {
+    fn from(_: io::Error) -> MergeFailure {
+        MergeFailure::Unwritten
     }
 }
 
 /// Writes the union of `runs` as one run file. The memory is that of a filter, container tables,
 /// and small buffers.
-pub(super) fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, Unmerged> {
+pub(super) fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, MergeFailure> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut covers: Vec<PartName> = runs.iter().flat_map(|run| run.covers.clone()).collect();
     covers.sort_unstable();
@@ -69,7 +69,11 @@ pub(super) fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, Unmerged> {
 
 /// Writes the union of `runs` to `file`. Returns the run without its hints, and the offset of the
 /// hints.
-fn write_merged(file: File, covers: Vec<PartName>, runs: &[&Run]) -> Result<(Run, u64), Unmerged> {
+fn write_merged(
+    file: File,
+    covers: Vec<PartName>,
+    runs: &[&Run],
+) -> Result<(Run, u64), MergeFailure> {
     let mut containers: Vec<ContainerRecord> = Vec::new();
     let mut numbers: HashMap<(Class, PartName), u32> = HashMap::new();
     let mut renumber: Vec<Vec<u32>> = Vec::new();
@@ -94,10 +98,10 @@ fn write_merged(file: File, covers: Vec<PartName>, runs: &[&Run]) -> Result<(Run
     let mut out = BufWriter::with_capacity(64 * 1024, file);
     out.seek(SeekFrom::Start(head_len))?;
     let mut blocks = BlockWriter::new(identity(&covers));
-    let mut merge = MergedHints::new(runs).map_err(Unmerged::Damaged)?;
-    while let Some((hint, container, number)) = merge.next().map_err(Unmerged::Damaged)? {
+    let mut merge = MergedHints::new(runs).map_err(MergeFailure::Damaged)?;
+    while let Some((hint, container, number)) = merge.next().map_err(MergeFailure::Damaged)? {
         let container = renumber[number].get(container as usize);
-        let container = *container.ok_or(Unmerged::Damaged(number))?;
+        let container = *container.ok_or(MergeFailure::Damaged(number))?;
         filter.insert(hint);
         blocks.push(hint, container, &mut out)?;
     }

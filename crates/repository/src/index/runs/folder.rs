@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::file::{Unmerged, merge, open};
+use super::file::{MergeFailure, merge, open};
 use super::run::Run;
 use crate::format::names::PartName;
 use crate::format::segment::Segment;
@@ -43,12 +43,12 @@ pub(in crate::index) fn merge_tiers(
                 parts.iter().for_each(|part| part.remove_file());
                 runs.push(Arc::new(merged));
             }
-            Err(Unmerged::Damaged(number)) => {
+            Err(MergeFailure::Damaged(number)) => {
                 let damaged = parts.remove(number);
                 runs.extend(parts);
                 return Some(damaged);
             }
-            Err(Unmerged::Unwritten) => {
+            Err(MergeFailure::Unwritten) => {
                 // The disk of the cache is full, so the runs stay as they are.
                 runs.extend(parts);
                 return None;

@@ -30,7 +30,7 @@ pub struct Comparison {
 }
 
 /// The state that a view is compared with.
-pub(super) struct Expected<'a> {
+pub(super) struct KnownState<'a> {
     /// The state that this process has seen.
     pub(super) seen: &'a StateRecord,
     /// The state that was read from the file, or last saved.
@@ -42,8 +42,8 @@ pub(super) struct Expected<'a> {
 impl Comparison {
     /// Compares `view`. Only objects that a key has opened count, because an attacker with write
     /// access to the storage can put objects of any number that do not open.
-    pub(super) fn new(expected: &Expected<'_>, view: &View) -> Comparison {
-        let Expected { seen, saved, .. } = *expected;
+    pub(super) fn new(expected: &KnownState<'_>, view: &View) -> Comparison {
+        let KnownState { seen, saved, .. } = *expected;
         let found = seen.with_view(view);
         let taken = view.taken();
         // A commit of another outcome may have the name, because another client has ended the
@@ -130,7 +130,7 @@ impl Comparison {
     }
 }
 
-impl Expected<'_> {
+impl KnownState<'_> {
     /// Returns the remembered objects that exist and cannot be opened, and are newer than those
     /// that can.
     fn unopened(&self, found: &StateRecord, view: &View) -> Vec<ObjectName> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
 
-use super::comparison::{Comparison, Expected};
+use super::comparison::{Comparison, KnownState};
 use super::folder::{StateFolder, UnreadRecord, read, read_if_intact, write};
 use super::record::{Head, StateRecord};
 use crate::format::names::{ObjectName, TicketId};
@@ -146,7 +146,7 @@ impl RememberedState {
 
     /// Compares `view` with the remembered state.
     pub fn compare(&self, view: &View) -> Comparison {
-        let expected = Expected {
+        let expected = KnownState {
             seen: &self.seen,
             saved: self.saved.as_ref(),
             unopened_settings: &self.unopened_settings,

@@ -37,7 +37,7 @@ pub(super) enum Need {
 }
 
 /// A finding about a container that was recorded as damaged before.
-pub(super) struct Deferred {
+pub(super) struct DeferredFinding {
     container: (Class, PartName),
     finding: Finding,
 }
@@ -78,7 +78,7 @@ pub(super) struct State {
     /// Containers that the storage refused to read.
     pub(super) refused: HashSet<(Class, PartName)>,
     /// Findings whose severity is not known yet.
-    pub(super) deferred: Vec<Deferred>,
+    pub(super) deferred: Vec<DeferredFinding>,
     /// The remedies by damaged object, cached because a container can have thousands of findings.
     pub(super) remedies: HashMap<String, Vec<Remedy>>,
     /// The key epochs in the headers of commits.
@@ -184,7 +184,7 @@ impl Check<'_> {
                 let finding = Finding { kind, object, message, remedies: Vec::new() };
                 let mut state = self.lock();
                 state.reported.insert(finding.object.clone());
-                state.deferred.push(Deferred { container: (class, part), finding });
+                state.deferred.push(DeferredFinding { container: (class, part), finding });
             }
             Need::Unnamed => {
                 let message = format!("not referenced; {message}");
@@ -200,7 +200,9 @@ impl Check<'_> {
     /// Reports the deferred findings. They are errors if something in the container is `needed`.
     pub(super) fn report_deferred(&self, needed: &HashSet<(Class, PartName)>) {
         let deferred = std::mem::take(&mut self.lock().deferred);
-        for Deferred { container, finding: Finding { kind, object, message, .. } } in deferred {
+        for DeferredFinding { container, finding: Finding { kind, object, message, .. } } in
+            deferred
+        {
             if needed.contains(&container) {
                 self.report(kind, object, message);
             } else {

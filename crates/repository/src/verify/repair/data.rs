@@ -22,7 +22,7 @@ use crate::util::tolerance::Tolerance;
 use crate::verify::check::{
     CheckMonitor, CheckOptions, MissingData, Portion, find_missing, record,
 };
-use crate::write::{Committed, Inline, Verify, Writer};
+use crate::write::{CommitResult, Inline, Verify, Writer};
 
 /// The options of a repair of data.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,7 +101,7 @@ pub fn repair_data(
         }
         repair.report.commit = Some(ticket);
         let committed = inline.commit(Outcome::Rescue)?;
-        Ok((committed == Committed::Done).then_some(repair.report))
+        Ok((committed == CommitResult::Done).then_some(repair.report))
     })
 }
 

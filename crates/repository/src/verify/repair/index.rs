@@ -19,7 +19,7 @@ use crate::repo::view::{Hidden, View};
 use crate::util::tolerance::Tolerance;
 use crate::verify::check::CheckMonitor;
 use crate::verify::original::{OriginalBytes, is_newer, original_bytes};
-use crate::write::prune_log::{self, Appended};
+use crate::write::prune_log::{self, AppendResult};
 use crate::write::{Writer, end_writer};
 
 /// Number of hints at which a segment is put: 12 MB.
@@ -175,7 +175,7 @@ fn rebuild(
     // clients did meanwhile: containers that they condemned are never referred to, although a
     // segment names them, and segments that they superseded stay superseded.
     let put = prune_log::append(writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)))?;
-    let Appended::Done(number) = put else { return Ok(None) };
+    let AppendResult::Done(number) = put else { return Ok(None) };
     report.record = Some(number);
     for ticket in &options.given_up {
         if !view.unreadable.contains_key(&ObjectName::Commit(*ticket)) {

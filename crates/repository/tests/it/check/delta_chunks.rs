@@ -15,7 +15,7 @@ use cutpoint_repository::verify::check::{
 };
 use cutpoint_repository::verify::describe::describe;
 use cutpoint_repository::{
-    Class, Committed, ObjectName, PartName, Purpose, Repository, View, Writer,
+    Class, CommitResult, ObjectName, PartName, Purpose, Repository, View, Writer,
 };
 use cutpoint_storage::{Memory, Storage};
 
@@ -28,7 +28,7 @@ fn build() -> BTreeMap<String, Bytes> {
     back_up(&repository, &[1, 2, 3], false).expect("nothing fails here");
     let back_up_next = |files| {
         let committed = back_up_similar(&repository, files).expect("nothing fails here");
-        assert_eq!(committed, Committed::Done, "no other client ends it");
+        assert_eq!(committed, CommitResult::Done, "no other client ends it");
     };
     back_up_next(&[3, 1001, 2001]);
     let view = View::list(&repository).expect("it lists");

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::backup::{back_up, init, open};
-use crate::support::overtaken::{Overtaken, When};
+use crate::support::overtaken::{OvertakenStorage, When};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::verify::check::{CheckOptions, check};
 use cutpoint_repository::verify::repair::{SnapshotOptions, repair_snapshots};
-use cutpoint_repository::write::prune_log::{Appended, append};
+use cutpoint_repository::write::prune_log::{AppendResult, append};
 use cutpoint_repository::{ObjectName, Purpose, Repository, TicketId, View, Writer};
 use cutpoint_storage::{Layer, Memory, Result, Storage};
 
@@ -87,7 +87,7 @@ fn take(repository: &Arc<Repository>, id: TicketId) {
     let record = Prune { forgotten: vec![id], ..Prune::default() };
     let view = writer.view().clone();
     let recorded = append(&mut writer, &view, record, &Default::default(), |_, _, it| Ok(Some(it)));
-    assert!(matches!(recorded, Ok(Appended::Done(_))), "a prune: {recorded:?}");
+    assert!(matches!(recorded, Ok(AppendResult::Done(_))), "a prune: {recorded:?}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn commit_taken_by_a_prune_is_no_alarm_during_its_sweep() {
         let (storage, middle) = start();
         let other = open(storage.clone(), 3).expect("it opens");
         let swept = storage.clone();
-        let overtaken = Overtaken::new(storage, when, move || {
+        let overtaken = OvertakenStorage::new(storage, when, move || {
             take(&other, middle);
             swept.delete(&ObjectName::Commit(middle).to_string()).expect("it goes");
         });

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::backup::{back_up, open};
 use crate::support::failing_reads::FailingReads;
-use crate::support::overtaken::{Overtaken, When};
+use crate::support::overtaken::{OvertakenStorage, When};
 use crate::support::pruning::{memory, start, start_similar, sweep_all};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::verify::check::{
     CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, check,
 };
-use cutpoint_repository::write::prune_log::{Appended, append};
+use cutpoint_repository::write::prune_log::{AppendResult, append};
 use cutpoint_repository::{ObjectName, Purpose, Repository, View, Writer};
 use cutpoint_storage::{Fault, Faulty, Kind, Result, Storage};
 
@@ -82,7 +82,7 @@ fn check_overtaken_by_a_sweep_at_any_call_finds_nothing() {
         for call in 0..calls {
             let storage = start();
             let other = open(storage.clone(), 2).expect("it opens");
-            let overtaken = Overtaken::new(storage, When::BeforeCall(call), move || {
+            let overtaken = OvertakenStorage::new(storage, When::BeforeCall(call), move || {
                 retire(&other, segment_count_max).expect("nothing fails here");
             });
             let (_, findings) = check_on(overtaken.clone(), reads_data);
@@ -100,7 +100,7 @@ fn condemn(repository: &Arc<Repository>, name: &str) {
     let view = writer.view().clone();
     let record = Prune { condemned: vec![(class, part)], ..Prune::default() };
     let put = append(&mut writer, &view, record, &BTreeSet::new(), |_, _, it| Ok(Some(it)));
-    assert!(matches!(put, Ok(Appended::Done(_))), "{put:?}");
+    assert!(matches!(put, Ok(AppendResult::Done(_))), "{put:?}");
 }
 
 /// An object that is listed and then gone is named, unless its kind may be deleted or it was
@@ -136,7 +136,7 @@ fn object_deleted_during_a_check_is_named_unless_it_may_go() {
     // A commit was put meanwhile, which does not excuse the loss.
     let (storage, repository, name) = begin();
     let failing = FailingReads::new(&storage, &name, Kind::Missing, u64::MAX);
-    let overtaken = Overtaken::new(failing, When::AfterList("parity"), move || {
+    let overtaken = OvertakenStorage::new(failing, When::AfterList("parity"), move || {
         back_up(&repository, &[1, 2], false).expect("nothing fails here");
     });
     let (_, findings) = check_on(overtaken, true);
@@ -154,7 +154,7 @@ fn object_deleted_during_a_check_is_named_unless_it_may_go() {
         } else {
             let condemned = name.clone();
             let act = move || condemn(&repository, &condemned);
-            Overtaken::new(failing, When::AfterList("parity"), act) as Arc<dyn Storage>
+            OvertakenStorage::new(failing, When::AfterList("parity"), act) as Arc<dyn Storage>
         };
         let (_, findings) = check_on(overtaken, true);
         assert_eq!(of_container(&findings), [], "before: {is_before}");
@@ -172,7 +172,7 @@ fn missing_commit_is_named_whatever_follows() {
     let name = ObjectName::Commit(gone).to_string();
     let bytes = storage.get(&name).expect("it is there");
     storage.delete(&name).expect("it goes");
-    let overtaken = Overtaken::new(storage.clone(), When::AfterList("parity"), move || {
+    let overtaken = OvertakenStorage::new(storage.clone(), When::AfterList("parity"), move || {
         back_up(&repository, &[1, 2], false).expect("nothing fails here");
     });
     let (_, findings) = check_on(overtaken, false);
@@ -180,7 +180,7 @@ fn missing_commit_is_named_whatever_follows() {
     assert_eq!(named.map(|finding| finding.kind), Some(FindingKind::Missing), "{findings:#?}");
     // The commit was only not listed.
     let (other, path) = (storage.clone(), name.clone());
-    let overtaken = Overtaken::new(storage, When::AfterList("parity"), move || {
+    let overtaken = OvertakenStorage::new(storage, When::AfterList("parity"), move || {
         other.put_new(&path, bytes).expect("memory takes it");
     });
     let (_, findings) = check_on(overtaken, false);

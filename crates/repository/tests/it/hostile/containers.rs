@@ -89,22 +89,26 @@ fn refuse_regions_with_wrong_sizes() {
 }
 
 /// A record of a region: its form, its payload, and the chunk that it claims to be.
-struct Planted {
+struct PlantedRecord {
     form: Form,
     payload: Vec<u8>,
     fingerprint: Fingerprint,
     chunk_len: u32,
 }
 
-impl Planted {
-    fn full_chunk(repository: &Repository, bytes: &[u8]) -> Planted {
+impl PlantedRecord {
+    fn full_chunk(repository: &Repository, bytes: &[u8]) -> PlantedRecord {
         let fingerprint = repository.keys().fingerprint(Class::Data, bytes);
         let chunk_len = u32::try_from(bytes.len()).expect("small");
-        Planted { form: Form::Full, payload: bytes.to_vec(), fingerprint, chunk_len }
+        PlantedRecord { form: Form::Full, payload: bytes.to_vec(), fingerprint, chunk_len }
     }
 
     /// A delta chunk that claims to become `bytes`.
-    fn delta_chunk(repository: &Repository, bytes: &[u8], list: &[(u16, u32, u32)]) -> Planted {
+    fn delta_chunk(
+        repository: &Repository,
+        bytes: &[u8],
+        list: &[(u16, u32, u32)],
+    ) -> PlantedRecord {
         let extent = |(reference, offset, len): &_| Extent {
             reference: *reference,
             offset: *offset,
@@ -113,7 +117,7 @@ impl Planted {
         let list: Vec<Extent> = list.iter().map(extent).collect();
         let mut payload = Vec::new();
         extents::encode(&list, &mut payload);
-        Planted { form: Form::Delta, payload, ..Planted::full_chunk(repository, bytes) }
+        PlantedRecord { form: Form::Delta, payload, ..PlantedRecord::full_chunk(repository, bytes) }
     }
 }
 
@@ -121,8 +125,8 @@ impl Planted {
 /// chunk that `is_file` accepts.
 fn plant_regions(
     repository: &Repository,
-    regions: &[(Vec<Fingerprint>, Vec<Planted>)],
-    is_file: impl Fn(&Planted) -> bool,
+    regions: &[(Vec<Fingerprint>, Vec<PlantedRecord>)],
+    is_file: impl Fn(&PlantedRecord) -> bool,
 ) {
     let narrow = |len: usize| u32::try_from(len).expect("small");
     let mut toc = Toc::default();
@@ -225,10 +229,10 @@ fn malformed_delta_chunks_are_refused() {
             "the keys are the same"
         );
         let records = vec![
-            Planted::full_chunk(&repository, &old),
-            Planted::delta_chunk(&repository, &middle, &[(0, 0, 300), (0, 310, 690)]),
+            PlantedRecord::full_chunk(&repository, &old),
+            PlantedRecord::delta_chunk(&repository, &middle, &[(0, 0, 300), (0, 310, 690)]),
         ];
-        let delta_chunk = Planted::delta_chunk(&repository, bytes, list);
+        let delta_chunk = PlantedRecord::delta_chunk(&repository, bytes, list);
         let chunk = delta_chunk.fingerprint;
         let regions = [(vec![full_chunk], records), (references, vec![delta_chunk])];
         plant_regions(&repository, &regions, |_| true);
@@ -262,10 +266,10 @@ fn chunk_needs_at_most_65_regions() {
     let bytes: Vec<u8> = halves.into_iter().flatten().collect();
     let mut regions: Vec<_> = full_chunks
         .iter()
-        .map(|bytes| (vec![], vec![Planted::full_chunk(&repository, bytes)]))
+        .map(|bytes| (vec![], vec![PlantedRecord::full_chunk(&repository, bytes)]))
         .collect();
     let references = regions.iter().map(|(_, records)| records[0].fingerprint).collect();
-    regions.push((references, vec![Planted::delta_chunk(&repository, &bytes, &list)]));
+    regions.push((references, vec![PlantedRecord::delta_chunk(&repository, &bytes, &list)]));
     plant_regions(&repository, &regions, |record| record.form == Form::Delta);
     let reader = reader(&repository);
     let chunk = repository.keys().fingerprint(Class::Data, &bytes);
@@ -285,10 +289,10 @@ fn delta_chunks_with_excessive_claims_cost_little() {
 fn check_delta_chunks_with_excessive_claims() {
     let repository = new_repository();
     let zeros = vec![0; 16 * MIB];
-    let full_chunk = Planted::full_chunk(&repository, &zeros);
+    let full_chunk = PlantedRecord::full_chunk(&repository, &zeros);
     let references = vec![full_chunk.fingerprint];
     let liar = |number: u16| {
-        let mut liar = Planted::delta_chunk(&repository, b"", &[(0, 0, 16 << 20)]);
+        let mut liar = PlantedRecord::delta_chunk(&repository, b"", &[(0, 0, 16 << 20)]);
         liar.chunk_len = 16 << 20;
         liar.fingerprint.0[..2].copy_from_slice(&number.to_le_bytes());
         liar

@@ -9,7 +9,7 @@ use cutpoint_repository::gc::prune::{self as pruning, OptimizeOptions, PruneOpti
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::end_writer;
-use cutpoint_repository::write::prune_log::{Appended, append};
+use cutpoint_repository::write::prune_log::{AppendResult, append};
 use cutpoint_repository::{ObjectName, Purpose, Repository, TicketId, View, Writer};
 use cutpoint_storage::{ObjectKind, Result};
 
@@ -88,7 +88,7 @@ pub(super) fn hold(actor: &mut Actor) -> Result<()> {
         Ok((!view.taken().contains(&chosen)).then_some(record))
     };
     match append(&mut writer, &view, record, &BTreeSet::new(), judge)? {
-        Appended::Stopped(_) => writer.void(Vec::new()),
+        AppendResult::Stopped(_) => writer.void(Vec::new()),
         _ => Ok(()),
     }
 }

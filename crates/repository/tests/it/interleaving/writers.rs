@@ -7,7 +7,7 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
-    Class, Committed, Content, Entry, EntryKind, Index, Purpose, Reader, Snapshot, TicketId,
+    Class, CommitResult, Content, Entry, EntryKind, Index, Purpose, Reader, Snapshot, TicketId,
     Verify, Writer,
 };
 use cutpoint_storage::Result;
@@ -132,7 +132,7 @@ pub(super) fn back_up(actor: &mut Actor) -> Result<()> {
             actor.pause(80)?;
         }
     }
-    if inline.commit(Outcome::Snapshot(Box::new(snapshot)))? == Committed::Done
+    if inline.commit(Outcome::Snapshot(Box::new(snapshot)))? == CommitResult::Done
         && !actor.world.was_snapshot(ticket)
     {
         actor.world.fail(format!("promise 1: {ticket} was acknowledged, and is no snapshot"));

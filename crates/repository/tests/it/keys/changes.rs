@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cutpoint_repository::repo::keys::OtherKeysPolicy;
-use cutpoint_repository::{Committed, Repository};
+use cutpoint_repository::{CommitResult, Repository};
 use cutpoint_storage::{Error, Fault, Faulty, Kind, Result, Storage};
 
 use super::{key_file, open_by, start};
@@ -52,7 +52,7 @@ pub(super) fn check_all(storage: &Arc<dyn Storage>, about: &str) -> usize {
         let snapshots = restore_all(&repository).unwrap_or_else(|e| panic!("{about}: {e}"));
         assert!(snapshots >= 1, "{about}: the snapshot is gone");
         let done = back_up(&repository, &[2], false).unwrap_or_else(|e| panic!("{about}: {e}"));
-        assert_eq!(done, Committed::Done, "{about}");
+        assert_eq!(done, CommitResult::Done, "{about}");
     }
     count
 }

@@ -8,7 +8,7 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::repo::keys::OtherKeysPolicy;
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
-    Committed, ObjectName, Purpose, Reader, Snapshot, Unlock, Verify, View, Writer,
+    CommitResult, ObjectName, Purpose, Reader, Snapshot, Unlock, Verify, View, Writer,
 };
 use cutpoint_storage::{Fault, Faulty, Kind, Memory, ObjectKind, Storage};
 
@@ -16,7 +16,7 @@ use super::changes::{CHANGES, calls_of, check_all};
 use super::{key_file, key_names, kind_of, labels, open_by, start};
 use crate::support::backup;
 use crate::support::backup::{back_up, restore_all, unlock};
-use crate::support::overtaken::{Overtaken, When};
+use crate::support::overtaken::{OvertakenStorage, When};
 
 /// Returns the number of objects, other than keys, that were sealed with the keys of an epoch.
 fn count_sealed(storage: &dyn Storage, epoch: u32) -> u32 {
@@ -71,12 +71,12 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     let root = writer.view().snapshots()[0].1.root.clone();
     let inline = Inline::new(writer, Verify::Some).expect("it goes on");
     let outcome = Outcome::Snapshot(Box::new(Snapshot { root, ..Snapshot::empty() }));
-    assert_eq!(inline.commit(outcome).expect("it commits"), Committed::Done);
+    assert_eq!(inline.commit(outcome).expect("it commits"), CommitResult::Done);
     let repository = Arc::new(open_by(&storage, 4, &key_file(8)).expect("it opens"));
     assert_eq!(restore_all(&repository).expect("both epochs are read"), 2);
     let data = |storage: &dyn Storage| storage.list("data").expect("memory lists").len();
     let containers = data(&*storage);
-    assert_eq!(back_up(&repository, &[1], false).expect("it works"), Committed::Done);
+    assert_eq!(back_up(&repository, &[1], false).expect("it works"), CommitResult::Done);
     assert_eq!(data(&*storage), containers, "duplicates are found");
     let ended = restore_all(&repository).expect("both epochs are read");
     assert_eq!(ended, 3, "the old writer's, and the new one's");
@@ -143,7 +143,7 @@ fn overtaken_epoch_with_a_failed_call_locks_no_client_out() {
                 let copy = ObjectName::Config { number: 1, copy: true }.to_string();
                 planted.put_new(&copy, Bytes::from_static(b"junk")).expect("memory takes it");
             };
-            let overtaken = Overtaken::new(storage.clone(), When::BeforeCall(call), plant);
+            let overtaken = OvertakenStorage::new(storage.clone(), When::BeforeCall(call), plant);
             let faulty: Arc<dyn Storage> = Arc::new(Faulty::new(overtaken, Fault::FailsAt(fails)));
             let begun = open_by(&faulty, 1, &unlock()).and_then(|mut opened| begin(&mut opened));
             runs += 1;

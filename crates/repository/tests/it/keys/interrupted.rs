@@ -12,7 +12,7 @@ use cutpoint_storage::{Fault, Faulty, Kind, Storage};
 
 use super::{entries, key_file, key_names, open_by, start};
 use crate::support::backup::unlock;
-use crate::support::overtaken::{Overtaken, When};
+use crate::support::overtaken::{OvertakenStorage, When};
 
 /// Every change is interrupted before and after every single call, and by a full disk. The old
 /// state or the new one opens, and a client that opens it can read everything. An interrupted
@@ -86,7 +86,7 @@ fn concurrent_key_changes_leave_a_key_that_opens() {
                         other_change(&mut opened).ok();
                     };
                     let overtaken: Arc<dyn Storage> =
-                        Overtaken::new(storage.clone(), When::BeforeCall(call), other);
+                        OvertakenStorage::new(storage.clone(), When::BeforeCall(call), other);
                     let mine = open_by(&overtaken, 1, &unlock())
                         .and_then(|mut opened| change(&mut opened));
                     runs += 1;
@@ -149,7 +149,7 @@ fn key_that_is_removed_stays_removed_beside_a_repair() {
                         false => count.store(repair(&beside).len(), Ordering::SeqCst),
                     }
                 };
-                let overtaken = Overtaken::new(storage.clone(), When::BeforeCall(call), act);
+                let overtaken = OvertakenStorage::new(storage.clone(), When::BeforeCall(call), act);
                 let own: Arc<dyn Storage> = overtaken.clone();
                 if is_repair_overtaken {
                     count.store(repair(&own).len(), Ordering::SeqCst);
@@ -219,7 +219,7 @@ fn opening_is_not_disturbed_by_key_changes() {
             let mut opened = open_by(&storage, 7, &key_file(8)).expect("it opens");
             let other = move || change(&mut opened).expect("no other client is in its way");
             let overtaken: Arc<dyn Storage> =
-                Overtaken::new(storage.clone(), When::BeforeCall(call), other);
+                OvertakenStorage::new(storage.clone(), When::BeforeCall(call), other);
             open_by(&overtaken, 1, &unlock())
                 .unwrap_or_else(|error| panic!("{name}, before call {call}: {error}"));
         }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use cutpoint_repository::crypto::{HEADER_LEN, Opener, Sealer, WRAP_LEN, seal_object};
 use cutpoint_repository::repo::keys::{KeyEntry, OtherKeysPolicy};
 use cutpoint_repository::{
-    CipherSuite, Committed, KeyMethod, Keyring, Keys, ObjectName, Purpose, Reader, Repository,
+    CipherSuite, CommitResult, KeyMethod, Keyring, Keys, ObjectName, Purpose, Reader, Repository,
     RepositoryId, Secret, Unlock, View, Writer,
 };
 use cutpoint_storage::{Kind, Memory, ObjectKind, Result, Storage};
@@ -36,7 +36,7 @@ fn start() -> Arc<dyn Storage> {
     let first = init(storage.clone()).expect("an empty memory takes a repository");
     first.add_key(&key_file(8), "the other").expect("memory takes a key");
     let done = back_up(&Arc::new(first), &[1], false).expect("it works");
-    assert_eq!(done, Committed::Done, "no other client ends it");
+    assert_eq!(done, CommitResult::Done, "no other client ends it");
     storage
 }
 

@@ -13,11 +13,11 @@ use cutpoint_repository::verify::repair::{
     repair_index, repair_snapshots,
 };
 use cutpoint_repository::{
-    Committed, Purpose, Reader, Repository, Snapshot, TicketId, View, Writer,
+    CommitResult, Purpose, Reader, Repository, Snapshot, TicketId, View, Writer,
 };
 use cutpoint_storage::{Error, Result};
 
-use super::expected::{Content, Kept, Model, Status, pick, seen};
+use super::expected::{Content, ExpectedSnapshot, Model, Status, pick, seen};
 use super::place::Place;
 use super::tally::Tally;
 use crate::model::steps::{Step, TAGS};
@@ -136,13 +136,13 @@ impl Change<'_> {
             description: String::new(),
         };
         let started_ns = snapshot.started_ns;
-        let kept = Kept { files: kept, started_ns, status };
+        let kept = ExpectedSnapshot { files: kept, started_ns, status };
         let ticket = writer.ticket();
         self.after.snapshots.insert(ticket, kept);
         match back_up_by(writer, files, taken, publish, snapshot)? {
-            Committed::Done => self.tally.backups += 1,
+            CommitResult::Done => self.tally.backups += 1,
             // Another client has ended it.
-            Committed::Ended => drop(self.after.snapshots.remove(&ticket)),
+            CommitResult::Ended => drop(self.after.snapshots.remove(&ticket)),
         }
         Ok(())
     }
@@ -339,7 +339,7 @@ fn adopt_repaired(
         assert_eq!(status.tags, old.status.tags, "{id}: a repaired snapshot has the tags");
         let (started_ns, status) = (snapshot.started_ns, status.clone());
         let status = Status { is_forgotten: false, is_held: false, ..status };
-        after.snapshots.insert(*id, Kept { files, started_ns, status });
+        after.snapshots.insert(*id, ExpectedSnapshot { files, started_ns, status });
         twins.insert(*id);
     }
     for id in losses.keys() {

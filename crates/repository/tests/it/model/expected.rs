@@ -27,7 +27,7 @@ impl Content {
 
 /// A snapshot that no prune has taken.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct ExpectedSnapshot {
     pub(crate) files: BTreeMap<String, Content>,
     pub(super) started_ns: i64,
     pub(crate) status: Status,
@@ -45,7 +45,7 @@ pub(crate) struct Status {
 /// The expected content of the repository.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
-    pub(crate) snapshots: BTreeMap<TicketId, Kept>,
+    pub(crate) snapshots: BTreeMap<TicketId, ExpectedSnapshot>,
     /// The secrets that open it.
     pub(crate) secrets: BTreeSet<u8>,
     /// Set if something is damaged and not repaired.
@@ -89,8 +89,9 @@ impl Model {
     /// Returns the sets of files that were backed up, as far as complete files are left of them.
     pub(crate) fn sources(&self) -> BTreeSet<Vec<u64>> {
         let complete = |content: &&Content| content.holes.is_empty();
-        let numbers =
-            |kept: &Kept| kept.files.values().filter(complete).map(|it| it.number).collect();
+        let numbers = |kept: &ExpectedSnapshot| {
+            kept.files.values().filter(complete).map(|it| it.number).collect()
+        };
         self.snapshots.values().map(numbers).collect()
     }
 }

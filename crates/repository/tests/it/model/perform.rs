@@ -12,7 +12,7 @@ use super::expected::{Model, seen};
 use super::place::{MINUTE_NS, Place, key};
 use super::tally::Tally;
 use crate::model::steps::{Move, SECRETS, Step};
-use crate::support::overtaken::{Overtaken, When};
+use crate::support::overtaken::{OvertakenStorage, When};
 
 /// The result of a step.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(crate) fn perform(next: &Move, place: &Place, model: &Model) -> Done {
             *met.lock().unwrap_or_else(PoisonError::into_inner) = Some((model, tally));
         }
     };
-    let storage = Overtaken::new(faulty, When::BeforePut("commits/"), meddle);
+    let storage = OvertakenStorage::new(faulty, When::BeforePut("commits/"), meddle);
     let mut done = act(&next.step, &own, &(storage as Arc<dyn Storage>), model);
     let met = met.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((met, tally)) = met {

@@ -11,12 +11,12 @@ use cutpoint_repository::gc::prune::{
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::snapshots::{hold, unforget};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
-use cutpoint_repository::{Committed, Purpose, Repository, TicketId, View, Writer};
+use cutpoint_repository::{CommitResult, Purpose, Repository, TicketId, View, Writer};
 use cutpoint_storage::{Kind, Result};
 
 use super::{ALL, list_data, prune_all, record};
 use crate::support::backup::{back_up, open, restore_all};
-use crate::support::overtaken::{Overtaken, When};
+use crate::support::overtaken::{OvertakenStorage, When};
 use crate::support::pruning::{ALONE, assert_clean, forget, memory, start, sweep_all};
 
 /// A backup that began before the prune finds its chunks in condemned containers, and ends in time.
@@ -42,7 +42,7 @@ fn chunks_of_a_late_snapshot_are_stored_again() {
     }
     let outcome = Outcome::Snapshot(Box::new(root));
     let committed = late.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it works");
-    assert_eq!(committed, Committed::Done);
+    assert_eq!(committed, CommitResult::Done);
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert!(planned.rescued_count >= 12, "two files, and what leads to them: {planned:?}");
     match sweeper.step(&()).expect("it works") {
@@ -66,7 +66,7 @@ fn prune_overtaken(
     ids.extend(view.snapshots().into_iter().map(|(id, _)| id));
     let when = When::BeforePut("prunes/");
     let repository =
-        open(Overtaken::new(storage, when, move || act(&other, &ids)), 3).expect("it opens");
+        open(OvertakenStorage::new(storage, when, move || act(&other, &ids)), 3).expect("it opens");
     let mut seen = 0;
     let pruned = prune(&repository, options, &(), |_| {
         seen += 1;
@@ -167,12 +167,13 @@ fn overtaken_client_finds_no_damage() {
             let other = storage.clone();
             // Processes with a smaller number are dead to it.
             let process = if call % 2 == 0 { 9 } else { 3 };
-            let overtaken = Overtaken::new(storage.clone(), When::BeforeCall(call), move || {
-                let other = open(other, process).expect("it opens");
-                back_up(&other, &[1, 7, 9], false).expect("memory takes it");
-                prune_all(&other, &ALL).expect("it works");
-                sweep_all(&other).expect("it works");
-            });
+            let overtaken =
+                OvertakenStorage::new(storage.clone(), When::BeforeCall(call), move || {
+                    let other = open(other, process).expect("it opens");
+                    back_up(&other, &[1, 7, 9], false).expect("memory takes it");
+                    prune_all(&other, &ALL).expect("it works");
+                    sweep_all(&other).expect("it works");
+                });
             let ran = run(&open(overtaken.clone(), 5).expect("it opens"));
             if !overtaken.has_acted() {
                 break;

@@ -9,14 +9,14 @@ use cutpoint_repository::format::segment::Segment;
 use cutpoint_repository::gc::prune::{plan, prune};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
-    Class, Committed, ObjectName, PartName, Purpose, Snapshot, Verify, View, Writer,
+    Class, CommitResult, ObjectName, PartName, Purpose, Snapshot, Verify, View, Writer,
 };
 use cutpoint_storage::{Kind, ObjectKind, Storage};
 
 use super::{ALL, STARTS, data_names, list_data, prune_all, record};
 use crate::support::backup::{CHUNK_LEN, back_up, back_up_by, file, open, restore_all};
 use crate::support::failing_reads::FailingReads;
-use crate::support::pruning::{Named, forget, memory, size, start, sweep_all};
+use crate::support::pruning::{SkipCollector, forget, memory, size, start, sweep_all};
 
 /// P3: if something is missing, nothing is condemned.
 #[test]
@@ -95,7 +95,7 @@ fn wrong_hints_cost_no_data() {
     storage.delete(&name.to_string()).expect("it goes");
     repository.seal_and_put(name, &segment.encode()).expect("memory takes it");
     forget(&repository, &[0]).expect("it works");
-    let named = Named::default();
+    let named = SkipCollector::default();
     prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
     sweep_all(&repository).expect("it works");
     let named = named.0.into_inner().expect("no panics");
@@ -119,7 +119,7 @@ fn damaged_container_is_not_rewritten() {
     }
     storage.delete(&name).expect("it goes");
     storage.put_new(&name, bytes.into()).expect("it comes back");
-    let named = Named::default();
+    let named = SkipCollector::default();
     let pruned = prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
     assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
     sweep_all(&repository).expect("it works");
@@ -156,7 +156,9 @@ fn other_copy_of_an_unreadable_chunk_stays() {
     storage.put_new(&name(least), bytes.into()).expect("it comes back");
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert!(planned.condemned_count >= 1 && planned.rewritten_count >= 1, "{planned:?}");
-    prune(&repository, &ALL, &Named::default(), |_| true).expect("it works").expect("it ran");
+    prune(&repository, &ALL, &SkipCollector::default(), |_| true)
+        .expect("it works")
+        .expect("it ran");
     sweep_all(&repository).expect("it works");
     for number in 0..2 {
         assert!(storage.head(&name(number)).expect("it answers").is_some(), "{}", name(number));
@@ -226,7 +228,7 @@ fn unreadable_orphans_are_skipped() {
         let left = ObjectName::Container(Class::Data, part).to_string();
         let failing = FailingReads::new(&storage, &left, kind, u64::MAX);
         let repository = open(failing, 3).expect("it opens");
-        let named = Named::default();
+        let named = SkipCollector::default();
         prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
         let named = named.0.into_inner().expect("no panics");
         assert_eq!(named.len(), count, "{kind:?}: {named:?}");
@@ -243,7 +245,7 @@ fn failing_storage_is_not_a_damaged_container() {
         let before = size(&*inner);
         let storage = FailingReads::new(&inner, "", Kind::Storage, 0);
         let repository = open(storage.clone(), 2).expect("it opens");
-        let named = Named::default();
+        let named = SkipCollector::default();
         // The plan to store chunks again is made, and none of them has been read.
         let pruned = prune(&repository, &ALL, &named, |plan| {
             assert!(plan.rewritten_count + plan.inlined_count > 0, "{plan:?}");
@@ -272,7 +274,7 @@ fn chunk_with_only_a_damaged_record_is_not_missing() {
     let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
     let outcome = Outcome::Damage(damages.collect());
     let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it commits");
-    assert_eq!(committed, Committed::Done);
+    assert_eq!(committed, CommitResult::Done);
     let pruned = prune_all(&repository, &ALL).expect("nothing is lost");
     assert_eq!((pruned.number, pruned.written_bytes), (None, 0), "it stays where it is");
     record(&repository, Prune { condemned: vec![(class, container)], ..Prune::default() });

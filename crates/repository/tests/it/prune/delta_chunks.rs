@@ -9,8 +9,8 @@ use cutpoint_repository::{Class, Index, ObjectName, Repository, View};
 use super::{ALL, data_names, prune_all};
 use crate::support::backup::{back_up, open, restore_all};
 use crate::support::pruning::{
-    Named, assert_clean, back_up_knowing, delta_chunk_count, forget, memory_with_delta_chunks,
-    size, start_similar, sweep_all,
+    SkipCollector, assert_clean, back_up_knowing, delta_chunk_count, forget,
+    memory_with_delta_chunks, size, start_similar, sweep_all,
 };
 
 /// The references of delta chunks stay with them, or the delta chunks are stored again as full
@@ -159,7 +159,7 @@ fn unreadable_delta_chunks_stay_as_they_are() {
     damage_regions(&repository, |_| true);
     let planned = plan(&repository, &ALL, &()).expect("it works");
     assert!(planned.inlined_count >= 6, "{planned:?}");
-    let named = Named::default();
+    let named = SkipCollector::default();
     let pruned = prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
     assert_eq!(pruned.plan.inlined_count, 0, "{pruned:?}");
     assert!(pruned.plan.pinned_count >= 9, "{pruned:?}");
@@ -183,7 +183,7 @@ fn delta_chunks_over_damaged_chunks_are_not_copied() {
     let names = data_names(&*storage);
     forget(&repository, &[1]).expect("it works");
     damage_regions(&repository, |name| base.iter().any(|each| each == name));
-    let named = Named::default();
+    let named = SkipCollector::default();
     let pruned = prune(&repository, &ALL, &named, |_| true).expect("it works").expect("it ran");
     assert!(pruned.plan.rewritten_count >= 1, "{pruned:?}");
     assert!(!named.0.lock().expect("no panics").is_empty(), "nothing was skipped");

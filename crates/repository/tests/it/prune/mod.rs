@@ -15,7 +15,7 @@ use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{Phase, PruneMonitor, PruneOptions, PruneReport, plan, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::write::Inline;
-use cutpoint_repository::write::prune_log::{Appended, append};
+use cutpoint_repository::write::prune_log::{AppendResult, append};
 use cutpoint_repository::{
     Class, Index, ObjectName, PartName, Purpose, Repository, Verify, View, Writer,
 };
@@ -308,7 +308,7 @@ fn record(repository: &Arc<Repository>, record: Prune) {
     let view = writer.view().clone();
     let none = BTreeSet::new();
     let recorded = append(&mut writer, &view, record, &none, |_, _, record| Ok(Some(record)));
-    assert!(matches!(recorded, Ok(Appended::Done(_))), "{recorded:?}");
+    assert!(matches!(recorded, Ok(AppendResult::Done(_))), "{recorded:?}");
 }
 
 fn list_data(storage: &dyn Storage) -> Vec<(Class, PartName)> {

@@ -164,7 +164,7 @@ fn errors(repository: &Arc<Repository>) -> Vec<String> {
 }
 
 /// The results of a repair without faults.
-struct Expected {
+struct FaultlessRun {
     objects: BTreeMap<String, Bytes>,
     /// The readable files before it.
     before: BTreeMap<TicketId, Files>,
@@ -173,7 +173,7 @@ struct Expected {
     calls: u64,
 }
 
-fn expected() -> Expected {
+fn expected() -> FaultlessRun {
     let objects = damaged();
     let storage = storage_of(&objects);
     let (before, failed) = readable(&open(storage.clone(), 2).expect("it opens"));
@@ -194,12 +194,12 @@ fn expected() -> Expected {
     let (part, complete) = ("file 0001.cutpoint-damaged", ["file 0002", "file 0003"]);
     let left = [vec![part, complete[0]], vec![part, complete[0], complete[1]]];
     assert_eq!(after.iter().map(names).collect::<Vec<_>>(), left, "what is left");
-    Expected { objects, before, after, calls: faulty.calls() }
+    FaultlessRun { objects, before, after, calls: faulty.calls() }
 }
 
 /// Runs into `fault`, checks what is left, and repairs again. Returns `None` if the fault did not
 /// occur.
-fn run_into(expected: &Expected, fault: Fault) -> Option<Result<()>> {
+fn run_into(expected: &FaultlessRun, fault: Fault) -> Option<Result<()>> {
     let storage = storage_of(&expected.objects);
     let faulty = Arc::new(Faulty::new(storage.clone(), fault));
     let done = mend(faulty.clone(), 2);

@@ -7,7 +7,7 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
-    CipherSuite, Class, Committed, Content, Entry, EntryKind, InitOptions, Purpose, Reader,
+    CipherSuite, Class, CommitResult, Content, Entry, EntryKind, InitOptions, Purpose, Reader,
     Repository, Secret, Snapshot, Unlock, Verify, Writer,
 };
 use cutpoint_storage::{Result, Storage};
@@ -110,7 +110,7 @@ pub(crate) fn back_up(
     repository: &Arc<Repository>,
     files: &[u64],
     publish: bool,
-) -> Result<Committed> {
+) -> Result<CommitResult> {
     let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
     back_up_by(writer, files, BTreeMap::new(), publish, Snapshot::empty())
 }
@@ -123,7 +123,7 @@ pub(crate) fn back_up_by(
     taken: BTreeMap<Vec<u8>, Entry>,
     publish: bool,
     snapshot: Snapshot,
-) -> Result<Committed> {
+) -> Result<CommitResult> {
     let repository = writer.repository().clone();
     let (view, ticket) = (writer.view().clone(), writer.ticket());
     let mut inline = Inline::new(writer, Verify::All)?;

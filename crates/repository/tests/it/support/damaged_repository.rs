@@ -11,7 +11,7 @@ use cutpoint_repository::verify::check::{
 };
 use cutpoint_repository::write::{Inline, TreeWriter};
 use cutpoint_repository::{
-    Class, Committed, Entry, EntryKind, Purpose, Reader, Repository, Secret, Snapshot, TicketId,
+    Class, CommitResult, Entry, EntryKind, Purpose, Reader, Repository, Secret, Snapshot, TicketId,
     Unlock, Verify, View, Writer,
 };
 use cutpoint_storage::{Memory, ObjectKind, Put, Result, Storage};
@@ -37,7 +37,7 @@ pub(crate) fn build() -> BTreeMap<String, Bytes> {
     let repository = open(storage.clone(), 1).expect("it opens");
     for files in [&[1, 2, 3][..], &[1, 2, 4, 5]] {
         let committed = back_up(&repository, files, true).expect("nothing fails here");
-        assert_eq!(committed, Committed::Done, "no other client ends it");
+        assert_eq!(committed, CommitResult::Done, "no other client ends it");
     }
     back_up_nested(&repository).expect("nothing fails here");
     assert_eq!(restore_all_but_nested(&repository), 2, "snapshots that restore");

@@ -9,15 +9,15 @@ use cutpoint_repository::format::toc::{ChunkRecord, Form};
 use cutpoint_repository::index::load_toc;
 use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
-    Class, Committed, Entry, EntryKind, Fingerprint, Index, PartName, Purpose, Reader, Repository,
-    Snapshot, Verify, View, Writer,
+    Class, CommitResult, Entry, EntryKind, Fingerprint, Index, PartName, Purpose, Reader,
+    Repository, Snapshot, Verify, View, Writer,
 };
 use cutpoint_storage::Result;
 
 use super::backup::{CHUNK_LEN, file};
 
 /// Backs up `files`. Later versions are compared with the earlier ones in any snapshot.
-pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Result<Committed> {
+pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Result<CommitResult> {
     let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
     let view = writer.view().clone();
     let reader = Reader::open(repository.clone(), view.clone())?;

@@ -24,27 +24,32 @@ pub(crate) enum When {
 type Act = Box<dyn FnOnce() + Send>;
 
 /// Forwards every call. Once, the other client acts.
-pub(crate) struct Overtaken {
+pub(crate) struct OvertakenStorage {
     inner: Arc<dyn Storage>,
     when: When,
     calls: AtomicU64,
     act: Mutex<Option<Act>>,
 }
 
-impl fmt::Debug for Overtaken {
+impl fmt::Debug for OvertakenStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Overtaken").field("when", &self.when).finish_non_exhaustive()
+        f.debug_struct("OvertakenStorage").field("when", &self.when).finish_non_exhaustive()
     }
 }
 
-impl Overtaken {
+impl OvertakenStorage {
     pub(crate) fn new(
         inner: Arc<dyn Storage>,
         when: When,
         act: impl FnOnce() + Send + 'static,
-    ) -> Arc<Overtaken> {
+    ) -> Arc<OvertakenStorage> {
         let act: Act = Box::new(act);
-        Arc::new(Overtaken { inner, when, calls: AtomicU64::new(0), act: Mutex::new(Some(act)) })
+        Arc::new(OvertakenStorage {
+            inner,
+            when,
+            calls: AtomicU64::new(0),
+            act: Mutex::new(Some(act)),
+        })
     }
 
     /// Returns `true` if the other client has acted.
@@ -59,7 +64,7 @@ impl Overtaken {
     }
 }
 
-impl Layer for Overtaken {
+impl Layer for OvertakenStorage {
     fn below(&self) -> &dyn Storage {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         if matches!(self.when, When::BeforeCall(number) if number == call) {

@@ -10,7 +10,7 @@ use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::index::load_toc;
 use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
 use cutpoint_repository::{
-    Committed, Index, Purpose, Repository, Snapshot, TicketId, View, Writer,
+    CommitResult, Index, Purpose, Repository, Snapshot, TicketId, View, Writer,
 };
 use cutpoint_storage::{Error, Memory, ObjectKind, Result, Storage};
 
@@ -94,7 +94,7 @@ pub(crate) fn start() -> Arc<dyn Storage> {
     let repository = open(storage.clone(), 1).expect("it opens");
     for files in [&[1, 2, 3, 4][..], &[3, 4, 5, 6], &[4, 6, 7, 8]] {
         let committed = back_up(&repository, files, true).expect("it works");
-        assert_eq!(committed, Committed::Done, "no other client ends it");
+        assert_eq!(committed, CommitResult::Done, "no other client ends it");
     }
     forget(&repository, &[0, 1]).expect("it works");
     storage
@@ -108,7 +108,7 @@ pub(crate) fn start_similar() -> Arc<dyn Storage> {
     let repository = open(storage.clone(), 1).expect("it opens");
     for files in [&[2, 3, 100, 200][..], &[3, 5, 101], &[5, 102, 250]] {
         let committed = back_up(&repository, files, true).expect("it works");
-        assert_eq!(committed, Committed::Done, "no other client ends it");
+        assert_eq!(committed, CommitResult::Done, "no other client ends it");
     }
     assert!(delta_chunk_count(&repository) >= 6, "versions resemble each other");
     forget(&repository, &[0, 1]).expect("it works");
@@ -143,9 +143,9 @@ pub(crate) fn delta_chunk_count(repository: &Arc<Repository>) -> usize {
 
 /// Collects the skipped objects.
 #[derive(Default)]
-pub(crate) struct Named(pub(crate) Mutex<Vec<String>>);
+pub(crate) struct SkipCollector(pub(crate) Mutex<Vec<String>>);
 
-impl PruneMonitor for Named {
+impl PruneMonitor for SkipCollector {
     fn skipped(&self, error: &Error) {
         self.0.lock().expect("no panics").push(error.to_string());
     }

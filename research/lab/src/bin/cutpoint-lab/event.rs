@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cutpoint_chunking::About;
 use cutpoint_lab::trace::TraceSavings;
-use cutpoint_terminal::scan::{Counted, Figures};
+use cutpoint_terminal::scan::{Figures, ScanTotals};
 use serde::Serialize;
 
 /// An event.
@@ -22,7 +22,7 @@ pub(crate) enum Event<'a> {
     /// The savings computed from chunk traces.
     Trace(Trace),
     /// The result of a specification on a sample.
-    Tuned(Box<Tuned>),
+    Tuned(Box<TuneRow>),
 }
 
 /// The result of a command.
@@ -43,7 +43,7 @@ pub(crate) enum Summary<'a> {
     /// Chunks were written to a trace.
     Trace {
         #[serde(flatten)]
-        counts: Counted,
+        counts: ScanTotals,
         algorithm: String,
         row_count: u64,
         elapsed_ns: u64,
@@ -218,7 +218,7 @@ impl Trace {
 
 /// The result of a specification on a sample.
 #[derive(Serialize)]
-pub(crate) struct Tuned {
+pub(crate) struct TuneRow {
     spec: String,
     origin: &'static str,
     random_chunk_size_mean: Option<f64>,
@@ -235,11 +235,11 @@ pub(crate) struct Tuned {
     is_best_of_algorithm: bool,
 }
 
-impl Tuned {
+impl TuneRow {
     /// Creates the event of a specification.
-    pub(crate) fn of(tuned: &cutpoint_lab::tune::Tuned) -> Tuned {
+    pub(crate) fn of(tuned: &cutpoint_lab::tune::TuneResult) -> TuneRow {
         let savings = &tuned.savings;
-        Tuned {
+        TuneRow {
             spec: tuned.spec.to_string(),
             origin: tuned.origin.name(),
             random_chunk_size_mean: tuned.random_mean,

@@ -24,7 +24,7 @@ use crate::verify::check::{CheckMonitor, CheckOptions, MissingData, find_missing
 use crate::verify::original::is_newer;
 use crate::verify::repair::attempts::{is_missing_or_damaged, persist, restart_if_ended};
 use crate::verify::repair::index::{IndexOptions, repair_index};
-use crate::write::{Committed, Inline, Verify, Writer};
+use crate::write::{CommitResult, Inline, Verify, Writer};
 
 /// Writes a second snapshot for each listed one that has lost data. The damage is recorded first,
 /// so that backups store the data again if they can: a snapshot that such a backup has healed needs
@@ -208,7 +208,7 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<RepairOutcome>> {
         ..old
     };
     let committed = inline.commit(Outcome::Snapshot(Box::new(snapshot)))?;
-    Ok((committed == Committed::Done).then_some(RepairOutcome::Repaired(ticket)))
+    Ok((committed == CommitResult::Done).then_some(RepairOutcome::Repaired(ticket)))
 }
 
 /// Forgets snapshots that were repaired or of which nothing is left, and gives up missing commits.
@@ -232,7 +232,7 @@ fn forget(
             let mut writer = Writer::begin(repository.clone(), Purpose::Other)?;
             let outcome = Outcome::Forget(ids.clone());
             let committed = writer.commit(outcome, Vec::new(), &BTreeSet::new())?;
-            Ok((committed == Committed::Done).then_some(()))
+            Ok((committed == CommitResult::Done).then_some(()))
         })?;
         done.forgotten = ids;
     }

@@ -29,7 +29,7 @@ const FINGERPRINT_SIZES: [usize; 3] = [8 << 10, 16 << 10, 64 << 10];
 const ROUND_COUNT: u32 = 5;
 
 /// The results of one work: a cut specification, or a hash with a chunk size.
-struct Measured {
+struct WorkResult {
     work: &'static str,
     /// The specification with all parameters, or `blake3:size=8192`.
     name: String,
@@ -48,13 +48,13 @@ struct Row {
     scalar_ratio: Option<f64>,
 }
 
-impl Measured {
+impl WorkResult {
     fn new<T>(
         work: &'static str,
         name: String,
         sizes: ChunkSizes,
         comparison: &Comparison<'_, T>,
-    ) -> Measured {
+    ) -> WorkResult {
         let contenders = comparison.contenders();
         let scalar = contenders.iter().find(|each| each.name() == Level::SCALAR.name());
         let row = |each: &Contender<'_, T>| Row {
@@ -65,7 +65,7 @@ impl Measured {
             scalar_ratio: scalar.map(|scalar| each.speeds().median() / scalar.speeds().median()),
         };
         let rows = contenders.iter().map(row).collect();
-        Measured { work, name, sizes, read_speeds: comparison.read_speeds().clone(), rows }
+        WorkResult { work, name, sizes, read_speeds: comparison.read_speeds().clone(), rows }
     }
 
     /// Returns the speed of a row relative to the plain read.
@@ -80,7 +80,7 @@ impl Measured {
 const SCALE_MAX: f64 = 4.0;
 
 /// Returns the speed of the longest bar, in GB per second.
-fn scale(measured: &[Measured]) -> f64 {
+fn scale(measured: &[WorkResult]) -> f64 {
     let reads = measured.iter().map(|each| each.read_speeds.median());
     let read = reads.fold(f64::MIN_POSITIVE, f64::max);
     let rows = measured.iter().flat_map(|each| &each.rows).map(|row| row.speeds.median());
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &Bench, report: &Report) -> Result<Exit> {
     let mut measured = Vec::new();
     for (spec, comparison) in specs.iter().zip(&chunking) {
         let sizes = ChunkSizes::of(comparison.found());
-        measured.push(Measured::new("chunking", spec.to_string(), sizes, comparison));
+        measured.push(WorkResult::new("chunking", spec.to_string(), sizes, comparison));
     }
     for each in &hashing {
         let (size, comparison) = each;
@@ -177,7 +177,7 @@ pub(crate) fn run(args: &Bench, report: &Report) -> Result<Exit> {
             .map(|count| (count * size).min(buffer.bytes().len()))
             .collect();
         let sizes = ChunkSizes::of(&ends);
-        measured.push(Measured::new("fingerprinting", hash(each), sizes, comparison));
+        measured.push(WorkResult::new("fingerprinting", hash(each), sizes, comparison));
     }
     let setting = Setting {
         processor: processor(),
@@ -356,7 +356,7 @@ fn check_memory(size: usize, count: u64) -> Result<()> {
     }
 }
 
-fn tell(setting: &Setting, measured: &[Measured], report: &Report) -> Result<()> {
+fn tell(setting: &Setting, measured: &[WorkResult], report: &Report) -> Result<()> {
     for each in measured {
         for row in each.rows.iter().filter(|row| !row.agrees) {
             report.problem(
@@ -386,7 +386,7 @@ fn tell(setting: &Setting, measured: &[Measured], report: &Report) -> Result<()>
 }
 
 impl<'a> Speed<'a> {
-    fn new(measured: &'a Measured, row: &'a Row) -> Speed<'a> {
+    fn new(measured: &'a WorkResult, row: &'a Row) -> Speed<'a> {
         let bytes = |speed: f64| speed * 1e9;
         Speed {
             work: measured.work,

@@ -9,7 +9,7 @@ use cutpoint_lab::trace::{Format, TraceOptions, TraceSavings, trace};
 use cutpoint_terminal::Report;
 use cutpoint_terminal::exit::{Exit, Failure};
 use cutpoint_terminal::interrupt::Interrupt;
-use cutpoint_terminal::scan::{Counted, Watch, check_data, ended, warn_of_part};
+use cutpoint_terminal::scan::{ScanTotals, Watch, check_data, ended, warn_of_part};
 use cutpoint_terminal::units::{self, percent};
 
 use crate::args::Trace;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Trace, report: &Report) -> Result<Exit> {
     warn_of_part(counts, report);
     if report.is_json() {
         report.event(&Event::Summary(Summary::Trace {
-            counts: Counted::of(counts),
+            counts: ScanTotals::of(counts),
             algorithm: options.spec.to_string(),
             row_count: traced.row_count,
             elapsed_ns: report.elapsed_ns(),

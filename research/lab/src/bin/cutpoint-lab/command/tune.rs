@@ -6,7 +6,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use cutpoint_chunking::KeyUse;
-use cutpoint_lab::tune::{Origin, TuneOptions, Tuned, Tuning, tune};
+use cutpoint_lab::tune::{Origin, TuneOptions, TuneResult, Tuning, tune};
 use cutpoint_terminal::Report;
 use cutpoint_terminal::exit::{Exit, Failure};
 use cutpoint_terminal::interrupt::Interrupt;
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
 
 fn tell(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
     for tuned in &tuning.tuned {
-        report.event(&Event::Tuned(Box::new(event::Tuned::of(tuned))))?;
+        report.event(&Event::Tuned(Box::new(event::TuneRow::of(tuned))))?;
     }
     report.event(&Event::Summary(Summary::Tune {
         target_size: args.average.into(),
@@ -139,7 +139,7 @@ fn print(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
         "net saved: savings less the size of tables of contents, index and recipes. *: no other \
          row with this mean is better in both.",
     )?;
-    let best = |tuned: Option<&Tuned>, what: &str| match tuned {
+    let best = |tuned: Option<&TuneResult>, what: &str| match tuned {
         Some(tuned) => report.line(&format!("{what}: {}", init(tuned))),
         None => Ok(()),
     };
@@ -149,7 +149,7 @@ fn print(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
 
 const HEADER: &str = "  net saved    dedup     GB/s  mean here  on random  specification";
 
-fn row(tuned: &Tuned) -> String {
+fn row(tuned: &TuneResult) -> String {
     let mark = if tuned.is_best { '*' } else { ' ' };
     let mean = tuned.savings.read_bytes.checked_div(tuned.savings.chunk_count).unwrap_or(0);
     let random = tuned.random_mean.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.0}"));
@@ -168,12 +168,12 @@ fn row(tuned: &Tuned) -> String {
 }
 
 /// Returns `true` if the specification represents its algorithm or the papers.
-fn is_compared(tuned: &Tuned) -> bool {
+fn is_compared(tuned: &TuneResult) -> bool {
     tuned.is_best_of_algorithm || tuned.origin == Origin::Paper
 }
 
 /// Returns the command that creates a repository with this specification.
-fn init(tuned: &Tuned) -> String {
+fn init(tuned: &TuneResult) -> String {
     let spec = &tuned.spec;
     match spec.about().key {
         KeyUse::Refused => format!("cutpoint init --encryption none --cut {spec}"),
@@ -182,7 +182,7 @@ fn init(tuned: &Tuned) -> String {
 }
 
 /// Formats the speed in GB (10^9 bytes) per second, or `-` if it was not measured.
-fn speed(tuned: &Tuned) -> String {
+fn speed(tuned: &TuneResult) -> String {
     match tuned.bytes_per_second > 0.0 {
         true => format!("{:.2}", tuned.bytes_per_second / 1e9),
         false => "-".to_owned(),
@@ -190,8 +190,9 @@ fn speed(tuned: &Tuned) -> String {
 }
 
 /// Draws savings over speed: the best as `*`, Table I as `T`, others as dots.
-fn chart(tuned: &[Tuned]) -> Vec<String> {
-    let measured: Vec<&Tuned> = tuned.iter().filter(|each| each.bytes_per_second > 0.0).collect();
+fn chart(tuned: &[TuneResult]) -> Vec<String> {
+    let measured: Vec<&TuneResult> =
+        tuned.iter().filter(|each| each.bytes_per_second > 0.0).collect();
     let Some((savings, speeds)) = ranges(&measured) else { return Vec::new() };
     let mut grid = vec![vec![' '; CHART_WIDTH]; CHART_HEIGHT];
     // The most important marks are drawn last.
@@ -229,8 +230,8 @@ fn chart(tuned: &[Tuned]) -> Vec<String> {
 }
 
 /// Returns the ranges of net savings and of speeds; `None` if there are no values.
-fn ranges(tuned: &[&Tuned]) -> Option<((f64, f64), (f64, f64))> {
-    let range = |values: &dyn Fn(&Tuned) -> f64| {
+fn ranges(tuned: &[&TuneResult]) -> Option<((f64, f64), (f64, f64))> {
+    let range = |values: &dyn Fn(&TuneResult) -> f64| {
         tuned.iter().map(|each| values(each)).fold(None, |range: Option<(f64, f64)>, value| {
             let (low, high) = range.unwrap_or((value, value));
             Some((low.min(value), high.max(value)))
@@ -248,7 +249,7 @@ fn share(value: f64, (low, high): (f64, f64)) -> f64 {
 
 /// Returns the position of a speed on a logarithmic scale, because fixed sizes are a hundred times
 /// as fast as others.
-fn speed_share(tuned: &Tuned, (low, high): (f64, f64)) -> f64 {
+fn speed_share(tuned: &TuneResult, (low, high): (f64, f64)) -> f64 {
     share(tuned.bytes_per_second.ln(), (low.ln(), high.ln()))
 }
 

@@ -4,14 +4,14 @@ use anyhow::Result;
 use cutpoint_bench::Samples;
 use cutpoint_terminal::Report;
 
-use super::{Measured, Setting, scale};
+use super::{Setting, WorkResult, scale};
 
 /// The width of a line if standard output is no terminal, in columns.
 const WIDTH: usize = 100;
 /// The minimum width reserved for the longest bar, in columns.
 const BAR_MIN: usize = 10;
 
-pub(super) fn print(setting: &Setting, measured: &[Measured], report: &Report) -> Result<()> {
+pub(super) fn print(setting: &Setting, measured: &[WorkResult], report: &Report) -> Result<()> {
     for line in setting.lines() {
         report.line(&line)?;
     }

@@ -9,7 +9,7 @@ use plotters::drawing::IntoDrawingArea;
 use plotters::element::{Rectangle, Text};
 use plotters::style::{Color, IntoFont, RGBColor};
 
-use super::{Measured, Setting, scale};
+use super::{Setting, WorkResult, scale};
 
 /// The width of the figure. All lengths are in pixels.
 const WIDTH: i32 = 900;
@@ -27,7 +27,7 @@ const LEVEL: RGBColor = RGBColor(0x2f, 0x6f, 0xb5);
 const PAPER: RGBColor = RGBColor(0xd9, 0x8c, 0x2b);
 
 /// Draws the chart.
-pub(super) fn svg(setting: &Setting, measured: &[Measured]) -> Result<String> {
+pub(super) fn svg(setting: &Setting, measured: &[WorkResult]) -> Result<String> {
     let mut text = String::new();
     draw(setting, measured, &mut text).map_err(|error| anyhow!("the chart: {error}"))?;
     Ok(text)
@@ -35,7 +35,7 @@ pub(super) fn svg(setting: &Setting, measured: &[Measured]) -> Result<String> {
 
 fn draw(
     setting: &Setting,
-    measured: &[Measured],
+    measured: &[WorkResult],
     text: &mut String,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let scale = scale(measured);
@@ -90,7 +90,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// Returns a page with the chart and all numbers, which is also valid XML.
-pub(super) fn html(setting: &Setting, measured: &[Measured]) -> Result<String> {
+pub(super) fn html(setting: &Setting, measured: &[WorkResult]) -> Result<String> {
     let mut page = String::from(
         "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n\
          <meta charset=\"utf-8\"/>\n<title>cutpoint-lab bench</title>\n<style>\n\

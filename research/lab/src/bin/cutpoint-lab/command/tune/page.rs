@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use cutpoint_lab::tune::{Origin, Tuned, Tuning};
+use cutpoint_lab::tune::{Origin, TuneResult, Tuning};
 use cutpoint_terminal::page::{self, escaped};
 use cutpoint_terminal::units::{self, percent};
 
@@ -41,7 +41,7 @@ pub(super) fn html(target_size: u64, tuning: &Tuning) -> Result<String> {
     Ok(page::page("cutpoint-lab tune", &body))
 }
 
-fn table<'a>(body: &mut String, rows: impl Iterator<Item = &'a Tuned>) -> Result<()> {
+fn table<'a>(body: &mut String, rows: impl Iterator<Item = &'a TuneResult>) -> Result<()> {
     body.push_str(
         "<div class=\"wide\"><table>\n<tr><th>specification</th><th>from</th>\
          <th>best</th><th>net saved</th><th>dedup</th><th>GB/s</th><th>chunks</th>\
@@ -67,11 +67,12 @@ fn table<'a>(body: &mut String, rows: impl Iterator<Item = &'a Tuned>) -> Result
     Ok(())
 }
 
-fn chart(body: &mut String, tuned: &[Tuned]) -> Result<()> {
-    let measured: Vec<&Tuned> = tuned.iter().filter(|each| each.bytes_per_second > 0.0).collect();
+fn chart(body: &mut String, tuned: &[TuneResult]) -> Result<()> {
+    let measured: Vec<&TuneResult> =
+        tuned.iter().filter(|each| each.bytes_per_second > 0.0).collect();
     let Some((savings, speeds)) = ranges(&measured) else { return Ok(()) };
-    let x = |each: &Tuned| MARGIN + speed_share(each, speeds) * (WIDTH - 2.0 * MARGIN);
-    let y = |each: &Tuned| {
+    let x = |each: &TuneResult| MARGIN + speed_share(each, speeds) * (WIDTH - 2.0 * MARGIN);
+    let y = |each: &TuneResult| {
         let saved = share(each.net.space_savings().unwrap_or(0.0), savings);
         HEIGHT - MARGIN - saved * (HEIGHT - 2.0 * MARGIN)
     };
