@@ -33,26 +33,57 @@ fn stream(threads: usize) -> Source {
     Source::Stream { name: b"stream".to_vec(), reader }
 }
 
-/// Memory in which the put with the index `at`, from 0 on, finds no room.
-#[derive(Debug)]
-struct NoRoomAt {
-    memory: Arc<dyn Storage>,
-    at: u64,
-    puts: AtomicU64,
+/// The calls of which one is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Put,
+    /// A read of a range of file chunks.
+    DataRead,
 }
 
-const NO_ROOM: &str = "no room for this put";
+/// A storage that refuses the call with the index `at`, from 0 on, of all those of one kind.
+#[derive(Debug)]
+struct FaultAt {
+    memory: Arc<dyn Storage>,
+    call: Call,
+    at: u64,
+    calls: AtomicU64,
+}
 
-impl Layer for NoRoomAt {
+const REFUSED: &str = "this call is refused";
+
+impl FaultAt {
+    fn new(memory: Arc<dyn Storage>, call: Call, at: u64) -> Arc<FaultAt> {
+        Arc::new(FaultAt { memory, call, at, calls: AtomicU64::new(0) })
+    }
+
+    fn call_count(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    fn count(&self, call: Call, name: &str) -> Result<()> {
+        if call == self.call && self.calls.fetch_add(1, Ordering::SeqCst) == self.at {
+            return Err(Error::new(Kind::Storage, name, REFUSED));
+        }
+        Ok(())
+    }
+}
+
+impl Layer for FaultAt {
     fn below(&self) -> &dyn Storage {
         &*self.memory
     }
 
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        if self.puts.fetch_add(1, Ordering::SeqCst) == self.at {
-            return Err(Error::new(Kind::Storage, name, NO_ROOM));
-        }
+        self.count(Call::Put, name)?;
         self.memory.put_new(name, bytes)
+    }
+
+    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
+        if name.starts_with("data/") {
+            self.count(Call::DataRead, name)?;
+        }
+        self.memory.get_range(name, offset, len)
     }
 }
 
@@ -61,11 +92,11 @@ fn run(threads: usize, put: u64, plan: FaultPlan) -> (Result<()>, u64, u64) {
     let memory: Arc<dyn Storage> = Arc::new(Memory::new());
     let environment = SeededEnvironment::new(1);
     init_exact(&memory, &environment);
-    let storage = Arc::new(NoRoomAt { memory, at: put, puts: AtomicU64::new(0) });
+    let storage = FaultAt::new(memory, Call::Put, put);
     let repository = Repository::open(storage.clone(), environment, &unlock()).expect("it opens");
     faults::plan(plan);
     let result = backup(&Arc::new(repository), stream(threads), &options(threads), &());
-    (result.map(drop), storage.puts.load(Ordering::SeqCst), faults::sends())
+    (result.map(drop), storage.call_count(), faults::sends())
 }
 
 /// Runs `act` in a thread of its own, and panics if it does not end within the limit.
@@ -79,31 +110,6 @@ fn within<T: Send + 'static>(case: &str, act: impl FnOnce() -> T + Send + 'stati
 fn run_within(threads: usize, put: u64, plan: FaultPlan) -> (Result<()>, u64, u64) {
     let case = format!("{threads} threads, put {put}, {plan:?}");
     within(&case, move || run(threads, put, plan))
-}
-
-/// A storage that refuses the read with the index `at`, from 0 on, of a range of file chunks.
-#[derive(Debug)]
-struct RefusedAt {
-    memory: Arc<dyn Storage>,
-    at: u64,
-    reads: AtomicU64,
-}
-
-const REFUSED: &str = "this read is refused";
-
-impl Layer for RefusedAt {
-    fn below(&self) -> &dyn Storage {
-        &*self.memory
-    }
-
-    fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        let is_refused =
-            name.starts_with("data/") && self.reads.fetch_add(1, Ordering::SeqCst) == self.at;
-        if is_refused {
-            return Err(Error::new(Kind::Storage, name, REFUSED));
-        }
-        self.memory.get_range(name, offset, len)
-    }
 }
 
 /// Creates a repository with a previous version of [`changed_stream`].
@@ -140,12 +146,12 @@ fn compare(
     for (name, bytes) in contents(&**previous) {
         memory.put_new(&name, bytes.into()).expect("there is room");
     }
-    let storage = Arc::new(RefusedAt { memory, at: read, reads: AtomicU64::new(0) });
+    let storage = FaultAt::new(memory, Call::DataRead, read);
     let repository =
         Repository::open(storage.clone(), SeededEnvironment::new(2), &unlock()).expect("it opens");
     faults::plan(plan);
     let result = backup(&Arc::new(repository), changed_stream(threads), &options(threads), &());
-    (result.map(drop), storage.reads.load(Ordering::SeqCst))
+    (result.map(drop), storage.call_count())
 }
 
 /// Checks that the result is the fault, and not a consequence or an interruption.
@@ -170,7 +176,7 @@ fn failing_put_ends_every_stage() {
                 // A put of the reserve may fail.
                 if result.is_err() {
                     let case = format!("{threads} threads, put {put}");
-                    require_cause(result, Kind::Storage, NO_ROOM, &case);
+                    require_cause(result, Kind::Storage, REFUSED, &case);
                 }
             }
         }
