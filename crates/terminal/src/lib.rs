@@ -25,7 +25,9 @@ pub mod page;
 pub mod remedy;
 pub mod report;
 pub mod scan;
+mod threads;
 pub mod units;
 
 pub use exclusion::Exclusion;
 pub use report::Report;
+pub use threads::Threads;

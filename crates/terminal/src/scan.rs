@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::event;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::{Exclusion, Report, units};
+use crate::{Exclusion, Report, Threads, units};
 
 /// The data to read.
 #[derive(Debug, Args)]
@@ -31,9 +31,9 @@ pub struct Choice {
     /// The files that are excluded.
     #[command(flatten)]
     pub exclusion: Exclusion,
-    /// Use N threads [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub threads: usize,
+    /// The number of threads.
+    #[command(flatten)]
+    pub threads: Threads,
 }
 
 impl Data {
@@ -60,7 +60,7 @@ impl Choice {
         Ok(ScanOptions {
             paths: paths.to_vec(),
             walk: self.exclusion.walk_options()?,
-            threads: self.threads,
+            threads: self.threads.count,
             ..ScanOptions::default()
         })
     }

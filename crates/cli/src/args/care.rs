@@ -3,6 +3,7 @@
 use clap::{Args as ClapArgs, Subcommand};
 use cutpoint_repository::ObjectName;
 use cutpoint_repository::verify::check::Portion;
+use cutpoint_terminal::Threads;
 
 use crate::units::{parse_large_size, parse_percent, parse_portion, parse_size, parse_wait};
 
@@ -38,9 +39,9 @@ pub(crate) struct Check {
     /// damage is recorded.
     #[arg(long)]
     pub(crate) no_record: bool,
-    /// Use N threads [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) threads: usize,
+    /// The number of threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
 }
 
 /// Repair damage
@@ -119,20 +120,17 @@ pub(crate) struct RepairObjects {
     /// Show what would be done, and change nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// First read all stored data, or a part of it
-    ///
-    /// PART is a percentage such as 5%, or a size such as 10GiB. Without PART, all data is read.
-    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
-        value_parser = parse_portion)]
-    pub(crate) read_data: Option<Portion>,
+    /// The data that is read first.
+    #[command(flatten)]
+    pub(crate) first: ReadFirst,
     /// Delete unreadable settings NAME; repeatable
     ///
     /// These are settings that no key opens. NAME is the name that `cutpoint check` reports.
     #[arg(long, value_name = "NAME", value_parser = parse_object)]
     pub(crate) remove: Vec<ObjectName>,
-    /// Use N threads [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) threads: usize,
+    /// The number of threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
 }
 
 /// Rebuild damaged data from parity
@@ -155,15 +153,12 @@ pub(crate) struct RepairData {
     /// Show what would be done, and change nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// First read all stored data, or a part of it
-    ///
-    /// PART is a percentage such as 5%, or a size such as 10GiB. Without PART, all data is read.
-    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
-        value_parser = parse_portion)]
-    pub(crate) read_data: Option<Portion>,
-    /// Use N threads [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) threads: usize,
+    /// The data that is read first.
+    #[command(flatten)]
+    pub(crate) first: ReadFirst,
+    /// The number of threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
 }
 
 /// Save the intact parts of damaged snapshots
@@ -188,15 +183,23 @@ pub(crate) struct RepairSnapshots {
     /// Forget damaged snapshots and unreadable commits
     #[arg(long)]
     pub(crate) forget: bool,
+    /// The data that is read first.
+    #[command(flatten)]
+    pub(crate) first: ReadFirst,
+    /// The number of threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+}
+
+/// The data that a repair reads to find damage, before it repairs.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub(crate) struct ReadFirst {
     /// First read all stored data, or a part of it
     ///
     /// PART is a percentage such as 5%, or a size such as 10GiB. Without PART, all data is read.
     #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "all",
         value_parser = parse_portion)]
     pub(crate) read_data: Option<Portion>,
-    /// Use N threads [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) threads: usize,
 }
 
 /// Delete data that no snapshot needs

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
-use cutpoint_terminal::Exclusion;
+use cutpoint_terminal::{Exclusion, Threads};
 
 use super::Settings;
 use crate::defaults::DEFAULT_CUT;
@@ -141,9 +141,9 @@ pub(crate) struct Backup {
     /// The files that are excluded.
     #[command(flatten)]
     pub(crate) exclusion: Exclusion,
-    /// Use N threads [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) threads: usize,
+    /// The number of threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     /// Verify all compressed data before storing it
     ///
     /// Everything that was compressed is decoded and compared. Without this option, only a part of
@@ -285,9 +285,9 @@ pub(crate) struct Restore {
     /// Do not set owners; without root, they are never set
     #[arg(long)]
     pub(crate) no_owners: bool,
-    /// Use N threads [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) threads: usize,
+    /// The number of threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     /// The filter for `latest`.
     #[command(flatten)]
     pub(crate) filter: Filter,

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         parent,
         force_read: args.force_read,
         skip_if_unchanged: args.skip_if_unchanged,
-        threads: args.threads,
+        threads: args.threads.count,
         tags: args.tags.clone(),
         description: args.description.clone(),
         file_systems: file_systems(),

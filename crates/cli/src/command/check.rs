@@ -22,7 +22,7 @@ use crate::{state, units};
 pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open_to_examine(global, report)?;
     session.look_for_heads(report)?;
-    let problems = examine(&session, args.read_data, args.threads, !args.no_record, report)?;
+    let problems = examine(&session, args.read_data, args.threads.count, !args.no_record, report)?;
     Ok(Exit::of_problems(problems + report.problem_count()))
 }
 

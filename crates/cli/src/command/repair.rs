@@ -36,8 +36,8 @@ pub(crate) fn run(args: &Repair, global: &Global, report: &Report) -> Result<Exi
 fn objects(session: &Session, args: &RepairObjects, report: &Report) -> Result<Exit> {
     let options = ObjectsOptions {
         dry_run: args.dry_run,
-        read_data: args.read_data,
-        threads: args.threads,
+        read_data: args.first.read_data,
+        threads: args.threads.count,
         removed: args.remove.iter().copied().collect(),
     };
     report.begin_progress();
@@ -154,7 +154,8 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
 }
 
 fn data(session: &Session, args: &RepairData, report: &Report) -> Result<Exit> {
-    let RepairData { dry_run, read_data, threads } = *args;
+    let dry_run = args.dry_run;
+    let (read_data, threads) = (args.first.read_data, args.threads.count);
     let options = DataOptions { dry_run, read_data, threads };
     report.begin_progress();
     let done = repair_data(&session.repository, &options, &Monitor::new(report));
@@ -204,8 +205,8 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
     let options = SnapshotOptions {
         dry_run: args.dry_run,
         forget: args.forget,
-        read_data: args.read_data,
-        threads: args.threads,
+        read_data: args.first.read_data,
+        threads: args.threads.count,
     };
     report.begin_progress();
     let done = repair_snapshots(&session.repository, &options, &Monitor::new(report));
