@@ -9,7 +9,7 @@ use super::finding::FindingKind;
 use super::full_chunks::{FullChunks, PlaceState};
 use super::inventory::Inventory;
 use super::places::{PlaceFindings, place};
-use crate::format::commit::Damage;
+use crate::format::commit::{Damage, Snapshot};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
 use crate::format::recipe::Content;
@@ -29,19 +29,17 @@ pub(super) struct Root {
     pub(super) is_listed: bool,
 }
 
-/// Returns every snapshot that no prune has taken. Forgotten ones, which can be brought back, come
-/// last.
+/// Returns every snapshot that no prune has taken, oldest first. Forgotten ones, which can be
+/// brought back, come last.
 pub(super) fn roots(view: &View) -> Vec<Root> {
-    let (taken, forgotten) = (view.taken(), view.forgotten());
-    let commits = view.commits.iter().filter(|(id, _)| !taken.contains(id));
-    let mut roots: Vec<Root> = commits
-        .filter_map(|(id, commit)| {
-            let content = commit.snapshot()?.root.clone();
-            Some(Root { snapshot: *id, content, is_listed: !forgotten.contains(id) })
-        })
-        .collect();
-    roots.sort_by_key(|root| !root.is_listed);
-    roots
+    let listed = view.snapshots().into_iter().map(|it| (it, true));
+    let forgotten = view.forgotten_snapshots().into_iter().map(|it| (it, false));
+    let root = |((snapshot, about), is_listed): ((TicketId, &Snapshot), bool)| Root {
+        snapshot,
+        content: about.root.clone(),
+        is_listed,
+    };
+    listed.chain(forgotten).map(root).collect()
 }
 
 /// Everything that snapshots reach, as far as it was examined.
@@ -287,5 +285,39 @@ impl<'a> ReachableChunks<'a> {
             self.check.report(FindingKind::Unneeded, "chunks", message);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::format::commit::{Commit, Outcome, ViewRecord};
+
+    fn id(number: u8) -> TicketId {
+        TicketId([number; 12])
+    }
+
+    fn commit(outcome: Outcome) -> Arc<Commit> {
+        let view = ViewRecord::default();
+        Arc::new(Commit { segments: Vec::new(), view, time_ns: 0, outcome, extra: Vec::new() })
+    }
+
+    /// Ids are random, so that the order by id is not the order by time. Snapshots of the same time
+    /// are in the order of their ids.
+    #[test]
+    fn roots_of_any_ids_are_sorted_by_listing_then_time() {
+        let mut view = View::default();
+        for (number, started_ns) in [(9, 1), (2, 3), (5, 2), (4, 2), (7, 0), (1, 4)] {
+            let snapshot = Snapshot { started_ns, ..Snapshot::empty() };
+            view.commits.insert(id(number), commit(Outcome::Snapshot(Box::new(snapshot))));
+        }
+        view.commits.insert(id(8), commit(Outcome::Forget(vec![id(7), id(1)])));
+        let roots: Vec<_> =
+            roots(&view).into_iter().map(|root| (root.snapshot, root.is_listed)).collect();
+        let listed = [9, 4, 5, 2].map(|number| (id(number), true));
+        let forgotten = [7, 1].map(|number| (id(number), false));
+        assert_eq!(roots, [&listed[..], &forgotten[..]].concat());
     }
 }
