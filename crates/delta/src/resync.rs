@@ -2,11 +2,11 @@
 
 /// The length of a key in bytes.
 const KEY_LEN: usize = 16;
-/// The density of marks: the content selects one in 2 to the power of this number of positions.
-const MARK_BITS: u32 = 6;
-/// The minimum number of marks that agree on a position, for the position to be returned.
+/// The density of anchors: the content selects one in 2 to the power of this number of positions.
+const ANCHOR_BITS: u32 = 6;
+/// The minimum number of anchors that agree on a position, for the position to be returned.
 const VOTES_MIN: u32 = 4;
-/// The number of marks that agree on a position at which the search stops.
+/// The number of anchors that agree on a position at which the search stops.
 const VOTES_MAX: u32 = 16;
 /// The difference below which two positions count as the same, in bytes. Such positions differ
 /// because bytes were inserted or removed in between.
@@ -17,7 +17,7 @@ const BUCKET_COUNT: usize = 64;
 /// An index of the positions of keys in an old stream.
 ///
 /// The index has hashes of the keys only, so the caller must compare the bytes at the position
-/// found. Content selects the marked positions, so that old and new bytes are marked at the same
+/// found. Content selects the anchors, so that old and new bytes are anchors at the same
 /// positions and few positions are hashed.
 #[derive(Debug)]
 pub struct Resync {
@@ -34,7 +34,7 @@ impl Resync {
     /// the number of slots rounded up to a power of two.
     #[must_use]
     pub fn new(capacity: usize, position: u64) -> Resync {
-        let slots = (capacity >> MARK_BITS).next_power_of_two().max(64);
+        let slots = (capacity >> ANCHOR_BITS).next_power_of_two().max(64);
         Resync { table: vec![(0, 0); slots], epoch: position, start: position, end: position }
     }
 
@@ -56,7 +56,7 @@ impl Resync {
 
     /// Indexes the next bytes of the old stream.
     pub fn push(&mut self, old: &[u8]) {
-        for (at, hash) in marks(old) {
+        for (at, hash) in anchors(old) {
             let distance = u32::try_from(self.end - self.epoch + at as u64 + 1).unwrap_or(0);
             let slot = self.slot(hash);
             self.table[slot] = (check(hash), distance);
@@ -69,12 +69,12 @@ impl Resync {
     }
 
     /// Returns the approximate position in the old stream that corresponds to the first byte of
-    /// `new`, or `None` if too few marks agree on one.
+    /// `new`, or `None` if too few anchors agree on one.
     #[must_use]
     pub fn locate(&self, new: &[u8]) -> Option<u64> {
         // Position and votes. The first position of a bucket stands for the bucket.
         let mut buckets: Vec<(u64, u32)> = Vec::new();
-        for (at, hash) in marks(new) {
+        for (at, hash) in anchors(new) {
             let (check_of_key, distance) = self.table[self.slot(hash)];
             let position = (self.epoch + u64::from(distance)).wrapping_sub(1);
             if distance == 0 || check_of_key != check(hash) || position < self.start {
@@ -98,15 +98,15 @@ impl Resync {
     }
 }
 
-/// Returns the marked positions of `bytes`, and the hashes of the keys at these positions.
-fn marks(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> + '_ {
+/// Returns the anchors of `bytes`, and the hashes of the keys at these positions.
+fn anchors(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> + '_ {
     let keys = bytes.windows(KEY_LEN).enumerate();
     keys.filter_map(|(at, key)| {
         let key = key.first_chunk::<KEY_LEN>()?;
         let four = u32::from_le_bytes([key[0], key[1], key[2], key[3]]);
-        let is_mark = four.wrapping_mul(0x9E37_79B1) >> (u32::BITS - MARK_BITS) == 0;
+        let is_anchor = four.wrapping_mul(0x9E37_79B1) >> (u32::BITS - ANCHOR_BITS) == 0;
         // A key that repeats itself says nothing about a position.
-        (is_mark && key[..8] != key[8..]).then(|| (at, hash(key)))
+        (is_anchor && key[..8] != key[8..]).then(|| (at, hash(key)))
     })
 }
 

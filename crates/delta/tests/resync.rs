@@ -40,7 +40,7 @@ fn new_bytes_are_not_located() {
     let mut resync = Resync::new(1 << 20, 0);
     resync.push(&SplitMix64::bytes(2, 1 << 20));
     assert_eq!(resync.locate(&SplitMix64::bytes(3, 100_000)), None);
-    // Repeating bytes are no marks.
+    // Repeating bytes are no anchors.
     let mut zeros = Resync::new(1 << 20, 0);
     zeros.push(&vec![0; 1 << 20]);
     assert_eq!(zeros.locate(&vec![0; 100_000]), None);

@@ -31,7 +31,8 @@ use super::{
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{
-    CrcColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches, is_worth_marking,
+    CrcColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches,
+    is_candidate_search_faster,
 };
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
@@ -256,14 +257,14 @@ impl Crc {
         Crc { stages, ..self }
     }
 
-    /// Returns the columns that mark matches; `None` if the window is too large or if marking does
-    /// not pay.
+    /// Returns the columns that find the candidates; `None` if the window is too large or if they
+    /// do not pay.
     fn columns(&self) -> Option<CrcColumns> {
         let min = Algorithm::chunk_size_min(&self.params);
         // The gain was measured on Zen 5.
-        let is_marked =
-            self.params.window <= WINDOW_MAX && is_worth_marking(min, self.params.mean(), 20.0);
-        is_marked.then(|| CrcColumns::new(&self.rolling, self.params.bits))
+        let uses_candidates = self.params.window <= WINDOW_MAX
+            && is_candidate_search_faster(min, self.params.mean(), 20.0);
+        uses_candidates.then(|| CrcColumns::new(&self.rolling, self.params.bits))
     }
 }
 

@@ -34,7 +34,8 @@ use super::{
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{
-    RabinColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches, is_worth_marking,
+    RabinColumns, Selection, Stages, WINDOW_MAX, byte_table, forward_batches,
+    is_candidate_search_faster,
 };
 use crate::kernel::ByteTable;
 use crate::keys::Keys;
@@ -428,14 +429,17 @@ impl Rabin {
         Rabin { stages, ..self }
     }
 
-    /// Returns the columns that mark matches; `None` if marking does not support the size of the
+    /// Returns the columns that find the candidates; `None` if they do not support the size of the
     /// window or of the polynomial, or does not pay.
     fn columns(&self) -> Option<RabinColumns> {
         let Params { bits, window, polynomial, .. } = self.params;
         let min = Algorithm::chunk_size_min(&self.params);
         // The gain was measured on Zen 5.
-        let is_marked = window <= WINDOW_MAX && is_worth_marking(min, self.params.mean(), 20.0);
-        is_marked.then(|| RabinColumns::new(&self.rolling, polynomial.ilog2(), bits)).flatten()
+        let uses_candidates =
+            window <= WINDOW_MAX && is_candidate_search_faster(min, self.params.mean(), 20.0);
+        uses_candidates
+            .then(|| RabinColumns::new(&self.rolling, polynomial.ilog2(), bits))
+            .flatten()
     }
 }
 

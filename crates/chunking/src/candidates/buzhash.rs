@@ -4,9 +4,9 @@
 
 use alloc::boxed::Box;
 
+use super::candidate_bits::ColumnHash;
 use super::gear::{woven_32, woven_64};
-use super::marks::ColumnHash;
-use super::{Batch, Marking, Selection, cut, planes};
+use super::{Batch, CandidateHash, Selection, cut, planes};
 use crate::Level;
 use crate::kernel::{ByteTable, Columns};
 use crate::residue::{Parts, Residue};
@@ -24,7 +24,7 @@ macro_rules! loops {
         }
 
         impl BuzhashColumns {
-            /// Creates the columns that mark positions whose hash of `bytes` bytes, 4 or 8, is one
+            /// Creates the columns that find positions whose hash of `bytes` bytes, 4 or 8, is one
             /// of `residue`.
             pub(crate) fn new<S: Step>(
                 bytes: usize,
@@ -43,7 +43,7 @@ macro_rules! loops {
             }
         }
 
-        impl Marking for BuzhashColumns {
+        impl CandidateHash for BuzhashColumns {
             fn cut<S: Selection>(
                 &self,
                 rule: &S,

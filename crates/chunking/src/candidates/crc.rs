@@ -1,6 +1,6 @@
 //! The CRC-32 of a window: it is linear over bits, as Rabin's fingerprint is.
 
-use super::marks::ColumnHash;
+use super::candidate_bits::ColumnHash;
 use super::matrices;
 use crate::kernel::Columns;
 use crate::rolling::{Rolling, Step};
@@ -18,7 +18,7 @@ pub(crate) struct CrcColumns {
 }
 
 impl CrcColumns {
-    /// Creates the columns that mark positions whose lowest `bits` bits are zeros. Bytes are not
+    /// Creates the columns that find positions whose lowest `bits` bits are zeros. Bytes are not
     /// permuted here.
     pub(crate) fn new<S: Step>(rolling: &Rolling<S>, bits: u32) -> CrcColumns {
         let (step, window) = (rolling.step(), rolling.window());
@@ -88,4 +88,4 @@ impl ColumnHash for CrcColumns {
     }
 }
 
-super::marking!(CrcColumns);
+super::candidate_hash!(CrcColumns);

@@ -4,14 +4,14 @@
 
 use alloc::boxed::Box;
 
-use super::marks::ColumnHash;
-use super::{Batch, Marking, Selection, cut, is_worth_marking, planes};
+use super::candidate_bits::ColumnHash;
+use super::{Batch, CandidateHash, Selection, cut, is_candidate_search_faster, planes};
 use crate::Level;
 use crate::kernel::{ByteTable, Columns};
 
-/// The minimum number of bits of a mask. With fewer bits, matches are too frequent for marking to
-/// pay.
-const MARK_BITS_MIN: u32 = 8;
+/// The minimum number of bits of a mask. With fewer bits, matches are too frequent for candidates
+/// to pay.
+const MASK_BITS_MIN: u32 = 8;
 
 /// Sums of only as many bytes as a mask needs, because the bits above its highest bit do not change
 /// those below.
@@ -24,11 +24,11 @@ pub(crate) enum GearColumns {
 }
 
 impl GearColumns {
-    /// Returns the columns that mark the positions where the hash over `table` has none of the bits
+    /// Returns the columns that find the positions where the hash over `table` has none of the bits
     /// of `mask`. `min` is the minimum and `mean` the mean chunk size in bytes.
     ///
-    /// Returns `None` if marking would not be faster. Each mark is looked at again, so marks must
-    /// be rare.
+    /// Returns `None` if that would not be faster. Each candidate is looked at again, so candidates
+    /// must be rare.
     pub(crate) fn new(table: &[u64; 256], mask: u64, min: usize, mean: f64) -> Option<GearColumns> {
         // The gains were measured on Zen 5.
         let (gain, columns) = match mask.checked_ilog2()? {
@@ -37,12 +37,13 @@ impl GearColumns {
             32..48 => (2.1, GearColumns::Of48(Box::new(Sums::new(table, mask)))),
             _ => (1.65, GearColumns::Of64(Box::new(Sums::new(table, mask)))),
         };
-        let is_worth = mask.count_ones() >= MARK_BITS_MIN && is_worth_marking(min, mean, gain);
+        let is_worth =
+            mask.count_ones() >= MASK_BITS_MIN && is_candidate_search_faster(min, mean, gain);
         is_worth.then_some(columns)
     }
 }
 
-impl Marking for GearColumns {
+impl CandidateHash for GearColumns {
     fn cut<S: Selection>(&self, rule: &S, level: Level, batch: &mut Batch<'_>) -> (usize, usize) {
         match self {
             GearColumns::Of16(sums) => cut(&**sums, rule, level, batch),

@@ -1,13 +1,13 @@
-//! Rolling hashes in two stages: the first marks every position whose hash matches, and the second
-//! walks the marks for those that may end a chunk.
+//! Rolling hashes in two stages: the first finds every position whose hash matches, the
+//! candidates, and the second walks the candidates for those that may end a chunk.
 //!
-//! The idea is that of SS-CDC (Ni, Lin and Jiang, SYSTOR 2019), which marks by gathers. Here a
+//! The idea is that of SS-CDC (Ni, Lin and Jiang, SYSTOR 2019), which finds them by gathers. Here a
 //! stretch of bytes is divided into 64 rows, which are hashed at once: a vector holds the same
 //! column of all rows, and tables and matrices of bits take the place of memory (`Columns`). A
 //! stretch fits the second-level cache, so that the second stage, which looks at few bytes again,
 //! finds them there.
 //!
-//! A mark depends only on the last bytes. The parts of a rule that depend on more, such as its
+//! A candidate depends only on the last bytes. The parts of a rule that depend on more, such as its
 //! minimum and maximum sizes, a hash that begins within the chunk, or masks that change, are in
 //! [`Selection`].
 
@@ -29,19 +29,19 @@ macro_rules! each {
 }
 
 mod buzhash;
+mod candidate_bits;
 mod crc;
 mod gear;
-mod marks;
 mod pci;
 mod rabin;
 
 use alloc::vec::Vec;
 
 pub(crate) use buzhash::BuzhashColumns;
+pub(crate) use candidate_bits::WINDOW_MAX;
+use candidate_bits::{CandidateBits, ColumnHash, ROW_TILES_MAX, TILE_SIZE};
 pub(crate) use crc::CrcColumns;
 pub(crate) use gear::GearColumns;
-pub(crate) use marks::WINDOW_MAX;
-use marks::{ColumnHash, Marks, ROW_TILES_MAX, TILE_SIZE};
 pub(crate) use pci::CountColumns;
 pub(crate) use rabin::RabinColumns;
 
@@ -59,8 +59,8 @@ pub(crate) trait Selection: Chunker {
     /// Returns the first position of a chunk, in bytes from its start, that may end it.
     fn first(&self) -> usize;
 
-    /// Returns the first position of a chunk from which on the marks agree with the rule. Before
-    /// it, the rule's hash does not cover a whole window. Not below [`Selection::first`].
+    /// Returns the first position of a chunk from which on the candidates agree with the rule.
+    /// Before it, the rule's hash does not cover a whole window. Not below [`Selection::first`].
     fn told_from(&self) -> usize {
         self.first()
     }
@@ -78,7 +78,7 @@ pub(crate) trait Selection: Chunker {
     /// `from` is not below [`Selection::told_from`].
     fn cut_from(&self, before: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize>;
 
-    /// Returns `true` if the marked position `at` ends a chunk that begins at `start`. `hashed`
+    /// Returns `true` if the candidate `at` ends a chunk that begins at `start`. `hashed`
     /// keeps state from one call to the next.
     fn accepts(
         &self,
@@ -92,17 +92,17 @@ pub(crate) trait Selection: Chunker {
     }
 }
 
-/// A hash that marks positions, or one of several.
-pub(crate) trait Marking {
+/// A hash that finds candidates, or one of several.
+pub(crate) trait CandidateHash {
     /// Cuts as many chunks as possible. Returns the start of the chunk whose end was not found, and
     /// the first position that was not looked at.
     fn cut<S: Selection>(&self, rule: &S, level: Level, batch: &mut Batch<'_>) -> (usize, usize);
 }
 
-/// Implements [`Marking`] for a single hash.
-macro_rules! marking {
+/// Implements [`CandidateHash`] for a single hash.
+macro_rules! candidate_hash {
     ($Hash:ty) => {
-        impl crate::candidates::Marking for $Hash {
+        impl crate::candidates::CandidateHash for $Hash {
             fn cut<S: crate::candidates::Selection>(
                 &self,
                 rule: &S,
@@ -114,30 +114,31 @@ macro_rules! marking {
         }
     };
 }
-use marking;
+use candidate_hash;
 
 /// The first stage of a chunker, if it has one. Levels without columns have none, and neither do
 /// parameters that would not become faster.
 #[derive(Clone)]
 pub(crate) struct Stages<M> {
     level: Level,
-    marking: Option<M>,
+    hash: Option<M>,
 }
 
-/// Returns `true` if marking every position is faster than a search that skips the first `min`
-/// bytes of each chunk. Marking takes a `gain`-th of the time for each byte, but for all bytes.
-pub(crate) fn is_worth_marking(min: usize, mean: f64, gain: f64) -> bool {
+/// Returns `true` if finding every candidate is faster than a search that skips the first `min`
+/// bytes of each chunk. Finding them takes a `gain`-th of the time for each byte, but for all
+/// bytes.
+pub(crate) fn is_candidate_search_faster(min: usize, mean: f64, gain: f64) -> bool {
     let searched = (mean - min as f64) / mean;
     // A mean that is not finite is far beyond the minimum size.
     searched.is_nan() || gain * searched > 1.0
 }
 
-impl<M: Marking> Stages<M> {
-    /// Creates the first stage on `level`, with the hash that `marking` returns, if any.
-    pub(crate) fn at(level: Level, marking: impl FnOnce() -> Option<M>) -> Stages<M> {
+impl<M: CandidateHash> Stages<M> {
+    /// Creates the first stage on `level`, with the hash that `hash` returns, if any.
+    pub(crate) fn at(level: Level, hash: impl FnOnce() -> Option<M>) -> Stages<M> {
         let level = level.of_columns();
-        let marking = if level == Level::SCALAR { None } else { marking() };
-        Stages { level: if marking.is_some() { level } else { Level::SCALAR }, marking }
+        let hash = if level == Level::SCALAR { None } else { hash() };
+        Stages { level: if hash.is_some() { level } else { Level::SCALAR }, hash }
     }
 
     /// Implements [`Chunker::level`].
@@ -147,14 +148,14 @@ impl<M: Marking> Stages<M> {
 
     /// Implements [`Chunker::batch_size`].
     pub(crate) fn batch_size(&self) -> usize {
-        if self.marking.is_some() { BATCH_SIZE } else { 0 }
+        if self.hash.is_some() { BATCH_SIZE } else { 0 }
     }
 
     /// Implements [`Chunker::next_cuts`] of `rule`.
     pub(crate) fn next_cuts<S: Selection>(&self, rule: &S, mut batch: Batch<'_>) {
-        if let Some(marking) = &self.marking {
+        if let Some(hash) = &self.hash {
             let count = batch.ends.len();
-            let (chunk, place) = marking.cut(rule, self.level, &mut batch);
+            let (chunk, place) = hash.cut(rule, self.level, &mut batch);
             if batch.more && batch.ends.len() > count {
                 // The rest comes again, and may then be too large for a byte-by-byte search.
                 return;
@@ -197,7 +198,7 @@ macro_rules! forward_batches {
 }
 pub(crate) use forward_batches;
 
-/// Implements [`Marking::cut`] for one hash.
+/// Implements [`CandidateHash::cut`] for one hash.
 fn cut<S: Selection, H: ColumnHash>(
     hash: &H,
     rule: &S,
@@ -237,7 +238,7 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
         if block + TILE_SIZE > last {
             return (chunk, place);
         }
-        let mut marks = Marks::new(columns, window);
+        let mut candidates = CandidateBits::new(columns, window);
         loop {
             let tiles = last.saturating_sub(block) / TILE_SIZE;
             if tiles == 0 {
@@ -245,11 +246,11 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
             }
             // An odd number, like the maximum.
             let row_tiles = (tiles.min(ROW_TILES_MAX) - 1) | 1;
-            marks.make(columns, hash, rule.permutation(), data, block, row_tiles);
+            candidates.make(columns, hash, rule.permutation(), data, block, row_tiles);
             let block_end = block + row_tiles * TILE_SIZE;
             loop {
-                // Positions without valid marks are left to the rule itself, in pairs, because some
-                // rules look at pairs.
+                // Positions without valid candidates are left to the rule itself, in pairs, because
+                // some rules look at pairs.
                 let told = block.max(chunk + told_from);
                 if place < told {
                     let told = told + (told - chunk) % 2;
@@ -268,10 +269,10 @@ impl<S: Selection, H: ColumnHash> ColumnsTask for Select<'_, S, H> {
                 let limit = max.map_or(usize::MAX, |max| chunk + max);
                 let end = limit.min(block_end);
                 let cut = loop {
-                    match marks.next(place - block, end.saturating_sub(block)) {
+                    match candidates.next(place - block, end.saturating_sub(block)) {
                         None => break (limit <= block_end).then_some(limit),
-                        Some(mark) => {
-                            let at = block + mark;
+                        Some(candidate) => {
+                            let at = block + candidate;
                             if rule.accepts(data, chunk, at, &mut hashed) {
                                 break Some(at + step);
                             }

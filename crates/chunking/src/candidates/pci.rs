@@ -1,9 +1,9 @@
 //! The count of ones in a window.
 
-use super::marks::ColumnHash;
+use super::candidate_bits::ColumnHash;
 use crate::kernel::Columns;
 
-/// Sums of 16 bits, which hold the number of ones of any window that is marked.
+/// Sums of 16 bits, which hold the number of ones of any window that is examined.
 #[derive(Clone, Copy)]
 pub(crate) struct CountColumns {
     window: usize,
@@ -11,7 +11,7 @@ pub(crate) struct CountColumns {
 }
 
 impl CountColumns {
-    /// Creates the columns that mark positions whose last `window` bytes have at least `least`
+    /// Creates the columns that find positions whose last `window` bytes have at least `least`
     /// ones.
     pub(crate) fn new(window: usize, least: u16) -> CountColumns {
         CountColumns { window, least }
@@ -61,4 +61,4 @@ impl ColumnHash for CountColumns {
     }
 }
 
-super::marking!(CountColumns);
+super::candidate_hash!(CountColumns);

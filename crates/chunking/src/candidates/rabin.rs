@@ -1,7 +1,7 @@
 //! Rabin's fingerprint: it is linear over bits, so that each of its bytes is a sum of products with
 //! matrices.
 
-use super::marks::ColumnHash;
+use super::candidate_bits::ColumnHash;
 use super::matrices;
 use crate::kernel::Columns;
 use crate::rolling::{Rolling, Step};
@@ -124,4 +124,4 @@ impl ColumnHash for RabinColumns {
     }
 }
 
-super::marking!(RabinColumns);
+super::candidate_hash!(RabinColumns);

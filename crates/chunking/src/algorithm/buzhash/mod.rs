@@ -42,7 +42,7 @@ use super::{
 };
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::candidates::{
-    BuzhashColumns, Selection, Stages, WINDOW_MAX, forward_batches, is_worth_marking,
+    BuzhashColumns, Selection, Stages, WINDOW_MAX, forward_batches, is_candidate_search_faster,
 };
 use crate::keys::Keys;
 use crate::residue::Residue;
@@ -384,8 +384,8 @@ impl Buzhash {
         Buzhash { stages, ..self }
     }
 
-    /// Returns the columns that mark matches; `None` if the window is too large, if runs need
-    /// separate treatment, or if marking does not pay.
+    /// Returns the columns that find the candidates; `None` if the window is too large, if runs
+    /// need separate treatment, or if they do not pay.
     fn columns(&self) -> Option<BuzhashColumns> {
         let Params { window, runs, .. } = self.params;
         // The gain was measured on Zen 5.
@@ -394,9 +394,9 @@ impl Buzhash {
             Hash::Of64(_) => 4.0,
         };
         let min = Algorithm::chunk_size_min(&self.params);
-        let is_worth = is_worth_marking(min, self.params.mean(), gain);
-        let is_marked = window <= WINDOW_MAX && runs == Runs::Rolled && is_worth;
-        is_marked.then(|| match &self.hash {
+        let is_worth = is_candidate_search_faster(min, self.params.mean(), gain);
+        let uses_candidates = window <= WINDOW_MAX && runs == Runs::Rolled && is_worth;
+        uses_candidates.then(|| match &self.hash {
             Hash::Of32(rolling) => BuzhashColumns::new(4, rolling, &self.residue),
             Hash::Of64(rolling) => BuzhashColumns::new(8, rolling, &self.residue),
         })

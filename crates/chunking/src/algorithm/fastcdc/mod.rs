@@ -407,7 +407,7 @@ impl FastCdc {
         FastCdc { stages, ..self }
     }
 
-    /// Returns the columns that mark the positions that either mask may match.
+    /// Returns the columns that find the candidates of both masks.
     fn columns(&self) -> Option<GearColumns> {
         // The crate's masks of few bits are not subsets of each other, and have few bits in common.
         let (min, mean) = (self.params.chunk_size_min, self.params.mean());

@@ -482,7 +482,7 @@ impl Gear {
         Gear { stages, ..self }
     }
 
-    /// Returns the columns that mark the positions that either mask may match.
+    /// Returns the columns that find the candidates of both masks.
     fn columns(&self) -> Option<GearColumns> {
         let (min, mean) = (self.params.chunk_size_min, self.params.mean());
         GearColumns::new(&self.gear, self.mask_hard & self.mask_easy, min, mean)
@@ -529,7 +529,7 @@ impl Selection for Gear {
         at: usize,
         hashed: &mut Option<(usize, u64)>,
     ) -> bool {
-        // A mark is a match of the easier mask, whose bits are a subset of the harder mask's.
+        // A candidate is a match of the easier mask, whose bits are a subset of the harder mask's.
         let is_easy =
             self.params.normal_size.is_none_or(|normal| at >= start + normal.max(self.first()));
         is_easy || rehash(&self.gear, data, at, hashed) & self.mask_hard == 0

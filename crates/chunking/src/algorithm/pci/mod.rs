@@ -117,7 +117,7 @@ impl Pci {
         Pci { stages, ..self }
     }
 
-    /// Returns the columns that mark matches; `None` if the window is too large.
+    /// Returns the columns that find the candidates; `None` if the window is too large.
     fn columns(&self) -> Option<CountColumns> {
         let Params { window, threshold, .. } = self.params;
         let least = u16::try_from(threshold).ok()?;

@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
 /// A byte that no command prints, around the exit code of each command.
-const MARK: u8 = 0x1e;
+const SEPARATOR: u8 = 0x1e;
 
 /// A shell that runs the commands of a page, without a terminal.
 pub(super) struct Shell {
@@ -66,13 +66,13 @@ impl Shell {
         );
         let input = self.input.as_mut().expect("bash runs");
         input.write_all(script.as_bytes()).expect("bash reads");
-        (self.until_mark(command), self.until_mark(command))
+        (self.until_separator(command), self.until_separator(command))
     }
 
-    fn until_mark(&mut self, command: &str) -> String {
+    fn until_separator(&mut self, command: &str) -> String {
         let mut bytes = Vec::new();
-        self.output.read_until(MARK, &mut bytes).expect("bash prints");
-        assert_eq!(bytes.pop(), Some(MARK), "`{command}` ended the shell");
+        self.output.read_until(SEPARATOR, &mut bytes).expect("bash prints");
+        assert_eq!(bytes.pop(), Some(SEPARATOR), "`{command}` ended the shell");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

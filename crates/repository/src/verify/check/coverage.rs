@@ -45,7 +45,7 @@ pub struct Coverage {
     round: u32,
     /// The completed part of the round, in millionths.
     done: u32,
-    marks: BTreeMap<(Class, PartName), LastRead>,
+    last_reads: BTreeMap<(Class, PartName), LastRead>,
 }
 
 /// The part of the containers that was read.
@@ -64,8 +64,8 @@ type Container = (Class, PartName, u64);
 
 impl Coverage {
     fn is_in_round(&self, container: &Container) -> bool {
-        let mark = self.marks.get(&(container.0, container.1));
-        mark.is_some_and(|mark| mark.round == self.round)
+        let read = self.last_reads.get(&(container.0, container.1));
+        read.is_some_and(|read| read.round == self.round)
     }
 
     /// Returns the containers that a check of `portion` has to read. Begins another round if the
@@ -87,7 +87,8 @@ impl Coverage {
         }
         let mut waiting: Vec<&Container> =
             containers.iter().filter(|container| !self.is_in_round(container)).collect();
-        waiting.sort_by_key(|(class, part, _)| (self.marks.get(&(*class, *part)), *class, *part));
+        waiting
+            .sort_by_key(|(class, part, _)| (self.last_reads.get(&(*class, *part)), *class, *part));
         let all: u64 = containers.iter().map(|(_, _, len)| len).sum();
         let mut read: u64 = all - waiting.iter().map(|(_, _, len)| len).sum::<u64>();
         let before = read;
@@ -118,14 +119,14 @@ impl Coverage {
 
     /// Notes that a container was read.
     pub(super) fn note(&mut self, class: Class, part: PartName, time_ns: i64) {
-        self.marks.insert((class, part), LastRead { round: self.round, time_ns });
+        self.last_reads.insert((class, part), LastRead { round: self.round, time_ns });
     }
 
     /// Notes that a check of `portion` has read everything that it had to read. A check that was
     /// stopped earlier leaves the rest to the next one.
     pub(super) fn finish(&mut self, portion: Portion, containers: &[Container]) {
         let there: HashSet<_> = containers.iter().map(|(class, part, _)| (*class, *part)).collect();
-        self.marks.retain(|container, _| there.contains(container));
+        self.last_reads.retain(|container, _| there.contains(container));
         self.done = match portion {
             Portion::All => WHOLE,
             Portion::Share(share) => self.done.saturating_add(share).min(WHOLE),
@@ -143,11 +144,11 @@ impl Coverage {
     pub(super) fn covered(&self, containers: &[Container]) -> CoverageTotals {
         let mut covered = CoverageTotals::default();
         for (class, part, len) in containers {
-            let Some(mark) = self.marks.get(&(*class, *part)) else { continue };
+            let Some(read) = self.last_reads.get(&(*class, *part)) else { continue };
             covered.container_count += 1;
             covered.bytes += len;
-            let since = covered.since_ns.unwrap_or(mark.time_ns);
-            covered.since_ns = Some(since.min(mark.time_ns));
+            let since = covered.since_ns.unwrap_or(read.time_ns);
+            covered.since_ns = Some(since.min(read.time_ns));
         }
         covered
     }
@@ -156,16 +157,16 @@ impl Coverage {
     /// done 4, then 29 bytes per container (class 1, name 16, round 4, time 8) and the BLAKE3 hash
     /// of all that. Numbers are little-endian. The file is not part of a repository.
     pub fn encode(&self, repository: RepositoryId) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD_LEN + self.marks.len() * MARK_LEN + HASH_LEN);
+        let mut bytes = Vec::with_capacity(HEAD_LEN + self.last_reads.len() * READ_LEN + HASH_LEN);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&repository.0);
         bytes.extend_from_slice(&self.round.to_le_bytes());
         bytes.extend_from_slice(&self.done.to_le_bytes());
-        for ((class, part), mark) in &self.marks {
+        for ((class, part), read) in &self.last_reads {
             bytes.push(u8::from(*class == Class::Meta));
             bytes.extend_from_slice(&part.to_bytes());
-            bytes.extend_from_slice(&mark.round.to_le_bytes());
-            bytes.extend_from_slice(&mark.time_ns.to_le_bytes());
+            bytes.extend_from_slice(&read.round.to_le_bytes());
+            bytes.extend_from_slice(&read.time_ns.to_le_bytes());
         }
         let hash = blake3::hash(&bytes);
         bytes.extend_from_slice(hash.as_bytes());
@@ -180,8 +181,8 @@ impl Coverage {
     pub fn decode(repository: RepositoryId, bytes: &[u8]) -> Result<Coverage> {
         let bad = || Error::corrupt("", "content differs from what was written");
         let (body, hash) = bytes.split_last_chunk::<HASH_LEN>().ok_or_else(bad)?;
-        let (head, marks) = body.split_at_checked(HEAD_LEN).ok_or_else(bad)?;
-        let (marks, rest) = marks.as_chunks::<MARK_LEN>();
+        let (head, reads) = body.split_at_checked(HEAD_LEN).ok_or_else(bad)?;
+        let (reads, rest) = reads.as_chunks::<READ_LEN>();
         let own = head.starts_with(MAGIC) && head[MAGIC.len()..].starts_with(&repository.0);
         if !own || !rest.is_empty() || blake3::hash(body) != *hash {
             return Err(bad());
@@ -190,14 +191,14 @@ impl Coverage {
         let mut coverage = Coverage {
             round: number(&head[HEAD_LEN - 8..HEAD_LEN - 4])?,
             done: number(&head[HEAD_LEN - 4..])?,
-            marks: BTreeMap::new(),
+            last_reads: BTreeMap::new(),
         };
-        for mark in marks {
-            let class = if mark[0] == 0 { Class::Data } else { Class::Meta };
-            let part = mark[1..17].try_into().map(PartName::from_bytes).map_err(|_| bad())?;
-            let time_ns = mark[21..].try_into().map(i64::from_le_bytes).map_err(|_| bad())?;
-            let mark = LastRead { round: number(&mark[17..21])?, time_ns };
-            coverage.marks.insert((class, part), mark);
+        for read in reads {
+            let class = if read[0] == 0 { Class::Data } else { Class::Meta };
+            let part = read[1..17].try_into().map(PartName::from_bytes).map_err(|_| bad())?;
+            let time_ns = read[21..].try_into().map(i64::from_le_bytes).map_err(|_| bad())?;
+            let read = LastRead { round: number(&read[17..21])?, time_ns };
+            coverage.last_reads.insert((class, part), read);
         }
         Ok(coverage)
     }
@@ -205,7 +206,7 @@ impl Coverage {
 
 const MAGIC: &[u8; 8] = b"CutPread";
 const HEAD_LEN: usize = 8 + 16 + 4 + 4;
-const MARK_LEN: usize = 1 + 16 + 4 + 8;
+const READ_LEN: usize = 1 + 16 + 4 + 8;
 const HASH_LEN: usize = 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The first stage: marking every position whose hash matches.
+//! The first stage: finding the candidates, every position whose hash matches.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -52,7 +52,7 @@ pub(crate) trait ColumnHash {
     fn rows<C: Columns>(&self, columns: C, state: Self::State<C>) -> u64;
 }
 
-/// The maximum window, in bytes, for which marking pays: each row begins by reading one window.
+/// The maximum window, in bytes, for which candidates pay: each row begins by reading one window.
 pub(crate) const WINDOW_MAX: usize = 512;
 
 /// The maximum number of tiles of 64 bytes in a row. It is odd, so that the rows do not all fall
@@ -66,24 +66,24 @@ const PREFETCHED: usize = 4 * BLOCK_SIZE;
 /// The number of positions in one tile of every row.
 pub(crate) const TILE_SIZE: usize = ROW_COUNT * BLOCK_SIZE;
 
-/// The marks of a stretch of bytes, with the buffers for making them.
-pub(crate) struct Marks<C: Columns> {
-    /// The marks: bit `k % 64` of word `k / 64` belongs to position `k`.
+/// The candidates of a stretch of bytes, with the buffers for making them.
+pub(crate) struct CandidateBits<C: Columns> {
+    /// The candidates: bit `k % 64` of word `k / 64` belongs to position `k`.
     words: Vec<u64>,
     /// The columns of the last tiles, as a ring buffer.
     ring: Vec<[C::Vector; BLOCK_SIZE]>,
     scratch: [C::Vector; BLOCK_SIZE],
 }
 
-impl<C: Columns> Marks<C> {
+impl<C: Columns> CandidateBits<C> {
     #[inline(always)]
-    pub(crate) fn new(columns: C, window: usize) -> Marks<C> {
+    pub(crate) fn new(columns: C, window: usize) -> CandidateBits<C> {
         let zeros = [columns.splat(0); BLOCK_SIZE];
         let ring = vec![zeros; window.div_ceil(BLOCK_SIZE) + 1];
-        Marks { words: Vec::new(), ring, scratch: zeros }
+        CandidateBits { words: Vec::new(), ring, scratch: zeros }
     }
 
-    /// Marks the positions at which `hash` matches, in `row_tiles` tiles of each row from `first`
+    /// Finds the positions at which `hash` matches, in `row_tiles` tiles of each row from `first`
     /// on. `data` contains all these bytes, and before `first` a window in whole tiles. Bytes are
     /// mapped by `permutation`.
     ///
@@ -169,7 +169,8 @@ impl<C: Columns> Marks<C> {
         }
     }
 
-    /// Returns the first mark from `from` on and before `end`, counted from the first position.
+    /// Returns the first candidate from `from` on and before `end`, counted from the first
+    /// position.
     #[inline(always)]
     pub(crate) fn next(&self, from: usize, end: usize) -> Option<usize> {
         if from >= end {
