@@ -1,0 +1,191 @@
+"""The programs that are measured: the commands of each step, a class per program."""
+
+import re
+import shutil
+from pathlib import Path
+
+from command import PeerError
+
+PASS = "measured-not-secret"
+
+
+class Tool:
+    """One program: the commands of each step. `root` is the folder it may write to."""
+
+    name = ""
+    version_args = ["--version"]
+
+    def __init__(self, binary, root):
+        self.bin, self.root = binary, Path(root)
+        self.repo = self.root / "repo"
+        self.key = self.root / "key"
+        self.out = self.root / "out"
+
+    def env(self):
+        r = self.root
+        return {
+            "HOME": f"{r}/home",
+            "XDG_CACHE_HOME": f"{r}/cache",
+            "XDG_STATE_HOME": f"{r}/state",
+            "XDG_CONFIG_HOME": f"{r}/config",
+            "TMPDIR": f"{r}/tmp",
+        }
+
+    def clear(self):
+        shutil.rmtree(self.root, ignore_errors=True)
+        for d in ("home", "cache", "state", "config", "tmp"):
+            (self.root / d).mkdir(parents=True)
+
+    def init(self):
+        raise NotImplementedError  # a list of commands; the other steps are one command
+
+    def backup(self, src):
+        raise NotImplementedError
+
+    def restore(self):
+        raise NotImplementedError  # into self.out
+
+    def check(self):
+        return None  # None: the tool has no such command
+
+
+class Cutpoint(Tool):
+    name = "cutpoint"
+
+    def opt(self):
+        return ["--repo", str(self.repo), "--key-file", str(self.key)]
+
+    def init(self):
+        return [[self.bin, "init", *self.opt()]]
+
+    def backup(self, src):
+        return [self.bin, "backup", src, *self.opt(), "--quiet"]
+
+    def restore(self):
+        return [self.bin, "restore", "latest", "--to", str(self.out), *self.opt()]
+
+    def check(self):
+        return [self.bin, "check", "--read-data", *self.opt()]
+
+
+class CutpointExact(Cutpoint):
+    name = "cutpoint-exact"
+
+    def init(self):
+        return [[*super().init()[0], "--delta", "off"]]
+
+
+class Restic(Tool):
+    name = "restic"
+    version_args = ["version"]
+
+    def env(self):
+        return super().env() | {
+            "RESTIC_REPOSITORY": str(self.repo),
+            "RESTIC_PASSWORD": PASS,
+            "RESTIC_CACHE_DIR": f"{self.root}/cache",
+        }
+
+    def init(self):
+        return [[self.bin, "init", "--repository-version", "2"]]
+
+    def backup(self, src):
+        return [self.bin, "backup", "--quiet", "--compression", "auto", src]
+
+    def restore(self):
+        return [self.bin, "restore", "latest", "--quiet", "--target", str(self.out)]
+
+    def check(self):
+        return [self.bin, "check", "--quiet", "--read-data"]
+
+
+class Rustic(Tool):
+    name = "rustic"
+
+    def env(self):
+        return super().env() | {
+            "RUSTIC_REPOSITORY": str(self.repo),
+            "RUSTIC_PASSWORD": PASS,
+            "RUSTIC_CACHE_DIR": f"{self.root}/cache",
+            "RUSTIC_NO_PROGRESS": "true",
+            "RUSTIC_LOG_LEVEL": "warn",
+        }
+
+    def init(self):
+        return [[self.bin, "init"]]
+
+    def backup(self, src):
+        return [self.bin, "backup", src]
+
+    def restore(self):
+        return [self.bin, "restore", "latest", str(self.out)]
+
+    def check(self):
+        return [self.bin, "check", "--read-data"]
+
+
+class Bupstash(Tool):
+    name = "bupstash"
+
+    def env(self):
+        return super().env() | {
+            "BUPSTASH_REPOSITORY": str(self.repo),
+            "BUPSTASH_KEY": str(self.key),
+            "BUPSTASH_SEND_LOG": f"{self.root}/state/send-log",
+            "BUPSTASH_QUERY_CACHE": f"{self.root}/cache/query",
+        }
+
+    def init(self):
+        return [[self.bin, "init", "--quiet"], [self.bin, "new-key", "-o", str(self.key)]]
+
+    def backup(self, src):
+        return [self.bin, "put", "--quiet", "set=bench", src]
+
+    def latest(self, run):  # outside the measured time: there is no name for the newest
+        ids = re.findall(r'id="([0-9a-f]+)"', run([self.bin, "list", "--quiet", "set=bench"]))
+        if not ids:
+            raise PeerError("no item listed")
+        self.id = ids[-1]
+
+    def restore(self):
+        return [self.bin, "restore", "--quiet", "--into", str(self.out), f"id={self.id}"]
+
+
+class Borg(Tool):
+    name = "borg"
+    n = 0
+
+    def env(self):
+        return super().env() | {
+            "BORG_REPO": str(self.repo),
+            "BORG_PASSPHRASE": PASS,
+            "BORG_BASE_DIR": f"{self.root}/state",
+            "BORG_CACHE_DIR": f"{self.root}/cache",
+            "BORG_RELOCATED_REPO_ACCESS_IS_OK": "yes",
+        }
+
+    def init(self):
+        self.n = 0
+        return [[self.bin, "init", "--encryption", "repokey-blake2"]]
+
+    def backup(self, src):
+        self.n += 1
+        return [self.bin, "create", "--compression", "zstd,3", f"::a{self.n}", src]
+
+    def restore(self):
+        return [self.bin, "extract", f"::a{self.n}"]  # in the folder self.out
+
+    def check(self):
+        return [self.bin, "check", "--verify-data"]
+
+
+KINDS = {
+    "cutpoint": Cutpoint,
+    "cutpoint-exact": CutpointExact,
+    "restic-debian": Restic,
+    "restic-new": Restic,
+    "restic": Restic,
+    "rustic": Rustic,
+    "bupstash": Bupstash,
+    "borg": Borg,
+}
