@@ -5,7 +5,12 @@ use std::process::Command;
 
 use crate::{output, root};
 
-const ARCHITECTURE: &str = "ARCHITECTURE.md";
+/// The pages whose names of items and files are compared with the sources.
+const PAGES: [&str; 3] = ["ARCHITECTURE.md", "docs/protocol.md", "docs/tolerated-errors.md"];
+
+/// The folders of a storage, as far as no folder of the sources has their name.
+const STORED: [&str; 8] =
+    ["commits", "config", "data", "keys", "meta", "prunes", "similarity", "tmp"];
 
 /// The folders at the root of a file system that exist only on a single machine.
 const MACHINE_FOLDERS: [&str; 4] = ["work", "farm", "root", "home/runner"];
@@ -59,18 +64,28 @@ pub(crate) fn check() -> Result<(), String> {
     }
     let files: Vec<&str> = files.split_terminator('\0').collect();
     wrong.extend(check_sources_named_by_docs(&files));
-    wrong.extend(check_architecture(&files)?);
+    let sources = files.iter().filter(|file| file.ends_with(".rs"));
+    let sources: Vec<(&str, String)> =
+        sources.filter_map(|file| Some((*file, read(file).ok()?))).collect();
+    for page in PAGES {
+        let text = read(page).map_err(|error| format!("{page}: {error}"))?;
+        wrong.extend(check_names(page, &text, &files, &sources));
+    }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Checks that the pages of `docs/` name only source files that exist. Notes are of their time.
+/// Checks that the other pages of `docs/` name only source files that exist. Notes are of their
+/// time.
 fn check_sources_named_by_docs(files: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
     let is_page = |file: &&&str| {
-        file.starts_with("docs/") && file.ends_with(".md") && !file.starts_with("docs/notes/")
+        file.starts_with("docs/")
+            && file.ends_with(".md")
+            && !file.starts_with("docs/notes/")
+            && !PAGES.contains(file)
     };
     for file in files.iter().filter(is_page) {
-        let text = std::fs::read_to_string(Path::new(root()).join(file)).unwrap_or_default();
+        let text = read(file).unwrap_or_default();
         for (number, line) in (1..).zip(text.lines()) {
             let named = line.split('`').skip(1).step_by(2).filter(|code| code.ends_with(".rs"));
             let gone = named.flat_map(expanded).filter(|path| !is_tracked(path, files));
@@ -80,12 +95,13 @@ fn check_sources_named_by_docs(files: &[&str]) -> Vec<String> {
     wrong
 }
 
-/// Checks that `ARCHITECTURE.md` names only paths and items that exist.
-fn check_architecture(files: &[&str]) -> Result<Vec<String>, String> {
-    let read = |file: &str| std::fs::read_to_string(Path::new(root()).join(file));
-    let text = read(ARCHITECTURE).map_err(|error| format!("{ARCHITECTURE}: {error}"))?;
-    let sources = files.iter().filter(|file| file.ends_with(".rs"));
-    let sources: Vec<String> = sources.filter_map(|file| read(file).ok()).collect();
+/// Reads a file below the root.
+fn read(file: &str) -> std::io::Result<String> {
+    std::fs::read_to_string(Path::new(root()).join(file))
+}
+
+/// Checks that a page names only paths and items that exist.
+fn check_names(page: &str, text: &str, files: &[&str], sources: &[(&str, String)]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         for code in line.split('`').skip(1).step_by(2) {
@@ -93,37 +109,72 @@ fn check_architecture(files: &[&str]) -> Result<Vec<String>, String> {
                 Some(Named::Paths(paths)) => {
                     paths.into_iter().filter(|path| !is_tracked(path, files)).collect()
                 }
-                Some(Named::Item(item)) if !sources.iter().any(|source| has_word(source, item)) => {
-                    vec![item.to_owned()]
-                }
+                Some(Named::Item(item)) if !item.exists(sources) => vec![code.to_owned()],
                 _ => Vec::new(),
             };
-            let gone = gone.into_iter();
-            wrong.extend(gone.map(|it| format!("{ARCHITECTURE}:{number}: {it} does not exist")));
+            wrong.extend(gone.iter().map(|it| format!("{page}:{number}: {it} does not exist")));
         }
     }
-    Ok(wrong)
+    wrong
 }
 
-/// A piece of code in `ARCHITECTURE.md`, by what can be checked of it.
+/// A piece of code in a page, by what can be checked of it.
 #[derive(Debug, PartialEq, Eq)]
 enum Named<'a> {
     /// Paths of files or folders, or their ends.
     Paths(Vec<String>),
-    /// The last part of the path of an item.
-    Item(&'a str),
+    Item(Item<'a>),
+}
+
+/// The last two parts of the path of an item.
+#[derive(Debug, PartialEq, Eq)]
+struct Item<'a> {
+    /// The type or module, if it is named.
+    owner: Option<&'a str>,
+    name: &'a str,
+}
+
+impl Item<'_> {
+    /// Returns `true` if a source has the name as a word. If a type is named, the same source must
+    /// name the type, and if a module is named, the source must be a file of the module. In both
+    /// cases, a lower-case name must be that of a function or field.
+    fn exists(&self, sources: &[(&str, String)]) -> bool {
+        let is_lower = |name: &str| name.starts_with(|c: char| c.is_ascii_lowercase());
+        let forms = match self.owner {
+            Some(_) if is_lower(self.name) => {
+                vec![format!("fn {}", self.name), format!("{}:", self.name)]
+            }
+            _ => vec![self.name.to_owned()],
+        };
+        sources.iter().any(|(file, source)| {
+            let has_owner = self.owner.is_none_or(|owner| match is_lower(owner) {
+                true => file.split('/').any(|it| it.strip_suffix(".rs").unwrap_or(it) == owner),
+                false => has_word(source, owner),
+            });
+            has_owner && forms.iter().any(|form| has_word(source, form))
+        })
+    }
 }
 
 impl Named<'_> {
     fn of(code: &str) -> Option<Named<'_>> {
         let is_path = code.contains('/') || code.ends_with(".rs") || code.ends_with(".md");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./{},".contains(c);
+        let first = code.split('/').next().unwrap_or_default();
         if is_path && code.chars().all(is_plain) {
-            return Some(Named::Paths(expanded(code)));
+            // An absolute path is one of the system.
+            let is_ours = code.ends_with(".rs") || !(first.is_empty() || STORED.contains(&first));
+            return is_ours.then(|| Named::Paths(expanded(code)));
         }
-        let is_item = code.starts_with(|c: char| c.is_ascii_uppercase())
-            && code.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c));
-        is_item.then(|| Named::Item(code.rsplit(':').next().unwrap_or(code)))
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut parts = code.rsplit("::");
+        let item = Item { name: parts.next()?, owner: parts.next() };
+        let are_words = code.split("::").all(|part| !part.is_empty() && part.chars().all(is_word));
+        // Other words are commands, values or names of the system.
+        let is_item = item.owner.is_some()
+            || code.starts_with(|c: char| c.is_ascii_uppercase())
+            || (code.contains('_') && code.starts_with(|c: char| c.is_ascii_lowercase()));
+        (are_words && is_item).then_some(Named::Item(item))
     }
 }
 
@@ -189,9 +240,29 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(paths("a/{b,c}.rs"), ["a/b.rs", "a/c.rs"]);
-        assert_eq!(Named::of("Writer::commit"), Some(Named::Item("commit")));
-        assert_eq!(Named::of("commits/<t>"), None);
-        assert_eq!(Named::of("put"), None);
+        let item = |owner, name| Some(Named::Item(Item { owner, name }));
+        assert_eq!(Named::of("Writer::commit"), item(Some("Writer"), "commit"));
+        assert_eq!(Named::of("Writer"), item(None, "Writer"));
+        assert_eq!(Named::of("put_commit"), item(None, "put_commit"));
+        for other in ["commits/<t>", "prunes/", "/etc/machine-id", "put", "16 MiB"] {
+            assert_eq!(Named::of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn items_are_found_beside_their_types() {
+        let log = "impl Log { fn append(&self) {} }\nenum End { Done }";
+        let sources = [("a/log.rs", log.to_owned()), ("a/b.rs", "fn end() {}".to_owned())];
+        let exists = |code| match Named::of(code) {
+            Some(Named::Item(item)) => item.exists(&sources),
+            other => panic!("{other:?}"),
+        };
+        for code in ["Log", "Log::append", "End::Done", "log::append"] {
+            assert!(exists(code), "{code}");
+        }
+        for code in ["Lock", "Log::end", "Log::impl", "End::Gone", "b::append", "add_log"] {
+            assert!(!exists(code), "{code}");
+        }
     }
 
     #[test]

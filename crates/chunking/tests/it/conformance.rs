@@ -172,7 +172,6 @@ fn descriptions_name_exactly_written_keys() {
     }
 }
 
-/// Every dialect of a description is among the tested specs.
 #[test]
 fn readme_lists_every_algorithm() {
     let readme = include_str!("../../README.md");
@@ -184,6 +183,7 @@ fn readme_lists_every_algorithm() {
     }
 }
 
+/// Every dialect of a description is among the tested specs.
 #[test]
 fn every_dialect_is_tested() {
     for (_, spec) in specs() {

@@ -2,8 +2,9 @@
 //! hold nothing else.
 //!
 //! It takes two steps, both without locks. A *prune* ([`prune`]) condemns containers by a numbered
-//! record, and deletes nothing. A *sweep* ([`sweep`]) deletes the condemned containers, by default
-//! at least a day later. Rules P1 to P5 and S1 to S5 of `docs/protocol.md` have the proof.
+//! record, and deletes nothing. A *sweep* ([`sweep`]) deletes the condemned containers, after a
+//! delay (in the program: 10 minutes for a folder, 24 hours otherwise). Rules P1 to P5 and S1 to S5
+//! of `docs/protocol.md` have the proof.
 //!
 //! # What a running backup needs is not deleted
 //!
@@ -20,8 +21,8 @@
 //! 3. *Containers that are condemned while the backup runs.* The backup may refer to them, and the
 //!    prune did not know its snapshot. So the sweep waits until every backup with an open ticket
 //!    has committed or was ended (S1, `Waiting::look` in `sweep/wait.rs`). It then lists again (S2,
-//!    `Sweeper::step` in `sweep/sweeper.rs`), marks the snapshots that the prune had not marked,
-//!    and stores again each of their chunks that only condemned containers have (S3 and S4,
+//!    `Sweeper::try_step` in `sweep/sweeper.rs`), marks the snapshots that the prune had not
+//!    marked, and stores again each of their chunks that only condemned containers have (S3 and S4,
 //!    `Rescuer::run` in `sweep/rescue.rs`). After checking that these copies exist
 //!    (`Rescue::require_present`), it deletes (S5, `Deleter::run` in `sweep/delete.rs`).
 //!
