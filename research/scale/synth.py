@@ -95,6 +95,9 @@ class Repository:
             kind: self.derive(f"cutpoint v1 fingerprint {name}", first_secret)
             for kind, name in ((DATA, "data"), (META, "meta"))
         }
+        # An object storage has no empty folders.
+        for name in ("commits", "index"):
+            (self.folder / name).mkdir(exist_ok=True)
         # Ids rise above those of the existing commits, so that digests of views can be continued.
         self.ids = sorted(bytes.fromhex(each) for each in os.listdir(self.folder / "commits"))
         self.view = blake3(b"".join(self.ids))
@@ -208,7 +211,6 @@ class Repository:
         body += b"".join(each.record() for each in containers) + hints + b"\xa0"
         number = int.from_bytes(name[12:], "big")
         path = self.folder / "index" / f"{name[:12].hex()}-{number:08x}"
-        path.parent.mkdir(exist_ok=True)
         path.write_bytes(self.object(SEGMENT, "index", name, body))
 
     def segment_of(self, name, containers):
