@@ -1,6 +1,7 @@
 """The cases: what is made, which commands are measured, and their limits."""
 
 import subprocess
+import sys
 from dataclasses import dataclass, field
 
 import synth
@@ -300,7 +301,9 @@ def hour(case):
     """Processes on one S3 repository that are killed, suspended and have wrong clocks; see testing/torture."""
     words = ["cargo", "run", "--quiet", "--release", "-p", "cutpoint-torture", "--", "--s3"]
     words += ["--program", str(case.options.cutpoint), "--seconds", str(case.options.duration_s)]
-    done = subprocess.run([*words, "--build-folder", str(case.options.build_folder)], cwd=ROOT, check=False)
+    done = subprocess.run(
+        [*words, "--build-folder", str(case.options.build_folder)], cwd=ROOT, stdout=sys.stderr, check=False
+    )
     if done.returncode == 77:
         raise SkippedError("no S3 server (Go or its modules are not available)")
     failure = "" if done.returncode == 0 else f"the torture test ended with {done.returncode}"

@@ -77,6 +77,26 @@ class Cost:
         return total
 
 
+def timed(command, environment, folder, timeout_s):
+    """Runs a command in `folder` and returns its cost without requests."""
+    log = folder / "log"
+    # A small process starts the command, because a child counts the memory of its parent before exec.
+    starter = [sys.executable, "-S", "-c", SPAWN, str(log), str(folder), *command]
+    process = subprocess.Popen(starter, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return Cost(wall_s=float(timeout_s), failure_count=1, failure=f"stopped after {timeout_s} s")
+    elapsed, user, system, rss_kib, code = output.split()
+    cost = Cost(cpu_s=float(user) + float(system), rss_bytes=int(rss_kib) * 1024, wall_s=float(elapsed))
+    if int(code) != 0:
+        cost.failure_count = 1
+        cost.failure = f"exit code {code}: {log.read_text(errors='replace').strip()[-300:]}"
+    return cost
+
+
 class S3Server:
     """The S3 server of the tests behind the proxy that counts and delays."""
 
@@ -204,26 +224,8 @@ class Stage:
     def run(self, command):
         """Runs a pair of a client and the words of a command."""
         client, words = command
-        log = client.folder / "log"
         client.folder.mkdir(parents=True, exist_ok=True)
-        # A small process starts the command, because a child counts the memory of its parent before exec.
-        starter = [sys.executable, "-S", "-c", SPAWN, str(log), str(self.work), *self.command(*words)]
-        process = subprocess.Popen(
-            starter, env=self.environment(client), stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        try:
-            output, _ = process.communicate(timeout=self.options.timeout_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            stopped = f"stopped after {self.options.timeout_s} s"
-            return Cost(wall_s=float(self.options.timeout_s), failure_count=1, failure=stopped)
-        elapsed, user, system, rss_kib, code = output.split()
-        cost = Cost(cpu_s=float(user) + float(system), rss_bytes=int(rss_kib) * 1024, wall_s=float(elapsed))
-        if int(code) != 0:
-            cost.failure_count = 1
-            cost.failure = f"exit code {code}: {log.read_text(errors='replace').strip()[-300:]}"
-        return cost
+        return timed(self.command(*words), self.environment(client), client.folder, self.options.timeout_s)
 
     def check(self, *words):
         """Fails unless `check` finds nothing."""
