@@ -32,7 +32,7 @@ class Row:
         """Returns the value of a quantity of a limit."""
         values = {
             "requests": self.cost.request_count(),
-            "deletes": self.cost.request_count("DELETE", "DELETES"),
+            "deletes": self.cost.delete_count(),
             "cpu_s": self.cost.cpu_s,
             "rss_mb": self.cost.rss_bytes / MB,
             "wall_s": self.cost.wall_s,
@@ -162,13 +162,13 @@ def sweep_3k(case):
     stage = case.s3()
     stage.create("sweep")
     count = case.size(3_000, 200)
-    synth.add_snapshots(stage.folder, count)
+    synth.add_snapshots(stage.folder, count, synth.Shape(has_tickets=True))
     stage.check()
     client = warmed(stage)
     cost = stage.measure(client, "forget", "--keep-last", "24")
     cost = cost.plus(stage.measure(client, "prune", "--settle", "0s", "--wait"))
     stage.check()
-    row = case.row("forget, prune", cost, requests=800, deletes=20, left=100)
+    row = case.row("forget, prune", cost, requests=case.size(800, 600), deletes=20, left=100)
     row.quantities["left"] = stage.count("data") + stage.count("meta")
     yield row
 

@@ -49,6 +49,11 @@ class Cost:
         """Returns the number of requests with one of `verbs`, or of all requests."""
         return sum(count for (verb, _), count in self.requests.items() if not verbs or verb in verbs)
 
+    def delete_count(self):
+        """Returns the number of requests that delete, without those of probes in `tmp/`."""
+        deletes = ((target, count) for target, count in self.requests.items() if target[0] in ("DELETE", "DELETES"))
+        return sum(count for (_, folder), count in deletes if folder != "tmp")
+
     def add_requests(self, rows):
         for row in rows:
             target = (row["verb"], row["folder"])

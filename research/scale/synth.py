@@ -16,7 +16,7 @@ import xxhash
 from blake3 import blake3
 
 CLASSES = ("config", "commit", "index", "meta", "data", "similarity", "parity")
-COMMIT, SEGMENT, DATA, META = 4, 6, 7, 8
+TICKET, COMMIT, SEGMENT, DATA, META = 3, 4, 6, 7, 8
 HEADER_LEN, TRAILER_LEN, TAG_LEN = 64, 32, 16
 SMALL_PADDING, CONTAINER_PADDING, TOC_PADDING = 256, 65_536, 4096
 TOC_PART = 2**32 - 1
@@ -223,7 +223,14 @@ class Repository:
         packed_hints = b"".join(prefix + struct.pack("<I", number) for prefix, number in hints)
         self.write_segment(name, containers, packed_hints)
 
-    # Commits.
+    # Tickets and commits.
+
+    def ticket(self, ticket, host, time_ns):
+        """Writes the ticket of a backup."""
+        body = {0: 0, 1: host, 2: "", 3: 1, 4: 0, 5: time_ns, 6: ""}
+        path = self.folder / "tickets" / ticket.hex()
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(self.object(TICKET, "commit", ticket + bytes(4), cbor(body)))
 
     def commit(self, ticket, body):
         """Writes a commit whose view has all earlier ones."""
@@ -349,6 +356,8 @@ class Shape:
     # With 2, each writer also makes a snapshot with the tag `odd` of the chunks with odd numbers, and its first
     # snapshot has those with even numbers only.
     snapshot_count: int = 1
+    # Whether the tickets of the writers are still there, as before the next sweep.
+    has_tickets: bool = False
 
 
 def add_snapshots(folder, count, shape=None, client_count=1, seed=1, first_ns=START_NS):
@@ -373,6 +382,8 @@ def add_snapshots(folder, count, shape=None, client_count=1, seed=1, first_ns=ST
             body = snapshot_fields(root, f"client{number % client_count}", times_ns, [] if part else [name])
             if part:
                 body[15] = ["odd"]
+            if shape.has_tickets:
+                repository.ticket(ticket, body[12], times_ns[0])
             repository.commit(ticket, body)
 
 
