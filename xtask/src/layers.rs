@@ -14,7 +14,7 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 17] = [
+const CRATES: [(&str, &[&str]); 18] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
     ("cutpoint-delta", &[]),
@@ -70,6 +70,7 @@ const CRATES: [(&str, &[&str]); 17] = [
             "cutpoint-testing",
         ],
     ),
+    ("cutpoint-scale", &["cutpoint-testing"]),
     ("cutpoint-torture", &["cutpoint-testing"]),
     ("xtask", &["cutpoint-chunking", "cutpoint-oracle", "cutpoint-testing"]),
 ];

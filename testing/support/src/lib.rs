@@ -5,6 +5,7 @@
 mod artificial;
 mod clock;
 pub mod digest;
+pub mod http;
 pub mod input;
 mod s3_server;
 mod skipped;

@@ -40,6 +40,8 @@ pub struct S3Server {
     pub secret_key: &'static str,
     /// The name of the only bucket.
     pub bucket: &'static str,
+    /// The folder with the objects of the bucket, as files of their names.
+    pub bucket_folder: PathBuf,
 }
 
 const ACCESS_KEY: &str = "tester";
@@ -195,6 +197,7 @@ fn start(program: &Path, target: &Path) -> Result<S3Server, String> {
                     access_key: ACCESS_KEY,
                     secret_key: SECRET_KEY,
                     bucket: BUCKET,
+                    bucket_folder: folder.join(BUCKET),
                 });
             }
             Err(error) => failure = error,
