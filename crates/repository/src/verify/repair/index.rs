@@ -87,6 +87,7 @@ pub fn repair_index(
     options: &IndexOptions,
     monitor: &dyn CheckMonitor,
 ) -> Result<IndexRepair> {
+    repository.view_cache().bypass();
     let lost = &lost_prunes(repository, &options.given_up_prunes)?;
     if options.dry_run {
         let view = View::without(lost.clone()).list_again(repository)?;
