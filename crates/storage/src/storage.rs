@@ -100,6 +100,17 @@ pub trait Storage: Debug + Send + Sync {
     /// Returns a `Missing` error if there is no such object, `Corrupt` if it is longer, or `Storage`.
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes>;
 
+    /// Returns several whole objects, each given by its name and the maximum length in bytes, in the
+    /// same order. A storage with a long way makes several requests at a time. The caller limits
+    /// the number of objects, because all of them are held in memory at once.
+    ///
+    /// # Errors
+    ///
+    /// Each result is that of [`Storage::get_at_most`].
+    fn get_many(&self, wanted: &[(String, u64)]) -> Vec<Result<Bytes>> {
+        wanted.iter().map(|(name, len_max)| self.get_at_most(name, *len_max)).collect()
+    }
+
     /// Returns `len` bytes of an object, beginning at `offset`.
     ///
     /// # Errors
@@ -135,6 +146,17 @@ pub trait Storage: Debug + Send + Sync {
 
     /// Removes an object, if there is one.
     fn delete(&self, name: &str) -> Result<()>;
+
+    /// Removes several objects, and continues after an error. A storage with a long way removes many
+    /// objects by one request, in any order.
+    ///
+    /// # Errors
+    ///
+    /// Each result is that of [`Storage::delete`] of the name at the same position. It is an error
+    /// unless the storage has answered that this object is removed, or that there is none.
+    fn delete_many(&self, names: &[String]) -> Vec<Result<()>> {
+        names.iter().map(|name| self.delete(name)).collect()
+    }
 
     /// Replaces the bytes of an object in one step: a concurrent read returns either the old ones
     /// or the new ones. When this returns, the new bytes have reached the disk. The object need not

@@ -1,10 +1,10 @@
 //! The index itself: opening it, keeping it up to date with views, and its size.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cutpoint_storage::{Error, Result};
+use cutpoint_storage::{Error, ObjectKind, Result};
 
 use super::runs::{self, Run};
 use super::state::State;
@@ -155,18 +155,25 @@ impl Index {
             let is_open = |name: &&PartName| {
                 !covered.contains(*name) && !unreadable.contains_key(&ObjectName::Segment(**name))
             };
-            let Some(name) = live.iter().find(is_open).copied() else { break state };
-            // The lock is released while a segment is read. Other threads may look up chunks, and
+            let open: Vec<PartName> = live.iter().filter(is_open).copied().collect();
+            if open.is_empty() {
+                break state;
+            }
+            // The lock is released while segments are read. Other threads may look up chunks, and
             // merge runs that were counted, so the loop starts over.
             let folder = self.folder(&state);
             drop(state);
-            let object = ObjectName::Segment(name);
-            match self.repository.read(object, Segment::decode) {
-                Ok(segment) => runs.push(Arc::new(runs::create(folder, name, &segment))),
-                Err(error) => {
-                    unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
+            self.repository.get_many(&self.listed(&open)?, |object, bytes| {
+                let ObjectName::Segment(name) = object else { return Ok(()) };
+                let read = |bytes| self.repository.open_bytes(object, &bytes, Segment::decode);
+                match bytes.and_then(read) {
+                    Ok((_, segment)) => runs.push(Arc::new(runs::create(folder, name, &segment))),
+                    Err(error) => {
+                        unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
+                    }
                 }
-            }
+                Ok(())
+            })?;
         };
         // The state is replaced at once, so that a concurrent lookup sees the previous state.
         let mut kept = std::mem::take(&mut state.runs);
@@ -180,6 +187,21 @@ impl Index {
         }
         drop(state);
         if self.purpose == Purpose::Read { self.search_unnamed(view, tolerance) } else { Ok(()) }
+    }
+
+    /// Returns the names of segments with their lengths, which a listing gives for several of them.
+    /// The length of one that no listing shows is the maximum of its kind.
+    fn listed(&self, segments: &[PartName]) -> Result<Vec<(ObjectName, u64)>> {
+        let mut lens: HashMap<ObjectName, u64> = HashMap::new();
+        if segments.len() > 1 {
+            let listed = self.repository.storage().list(ObjectKind::Segment.folder())?;
+            let named =
+                listed.iter().filter_map(|(path, len)| Some((ObjectName::parse(path).ok()?, *len)));
+            lens.extend(named);
+        }
+        let names = segments.iter().map(|segment| ObjectName::Segment(*segment));
+        let len = |name| lens.get(&name).copied().unwrap_or(ObjectKind::Segment.len_max());
+        Ok(names.map(|name| (name, len(name))).collect())
     }
 
     /// Looks for containers that may be named only by objects that cannot be read.

@@ -7,6 +7,7 @@ use cutpoint_storage::{Environment, Error, ObjectKind, Result, Storage};
 use super::options::{InitOptions, OpenOptions};
 use super::repository::Repository;
 use super::set_config::changed_settings;
+use super::view::ViewCache;
 use crate::crypto::{CipherSuite, Keyring, Keys, RepositoryId, Secret, Unlock};
 use crate::format::config::Config;
 
@@ -50,6 +51,7 @@ impl Repository {
             cache: None,
             options: OpenOptions::default(),
             unopened: Vec::new(),
+            view_cache: ViewCache::default(),
         };
         repository.put_reserve()?;
         let own = repository.put_key(&keyring, unlock, "")?;

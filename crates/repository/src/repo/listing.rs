@@ -23,5 +23,10 @@ pub(super) fn copies<K: Ord>(
 
 /// Reads an object of at most the length that a listing gave, and at most the maximum of its kind.
 pub(super) fn get_listed(storage: &dyn Storage, name: ObjectName, len: u64) -> Result<Bytes> {
-    storage.get_at_most(&name.to_string(), len.min(name.kind().len_max()))
+    storage.get_at_most(&name.to_string(), listed_len_max(name, len))
+}
+
+/// Returns the maximum length of an object for which a listing gave the length `len`, in bytes.
+pub(super) fn listed_len_max(name: ObjectName, len: u64) -> u64 {
+    len.min(name.kind().len_max())
 }

@@ -200,6 +200,31 @@ pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId,
     Ok(renewals)
 }
 
+/// Reads the tickets of writers that have not ended, each at its newest renewal.
+///
+/// # Errors
+///
+/// Returns no error of a ticket; each has its own result.
+pub(crate) fn read_tickets(
+    repository: &Repository,
+    open: &BTreeMap<TicketId, u32>,
+) -> Result<Vec<(TicketId, ObjectName, Result<Ticket>)>> {
+    let len_max = ObjectKind::Ticket.len_max();
+    let wanted: Vec<(ObjectName, u64)> = open
+        .iter()
+        .map(|(&ticket, &renewal)| (ObjectName::Ticket { ticket, renewal }, len_max))
+        .collect();
+    let mut tickets = Vec::new();
+    repository.get_many(&wanted, |name, bytes| {
+        let open = |bytes| repository.open_bytes(name, &bytes, Ticket::decode);
+        if let ObjectName::Ticket { ticket, .. } = name {
+            tickets.push((ticket, name, bytes.and_then(open).map(|(_, body)| body)));
+        }
+        Ok(())
+    })?;
+    Ok(tickets)
+}
+
 /// A writer that may be at work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtWork {
@@ -224,9 +249,8 @@ pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<
     open.retain(|ticket, _| Some(*ticket) != own);
     let judge = Judge::new(repository, own);
     let mut found = Vec::new();
-    for (ticket, renewal) in open {
-        let name = ObjectName::Ticket { ticket, renewal };
-        let process = match repository.read(name, Ticket::decode) {
+    for (ticket, name, body) in read_tickets(repository, &open)? {
+        let process = match body {
             Ok(body) if judge.is_dead(name, &body)? => continue,
             Ok(body) => Some(body.process),
             // A sweep may have deleted the ticket.

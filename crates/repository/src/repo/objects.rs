@@ -3,11 +3,16 @@
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, Put, Result, Staged, too_long};
 
-use super::listing::get_listed;
+use super::listing::{get_listed, listed_len_max};
 use super::newest_config::as_damage;
 use super::repository::Repository;
 use crate::crypto::{Header, SALT_LEN, open_object, seal_object};
 use crate::format::names::ObjectName;
+
+/// Maximum number of objects that are read at once.
+const BATCH_COUNT_MAX: usize = 512;
+/// Maximum length of the objects that are read at once, in bytes, unless a single one is longer.
+const BATCH_BYTES_MAX: u64 = 32 << 20;
 
 impl Repository {
     /// Returns fresh random bytes for one object.
@@ -72,6 +77,56 @@ impl Repository {
         open_object(&self.keys, name, &bytes).map_err(|error| as_damage(name, &bytes, error))
     }
 
+    /// Gets objects whose lengths a listing has given, several at a time, and calls `take` for each
+    /// in order. The bytes that are held at once are limited.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of `take`. The result of an object is that of [`Storage::get_at_most`].
+    pub(crate) fn get_many(
+        &self,
+        wanted: &[(ObjectName, u64)],
+        mut take: impl FnMut(ObjectName, Result<Bytes>) -> Result<()>,
+    ) -> Result<()> {
+        let mut rest = wanted;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |(_, len): &&(ObjectName, u64)| {
+                bytes += *len;
+                bytes <= BATCH_BYTES_MAX
+            };
+            let count = rest.iter().take(BATCH_COUNT_MAX).take_while(fits).count().max(1);
+            let (batch, others) = rest.split_at(count);
+            rest = others;
+            let paths: Vec<(String, u64)> = batch
+                .iter()
+                .map(|(name, len)| (name.to_string(), listed_len_max(*name, *len)))
+                .collect();
+            for ((name, _), bytes) in batch.iter().zip(self.storage.get_many(&paths)) {
+                take(*name, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens and decodes the bytes of an object of one part. Also returns the key epoch with which
+    /// the object is sealed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open_object`] and `decode`, naming the object.
+    pub(crate) fn open_bytes<T>(
+        &self,
+        name: ObjectName,
+        bytes: &Bytes,
+        decode: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<(u32, T)> {
+        let body =
+            open_object(&self.keys, name, bytes).map_err(|error| as_damage(name, bytes, error))?;
+        let epoch = Header::decode(&name, bytes)?.epoch;
+        decode(&body).map(|value| (epoch, value)).map_err(|error| error.of(name))
+    }
+
     /// Reads, opens and decodes an object of one part whose length a listing has given. Also
     /// returns the key epoch with which the object is sealed.
     ///
@@ -85,11 +140,7 @@ impl Repository {
         len: u64,
         decode: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<(u32, T)> {
-        let bytes = get_listed(&*self.storage, name, len)?;
-        let body = open_object(&self.keys, name, &bytes)
-            .map_err(|error| as_damage(name, &bytes, error))?;
-        let epoch = Header::decode(&name, &bytes)?.epoch;
-        decode(&body).map(|value| (epoch, value)).map_err(|error| error.of(name))
+        self.open_bytes(name, &get_listed(&*self.storage, name, len)?, decode)
     }
 
     /// Reads, opens and decodes an object of one part.

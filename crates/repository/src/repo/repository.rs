@@ -7,6 +7,7 @@ use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage};
 
 use super::newest_config::{NewestConfig, UnopenedSettings};
 use super::unlock::{UnlockResult, unlock_by_any_key};
+use super::view::ViewCache;
 use crate::crypto::{KdfLimits, Keys, Unlock};
 use crate::format::config::Config;
 
@@ -24,6 +25,7 @@ pub struct Repository {
     pub(super) cache: Option<PathBuf>,
     pub(super) options: OpenOptions,
     pub(super) unopened: UnopenedSettings,
+    pub(super) view_cache: ViewCache,
 }
 
 impl Repository {
@@ -108,14 +110,24 @@ impl Repository {
             cache: None,
             options,
             unopened,
+            view_cache: ViewCache::default(),
         })
     }
 
-    /// Keeps data that can be rebuilt (the index) in `folder` from now on.
+    /// Keeps data that can be rebuilt in `folder` from now on: the index, and the commits and prune
+    /// records of a remote storage.
     #[must_use]
     pub fn with_cache(mut self, folder: PathBuf) -> Repository {
-        self.cache = Some(folder.join(self.keys.repository().to_string()));
+        let folder = folder.join(self.keys.repository().to_string());
+        let is_remote = self.storage.requests_ahead_max() > 0;
+        self.view_cache = ViewCache::new(is_remote.then(|| folder.join("view")));
+        self.cache = Some(folder);
         self
+    }
+
+    /// Returns the cache of commits and prune records.
+    pub(crate) fn view_cache(&self) -> &ViewCache {
+        &self.view_cache
     }
 
     /// Returns the cache folder of this repository, if it has one.

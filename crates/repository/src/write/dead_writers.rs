@@ -7,8 +7,7 @@ use cutpoint_storage::{Kind, ObjectKind, Result};
 use super::commit::{CommitResult, put_commit, void_commit};
 use crate::format::commit::ViewRecord;
 use crate::format::names::{ObjectName, TicketId};
-use crate::format::ticket::Ticket;
-use crate::repo::liveness::{Judge, open_tickets};
+use crate::repo::liveness::{Judge, open_tickets, read_tickets};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 
@@ -38,14 +37,13 @@ pub(crate) fn end_dead_among(
     let judge = Judge::new(repository, own);
     let mut ended = Vec::new();
     let mut seen = None;
-    for (&ticket, &renewal) in open.iter().filter(|(ticket, _)| Some(**ticket) != own) {
-        let name = ObjectName::Ticket { ticket, renewal };
-        let body = match repository.get(name) {
-            Ok(body) => Ticket::decode(&body).map_err(|error| error.of(name)),
-            // A sweep may have deleted the ticket.
-            Err(error) if error.kind() == Kind::Missing => continue,
-            Err(error) => Err(error),
-        };
+    let mut others = open.clone();
+    others.retain(|ticket, _| Some(*ticket) != own);
+    for (ticket, name, body) in read_tickets(repository, &others)? {
+        // A sweep may have deleted the ticket.
+        if body.as_ref().is_err_and(|error| error.kind() == Kind::Missing) {
+            continue;
+        }
         // A ticket that cannot be read says nothing about its writer, and is left to `check`.
         let Ok(body) = body else { continue };
         if !judge.is_dead(name, &body)? {

@@ -24,4 +24,5 @@ mod streams;
 mod support;
 mod sweep;
 mod trust;
+mod view_cache;
 mod writer;

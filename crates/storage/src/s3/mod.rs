@@ -12,7 +12,9 @@
 //! under way. It is open then whether the object will exist, so that the request is repeated.
 
 mod bounds;
+mod bulk_delete;
 mod failure;
+mod listing;
 mod patience;
 mod service;
 mod settings;
@@ -25,14 +27,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use object_store::aws::AmazonS3;
-use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path as StorePath;
 use object_store::{
     GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 };
 use tokio::runtime::Runtime;
 
-use self::bounds::ListBounds;
 use self::failure::{Failure, Meaning};
 use self::patience::Patience;
 use crate::environment::Environment;
@@ -47,6 +47,9 @@ const UPLOAD_BYTES_PER_S_MIN: u64 = 100_000;
 /// Number of ranges that are requested before they are needed. An answer takes as long as the
 /// transfer of megabytes.
 const REQUESTS_AHEAD_MAX: usize = 8;
+/// Maximum number of requests at a time for small objects. Their transfer takes no time, so the
+/// number is limited by what a server accepts of one client.
+const SMALL_REQUESTS_MAX: usize = 32;
 /// Number of threads that move bytes between sockets and the threads that wait for them.
 const RUNTIME_THREADS: usize = 2;
 /// The minimum speed of an answer, in bytes per second; a slower one is given up.
@@ -60,12 +63,16 @@ pub struct S3 {
     address: String,
     root: StorePath,
     store: AmazonS3,
+    /// A second client, because `object_store` fixes the form of deletions for a client.
+    bulk_deleter: AmazonS3,
     runtime: Runtime,
     patience: Patience,
     limits: S3Limits,
     /// Set if the storage does not support conditions, so that puts look for an existing object
     /// first.
     has_no_conditions: AtomicBool,
+    /// Set if the storage does not delete several objects by one request.
+    has_no_bulk_delete: AtomicBool,
 }
 
 impl S3 {
@@ -94,12 +101,22 @@ impl S3 {
             .map_err(failed)?;
         // The client's own tasks belong to the runtime.
         let entered = runtime.enter();
-        let store = settings.client()?;
+        let store = settings.client(false)?;
+        let bulk_deleter = settings.client(true)?;
         drop(entered);
         let limits = settings.limits;
         let patience = Patience::new(environment, limits.tries_max);
-        let has_no_conditions = AtomicBool::new(false);
-        Ok(S3 { address, root, store, runtime, patience, limits, has_no_conditions })
+        Ok(S3 {
+            address,
+            root,
+            store,
+            bulk_deleter,
+            runtime,
+            patience,
+            limits,
+            has_no_conditions: AtomicBool::new(false),
+            has_no_bulk_delete: AtomicBool::new(false),
+        })
     }
 
     fn path(&self, name: &str) -> StorePath {
@@ -111,8 +128,16 @@ impl S3 {
         &self,
         verb: &str,
         name: &str,
-        mut act: impl FnMut() -> Result<T, Failure>,
+        act: impl FnMut() -> Result<T, Failure>,
     ) -> Result<T> {
+        self.attempts(act).map_err(|(tries, failure)| self.error(verb, name, tries, failure))
+    }
+
+    /// Repeats `act` as [`S3::tries`] does. A failure comes with the number of attempts.
+    fn attempts<T>(
+        &self,
+        mut act: impl FnMut() -> Result<T, Failure>,
+    ) -> Result<T, (u32, Failure)> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -133,15 +158,18 @@ impl S3 {
                     failure = Failure::interrupted();
                 }
             }
-            let kind =
-                if failure.meaning == Meaning::Missing { Kind::Missing } else { failure.kind };
-            let text =
-                format!("cannot {verb} in {}, attempt {tries}: {}", self.address, failure.text);
-            let error = Error::new(kind, name, text);
-            return Err(match failure.refusal {
-                Some(refusal) => error.with_source(refusal),
-                None => error,
-            });
+            return Err((tries, failure));
+        }
+    }
+
+    /// Returns the error of a request for `name` that failed at attempt `tries`.
+    fn error(&self, verb: &str, name: &str, tries: u32, failure: Failure) -> Error {
+        let kind = if failure.meaning == Meaning::Missing { Kind::Missing } else { failure.kind };
+        let text = format!("cannot {verb} in {}, attempt {tries}: {}", self.address, failure.text);
+        let error = Error::new(kind, name, text);
+        match failure.refusal {
+            Some(refusal) => error.with_source(refusal),
+            None => error,
         }
     }
 
@@ -197,8 +225,17 @@ impl S3 {
         }
     }
 
-    /// Reads an object, or a range of it, of at most `len_max` bytes.
     fn read_once(
+        &self,
+        name: &str,
+        range: Option<Range<u64>>,
+        len_max: u64,
+    ) -> Result<Bytes, Failure> {
+        self.block_on(self.read(name, range, len_max))
+    }
+
+    /// Reads an object, or a range of it, of at most `len_max` bytes.
+    async fn read(
         &self,
         name: &str,
         range: Option<Range<u64>>,
@@ -206,34 +243,32 @@ impl S3 {
     ) -> Result<Bytes, Failure> {
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
         let path = self.path(name);
-        self.block_on(async {
-            let answer = within(self.limits.silence, self.store.get_opts(&path, options)).await?;
-            let len = answer.range.end.saturating_sub(answer.range.start);
-            if len > len_max {
-                let text = format!("too long ({len} bytes, expected at most {len_max})");
-                let (meaning, kind) = (Meaning::Final, Kind::Corrupt);
-                return Err(Failure { meaning, kind, ..Failure::passing(text) });
+        let answer = within(self.limits.silence, self.store.get_opts(&path, options)).await?;
+        let len = answer.range.end.saturating_sub(answer.range.start);
+        if len > len_max {
+            let text = format!("too long ({len} bytes, expected at most {len_max})");
+            let (meaning, kind) = (Meaning::Final, Kind::Corrupt);
+            return Err(Failure { meaning, kind, ..Failure::passing(text) });
+        }
+        let limit = self.limits.silence + Duration::from_secs(len / DOWNLOAD_BYTES_PER_S_MIN);
+        let began_ns = self.patience.now_ns();
+        let capacity = usize::try_from(len.min(CAPACITY_MAX)).unwrap_or(0);
+        let mut bytes = BytesMut::with_capacity(capacity);
+        let mut pieces = answer.into_stream();
+        while let Some(piece) =
+            within(self.limits.silence, async { pieces.next().await.transpose() }).await?
+        {
+            bytes.extend_from_slice(&piece);
+            let elapsed_ns = self.patience.now_ns().saturating_sub(began_ns);
+            if bytes.len() as u64 > len || u128::from(elapsed_ns) > limit.as_nanos() {
+                break;
             }
-            let limit = self.limits.silence + Duration::from_secs(len / DOWNLOAD_BYTES_PER_S_MIN);
-            let began_ns = self.patience.now_ns();
-            let capacity = usize::try_from(len.min(CAPACITY_MAX)).unwrap_or(0);
-            let mut bytes = BytesMut::with_capacity(capacity);
-            let mut pieces = answer.into_stream();
-            while let Some(piece) =
-                within(self.limits.silence, async { pieces.next().await.transpose() }).await?
-            {
-                bytes.extend_from_slice(&piece);
-                let elapsed_ns = self.patience.now_ns().saturating_sub(began_ns);
-                if bytes.len() as u64 > len || u128::from(elapsed_ns) > limit.as_nanos() {
-                    break;
-                }
-            }
-            if bytes.len() as u64 != len {
-                let text = format!("received {} of {len} bytes", bytes.len());
-                return Err(Failure::passing(text));
-            }
-            Ok(bytes.freeze())
-        })
+        }
+        if bytes.len() as u64 != len {
+            let text = format!("received {} of {len} bytes", bytes.len());
+            return Err(Failure::passing(text));
+        }
+        Ok(bytes.freeze())
     }
 
     /// Returns `true` if the object `name` equals `bytes`; `None` if there is no object.
@@ -247,30 +282,6 @@ impl S3 {
                 Err(failure) => Err(failure),
             },
         }
-    }
-
-    fn list_once(&self, prefix: &str) -> Result<Vec<(String, u64)>, Failure> {
-        let mut bounds = ListBounds::new(super::count_max(prefix), self.patience.now_ns());
-        let folder = format!("{}/", self.path(prefix));
-        let mut found = Vec::new();
-        let mut page_token = None;
-        loop {
-            let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
-            let page = self.store.list_paginated(Some(&folder), options);
-            let page = self.wait(self.limits.silence, page).map_err(Failure::of_place)?;
-            let count = page.result.objects.len();
-            for meta in page.result.objects {
-                if let Some(parts) = meta.location.prefix_match(&self.root) {
-                    let name: StorePath = parts.collect();
-                    found.push((String::from(name), meta.size));
-                }
-            }
-            let Some(token) = page.page_token else { break };
-            bounds.page(count, &token, self.patience.now_ns())?;
-            page_token = Some(token);
-        }
-        found.sort_unstable();
-        Ok(found)
     }
 }
 
@@ -319,6 +330,26 @@ impl Storage for S3 {
         self.tries("get", name, || self.read_once(name, None, len_max))
     }
 
+    fn get_many(&self, wanted: &[(String, u64)]) -> Vec<Result<Bytes>> {
+        let reads = wanted.iter().map(|(name, len_max)| self.read(name, None, *len_max));
+        let reads = futures_util::stream::iter(reads).buffered(SMALL_REQUESTS_MAX);
+        let read = self.block_on(async { Ok(reads.collect::<Vec<_>>().await) });
+        let read =
+            read.unwrap_or_else(|_| wanted.iter().map(|_| Err(Failure::interrupted())).collect());
+        // One object after another is tried again, until one cannot be had from the storage.
+        let mut is_down = false;
+        let results = read.into_iter().zip(wanted).map(|(read, (name, len_max))| match read {
+            Ok(bytes) => Ok(bytes),
+            Err(failure) if is_down || failure.meaning != Meaning::TryAgain => {
+                Err(self.error("get", name, 1, failure))
+            }
+            Err(_) => self.get_at_most(name, *len_max).inspect_err(|error| {
+                is_down |= matches!(error.kind(), Kind::Storage | Kind::Interrupted);
+            }),
+        });
+        results.collect()
+    }
+
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
         let end = offset.checked_add(len as u64).ok_or_else(|| too_short(name, offset, len))?;
         if len == 0 {
@@ -365,6 +396,10 @@ impl Storage for S3 {
                 other => other,
             }
         })
+    }
+
+    fn delete_many(&self, names: &[String]) -> Vec<Result<()>> {
+        names.chunks(bulk_delete::KEYS_MAX).flat_map(|names| self.delete_chunk(names)).collect()
     }
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {

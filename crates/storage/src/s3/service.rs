@@ -12,6 +12,8 @@ use object_store::client::{
     ReqwestConnector,
 };
 
+use super::bulk_delete::is_answered;
+
 /// Maximum number of bytes of an error's text that are read.
 const ERROR_LEN_MAX: usize = 64 * 1024;
 /// The maximum length of an answer that is not an object, in bytes: a page of a listing (1000
@@ -19,7 +21,7 @@ const ERROR_LEN_MAX: usize = 64 * 1024;
 const ANSWER_LEN_MAX: usize = 8 * 1024 * 1024;
 
 /// An answer that does not report success.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The HTTP status.
     pub(super) status: u16,
@@ -115,6 +117,10 @@ impl Watched {
         let host = host.unwrap_or_default();
         let is_page = request.uri().query().is_some_and(|query| query.contains("list-type=2"));
         let is_object = is_storage && !is_page && request.method().as_str() == "GET";
+        let is_bulk_delete = is_storage
+            && request.method().as_str() == "POST"
+            && request.uri().query().is_some_and(|query| query.starts_with("delete"));
+        let asked = request.body().as_bytes().filter(|_| is_bulk_delete).cloned();
         let response = match self.inner.execute(request).await {
             Err(error) if !is_storage => {
                 let text = format!("{host} does not answer: {}", deepest(&error));
@@ -124,7 +130,10 @@ impl Watched {
         };
         if response.status().is_success() || may_fail {
             // No more of an object is read than was requested.
-            return if is_object { Ok(response) } else { gather(response).await };
+            if is_object {
+                return Ok(response);
+            }
+            return gather(response, asked.as_deref()).await;
         }
         let answer = read_answer(response).await;
         Err(if is_storage {
@@ -136,8 +145,12 @@ impl Watched {
     }
 }
 
-/// Reads an answer that is not an object, up to the maximum length.
-async fn gather(response: HttpResponse) -> Result<HttpResponse, HttpError> {
+/// Reads an answer that is not an object, up to the maximum length. `bulk_delete` is the request to
+/// delete several objects, if the answer is to one.
+async fn gather(
+    response: HttpResponse,
+    bulk_delete: Option<&[u8]>,
+) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let mut bytes = Vec::new();
     let mut body = body.bytes_stream();
@@ -146,6 +159,11 @@ async fn gather(response: HttpResponse) -> Result<HttpResponse, HttpError> {
         if bytes.len() > ANSWER_LEN_MAX {
             return Err(HttpError::new(HttpErrorKind::Decode, TooLong));
         }
+    }
+    if bulk_delete.is_some_and(|request| !is_answered(request, &bytes)) {
+        let message = "the answer does not name each object of the request".to_owned();
+        let answer = Answer { status: parts.status.as_u16(), message, ..Answer::default() };
+        return Err(HttpError::new(HttpErrorKind::Unknown, answer));
     }
     Ok(HttpResponse::from_parts(parts, bytes.into()))
 }
@@ -198,7 +216,7 @@ async fn read_answer(response: HttpResponse) -> Answer {
 }
 
 /// Replaces the entities of XML in a text.
-fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let marks = [
         ("&lt;", "<"),
         ("&gt;", ">"),

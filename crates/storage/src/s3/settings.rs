@@ -145,8 +145,9 @@ impl S3Settings {
     }
 
     /// Creates a client that makes one attempt, and leaves time-outs and further attempts to its
-    /// caller.
-    pub(super) fn client(&self) -> Result<AmazonS3> {
+    /// caller. It deletes objects by one request each, or, if `deletes_in_bulk` is set, always by
+    /// the request that deletes several.
+    pub(super) fn client(&self, deletes_in_bulk: bool) -> Result<AmazonS3> {
         let address = self.address()?;
         let connector = WatchedConnector::new(&address, self.may_lack_token());
         let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
@@ -163,8 +164,7 @@ impl S3Settings {
             }
         }
         builder
-            // Objects are deleted one at a time, because not every storage supports more.
-            .with_disable_bulk_delete(true)
+            .with_disable_bulk_delete(!deletes_in_bulk)
             .with_bucket_name(&self.bucket)
             .with_region(self.region())
             .with_config(AmazonS3ConfigKey::S3Endpoint, address.as_str())

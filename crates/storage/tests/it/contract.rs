@@ -197,25 +197,47 @@ fn lists_by_folder(storage: &dyn Storage) -> Outcome {
     ensure(list("tmp")?.is_empty(), "nothing is left")
 }
 
-/// Checks a long listing: storages list a thousand names at a time.
+/// Checks long listings: storages list a thousand names at a time, and containers by their first
+/// digits. All objects are then read and deleted at once.
 fn lists_many(storage: &dyn Storage) -> Outcome {
-    let name = |number: usize| format!("tickets/{number:024x}");
-    let each = |act: &(dyn Fn(usize) -> StoreResult<()> + Sync)| -> Outcome {
-        std::thread::scope(|scope| {
-            let threads = (0..8).map(|thread| {
-                scope.spawn(move || (thread..MANY).step_by(8).try_for_each(act).map_err(text))
-            });
-            let threads: Vec<_> = threads.collect();
-            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
-        })
-    };
-    each(&|number| storage.put_new(&name(number), Bytes::from(vec![7; number % 5])).map(drop))?;
-    let wanted: Vec<(String, u64)> =
+    many(storage, "tickets", &|number| format!("tickets/{number:024x}"))?;
+    many(storage, "data", &|number| format!("data/{:02x}/{number:032x}", number * 7 % 256))
+}
+
+fn many(storage: &dyn Storage, folder: &str, name: &(dyn Fn(usize) -> String + Sync)) -> Outcome {
+    std::thread::scope(|scope| {
+        let put = |number| storage.put_new(&name(number), Bytes::from(vec![7; number % 5]));
+        let put_some = move |thread| {
+            (thread..MANY).step_by(8).try_for_each(|number| put(number).map(drop)).map_err(text)
+        };
+        let threads: Vec<_> = (0..8).map(|thread| scope.spawn(move || put_some(thread))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    })?;
+    let mut wanted: Vec<(String, u64)> =
         (0..MANY).map(|number| (name(number), (number % 5) as u64)).collect();
-    let found = storage.list("tickets").map_err(text)?;
+    wanted.sort();
+    let found = storage.list(folder).map_err(text)?;
     ensure(found == wanted, &format!("{} of {MANY} are listed", found.len()))?;
-    each(&|number| storage.delete(&name(number)))?;
-    ensure(storage.list("tickets").map_err(text)?.is_empty(), "all are deleted")
+
+    let absent = (format!("{folder}/00/absent"), 5);
+    wanted.insert(MANY / 2, absent.clone());
+    for (result, (name, len)) in storage.get_many(&wanted).into_iter().zip(&wanted) {
+        if *name == absent.0 {
+            let is_missing = result.is_err_and(|error| error.kind() == Kind::Missing);
+            ensure(is_missing, "an absent object is `Missing`")?;
+        } else {
+            ensure(result.map_err(text)?.len() as u64 == *len, "each object comes in its place")?;
+        }
+    }
+    let (longer, _) = wanted.iter().find(|(_, len)| *len == 4).expect("there are some");
+    let result = storage.get_many(&[(longer.clone(), 3)]).pop().expect("a result");
+    ensure(result.is_err_and(|error| error.kind() == Kind::Corrupt), "a longer one is `Corrupt`")?;
+
+    let names: Vec<String> = wanted.into_iter().map(|(name, _)| name).collect();
+    let deleted = storage.delete_many(&names);
+    ensure(deleted.len() == names.len(), "each name has a result")?;
+    deleted.into_iter().try_for_each(|deleted| deleted.map_err(text))?;
+    ensure(storage.list(folder).map_err(text)?.is_empty(), "all are deleted")
 }
 
 const MANY: usize = 2500;

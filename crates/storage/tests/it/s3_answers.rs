@@ -97,6 +97,24 @@ impl State {
                 self.objects.insert(path.clone(), request.body.clone());
                 (200, Vec::new())
             }
+            // Several objects, each of which the answer names.
+            "POST" => {
+                let body = String::from_utf8_lossy(&request.body);
+                let keys = body.split("<Key>").skip(1).filter_map(|rest| rest.split_once("</Key>"));
+                let bucket = path.split('?').next().unwrap_or_default();
+                let answer = keys.map(|(key, _)| {
+                    if key.ends_with("locked") {
+                        return format!("<Error><Key>{key}</Key><Code>AccessDenied</Code><Message>denied</Message></Error>");
+                    }
+                    self.objects.remove(&format!("{bucket}/{key}"));
+                    format!("<Deleted><Key>{key}</Key></Deleted>")
+                });
+                let answer: String = answer.collect();
+                (200, format!("<DeleteResult>{answer}</DeleteResult>").into_bytes())
+            }
+            "DELETE" if path.ends_with("locked") => {
+                (403, b"<Error><Code>AccessDenied</Code></Error>".to_vec())
+            }
             "DELETE" => (self.objects.remove(path).map_or(404, |_| 204), Vec::new()),
             _ => match self.objects.get(path) {
                 Some(found) => (200, found.clone()),
@@ -417,4 +435,83 @@ fn deleting_a_missing_object_succeeds() {
     server.put(b"ours").expect("an answer");
     storage.delete("commits/x").expect("it is deleted");
     assert_eq!(server.object(), None);
+}
+
+/// Puts objects and deletes them at once. Returns the results, and the methods of the
+/// requests that deleted.
+fn delete_objects(server: &Server, names: &[&str]) -> (Vec<Result<(), Error>>, Vec<String>) {
+    let storage = server.storage_with(S3Limits { tries_max: 2, ..S3Limits::default() });
+    for name in names {
+        storage.put_new(name, Bytes::from_static(b"object")).expect("an answer");
+    }
+    server.state().requests.clear();
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    (storage.delete_many(&names), server.methods())
+}
+
+/// Objects count as deleted only if the answer names them.
+#[test]
+fn objects_that_an_answer_does_not_name_are_deleted_one_by_one() {
+    let incomplete = [
+        Odd::Answer(200, "InternalError"),
+        Odd::Answer(501, "NotImplemented"),
+        Odd::Answer(400, "MalformedXML"),
+        Odd::Answer(405, "MethodNotAllowed"),
+        Odd::DoneBut(200, "InternalError"),
+        Odd::HalfAnswer,
+    ];
+    for odd in incomplete {
+        let server = Server::with("POST", &[odd; 20]);
+        let (results, methods) = delete_objects(&server, &["data/1", "data/2", "data/3"]);
+        assert!(results.iter().all(Result::is_ok), "{odd:?}: {results:?}");
+        assert!(server.state().objects.is_empty(), "{odd:?}: {:?}", server.state().objects);
+        let singles = methods.iter().filter(|method| *method == "DELETE").count();
+        assert_eq!(singles, 3, "{odd:?}: {methods:?}");
+    }
+}
+
+#[test]
+fn deletion_continues_after_an_object_that_may_not_be_deleted() {
+    let server = Server::start();
+    let (results, methods) = delete_objects(&server, &["data/1", "data/2-locked", "data/3"]);
+    assert_eq!(methods, ["POST", "DELETE"], "one request for all, and one for the refused object");
+    assert!(results[0].is_ok() && results[2].is_ok(), "{results:?}");
+    let error = results[1].as_ref().expect_err("it is locked");
+    assert!(error.to_string().contains("data/2-locked"), "{error}");
+    let left: Vec<String> = server.state().objects.keys().cloned().collect();
+    assert_eq!(left, ["/bucket/repo/data/2-locked"]);
+}
+
+/// A request that a server has not understood is not made again.
+#[test]
+fn server_without_bulk_delete_is_asked_once() {
+    let server = Server::with("POST", &[Odd::Answer(501, "NotImplemented"); 20]);
+    let storage = server.storage();
+    for _ in 0..2 {
+        let names = ["data/1", "data/2"].map(str::to_owned);
+        storage.delete_many(&names);
+    }
+    let posts = server.methods().iter().filter(|method| *method == "POST").count();
+    assert_eq!(posts, 1, "{:?}", server.methods());
+}
+
+#[test]
+fn many_objects_are_read_in_their_order_in_spite_of_failures() {
+    let server =
+        Server::with("GET", &[Odd::Answer(503, "SlowDown"), Odd::HangsUp, Odd::HalfAnswer]);
+    let storage = server.storage();
+    for number in 0..40 {
+        let bytes = Bytes::from(format!("object {number}"));
+        storage.put_new(&format!("commits/{number}"), bytes).expect("an answer");
+    }
+    let wanted: Vec<(String, u64)> = (0..41)
+        .map(|number| (format!("commits/{number}"), if number == 7 { 3 } else { 100 }))
+        .collect();
+    for (number, result) in storage.get_many(&wanted).into_iter().enumerate() {
+        match number {
+            7 => assert_eq!(result.expect_err("longer").kind(), Kind::Corrupt),
+            40 => assert_eq!(result.expect_err("there is none").kind(), Kind::Missing),
+            _ => assert_eq!(result.expect("an answer"), format!("object {number}").as_bytes()),
+        }
+    }
 }

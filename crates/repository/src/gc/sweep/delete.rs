@@ -18,6 +18,9 @@ use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
 
+/// Maximum number of objects that are deleted between two looks at the monitor.
+const BATCH_COUNT_MAX: usize = 1000;
+
 /// The deletions of one sweep.
 pub(super) struct Deleter<'a> {
     repository: &'a Repository,
@@ -92,96 +95,102 @@ impl<'a> Deleter<'a> {
         rules::may_delete_ticket(has_ended)
     }
 
-    fn delete_tickets(&mut self) -> Result<()> {
-        let storage = self.storage();
-        for (path, _) in storage.list(ObjectKind::Ticket.folder())? {
-            if let Ok(ObjectName::Ticket { ticket, .. }) = ObjectName::parse(&path)
-                && self.is_over(ticket)
-            {
-                storage.delete(&path)?;
-                self.counts.ticket_count += 1;
-            }
+    /// Deletes objects, many at a time. An object that is already gone counts as deleted.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of an object, and deletes the others of the same batch all the same.
+    fn delete(&self, names: &[ObjectName]) -> Result<()> {
+        for names in names.chunks(BATCH_COUNT_MAX) {
+            stop_if_cancelled(self.monitor)?;
+            let names: Vec<String> = names.iter().map(ObjectName::to_string).collect();
+            self.storage().delete_many(&names).into_iter().collect::<Result<()>>()?;
         }
+        Ok(())
+    }
+
+    fn delete_tickets(&mut self) -> Result<()> {
+        let listed = self.storage().list(ObjectKind::Ticket.folder())?;
+        let names = listed.iter().filter_map(|(path, _)| ObjectName::parse(path).ok());
+        let is_over = |name: &ObjectName| match name {
+            ObjectName::Ticket { ticket, .. } => self.is_over(*ticket),
+            _ => false,
+        };
+        let names: Vec<ObjectName> = names.filter(is_over).collect();
+        self.delete(&names)?;
+        self.counts.ticket_count += names.len() as u64;
         Ok(())
     }
 
     /// Deletes the segments that the record superseded.
     fn delete_segments(&mut self) -> Result<()> {
-        let storage = self.storage();
-        for segment in &self.prune.superseded {
-            stop_if_cancelled(self.monitor)?;
-            storage.delete(&ObjectName::Segment(*segment).to_string())?;
-            self.counts.segment_count += 1;
-        }
+        let segments = self.prune.superseded.iter();
+        let names: Vec<ObjectName> =
+            segments.map(|segment| ObjectName::Segment(*segment)).collect();
+        self.delete(&names)?;
+        self.counts.segment_count += names.len() as u64;
         Ok(())
     }
 
     /// Deletes the parity of the condemned containers.
     fn delete_parity(&mut self) -> Result<()> {
-        let storage = self.storage();
         // Deleted before its container, so that an interruption leaves no parity that a later sweep
         // does not look for. Parity that arrives after its container was swept is deleted as well,
         // because containers never return.
         let condemned = self.view.condemned();
+        let mut names = Vec::new();
         for (container, parity) in parity::list(self.repository)? {
             let is_left_over =
                 condemned.contains(&container) && !self.there.contains_key(&container);
             if !self.condemned_now.contains(&container) && !is_left_over {
                 continue;
             }
-            for (name, _) in parity {
-                stop_if_cancelled(self.monitor)?;
-                storage.delete(&name.to_string())?;
-                self.counts.parity_count += 1;
-            }
+            names.extend(parity.into_iter().map(|(name, _)| name));
         }
+        self.delete(&names)?;
+        self.counts.parity_count += names.len() as u64;
         Ok(())
     }
 
     fn delete_containers(&mut self) -> Result<()> {
-        let storage = self.storage();
-        for name in &self.prune.condemned {
-            stop_if_cancelled(self.monitor)?;
-            let Some(length) = self.there.get(name) else { continue };
-            storage.delete(&ObjectName::Container(name.0, name.1).to_string())?;
-            self.counts.container_count += 1;
-            self.counts.container_bytes += length;
-        }
+        let condemned = self.prune.condemned.iter();
+        let there = condemned.filter_map(|name| Some((name, *self.there.get(name)?)));
+        let (names, lens): (Vec<ObjectName>, Vec<u64>) =
+            there.map(|((class, part), len)| (ObjectName::Container(*class, *part), len)).unzip();
+        self.delete(&names)?;
+        self.counts.container_count += names.len() as u64;
+        self.counts.container_bytes += lens.iter().sum::<u64>();
         Ok(())
     }
 
     /// Deletes similarity objects of ended writers of which no container is left.
     fn delete_similarity(&mut self) -> Result<()> {
-        let storage = self.storage();
         let left = self.there.keys().filter(|name| !self.condemned_now.contains(name));
         let left: HashSet<TicketId> = left.map(|(_, part)| part.ticket).collect();
-        for (path, _) in storage.list(ObjectKind::Similarity.folder())? {
-            if let Ok(ObjectName::Similarity(name)) = ObjectName::parse(&path)
-                && self.is_over(name.ticket)
-                && !left.contains(&name.ticket)
-            {
-                stop_if_cancelled(self.monitor)?;
-                storage.delete(&path)?;
+        let listed = self.storage().list(ObjectKind::Similarity.folder())?;
+        let names = listed.iter().filter_map(|(path, _)| ObjectName::parse(path).ok());
+        let is_left_over = |name: &ObjectName| match name {
+            ObjectName::Similarity(part) => {
+                self.is_over(part.ticket) && !left.contains(&part.ticket)
             }
-        }
-        Ok(())
+            _ => false,
+        };
+        self.delete(&names.filter(is_left_over).collect::<Vec<_>>())
     }
 
     /// Deletes commits of snapshots that sweeps have deleted long ago.
     fn delete_commits(&mut self) -> Result<()> {
-        let storage = self.storage();
+        let mut names = Vec::new();
         for commit in self.view.commits.values() {
             let Outcome::Swept(number) = commit.outcome else { continue };
             if self.now_ns.saturating_sub(commit.time_ns) < self.options.commit_ns {
                 continue;
             }
-            for snapshot in self.view.prunes.get(&number).iter().flat_map(|prune| &prune.forgotten)
-            {
-                if self.view.commits.contains_key(snapshot) {
-                    storage.delete(&ObjectName::Commit(*snapshot).to_string())?;
-                }
-            }
+            let taken =
+                self.view.prunes.get(&number).into_iter().flat_map(|prune| &prune.forgotten);
+            let there = taken.filter(|snapshot| self.view.commits.contains_key(snapshot));
+            names.extend(there.map(|snapshot| ObjectName::Commit(*snapshot)));
         }
-        Ok(())
+        self.delete(&names)
     }
 }

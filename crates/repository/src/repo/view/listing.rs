@@ -1,7 +1,7 @@
 //! Listing: from the objects of the storage to a view.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
 
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
@@ -40,6 +40,9 @@ pub struct View {
     /// Set if objects that claim a newer key epoch are ignored
     /// ([`crate::repo::repository::OpenOptions::ignores_newer`]).
     pub ignores_newer: bool,
+    /// The notes about each snapshot, by their tickets; found when the first note is needed. After
+    /// that, the view must not get further notes.
+    pub(super) notes: OnceLock<HashMap<TicketId, Vec<TicketId>>>,
 }
 
 impl View {
@@ -54,7 +57,8 @@ impl View {
         View::default().list_again(repository)
     }
 
-    /// Lists again, without reading objects again that were read before.
+    /// Lists again, without reading objects again that this process has read before, or that are in
+    /// the view cache of this machine.
     ///
     /// # Errors
     ///
@@ -67,40 +71,53 @@ impl View {
         };
         let mut tolerance = Tolerance::default();
         let mut gone = Vec::new();
-        for (path, len) in repository.storage().list(ObjectKind::Commit.folder())? {
-            let Ok(name @ ObjectName::Commit(ticket)) = ObjectName::parse(&path) else { continue };
-            let known = self.commits.get(&ticket);
-            let (epoch, commit) = match known {
-                Some(commit) => (self.epoch_of(ticket), commit.clone()),
-                None => match repository.read_listed(name, len, Commit::decode) {
-                    Ok((epoch, commit)) => (epoch, Arc::new(commit)),
-                    Err(error) if error.kind() == Kind::Missing => {
-                        gone.push((ticket, error));
-                        continue;
-                    }
-                    Err(error) => {
-                        view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
-                        continue;
-                    }
-                },
-            };
-            view.commits.insert(ticket, commit);
-            view.epochs.insert(ticket, epoch);
+        let cache = repository.view_cache();
+        let newest = cache.newest();
+        let mut wanted = Vec::new();
+        for (name, len) in listed(repository, ObjectKind::Commit)? {
+            let ObjectName::Commit(ticket) = name else { continue };
+            let known =
+                [self, &*newest].into_iter().find(|view| view.commits.contains_key(&ticket));
+            match known {
+                Some(known) => {
+                    view.commits.insert(ticket, known.commits[&ticket].clone());
+                    view.epochs.insert(ticket, known.epoch_of(ticket));
+                }
+                None => wanted.push((name, len)),
+            }
         }
-        for (path, len) in repository.storage().list(ObjectKind::Prune.folder())? {
-            let Ok(name @ ObjectName::Prune(number)) = ObjectName::parse(&path) else { continue };
-            let prune = match self.prunes.get(&number) {
-                Some(prune) => prune.clone(),
-                None => match repository.read_listed(name, len, Prune::decode) {
-                    Ok((_, prune)) => Arc::new(prune),
-                    Err(error) => {
-                        view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
-                        continue;
-                    }
-                },
-            };
-            view.prunes.insert(number, prune);
+        read_all(repository, &wanted, Commit::decode, |name, read| {
+            let ObjectName::Commit(ticket) = name else { return Ok(()) };
+            match read {
+                Ok((epoch, commit)) => {
+                    view.commits.insert(ticket, Arc::new(commit));
+                    view.epochs.insert(ticket, epoch);
+                }
+                Err(error) if error.kind() == Kind::Missing => gone.push((ticket, error)),
+                Err(error) => {
+                    view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
+                }
+            }
+            Ok(())
+        })?;
+        let mut wanted = Vec::new();
+        for (name, len) in listed(repository, ObjectKind::Prune)? {
+            let ObjectName::Prune(number) = name else { continue };
+            match self.prunes.get(&number).or_else(|| newest.prunes.get(&number)) {
+                Some(prune) => drop(view.prunes.insert(number, prune.clone())),
+                None => wanted.push((name, len)),
+            }
         }
+        read_all(repository, &wanted, Prune::decode, |name, read| {
+            let ObjectName::Prune(number) = name else { return Ok(()) };
+            match read {
+                Ok((_, prune)) => drop(view.prunes.insert(number, Arc::new(prune))),
+                Err(error) => {
+                    view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
+                }
+            }
+            Ok(())
+        })?;
         view.drop_given_up();
         // Between the listing and the read, a sweep may delete a commit, but only one that a record
         // has taken. Any other commit exists, although the storage denies it.
@@ -109,6 +126,7 @@ impl View {
             view.unreadable.insert(ObjectName::Commit(ticket), Arc::new(error));
         }
         view.look_by_name(repository, &mut tolerance)?;
+        cache.keep_newest(&view);
         Ok(view)
     }
 
@@ -247,6 +265,47 @@ impl View {
             digest: digest(self.commits.keys()),
         }
     }
+}
+
+/// Lists the objects of a kind, with their lengths.
+fn listed(repository: &Repository, kind: ObjectKind) -> Result<Vec<(ObjectName, u64)>> {
+    let found = repository.storage().list(kind.folder())?;
+    let found =
+        found.into_iter().filter_map(|(path, len)| Some((ObjectName::parse(&path).ok()?, len)));
+    let found: Vec<_> = found.collect();
+    repository.view_cache().clean(kind, found.iter().map(|(name, _)| *name));
+    Ok(found)
+}
+
+/// Reads the listed objects `wanted`, from the view cache or from the storage, and calls `take` for
+/// each.
+///
+/// # Errors
+///
+/// Returns any error of `take`.
+fn read_all<T>(
+    repository: &Repository,
+    wanted: &[(ObjectName, u64)],
+    decode: fn(&[u8]) -> Result<T>,
+    mut take: impl FnMut(ObjectName, Result<(u32, T)>) -> Result<()>,
+) -> Result<()> {
+    let cache = repository.view_cache();
+    let mut missing = Vec::new();
+    for &(name, len) in wanted {
+        let cached = cache.bytes(name, len);
+        match cached.and_then(|bytes| repository.open_bytes(name, &bytes, decode).ok()) {
+            Some(read) => take(name, Ok(read))?,
+            None => missing.push((name, len)),
+        }
+    }
+    repository.get_many(&missing, |name, bytes| {
+        let read = bytes.and_then(|bytes| {
+            let read = repository.open_bytes(name, &bytes, decode)?;
+            cache.keep(name, &bytes);
+            Ok(read)
+        });
+        take(name, read)
+    })
 }
 
 /// Returns the BLAKE3 hash of ids, which must be sorted.

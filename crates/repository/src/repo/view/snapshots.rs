@@ -1,6 +1,6 @@
 //! The snapshots of a view: which exist, which a writer may reuse, and the notes about them.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::View;
 use crate::format::commit::{Note, Outcome, Snapshot};
@@ -129,16 +129,26 @@ impl View {
 
     /// Returns the notes about a snapshot that no other note has replaced, sorted by ticket.
     pub fn notes(&self, snapshot: TicketId) -> Vec<(TicketId, &Note)> {
-        let notes: Vec<(TicketId, &Note)> = self
-            .commits
-            .iter()
-            .filter_map(|(id, commit)| match &commit.outcome {
-                Outcome::Note(note) if note.snapshot == Some(snapshot) => Some((*id, note)),
-                _ => None,
-            })
-            .collect();
+        let of_snapshot = self.notes.get_or_init(|| self.find_notes());
+        let ids = of_snapshot.get(&snapshot).into_iter().flatten();
+        let notes = ids.filter_map(|id| match &self.commits.get(id)?.outcome {
+            Outcome::Note(note) => Some((*id, note)),
+            _ => None,
+        });
+        let notes: Vec<(TicketId, &Note)> = notes.collect();
         let replaced: HashSet<_> =
             notes.iter().flat_map(|(_, note)| note.replaces.iter().copied()).collect();
         notes.into_iter().filter(|(id, _)| !replaced.contains(id)).collect()
+    }
+
+    /// Returns the notes about each snapshot, sorted by ticket.
+    fn find_notes(&self) -> HashMap<TicketId, Vec<TicketId>> {
+        let mut found: HashMap<TicketId, Vec<TicketId>> = HashMap::new();
+        for (id, commit) in &self.commits {
+            if let Outcome::Note(Note { snapshot: Some(snapshot), .. }) = &commit.outcome {
+                found.entry(*snapshot).or_default().push(*id);
+            }
+        }
+        found
     }
 }

@@ -40,6 +40,7 @@ pub(crate) fn find_missing(
     options: &CheckOptions<'_>,
     monitor: &dyn CheckMonitor,
 ) -> Result<(CheckReport, MissingData)> {
+    repository.view_cache().bypass();
     let listing = inventory::list(repository)?;
     let parity = crate::parity::sorted(listing.iter().map(|(path, len)| (path.clone(), *len)));
     let check = Check { repository, monitor, listing, parity, state: Mutex::default() };

@@ -87,6 +87,7 @@ pub fn repair_index(
     options: &IndexOptions,
     monitor: &dyn CheckMonitor,
 ) -> Result<IndexRepair> {
+    repository.view_cache().bypass();
     let missing = &missing_prunes(repository, &options.given_up_prunes)?;
     if options.dry_run {
         let view = View::without(missing.clone()).list_again(repository)?;

@@ -1,0 +1,92 @@
+//! Listings of a bucket: page after page, or the folders of containers by several requests at a
+//! time.
+
+use futures_util::StreamExt;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path as StorePath;
+
+use super::bounds::ListBounds;
+use super::failure::Failure;
+use super::{S3, within};
+use crate::kind::ObjectKind;
+use crate::storage::count_max;
+
+/// The first characters of the names of containers, which are hexadecimal numbers. Each is a prefix
+/// that is listed for itself.
+const FIRST_DIGITS: &str = "0123456789abcdef";
+
+/// Names and lengths of the objects of one page or of several.
+type Names = Vec<(String, u64)>;
+
+/// A page of a listing, and the token of the next one.
+type Page = (Names, Option<String>);
+
+impl S3 {
+    /// Lists the objects below `prefix`.
+    ///
+    /// The names of containers are evenly distributed, and there may be millions of them. If they
+    /// do not fit into one page, the objects of each first digit are listed separately, all digits
+    /// at a time. A name that begins with no digit is not that of a container, and is then only
+    /// listed if it is in the first page.
+    pub(super) fn list_once(&self, prefix: &str) -> Result<Names, Failure> {
+        let folder = format!("{}/", self.path(prefix));
+        let mut names = self.block_on(async {
+            let (mut names, token) = self.page(&folder, None).await?;
+            let Some(token) = token else { return Ok(names) };
+            if !is_folder_of_containers(prefix) {
+                names.extend(self.pages(prefix, &folder, names.len(), Some(token)).await?);
+                return Ok(names);
+            }
+            let folders: Vec<String> =
+                FIRST_DIGITS.chars().map(|digit| format!("{folder}{digit}")).collect();
+            let listings = folders.iter().map(|folder| self.pages(prefix, folder, 0, None));
+            let mut listings = futures_util::stream::iter(listings).buffered(FIRST_DIGITS.len());
+            while let Some(listed) = listings.next().await {
+                names.extend(listed?);
+            }
+            Ok(names)
+        })?;
+        names.sort_unstable();
+        names.dedup_by(|(name, _), (kept, _)| name == kept);
+        Ok(names)
+    }
+
+    /// Lists from the page `token` on, in addition to `count` names of the same listing.
+    async fn pages(
+        &self,
+        prefix: &str,
+        folder: &str,
+        count: usize,
+        mut token: Option<String>,
+    ) -> Result<Names, Failure> {
+        let mut bounds = ListBounds::new(count_max(prefix), self.patience.now_ns());
+        if let Some(token) = &token {
+            bounds.page(count, token, self.patience.now_ns())?;
+        }
+        let mut names = Names::new();
+        loop {
+            let (page, next) = self.page(folder, token).await?;
+            let count = page.len();
+            names.extend(page);
+            let Some(next) = next else { return Ok(names) };
+            bounds.page(count, &next, self.patience.now_ns())?;
+            token = Some(next);
+        }
+    }
+
+    async fn page(&self, folder: &str, page_token: Option<String>) -> Result<Page, Failure> {
+        let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
+        let page = self.store.list_paginated(Some(folder), options);
+        let page = within(self.limits.silence, page).await.map_err(Failure::of_place)?;
+        let names = page.result.objects.into_iter().filter_map(|meta| {
+            let name: StorePath = meta.location.prefix_match(&self.root)?.collect();
+            Some((String::from(name), meta.size))
+        });
+        Ok((names.collect(), page.page_token))
+    }
+}
+
+/// Returns `true` if the objects below `prefix` are containers.
+fn is_folder_of_containers(prefix: &str) -> bool {
+    [ObjectKind::Data, ObjectKind::Meta].iter().any(|kind| kind.folder() == prefix)
+}
