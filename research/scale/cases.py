@@ -337,4 +337,4 @@ CASES = {
 }
 
 # The cases whose small form takes seconds.
-SMALL = ("view-1k", "view-100k", "segments-16k", "sweep-3k", "merge", "void", "index-160M", "prune-8M", "together")
+SMALL = ("view-1k", "view-100k", "sweep-3k", "merge", "void", "index-160M", "prune-8M", "together")

@@ -13,6 +13,7 @@ import copy
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -134,6 +135,8 @@ def run_case(name, options, servers, work):
 
 def main():
     options = arguments()
+    # Folders are removed also when the script is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
     names = options.case or SMALL
     work = options.work or Path(tempfile.mkdtemp(prefix="scale-"))
     work.mkdir(parents=True, exist_ok=True)
