@@ -85,7 +85,7 @@ def as_line(row):
     most = sorted(cost.requests.items(), key=lambda each: -each[1])
     requests = ", ".join(f"{count:,} {verb} {folder}".strip() for (verb, folder), count in most[:6])
     limits = ", ".join(f"{name} {row.value(name):.4g} of {limit:.4g}" for name, limit in row.limits.items())
-    holds = f"NO: {', '.join(row.broken())}" if row.broken() else "yes"
+    holds = f"NO: {', '.join(row.broken())}" if row.broken() else "yes" if row.limits else "no limit"
     cells = [
         row.case,
         row.verb,
