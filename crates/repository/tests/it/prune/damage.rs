@@ -46,6 +46,8 @@ fn repository_with_missing_chunks_is_left_alone() {
             storage.put_new(name, bytes.into()).expect("memory takes it");
         }
         let before = size(&*storage);
+        // Another process, which has not read the commit before.
+        let repository = open(storage.clone(), 2).expect("it opens");
         let error = prune_all(&repository, &ALL).expect_err("nothing may go");
         let expected = [Kind::Missing, Kind::Corrupt, Kind::Conflict];
         assert!(expected.contains(&error.kind()), "{kind:?}: {error}");
