@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::support::backup::{back_up, init, restore_all, unlock};
+use crate::support::backup::{back_up, init_by, restore_all, unlock};
 use crate::support::machine::Machine;
 use bytes::Bytes;
 use cutpoint_repository::verify::check::{CheckOptions, check};
@@ -61,9 +61,15 @@ struct Cached {
 
 impl Cached {
     fn new() -> Cached {
+        Cached::by(0)
+    }
+
+    /// Creates another repository for each process, whose random numbers differ.
+    fn by(process: u32) -> Cached {
         let memory: Arc<dyn Storage> = Arc::new(Memory::new());
         let storage = Remote::over(memory.clone());
-        let repository = Arc::new(init(memory).expect("memory takes a repository"));
+        let repository = init_by(memory, process).expect("memory takes a repository");
+        let repository = Arc::new(repository);
         for number in 1..=SNAPSHOTS {
             back_up(&repository, &[number], false).expect("nothing fails here");
         }
@@ -133,11 +139,9 @@ fn process_without_files_reads_each_commit_once() {
 #[test]
 fn damaged_file_costs_a_request() {
     let changes: [fn(&mut Vec<u8>); 4] = [
-        |bytes| {
-            let middle = bytes.len() / 2;
-            bytes[middle] ^= 1;
-        },
-        |bytes| bytes[80] ^= 0x40,
+        // A byte of the header, and one of the sealed body.
+        |bytes| bytes[30] ^= 1,
+        |bytes| bytes[90] ^= 0x40,
         |bytes| bytes.truncate(bytes.len() / 2),
         Vec::clear,
     ];
@@ -165,7 +169,7 @@ fn exchanged_files_cost_requests() {
     fs::write(&files[1], &first).expect("written");
     assert_eq!(cached.reads_of_a_listing(), 2, "two in the place of each other");
 
-    let (another, files) = (Cached::new(), cached.files());
+    let (another, files) = (Cached::by(50), cached.files());
     let (other, len) = (another.files(), fs::read(&files[2]).expect("it is there").len());
     let foreign = fs::read(&other[2]).expect("it is there");
     assert_eq!(foreign.len(), len, "both are padded alike");
