@@ -140,7 +140,8 @@ fn lost_prunes(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<BTre
         None => Ok(lost),
         Some(number) => {
             let message = "not missing, and cannot be given up";
-            Err(Error::invalid(ObjectName::Prune(*number), message))
+            Err(Error::invalid(ObjectName::Prune(*number), message)
+                .with_remedy("omit this --give-up; `cutpoint check` names the missing records"))
         }
     }
 }
