@@ -9,6 +9,7 @@ use cutpoint_terminal::Exclusion;
 
 use super::Settings;
 use crate::defaults::DEFAULT_CUT;
+use crate::units::parse_threads;
 
 /// Create a repository
 #[derive(Debug, ClapArgs)]
@@ -142,8 +143,8 @@ pub(crate) struct Backup {
     #[command(flatten)]
     pub(crate) exclusion: Exclusion,
     /// Use N threads [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) threads: usize,
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub(crate) threads: Option<usize>,
     /// Verify all compressed data before storing it
     ///
     /// Everything that was compressed is decoded and compared. Without this option, only a part of
@@ -286,8 +287,8 @@ pub(crate) struct Restore {
     #[arg(long)]
     pub(crate) no_owners: bool,
     /// Use N threads [default: number of processors]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    pub(crate) threads: usize,
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub(crate) threads: Option<usize>,
     /// The filter for `latest`.
     #[command(flatten)]
     pub(crate) filter: Filter,
