@@ -10,8 +10,9 @@ mod help;
 mod inspect;
 mod settings;
 
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use cutpoint_terminal::help::STYLES;
+use cutpoint_terminal::usage;
 
 pub(crate) use self::access::{Key, KeyAdd, KeyCommand, KeyRemove, KeyRotate, NewSecrets};
 pub(crate) use self::care::{
@@ -25,6 +26,7 @@ pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
+use crate::report::PROGRAM;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,12 +50,10 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Reads the arguments of this process. Prints help, or an error of usage (exit code 2), and
+    /// Reads the arguments of this process. Also returns the name of the command. Prints help, or an error of usage (exit code 2), and
     /// ends the process where these are the answer.
-    pub(crate) fn of_process() -> Args {
-        let mut command = help::MANUAL.command();
-        let matches = command.get_matches_mut();
-        Args::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    pub(crate) fn of_process() -> (Args, String) {
+        usage::parse(&help::MANUAL, PROGRAM)
     }
 }
 
@@ -81,10 +81,10 @@ pub(crate) enum Command {
     /// data of a repository, and are removed afterwards. About 34 MiB are written and read.
     ///
     /// Several machines can share a repository, and `cutpoint prune` can run while they write, if
-    /// the storage creates objects atomically: of several clients that create the same name at
-    /// once, exactly one is told that it has created it. Some storage claims to do so and does not.
-    /// It is good enough for backups, but `cutpoint prune` requires --exclusive there, and the exit
-    /// code of this command is 1, as for any other deficiency. The exit code is 2 if the location
+    /// the storage creates objects atomically: of several requests to create the same name at once,
+    /// exactly one succeeds. Storage that does not is good enough for backups, but `cutpoint prune`
+    /// requires --exclusive there, and the exit code of this command is 1, as for any other
+    /// deficiency. The exit code is 2 if the location
     /// cannot be used.
     #[command(before_help = access::DOCTOR_EXAMPLES)]
     Doctor,

@@ -24,7 +24,7 @@ pub(crate) enum Event<'a> {
     /// A setting of the repository.
     Setting { name: &'a str, value: serde_json::Value },
     /// A chunk.
-    Cut { offset: u64, size: u64, end_offset: u64 },
+    Cut { offset: u64, size_bytes: u64, end_offset: u64 },
     /// The estimated savings of a cut specification.
     Estimate(Box<Estimate>),
     /// A finding of a check.
@@ -41,14 +41,10 @@ pub(crate) enum Event<'a> {
         loss_count: u64,
         unnamed_count: u64,
     },
-    /// An object of the repository.
-    Object {
-        name: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        stored_bytes: Option<u64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        text: Option<&'a str>,
-    },
+    /// An object of the repository, in a list.
+    Object { name: &'a str, stored_bytes: u64 },
+    /// The content of an object of the repository.
+    ObjectContent { name: &'a str, kind: &'a str, length_bytes: u64, epoch: u32, text: &'a str },
     /// A key that opens the repository.
     Key(Key<'a>),
 }
@@ -98,29 +94,29 @@ pub(crate) enum Summary<'a> {
     Prune {
         dry_run: bool,
         /// The number of the prune record; `None` if there was nothing to do.
-        number: Option<u64>,
-        forgotten_count: u64,
-        kept_count: u64,
+        prune_number: Option<u64>,
+        removed_snapshot_count: u64,
+        kept_snapshot_count: u64,
         container_count: u64,
         container_bytes: u64,
-        condemned_count: u64,
+        condemned_container_count: u64,
         condemned_bytes: u64,
-        rewritten_count: u64,
+        rewritten_container_count: u64,
         rewritten_bytes: u64,
         moved_bytes: u64,
         unused_bytes: u64,
-        orphan_count: u64,
-        rescued_count: u64,
-        pinned_count: u64,
+        orphan_container_count: u64,
+        rescued_chunk_count: u64,
+        pinned_chunk_count: u64,
         pinned_bytes: u64,
-        inlined_count: u64,
+        inlined_chunk_count: u64,
         inlined_bytes: u64,
         /// The size of the containers that had stayed for these delta chunks alone.
         released_bytes: u64,
         merged_segment_count: u64,
         freed_bytes: u64,
         written_bytes: u64,
-        deleted_count: u64,
+        deleted_container_count: u64,
         deleted_bytes: u64,
         waiting: bool,
         elapsed_ns: u64,
@@ -129,33 +125,40 @@ pub(crate) enum Summary<'a> {
     Optimize {
         dry_run: bool,
         /// The number of the prune record; `None` if there was nothing to do.
-        number: Option<u64>,
-        forgotten_count: u64,
-        kept_count: u64,
+        prune_number: Option<u64>,
+        removed_snapshot_count: u64,
+        kept_snapshot_count: u64,
         container_count: u64,
         container_bytes: u64,
-        condemned_count: u64,
+        condemned_container_count: u64,
         condemned_bytes: u64,
-        rewritten_count: u64,
+        rewritten_container_count: u64,
         rewritten_bytes: u64,
         raw_bytes: u64,
         sampled_bytes: u64,
         moved_bytes: u64,
-        optimized_count: u64,
+        optimized_container_count: u64,
         optimized_bytes: u64,
-        spared_count: u64,
+        spared_container_count: u64,
         spared_bytes: u64,
-        reencoded_count: u64,
+        reencoded_chunk_count: u64,
         reencoded_bytes: u64,
         freed_bytes: u64,
         written_bytes: u64,
-        deleted_count: u64,
+        deleted_container_count: u64,
         deleted_bytes: u64,
         waiting: bool,
         elapsed_ns: u64,
     },
     /// Snapshots were forgotten, or would be, or are listed again.
-    Forget { dry_run: bool, kept_count: u64, forgotten_count: u64, unforgotten_count: u64 },
+    Forget {
+        dry_run: bool,
+        kept_count: u64,
+        forgotten_count: u64,
+        restored_count: u64,
+        /// The IDs of the snapshots that are listed again.
+        restored: Vec<String>,
+    },
     /// Snapshots were held or released.
     Hold { held_count: u64, released_count: u64 },
     /// The tags or descriptions of snapshots were changed.
@@ -245,7 +248,7 @@ pub(crate) enum Summary<'a> {
         elapsed_ns: u64,
     },
     /// A file was cut.
-    Cut { algorithm: &'a str, level: &'a str, chunk_count: u64, size: u64 },
+    Cut { cut: &'a str, level: &'a str, chunk_count: u64, size_bytes: u64 },
     /// The savings of data were estimated.
     Estimate {
         #[serde(flatten)]
@@ -259,7 +262,7 @@ pub(crate) enum Summary<'a> {
 pub(crate) struct Key<'a> {
     pub(crate) id: String,
     pub(crate) method: String,
-    pub(crate) made: Option<String>,
+    pub(crate) created: Option<String>,
     pub(crate) label: Option<&'a str>,
     pub(crate) epoch: Option<u32>,
     pub(crate) copy_count: u64,
@@ -285,7 +288,7 @@ pub(crate) struct Trial<'a> {
 pub(crate) struct Stats {
     pub(crate) snapshot_count: u64,
     pub(crate) file_count: u64,
-    pub(crate) size: u64,
+    pub(crate) logical_bytes: u64,
     pub(crate) unique_bytes: u64,
     pub(crate) matched_bytes: u64,
     pub(crate) compressed_bytes: u64,
@@ -295,8 +298,8 @@ pub(crate) struct Stats {
     pub(crate) dedup_space_savings: Option<f64>,
     pub(crate) delta_space_savings: Option<f64>,
     pub(crate) compression_space_savings: Option<f64>,
-    pub(crate) space_savings: Option<f64>,
-    pub(crate) chunk_count: u64,
+    pub(crate) stored_space_savings: Option<f64>,
+    pub(crate) data_chunk_count: u64,
     pub(crate) delta_chunk_count: u64,
     pub(crate) delta_chunk_bytes: u64,
     pub(crate) delta_chunk_stored_bytes: u64,
@@ -365,6 +368,7 @@ pub(crate) struct Counts {
     folder_count: u64,
     other_count: u64,
     read_file_count: u64,
+    #[serde(rename = "size_bytes")]
     size: u64,
     read_bytes: u64,
     new_chunk_count: u64,
@@ -445,8 +449,10 @@ pub(crate) struct Entry<'a> {
     pub(crate) group_id: u32,
     pub(crate) user: &'a str,
     pub(crate) group: &'a str,
+    #[serde(rename = "size_bytes")]
     pub(crate) size: u64,
-    pub(crate) modified: String,
+    /// `None` for a folder above the sources.
+    pub(crate) modified: Option<String>,
     pub(crate) links: u64,
     pub(crate) inode: u64,
     pub(crate) xattr_count: u64,
@@ -476,7 +482,7 @@ pub(crate) struct Loss<'a> {
     pub(crate) path: PathText,
     /// `entries`, `file` or `parts`.
     pub(crate) kind: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "size_bytes", skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ranges: Vec<ByteRange>,

@@ -17,7 +17,9 @@ pub(crate) fn pauses() -> Pauses {
 pub(crate) fn failure(error: LagError, storage: &dyn Storage) -> anyhow::Error {
     match error {
         LagError::Other(error) => error.into(),
-        LagError::Interrupted => Failure::new(Exit::Interrupted, "interrupted").into(),
+        LagError::Interrupted => {
+            Failure::new(Exit::Interrupted, cutpoint_terminal::report::INTERRUPTED).into()
+        }
         LagError::Unlisted { name, waited } => {
             let message = format!(
                 "{}: {name} exists, but listings do not show it (expected within {} s)",

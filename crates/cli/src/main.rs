@@ -38,10 +38,11 @@ use crate::report::{PROGRAM, Report};
 fn main() -> ExitCode {
     // First of all, because the environment may contain a passphrase.
     hide_memory();
-    // Wrong usage ends the process here, with exit code 2 and the message of clap.
-    let args = Args::of_process();
+    // Wrong usage ends the process here, with exit code 2.
+    let (args, command) = Args::of_process();
     // The report lives until the process ends, because the end by a signal is reported, too.
-    let report: &'static Report = Box::leak(Box::new(Report::new(PROGRAM, &args.global.output)));
+    let report = Report::new(PROGRAM, &args.global.output).of_command(command);
+    let report: &'static Report = Box::leak(Box::new(report));
     let result = interrupt::watch(report).and_then(|()| command::run(&args, report));
     interrupt::begin_end();
     // The output so far is flushed before the message about the reason of the end.

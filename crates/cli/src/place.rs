@@ -193,7 +193,7 @@ mod tests {
         place.map(|place| place.into_os_string().into_vec()).map_err(|failure| {
             let error = anyhow::Error::from(failure);
             assert_eq!(exit::Exit::of(&error), exit::Exit::Failed, "{error}");
-            format!("{error}; {}", remedy::remedy(&error).expect("a remedy"))
+            format!("{error}; {}", remedy::remedy(&error, "init").expect("a remedy"))
         })
     }
 

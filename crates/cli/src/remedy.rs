@@ -7,8 +7,11 @@ use crate::exit::{Exit, Failure, newer_epochs};
 use crate::s3;
 
 /// Returns the remedy for `error`, if one is known.
-pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
-    if let Some(failure) = error.chain().find_map(|cause| cause.downcast_ref::<Failure>()) {
+pub(crate) fn remedy(error: &anyhow::Error, command: &str) -> Option<String> {
+    let is_backup = command == "backup";
+    if let Some(failure) = error.chain().find_map(|cause| cause.downcast_ref::<Failure>())
+        && (failure.remedy().is_some() || Exit::of(error) != Exit::Interrupted)
+    {
         return failure.remedy().map(str::to_owned);
     }
     if let Some(remedy) = s3::remedy(error) {
@@ -27,13 +30,15 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
              --passphrase-command or --key-file; a recovery kit is given with --key-file"
         }
         Exit::Newer => "use a newer version of cutpoint",
-        Exit::Full if error.chain().any(|cause| cause.is::<StoreError>()) => {
+        Exit::Full if is_backup && error.chain().any(|cause| cause.is::<StoreError>()) => {
             "free some space and run the same command again; data stored so far is intact and is \
              reused"
         }
         Exit::Conflict => "run the same command again",
-        Exit::Interrupted => "run the same command again; data stored so far is reused",
-        _ => return common::remedy(error),
+        Exit::Interrupted if is_backup => {
+            "run the same command again; data stored so far is reused"
+        }
+        _ => return common::remedy(error, command),
     };
     Some(remedy.to_owned())
 }
@@ -49,10 +54,13 @@ mod tests {
     #[test]
     fn remedy_mentions_stored_data_only_for_a_full_store() {
         let store = anyhow::Error::new(StoreError::new(Kind::Full, "data/00/x", "no space left"));
-        let text = remedy(&store.context("the backup")).expect("a remedy");
+        let text = remedy(&store.context("the backup"), "backup").expect("a remedy");
         assert!(text.contains("data stored so far"), "{text}");
         let output = anyhow::Error::new(io::Error::from(io::ErrorKind::StorageFull));
-        let text = remedy(&output.context("standard output")).expect("a remedy");
+        let text = remedy(&output.context("standard output"), "backup").expect("a remedy");
         assert_eq!(text, "free some space and run the same command again", "nothing was stored");
+        let full = || anyhow::Error::new(StoreError::new(Kind::Full, "data/00/x", "no space left"));
+        let text = remedy(&full(), "prune").expect("a remedy");
+        assert_eq!(text, "free some space and run the same command again", "not reused");
     }
 }

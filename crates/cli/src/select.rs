@@ -126,13 +126,27 @@ pub(crate) fn snapshot<'a>(
         return candidates
             .into_iter()
             .rfind(|(id, snapshot)| !snapshot.partial && passes(filter, view, *id, snapshot))
-            .ok_or_else(|| no_snapshot("no matching snapshot"));
+            .ok_or_else(|| no_snapshot(&format!("no snapshot{}", filtered(filter))));
     }
     let wanted = digits(text)?;
     match by_digits(view, candidates, &wanted, filter)? {
         Some(found) => Ok(found),
         None => Err(absent(view, &wanted)),
     }
+}
+
+/// Describes a filter, after a noun.
+fn filtered(filter: &Filter) -> String {
+    let mut text = String::new();
+    if let Some(host) = &filter.host {
+        text.push_str(&format!(" of host {}", escape::for_terminal(host.as_bytes())));
+    }
+    if !filter.tags.is_empty() {
+        let tags = escape::for_terminal(filter.tags.join(", ").as_bytes());
+        let noun = if filter.tags.len() == 1 { "tag" } else { "tags" };
+        text.push_str(&format!(" with the {noun} {tags}"));
+    }
+    text
 }
 
 /// Finds the snapshot that `text` denotes, among those that are listed, forgotten, or taken by a
@@ -159,12 +173,12 @@ fn digits(text: &OsStr) -> Result<String> {
     let wanted = shown.to_ascii_lowercase();
     if !wanted.bytes().all(|byte| byte.is_ascii_hexdigit()) || wanted.is_empty() {
         return Err(no_snapshot(&format!(
-            "`{shown}`: not a snapshot (expected an id or `{LATEST}`)"
+            "`{shown}`: not a snapshot (expected an ID or `{LATEST}`)"
         )));
     }
     if wanted.len() < ID_DIGITS_MIN {
         return Err(no_snapshot(&format!(
-            "`{shown}`: too short (expected at least {ID_DIGITS_MIN} digits of an id)"
+            "`{shown}`: too short (expected at least {ID_DIGITS_MIN} digits of an ID)"
         )));
     }
     Ok(wanted)

@@ -138,7 +138,7 @@ impl State {
         let was_told = std::mem::replace(&mut self.is_older, true);
         let text = describe_older(comparison);
         match self.rollback {
-            Rollback::Refuse => Err(Failure::new(Exit::WrongKey, text)
+            Rollback::Refuse => Err(Failure::new(Exit::RolledBack, text)
                 .with_remedy(
                     "`cutpoint check` examines the repository without accepting its state. If an \
                      older copy was put back on purpose, or the cause is known, `cutpoint \
@@ -426,7 +426,7 @@ mod tests {
         let older = with_prune(view(&[1, 2]), 1, &[1]);
         let error = after(&pruned, Rollback::Refuse).see(&older, &report());
         let error = error.expect_err("prune 2 is gone");
-        assert_eq!(Exit::of(&error), Exit::WrongKey, "{error}");
+        assert_eq!(Exit::of(&error), Exit::RolledBack, "{error}");
         let text = error.to_string();
         assert!(text.contains("prune 2, snapshot") && text.contains("prune 1, snapshot"), "{text}");
         let mut accepted = after(&pruned, Rollback::Accept);

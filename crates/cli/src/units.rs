@@ -3,15 +3,25 @@
 use cutpoint_repository::snapshots::calendar::{DAY_S, civil};
 use cutpoint_repository::snapshots::retention::Span;
 use cutpoint_repository::verify::check::Portion;
-pub(crate) use cutpoint_terminal::units::{count, duration, parse_large_size, parse_size, size};
+pub(crate) use cutpoint_terminal::units::{
+    count, duration, number, parse_large_size, parse_threads, parse_threads_or_zero, size, size_in,
+};
 
 /// Parses the number of items to keep: a number from 1 on, or `all`.
 pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
     match text.parse() {
         _ if text == "all" => Ok(u32::MAX),
-        Ok(0) => Err("0 keeps nothing; omit the option instead".to_owned()),
+        Ok(0) => Err("0 is out of range (expected a number from 1 on, or all)".to_owned()),
         Ok(count) => Ok(count),
-        Err(_) => Err(format!("`{text}` is neither a number nor `all`")),
+        Err(_) => {
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+            let problem = match is_number {
+                true => format!("{text} is out of range"),
+                false => format!("{text:?} is not a number"),
+            };
+            Err(format!("{problem} (expected a number from 1 on, or all)"))
+        }
     }
 }
 
@@ -19,7 +29,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
 pub(crate) fn parse_wait(text: &str) -> Result<i64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let wrong =
-        || format!("`{text}` is not a duration (expected a form such as 90s, 10min, 24h or 2d)");
+        || format!("{text:?} is not a duration (expected a form such as 90s, 10min, 24h or 2d)");
     let number: i64 = text[..digits].parse().map_err(|_| wrong())?;
     let second: i64 = 1_000_000_000;
     let unit = match &text[digits..] {
@@ -38,21 +48,26 @@ pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     match number {
         Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err(format!("`{text}` is not a percentage (expected a form such as 5% or 12.5%)")),
+        Some(percent) if percent.is_finite() => {
+            Err(format!("{text} is out of range (expected 0% to 100%)"))
+        }
+        _ => Err(format!("{text:?} is not a percentage (expected a form such as 5% or 12.5%)")),
     }
 }
 
 /// Parses a whole percentage, such as 10%, from 0% to 100%.
 pub(crate) fn parse_whole_percent(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('%').and_then(|number| number.parse::<u32>().ok());
-    number
-        .filter(|percent| *percent <= 100)
-        .ok_or_else(|| format!("`{text}` is not a whole percentage (expected a form such as 10%)"))
+    match number {
+        Some(percent @ 0..=100) => Ok(percent),
+        Some(_) => Err(format!("{text} is out of range (expected 0% to 100%)")),
+        None => Err(format!("{text:?} is not a whole percentage (expected a form such as 10%)")),
+    }
 }
 
 /// Parses a time span: numbers with the units y, m (months), w, d and h, such as `1y6m` or `3d12h`.
 pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
-    let too_long = || format!("`{text}` is too long");
+    let too_long = || format!("{text:?} is too long");
     let mut span = Span::default();
     let mut rest = text;
     while !rest.is_empty() {
@@ -61,7 +76,7 @@ pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
         let unit = rest[digits..].chars().next();
         let (Ok(number), Some(unit)) = (number, unit) else {
             return Err(format!(
-                "`{text}` is not a duration (expected a form such as 1y6m, 2w or 3d12h)",
+                "{text:?} is not a duration (expected a form such as 1y6m, 2w or 3d12h)",
             ));
         };
         let (total, factor) = match unit {
@@ -70,14 +85,14 @@ pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
             'w' => (&mut span.hours, 7 * 24),
             'd' => (&mut span.hours, 24),
             'h' => (&mut span.hours, 1),
-            _ => return Err(format!("unknown unit of time `{unit}` (expected y, m, w, d or h)")),
+            _ => return Err(format!("unknown unit \"{unit}\" (expected y, m, w, d or h)")),
         };
         let sum = number.checked_mul(factor).and_then(|more| total.checked_add(more));
         *total = sum.ok_or_else(too_long)?;
         rest = &rest[digits + unit.len_utf8()..];
     }
     if span == Span::default() {
-        return Err(format!("`{text}` is an empty duration"));
+        return Err(format!("{text:?} is an empty duration"));
     }
     Ok(span)
 }
@@ -91,10 +106,10 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
         return match parse_large_size(text) {
             Ok(0) => Err("nothing would be read".to_owned()),
             Ok(bytes) => Ok(Portion::Bytes(bytes)),
-            Err(error) => Err(format!("{error}, a percentage such as 5%, or `all`")),
+            Err(error) => Err(format!("{error}, or a percentage such as 5%")),
         };
     };
-    let bad = || format!("`{text}` is not a percentage (expected a form such as 5% or 0.5%)");
+    let bad = || format!("{text:?} is not a percentage (expected a form such as 5% or 0.5%)");
     let (whole, part) = percent.split_once('.').unwrap_or((percent, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty()
@@ -110,7 +125,7 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
         0 => Err("nothing would be read".to_owned()),
         1_000_000 => Ok(Portion::All),
         share if share < 1_000_000 => Ok(Portion::Share(share)),
-        _ => Err(format!("`{text}` is more than 100%")),
+        _ => Err(format!("{text} is out of range (expected at most 100%)")),
     }
 }
 

@@ -135,7 +135,7 @@ pub(crate) fn for_new<'a>(secrets: &'a Secrets, report: &Report) -> Result<NewSe
         return Ok(NewSecret { unlock: Unlock::Nothing, made: None });
     }
     new_by(&Sources::of(secrets), "Passphrase of the new repository: ", report)?.ok_or_else(|| {
-        Failure::new(Exit::WrongKey, "a new repository needs a passphrase or a key")
+        Failure::new(Exit::WrongKey, "no passphrase and no key given for the new repository")
             .with_remedy(
                 "give one with CUTPOINT_PASSPHRASE, --passphrase-file, --passphrase-command or \
                  --key-file, or use --encryption none",
@@ -241,7 +241,9 @@ fn prompt_passphrase(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
     let passphrase = match passphrase {
         // Ctrl-C was pressed; the signal follows.
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-            return Err(Failure::new(Exit::Interrupted, "interrupted").into());
+            return Err(
+                Failure::new(Exit::Interrupted, cutpoint_terminal::report::INTERRUPTED).into()
+            );
         }
         other => other.context("cannot prompt for a passphrase")?,
     };
@@ -265,7 +267,10 @@ fn run_command(command: &OsStr) -> Result<Zeroizing<Vec<u8>>> {
     let secret = child.stdout.take().map(read_bounded);
     let status = child.wait().with_context(context)?;
     if !status.success() {
-        let message = format!("passphrase command: failed ({status})");
+        let message = format!(
+            "passphrase command {}: failed ({status})",
+            escape::for_terminal(std::os::unix::ffi::OsStrExt::as_bytes(command))
+        );
         return Err(Failure::new(Exit::WrongKey, message).into());
     }
     Ok(secret.transpose().with_context(context)?.unwrap_or_default())

@@ -85,12 +85,13 @@ pub struct Progress {
     /// The number of files so far.
     pub file_count: u64,
     /// The size of these files in bytes.
+    #[serde(rename = "size_bytes")]
     pub size: u64,
     /// The total number of files, once it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_file_count: Option<u64>,
     /// The total size in bytes, once it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "expected_size_bytes", skip_serializing_if = "Option::is_none")]
     pub expected_size: Option<u64>,
     /// The number of bytes that no repository chunk contains.
     #[serde(skip_serializing_if = "Option::is_none")]

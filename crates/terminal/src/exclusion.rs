@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use cutpoint_backup::source::WalkOptions;
+use cutpoint_backup::source::{WalkOptions, check_pattern};
+
+use crate::exit::Failure;
 
 /// The files that are excluded.
 #[derive(Debug, Args)]
@@ -29,13 +31,21 @@ impl Exclusion {
     ///
     /// # Errors
     ///
-    /// Returns the error of the system if a file of patterns cannot be read.
+    /// Returns the error of the system if a file of patterns cannot be read. Returns a [`Failure`]
+    /// that names the option, or the line of the file, of an invalid pattern.
     pub fn walk_options(&self) -> Result<WalkOptions> {
-        let mut exclude = self.exclude.clone();
+        let mut exclude = Vec::new();
+        for pattern in &self.exclude {
+            check("--exclude", pattern)?;
+            exclude.push(pattern.clone());
+        }
         for file in &self.exclude_file {
             let text = fs::read_to_string(file)
                 .with_context(|| format!("exclude file {}", file.display()))?;
-            exclude.extend(text.lines().map(str::to_owned));
+            for (index, pattern) in text.lines().enumerate() {
+                check(&format!("exclude file {}: line {}", file.display(), index + 1), pattern)?;
+                exclude.push(pattern.to_owned());
+            }
         }
         Ok(WalkOptions {
             one_file_system: self.one_file_system,
@@ -43,4 +53,12 @@ impl Exclusion {
             exclude_caches: self.exclude_caches,
         })
     }
+}
+
+/// Checks a pattern that `place` contains.
+fn check(place: &str, pattern: &str) -> Result<(), Failure> {
+    check_pattern(pattern).map_err(|problem| {
+        Failure::failed(format!("{place}: {problem}"))
+            .with_remedy("`cutpoint help patterns` explains the patterns")
+    })
 }

@@ -31,8 +31,10 @@ pub enum Exit {
     NoRepository,
     /// An object that had to be read is damaged or missing.
     Damaged,
-    /// The secret does not open the repository, or the repository is not the one remembered.
+    /// The secret does not open the repository, or another repository is in its place.
     WrongKey,
+    /// The repository is in an older state than the remembered one.
+    RolledBack,
     /// The repository was written by a newer version.
     Newer,
     /// The storage or the target is full.
@@ -52,7 +54,7 @@ impl Exit {
             Exit::Failed => 2,
             Exit::NoRepository => 10,
             Exit::Damaged => 11,
-            Exit::WrongKey => 12,
+            Exit::WrongKey | Exit::RolledBack => 12,
             Exit::Newer => 13,
             Exit::Full => 14,
             Exit::Conflict => 15,
@@ -69,6 +71,7 @@ impl Exit {
             Exit::NoRepository => "no_repository",
             Exit::Damaged => "damaged",
             Exit::WrongKey => "wrong_key",
+            Exit::RolledBack => "rolled_back",
             Exit::Newer => "newer_version",
             Exit::Full => "full",
             Exit::Conflict => "conflict",
@@ -186,6 +189,27 @@ pub fn message(error: &anyhow::Error, with_causes: bool) -> String {
             break;
         }
     }
+    plain(&text)
+}
+
+/// Replaces the texts of the system for common errors by plain ones, and removes the numbers of all
+/// others.
+pub fn plain(text: &str) -> String {
+    const TEXTS: [(&str, &str); 4] = [
+        ("No such file or directory (os error 2)", "not found"),
+        ("File exists (os error 17)", "exists already"),
+        ("Not a directory (os error 20)", "a file (expected a folder)"),
+        ("Is a directory (os error 21)", "a folder (expected a file)"),
+    ];
+    if !text.contains(" (os error ") {
+        return text.to_owned();
+    }
+    let mut text = TEXTS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
+    while let Some(start) = text.find(" (os error ")
+        && let Some(length) = text[start..].find(')')
+    {
+        text.replace_range(start..=start + length, "");
+    }
     text
 }
 
@@ -202,6 +226,7 @@ mod tests {
             Exit::NoRepository,
             Exit::Damaged,
             Exit::WrongKey,
+            Exit::RolledBack,
             Exit::Newer,
             Exit::Full,
             Exit::Conflict,
@@ -210,6 +235,20 @@ mod tests {
         for exit in all {
             let start = format!("{:>5}  ", exit.code());
             assert!(TABLE.lines().any(|line| line.starts_with(&start)), "{exit:?} is not there");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_system_are_plain() {
+        for (code, expected) in [
+            (2, "not found"),
+            (13, "Permission denied"),
+            (17, "exists already"),
+            (20, "a file (expected a folder)"),
+            (21, "a folder (expected a file)"),
+        ] {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(plain(&format!("a: {error}; b")), format!("a: {expected}; b"), "{code}");
         }
     }
 

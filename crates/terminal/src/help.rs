@@ -176,6 +176,11 @@ impl Manual {
             .before_long_help(examples_long.unwrap_or_default())
             .after_help(short)
             .after_long_help(long)
+            // A negative number is a value, which its parser refuses, and not an option.
+            .mut_args(|arg| match arg.get_action().takes_values() && !arg.is_positional() {
+                true => arg.allow_negative_numbers(true),
+                false => arg,
+            })
             .mut_subcommands(|command| {
                 let name = format!("{name} {}", command.get_name());
                 self.arranged(command, &name)

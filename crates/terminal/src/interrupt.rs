@@ -24,7 +24,7 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::exit::{Exit, Failure};
-use crate::report::Report;
+use crate::report::{INTERRUPTED, Report};
 
 /// The maximum time that a run takes to end after a signal if nothing is to be published.
 const LIMIT: Duration = Duration::from_millis(1500);
@@ -133,7 +133,7 @@ fn leave(report: &'static Report) -> ! {
         }
         let (said, is_said) = mpsc::channel();
         let say = move || {
-            report.fail(&Failure::new(Exit::Interrupted, "interrupted").into());
+            report.fail(&Failure::new(Exit::Interrupted, INTERRUPTED).into());
             said.send(()).ok();
         };
         // The run may hold a lock that the message needs, so the message gets a limited time.

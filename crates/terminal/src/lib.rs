@@ -2,7 +2,7 @@
 //!
 //! [`Report`] prints results, messages and progress, for people or as JSON lines ([`event`]).
 //! [`exit`] has the exit codes, [`interrupt`] handles Ctrl-C, [`remedy`] names the next step after a
-//! failure, [`units`] formats sizes and times, [`escape`] makes names safe for a terminal, and
+//! failure, [`usage`] reads arguments, [`units`] formats sizes and times, [`escape`] makes names safe for a terminal, and
 //! [`page`] makes HTML pages. [`help`] lays out help texts. [`scan`] has the options and messages
 //! of the commands that read files without storing them, and [`Exclusion`] the options that exclude
 //! files.
@@ -21,13 +21,16 @@ mod exclusion;
 pub mod exit;
 pub mod help;
 pub mod interrupt;
+mod output_file;
 pub mod page;
 pub mod remedy;
 pub mod report;
 pub mod scan;
 mod threads;
 pub mod units;
+pub mod usage;
 
 pub use exclusion::Exclusion;
+pub use output_file::OutputFile;
 pub use report::Report;
 pub use threads::Threads;

@@ -45,14 +45,16 @@ pub struct Output {
 pub struct Program {
     /// The name of the program, at the beginning of the message about a failure.
     pub name: &'static str,
-    /// Returns the remedy for an error, if one is known.
-    pub remedy: fn(&anyhow::Error) -> Option<String>,
+    /// Returns the remedy for an error of a command, if one is known.
+    pub remedy: fn(&anyhow::Error, &str) -> Option<String>,
 }
 
 /// The output of a run, shared by threads.
 #[derive(Debug)]
 pub struct Report {
     program: Program,
+    /// The command with its subcommand; empty if it is not known.
+    command: String,
     is_json: bool,
     is_quiet: bool,
     verbose: u8,
@@ -67,6 +69,8 @@ pub struct Report {
     told: Mutex<HashSet<(&'static str, Option<PathBuf>, String)>>,
 }
 
+/// The message about the end of a run by a signal.
+pub const INTERRUPTED: &str = "interrupted";
 /// The class of a message that counts as a problem.
 const PROBLEM: &str = "problem";
 /// The class of a message that does not count.
@@ -91,6 +95,7 @@ impl Report {
         let stdout = io::stdout();
         Report {
             program,
+            command: String::new(),
             is_json: output.json,
             is_quiet: output.quiet,
             verbose: output.verbose,
@@ -103,6 +108,12 @@ impl Report {
             begins_once: AtomicBool::new(false),
             told: Mutex::default(),
         }
+    }
+
+    /// Sets the command, which the messages about its end name.
+    #[must_use]
+    pub fn of_command(self, command: String) -> Report {
+        Report { command, ..self }
     }
 
     /// Records that the command restarts with settings and keys that are read again.
@@ -289,6 +300,7 @@ impl Report {
     }
 
     fn message(&self, class: &'static str, path: Option<&Path>, message: &str, remedies: &[&str]) {
+        let message = &*exit::plain(message);
         if self.is_json {
             let remedies = remedies.to_vec();
             let message = Message { path: path.map(PathText::of), message, remedies };
@@ -366,8 +378,13 @@ impl Report {
             return Exit::Well;
         }
         let exit = Exit::of(error);
-        let message = exit::message(error, self.verbose > 0);
-        let remedy = (self.program.remedy)(error);
+        let message = match exit::message(error, self.verbose > 0) {
+            message if message == INTERRUPTED && !self.command.is_empty() => {
+                format!("{}: {message}", self.command)
+            }
+            message => message,
+        };
+        let remedy = (self.program.remedy)(error, &self.command);
         if self.is_json {
             self.tell(&Common::Error {
                 kind: exit.name(),

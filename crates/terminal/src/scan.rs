@@ -60,7 +60,7 @@ impl Choice {
         Ok(ScanOptions {
             paths: paths.to_vec(),
             walk: self.exclusion.walk_options()?,
-            threads: self.threads.count,
+            threads: self.threads.count(),
             ..ScanOptions::default()
         })
     }
@@ -77,7 +77,7 @@ pub fn check_data(counts: &ScanCounts, report: &Report) -> Result<()> {
         return Ok(());
     }
     let files = units::count(counts.file_count, "file");
-    Err(Failure::failed(format!("no data found: {files} without a byte"))
+    Err(Failure::failed(format!("no data found in {files}"))
         .with_remedy("name files or folders that contain data")
         .into())
 }
@@ -137,10 +137,12 @@ impl Monitor for Watch<'_> {
 pub struct ScanTotals {
     file_count: u64,
     folder_count: u64,
+    #[serde(rename = "size_bytes")]
     size: u64,
     hole_bytes: u64,
     excluded_count: u64,
     problem_count: u64,
+    #[serde(rename = "partial")]
     is_partial: bool,
 }
 
@@ -165,6 +167,7 @@ impl ScanTotals {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
     /// 1 - stored / read.
+    #[serde(rename = "dedup_space_savings")]
     pub space_savings: Option<f64>,
     /// Read / stored.
     pub dedup_ratio: Option<f64>,

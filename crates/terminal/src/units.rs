@@ -1,10 +1,68 @@
 //! Parsing and formatting of sizes, durations and counts. All other code uses bytes and nanoseconds.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
+
+/// The maximum number of threads of a command.
+const THREAD_COUNT_MAX: usize = 1024;
+
+/// Parses a number of threads.
+pub fn parse_threads(text: &str) -> Result<usize, String> {
+    number(1..=THREAD_COUNT_MAX)(text)
+}
+
+/// Parses a number of threads, or 0 for the number of processors.
+pub fn parse_threads_or_zero(text: &str) -> Result<usize, String> {
+    number(0..=THREAD_COUNT_MAX)(text)
+}
+
+/// Returns a parser of whole numbers in `range`.
+pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let expected = format!("expected {} to {}", range.start(), range.end());
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        match text.parse::<T>() {
+            Ok(number) if range.contains(&number) => Ok(number),
+            // A number beyond its type is out of range, too.
+            _ if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Err(format!("{text} is out of range ({expected})"))
+            }
+            _ => Err(format!("{text:?} is not a whole number ({expected})")),
+        }
+    }
+}
+
+/// Returns a parser of sizes in `range`, in bytes.
+pub fn size_in(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let size = parse_large_size(text)?;
+        let valid = u32::try_from(size).ok().filter(|size| range.contains(size));
+        valid.ok_or_else(|| {
+            let (least, most) = (u64::from(*range.start()), u64::from(*range.end()));
+            format!(
+                "{} is out of range (expected {} to {})",
+                short_size(size),
+                short_size(least),
+                short_size(most)
+            )
+        })
+    }
+}
+
+/// Formats a size like [`size`], but a multiple of its unit without a fraction: `8 MiB`.
+pub fn short_size(bytes: u64) -> String {
+    size(bytes).replace(".0 ", " ")
+}
 
 /// Parses a size in bytes: `131072`, `128k`, `16M`, `16MiB`; at most 4 GiB.
 pub fn parse_size(text: &str) -> Result<u32, String> {
-    u32::try_from(parse_large_size(text)?).map_err(|_| format!("`{text}` is too large"))
+    u32::try_from(parse_large_size(text)?)
+        .map_err(|_| format!("{text} is out of range (expected less than 4 GiB)"))
 }
 
 /// Parses a size in bytes that may be larger: `10g`, `2TiB`.
@@ -16,10 +74,12 @@ pub fn parse_large_size(text: &str) -> Result<u64, String> {
         "m" | "mib" => 20,
         "g" | "gib" => 30,
         "t" | "tib" => 40,
-        unit => return Err(format!("unknown unit of size `{unit}` (expected k, M, G or T)")),
+        unit => return Err(format!("unknown unit {unit:?} (expected k, M, G or T)")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a size"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("{text:?} is not a size (expected a form such as 128k or 16MiB)"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text} is out of range"))
 }
 
 /// Formats a size for display: `0 B`, `17.3 KiB`.
@@ -73,6 +133,23 @@ mod tests {
         for text in ["", "k", "-1", "5000M", "1.5M", "12parsec"] {
             assert!(parse_size(text).is_err(), "{text:?} was taken for a size");
         }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        assert_eq!(parse_threads("1024"), Ok(1024), "the maximum");
+        let told = |text: &str| parse_threads(text).expect_err("an error");
+        assert_eq!(told("100000"), "100000 is out of range (expected 1 to 1024)");
+        assert_eq!(
+            told("99999999999999999999999"),
+            told("100000").replace("100000", &"9".repeat(23))
+        );
+        assert_eq!(told("-1"), "-1 is out of range (expected 1 to 1024)");
+        assert_eq!(told("x"), "\"x\" is not a whole number (expected 1 to 1024)");
+        let size = size_in(16 << 10..=4 << 20);
+        let told = size("8M").expect_err("an error");
+        assert_eq!(told, "8 MiB is out of range (expected 16 KiB to 4 MiB)");
+        assert_eq!(size("16k"), Ok(16 << 10), "the minimum");
     }
 
     #[test]

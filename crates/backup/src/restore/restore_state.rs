@@ -77,7 +77,7 @@ impl<'a> RestoreState<'a> {
     /// Returns `true` if the restore is to end now.
     pub(super) fn stopped(&self) -> bool {
         if !self.stopped.load(Relaxed) && self.monitor.cancelled() {
-            self.stop(Error::new(Kind::Interrupted, "", "restore interrupted"));
+            self.stop(Error::new(Kind::Interrupted, "restore", "interrupted"));
         }
         self.stopped.load(Relaxed)
     }
@@ -96,6 +96,8 @@ impl<'a> RestoreState<'a> {
                 if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
                 {
                     self.stop(Error::new(Kind::Full, path.display(), error));
+                    self.counts.failed_entries.fetch_add(1, Relaxed);
+                    return;
                 }
                 let mut message = format!("cannot be created: {error}");
                 if error.kind() == io::ErrorKind::FileTooLarge {

@@ -1,12 +1,11 @@
 //! A restore: one thread traverses the snapshot, several threads write files, and others fetch the
 //! chunks that will be needed.
 
-use std::num::NonZero;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use cutpoint_repository::Content;
 use cutpoint_repository::read::ReadPlan;
+use cutpoint_repository::{Content, thread_count};
 use cutpoint_storage::{Error, Kind, Result};
 use rustix::fs::{Mode, OFlags};
 
@@ -56,10 +55,7 @@ pub fn restore(
     let (base, made) = open_target(target, options.folder.is_some())
         .map_err(|error| Error::new(Kind::Storage, target.display(), &error).with_source(error))?;
     let state = RestoreState::new(reader, options, monitor, base);
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, NonZero::get),
-        threads => threads,
-    };
+    let threads = thread_count(options.threads);
     let queue_len = (threads * JOBS_PER_THREAD).min(256);
     let plan = reader.plan(options.plan_bytes_max);
     let (sender, receiver) = crossbeam_channel::bounded(queue_len);

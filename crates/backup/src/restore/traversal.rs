@@ -5,7 +5,7 @@ use std::iter;
 use std::sync::Arc;
 
 use cutpoint_repository::format::tree::check_name;
-use cutpoint_repository::{Content, Entry, EntryKind};
+use cutpoint_repository::{Content, Entry, EntryKind, name_text};
 use cutpoint_storage::{Error, Result};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -148,8 +148,8 @@ impl<'r, 'a> Traversal<'r, 'a> {
     ) -> Result<Option<(Entry, Option<usize>)>> {
         check_name(&entry.name)?;
         if frame.last.as_ref().is_some_and(|last| *last >= entry.name) {
-            let name = String::from_utf8_lossy(&entry.name);
-            return Err(Error::corrupt("", format!("{name:?} is out of order or a duplicate")));
+            let name = name_text(&entry.name);
+            return Err(Error::corrupt("", format!("name {name}: out of order or a duplicate")));
         }
         match &mut frame.last {
             Some(last) => last.clone_from(&entry.name),

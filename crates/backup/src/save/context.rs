@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cutpoint_chunking::{Chunker, KeyMaterial, Spec, SpecError};
-use cutpoint_repository::Repository;
+use cutpoint_repository::{Repository, thread_count};
 use cutpoint_storage::{Error, Kind, Result};
 
 use super::monitor::BackupMonitor;
@@ -39,10 +39,7 @@ impl<'a> BackupContext<'a> {
 
     /// The number of workers.
     pub(super) fn threads(&self) -> usize {
-        match self.options.threads {
-            0 => std::thread::available_parallelism().map_or(2, usize::from),
-            threads => threads,
-        }
+        thread_count(self.options.threads)
     }
 }
 

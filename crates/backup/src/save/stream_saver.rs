@@ -1,6 +1,8 @@
 //! Saves a stream as one file of the root folder.
 
+use std::ffi::OsStr;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use cutpoint_repository::Entry;
@@ -43,7 +45,7 @@ impl StreamSaver<'_, '_> {
         begun: &mut StreamState,
     ) -> Result<SourceCounts> {
         let mut counts = SourceCounts { read_files: 1, ..SourceCounts::default() };
-        let path = PathBuf::from(String::from_utf8_lossy(&entry.name).into_owned());
+        let path = PathBuf::from(OsStr::from_bytes(&entry.name));
         self.monitor.reading(&path);
         let before = match self.comparison.entry_in_root(&entry.name) {
             // The previous version would only have made the new one smaller.

@@ -63,12 +63,46 @@ pub(super) fn is_cache_tag(name: &[u8]) -> bool {
 }
 
 fn parse_patterns(patterns: &[String]) -> io::Result<Gitignore> {
-    let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
-    let mut builder = GitignoreBuilder::new("/");
+    let invalid = |problem| io::Error::new(io::ErrorKind::InvalidInput, problem);
+    let mut builder = pattern_builder();
     for pattern in patterns {
-        builder.add_line(None, pattern).map_err(invalid)?;
+        add_pattern(&mut builder, pattern).map_err(invalid)?;
     }
-    builder.build().map_err(invalid)
+    builder.build().map_err(|error| invalid(error.to_string()))
+}
+
+/// Checks an exclusion pattern.
+///
+/// # Errors
+///
+/// Returns the pattern and its problem if the pattern is invalid.
+pub fn check_pattern(pattern: &str) -> Result<(), String> {
+    add_pattern(&mut pattern_builder(), pattern)
+}
+
+fn pattern_builder() -> GitignoreBuilder {
+    let mut builder = GitignoreBuilder::new("/");
+    // By default, a pattern such as `[a` matches its own text, which is never what was meant.
+    builder.allow_unclosed_class(false);
+    builder
+}
+
+fn add_pattern(builder: &mut GitignoreBuilder, pattern: &str) -> Result<(), String> {
+    match builder.add_line(None, pattern) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let problem = match error {
+                ignore::Error::Glob { err, .. } => err,
+                error => error.to_string(),
+            };
+            let problem = match problem.as_str() {
+                "unclosed character class; missing ']'" => "character class without ]",
+                "dangling '\\'" => "\\ without a character after it",
+                problem => problem,
+            };
+            Err(format!("pattern {pattern}: {problem}"))
+        }
+    }
 }
 
 /// Returns `true` if `folder` has a tag file that begins with the signature. The name alone does

@@ -142,9 +142,12 @@ fn exclude_patterns_spare_named_sources() {
         ],
         "what was named is not excluded"
     );
-    let options = WalkOptions { exclude: vec!["a{".into()], ..WalkOptions::default() };
-    let error = Walk::new(&[base], options).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+    for pattern in ["a{", "[", "a[", "**/[b", "\\"] {
+        let options = WalkOptions { exclude: vec![pattern.into()], ..WalkOptions::default() };
+        let error = Walk::new(std::slice::from_ref(&base), options).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(pattern), "{error}");
+    }
 }
 
 #[test]

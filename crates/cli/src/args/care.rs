@@ -5,7 +5,7 @@ use cutpoint_repository::ObjectName;
 use cutpoint_repository::verify::check::Portion;
 use cutpoint_terminal::Threads;
 
-use crate::units::{parse_large_size, parse_percent, parse_portion, parse_size, parse_wait};
+use crate::units::{number, parse_large_size, parse_percent, parse_portion, parse_wait, size_in};
 
 /// Check the repository for damage
 ///
@@ -88,7 +88,7 @@ Examples:
         /// The repository can then be written to again. No other client may be active at the same
         /// time. Snapshots that this prune had removed are listed again, as far as they still
         /// exist; `cutpoint check` reports their losses.
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = number(0..=u64::MAX))]
         give_up: Vec<u64>,
     },
     Snapshots(RepairSnapshots),
@@ -215,7 +215,7 @@ Examples:
       Deletes what earlier prunes have condemned, then condemns.
   cutpoint prune --wait
       Also waits until newly condemned data can be deleted.
-  cutpoint prune --exclusive
+  cutpoint prune --exclusive --yes
       Deletes at once: no other client uses the repository now.
   cutpoint prune --unused-max 20% --rewrite-max 10g
       Rewrites less, and leaves more unused data.")]
@@ -257,6 +257,8 @@ pub(crate) struct Clearing {
     #[arg(long, conflicts_with_all = ["dry_run", "settle"])]
     pub(crate) exclusive: bool,
     /// Do not ask for confirmation of --exclusive
+    ///
+    /// Without this option, --exclusive requires a terminal.
     #[arg(long, short = 'y', requires = "exclusive")]
     pub(crate) yes: bool,
 }
@@ -289,10 +291,10 @@ pub(crate) struct Optimize {
     /// Compress SIZE bytes of chunks together, at most 16M
     ///
     /// Larger regions compress better, and make reading of single files slower.
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size_in(16 << 10..=16 << 20))]
     pub(crate) region_size: u32,
     /// Set the zstd level: 1 to 19
-    #[arg(long, value_name = "N", default_value_t = 12)]
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = number(1..=19))]
     pub(crate) compression_level: i32,
     /// Rewrite even containers of incompressible data
     ///

@@ -9,6 +9,7 @@ use cutpoint_repository::{CipherSuite, InitOptions, KdfLimits};
 use cutpoint_terminal::report::Output;
 
 use crate::key_id;
+use crate::units::number;
 
 /// The options of every command.
 #[derive(Debug, ClapArgs)]
@@ -89,7 +90,7 @@ pub(crate) struct Secrets {
     ///
     /// The cost is memory and passes. New keys have the usual cost: 64 MiB and 3 passes.
     #[arg(long, global = true, value_name = "TIMES", default_value_t = KdfLimits::TIMES,
-        value_parser = clap::value_parser!(u32).range(1..=64))]
+        value_parser = number(1..=64_u32))]
     pub(crate) kdf_limit: u32,
     /// Encrypt a new repository with this cipher [default: auto]
     ///
@@ -101,7 +102,7 @@ pub(crate) struct Secrets {
 
 fn parse_key_id(text: &str) -> Result<[u8; 16], String> {
     key_id::parse(&text.to_ascii_lowercase())
-        .ok_or_else(|| "the id of a key has 32 hexadecimal digits".to_owned())
+        .ok_or_else(|| format!("{text:?} is not the ID of a key (expected 32 hexadecimal digits)"))
 }
 
 /// The encryption of a repository.

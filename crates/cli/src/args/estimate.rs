@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use cutpoint_repository::format::config::COMPRESSION_LEVEL;
 use cutpoint_terminal::scan::Data;
 
-use crate::units::parse_large_size;
+use crate::units::{number, parse_large_size};
 
 /// Estimate savings before storing anything
 ///
 /// Reads the data once, and writes nothing. Needs no repository and no secret. Each algorithm
-/// with its parameters is a configuration. For each configuration, `dedup` is the size if each
-/// chunk counts once, `bursts` is the size if only the new part of similar chunks counts, and
+/// with its parameters is a configuration. For each configuration, `dedup` is the savings if each
+/// chunk is stored once, `bursts` those if also only the new part of similar chunks is stored, and
 /// `stored` is the size of a repository: compressed, with all metadata. Similar chunks are read a
 /// second time.
 ///
@@ -31,7 +32,7 @@ Examples:
   cutpoint estimate disk.img -a fastcdc:avg=16k \\
     -a seqcdc:avg=64k --html estimate.html
   cutpoint estimate /srv --json | \\
-    jq 'select(.type == \"estimate\") | .space_savings'")]
+    jq 'select(.type == \"estimate\") | .dedup_space_savings'")]
 pub(crate) struct Estimate {
     /// The data to read.
     #[command(flatten)]
@@ -58,7 +59,8 @@ pub(crate) struct Estimate {
         value_name = "N",
         default_value_t = 0,
         requires = "sample",
-        hide_default_value = true
+        hide_default_value = true,
+        value_parser = number(0..=u64::MAX)
     )]
     pub(crate) sample_seed: u64,
     /// Do not search for similar chunks
@@ -69,7 +71,7 @@ pub(crate) struct Estimate {
     pub(crate) no_compression: bool,
     /// Set the zstd level: -7 (fast) to 19 (small)
     #[arg(long, value_name = "N", allow_negative_numbers = true,
-        value_parser = clap::value_parser!(i32).range(-7..=19))]
+        value_parser = number(COMPRESSION_LEVEL))]
     pub(crate) compression_level: Option<i32>,
     /// Write a self-contained HTML page to FILE
     #[arg(long, value_name = "FILE")]

@@ -74,10 +74,10 @@ The passphrase can come from several sources: see `cutpoint help secrets`.";
 const SECRETS: &str = "\
 The passphrase or key comes from the first of these that is given:
 
-  --key-file FILE             a key file or a recovery kit
-  --passphrase-file FILE      a file with the passphrase
-  --passphrase-command CMD    the output of a command
-  CUTPOINT_PASSPHRASE         an environment variable
+  --key-file FILE               a key file or a recovery kit
+  --passphrase-file FILE        a file with the passphrase
+  --passphrase-command COMMAND  the output of a command
+  CUTPOINT_PASSPHRASE           an environment variable
 
 If none is given, the program asks for the passphrase on the terminal.
 

@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use cutpoint_chunking::Level;
 
 use crate::defaults::DEFAULT_CUT;
+use crate::units::parse_threads_or_zero;
 
 /// Show the size of the repository and its savings
 ///
@@ -60,7 +61,7 @@ pub(crate) struct Cut {
     /// Print in this format; --json implies json
     #[arg(long, value_enum, default_value = "offsets")]
     pub(crate) format: CutFormat,
-    /// Use this instruction set [default: the fastest]
+    /// Use this level (instruction set) [default: the fastest]
     ///
     /// LEVEL is `scalar`, or an instruction set of this CPU, for example `avx2`.
     ///
@@ -72,7 +73,7 @@ pub(crate) struct Cut {
     /// Each of several threads holds 4 MiB of the file, or 64 minimum chunk sizes if that is more,
     /// up to 256 MiB for all threads, plus the share of one thread and a chunk. Chunks of a fixed
     /// size are cut by one thread.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_threads_or_zero)]
     pub(crate) threads: usize,
     /// File to cut; `-` is standard input
     #[arg(value_name = "FILE")]
@@ -83,7 +84,7 @@ pub(crate) struct Cut {
 fn parse_level(name: &str) -> Result<Level, String> {
     Level::named(name).map_err(|_| {
         let names: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
-        format!("this CPU has {}", names.join(", "))
+        format!("{name:?} is not a level of this CPU (expected {})", names.join(", "))
     })
 }
 

@@ -4,10 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_repository::format::config::BurstOptions;
+use cutpoint_repository::format::config::{
+    BurstOptions, COMPRESSION_LEVEL, CONTAINER_SIZE, REGION_SIZE,
+};
 
 use crate::defaults::{self, Preset};
-use crate::units::{parse_size, parse_whole_percent};
+use crate::units::{number, parse_whole_percent, size_in};
 
 /// Show or change repository settings
 ///
@@ -51,13 +53,14 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "SPEC")]
     pub(crate) cut: Option<String>,
     /// Compress SIZE bytes of chunks together: 16k to 4M
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = size_in(REGION_SIZE))]
     pub(crate) region_size: Option<u32>,
     /// Store data in objects of about SIZE: 4M to 48M
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = size_in(CONTAINER_SIZE))]
     pub(crate) container_size: Option<u32>,
     /// Set the zstd level: -7 (fast) to 19 (small)
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = number(COMPRESSION_LEVEL))]
     pub(crate) compression_level: Option<i32>,
     /// Add this share of parity: 0% to 100%
     ///
@@ -71,7 +74,7 @@ pub(crate) struct Settings {
     /// resemble it, and stores only what they do not have in common. `off` stores such chunks in
     /// full. `burst` compares a new chunk with a single chunk, and finds one common prefix and
     /// suffix, as in the BURST paper; it takes options, for example
-    /// `burst:tau=1/8,c_max=255,variant=burst` (docs/burst.md).
+    /// `burst:tau=1/8,c_max=255,variant=burst` (docs/notes/burst.md).
     #[arg(long, value_name = "RULE")]
     pub(crate) delta: Option<DeltaMode>,
 }
@@ -124,7 +127,9 @@ impl FromStr for DeltaMode {
                 let options = text.parse::<BurstOptions>();
                 options.map(DeltaMode::Burst).map_err(|error| error.to_string())
             }
-            _ => Err("must be off, on, or burst with options or without".to_owned()),
+            _ => Err(format!(
+                "{text:?} is no rule (expected off, on, or burst with options or without)"
+            )),
         }
     }
 }

@@ -16,6 +16,7 @@ use cutpoint_backup::source::{FileSystems, Kernel};
 use cutpoint_repository::{ObjectName, TicketId, Verify, View};
 use cutpoint_storage::{Error, Kind, stop};
 
+use super::tag;
 use crate::args::{Backup, Filter, Global, Settings};
 use crate::dump::{self, Dump};
 use crate::event::{self, Event, PathText, Summary};
@@ -30,6 +31,12 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     let (paths, words): (&[PathBuf], &[PathBuf]) =
         if args.stdin_from_command { (&[], &args.paths) } else { (&args.paths, &[]) };
     refuse_if_none_is_there(paths)?;
+    tag::check(&args.tags)
+        .map_err(|failure| failure.with_remedy("omit --tag for a snapshot without tags"))?;
+    if args.host.as_deref() == Some("") {
+        let failure = Failure::failed("--host: the name cannot be empty");
+        return Err(failure.with_remedy("omit --host for the name of this machine").into());
+    }
     let mut walk = args.exclusion.walk_options()?;
     let mut session = open(args, global, report)?;
     exclude_own(paths, global, &mut walk.exclude, report)?;
@@ -44,8 +51,8 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         parent,
         force_read: args.force_read,
         skip_if_unchanged: args.skip_if_unchanged,
-        threads: args.threads.count,
-        tags: args.tags.clone(),
+        threads: args.threads.count(),
+        tags: without_duplicates(&args.tags),
         description: args.description.clone(),
         file_systems: file_systems(),
         ..BackupOptions::default()
@@ -98,6 +105,16 @@ fn refuse_if_none_is_there(paths: &[PathBuf]) -> Result<()> {
         }
     }
     if reasons.is_empty() { Ok(()) } else { Err(Failure::failed(reasons.join("; ")).into()) }
+}
+
+fn without_duplicates(tags: &[String]) -> Vec<String> {
+    let mut unique = Vec::new();
+    for tag in tags {
+        if !unique.contains(tag) {
+            unique.push(tag.clone());
+        }
+    }
+    unique
 }
 
 /// Shows the standard error of the command. A failure of the command is the failure of the run.
@@ -361,14 +378,14 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
     ));
     if statistics.delta_chunk_count > 0 {
         report.note(&format!(
-            "{} changed, {} of it new",
+            "changed data {}, of which new {}",
             units::size(statistics.delta_chunk_bytes),
             units::size(statistics.literal_bytes),
         ));
     }
     if let Some(bursts) = &done.bursts {
         report.note(&format!(
-            "Bursts: {} by head, {} by tail; {} reached the maximum c_max",
+            "Bursts: {} by head, {} by tail; {} not found within the limit of comparisons (c_max)",
             bursts.head.hit_count,
             bursts.tail.hit_count,
             bursts.head.exhausted_count + bursts.tail.exhausted_count,
@@ -379,11 +396,10 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
     }
     if !done.missing_sources.is_empty() {
         report.warn(&format!(
-            "the snapshot is incomplete: it has nothing of {}; rules of `cutpoint forget` also \
-             keep the last complete snapshot, and the next backup compares with the last snapshot \
-             that has this path",
+            "snapshot incomplete: without {}",
             select::listed(done.missing_sources.iter().map(Vec::as_slice))
         ));
+        report.note("  run the same command again once these paths can be read");
     }
     if statistics.problem_count > 0 {
         report.warn(&format!(

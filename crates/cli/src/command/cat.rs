@@ -30,9 +30,11 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
         (Some(path), None) => path,
         (None, Some(path)) => path.as_os_str().as_bytes(),
         _ => {
-            return Err(
-                Failure::failed("expected one file: SNAPSHOT:PATH, or SNAPSHOT PATH").into()
-            );
+            return Err(Failure::failed(
+                "no file given (expected SNAPSHOT:PATH, or SNAPSHOT PATH)",
+            )
+            .with_remedy("`cutpoint ls SNAPSHOT` lists the files")
+            .into());
         }
     };
     let mut session = Session::open(global, report)?;
@@ -48,9 +50,21 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
             }
             write(&reader, &entry.content, report)?;
         }
-        _ => {
+        found => {
             let shown = escape::for_terminal(path);
-            return Err(Failure::failed(format!("`{shown}`: not a file")).into());
+            let kind = match &found {
+                Found::Entry { entry, .. } => match (entry.kind, &entry.content) {
+                    (EntryKind::Symlink, Content::Raw(target)) => {
+                        format!("symbolic link to {}", escape::for_terminal(target))
+                    }
+                    (EntryKind::Folder, _) => "folder".to_owned(),
+                    _ => "special file".to_owned(),
+                },
+                Found::Root => "folder".to_owned(),
+            };
+            return Err(Failure::failed(format!("{shown}: {kind} (expected a file)"))
+                .with_remedy("`cutpoint ls SNAPSHOT` lists the files")
+                .into());
         }
     }
     Ok(Exit::of_problems(report.problem_count()))

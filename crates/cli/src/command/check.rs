@@ -1,6 +1,6 @@
 //! `check`: verifies that everything exists and is intact.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,8 @@ use crate::{state, units};
 pub(crate) fn run(args: &Check, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open_to_examine(global, report)?;
     session.look_for_heads(report)?;
-    let problems = examine(&session, args.read_data, args.threads.count, !args.no_record, report)?;
+    let problems =
+        examine(&session, args.read_data, args.threads.count(), !args.no_record, report)?;
     Ok(Exit::of_problems(problems + report.problem_count()))
 }
 
@@ -41,6 +42,7 @@ pub(super) fn examine(
     report.begin_progress();
     let done = check::check(&session.repository, &options, &monitor);
     report.end_progress();
+    monitor.affected.lock().unwrap_or_else(PoisonError::into_inner).print(report);
     // The data read by a check that was stopped counts as well.
     if read_data.is_some() {
         memory.save(report);
@@ -82,6 +84,46 @@ fn say_remedies(
     }
 }
 
+/// The paths that cannot be restored, and the snapshots from which they cannot, in the order in
+/// which they were found. A path is printed once, because many snapshots may have it.
+#[derive(Default)]
+struct AffectedPaths {
+    /// The index in `paths` of a path and a message.
+    indexes: HashMap<(String, String), usize>,
+    paths: Vec<(String, String, Vec<String>)>,
+}
+
+impl AffectedPaths {
+    /// Adds a finding, if it is about a path of a snapshot. Returns `false` otherwise.
+    fn add(&mut self, finding: &Finding) -> bool {
+        let place = finding.object.strip_prefix("snapshot ").and_then(|it| it.split_once(": "));
+        let (FindingKind::Affected, Some((snapshot, path))) = (finding.kind, place) else {
+            return false;
+        };
+        let key = (path.to_owned(), finding.message.clone());
+        let index = *self.indexes.entry(key).or_insert_with(|| {
+            self.paths.push((path.to_owned(), finding.message.clone(), Vec::new()));
+            self.paths.len() - 1
+        });
+        self.paths[index].2.push(snapshot.to_owned());
+        true
+    }
+
+    fn print(&self, report: &Report) {
+        for (path, message, snapshots) in &self.paths {
+            let snapshots = match snapshots.as_slice() {
+                [first, .., last] => format!("{} snapshots, {first} to {last}", snapshots.len()),
+                one => format!("snapshot {}", one.concat()),
+            };
+            let message = match path.ends_with('/') {
+                true => format!("{message} in {snapshots}"),
+                false => format!("not restorable from {snapshots}"),
+            };
+            report.say_of("affected", path.as_bytes(), &message);
+        }
+    }
+}
+
 /// Shows the progress of a check.
 pub(super) struct Monitor<'a> {
     report: &'a Report,
@@ -90,13 +132,15 @@ pub(super) struct Monitor<'a> {
     bytes: AtomicU64,
     /// The commands that resolve the findings.
     remedies: Mutex<BTreeSet<Remedy>>,
+    affected: Mutex<AffectedPaths>,
 }
 
 impl<'a> Monitor<'a> {
     pub(super) fn new(report: &'a Report) -> Monitor<'a> {
         let interrupt = Interrupt::listen();
         let (containers, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Monitor { report, interrupt, containers, bytes, remedies: Mutex::default() }
+        let (remedies, affected) = (Mutex::default(), Mutex::default());
+        Monitor { report, interrupt, containers, bytes, remedies, affected }
     }
 }
 
@@ -122,7 +166,10 @@ impl CheckMonitor for Monitor<'_> {
             FindingKind::Unneeded => "unneeded",
             FindingKind::Unfinished => "unfinished",
         };
-        self.report.finding(kind, &finding.object, &finding.message, &finding.remedies);
+        let mut affected = self.affected.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.report.is_json() || !affected.add(finding) {
+            self.report.finding(kind, &finding.object, &finding.message, &finding.remedies);
+        }
         let mut remedies = self.remedies.lock().unwrap_or_else(PoisonError::into_inner);
         remedies.extend(&finding.remedies);
     }
@@ -261,11 +308,10 @@ fn note_old_epochs(done: &CheckReport, report: &Report) {
     let epochs = done
         .old_epochs
         .iter()
-        .map(|(epoch, count)| format!("epoch {epoch}: {}", units::count(*count, "commit")));
+        .map(|(epoch, count)| format!("Commits sealed with keys of epoch {epoch}: {count}."));
     let epochs: Vec<String> = epochs.collect();
     report.note(&format!(
-        "Sealed with keys of older key epochs: {}. These are accepted; any holder of those keys \
-         may have written them.",
-        epochs.join(", ")
+        "{} Accepted, although any holder of these keys may have written these commits.",
+        epochs.join(" ")
     ));
 }

@@ -42,8 +42,7 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
         Some(DeltaMode::Off) if !config.uses_delta_chunks() => {}
         Some(DeltaMode::Off) => {
             let message = "--delta off: delta encoding cannot be turned off, because this repository \
-                           may hold delta chunks, and this setting tells every client to support \
-                           them";
+                           may hold delta chunks, and requires every client to support them";
             let remedy = "`cutpoint init --delta off` creates another repository without \
                           delta encoding; `cutpoint config --compression-level 1` makes backups into \
                           this one faster";
@@ -74,26 +73,44 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
         None if config.uses_delta_chunks() => DeltaMode::On,
         None => DeltaMode::Off,
     };
-    let settings: [(&str, serde_json::Value); 12] = [
-        ("repository", config.repository.to_string().into()),
-        ("config-number", number.into()),
-        ("changed", units::rfc3339_ns(config.created_ns).into()),
-        ("encryption", config.suite.to_string().into()),
-        ("cut", config.cut.clone().into()),
-        ("cut-is-secret", config.cut_is_keyed.into()),
-        ("region-size", config.region_size.into()),
-        ("container-size", config.container_size.into()),
-        ("compression-level", config.compression_level.into()),
-        ("delta", delta.to_string().into()),
-        ("parity-percent", config.parity_percent.into()),
-        ("creates-atomically", config.creates_atomically().into()),
+    let size = |bytes: u32| units::size(bytes.into());
+    let plain =
+        |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    // The name for JSON, which ends in the unit, its value, and the name and value for people.
+    let settings: [(&str, serde_json::Value, &str, Option<String>); 12] = [
+        ("repository", config.repository.to_string().into(), "repository", None),
+        ("config_number", number.into(), "config-number", None),
+        ("changed", units::rfc3339_ns(config.created_ns).into(), "changed", None),
+        ("encryption", config.suite.to_string().into(), "encryption", None),
+        ("cut", config.cut.clone().into(), "cut", None),
+        ("cut_is_secret", config.cut_is_keyed.into(), "cut-is-secret", None),
+        (
+            "region_size_bytes",
+            config.region_size.into(),
+            "region-size",
+            Some(size(config.region_size)),
+        ),
+        (
+            "container_size_bytes",
+            config.container_size.into(),
+            "container-size",
+            Some(size(config.container_size)),
+        ),
+        ("compression_level", config.compression_level.into(), "compression-level", None),
+        ("delta", delta.to_string().into(), "delta", None),
+        (
+            "parity_percent",
+            config.parity_percent.into(),
+            "parity",
+            Some(format!("{}%", config.parity_percent)),
+        ),
+        ("creates_atomically", config.creates_atomically().into(), "creates-atomically", None),
     ];
-    for (name, value) in settings {
+    for (name, value, shown, text) in settings {
         if report.is_json() {
             report.event(&Event::Setting { name, value })?;
         } else {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            report.line(&format!("{name:<18} {text}"))?;
+            report.line(&format!("{shown:<18} {}", text.unwrap_or_else(|| plain(&value))))?;
         }
     }
     Ok(())

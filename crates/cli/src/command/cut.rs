@@ -40,7 +40,9 @@ pub(crate) fn run(args: &Cut, report: &Report) -> Result<Exit> {
             match format {
                 CutFormat::Offsets => report.line(&end_offset.to_string())?,
                 CutFormat::Csv => report.line(&format!("{offset},{size},{end_offset}"))?,
-                CutFormat::Json => report.event(&Event::Cut { offset, size, end_offset })?,
+                CutFormat::Json => {
+                    report.event(&Event::Cut { offset, size_bytes: size, end_offset })?
+                }
             }
             offset = end_offset;
             chunk_count += 1;
@@ -71,10 +73,10 @@ pub(crate) fn run(args: &Cut, report: &Report) -> Result<Exit> {
     if format == CutFormat::Json {
         let algorithm = &spec.to_string();
         report.event(&Event::Summary(Summary::Cut {
-            algorithm,
+            cut: algorithm,
             level,
             chunk_count,
-            size: offset,
+            size_bytes: offset,
         }))?;
     }
     Ok(Exit::Well)

@@ -3,13 +3,16 @@
 use anyhow::Result;
 use cutpoint_repository::ObjectName;
 use cutpoint_repository::verify::describe::describe;
-use cutpoint_storage::ObjectKind;
+use cutpoint_storage::{Kind, ObjectKind};
 
 use crate::args::{Debug, Global};
 use crate::event::Event;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::session::Session;
+use crate::units;
+
+const LIST: &str = "`cutpoint debug --list` lists all names";
 
 pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit> {
     let session = Session::open_to_examine(global, report)?;
@@ -17,27 +20,43 @@ pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit
         list(&session, report)?;
         return Ok(Exit::of_problems(report.problem_count()));
     };
-    let name = ObjectName::parse(object).map_err(|error| {
-        Failure::failed(error.to_string()).with_remedy("`cutpoint debug --list` lists all names")
+    let name = ObjectName::parse(object)
+        .map_err(|error| Failure::failed(error.to_string()).with_remedy(LIST))?;
+    let shown = describe(&session.repository, name).map_err(|error| {
+        match error.kind() == Kind::Missing && error.object() == name.to_string() {
+            // Nothing says that the object should exist.
+            true => not_found(&name).into(),
+            false => anyhow::Error::new(error),
+        }
     })?;
-    let text = describe(&session.repository, name)?;
     if report.is_json() {
-        let (name, text) = (name.to_string(), Some(text.as_str()));
-        report.event(&Event::Object { name: &name, stored_bytes: None, text })?;
+        report.event(&Event::ObjectContent {
+            name: &name.to_string(),
+            kind: name.kind().folder(),
+            length_bytes: shown.length,
+            epoch: shown.epoch,
+            text: &shown.text,
+        })?;
     } else {
-        report.write(text.as_bytes())?;
+        report.write(shown.text.as_bytes())?;
     }
     Ok(Exit::of_problems(report.problem_count()))
 }
 
+fn not_found(name: &ObjectName) -> Failure {
+    Failure::failed(format!("{name}: object not found")).with_remedy(LIST)
+}
+
 fn list(session: &Session, report: &Report) -> Result<()> {
+    if !report.is_json() {
+        report.line(&format!("{:>10}  name", "stored"))?;
+    }
     for kind in ObjectKind::ALL {
         for (name, stored_len) in session.repository.storage().list(kind.folder())? {
             if report.is_json() {
-                let stored_bytes = Some(stored_len);
-                report.event(&Event::Object { name: &name, stored_bytes, text: None })?;
+                report.event(&Event::Object { name: &name, stored_bytes: stored_len })?;
             } else {
-                report.line(&format!("{stored_len:>12}  {name}"))?;
+                report.line(&format!("{:>10}  {name}", units::size(stored_len)))?;
             }
         }
     }

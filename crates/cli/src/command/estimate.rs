@@ -3,13 +3,12 @@
 mod page;
 mod table;
 
-use std::fs;
-
 use anyhow::{Context, Result};
 use cutpoint_chunking::Spec;
 use cutpoint_estimate::{
     ConfigurationResult, DEFAULT_SPECS, EstimateOptions, EstimateReport, SampleOptions, estimate,
 };
+use cutpoint_terminal::OutputFile;
 use cutpoint_terminal::scan::{ScanTotals, Watch, check_data, ended, warn_of_part};
 
 use crate::args::Estimate;
@@ -47,6 +46,7 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
     if args.sample && !args.no_bursts {
         report.detail(|| "bursts cannot be estimated from a sample, and are omitted".to_owned());
     }
+    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
     report.begin_progress();
     let estimated = estimate(&options, &watch);
@@ -60,9 +60,8 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
         .collect();
     tell(&estimated, &rows, report)?;
     report.flush()?;
-    if let Some(path) = &args.html {
-        fs::write(path, page::html(&estimated, &rows, report.elapsed())?)
-            .with_context(|| path.display().to_string())?;
+    if let Some(file) = html {
+        file.write(&page::html(&estimated, &rows, report.elapsed())?)?;
     }
     Ok(ended(&estimated.counts, report))
 }

@@ -228,7 +228,7 @@ fn show(args: &Forget, view: &View, groups: &[Group<'_>], report: &Report) -> Re
         };
         let width = group.verdicts.iter().map(|each| why(&each.reasons).chars().count()).max();
         let width = width.unwrap_or(0).clamp(3, 60);
-        let head = format!("  {:<8}  {zone:<19}          {:<width$}  about", "id", "why");
+        let head = format!("  {:<8}  {zone:<19}          {:<width$}  about", "ID", "why");
         report.line(head.trim_end())?;
         for (verdict, snapshot) in rows {
             let seconds = snapshot.started_ns.div_euclid(1_000_000_000);
@@ -285,7 +285,7 @@ fn as_event<'a>(
         missing_sources: snapshot.missing_sources().map(PathText::new).collect(),
         partial: snapshot.partial,
         kept: !reasons.is_empty(),
-        rules: reasons.iter().map(Reason::rule).collect(),
+        rules: reasons.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -295,14 +295,17 @@ fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Repo
             dry_run: args.dry_run,
             kept_count,
             forgotten_count,
-            unforgotten_count: 0,
+            restored_count: 0,
+            restored: Vec::new(),
         }));
     }
     let (forgot, kept) = if args.dry_run { ("Would forget", "keep") } else { ("Forgot", "kept") };
     let count = units::count(forgotten_count, "snapshot");
     report.note(&format!("{forgot} {count}, {kept} {kept_count}."));
     if forgotten_count > 0 && !args.dry_run {
-        report.note("Nothing is deleted yet; `cutpoint forget --undo --last` undoes this.");
+        report.note(
+            "No data is deleted yet; `cutpoint forget --undo --last` brings the snapshots back.",
+        );
     }
     Ok(())
 }
@@ -315,11 +318,13 @@ fn undo(args: &Forget, session: &Session, view: &View, report: &Report) -> Resul
     snapshots::unforget(&session.repository, &ids)?;
     warn_of_losses(session, view, &ids, report)?;
     if report.is_json() {
+        let restored: Vec<String> = ids.iter().map(ToString::to_string).collect();
         return report.event(&Event::Summary(Summary::Forget {
             dry_run: false,
-            kept_count: 0,
+            kept_count: view.snapshots().len() as u64 + restored.len() as u64,
             forgotten_count: 0,
-            unforgotten_count: ids.len() as u64,
+            restored_count: restored.len() as u64,
+            restored,
         }));
     }
     let list: Vec<String> = ids.iter().map(TicketId::short).collect();
@@ -398,7 +403,9 @@ fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
     let time = |id: &TicketId| (view.commits.get(id).map(|commit| commit.time_ns), *id);
     let last = view.forgets().into_iter().max_by_key(|(id, _)| time(id));
     let Some((last, snapshots)) = last else {
-        return Err(Failure::failed("no snapshot is forgotten").into());
+        return Err(Failure::failed("--undo --last: no snapshot is forgotten")
+            .with_remedy("`cutpoint snapshots` lists all snapshots")
+            .into());
     };
     let back: BTreeSet<TicketId> =
         view.forgotten_snapshots().into_iter().map(|(id, _)| id).collect();
@@ -427,7 +434,7 @@ fn of_the_last(view: &View, report: &Report) -> Result<Vec<TicketId>> {
             }
         };
         return Err(Failure::failed(message)
-            .with_remedy("`cutpoint snapshots --forgotten` lists the ids of forgotten snapshots")
+            .with_remedy("`cutpoint snapshots --forgotten` lists forgotten snapshots")
             .into());
     }
     for id in gone {

@@ -8,7 +8,7 @@ use cutpoint_repository::snapshots;
 
 use crate::args::{Global, Hold};
 use crate::event::{Event, Summary};
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::report::Report;
 use crate::session::Session;
 use crate::{select, units};
@@ -22,24 +22,26 @@ pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit>
     }
     let ids = select::oldest_first(&view, ids);
     let held = view.held();
-    let count = ids.len() as u64;
-    if args.release {
-        if let Some(id) = ids.iter().find(|id| !held.contains(id)) {
-            return Err(Failure::failed(format!("snapshot {}: not held", id.short()))
-                .with_remedy("`cutpoint snapshots` shows held snapshots")
-                .into());
-        }
-        snapshots::release(&session.repository, &ids)?;
-    } else {
-        snapshots::hold(&session.repository, &ids)?;
+    let changed: Vec<TicketId> =
+        ids.iter().copied().filter(|id| held.contains(id) == args.release).collect();
+    let count = changed.len() as u64;
+    if !changed.is_empty() {
+        match args.release {
+            true => snapshots::release(&session.repository, &changed)?,
+            false => snapshots::hold(&session.repository, &changed)?,
+        };
     }
+    let unchanged = match ids.len() - changed.len() {
+        0 => String::new(),
+        unchanged => format!("; {unchanged} unchanged"),
+    };
     if report.is_json() {
         let (held_count, released_count) = if args.release { (0, count) } else { (count, 0) };
         report.event(&Event::Summary(Summary::Hold { held_count, released_count }))?;
     } else if args.release {
-        report.note(&format!("{} no longer held.", counted(count)));
+        report.note(&format!("Released {}{unchanged}.", units::count(count, "snapshot")));
     } else {
-        report.note(&format!("{} held.", counted(count)));
+        report.note(&format!("Held {}{unchanged}.", units::count(count, "snapshot")));
         let forgotten = view.forgotten();
         for id in ids.iter().filter(|id| forgotten.contains(id)) {
             let id = id.short();
@@ -48,9 +50,4 @@ pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit>
         }
     }
     Ok(Exit::of_problems(report.problem_count()))
-}
-
-/// Returns `1 snapshot is` or `2 snapshots are`.
-fn counted(count: u64) -> String {
-    format!("{} {}", units::count(count, "snapshot"), if count == 1 { "is" } else { "are" })
 }

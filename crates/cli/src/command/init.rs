@@ -12,7 +12,9 @@ pub(crate) fn run(args: &Init, global: &Global, report: &Report) -> Result<Exit>
     let location = session::location(global)?;
     if !session::is_missing(global)? {
         let message = format!("{}: a repository exists already", location.display());
-        return Err(Failure::failed(message).into());
+        return Err(Failure::failed(message)
+            .with_remedy("choose another --repo, or use the repository as it is")
+            .into());
     }
     let new = New {
         settings: &args.settings,

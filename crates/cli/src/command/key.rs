@@ -95,7 +95,7 @@ fn as_event(entry: &KeyEntry) -> event::Key<'_> {
     event::Key {
         id: id_of(entry.id),
         method: method_name(entry).replace(' ', "_"),
-        made: entry.about.as_ref().map(|about| units::rfc3339_ns(about.made_ns)),
+        created: entry.about.as_ref().map(|about| units::rfc3339_ns(about.made_ns)),
         label: entry.about.as_ref().map(|about| about.label.as_str()),
         epoch: entry.about.as_ref().map(|about| about.epoch),
         copy_count: entry.copy_count as u64,
@@ -205,8 +205,10 @@ fn find<'a>(text: &str, entries: &'a [KeyEntry]) -> Result<&'a KeyEntry> {
     let shown = escape::for_terminal(text.as_bytes());
     if wanted.len() < ID_DIGITS_MIN {
         let message =
-            format!("`{shown}`: too short (expected at least {ID_DIGITS_MIN} digits of an id)");
-        return Err(Failure::failed(message).into());
+            format!("`{shown}`: too short (expected at least {ID_DIGITS_MIN} digits of an ID)");
+        return Err(Failure::failed(message)
+            .with_remedy("`cutpoint key list` lists all keys")
+            .into());
     }
     let mut found = entries.iter().filter(|entry| id_of(entry.id).starts_with(&wanted));
     match (found.next(), found.next()) {
@@ -215,7 +217,7 @@ fn find<'a>(text: &str, entries: &'a [KeyEntry]) -> Result<&'a KeyEntry> {
             .with_remedy("`cutpoint key list` lists all keys")
             .into()),
         (Some(_), Some(_)) => Err(Failure::failed(format!(
-            "`{shown}`: ambiguous (several key ids begin with these digits)",
+            "`{shown}`: ambiguous (several key IDs begin with these digits)",
         ))
         .into()),
     }
@@ -286,8 +288,9 @@ fn rotate(args: &KeyRotate, unlock: Unlock, session: &mut Session, report: &Repo
         }
     };
     report.note(&format!(
-        "Epoch {} has begun: new data is sealed with new keys. {} {} the repository.",
+        "Epoch {} has begun: new data is sealed with new keys. {} {} {} the repository.",
         repository.keys().epoch(),
+        if made.len() == 1 { "Key" } else { "Keys" },
         made.iter().map(|id| shown(*id)).collect::<Vec<_>>().join(", "),
         if made.len() == 1 { "opens" } else { "open" }
     ));

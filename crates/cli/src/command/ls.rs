@@ -1,7 +1,7 @@
 //! `ls`: lists the entries of a snapshot.
 
 use anyhow::Result;
-use cutpoint_repository::{Content, Entry, EntryKind, Reader};
+use cutpoint_repository::{Content, Entry, EntryKind, Reader, Time};
 
 use crate::args::{Global, Ls};
 use crate::event::{self, Event, PathText};
@@ -114,8 +114,18 @@ fn long(entry: &Entry) -> String {
         owner(&entry.user, entry.user_id),
         owner(&entry.group, entry.group_id),
         entry.size,
-        units::date_time(entry.mtime.seconds),
+        if is_above_sources(entry) {
+            format!("{:<19}", "-")
+        } else {
+            units::date_time(entry.mtime.seconds)
+        },
     )
+}
+
+/// Returns `true` for a folder above the sources of a backup. A snapshot has neither its times nor
+/// its inode.
+fn is_above_sources(entry: &Entry) -> bool {
+    entry.kind == EntryKind::Folder && entry.inode == 0 && entry.mtime == Time::default()
 }
 
 /// Formats kind and permissions like other `ls` programs: `drwxr-xr-x`.
@@ -163,7 +173,8 @@ fn as_event<'a>(entry: &'a Entry, path: &[u8], target: Option<&[u8]>) -> event::
         user: &entry.user,
         group: &entry.group,
         size: entry.size,
-        modified: units::rfc3339(entry.mtime.seconds, entry.mtime.nanoseconds),
+        modified: (!is_above_sources(entry))
+            .then(|| units::rfc3339(entry.mtime.seconds, entry.mtime.nanoseconds)),
         links: entry.links,
         inode: entry.inode,
         xattr_count: entry.xattrs.len() as u64,

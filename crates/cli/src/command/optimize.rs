@@ -6,8 +6,8 @@ use cutpoint_repository::gc::prune::{
 };
 
 use super::prune::{
-    FreedSpace, Monitor, approve_alone, between_sweeps, note_others, require_atomic, say_freed,
-    settle_ns,
+    FreedSpace, Monitor, approve_alone, between_sweeps, other_lines, require_atomic, say_freed,
+    settle_ns, show_lines,
 };
 use crate::args::{Global, Optimize};
 use crate::event::{Event, Summary};
@@ -54,15 +54,19 @@ fn run_optimize(
     }
     between_sweeps(&args.clearing, session, monitor, settle_ns, || {
         let done = optimize(repository, options, monitor, |plan| {
-            show_plan(plan, monitor.report());
-            true
+            // A note is never refused.
+            show_lines(&plan_lines(plan, false), false, monitor.report()).is_ok()
         })?;
         done.ok_or_else(|| Failure::failed("canceled").into())
     })
 }
 
-fn show_plan(plan: &PrunePlan, report: &Report) {
-    report.note(&format!(
+fn plan_lines(plan: &PrunePlan, dry_run: bool) -> Vec<String> {
+    let (decodes, writes, frees) = match dry_run {
+        true => ("Would decode", "write", "Would free"),
+        false => ("Decodes", "writes", "Frees"),
+    };
+    let mut lines = vec![format!(
         "Of {} ({}): {} ({}) to be rewritten; {} ({}) already optimized; {} ({}) incompressible.",
         units::count(plan.container_count, "container"),
         units::size(plan.container_bytes),
@@ -72,18 +76,19 @@ fn show_plan(plan: &PrunePlan, report: &Report) {
         units::size(plan.optimized_bytes),
         plan.spared_count,
         units::size(plan.spared_bytes),
-    ));
+    )];
     if plan.rewritten_count > 0 {
-        report.note(&format!(
-            "Decodes {} and writes about {}, estimated from a sample of {}; less where chunks \
+        lines.push(format!(
+            "{decodes} {} and {writes} about {}, estimated from a sample of {}; less where chunks \
              resemble each other.",
             units::size(plan.raw_bytes),
             units::size(plan.moved_bytes),
             units::size(plan.sampled_bytes),
         ));
     }
-    note_others(plan, report);
-    report.note(&format!("Frees about {}.", units::size(plan.freed_bytes())));
+    lines.extend(other_lines(plan, dry_run));
+    lines.push(format!("{frees} about {}.", units::size(plan.freed_bytes())));
+    lines
 }
 
 fn summarize(
@@ -96,35 +101,34 @@ fn summarize(
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Optimize {
             dry_run: args.dry_run,
-            number: done.number,
-            forgotten_count: plan.forgotten_count,
-            kept_count: plan.kept_count,
+            prune_number: done.number,
+            removed_snapshot_count: plan.forgotten_count,
+            kept_snapshot_count: plan.kept_count,
             container_count: plan.container_count,
             container_bytes: plan.container_bytes,
-            condemned_count: plan.condemned_count,
+            condemned_container_count: plan.condemned_count,
             condemned_bytes: plan.condemned_bytes,
-            rewritten_count: plan.rewritten_count,
+            rewritten_container_count: plan.rewritten_count,
             rewritten_bytes: plan.rewritten_bytes,
             raw_bytes: plan.raw_bytes,
             sampled_bytes: plan.sampled_bytes,
             moved_bytes: plan.moved_bytes,
-            optimized_count: plan.optimized_count,
+            optimized_container_count: plan.optimized_count,
             optimized_bytes: plan.optimized_bytes,
-            spared_count: plan.spared_count,
+            spared_container_count: plan.spared_count,
             spared_bytes: plan.spared_bytes,
-            reencoded_count: done.reencoded_count,
+            reencoded_chunk_count: done.reencoded_count,
             reencoded_bytes: done.reencoded_bytes,
             freed_bytes: plan.freed_bytes(),
             written_bytes: done.written_bytes,
-            deleted_count: freed.container_count,
+            deleted_container_count: freed.container_count,
             deleted_bytes: freed.container_bytes,
             waiting: freed.waiting.is_some(),
             elapsed_ns: report.elapsed_ns(),
         }));
     }
     if args.dry_run {
-        show_plan(plan, report);
-        return Ok(());
+        return show_lines(&plan_lines(plan, true), true, report);
     }
     if done.number.is_none() {
         report.note("Nothing to optimize.");

@@ -19,6 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::session::{self, Session};
 use crate::{escape, place, units};
+use cutpoint_terminal::report::INTERRUPTED;
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// The default age, in nanoseconds, that a prune in a folder must reach before a sweep deletes what
@@ -75,14 +76,20 @@ pub(super) fn require_atomic(session: &Session, report: &Report) -> Result<()> {
 /// # Errors
 ///
 /// Fails with exit code 15 and the names of the other clients, or with exit code 2 if the answer is
-/// no.
+/// no, or if there is no terminal to ask at.
 pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
     if !args.exclusive {
         return Ok(());
     }
     refuse_others(session)?;
-    if args.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if args.yes {
         return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let message = "--exclusive: not confirmed, because there is no terminal";
+        return Err(Failure::failed(message)
+            .with_remedy("add --yes if no other client is active")
+            .into());
     }
     let place = escape::for_terminal(session.repository.storage().describe().as_bytes());
     write!(
@@ -152,8 +159,8 @@ fn prune(
     }
     between_sweeps(&args.clearing, session, monitor, settle_ns, || {
         let pruned = prune::prune(repository, options, monitor, |plan| {
-            show_plan(plan, monitor.report);
-            true
+            // A note is never refused.
+            show_lines(&plan_lines(plan, false), false, monitor.report).is_ok()
         })?;
         pruned.ok_or_else(|| Failure::failed("canceled").into())
     })
@@ -239,8 +246,9 @@ fn prune_stop(monitor: &Monitor<'_>) -> Result<()> {
     if !monitor.cancelled() {
         return Ok(());
     }
-    let message = "interrupted; the next prune deletes the rest";
-    Err(Failure::new(Exit::Interrupted, message).into())
+    Err(Failure::new(Exit::Interrupted, INTERRUPTED)
+        .with_remedy("the next prune deletes the rest")
+        .into())
 }
 
 /// Shows the progress of a prune.
@@ -299,55 +307,77 @@ impl PruneMonitor for Monitor<'_> {
     }
 }
 
-fn show_plan(plan: &PrunePlan, report: &Report) {
-    report.note(&format!(
-        "Removing {}, keeping {}.",
-        units::count(plan.forgotten_count, "forgotten snapshot"),
-        plan.kept_count
-    ));
-    report.note(&format!(
-        "Of {} ({}): {} ({}) not needed; {} ({}) to be rewritten, keeping {}.",
-        units::count(plan.container_count, "container"),
-        units::size(plan.container_bytes),
-        plan.condemned_count,
-        units::size(plan.condemned_bytes),
-        plan.rewritten_count,
-        units::size(plan.rewritten_bytes),
-        units::size(plan.moved_bytes),
-    ));
-    note_others(plan, report);
+/// Prints a plan: to standard output if it is the result of the run.
+pub(super) fn show_lines(lines: &[String], dry_run: bool, report: &Report) -> Result<()> {
+    if dry_run {
+        return lines.iter().try_for_each(|line| report.line(line));
+    }
+    lines.iter().for_each(|line| report.note(line));
+    Ok(())
+}
+
+fn plan_lines(plan: &PrunePlan, dry_run: bool) -> Vec<String> {
+    let (removes, keeps, frees, leaves) = match dry_run {
+        true => ("Would remove", "keep", "Would free", "leave"),
+        false => ("Removing", "keeping", "Frees", "leaving"),
+    };
+    let mut lines = vec![
+        format!(
+            "{removes} {}, {keeps} {}.",
+            units::count(plan.forgotten_count, "forgotten snapshot"),
+            plan.kept_count
+        ),
+        format!(
+            "Of {} ({}): {} ({}) not needed; {} ({}) to be rewritten, keeping {}.",
+            units::count(plan.container_count, "container"),
+            units::size(plan.container_bytes),
+            plan.condemned_count,
+            units::size(plan.condemned_bytes),
+            plan.rewritten_count,
+            units::size(plan.rewritten_bytes),
+            units::size(plan.moved_bytes),
+        ),
+    ];
+    lines.extend(other_lines(plan, dry_run));
     if plan.pinned_count > 0 {
-        report.note(&format!(
+        lines.push(format!(
             "Kept only because delta chunks refer to them: {} ({}).",
             units::count(plan.pinned_count, "chunk"),
             units::size(plan.pinned_bytes)
         ));
     }
     if plan.inlined_count > 0 {
-        report.note(&format!(
+        lines.push(format!(
             "To be stored again as full chunks: {} ({}), which frees {} of containers.",
             units::count(plan.inlined_count, "delta chunk"),
             units::size(plan.inlined_bytes),
             units::size(plan.released_bytes)
         ));
     }
-    report.note(&format!(
-        "Frees {}, leaving {} unused.",
+    lines.push(format!(
+        "{frees} {}, {leaves} {} unused.",
         units::size(plan.freed_bytes()),
         units::size(plan.unused_bytes)
     ));
+    lines
 }
 
-/// Prints the side effects of a plan.
-pub(super) fn note_others(plan: &PrunePlan, report: &Report) {
+/// Describes the side effects of a plan.
+pub(super) fn other_lines(plan: &PrunePlan, dry_run: bool) -> Vec<String> {
+    let (adds, merges) = match dry_run {
+        true => ("Would add", "Would merge"),
+        false => ("Adding", "Merging"),
+    };
+    let mut lines = Vec::new();
     if plan.orphan_count > 0 {
         let count = units::count(plan.orphan_count, "container");
-        report.note(&format!("Adding {count} of interrupted runs to the index."));
+        lines.push(format!("{adds} {count} of interrupted runs to the index."));
     }
     if plan.merged_segment_count > 0 {
         let count = units::count(plan.merged_segment_count, "index segment");
-        report.note(&format!("Merging {count}."));
+        lines.push(format!("{merges} {count}."));
     }
+    lines
 }
 
 fn waiting_text(waiting: &Sweep) -> String {
@@ -414,36 +444,35 @@ fn summarize(
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Prune {
             dry_run: args.dry_run,
-            number: pruned.number,
-            forgotten_count: plan.forgotten_count,
-            kept_count: plan.kept_count,
+            prune_number: pruned.number,
+            removed_snapshot_count: plan.forgotten_count,
+            kept_snapshot_count: plan.kept_count,
             container_count: plan.container_count,
             container_bytes: plan.container_bytes,
-            condemned_count: plan.condemned_count,
+            condemned_container_count: plan.condemned_count,
             condemned_bytes: plan.condemned_bytes,
-            rewritten_count: plan.rewritten_count,
+            rewritten_container_count: plan.rewritten_count,
             rewritten_bytes: plan.rewritten_bytes,
             moved_bytes: plan.moved_bytes,
             unused_bytes: plan.unused_bytes,
-            orphan_count: plan.orphan_count,
-            rescued_count: plan.rescued_count + freed.rescued_count,
-            pinned_count: plan.pinned_count,
+            orphan_container_count: plan.orphan_count,
+            rescued_chunk_count: plan.rescued_count + freed.rescued_count,
+            pinned_chunk_count: plan.pinned_count,
             pinned_bytes: plan.pinned_bytes,
-            inlined_count: plan.inlined_count,
+            inlined_chunk_count: plan.inlined_count,
             inlined_bytes: plan.inlined_bytes,
             released_bytes: plan.released_bytes,
             merged_segment_count: plan.merged_segment_count,
             freed_bytes: plan.freed_bytes(),
             written_bytes: pruned.written_bytes,
-            deleted_count: freed.container_count,
+            deleted_container_count: freed.container_count,
             deleted_bytes: freed.container_bytes,
             waiting: freed.waiting.is_some(),
             elapsed_ns: report.elapsed_ns(),
         }));
     }
     if args.dry_run {
-        show_plan(plan, report);
-        return Ok(());
+        return show_lines(&plan_lines(plan, true), true, report);
     }
     if pruned.number.is_none() {
         report.note("Nothing to condemn.");

@@ -37,7 +37,7 @@ fn objects(session: &Session, args: &RepairObjects, report: &Report) -> Result<E
     let options = ObjectsOptions {
         dry_run: args.dry_run,
         read_data: args.first.read_data,
-        threads: args.threads.count,
+        threads: args.threads.count(),
         removed: args.remove.iter().copied().collect(),
     };
     report.begin_progress();
@@ -155,7 +155,7 @@ fn index(session: &mut Session, dry_run: bool, give_up: &[u64], report: &Report)
 
 fn data(session: &Session, args: &RepairData, report: &Report) -> Result<Exit> {
     let dry_run = args.dry_run;
-    let (read_data, threads) = (args.first.read_data, args.threads.count);
+    let (read_data, threads) = (args.first.read_data, args.threads.count());
     let options = DataOptions { dry_run, read_data, threads };
     report.begin_progress();
     let done = repair_data(&session.repository, &options, &Monitor::new(report));
@@ -206,7 +206,7 @@ fn snapshots(session: &mut Session, args: &RepairSnapshots, report: &Report) -> 
         dry_run: args.dry_run,
         forget: args.forget,
         read_data: args.first.read_data,
-        threads: args.threads.count,
+        threads: args.threads.count(),
     };
     report.begin_progress();
     let done = repair_snapshots(&session.repository, &options, &Monitor::new(report));
@@ -393,7 +393,8 @@ fn in_words(loss: &PathLoss) -> String {
         };
     };
     let named = ranges.iter().take(RANGES_MAX);
-    let named: Vec<_> = named.map(|range| format!("{}..{}", range.start, range.end)).collect();
+    let named: Vec<_> =
+        named.map(|range| format!("{} to {}", range.start, range.end.saturating_sub(1))).collect();
     let more = match ranges.len().saturating_sub(RANGES_MAX) {
         0 => String::new(),
         more => format!(" and {more} more ranges"),

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
         select::find(&reader, &root, path.as_os_str().as_bytes())?;
     }
     let mut options = RestoreOptions {
-        threads: args.threads.count,
+        threads: args.threads.count(),
         overwrite: args.overwrite.into(),
         numeric_owners: args.numeric_owners,
         selection,

@@ -36,8 +36,8 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
     let width = snapshots.iter().map(|(_, snapshot)| snapshot.host.chars().count()).max();
     let width = width.unwrap_or(0).clamp(4, 24);
     report.line(&format!(
-        "{:<8}  {:<19}  {:<width$}  {:>10}  {:>10}  paths, tags",
-        "id", "time (UTC)", "host", "size", "new"
+        "{:<8}  {:<19}  {:<width$}  {:>10}  {:>10}  paths, tags, state",
+        "ID", "time (UTC)", "host", "size", "stored"
     ))?;
     for (id, snapshot) in &snapshots {
         let paths: Vec<_> =

@@ -65,7 +65,7 @@ impl Stats {
         for (_, snapshot) in view.snapshots() {
             self.snapshot_count += 1;
             self.file_count += snapshot.statistics.file_count;
-            self.size += snapshot.statistics.size;
+            self.logical_bytes += snapshot.statistics.size;
         }
     }
 
@@ -107,7 +107,7 @@ impl Stats {
                     self.delta_chunk_stored_bytes += payload_len;
                 }
             }
-            self.chunk_count += 1;
+            self.data_chunk_count += 1;
         }
         for region in &toc.regions {
             self.matched_bytes += u64::from(region.raw_len);
@@ -158,11 +158,11 @@ impl Stats {
     fn set_ratios(&mut self) {
         let savings = |part: u64, whole: u64| (whole > 0).then(|| 1.0 - part as f64 / whole as f64);
         self.dedup_ratio =
-            (self.unique_bytes > 0).then(|| self.size as f64 / self.unique_bytes as f64);
-        self.dedup_space_savings = savings(self.unique_bytes, self.size);
+            (self.unique_bytes > 0).then(|| self.logical_bytes as f64 / self.unique_bytes as f64);
+        self.dedup_space_savings = savings(self.unique_bytes, self.logical_bytes);
         self.delta_space_savings = savings(self.matched_bytes, self.unique_bytes);
         self.compression_space_savings = savings(self.compressed_bytes, self.matched_bytes);
-        self.space_savings = savings(self.stored_bytes, self.size);
+        self.stored_space_savings = savings(self.stored_bytes, self.logical_bytes);
     }
 }
 
@@ -176,7 +176,7 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
         ),
     };
     let ratio = stats.dedup_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
-    let dedup = saves(stats.dedup_space_savings, stats.unique_bytes, stats.size);
+    let dedup = saves(stats.dedup_space_savings, stats.unique_bytes, stats.logical_bytes);
     let dedup = format!("dedup ratio {ratio}, {dedup}");
     let delta = saves(stats.delta_space_savings, stats.matched_bytes, stats.unique_bytes);
     let delta = format!(
@@ -188,7 +188,7 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
     let compression =
         saves(stats.compression_space_savings, stats.compressed_bytes, stats.matched_bytes);
     let compression = format!("compression {compression}");
-    let total = saves(stats.space_savings, stats.stored_bytes, stats.size);
+    let total = saves(stats.stored_space_savings, stats.stored_bytes, stats.logical_bytes);
     let total = format!("in total {total}");
     let of_snapshots = format!(
         "{}, {}",
@@ -206,13 +206,13 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
         ("bursts", bursts.count.to_string(), remark)
     });
     let lines = [
-        ("logical", units::size(stats.size), of_snapshots),
+        ("logical", units::size(stats.logical_bytes), of_snapshots),
         ("unique", units::size(stats.unique_bytes), dedup),
         ("matched", units::size(stats.matched_bytes), delta),
         ("compressed", units::size(stats.compressed_bytes), compression),
         ("metadata", units::size(stats.metadata_bytes), "trees and recipes".to_owned()),
         ("stored", units::size(stats.stored_bytes), total),
-        ("data chunks", stats.chunk_count.to_string(), average(stats)),
+        ("data chunks", stats.data_chunk_count.to_string(), average(stats)),
         ("metadata chunks", stats.metadata_chunk_count.to_string(), String::new()),
         ("containers", stats.container_count.to_string(), String::new()),
         ("objects", stats.object_count.to_string(), String::new()),
@@ -229,7 +229,7 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
 }
 
 fn average(stats: &Stats) -> String {
-    match stats.unique_bytes.checked_div(stats.chunk_count) {
+    match stats.unique_bytes.checked_div(stats.data_chunk_count) {
         Some(average) => format!("{} on average", units::size(average)),
         None => String::new(),
     }

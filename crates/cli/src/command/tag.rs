@@ -13,6 +13,14 @@ use crate::report::Report;
 use crate::session::Session;
 use crate::{select, units};
 
+/// Checks that no tag is empty.
+pub(super) fn check<'a>(tags: impl IntoIterator<Item = &'a String>) -> Result<(), Failure> {
+    match tags.into_iter().any(String::is_empty) {
+        true => Err(Failure::failed("a tag cannot be empty")),
+        false => Ok(()),
+    }
+}
+
 pub(crate) fn run(args: &Tag, global: &Global, report: &Report) -> Result<Exit> {
     let sets_tags = !args.set.is_empty() || args.clear;
     let changes_tags = sets_tags || !args.add.is_empty() || !args.remove.is_empty();
@@ -22,11 +30,8 @@ pub(crate) fn run(args: &Tag, global: &Global, report: &Report) -> Result<Exit> 
             .into());
     }
     let given = [&args.add, &args.remove, &args.set];
-    if given.into_iter().flatten().any(String::is_empty) {
-        return Err(Failure::failed("a tag cannot be empty")
-            .with_remedy("use --clear to remove all tags")
-            .into());
-    }
+    check(given.into_iter().flatten())
+        .map_err(|failure| failure.with_remedy("use --clear to remove all tags"))?;
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let filter = Filter { host: args.host.clone(), tags: Vec::new() };

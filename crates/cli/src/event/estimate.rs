@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The estimated savings of a cut specification. The schema describes the fields.
 #[derive(Serialize)]
 pub(crate) struct Estimate {
-    spec: String,
+    cut: String,
     read_bytes: u64,
     zero_bytes: u64,
     chunk_count: u64,
@@ -37,8 +37,8 @@ struct Sample {
     heavy_count: u64,
     unique_bytes_low: u64,
     unique_bytes_high: u64,
-    space_savings_low: Option<f64>,
-    space_savings_high: Option<f64>,
+    dedup_space_savings_low: Option<f64>,
+    dedup_space_savings_high: Option<f64>,
 }
 
 /// The estimated savings with bursts.
@@ -61,7 +61,7 @@ impl Estimate {
         let ConfigurationResult { dedup, stored, times, .. } = found;
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Estimate {
-            spec: found.spec.clone(),
+            cut: found.spec.clone(),
             read_bytes: dedup.read_bytes,
             zero_bytes: found.zero_bytes,
             chunk_count: dedup.chunk_count,
@@ -78,8 +78,8 @@ impl Estimate {
                     heavy_count: sample.heavy_count,
                     unique_bytes_low,
                     unique_bytes_high,
-                    space_savings_low: interval.map(|(low, _)| low),
-                    space_savings_high: interval.map(|(_, high)| high),
+                    dedup_space_savings_low: interval.map(|(low, _)| low),
+                    dedup_space_savings_high: interval.map(|(_, high)| high),
                 }
             }),
             compressed_bytes: found.compressed_bytes,

@@ -41,7 +41,7 @@ pub(crate) fn alarms(sandbox: &Sandbox) -> Vec<String> {
         &["repair", "snapshots"],
         &["backup", "source"],
         &["forget", "--keep-last", "100"],
-        &["prune", "--exclusive"],
+        &["prune", "--exclusive", "--yes"],
         &["check"],
     ];
     let mut alarms = Vec::new();
@@ -241,7 +241,7 @@ fn missing_or_damaged_prune_record_raises_no_alarm_after_its_remedies() {
     for is_damaged in [false, true] {
         let (sandbox, [first, _]) = with_two_snapshots();
         sandbox.run(["forget", &first]).well();
-        sandbox.run(["prune", "--exclusive"]).well();
+        sandbox.run(["prune", "--exclusive", "--yes"]).well();
         sandbox.backup("source");
         let record = objects(&sandbox, "prunes/").pop().expect("a record");
         let text = if is_damaged {

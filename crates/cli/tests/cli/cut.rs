@@ -129,7 +129,7 @@ fn used_level_is_reported() {
 fn wrong_levels_and_thread_counts_are_usage() {
     let sandbox = Sandbox::new();
     let levels: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
-    let has = format!("this CPU has {}", levels.join(", "));
+    let has = format!("is not a level of this CPU (expected {})", levels.join(", "));
     sandbox.run(["cut", "--level", "avx1024", "-"]).ended(2, &["--level", "avx1024", &has]);
     sandbox.run(["cut", "--threads", "many", "-"]).ended(2, &["--threads", "many"]);
     sandbox.run(["cut", "--threads=-1", "-"]).ended(2, &["--threads", "-1"]);
@@ -147,5 +147,5 @@ fn wrong_specs_and_files_are_reported() {
     let sandbox = Sandbox::new();
     sandbox.run(["cut", "-a", "gear:avg=1", "-"]).ended(2, &["--algorithm", "gear"]);
     sandbox.run(["cut", "-a", "fixed:size=0", "-"]).ended(2, &["fixed: size=0"]);
-    sandbox.run(["cut", "nowhere"]).ended(2, &["nowhere: No such file"]);
+    sandbox.run(["cut", "nowhere"]).ended(2, &["nowhere: not found"]);
 }

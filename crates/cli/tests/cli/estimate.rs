@@ -67,7 +67,7 @@ fn estimate_matches_the_backup() {
         let events = sandbox.json([&["stats"][..], &repo].concat());
         let stats = events.last().expect("a summary");
         assert_eq!(estimate["unique_bytes"], stats["unique_bytes"], "{spec}: unique bytes");
-        assert_eq!(estimate["unique_chunk_count"], stats["chunk_count"], "{spec}: chunks");
+        assert_eq!(estimate["unique_chunk_count"], stats["data_chunk_count"], "{spec}: chunks");
         near(&estimate["compressed_bytes"], &stats["compressed_bytes"], 0.001);
         near(&estimate["stored_bytes"], &stats["stored_bytes"], 0.03);
         let metadata = |of: &Value| {
@@ -78,7 +78,7 @@ fn estimate_matches_the_backup() {
     }
     let summary = events.last().expect("a summary");
     assert_eq!(summary["hole_bytes"], 3_000_000, "the hole");
-    assert!(summary["size"].as_u64() > Some(10_000_000), "{summary}");
+    assert!(summary["size_bytes"].as_u64() > Some(10_000_000), "{summary}");
 }
 
 #[test]
@@ -137,9 +137,9 @@ fn sample_has_a_confidence_interval() {
     assert!(sample["rate"].as_u64() > Some(1), "a sample: {sample}");
     assert_eq!(estimate["read_bytes"], all["read_bytes"], "what is read is exact");
     assert_eq!(estimate["chunk_count"], all["chunk_count"], "how many chunks, too");
-    let truth = all["space_savings"].as_f64();
-    assert!(sample["space_savings_low"].as_f64() <= truth, "{sample} and {truth:?}");
-    assert!(sample["space_savings_high"].as_f64() >= truth, "{sample} and {truth:?}");
+    let truth = all["dedup_space_savings"].as_f64();
+    assert!(sample["dedup_space_savings_low"].as_f64() <= truth, "{sample} and {truth:?}");
+    assert!(sample["dedup_space_savings_high"].as_f64() >= truth, "{sample} and {truth:?}");
     assert_eq!(estimate["bursts"], Value::Null, "not of a sample");
     // If everything fits into the sample, the result is exact.
     let events = sandbox.json([&base[..], &["--sample"]].concat());
@@ -184,15 +184,15 @@ fn empty_and_tiny_input_is_handled() {
     let refused = |arguments: &[&str], code: i32, texts: &[&str]| {
         sandbox.run([&["estimate"], arguments].concat()).ended(code, texts);
     };
-    refused(&["empty"], 2, &["no data found: 0 files without a byte"]);
-    refused(&["none"], 2, &["1 file without a byte"]);
-    refused(&["nowhere"], 2, &["nowhere: No such file"]);
+    refused(&["empty"], 2, &["no data found in 0 files"]);
+    refused(&["none"], 2, &["no data found in 1 file"]);
+    refused(&["nowhere"], 2, &["nowhere: not found"]);
     refused(&[], 2, &["PATH"]);
     refused(&["one", "-a", "nonsense"], 2, &["--algorithm", "nonsense"]);
     refused(&["one", "-a", "gear:bits=13"], 2, &["--algorithm", "has no largest chunk"]);
     refused(&["one", "--sample", "--sample-memory", "1k"], 2, &["--sample-memory: 1.0 KiB is too"]);
     refused(&["one", "--exclude-file", "nowhere"], 2, &["exclude file nowhere"]);
-    refused(&["one", "--html", "nowhere/x.html"], 2, &["nowhere/x.html: No such file"]);
+    refused(&["one", "--html", "nowhere/x.html"], 2, &["nowhere/x.html: not found"]);
     let full = sandbox.run(["estimate", "one", "--html", "/dev/full"]);
     let full = full.ended(14, &["/dev/full: No space left", "free some space"]);
     assert!(!full.stderr.contains("stored"), "nothing was stored: {}", full.stderr);
@@ -200,11 +200,11 @@ fn empty_and_tiny_input_is_handled() {
     let estimate = estimates(&events)[0];
     assert_eq!(estimate["read_bytes"], 1, "one byte");
     assert_eq!(estimate["unique_chunk_count"], 1, "in one chunk");
-    assert_eq!(estimate["space_savings"], 0.0, "nothing is saved");
+    assert_eq!(estimate["dedup_space_savings"], 0.0, "nothing is saved");
     assert!(estimate["stored_space_savings"].as_f64() < Some(-1000.0), "a repository has a size");
     // Excluded files are not read.
     fs::write(sandbox.path("empty/a.iso"), [1; 5000]).expect("written");
-    refused(&["empty", "--exclude", "*.iso"], 2, &["0 files without a byte"]);
+    refused(&["empty", "--exclude", "*.iso"], 2, &["no data found in 0 files"]);
 }
 
 #[test]
@@ -263,8 +263,8 @@ fn interrupted_estimate_prints_partial_results() {
     let rest: Vec<String> = lines.map(|line| line.expect("a line")).collect();
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
     let summary: Value = serde_json::from_str(rest.last().expect("a summary")).expect("JSON");
-    assert_eq!(summary["is_partial"], true, "{summary}");
-    let size = summary["size"].as_u64().expect("bytes");
+    assert_eq!(summary["partial"], true, "{summary}");
+    let size = summary["size_bytes"].as_u64().expect("bytes");
     assert!(size > 0 && size < 24 * (16 << 20), "a part: {size}");
     let estimate = rest.iter().find(|line| line.contains(r#""type":"estimate""#));
     let estimate: Value = serde_json::from_str(estimate.expect("what it has")).expect("JSON");

@@ -74,7 +74,7 @@ fn dry_run_shows_a_table() {
     let lines = |options: &[&str], zone: &str| {
         let mut command = sandbox.command(arguments);
         let run = run(command.args(options).env("TZ", zone)).well();
-        let text = run.text().lines().filter(|line| !line.starts_with("  id "));
+        let text = run.text().lines().filter(|line| !line.starts_with("  ID "));
         (text.map(str::to_owned).collect::<Vec<_>>(), run.stderr)
     };
     let (in_utc, said) = lines(&["--utc", "--dry-run"], "TST-14");
@@ -121,7 +121,9 @@ fn forget_can_be_undone() {
     sandbox.run(["forget", "--undo", &all[1]]).ended(2, &["not forgotten"]);
     assert_eq!(ids(&sandbox, &[]), [all[1].clone(), all[3].clone()], "it is back, alone");
     let undone = sandbox.json(["forget", "--undo", "--last"]);
-    assert_eq!(undone[0]["unforgotten_count"], 1, "the other of the last forget");
+    assert_eq!(undone[0]["restored_count"], 1, "the other of the last forget");
+    assert_eq!(undone[0]["restored"], serde_json::json!([all[2]]), "its ID");
+    assert_eq!(undone[0]["kept_count"], 3, "all that are listed now");
     assert_eq!(ids(&sandbox, &["--forgotten"]), [all[0].clone()], "of the forget before");
     take(&sandbox, &all[0]);
     let short = &all[0][..8];
@@ -213,7 +215,7 @@ fn held_snapshots_stay() {
     let sandbox = Sandbox::with_repository();
     let all: Vec<String> = (0..3).map(|hours| snapshot_at(&sandbox, "h", hours, &[])).collect();
     let short = &all[0][..8];
-    sandbox.run(["hold", short]).ended(0, &["1 snapshot is held."]);
+    sandbox.run(["hold", short]).ended(0, &["Held 1 snapshot."]);
     let events = sandbox.json(["snapshots"]);
     let held: Vec<_> = events.iter().map(|event| event["held"].as_bool()).collect();
     assert_eq!(held, [Some(true), Some(false), Some(false)], "as JSON");
@@ -229,7 +231,7 @@ fn held_snapshots_stay() {
     assert_eq!(sandbox.json(["hold", "latest"])[0]["held_count"], 1, "latest");
     let released = sandbox.json(["hold", "--release", short, "latest"]);
     assert_eq!(released[0]["released_count"], 2, "released");
-    sandbox.run(["hold", "--release", short]).ended(2, &["not held"]);
+    sandbox.run(["hold", "--release", short]).ended(0, &["Released 0 snapshots; 1 unchanged."]);
     sandbox
         .run(["hold", "abcdef"])
         .ended(2, &["snapshot `abcdef`: not found", "cutpoint snapshots"]);
@@ -277,7 +279,7 @@ fn json_reports_each_snapshot() {
         .collect();
     let expected = [
         (Some(&*all[0]), Some(false), "[]".to_owned()),
-        (Some(&*all[1]), Some(true), "[\"last\"]".to_owned()),
+        (Some(&*all[1]), Some(true), "[\"last 1\"]".to_owned()),
     ];
     assert_eq!(verdicts, expected, "verdicts");
     let summary = events.last().expect("a summary");
@@ -295,8 +297,8 @@ fn contradictory_options_are_refused() {
     let id = snapshot_at(&sandbox, "h", 0, &[]);
     let refused: [(&[&str], &[&str]); 10] = [
         (&[], &["no rule and no snapshot given", "--keep-last"]),
-        (&["--keep-last", "0"], &["0 keeps nothing"]),
-        (&["--keep-within", "3x"], &["unknown unit of time `x`"]),
+        (&["--keep-last", "0"], &["--keep-last: 0 is out of range"]),
+        (&["--keep-within", "3x"], &["unknown unit \"x\""]),
         (&["--keep-tag", "t"], &["keep none of the 1 snapshot of host h", "--allow-empty"]),
         (&["--keep-tag", "t", "-n"], &["keep none", "--allow-empty"]),
         (&["--undo"], &["--undo: no snapshot given", "--last"]),

@@ -83,7 +83,10 @@ fn keys_are_listed_added_and_removed() {
 
     // Removal by the first digits. Neither the key in use nor the last key can be removed.
     let [first, second, third] = [0, 1, 2].map(|at| shown(&listed[at]));
-    by_phrase(&sandbox, &["key", "remove", "abc"]).ended(2, &["at least 4 digits"]);
+    by_phrase(&sandbox, &["key", "remove", "abc"]).ended(2, &["at least 4 digits", "key list"]);
+    let told =
+        format!("cutpoint: --key-id: key {0}: not found\n  `cutpoint key list`", "0".repeat(32));
+    by_phrase(&sandbox, &["snapshots", "--key-id", &"0".repeat(32)]).ended(12, &[&told]);
     by_phrase(&sandbox, &["key", "remove", "zzzzzzzz"]).ended(2, &["key `zzzzzzzz`: not found"]);
     by_phrase(&sandbox, &["key", "remove", &first]).ended(2, &[": in use", "--force"]);
     by_phrase(&sandbox, &["key", "remove", &second])
@@ -145,7 +148,7 @@ fn passphrase_is_changed() {
     by(&sandbox, "other", &["key", "passwd"]).ended(2, &["no secret given for the new key"]);
     let mut command = sandbox.command(["key", "passwd", "--passphrase-file", "other"]);
     command.args(["--new-passphrase-command", "exit 3"]);
-    run(&mut command).ended(12, &["passphrase command: failed"]);
+    run(&mut command).ended(12, &["passphrase command "]);
     by(&sandbox, "other", &["snapshots"]).well();
 }
 
@@ -167,7 +170,7 @@ fn recovery_kit_is_verified_and_used() {
         .ended(0, &["Wrote recovery kit kit; a test confirmed that it opens the repository."]);
     let mode = fs::metadata(sandbox.path("kit")).expect("the kit").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "for its owner only");
-    by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "kit"]).ended(2, &["File exists"]);
+    by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "kit"]).ended(2, &["exists already"]);
     let shown = by_phrase(&sandbox, &["key", "add", "--new-recovery-kit", "-"]).well();
     let kit = fs::read_to_string(sandbox.path("kit")).expect("the kit");
     assert_eq!(shown.text(), kit, "the same at standard output");
@@ -213,9 +216,10 @@ fn rotation_begins_an_epoch() {
     by_phrase(&sandbox, &[&rotate[..], &["--new-recovery-kit", "kit"]].concat())
         .ended(0, &["Epoch 2 has begun", "Wrote recovery kit kit;"]);
     by(&sandbox, "other", &["snapshots"]).ended(12, &["wrong passphrase"]);
-    sandbox
-        .run(["snapshots", "--key-file", "old kit"])
-        .ended(12, &["is at key epoch 2, but this key only has epochs up to 1", "key rotate"]);
+    sandbox.run(["snapshots", "--key-file", "old kit"]).ended(
+        12,
+        &["is at key epoch 2 (expected at most 1, the newest epoch of this key)\n", "key add"],
+    );
     sandbox.run(["snapshots", "--key-file", "kit"]).well();
     let saved = by_phrase(&sandbox, &["backup", "source", "--json"]).well().events();
     let summary = saved.last().expect("a summary");

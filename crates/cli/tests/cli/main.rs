@@ -25,3 +25,4 @@ mod schema;
 mod secrets;
 mod signals;
 mod untrusted;
+mod usage;

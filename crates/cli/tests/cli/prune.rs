@@ -34,8 +34,10 @@ fn dry_run_changes_nothing() {
     let (sandbox, _) = start();
     let before = describe(&sandbox.path("repo"));
     let run = sandbox.run(["prune", "--dry-run"]).well();
-    assert!(run.stderr.contains("Removing 1 forgotten snapshot, keeping 1."), "{}", run.stderr);
-    assert!(run.stderr.contains("Frees "), "{}", run.stderr);
+    let told = run.text();
+    assert!(told.starts_with("Would remove 1 forgotten snapshot, keep 1.\n"), "{told}");
+    assert!(told.contains("\nWould free "), "{told}");
+    assert_eq!(run.stderr, "", "the plan is the result");
     assert_eq!(describe(&sandbox.path("repo")), before, "something was written");
 }
 
@@ -63,15 +65,25 @@ fn forgotten_data_is_freed_once_no_client_can_need_it() {
 fn exclusive_prune_frees_at_once() {
     let (sandbox, kept) = start();
     let before = data_bytes(&sandbox);
-    let events = sandbox.json(["prune", "--exclusive"]);
+    let told = [
+        "cutpoint: --exclusive: not confirmed, because there is no terminal\n",
+        "  add --yes if no other client is active\n",
+    ];
+    sandbox.run(["prune", "--exclusive"]).ended(2, &told);
+    sandbox.run(["optimize", "--exclusive"]).ended(2, &told);
+    assert_eq!(data_bytes(&sandbox), before, "nothing was deleted");
+    let events = sandbox.json(["prune", "--exclusive", "--yes"]);
     let summary = events.last().expect("a summary");
-    assert_eq!((&summary["number"], &summary["forgotten_count"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (&summary["prune_number"], &summary["removed_snapshot_count"]),
+        (&1.into(), &1.into())
+    );
     assert!(data_bytes(&sandbox) + 1_000_000 < before, "{summary}");
     let listed = sandbox.json(["snapshots"]);
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert!(listed[0]["id"].as_str().is_some_and(|id| id.starts_with(&kept)), "{listed:?}");
     // The second time, there is nothing to do.
-    let run = sandbox.run(["prune", "--exclusive"]).well();
+    let run = sandbox.run(["prune", "--exclusive", "--yes"]).well();
     assert!(run.stderr.contains("Nothing to condemn."), "{}", run.stderr);
 }
 
@@ -119,14 +131,18 @@ fn damaged_repository_is_not_pruned() {
     let own = folder.flatten().find(|each| each.file_name().to_string_lossy().starts_with(&kept));
     std::fs::remove_file(own.expect("its commit").path()).expect("removed");
     let before = data_bytes(&sandbox);
-    sandbox.run(["prune", "--exclusive", "--accept-rollback"]).ended(11, &["commits/", "repair"]);
+    sandbox
+        .run(["prune", "--exclusive", "--yes", "--accept-rollback"])
+        .ended(11, &["commits/", "repair"]);
     assert_eq!(data_bytes(&sandbox), before, "something was deleted");
 }
 
 #[test]
 fn shares_and_times_are_parsed() {
     let sandbox = Sandbox::with_repository();
-    for wrong in [["--unused-max", "5"], ["--unused-max", "101%"], ["--settle", "3x"]] {
+    let told = ["--unused-max: 101% is out of range (expected 0% to 100%)"];
+    sandbox.run(["prune", "--unused-max", "101%"]).ended(2, &told);
+    for wrong in [["--unused-max", "5"], ["--settle", "3x"]] {
         sandbox.run(["prune"].iter().chain(&wrong)).ended(2, &["expected a form such as"]);
     }
     sandbox

@@ -339,7 +339,7 @@ impl World {
                     let bytes = self.read(&name);
                     self.buried.insert(name, bytes);
                 }
-                if self.run(&["prune", "--exclusive"]).code != Some(0) {
+                if self.run(&["prune", "--exclusive", "--yes"]).code != Some(0) {
                     self.fail("a prune failed");
                 }
                 let there: BTreeSet<_> = self.objects().into_iter().collect();
@@ -357,7 +357,7 @@ impl World {
     fn kill(&mut self) {
         self.change();
         let commands: [&[&str]; 3] =
-            [&["backup", "source"], &["prune", "--exclusive"], &["repair", "index"]];
+            [&["backup", "source"], &["prune", "--exclusive", "--yes"], &["repair", "index"]];
         let command = commands[self.random.below(commands.len())];
         let mut child = self.sandbox.command(command);
         let child = child.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());

@@ -196,7 +196,7 @@ fn container_with_parity_is_rebuilt() {
         .ended(0, &["parity created for 0 containers", "request no parity"]);
     sandbox.run(["config", "--parity", "5"]).ended(2, &["10%"]);
     let settings = sandbox.run(["config", "--parity", "10%"]).well();
-    assert!(settings.text().contains("parity-percent     10"), "{}", settings.text());
+    assert!(settings.text().contains("parity             10%"), "{}", settings.text());
     sandbox.run(["check"]).ended(0, &["Without usable parity"]);
     sandbox.run(["repair", "data", "--dry-run"]).ended(0, &["parity would be created for"]);
     assert!(objects(&sandbox, "parity/").is_empty(), "a dry run writes nothing");

@@ -244,6 +244,8 @@ fn void_in_place_of_newest_snapshot_is_older_state() {
     let texts =
         ["older than at its last use", &newest[..8], "cutpoint snapshots --accept-rollback"];
     sandbox.run(["snapshots"]).ended(12, &texts);
+    let told = sandbox.run(["snapshots", "--json"]).ended(12, &texts).events();
+    assert_eq!(told.last().expect("an error")["kind"], "rolled_back", "the kind");
     // A command that deletes also checks first.
     for arguments in [&["prune"][..], &["prune", "--dry-run"], &["optimize"]] {
         sandbox.run(arguments).ended(12, &texts);

@@ -89,8 +89,10 @@ fn snapshots_are_found_by_their_first_digits() {
     sandbox.run(["ls", &id.to_uppercase()]).well();
     sandbox.run(["ls", &id[..3]]).ended(2, &["too short", "4 digits"]);
     sandbox.run(["ls", "0000000000"]).ended(2, &["snapshot `0000000000`: not found"]);
-    sandbox.run(["ls", "newest"]).ended(2, &["expected an id or `latest`"]);
-    sandbox.run(["ls", "latest", "--host", "elsewhere"]).ended(2, &["no matching snapshot"]);
+    sandbox.run(["ls", "newest"]).ended(2, &["expected an ID or `latest`"]);
+    sandbox
+        .run(["ls", "latest", "--host", "elsewhere"])
+        .ended(2, &["no snapshot of host elsewhere\n"]);
 }
 
 #[test]
@@ -218,9 +220,12 @@ fn settings_change() {
         let setting = settings.iter().find(|setting| setting["name"] == name);
         setting.unwrap_or_else(|| panic!("{name} is missing"))["value"].clone()
     };
-    assert_eq!(value("region-size"), 262_144, "kept");
-    assert_eq!(value("compression-level"), -3, "changed");
-    assert_eq!(value("config-number"), 2, "twice");
+    assert_eq!(value("region_size_bytes"), 262_144, "kept");
+    assert_eq!(value("compression_level"), -3, "changed");
+    assert_eq!(value("config_number"), 2, "twice");
+    let text = sandbox.run(["config"]).well();
+    assert!(text.text().contains("\nregion-size        256.0 KiB\n"), "{}", text.text());
+    assert!(text.text().contains("\nparity             0%\n"), "{}", text.text());
     sandbox
         .run(["config", "--compression-level", "99"])
         .ended(2, &["99 is out of range (expected -7 to 19)"]);
@@ -231,7 +236,7 @@ fn settings_change() {
 #[test]
 fn mode_sets_only_settings_that_are_not_given() {
     let sandbox = Sandbox::new();
-    let names = ["region-size", "container-size", "compression-level", "cut", "delta"];
+    let names = ["region_size_bytes", "container_size_bytes", "compression_level", "cut", "delta"];
     let values = |settings: &[serde_json::Value]| -> Vec<serde_json::Value> {
         let value = |name: &&str| settings.iter().find(|it| it["name"] == *name).cloned();
         names.iter().filter_map(value).map(|setting| setting["value"].clone()).collect()
@@ -272,4 +277,18 @@ fn objects_are_listed() {
     assert!(list.iter().any(|o| o["name"] == "config/00000000000000000000"), "the config");
     assert!(list.iter().all(|o| o["stored_bytes"].as_u64() > Some(0)), "with sizes");
     sandbox.run(["debug", "config/7"]).ended(2, &["not the name of an object", "--list"]);
+    let name = "config/00000000000000000099";
+    let told =
+        format!("cutpoint: {name}: object not found\n  `cutpoint debug --list` lists all names");
+    sandbox.run(["debug", name]).ended(2, &[&told]);
+    let shown = sandbox.json(["debug", "config/00000000000000000000"]);
+    assert_eq!(
+        (&shown[0]["type"], &shown[0]["kind"]),
+        (&"object_content".into(), &"config".into())
+    );
+    assert_eq!(shown[0]["length_bytes"], 256, "its length");
+    let text = sandbox.run(["debug", "config/00000000000000000000"]).well();
+    assert!(text.text().contains("\nlength      256 B\n"), "{}", text.text());
+    let text = sandbox.run(["debug", "--list"]).well();
+    assert!(text.text().starts_with("    stored  name\n     256 B  config/"), "{}", text.text());
 }

@@ -123,7 +123,7 @@ fn storage_without_atomic_creates_is_reported() {
     let warning = ["does not create objects atomically", "prune requires --exclusive"];
     emulated(&["init", "--encryption", "none"]).ended(0, &warning);
     let atomic = |events: Vec<serde_json::Value>| {
-        let setting = events.into_iter().find(|event| event["name"] == "creates-atomically");
+        let setting = events.into_iter().find(|event| event["name"] == "creates_atomically");
         setting.expect("the setting is shown")["value"].clone()
     };
     assert_eq!(atomic(emulated(&["config", "--json"]).events()), false, "it is noted");

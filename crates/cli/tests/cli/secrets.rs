@@ -24,10 +24,10 @@ fn passphrase_comes_from_any_source() {
         .ended(12, &["nothing: empty passphrase"]);
     sandbox
         .run(["snapshots", "--passphrase-command", "exit 3"])
-        .ended(12, &["passphrase command: failed (exit status: 3)"]);
+        .ended(12, &["cutpoint: passphrase command ", ": failed (exit status: 3)"]);
     sandbox
         .run(["snapshots", "--passphrase-file", "nowhere"])
-        .ended(2, &["passphrase file nowhere: No such file"]);
+        .ended(2, &["passphrase file nowhere: not found"]);
     sandbox
         .run(["snapshots", "--passphrase-file", "phrase", "--key-file", "phrase"])
         .ended(2, &["cannot be used with"]);
@@ -54,7 +54,7 @@ fn key_file_is_created_and_used() {
     fs::write(sandbox.path("short"), &key[..40]).expect("written");
     sandbox.run(["snapshots", "--key-file", "short"]).ended(12, &["short: damaged key file"]);
     // Only `init` creates key files.
-    sandbox.run(["snapshots", "--key-file", "no"]).ended(2, &["key file no: No such file"]);
+    sandbox.run(["snapshots", "--key-file", "no"]).ended(2, &["key file no: not found"]);
     assert!(!sandbox.path("no").exists(), "nothing was made");
 }
 
@@ -99,12 +99,12 @@ fn failed_init_overwrites_and_leaves_nothing() {
     fs::write(sandbox.path("kit"), "precious").expect("written");
     sandbox
         .run(["init", "--key-file", "key", "--recovery-kit", "kit"])
-        .ended(2, &["recovery kit kit: File exists"]);
+        .ended(2, &["recovery kit kit: exists already"]);
     assert!(fs::read(sandbox.path("kit")).is_ok_and(|b| b == b"precious"), "it stays");
     assert!(!sandbox.path("key").exists(), "no key of nothing");
     sandbox
         .run(["init", "--recovery-kit", "kit2"])
-        .ended(12, &["needs a passphrase or a key", "--encryption none"]);
+        .ended(12, &["no passphrase and no key given", "--encryption none"]);
     assert!(!sandbox.path("kit2").exists(), "no kit of nothing");
 }
 
@@ -114,7 +114,7 @@ fn encryption_and_secrets_must_agree() {
     sandbox.run(["snapshots"]).well();
     let mut command = sandbox.command(["snapshots"]);
     run(command.env("CUTPOINT_PASSPHRASE", "x"))
-        .ended(12, &["not encrypted, but a passphrase or key was given", "--encryption none"]);
+        .ended(12, &["unencrypted repository (expected an encrypted one, because a secret was given)\n  use --encryption none"]);
     let mut command = sandbox.command(["snapshots", "--encryption", "none"]);
     run(command.env("CUTPOINT_PASSPHRASE", "x")).well();
     sandbox

@@ -111,6 +111,10 @@ fn signal_ends_the_wait_for_a_server() {
         let (code, said, elapsed) = end(child, &what);
         assert_eq!(code, Some(130), "{what}: {said}");
         assert!(said.contains("interrupted"), "{what}: {said}");
+        assert!(said.contains("run the same command again"), "{what}: {said}");
+        // Only a backup reuses what it has stored.
+        let is_backup = arguments.first() == Some(&"backup");
+        assert_eq!(said.contains("is reused"), is_backup, "{what}: {said}");
         assert!(elapsed < LIMIT, "{what} takes {elapsed:?}");
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, available_parallelism};
+use std::thread;
 
 use cutpoint_backup::source::Walk;
+use cutpoint_repository::thread_count;
 
 use super::block::Block;
 use super::cutter::{Cutter, Sink};
@@ -195,9 +195,7 @@ pub fn run<S: Sink>(
     monitor: &dyn Monitor,
 ) -> io::Result<(ScanCounts, Vec<Lane<S>>)> {
     let walk = Walk::new(&options.paths, options.walk.clone())?;
-    let threads = NonZero::new(options.threads)
-        .or_else(|| available_parallelism().ok())
-        .map_or(1, NonZero::get);
+    let threads = thread_count(options.threads);
     let tools: io::Result<Vec<Tools>> =
         (0..threads).map(|_| Tools::new(compression_level)).collect();
     let tools = tools?;

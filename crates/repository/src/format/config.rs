@@ -1,5 +1,8 @@
 //! The settings of a repository.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use cutpoint_storage::{Error, Kind, Result};
 use minicbor::Decoder;
 
@@ -57,19 +60,48 @@ pub struct Config {
 }
 
 /// The valid sizes of a region, in bytes.
-pub const REGION_SIZE: std::ops::RangeInclusive<u32> = 16 * 1024..=4 * 1024 * 1024;
+pub const REGION_SIZE: RangeInclusive<u32> = 16 * 1024..=4 * 1024 * 1024;
 /// The valid sizes at which a container is put, in bytes.
-pub const CONTAINER_SIZE: std::ops::RangeInclusive<u32> = 4 * 1024 * 1024..=48 * 1024 * 1024;
+pub const CONTAINER_SIZE: RangeInclusive<u32> = 4 * 1024 * 1024..=48 * 1024 * 1024;
 /// The valid zstd levels.
-pub const COMPRESSION_LEVEL: std::ops::RangeInclusive<i32> = -7..=19;
+pub const COMPRESSION_LEVEL: RangeInclusive<i32> = -7..=19;
 /// The valid amounts of parity, in percent.
-pub const PARITY_PERCENT: std::ops::RangeInclusive<u32> = 0..=100;
+pub const PARITY_PERCENT: RangeInclusive<u32> = 0..=100;
 
 /// The key of the parity. Programs that do not know it may ignore it.
 const KEY_PARITY: u32 = KEY_OPTIONAL_MIN;
 /// The key of the rule by which chunks are compared. The rule decides which chunks are stored as
 /// delta chunks, but not the form of a delta chunk. Therefore it may be ignored, too.
 const KEY_DELTA: u32 = KEY_OPTIONAL_MIN + 1;
+
+/// Checks that a setting is within its range.
+fn check_range<T: PartialOrd + Display>(
+    name: &str,
+    value: T,
+    range: RangeInclusive<T>,
+    unit: &str,
+) -> Result<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (low, high) = range.into_inner();
+    let problem = format!("{value}{unit} is out of range (expected {low}{unit} to {high}{unit})");
+    Err(Error::invalid(name, problem))
+}
+
+/// Checks that a size is within its range. The ends of the range are whole KiB.
+fn check_size(name: &str, size: u32, range: RangeInclusive<u32>) -> Result<()> {
+    if range.contains(&size) {
+        return Ok(());
+    }
+    let text = |size: u32| match size {
+        _ if size.is_multiple_of(1 << 20) => format!("{} MiB", size >> 20),
+        _ if size.is_multiple_of(1 << 10) => format!("{} KiB", size >> 10),
+        _ => format!("{size} B"),
+    };
+    let expected = format!("expected {} to {}", text(*range.start()), text(*range.end()));
+    Err(Error::invalid(name, format!("{} is out of range ({expected})", text(size))))
+}
 
 impl Config {
     /// Checks that the settings are valid.
@@ -78,40 +110,10 @@ impl Config {
     ///
     /// Returns an `Invalid` error that names the setting, its value, and the valid range.
     pub fn check(&self) -> Result<()> {
-        let range = |name: &str, value: i64, low: i64, high: i64| {
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(Error::invalid(
-                    name,
-                    format!("{value} is out of range (expected {low} to {high})"),
-                ))
-            }
-        };
-        range(
-            "region-size",
-            i64::from(self.region_size),
-            i64::from(*REGION_SIZE.start()),
-            i64::from(*REGION_SIZE.end()),
-        )?;
-        range(
-            "container-size",
-            i64::from(self.container_size),
-            i64::from(*CONTAINER_SIZE.start()),
-            i64::from(*CONTAINER_SIZE.end()),
-        )?;
-        range(
-            "compression-level",
-            i64::from(self.compression_level),
-            i64::from(*COMPRESSION_LEVEL.start()),
-            i64::from(*COMPRESSION_LEVEL.end()),
-        )?;
-        range(
-            "parity",
-            i64::from(self.parity_percent),
-            i64::from(*PARITY_PERCENT.start()),
-            i64::from(*PARITY_PERCENT.end()),
-        )
+        check_size("region-size", self.region_size, REGION_SIZE)?;
+        check_size("container-size", self.container_size, CONTAINER_SIZE)?;
+        check_range("compression-level", self.compression_level, COMPRESSION_LEVEL, "")?;
+        check_range("parity", self.parity_percent, PARITY_PERCENT, "%")
     }
 
     /// Returns `true` unless a probe has found that several puts of one name may all create the

@@ -51,11 +51,14 @@ pub(super) fn open_config(keys: &Keys, name: ObjectName, bytes: &[u8]) -> Result
             Kind::WrongKey,
             name,
             format!(
-                "the repository is at key epoch {epoch}, but this key only has epochs up to {}: a \
-                 new epoch was begun without this key (`cutpoint key rotate`). A holder of a newer \
-                 key can add this key again. If the object was planted, --ignore-newer skips it",
+                "the repository is at key epoch {epoch} (expected at most {}, the newest epoch of \
+                 this key)",
                 keys.epoch()
             ),
+        )
+        .with_remedy(
+            "use a key of the newer epoch, which can add this key again (`cutpoint key add`); if \
+             the object was planted, --ignore-newer skips it",
         )
         .with_source(NewerClaim::Epoch(epoch)));
     }

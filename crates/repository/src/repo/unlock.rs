@@ -46,8 +46,9 @@ pub(super) fn unlock_by_any_key(
     let mut ids: Vec<[u8; 16]> = listed.keys().copied().collect();
     if let Some(only) = options.only_key {
         if !listed.contains_key(&only) {
-            let name = ObjectName::Key { id: only, copy: false };
-            return Err(Error::new(Kind::WrongKey, name, "not found"));
+            let id: String = only.iter().map(|byte| format!("{byte:02x}")).collect();
+            return Err(Error::new(Kind::WrongKey, "--key-id", format!("key {id}: not found"))
+                .with_remedy("`cutpoint key list` lists all keys"));
         }
         ids = vec![only];
     }
@@ -248,8 +249,10 @@ impl<'a> KeyTrials<'a> {
             return Error::new(
                 Kind::WrongKey,
                 storage.describe(),
-                "not encrypted, but a passphrase or key was given: if encryption is expected, the \
-                 repository was replaced; otherwise use --encryption none",
+                "unencrypted repository (expected an encrypted one, because a secret was given)",
+            )
+            .with_remedy(
+                "use --encryption none; if the repository was encrypted, someone has replaced it",
             );
         }
         if let Some(error) = self.damaged.filter(|_| !was_read && refused.is_none()) {
@@ -275,7 +278,7 @@ impl<'a> KeyTrials<'a> {
         if untried_count > 0 {
             message.push_str(&format!(
                 " ({KDF_TRIALS_MAX} keys tried, {untried_count} not tried: select the key with \
-                 --key-id ID, `cutpoint key list` shows the ids)"
+                 --key-id ID, `cutpoint key list` shows the IDs)"
             ));
         }
         if let Some(error) = refused {

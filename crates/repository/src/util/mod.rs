@@ -1,5 +1,7 @@
 //! Small data structures that every room may use.
 
 pub(crate) mod cache;
+pub(crate) mod display;
 pub(crate) mod extsort;
+pub(crate) mod threads;
 pub(crate) mod tolerance;

@@ -32,12 +32,23 @@ use crate::repo::repository::Repository;
 /// Maximum number of extents of a delta chunk that are shown.
 const EXTENTS_SHOWN_MAX: usize = 32;
 
-/// Describes the object `name`. The text is for reading; its form may change.
+/// The description of an object.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The stored length in bytes.
+    pub length: u64,
+    /// The key epoch in the header.
+    pub epoch: u32,
+    /// All fields of the object. The text is for reading; its form may change.
+    pub text: String,
+}
+
+/// Describes the object `name`.
 ///
 /// # Errors
 ///
 /// Returns the `Missing`, `Corrupt` or `WrongKey` error of reading the object.
-pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
+pub fn describe(repository: &Repository, name: ObjectName) -> Result<Description> {
     let bytes = repository.storage().get(&name.to_string())?;
     let header = Header::decode(&name, &bytes)?;
     let mut text = String::new();
@@ -46,7 +57,7 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
         writeln!(text, "{key:<12}{value}").ok();
     };
     line("object", &name);
-    line("length", &bytes.len());
+    line("length", &format!("{} B", bytes.len()));
     line("kind", &format!("{:?}", name.kind()));
     line("suite", &header.suite);
     line("epoch", &header.epoch);
@@ -81,7 +92,7 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
         ObjectName::Container(..) => container(repository, name, &bytes)?,
     };
     text.push_str(&body);
-    Ok(text)
+    Ok(Description { length: bytes.len() as u64, epoch: header.epoch, text })
 }
 
 /// Describes a chunk: a recipe or a tree decoded, file data as its length. The text is for reading;
@@ -93,7 +104,7 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<String> {
 pub fn describe_chunk(reader: &Reader, class: Class, fingerprint: &Fingerprint) -> Result<String> {
     let bytes = reader.chunk(class, fingerprint)?;
     let mut text = format!("{:<12}{class} chunk {fingerprint}\n", "object");
-    text.push_str(&format!("{:<12}{}\n", "length", bytes.len()));
+    text.push_str(&format!("{:<12}{} B\n", "length", bytes.len()));
     if let Ok(Some(location)) = reader.index().find(class, fingerprint, Scope::Read) {
         let (container, record) = (location.container.name, location.chunk());
         let container = ObjectName::Container(class, container);

@@ -124,7 +124,8 @@ fn settings_that_claim_a_newer_epoch_are_refused_unless_ignored() {
     plant(&storage, config(u64::MAX), &claiming(config(u64::MAX), 9));
     let error = open(&storage).expect_err("it may be a new epoch");
     let text = error.to_string();
-    assert!(error.kind() == Kind::WrongKey && text.contains("--ignore-newer"), "{text}");
+    let remedy = error.remedy().unwrap_or_default();
+    assert!(error.kind() == Kind::WrongKey && remedy.contains("--ignore-newer"), "{text}");
     assert!(text.contains("18446744073709551615"), "{text}");
     let repository = open_with(&storage, &unlock(), ignoring()).expect("it is junk");
     assert_eq!((repository.config_number(), repository.unopened().len()), (0, 1));

@@ -194,7 +194,7 @@ impl Storage for Local {
                 Ok(entry) => entry,
                 // Deleted since its folder was read, or a broken link.
                 Err(error) if is_gone(&error) => continue,
-                Err(error) => return Err(io_error(&prefix, error.into())),
+                Err(error) => return Err(io_error(&prefix, without_path(error))),
             };
             let name = entry.path().strip_prefix(&self.root).ok().and_then(Path::to_str);
             if let Some(name) = name.filter(|name| metadata.is_file() && !is_staged(name)) {
@@ -257,6 +257,12 @@ impl Storage for Local {
     fn describe(&self) -> String {
         self.root.display().to_string()
     }
+}
+
+/// Returns the error of the system in `error`, whose text then has no path.
+fn without_path(error: walkdir::Error) -> std::io::Error {
+    // A loop of symbolic links is no error of the system.
+    error.into_io_error().unwrap_or_else(|| std::io::Error::other("a loop of symbolic links"))
 }
 
 /// Returns `true` if the error is about a file that does not exist, which a listing skips.

@@ -33,7 +33,7 @@ fn every_level_is_measured() {
         let mean = speed["chunk_size_mean"].as_f64().expect("a mean");
         assert!((4000.0..16_000.0).contains(&mean), "a mean of {mean}");
     }
-    assert_eq!(summary["size"], 262_144, "size");
+    assert_eq!(summary["size_bytes"], 262_144, "size");
     assert_eq!(summary["round_count"], 1, "rounds");
 }
 
@@ -121,9 +121,9 @@ fn unmeasurable_input_is_refused() {
     let refused = |arguments: &[&str], texts: &[&str]| {
         small(&sandbox, arguments).ended(2, texts);
     };
-    refused(&["--file", "nowhere"], &["nowhere: No such file"]);
-    refused(&["--file", "."], &["directory"]);
-    refused(&["--file", "empty"], &["empty: empty is too small", "64.0 KiB"]);
+    refused(&["--file", "nowhere"], &["nowhere: not found"]);
+    refused(&["--file", "."], &["a folder (expected a file)"]);
+    refused(&["--file", "empty"], &["empty: 0 B is too small", "64.0 KiB"]);
     refused(&["--file", "short"], &["short: 1000 B is too small"]);
     refused(&["--level", "mmx"], &["--level", "\"mmx\"", "scalar"]);
     refused(&["-a", "gear:avg=1"], &["--algorithm", "gear"]);
@@ -137,7 +137,7 @@ fn unmeasurable_input_is_refused() {
     if Level::named("avx2").is_ok() {
         refused(&["-a", "fixed:size=8k", "--level", "avx2"], &["--level", "has code for avx2"]);
     }
-    refused(&["-a", "fixed:size=8k", "--svg", "nowhere/x.svg"], &["nowhere/x.svg: No such file"]);
+    refused(&["-a", "fixed:size=8k", "--svg", "nowhere/x.svg"], &["nowhere/x.svg: not found"]);
 }
 
 /// Each form of a paper has a specification among the defaults.

@@ -75,19 +75,17 @@ fn definition_is_measured_and_reported() {
 fn failures_come_with_a_remedy() {
     let sandbox = with_definition(&DEFINITION.replace("kind = \"cut\"", "kind = \"cuts\""));
     sandbox.run(["run", "small.toml"]).ended(2, &["small.toml: line 12:", "cuts"]);
-    sandbox.run(["run", "none.toml"]).ended(2, &["none.toml", "No such file"]);
-    sandbox.run(["report", "none", "--html", "x.html"]).ended(2, &["none", "No such file"]);
+    sandbox.run(["run", "none.toml"]).ended(2, &["none.toml", "not found"]);
+    sandbox.run(["report", "none", "--html", "x.html"]).ended(2, &["none", "not found"]);
     let sandbox = with_definition(&DEFINITION.replace("\"one\"", "\"two\""));
-    sandbox
-        .run(["run", "small.toml"])
-        .ended(2, &["two: No such file", "--data", "optional = true"]);
+    sandbox.run(["run", "small.toml"]).ended(2, &["two: not found", "--data", "optional = true"]);
     let sandbox = with_definition(DEFINITION);
     fs::write(sandbox.path("one"), b"").expect("emptied");
     sandbox.run(["run", "small.toml"]).ended(2, &["data set ONE: empty; build"]);
     fs::write(sandbox.path("one"), b"x").expect("one byte");
     sandbox.run(["run", "small.toml"]).well();
     let page = sandbox.path("no/such/folder/page.html").display().to_string();
-    sandbox.run(["report", "lab-small", "--html", &page]).ended(2, &["page.html: No such file"]);
+    sandbox.run(["report", "lab-small", "--html", &page]).ended(2, &["page.html: not found"]);
 }
 
 #[cfg(target_os = "linux")]

@@ -22,7 +22,7 @@ const FIGURES: [&str; 7] = [
     "chunk_count",
     "unique_chunk_count",
     "unique_bytes",
-    "space_savings",
+    "dedup_space_savings",
     "dedup_ratio",
 ];
 
@@ -147,17 +147,17 @@ fn untraceable_input_is_refused() {
     refused(&[], 2, &["required"]);
     refused(&["source"], 2, &["--output"]);
     refused(&["source", "-o", "x.txt"], 2, &["x.txt: unknown type of file"]);
-    refused(&["nowhere", "-o", "x.csv"], 2, &["nowhere: No such file"]);
+    refused(&["nowhere", "-o", "x.csv"], 2, &["nowhere: not found"]);
     assert!(!sandbox.path("x.csv").exists(), "nothing was made");
-    refused(&["source", "-o", "nowhere/x.csv"], 2, &["nowhere/x.csv: No such file"]);
+    refused(&["source", "-o", "nowhere/x.csv"], 2, &["nowhere/x.csv: not found"]);
     refused(&["source", "-o", "full.csv"], 14, &["full.csv: No space left"]);
     refused(&["source", "-o", "full.parquet"], 14, &["full.parquet: No space left"]);
-    refused(&["empty", "-o", "x.csv"], 2, &["no data found: 1 file without a byte"]);
+    refused(&["empty", "-o", "x.csv"], 2, &["no data found in 1 file"]);
     refused(&["source", "-o", "x.csv", "--fingerprint-key", "empty"], 2, &["empty: empty key"]);
     for shard in ["0/3", "4/3", "3", "1/0", "a/b"] {
         refused(&["source", "-o", "x.csv", "--shard", shard], 2, &["--shard"]);
     }
-    refused(&["--read", "nowhere"], 2, &["nowhere: No such file"]);
+    refused(&["--read", "nowhere"], 2, &["nowhere: not found"]);
     refused(&["--read", "empty"], 2, &["empty: neither Parquet"]);
     refused(&["--read", "source/big"], 2, &["source/big: neither Parquet"]);
     refused(&["--read", "source"], 2, &["source: "]);

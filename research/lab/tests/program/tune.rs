@@ -170,7 +170,7 @@ fn untunable_input_is_refused() {
     let refused = |arguments: &[&str], code: i32, texts: &[&str]| {
         sandbox.run([&["tune"], arguments].concat()).ended(code, texts);
     };
-    refused(&["nowhere"], 2, &["nowhere: No such file"]);
+    refused(&["nowhere"], 2, &["nowhere: not found"]);
     refused(&["empty", "--average", "2k"], 2, &["no data found"]);
     refused(
         &["empty", "--average", "100"],

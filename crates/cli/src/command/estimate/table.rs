@@ -20,12 +20,16 @@ const HEADINGS: [&str; 9] = [
     "GB/s",
 ];
 
-const LEGEND: [&str; 5] = [
-    "dedup: savings if each chunk is kept once; bursts: if also of a chunk that resembles another only",
-    "the new part is kept. stored, with bursts: size in a repository, compressed and with all metadata,",
-    "and the savings; metadata: the part of it that is not content of files. index: memory for the",
-    "index, a tenth of it with a cache. GB/s: cutting and fingerprinting, CPU time of one thread.",
-    "Savings by delta encoding in backups beyond bursts are not counted.",
+/// The explanations of the columns. Each is shown only with its column.
+const LEGEND: [(&str, bool); 8] = [
+    ("dedup: savings if each chunk is stored once", false),
+    ("bursts: savings if also only the new part of similar chunks is stored", true),
+    ("stored: size in a repository, compressed and with all metadata, and the savings", false),
+    ("with bursts: the same, if only the new part of similar chunks is stored", true),
+    ("metadata: part of the stored size that is not content of files", false),
+    ("index: memory for the index, a tenth of it with a cache", false),
+    ("GB/s: cutting and fingerprinting, CPU time of one thread", false),
+    ("Savings by delta encoding in backups beyond bursts are not counted.", false),
 ];
 
 pub(super) fn print(estimated: &EstimateReport, rows: &[Row<'_>], report: &Report) -> Result<()> {
@@ -64,18 +68,19 @@ pub(super) fn print(estimated: &EstimateReport, rows: &[Row<'_>], report: &Repor
             && let Some((low, high)) = sample.space_savings_interval()
         {
             let what = match sample.rate {
-                1 => "all chunks, exact".to_owned(),
+                1 => "exact, because the sample has all chunks".to_owned(),
                 rate => format!(
                     "between {} and {} (95 %), from one chunk in {rate}",
                     percent(Some(low)),
                     percent(Some(high))
                 ),
             };
-            report.line(&format!("{}: dedup {what}", row.label))?;
+            report.line(&format!("{}: savings of dedup {what}", row.label))?;
         }
     }
     report.line("")?;
-    LEGEND.iter().try_for_each(|line| report.line(line))
+    let legend = LEGEND.iter().filter(|(_, is_of_bursts)| has_bursts || !is_of_bursts);
+    legend.map(|(line, _)| line).try_for_each(|line| report.line(line))
 }
 
 fn cells(row: &Row<'_>) -> [String; HEADINGS.len()] {

@@ -14,6 +14,7 @@ use crate::format::recipe::Content;
 use crate::format::tree::{Entry, EntryKind};
 use crate::snapshots::mark::{Node, NodeContents, enter, enter_recipe};
 use crate::util::cache::{Key, TwoGenerationCache};
+use crate::util::display::name_text;
 
 /// The damage in a part of a stream, and below it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,7 +124,7 @@ impl<'a> AffectedPaths<'a> {
                     EntryKind::Folder => FrameKind::Folder,
                     _ => FrameKind::File,
                 };
-                let path = format!("{}/{}", frame.path, String::from_utf8_lossy(&entry.name));
+                let path = format!("{}/{}", frame.path, name_text(&entry.name));
                 stack.push(self.content(kind, path.into(), &entry.content));
             } else if let Some(frame) = stack.pop() {
                 let below = self.leave(frame);

@@ -20,6 +20,7 @@ use crate::format::region::decode_region;
 use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
 use crate::index::{load_toc, read_record};
 use crate::read::{ChunkBytes, Reader};
+use crate::util::threads::thread_count;
 
 /// Checks the containers of `tasks`, several at a time.
 pub(super) fn check(
@@ -49,14 +50,10 @@ pub(super) fn check(
         }
         Ok(())
     };
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(2, usize::from),
-        threads => threads,
-    };
     let queue = Mutex::new(tasks.iter());
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
-        for _ in 0..threads.min(tasks.len()) {
+        for _ in 0..thread_count(options.threads).min(tasks.len()) {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();

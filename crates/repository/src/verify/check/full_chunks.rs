@@ -212,8 +212,11 @@ impl<'a> FullChunks<'a> {
             }
             let object = format!("{class} chunk {reference}");
             let message = plain(&object, &error);
-            let message =
-                format!("{message} (needed by {} delta chunks)", missing.delta_chunk_count);
+            let (count, end) = match missing.delta_chunk_count {
+                1 => (1, ""),
+                count => (count, "s"),
+            };
+            let message = format!("{message} (needed by {count} delta chunk{end})");
             check.report_error(object, Error::new(error.kind(), "", message), Need::Named)?;
         }
         Ok(())

@@ -144,7 +144,8 @@ fn missing_prunes(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<B
         None => Ok(missing),
         Some(number) => {
             let message = "not missing, and cannot be given up";
-            Err(Error::invalid(ObjectName::Prune(*number), message))
+            Err(Error::invalid(ObjectName::Prune(*number), message)
+                .with_remedy("omit this --give-up; `cutpoint check` names the missing records"))
         }
     }
 }

@@ -196,7 +196,7 @@ fn delta_chunks_can_be_described() {
     let store = Store::new(&build());
     let delta_chunk = of_form(&store.repository, Form::Delta).remove(0);
     let name = ObjectName::Container(Class::Data, delta_chunk.container);
-    let text = describe(&store.repository, name).expect("it is well");
+    let text = describe(&store.repository, name).expect("it is well").text;
     for (number, reference) in delta_chunk.references.iter().enumerate() {
         let line = format!("reference {number:>5}  {reference}");
         assert!(text.contains(&line), "{line}:\n{text}");

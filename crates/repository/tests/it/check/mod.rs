@@ -23,7 +23,7 @@ use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::format::segment::Segment;
 use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, FindingKind, check, record};
-use cutpoint_repository::verify::describe::{describe, describe_chunk};
+use cutpoint_repository::verify::describe::{Description, describe, describe_chunk};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::{
     Class, Content, Fingerprint, Index, ObjectName, PartName, Purpose, TicketId, View, Writer,
@@ -244,8 +244,9 @@ fn every_object_can_be_described() {
     let objects = build();
     let store = Store::new(&objects);
     for name in objects.keys() {
-        let text = describe(&store.repository, ObjectName::parse(name).expect("a name"))
-            .expect("nothing is damaged");
+        let Description { text, .. } =
+            describe(&store.repository, ObjectName::parse(name).expect("a name"))
+                .expect("nothing is damaged");
         assert!(text.contains(name.as_str()), "{name}: {text}");
         assert!(text.lines().count() > 8, "{name}: {text}");
     }

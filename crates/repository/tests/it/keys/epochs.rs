@@ -88,7 +88,7 @@ fn new_objects_are_sealed_with_the_new_epoch() {
     let error = view.unreadable.values().next().expect("one").to_string();
     assert!(error.contains("key of epoch 2") && error.contains("up to epoch 1"), "{error}");
     let error = open_by(&storage, 5, &old_kit).expect_err("the kit is old");
-    let told = "is at key epoch 2, but this key only has epochs up to 1";
+    let told = "is at key epoch 2 (expected at most 1, the newest epoch of this key)";
     assert!(error.kind() == Kind::WrongKey && error.to_string().contains(told), "{error}");
     // Such a client cannot change the settings, and a key that it adds would open nothing.
     let config = reading.config().clone();

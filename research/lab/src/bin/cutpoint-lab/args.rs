@@ -5,14 +5,16 @@ mod data;
 mod help;
 mod run;
 
-use clap::{Args as ClapArgs, FromArgMatches, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand};
 use cutpoint_terminal::help::STYLES;
 use cutpoint_terminal::report::Output;
+use cutpoint_terminal::usage;
 
 pub(crate) use self::bench::{Algorithms, Bench, BenchData};
 pub(crate) use self::data::{Trace, Tune};
 use self::help::Help;
 pub(crate) use self::run::{Report, Run};
+use crate::PROGRAM;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,12 +47,10 @@ pub(crate) struct Global {
 }
 
 impl Args {
-    /// Reads the arguments of this process. Prints help, or an error of usage (exit code 2), and
+    /// Reads the arguments of this process. Also returns the name of the command. Prints help, or an error of usage (exit code 2), and
     /// ends the process where these are the answer.
-    pub(crate) fn of_process() -> Args {
-        let mut command = help::MANUAL.command();
-        let matches = command.get_matches_mut();
-        Args::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    pub(crate) fn of_process() -> (Args, String) {
+        usage::parse(&help::MANUAL, PROGRAM)
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Summary<'a> {
         processor: &'a str,
         levels: &'a [&'static str],
         data: &'a str,
-        size: u64,
+        size_bytes: u64,
         large_page_bytes: Option<u64>,
         plain_read: &'a str,
         round_count: u64,
@@ -57,7 +57,7 @@ pub(crate) enum Summary<'a> {
         simulated_count: u64,
         candidate_count: u64,
         unreached_algorithms: &'a [String],
-        is_partial: bool,
+        partial: bool,
         elapsed_ns: u64,
     },
     /// The cells of a definition were measured.
@@ -77,7 +77,7 @@ pub(crate) enum Summary<'a> {
         row_count: u64,
         reproduced_count: u64,
         same_shape_count: u64,
-        contradicts_count: u64,
+        contradicted_count: u64,
         not_testable_count: u64,
     },
 }

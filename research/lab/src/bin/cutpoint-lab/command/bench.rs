@@ -3,7 +3,7 @@
 mod chart;
 mod figure;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use cutpoint_bench::{
 use cutpoint_chunking::{Level, Spec, algorithms};
 use cutpoint_terminal::exit::{Exit, Failure};
 use cutpoint_terminal::interrupt::Interrupt;
-use cutpoint_terminal::{Report, units};
+use cutpoint_terminal::{OutputFile, Report, units};
 
 use crate::args::{Bench, BenchData};
 use crate::event::{Event, InstructionCost, Speed, Summary};
@@ -129,15 +129,15 @@ pub(crate) fn run(args: &Bench, report: &Report) -> Result<Exit> {
         None => Limit::Rounds(args.rounds.unwrap_or(ROUND_COUNT) as usize),
     };
     if cfg!(debug_assertions) {
-        report.note(
-            "this program was built without optimization: a release build is many times faster",
-        );
+        report.note("Built without optimization: speeds are not representative.");
     }
     report.begin_progress();
     if args.instructions {
         return time_instructions(args.rounds.unwrap_or(ROUND_COUNT) as usize, &interrupt, report);
     }
     let (levels, specs) = plan(args, report)?;
+    let svg = args.svg.as_deref().map(OutputFile::open).transpose()?;
+    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let (buffer, data) = fill(args, &interrupt, report)?;
 
     let chunking = specs.iter().map(|spec| {
@@ -193,11 +193,11 @@ pub(crate) fn run(args: &Bench, report: &Report) -> Result<Exit> {
     };
     tell(&setting, &measured, report)?;
     report.flush()?;
-    if let Some(path) = &args.svg {
-        write(path, &figure::svg(&setting, &measured)?)?;
+    if let Some(file) = svg {
+        file.write(&figure::svg(&setting, &measured)?)?;
     }
-    if let Some(path) = &args.html {
-        write(path, &figure::html(&setting, &measured)?)?;
+    if let Some(file) = html {
+        file.write(&figure::html(&setting, &measured)?)?;
     }
     Ok(Exit::of_problems(report.problem_count()))
 }
@@ -205,10 +205,6 @@ pub(crate) fn run(args: &Bench, report: &Report) -> Result<Exit> {
 /// Returns the name of a hash at a chunk size.
 fn hash<T>((size, _): &(usize, T)) -> String {
     format!("blake3:size={size}")
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| path.display().to_string())
 }
 
 fn interrupted() -> anyhow::Error {
@@ -334,11 +330,12 @@ fn check_size(size: usize, what: &str) -> Result<()> {
     if size >= SIZE_MIN {
         return Ok(());
     }
-    let is = if size == 0 { "empty".to_owned() } else { units::size(size as u64) };
-    let least = units::size(SIZE_MIN as u64);
-    Err(Failure::failed(format!("{what}: {is} is too small to measure"))
-        .with_remedy(format!("use {least} or more; many MiB show the effect of memory"))
-        .into())
+    let (size, least) = (units::size(size as u64), units::size(SIZE_MIN as u64));
+    Err(Failure::failed(format!(
+        "{what}: {size} is too small to measure (expected {least} or more)"
+    ))
+    .with_remedy("use many MiB to measure the effect of memory")
+    .into())
 }
 
 /// Checks that there is memory for `count` times `size`, and for the resulting lists and bitmaps.
@@ -377,7 +374,7 @@ fn tell(setting: &Setting, measured: &[WorkResult], report: &Report) -> Result<(
         processor: &setting.processor,
         levels: &setting.levels,
         data: &setting.data,
-        size: setting.size as u64,
+        size_bytes: setting.size as u64,
         large_page_bytes: setting.large_page_bytes.map(|bytes| bytes as u64),
         plain_read: &setting.read,
         round_count: setting.round_count as u64,

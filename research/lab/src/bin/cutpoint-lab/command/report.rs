@@ -34,12 +34,13 @@ pub(crate) fn run(args: &args::Report, report: &Report) -> Result<Exit> {
             row_count: results.rows().len() as u64,
             reproduced_count: reproduced,
             same_shape_count: same_shape,
-            contradicts_count: contradicts,
+            contradicted_count: contradicts,
             not_testable_count: not_testable,
         }))?;
     } else {
         report.line(&format!(
-            "{}: {}; of {} {reproduced} reproduced, {same_shape} same shape, {contradicts} contradicts, {not_testable} not testable here",
+            "{}: {}; of {}, {reproduced} reproduced, {same_shape} of the same shape, {contradicts} \
+             contradicted, {not_testable} not testable here",
             args.html.display(),
             units::count(results.rows().len() as u64, "row"),
             units::count(answers.len() as u64, "claim"),

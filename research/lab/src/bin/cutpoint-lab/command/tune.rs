@@ -2,16 +2,14 @@
 
 mod page;
 
-use std::fs;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cutpoint_chunking::KeyUse;
 use cutpoint_lab::tune::{Origin, TuneOptions, TuneResult, Tuning, tune};
-use cutpoint_terminal::Report;
 use cutpoint_terminal::exit::{Exit, Failure};
 use cutpoint_terminal::interrupt::Interrupt;
 use cutpoint_terminal::scan::Watch;
 use cutpoint_terminal::units::{self, percent};
+use cutpoint_terminal::{OutputFile, Report};
 
 use crate::args::Tune;
 use crate::event::{self, Event, Summary};
@@ -40,9 +38,10 @@ pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
         target_size: args.average as usize,
         sample_size_max: args.sample_size,
     };
+    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
     if cfg!(debug_assertions) {
-        report.note("this program was built without optimization: speeds are not representative");
+        report.note("Built without optimization: speeds are not representative.");
     }
     report.begin_progress();
     let tuning = tune(&options, &watch, &|what, done, all| {
@@ -51,10 +50,10 @@ pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
     report.end_progress();
     let tuning = tuning?;
     if tuning.is_partial && tuning.tuned.is_empty() {
-        return Err(Failure::new(Exit::Interrupted, "interrupted before the first trial").into());
+        return Err(Failure::new(Exit::Interrupted, "interrupted").into());
     }
     if tuning.sample_bytes == 0 && report.problem_count() == 0 {
-        let message = "no data found: no file with a byte";
+        let message = "no data found";
         return Err(Failure::failed(message)
             .with_remedy("name files or folders that contain data")
             .into());
@@ -78,9 +77,8 @@ pub(crate) fn run(args: &Tune, report: &Report) -> Result<Exit> {
         false => print(args, &tuning, report)?,
     }
     report.flush()?;
-    if let Some(path) = &args.html {
-        fs::write(path, page::html(args.average.into(), &tuning)?)
-            .with_context(|| path.display().to_string())?;
+    if let Some(file) = html {
+        file.write(&page::html(args.average.into(), &tuning)?)?;
     }
     Ok(match tuning.is_partial {
         true => Exit::Interrupted,
@@ -100,7 +98,7 @@ fn tell(args: &Tune, tuning: &Tuning, report: &Report) -> Result<()> {
         simulated_count: tuning.simulated_count,
         candidate_count: tuning.candidate_count,
         unreached_algorithms: &tuning.unreached_algorithms,
-        is_partial: tuning.is_partial,
+        partial: tuning.is_partial,
         elapsed_ns: report.elapsed_ns(),
     }))
 }
