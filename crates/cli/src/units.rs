@@ -4,7 +4,7 @@ use cutpoint_repository::snapshots::calendar::{DAY_S, civil};
 use cutpoint_repository::snapshots::retention::Span;
 use cutpoint_repository::verify::check::Portion;
 pub(crate) use cutpoint_terminal::units::{
-    count, duration, number, parse_large_size, parse_threads, parse_threads_or_zero, size, size_in,
+    count, duration, number, parse_large_size, parse_threads_or_zero, size, size_in,
 };
 
 /// Parses the number of items to keep: a number from 1 on, or `all`.

@@ -441,7 +441,7 @@ fn damaged_container_is_named_before_a_deleted_one() {
         store.storage.delete(&path(deleted)).expect("memory deletes");
         let damaged = path(1 - deleted);
         let mut bytes = store.storage.get(&damaged).expect("it is there").to_vec();
-        bytes[100] ^= 1;
+        bytes[HEADER_LEN] ^= 1;
         store.storage.replace(&damaged, bytes.into()).expect("memory replaces");
         let error = store.reader().chunk(Class::Data, &fingerprint).expect_err("no place is left");
         assert!(error.to_string().contains(&damaged), "{error}");
