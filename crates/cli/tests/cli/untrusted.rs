@@ -544,6 +544,6 @@ fn first_backup_of_an_epoch_reads_all_and_stores_nothing_twice() {
     let table = sandbox.run(["snapshots", "--key-file", "key"]).well();
     assert_eq!(table.text().matches("(key epoch 1)").count(), 2, "{}", table.text());
     let check = sandbox.run(["check", "--key-file", "key"]).well();
-    let told = "older key epochs: epoch 1";
+    let told = "Commits sealed with keys of epoch 1: 2.";
     assert!(check.stderr.contains(told), "{}", check.stderr);
 }
