@@ -190,13 +190,8 @@ impl Reader {
             match self.read(class, location) {
                 Ok(read) => chunk = Some(read),
                 // The first failure is reported, because it concerns the place that should have
-                // been read. The failure of a container that exists precedes that of one that is
-                // gone, because a sweep may have deleted the latter.
-                Err(error) if error.is_loss() => {
-                    let is_gone = |error: &Error| error.kind() == Kind::Missing;
-                    let first = failure.take().filter(|first| !is_gone(first) || is_gone(&error));
-                    failure = first.or(Some(error));
-                }
+                // been read.
+                Err(error) if error.is_loss() => failure = failure.take().or(Some(error)),
                 Err(error) => return Err(error),
             }
             Ok(chunk.is_some())

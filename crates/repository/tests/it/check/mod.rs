@@ -420,34 +420,6 @@ fn chunk_that_differs_from_its_record_is_found() {
     assert_eq!(damaged, [bad], "and it can be recorded");
 }
 
-/// A chunk that was stored twice is not readable any more: the error names the container that is
-/// damaged, and not the one that is gone, in whatever order the index has them.
-#[test]
-fn damaged_container_is_named_before_a_deleted_one() {
-    for deleted in 0..2 {
-        let store = Store::new(&build());
-        let repository = &store.repository;
-        let fingerprint = repository.keys().fingerprint(Class::Data, b"twice");
-        let mut containers = Vec::new();
-        for _ in 0..2 {
-            let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
-            let chunk = (Class::Data, fingerprint, b"twice".to_vec());
-            let segments = store_again(repository, writer.ticket(), [chunk]).expect("it is taken");
-            containers.push(PartName { ticket: writer.ticket(), count: 0 });
-            writer.void(segments).expect("memory takes it");
-        }
-        let path =
-            |number: usize| ObjectName::Container(Class::Data, containers[number]).to_string();
-        store.storage.delete(&path(deleted)).expect("memory deletes");
-        let damaged = path(1 - deleted);
-        let mut bytes = store.storage.get(&damaged).expect("it is there").to_vec();
-        bytes[HEADER_LEN] ^= 1;
-        store.storage.replace(&damaged, bytes.into()).expect("memory replaces");
-        let error = store.reader().chunk(Class::Data, &fingerprint).expect_err("no place is left");
-        assert!(error.to_string().contains(&damaged), "{error}");
-    }
-}
-
 /// Prunes look for the references of delta chunks only where the index says that there are
 /// delta chunks.
 #[test]
