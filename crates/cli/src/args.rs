@@ -12,6 +12,7 @@ mod settings;
 
 use clap::{Parser, Subcommand};
 use cutpoint_terminal::help::STYLES;
+use cutpoint_terminal::report::Program;
 use cutpoint_terminal::usage;
 
 pub(crate) use self::access::{Key, KeyAdd, KeyCommand, KeyRemove, KeyRotate, NewSecrets};
@@ -26,7 +27,6 @@ pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
-use crate::report::PROGRAM;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,10 +50,10 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Reads the arguments of this process. Also returns the name of the command. Prints help, or an error of usage (exit code 2), and
-    /// ends the process where these are the answer.
-    pub(crate) fn of_process() -> (Args, String) {
-        usage::parse(&help::MANUAL, PROGRAM)
+    /// Reads the arguments of this process. Also returns the name of the command. Prints help, or an
+    /// error of usage (exit code 2), and ends the process where these are the answer.
+    pub(crate) fn of_process(program: Program) -> (Args, String) {
+        usage::parse(&help::MANUAL, program)
     }
 }
 

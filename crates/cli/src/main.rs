@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     // First of all, because the environment may contain a passphrase.
     hide_memory();
     // Wrong usage ends the process here, with exit code 2.
-    let (args, command) = Args::of_process();
+    let (args, command) = Args::of_process(PROGRAM);
     // The report lives until the process ends, because the end by a signal is reported, too.
     let report = Report::new(PROGRAM, &args.global.output).of_command(command);
     let report: &'static Report = Box::leak(Box::new(report));

@@ -2,7 +2,7 @@
 //!
 //! The answer to such a request names each object with its result. `object_store` takes every
 //! object for deleted that the answer does not name with an error. An object counts as deleted here
-//! only if the answer names it, so [`is_answered`] compares the answer with the request before
+//! only if the answer names it, so [`is_answered`](super::xml::is_answered) compares the answer with the request before
 //! `object_store` sees it.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,6 @@ use object_store::path::Path as StorePath;
 
 use super::S3;
 use super::failure::{Failure, Meaning};
-use super::service::unescape;
 use super::within;
 use crate::error::{Kind, Result};
 use crate::storage::Storage;
@@ -92,38 +91,5 @@ impl S3 {
                 vec![false; names.len()]
             }
         }
-    }
-}
-
-/// Returns `true` if `answer`, to a request to delete objects, names exactly the objects of
-/// `request`.
-pub(super) fn is_answered(request: &[u8], answer: &[u8]) -> bool {
-    let (request, answer) = (keys(request), keys(answer));
-    !request.is_empty() && request == answer
-}
-
-/// Returns the texts of all elements `Key` of a document.
-fn keys(document: &[u8]) -> BTreeSet<String> {
-    let document = String::from_utf8_lossy(document);
-    let elements = document.split("<Key>").skip(1);
-    let keys = elements.filter_map(|rest| Some(unescape(rest.split_once("</Key>")?.0)));
-    keys.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answer_has_to_name_each_object_of_the_request() {
-        let request = b"<Delete><Object><Key>data/a</Key></Object><Object><Key>b&amp;c</Key>";
-        let complete = b"<DeleteResult><Error><Key>b&amp;c</Key><Code>AccessDenied</Code></Error>\
-            <Deleted><Key>data/a</Key></Deleted></DeleteResult>";
-        assert!(is_answered(request, complete), "deleted or refused");
-        assert!(!is_answered(request, b"<DeleteResult></DeleteResult>"), "names nothing");
-        assert!(!is_answered(request, &complete[..complete.len() / 2]), "is cut");
-        let foreign = b"<DeleteResult><Deleted><Key>data/a</Key></Deleted><Error><Key>z</Key>";
-        assert!(!is_answered(request, foreign), "names an object that was not asked for");
-        assert!(!is_answered(b"", b""), "a request of no objects");
     }
 }

@@ -18,6 +18,7 @@ mod listing;
 mod patience;
 mod service;
 mod settings;
+mod xml;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use object_store::client::{
     ReqwestConnector,
 };
 
-use super::bulk_delete::is_answered;
+use super::xml::{is_answered, unescape};
 
 /// Maximum number of bytes of an error's text that are read.
 const ERROR_LEN_MAX: usize = 64 * 1024;
@@ -213,18 +213,4 @@ async fn read_answer(response: HttpResponse) -> Answer {
         region: region.or_else(|| element("Region")),
         has_text: !text.trim().is_empty(),
     }
-}
-
-/// Replaces the entities of XML in a text.
-pub(super) fn unescape(text: &str) -> String {
-    let marks = [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#34;", "\""),
-        ("&apos;", "'"),
-        ("&#39;", "'"),
-    ];
-    let text = marks.iter().fold(text.to_owned(), |text, (mark, sign)| text.replace(mark, sign));
-    text.replace("&amp;", "&")
 }
