@@ -2,7 +2,7 @@
 //! count.
 //!
 //! - `listing.rs`: the [`View`], and how it is listed and read.
-//! - `cache.rs`: commits and prune records that were read before ([`ViewCache`]).
+//! - `cache.rs`: commits and prune records that were read before (`ViewCache`).
 //! - `completeness.rs`: the objects that a view lacks; rule E1.
 //! - `snapshots.rs`: the snapshots of a view, and their notes; rules W3 and E2.
 //! - `data.rs`: segments, condemned containers, and damaged chunks.
