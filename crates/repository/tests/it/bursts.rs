@@ -499,9 +499,9 @@ proptest! {
         let new = SplitMix64::bytes(!seed, post_len);
         let chunk = [&reference[..start], &new, &reference[start + pre_len..]].concat();
         prop_assume!(chunk != reference && Tau::Bytes(tau).len(chunk.len()).is_some());
-        // A burst that takes more than the chunk is not stored: a name of 32 bytes and a few
-        // numbers.
-        prop_assume!(chunk.len() > post_len + 64);
+        // A burst that takes no less than the chunk is not stored: the names of the reference and of
+        // the new bytes, of 32 bytes each, and a few numbers.
+        prop_assume!(chunk.len() > post_len + 96);
         let store = Store::new(Options { tau: Tau::Bytes(tau), ..Options::BURST });
         if is_one_backup {
             store.backup(&[reference.clone(), chunk.clone()]);

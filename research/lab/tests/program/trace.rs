@@ -144,7 +144,7 @@ fn untraceable_input_is_refused() {
     let refused = |arguments: &[&str], code: i32, texts: &[&str]| {
         sandbox.run([&["trace"], arguments].concat()).ended(code, texts);
     };
-    refused(&[], 2, &["required"]);
+    refused(&[], 2, &["--output <FILE>", "missing"]);
     refused(&["source"], 2, &["--output"]);
     refused(&["source", "-o", "x.txt"], 2, &["x.txt: unknown type of file"]);
     refused(&["nowhere", "-o", "x.csv"], 2, &["nowhere: not found"]);
