@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "peers"))
-from peers import SPAWN  # noqa: E402
+from command import SPAWN  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NO_SERVER = 77
