@@ -194,10 +194,7 @@ impl Index {
     fn listed(&self, segments: &[PartName]) -> Result<Vec<(ObjectName, u64)>> {
         let mut lens: HashMap<ObjectName, u64> = HashMap::new();
         if segments.len() > 1 {
-            let listed = self.repository.storage().list(ObjectKind::Segment.folder())?;
-            let named =
-                listed.iter().filter_map(|(path, len)| Some((ObjectName::parse(path).ok()?, *len)));
-            lens.extend(named);
+            lens.extend(self.repository.list_objects(ObjectKind::Segment)?);
         }
         let names = segments.iter().map(|segment| ObjectName::Segment(*segment));
         let len = |name| lens.get(&name).copied().unwrap_or(ObjectKind::Segment.len_max());

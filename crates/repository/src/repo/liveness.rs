@@ -184,16 +184,15 @@ impl<'a> Judge<'a> {
 ///
 /// Returns any error of the storage.
 pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId, u32>> {
-    let storage = repository.storage();
     let mut renewals: BTreeMap<TicketId, u32> = BTreeMap::new();
-    for (path, _) in storage.list(ObjectKind::Ticket.folder())? {
-        if let Ok(ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&path) {
+    for (name, _) in repository.list_objects(ObjectKind::Ticket)? {
+        if let ObjectName::Ticket { ticket, renewal } = name {
             let newest = renewals.entry(ticket).or_default();
             *newest = renewal.max(*newest);
         }
     }
-    for (path, _) in storage.list(ObjectKind::Commit.folder())? {
-        if let Ok(ObjectName::Commit(ticket)) = ObjectName::parse(&path) {
+    for (name, _) in repository.list_objects(ObjectKind::Commit)? {
+        if let ObjectName::Commit(ticket) = name {
             renewals.remove(&ticket);
         }
     }

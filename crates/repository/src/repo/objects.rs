@@ -1,7 +1,7 @@
 //! Reading and putting whole objects.
 
 use bytes::Bytes;
-use cutpoint_storage::{Error, Kind, Put, Result, Staged, too_long};
+use cutpoint_storage::{Error, Kind, ObjectKind, Put, Result, Staged, too_long};
 
 use super::listing::{get_listed, listed_len_max};
 use super::newest_config::as_damage;
@@ -75,6 +75,17 @@ impl Repository {
     pub fn get(&self, name: ObjectName) -> Result<Vec<u8>> {
         let bytes = self.storage.get(&name.to_string())?;
         open_object(&self.keys, name, &bytes).map_err(|error| as_damage(name, &bytes, error))
+    }
+
+    /// Lists the objects of a kind with their lengths, sorted by path. Paths that are not names of
+    /// objects are left out.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Storage::list`](cutpoint_storage::Storage::list).
+    pub(crate) fn list_objects(&self, kind: ObjectKind) -> Result<Vec<(ObjectName, u64)>> {
+        let listed = self.storage.list(kind.folder())?.into_iter();
+        Ok(listed.filter_map(|(path, len)| Some((ObjectName::parse(&path).ok()?, len))).collect())
     }
 
     /// Gets objects whose lengths a listing has given, several at a time, and calls `take` for each

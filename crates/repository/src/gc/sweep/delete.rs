@@ -110,8 +110,8 @@ impl<'a> Deleter<'a> {
     }
 
     fn delete_tickets(&mut self) -> Result<()> {
-        let listed = self.storage().list(ObjectKind::Ticket.folder())?;
-        let names = listed.iter().filter_map(|(path, _)| ObjectName::parse(path).ok());
+        let listed = self.repository.list_objects(ObjectKind::Ticket)?;
+        let names = listed.into_iter().map(|(name, _)| name);
         let is_over = |name: &ObjectName| match name {
             ObjectName::Ticket { ticket, .. } => self.is_over(*ticket),
             _ => false,
@@ -167,8 +167,8 @@ impl<'a> Deleter<'a> {
     fn delete_similarity(&mut self) -> Result<()> {
         let left = self.there.keys().filter(|name| !self.condemned_now.contains(name));
         let left: HashSet<TicketId> = left.map(|(_, part)| part.ticket).collect();
-        let listed = self.storage().list(ObjectKind::Similarity.folder())?;
-        let names = listed.iter().filter_map(|(path, _)| ObjectName::parse(path).ok());
+        let listed = self.repository.list_objects(ObjectKind::Similarity)?;
+        let names = listed.into_iter().map(|(name, _)| name);
         let is_left_over = |name: &ObjectName| match name {
             ObjectName::Similarity(part) => {
                 self.is_over(part.ticket) && !left.contains(&part.ticket)

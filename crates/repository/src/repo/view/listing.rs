@@ -269,10 +269,7 @@ impl View {
 
 /// Lists the objects of a kind, with their lengths.
 fn listed(repository: &Repository, kind: ObjectKind) -> Result<Vec<(ObjectName, u64)>> {
-    let found = repository.storage().list(kind.folder())?;
-    let found =
-        found.into_iter().filter_map(|(path, len)| Some((ObjectName::parse(&path).ok()?, len)));
-    let found: Vec<_> = found.collect();
+    let found = repository.list_objects(kind)?;
     repository.view_cache().clean(kind, found.iter().map(|(name, _)| *name));
     Ok(found)
 }
