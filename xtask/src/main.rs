@@ -40,8 +40,8 @@ usage: cargo xtask check [--quick | --long]
 
 check    formatting, texts, prose, layers, licences and sources of dependencies, lints, other targets (those whose
          standard library is installed), instructions of the kernels (their assembly, on x86-64),
-         documentation, vectors, builders of data sets (with Python), tests; ends with 1 and the name
-         of the step that failed
+         documentation, builders of data sets (with Python), tests; ends with 1 and the name of the
+         step that failed
 --quick  only what needs no building: formatting, texts, prose, layers, licences and sources, scripts
          (with ruff, if it is there)
 --long   with 10^5 instead of 10^3 random interleavings, and 40,000 instead of 2000 chunks for each mean
@@ -82,12 +82,11 @@ const QUICK_STEPS: [Step; 7] = [
 ];
 
 /// The steps that build. The tests are last, so that their output is at the end.
-const SLOW_STEPS: [Step; 7] = [
+const SLOW_STEPS: [Step; 6] = [
     ("lints", lints),
     ("other targets", other_targets),
     INSTRUCTIONS,
     ("documentation", documentation),
-    ("vectors", vectors),
     ("data sets", data_sets),
     ("tests", tests),
 ];
@@ -223,30 +222,6 @@ fn documentation() -> Result<(), String> {
         cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--features", features]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     run(command)
-}
-
-/// Checks that the output of the generator equals the committed vectors, because cut-points are a
-/// format.
-fn vectors() -> Result<(), String> {
-    let folder = format!("{}/vectors", root());
-    let entries = std::fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        names.filter_map(|name| Some(name.strip_suffix(".json")?.to_owned())).collect();
-    names.sort();
-    for name in &names {
-        let words = ["run", "-q", "-p", "cutpoint-chunking", "--example", "vectors", name];
-        let printed = output(cargo(&words))?;
-        let path = format!("{folder}/{name}.json");
-        let committed = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
-        if printed != committed {
-            return Err(format!(
-                "vectors/{name}.json is not what `cargo run -p cutpoint-chunking --example \
-                 vectors {name}` prints"
-            ));
-        }
-    }
-    if names.is_empty() { Err(format!("{folder}: there are none")) } else { Ok(()) }
 }
 
 /// Tests the builders of data sets that need neither a network nor a server, which takes some

@@ -17,4 +17,12 @@ fn vectors_are_up_to_date() {
         }
         assert_eq!(found.len(), made.len(), "size of {name}.json");
     }
+
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors");
+    for entry in fs::read_dir(folder).expect("the vectors are there") {
+        let file = entry.expect("an entry of the folder").file_name();
+        if let Some(name) = file.to_str().and_then(|name| name.strip_suffix(".json")) {
+            assert!(vector_files::json(name).is_some(), "nothing prints {name}.json");
+        }
+    }
 }
