@@ -114,6 +114,8 @@ pub(crate) enum Summary<'a> {
         /// The size of the containers that had stayed for these delta chunks alone.
         released_bytes: u64,
         merged_segment_count: u64,
+        /// The number of commits that are only history, and are deleted 30 days later.
+        history_commit_count: u64,
         freed_bytes: u64,
         written_bytes: u64,
         deleted_container_count: u64,

@@ -101,6 +101,36 @@ pub(crate) fn must_check_own_containers() -> bool {
     !is_broken!(TrustsItsContainers) && !is_broken!(ToleratesFailedPuts)
 }
 
+/// P2: the marked snapshots of a record are those of its base without the unmarked ones.
+pub(crate) fn must_unmark() -> bool {
+    !is_broken!(KeepsMarks)
+}
+
+/// P6: a prune takes a void only if the writer of the ticket itself has put it.
+pub(crate) fn may_take_void(is_own: bool) -> bool {
+    is_own || is_broken!(TakesVoidsOfOthers)
+}
+
+/// P6: a prune takes a `forget` only if all snapshots that it names are taken.
+pub(crate) fn may_take_forget(are_all_taken: bool) -> bool {
+    are_all_taken || is_broken!(TakesForgetsEarly)
+}
+
+/// P6: a prune takes a `swept` commit only if the commits that its record took are gone.
+pub(crate) fn may_take_swept(are_commits_gone: bool) -> bool {
+    are_commits_gone || is_broken!(TakesSweptEarly)
+}
+
+/// P6: a record says itself what the `swept` commits said that it takes.
+pub(crate) fn must_record_swept() -> bool {
+    !is_broken!(DropsSwept)
+}
+
+/// P7: a record attests what only the commits that it takes had attested.
+pub(crate) fn must_attest() -> bool {
+    !is_broken!(DropsAttested)
+}
+
 /// S1: a sweep waits for writers that may commit a snapshot.
 pub(crate) fn must_wait_for_writers() -> bool {
     !is_broken!(DoesNotWait)

@@ -129,7 +129,7 @@ impl<'a> Attempt<'a> {
     fn is_void(&self) -> bool {
         let name = ObjectName::Commit(self.writer.ticket());
         let commit = self.context.repository.get(name).and_then(|body| Commit::decode(&body));
-        commit.is_ok_and(|commit| matches!(commit.outcome, Outcome::Void))
+        commit.is_ok_and(|commit| matches!(commit.outcome, Outcome::Void { .. }))
     }
 
     fn run_pipeline(

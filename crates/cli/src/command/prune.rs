@@ -364,9 +364,9 @@ fn plan_lines(plan: &PrunePlan, dry_run: bool) -> Vec<String> {
 
 /// Describes the side effects of a plan.
 pub(super) fn other_lines(plan: &PrunePlan, dry_run: bool) -> Vec<String> {
-    let (adds, merges) = match dry_run {
-        true => ("Would add", "Would merge"),
-        false => ("Adding", "Merging"),
+    let (adds, merges, retires) = match dry_run {
+        true => ("Would add", "Would merge", "Would retire"),
+        false => ("Adding", "Merging", "Retiring"),
     };
     let mut lines = Vec::new();
     if plan.orphan_count > 0 {
@@ -376,6 +376,10 @@ pub(super) fn other_lines(plan: &PrunePlan, dry_run: bool) -> Vec<String> {
     if plan.merged_segment_count > 0 {
         let count = units::count(plan.merged_segment_count, "index segment");
         lines.push(format!("{merges} {count}."));
+    }
+    if plan.history_count > 0 {
+        let count = units::count(plan.history_count, "commit");
+        lines.push(format!("{retires} {count} that are only history, to be deleted in 30 days."));
     }
     lines
 }
@@ -463,6 +467,7 @@ fn summarize(
             inlined_bytes: plan.inlined_bytes,
             released_bytes: plan.released_bytes,
             merged_segment_count: plan.merged_segment_count,
+            history_commit_count: plan.history_count,
             freed_bytes: plan.freed_bytes(),
             written_bytes: pruned.written_bytes,
             deleted_container_count: freed.container_count,

@@ -30,7 +30,11 @@ pub enum Outcome {
     /// A snapshot.
     Snapshot(Box<Snapshot>),
     /// No result; the chunks that its segments name stay.
-    Void,
+    Void {
+        /// Set if the writer of the ticket itself put the void, and had put no other commit before.
+        /// Otherwise a commit of that writer may still arrive.
+        is_own: bool,
+    },
     /// The removal of snapshots from the lists.
     Forget(Vec<TicketId>),
     /// Tags and a description for a snapshot.
@@ -168,7 +172,7 @@ impl Commit {
         let mut map = MapWriter::new();
         let kind = match &self.outcome {
             Outcome::Snapshot(_) => 0,
-            Outcome::Void => 1,
+            Outcome::Void { .. } => 1,
             Outcome::Forget(_) => 2,
             Outcome::Note(_) => 3,
             Outcome::Damage(_) => 4,
@@ -182,7 +186,10 @@ impl Commit {
         map.int(5, self.time_ns);
         match &self.outcome {
             Outcome::Snapshot(snapshot) => snapshot.encode(&mut map),
-            Outcome::Void | Outcome::Rescue => {}
+            Outcome::Void { is_own: false } | Outcome::Rescue => {}
+            Outcome::Void { is_own: true } => {
+                map.bool(10, true);
+            }
             Outcome::Forget(snapshots) => {
                 map.array_of_bytes(10, &ids(snapshots));
             }
@@ -218,6 +225,7 @@ impl Commit {
         let mut forget = Vec::new();
         let mut damages = Vec::new();
         let mut swept = None;
+        let mut is_own = false;
         let extra = read_map(d, |key, d| {
             // The meaning of the keys from 10 depends on the kind, which comes first.
             match (key, kind) {
@@ -231,6 +239,7 @@ impl Commit {
                 (5, _) => time_ns = d.i64().map_err(malformed)?,
                 (10, Some(0)) => root = Some(Content::decode(d)?),
                 (11..=24, Some(0)) => snapshot.decode_field(key, d)?,
+                (10, Some(1)) => is_own = d.bool().map_err(malformed)?,
                 (10, Some(2)) => forget = read_ids(d)?,
                 (10, Some(3)) => note.snapshot = Some(TicketId(read_fixed(d)?)),
                 (11, Some(3)) => note.replaces = read_ids(d)?,
@@ -249,7 +258,7 @@ impl Commit {
                 snapshot.check_missing()?;
                 Outcome::Snapshot(Box::new(snapshot))
             }
-            1 => Outcome::Void,
+            1 => Outcome::Void { is_own },
             2 => Outcome::Forget(forget),
             3 => Outcome::Note(note),
             4 => Outcome::Damage(damages),

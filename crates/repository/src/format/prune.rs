@@ -18,9 +18,9 @@ pub struct Prune {
     /// Containers that are condemned. Readers use them as long as they exist, and writers never
     /// refer to them.
     pub condemned: Vec<(Class, PartName)>,
-    /// F: the snapshots that this prune takes.
-    pub forgotten: Vec<TicketId>,
-    /// The snapshots whose chunks the prune kept.
+    /// F: the snapshots that this prune takes, and the other commits that it takes with them (P6).
+    pub taken: Vec<TicketId>,
+    /// The snapshots whose chunks this prune kept, besides those of the record `marked_base`.
     pub marked: Vec<TicketId>,
     /// The writer of the record.
     pub ticket: Option<TicketId>,
@@ -34,6 +34,15 @@ pub struct Prune {
     pub unforgotten: Vec<TicketId>,
     /// Numbers of missing records that do not count any more, even if one comes back.
     pub given_up: Vec<u64>,
+    /// Numbers of records that are swept, as `swept` commits said that this prune takes.
+    pub swept: Vec<u64>,
+    /// The commits that only taken commits had recorded as seen (P7).
+    pub attested: Vec<TicketId>,
+    /// The number of an earlier record whose marked snapshots this prune has marked as well, except
+    /// for those in `unmarked`.
+    pub marked_base: Option<u64>,
+    /// Snapshots that the record `marked_base` had marked and this prune has not.
+    pub unmarked: Vec<TicketId>,
     /// Entries that a newer version wrote.
     pub extra: Extra,
 }
@@ -51,7 +60,7 @@ impl Prune {
         map.array_of_bytes(0, &parts(&self.published));
         map.array_of_bytes(1, &parts(&self.superseded));
         map.array_of_bytes(2, &of(Class::Data)).array_of_bytes(3, &of(Class::Meta));
-        map.array_of_bytes(4, &ids(&self.forgotten)).array_of_bytes(5, &ids(&self.marked));
+        map.array_of_bytes(4, &ids(&self.taken)).array_of_bytes(5, &ids(&self.marked));
         if let Some(ticket) = self.ticket {
             map.bytes(6, &ticket.0);
         }
@@ -59,6 +68,18 @@ impl Prune {
         map.array_of_bytes(9, &ids(&self.released)).array_of_bytes(10, &ids(&self.unforgotten));
         if !self.given_up.is_empty() {
             map.item(11, |e| write_numbers(e, &self.given_up));
+        }
+        if !self.swept.is_empty() {
+            map.item(13, |e| write_numbers(e, &self.swept));
+        }
+        if !self.attested.is_empty() {
+            map.array_of_bytes(14, &ids(&self.attested));
+        }
+        if let Some(base) = self.marked_base {
+            map.uint(15, base);
+        }
+        if !self.unmarked.is_empty() {
+            map.array_of_bytes(16, &ids(&self.unmarked));
         }
         map.extra(&self.extra);
         map.finish()
@@ -76,7 +97,7 @@ impl Prune {
                     let class = if key == 2 { Class::Data } else { Class::Meta };
                     prune.condemned.extend(read_parts(d)?.into_iter().map(|part| (class, part)));
                 }
-                4 => prune.forgotten = read_ids(d)?,
+                4 => prune.taken = read_ids(d)?,
                 5 => prune.marked = read_ids(d)?,
                 6 => prune.ticket = Some(TicketId(read_fixed(d)?)),
                 7 => prune.time_ns = d.i64().map_err(malformed)?,
@@ -84,6 +105,10 @@ impl Prune {
                 9 => prune.released = read_ids(d)?,
                 10 => prune.unforgotten = read_ids(d)?,
                 11 => prune.given_up = read_array(d, |d| d.u64().map_err(malformed))?,
+                13 => prune.swept = read_array(d, |d| d.u64().map_err(malformed))?,
+                14 => prune.attested = read_ids(d)?,
+                15 => prune.marked_base = Some(d.u64().map_err(malformed)?),
+                16 => prune.unmarked = read_ids(d)?,
                 _ => return Ok(false),
             }
             Ok(true)

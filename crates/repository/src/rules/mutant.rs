@@ -31,6 +31,18 @@ pub enum Mutant {
     TrustsItsContainers,
     /// S5: does not check that what it has stored again is still there.
     TrustsItsRescue,
+    /// P2: counts snapshots as marked that the base of a record had marked and the record has not.
+    KeepsMarks,
+    /// P6: takes voids that were put in place of the commits of other writers.
+    TakesVoidsOfOthers,
+    /// P6: takes a `forget` that names snapshots which are not taken.
+    TakesForgetsEarly,
+    /// P6: takes a `swept` commit while commits exist that its record took.
+    TakesSweptEarly,
+    /// P6: does not record what the `swept` commits said that it takes.
+    DropsSwept,
+    /// P7: does not record what the commits attested that it takes.
+    DropsAttested,
     /// S1: does not wait for writers that may commit a snapshot.
     DoesNotWait,
     /// S3: stores nothing again.
@@ -68,7 +80,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 28] = [
+    pub const ALL: [Mutant; 34] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
@@ -81,6 +93,12 @@ impl Mutant {
         Mutant::IgnoresItsEnd,
         Mutant::TrustsItsContainers,
         Mutant::TrustsItsRescue,
+        Mutant::KeepsMarks,
+        Mutant::TakesVoidsOfOthers,
+        Mutant::TakesForgetsEarly,
+        Mutant::TakesSweptEarly,
+        Mutant::DropsSwept,
+        Mutant::DropsAttested,
         Mutant::DoesNotWait,
         Mutant::RescuesNothing,
         Mutant::SweepsApart,

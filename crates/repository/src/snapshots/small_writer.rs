@@ -19,7 +19,7 @@ const TRIES: usize = 5;
 
 /// Returns the snapshot `id`, forgotten or not, unless a prune has taken it.
 pub(super) fn existing(view: &View, id: TicketId) -> Result<&Snapshot> {
-    if let Some((number, _)) = view.prunes.iter().find(|(_, prune)| prune.forgotten.contains(&id)) {
+    if let Some((number, _)) = view.prunes.iter().find(|(_, prune)| prune.taken.contains(&id)) {
         return Err(of_snapshot(id, format!("already removed by prune {number}")));
     }
     let commit = view.commits.get(&id);

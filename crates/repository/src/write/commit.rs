@@ -25,14 +25,15 @@ pub enum CommitResult {
     Ended,
 }
 
-/// Returns the commit of a writer that ends without a result.
+/// Returns the commit of a writer that ends without a result. `is_own` is that of [`Outcome::Void`].
 pub(super) fn void_commit(
     repository: &Repository,
+    is_own: bool,
     segments: Vec<PartName>,
     view: ViewRecord,
 ) -> Commit {
     Commit {
-        outcome: Outcome::Void,
+        outcome: Outcome::Void { is_own },
         segments,
         view,
         time_ns: repository.environment().now_ns(),

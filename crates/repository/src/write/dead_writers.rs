@@ -54,18 +54,18 @@ pub(crate) fn end_dead_among(
             Some(seen) => seen,
             None => {
                 let view = View::list(repository)?;
-                let taken = view.taken();
-                // A commit that was given up does not count, so that no other client waits for its
-                // writer.
-                let mut all = view.seen();
-                all.retain(|id| !taken.contains(id));
-                seen.insert(all)
+                seen.insert((view.seen(), view.taken()))
             }
         };
-        if seen.contains(&ticket) {
-            continue;
+        let (seen, taken) = seen;
+        // The commit of a taken ticket may be deleted, but the writer has ended (P6): a late request
+        // has put the ticket, or the commit was given up.
+        if !taken.contains(&ticket) {
+            if seen.contains(&ticket) {
+                continue;
+            }
+            end_writer(repository, ticket)?;
         }
-        end_writer(repository, ticket)?;
         ended.push(ticket);
     }
     if !ended.is_empty() {
@@ -127,5 +127,5 @@ pub fn end_writer(repository: &Repository, ticket: TicketId) -> Result<CommitRes
             Err(error) => return Err(error),
         }
     }
-    put_commit(repository, ticket, &void_commit(repository, readable, ViewRecord::default()))
+    put_commit(repository, ticket, &void_commit(repository, false, readable, ViewRecord::default()))
 }

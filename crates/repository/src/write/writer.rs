@@ -36,6 +36,8 @@ pub struct Writer {
     segment_count: u32,
     /// The containers that the segments of this writer name. Not tracked for backups.
     named: BTreeSet<(Class, PartName)>,
+    /// Set once a commit with a result was sent, which may arrive later even if the put failed.
+    has_tried_commit: bool,
     /// Makes the process, after a signal, wait until the writer has published or ended.
     _hold: Option<Hold>,
 }
@@ -155,7 +157,7 @@ impl Writer {
         let epoch = if is_at_work { Ok(()) } else { view.require_epoch() };
         if let Err(error) = epoch.and_then(|()| view.require_prunes()) {
             // Nothing was written, so the ticket is ended: no other client has to wait for it.
-            let end = void_commit(&repository, Vec::new(), ViewRecord::default());
+            let end = void_commit(&repository, true, Vec::new(), ViewRecord::default());
             put_commit(&repository, ticket, &end).ok();
             return Err(error);
         }
@@ -170,6 +172,7 @@ impl Writer {
             segment_count: 0,
             _hold: hold,
             named: BTreeSet::new(),
+            has_tried_commit: false,
         })
     }
 
@@ -373,6 +376,7 @@ impl Writer {
             time_ns: self.repository.environment().now_ns(),
             extra: Vec::new(),
         };
+        self.has_tried_commit = true;
         put_commit(&self.repository, self.ticket.id, &commit)
     }
 
@@ -408,7 +412,8 @@ impl Writer {
     ///
     /// Returns any error of the storage.
     pub fn void(&mut self, segments: Vec<PartName>) -> Result<()> {
-        let commit = void_commit(&self.repository, segments, self.view_record());
+        let is_own = !self.has_tried_commit;
+        let commit = void_commit(&self.repository, is_own, segments, self.view_record());
         put_commit(&self.repository, self.ticket.id, &commit).map(|_| ())
     }
 

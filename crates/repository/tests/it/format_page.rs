@@ -44,7 +44,7 @@ fn keys(suite: CipherSuite) -> Keys {
 /// Returns the example's object, sealed with `suite`.
 fn object(suite: CipherSuite) -> (ObjectName, Vec<u8>, Vec<u8>) {
     let void = Commit {
-        outcome: Outcome::Void,
+        outcome: Outcome::Void { is_own: false },
         segments: Vec::new(),
         view: ViewRecord::default(),
         time_ns: 0,

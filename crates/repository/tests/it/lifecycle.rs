@@ -57,7 +57,7 @@ fn forget_these(repository: &Arc<Repository>, ids: &[TicketId]) -> Result<Option
 /// Publishes a prune record that takes these snapshots and condemns nothing, whatever came before.
 fn take(repository: &Arc<Repository>, ids: &[TicketId]) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
-    let record = Prune { forgotten: ids.to_vec(), ..Prune::default() };
+    let record = Prune { taken: ids.to_vec(), ..Prune::default() };
     let view = writer.view().clone();
     let recorded =
         append(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));
@@ -167,19 +167,19 @@ fn prune_notices_a_concurrent_hold() {
     });
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
     let view_before = writer.view().clone();
-    let record = Prune { forgotten: vec![a, b], ..Prune::default() };
+    let record = Prune { taken: vec![a, b], ..Prune::default() };
     let none = BTreeSet::new();
     let recorded =
         append(&mut writer, &view_before, record.clone(), &none, |newer, faster, mine| {
             assert_eq!(faster.len(), 1, "one was faster");
             assert_eq!(faster[0].held, [a], "and this it was");
             let may_take = newer.takeable();
-            Ok(mine.forgotten.iter().all(|id| may_take.contains(id)).then_some(mine))
+            Ok(mine.taken.iter().all(|id| may_take.contains(id)).then_some(mine))
         });
     let Ok(AppendResult::Stopped(newer)) = recorded else { panic!("it may not: {recorded:?}") };
     assert_eq!(newer.takeable(), set([b]), "what is left to take");
     // The prune plans again, and continues under its ticket.
-    let record = Prune { forgotten: vec![b], ..record };
+    let record = Prune { taken: vec![b], ..record };
     let recorded = append(&mut writer, &newer, record, &none, |_, _, _| Ok(None));
     assert!(matches!(recorded, Ok(AppendResult::Done(2))), "the next number: {recorded:?}");
     let view = view(&repository);

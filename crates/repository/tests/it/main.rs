@@ -7,6 +7,7 @@ mod check;
 mod crash;
 mod decoders;
 mod format_page;
+mod history;
 mod hostile;
 mod init;
 mod interleaving;

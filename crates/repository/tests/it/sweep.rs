@@ -141,7 +141,7 @@ fn sweep_does_not_wait_for_a_given_up_commit() {
     snapshot(&repository, &[2]);
     storage.delete(&ObjectName::Commit(missing).to_string()).expect("it goes");
     let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
-    let record = Prune { forgotten: vec![missing], ..Prune::default() };
+    let record = Prune { taken: vec![missing], ..Prune::default() };
     let view = writer.view().clone();
     let recorded =
         append(&mut writer, &view, record, &BTreeSet::new(), |_, _, record| Ok(Some(record)));

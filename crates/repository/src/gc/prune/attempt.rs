@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Result};
 
+use super::history::{Marks, attested};
 use super::outcome::PruneReport;
 use super::plan::PrunePlan;
 use super::pulse::Pulse;
@@ -14,6 +15,7 @@ use super::selection::select;
 use super::source::Failure;
 use super::survey::Survey;
 use super::task::Task;
+use crate::format::names::TicketId;
 use crate::format::prune::Prune;
 use crate::gc::monitor::PruneMonitor;
 use crate::repo::view::View;
@@ -76,14 +78,21 @@ pub(super) fn attempt(
     };
     *written_bytes += relocation.written_bytes;
     let mut published = relocation.published;
-    published.extend(segments_of_taken(&survey, &selection.merged));
+    let taken: BTreeSet<TicketId> =
+        survey.forgotten.union(&survey.history.commits).copied().collect();
+    published.extend(segments_of_taken(&survey, &taken, &selection.merged));
     published.retain(|part| rules::must_republish(part.ticket == writer.ticket()));
+    let marks = Marks::new(&survey.view, &survey.marked);
     let record = Prune {
         published,
         superseded: selection.merged.iter().copied().collect(),
         condemned: relocation.condemned,
-        forgotten: survey.forgotten.iter().copied().collect(),
-        marked: survey.marked.clone(),
+        attested: attested(&survey.view, &taken),
+        taken: taken.into_iter().collect(),
+        swept: survey.history.swept.iter().copied().collect(),
+        marked: marks.marked,
+        marked_base: marks.base,
+        unmarked: marks.unmarked,
         ..Prune::default()
     };
     let own: Vec<_> =

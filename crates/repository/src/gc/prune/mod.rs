@@ -18,6 +18,7 @@
 //! - `usage`, `sample`, `rewriting`, `examine`: estimates by container.
 //! - `selection`: P4, what becomes of each container (`select`).
 //! - `rewrite`, `regroup`, `merge`, `relocate`: P4, storing again (`relocate`).
+//! - `history`: P6 and P7, the commits that a record takes along.
 //! - `record`: P5, what the record says.
 //! - `attempt`: one attempt by one writer.
 //! - `run`: attempts until one succeeds ([`prune`]).
@@ -25,6 +26,7 @@
 
 mod attempt;
 mod examine;
+mod history;
 mod merge;
 mod optimize;
 mod options;

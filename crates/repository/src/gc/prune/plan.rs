@@ -39,6 +39,9 @@ pub struct PrunePlan {
     /// Total size of the containers that had stayed only for such delta chunks, and are condemned
     /// now.
     pub released_bytes: u64,
+    /// Number of commits that are only history, such as those of runs without a result. They are
+    /// deleted long after the snapshots that the prune takes.
+    pub history_count: u64,
     /// Number of index segments that are merged into a few.
     pub merged_segment_count: u64,
     /// Number of containers that were optimized before and stay as they are. Counted by an

@@ -7,13 +7,17 @@ use super::survey::Survey;
 use crate::format::names::{PartName, TicketId};
 use crate::format::prune::Prune;
 
-/// Returns the segments that commits of the taken snapshots had published. They are published
-/// again, because these commits will be deleted. The `merged` segments are left out.
-pub(super) fn segments_of_taken(survey: &Survey, merged: &BTreeSet<PartName>) -> Vec<PartName> {
+/// Returns the segments that the `taken` commits had published. They are published again, because
+/// these commits will be deleted. The `merged` segments are left out.
+pub(super) fn segments_of_taken(
+    survey: &Survey,
+    taken: &BTreeSet<TicketId>,
+    merged: &BTreeSet<PartName>,
+) -> Vec<PartName> {
     let live = survey.view.segments();
     let mut segments = Vec::new();
-    for snapshot in &survey.forgotten {
-        let named = survey.view.commits.get(snapshot).map(|commit| commit.segments.as_slice());
+    for id in taken {
+        let named = survey.view.commits.get(id).map(|commit| commit.segments.as_slice());
         let named = named.unwrap_or_default().iter();
         segments
             .extend(named.filter(|segment| live.contains(segment) && !merged.contains(segment)));
@@ -32,7 +36,7 @@ pub(super) fn judge(
     let is_harmless = |each: &Prune| {
         let concerns = |ids: &[TicketId]| ids.iter().any(|id| forgotten.contains(id));
         each.condemned.is_empty()
-            && each.forgotten.is_empty()
+            && each.taken.is_empty()
             && each.unforgotten.is_empty()
             && !concerns(&each.held)
     };

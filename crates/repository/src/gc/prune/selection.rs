@@ -26,6 +26,8 @@ pub(super) struct Selection {
     pub(super) merged: BTreeSet<PartName>,
     /// The target grouping of an optimization; `None` for a prune.
     pub(super) grouping: Option<Grouping>,
+    /// Set if the commits that are only history are worth a record.
+    has_long_history: bool,
 }
 
 impl Selection {
@@ -36,6 +38,7 @@ impl Selection {
         self.dead.is_empty()
             && self.rewritten.is_empty()
             && self.merged.is_empty()
+            && !self.has_long_history
             && [forgotten_count, orphan_count, rescued_count, inlined_count] == [0; 4]
     }
 }
@@ -66,7 +69,9 @@ pub(super) fn select(
     };
     let merged = select_merged(survey, &task.options);
     plan.merged_segment_count = merged.len() as u64;
-    Ok(Selection { plan, dead, rewritten, merged, grouping: task.grouping })
+    plan.history_count = survey.history.commits.len() as u64;
+    let has_long_history = survey.history.is_long();
+    Ok(Selection { plan, dead, rewritten, merged, grouping: task.grouping, has_long_history })
 }
 
 /// Selects all segments if there are enough to merge them. Segments that commits of F have

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cutpoint_storage::{Error, Kind, Result};
 
+use super::history::History;
 use super::pulse::Pulse;
 use super::source::Unreadable;
 use crate::format::fingerprint::Class;
@@ -29,6 +30,8 @@ pub(super) struct Survey {
     pub(super) reader: Reader,
     /// F: the snapshots that this prune takes.
     pub(super) forgotten: BTreeSet<TicketId>,
+    /// The commits that are only history once these snapshots are taken.
+    pub(super) history: History,
     /// All other snapshots that no prune has taken.
     pub(super) marked: Vec<TicketId>,
     /// Containers of ended writers that no segment names.
@@ -92,7 +95,18 @@ impl Survey {
         require_nothing_missing(&placement)?;
         let marked = roots.into_iter().map(|(id, _)| id).collect();
         let listing_count = AtomicU32::new(0);
-        Ok(Survey { view, reader, forgotten, marked, orphans, there, placement, listing_count })
+        let history = History::new(&view, &forgotten);
+        Ok(Survey {
+            view,
+            reader,
+            forgotten,
+            history,
+            marked,
+            orphans,
+            there,
+            placement,
+            listing_count,
+        })
     }
 
     /// Skips a source that cannot be read, and reports it.
@@ -142,12 +156,12 @@ fn find_orphans(
     let named: HashSet<(Class, PartName)> =
         index.containers().iter().map(|container| (container.class, container.name)).collect();
     let condemned = view.condemned();
+    let taken = view.taken();
+    let has_ended = |ticket| view.commits.contains_key(&ticket) || taken.contains(&ticket);
     let mut unlisted: Vec<_> = there
         .iter()
         .filter(|(name, _)| !named.contains(name) && !condemned.contains(name))
-        .filter(|((_, part), _)| {
-            Some(part.ticket) != own && view.commits.contains_key(&part.ticket)
-        })
+        .filter(|((_, part), _)| Some(part.ticket) != own && has_ended(part.ticket))
         .collect();
     // Sorted, so that every run has the same order.
     unlisted.sort_unstable_by_key(|((class, part), _)| (*class == Class::Meta, *part));

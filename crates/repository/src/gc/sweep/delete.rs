@@ -1,13 +1,14 @@
 //! S5: deletes what a record condemned, and other objects whose time has passed.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use cutpoint_storage::{ObjectKind, Result, Storage};
+use cutpoint_storage::{ObjectKind, Result};
 
 use super::options::SweepOptions;
 use super::outcome::SweepReport;
 use super::rescue::Rescue;
-use crate::format::commit::Outcome;
+use crate::format::commit::{Commit, Outcome};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
@@ -32,8 +33,8 @@ pub(super) struct Deleter<'a> {
     there: HashMap<(Class, PartName), u64>,
     /// The containers that the record condemned.
     condemned_now: HashSet<(Class, PartName)>,
-    /// The snapshots that the record took.
-    forgotten: HashSet<TicketId>,
+    /// The snapshots and other commits that this record or another one took.
+    taken: HashSet<TicketId>,
     now_ns: i64,
     counts: SweepReport,
 }
@@ -59,7 +60,7 @@ impl<'a> Deleter<'a> {
             monitor,
             there: list_containers(repository)?,
             condemned_now: prune.condemned.iter().copied().collect(),
-            forgotten: prune.forgotten.iter().copied().collect(),
+            taken: view.taken(),
             now_ns: repository.environment().now_ns(),
             counts: SweepReport::default(),
         })
@@ -78,35 +79,23 @@ impl<'a> Deleter<'a> {
         self.delete_parity()?;
         self.delete_containers()?;
         self.delete_similarity()?;
-        self.delete_commits()?;
+        delete_taken_commits(self.repository, self.options, self.view, self.monitor)?;
         Ok(self.counts)
-    }
-
-    fn storage(&self) -> &'a dyn Storage {
-        &**self.repository.storage()
     }
 
     /// Returns `true` if the writer has ended and nothing needs its ticket.
     fn is_over(&self, ticket: TicketId) -> bool {
-        let has_ended = self.view.commits.get(&ticket).is_some_and(|commit| {
-            let age_ns = self.now_ns.saturating_sub(commit.time_ns);
-            self.forgotten.contains(&ticket) || age_ns >= self.options.settle_ns
-        });
+        // The commit of a taken ticket may be gone, and one that arrives later does not count.
+        let is_settled = |commit: &Arc<Commit>| {
+            self.now_ns.saturating_sub(commit.time_ns) >= self.options.settle_ns
+        };
+        let has_ended =
+            self.taken.contains(&ticket) || self.view.commits.get(&ticket).is_some_and(is_settled);
         rules::may_delete_ticket(has_ended)
     }
 
-    /// Deletes objects, many at a time. An object that is already gone counts as deleted.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first error of an object, and deletes the others of the same batch all the same.
     fn delete(&self, names: &[ObjectName]) -> Result<()> {
-        for names in names.chunks(BATCH_COUNT_MAX) {
-            stop_if_cancelled(self.monitor)?;
-            let names: Vec<String> = names.iter().map(ObjectName::to_string).collect();
-            self.storage().delete_many(&names).into_iter().collect::<Result<()>>()?;
-        }
-        Ok(())
+        delete(self.repository, names, self.monitor)
     }
 
     fn delete_tickets(&mut self) -> Result<()> {
@@ -177,20 +166,47 @@ impl<'a> Deleter<'a> {
         };
         self.delete(&names.filter(is_left_over).collect::<Vec<_>>())
     }
+}
 
-    /// Deletes commits of snapshots that sweeps have deleted long ago.
-    fn delete_commits(&mut self) -> Result<()> {
-        let mut names = Vec::new();
-        for commit in self.view.commits.values() {
-            let Outcome::Swept(number) = commit.outcome else { continue };
-            if self.now_ns.saturating_sub(commit.time_ns) < self.options.commit_ns {
-                continue;
-            }
-            let taken =
-                self.view.prunes.get(&number).into_iter().flat_map(|prune| &prune.forgotten);
-            let there = taken.filter(|snapshot| self.view.commits.contains_key(snapshot));
-            names.extend(there.map(|snapshot| ObjectName::Commit(*snapshot)));
-        }
-        self.delete(&names)
+/// Deletes objects, many at a time. An object that is already gone counts as deleted.
+///
+/// # Errors
+///
+/// Returns the first error of an object, and deletes the others of the same batch all the same.
+fn delete(repository: &Repository, names: &[ObjectName], monitor: &dyn PruneMonitor) -> Result<()> {
+    for names in names.chunks(BATCH_COUNT_MAX) {
+        stop_if_cancelled(monitor)?;
+        let names: Vec<String> = names.iter().map(ObjectName::to_string).collect();
+        repository.storage().delete_many(&names).into_iter().collect::<Result<()>>()?;
     }
+    Ok(())
+}
+
+/// Deletes the commits that prunes have taken, if everything else that those prunes condemned was
+/// deleted long ago. Snapshots go first, so that no snapshot outlives the commit that forgot it.
+///
+/// # Errors
+///
+/// Returns any error of the storage, and `Interrupted` if the monitor cancels.
+pub(super) fn delete_taken_commits(
+    repository: &Repository,
+    options: &SweepOptions,
+    view: &View,
+    monitor: &dyn PruneMonitor,
+) -> Result<()> {
+    let now_ns = repository.environment().now_ns();
+    let (mut snapshots, mut others) = (Vec::new(), Vec::new());
+    for commit in view.commits.values() {
+        let Outcome::Swept(number) = commit.outcome else { continue };
+        if now_ns.saturating_sub(commit.time_ns) < options.commit_ns {
+            continue;
+        }
+        for id in view.prunes.get(&number).into_iter().flat_map(|prune| &prune.taken) {
+            let Some(commit) = view.commits.get(id) else { continue };
+            let names = if commit.snapshot().is_some() { &mut snapshots } else { &mut others };
+            names.push(ObjectName::Commit(*id));
+        }
+    }
+    delete(repository, &snapshots, monitor)?;
+    delete(repository, &others, monitor)
 }

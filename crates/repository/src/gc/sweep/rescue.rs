@@ -133,7 +133,7 @@ impl Rescuer<'_> {
 
     /// Returns the trees of the late snapshots.
     fn late_snapshots(&self) -> Result<Vec<(TicketId, Content)>> {
-        let Rescuer { prune, skipped, view, .. } = *self;
+        let Rescuer { number, skipped, view, .. } = *self;
         // Each of these commits was taken by a record that others need not have seen, so its
         // snapshot would have to be marked. Every other unreadable object was given up, or the view
         // would not be complete.
@@ -143,7 +143,7 @@ impl Rescuer<'_> {
             let message = format!("cannot be read, and a writer may continue from it ({error})");
             return Err(Error::corrupt(name, message));
         }
-        let marked: HashSet<TicketId> = prune.marked.iter().copied().collect();
+        let marked = view.marked_by(number);
         let roots = view
             .commits
             .iter()

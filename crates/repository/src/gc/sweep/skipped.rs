@@ -2,30 +2,18 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::format::commit::Outcome;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::prune::Prune;
 use crate::repo::view::View;
 use crate::rules;
 
-/// Returns the numbers of the records that were swept.
-pub(super) fn swept(view: &View) -> BTreeSet<u64> {
-    let outcomes = view.commits.values().map(|commit| &commit.outcome);
-    outcomes
-        .filter_map(|outcome| match outcome {
-            Outcome::Swept(number) => Some(*number),
-            _ => None,
-        })
-        .collect()
-}
-
 /// Returns the snapshots that are skipped when chunks which `prune` condemned are rescued: those
 /// taken by `prune` itself, by a swept record, or by one of the `seen` records. A writer without
 /// such a snapshot in its view has not taken anything over from it.
 pub(super) fn skipped(prune: &Prune, seen: &BTreeSet<u64>, view: &View) -> HashSet<TicketId> {
-    let mut passed: HashSet<TicketId> = prune.forgotten.iter().copied().collect();
-    for swept in swept(view).union(seen) {
-        passed.extend(view.prunes.get(swept).iter().flat_map(|prune| &prune.forgotten));
+    let mut passed: HashSet<TicketId> = prune.taken.iter().copied().collect();
+    for swept in view.swept().union(seen) {
+        passed.extend(view.prunes.get(swept).iter().flat_map(|prune| &prune.taken));
     }
     if rules::may_skip_all_taken() {
         passed.extend(view.taken());
@@ -46,7 +34,7 @@ pub(super) fn unseen_until_ns(
         _ => None,
     });
     let records = |id: &TicketId| {
-        let records = view.prunes.values().filter(|prune| prune.forgotten.contains(id));
+        let records = view.prunes.values().filter(|prune| prune.taken.contains(id));
         records.map(|prune| prune.time_ns.saturating_add(settle_ns)).min()
     };
     unread.filter(|id| !skipped.contains(id)).filter_map(records).max()

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use cutpoint_storage::Result;
 
-use super::delete::Deleter;
+use super::delete::{Deleter, delete_taken_commits};
 use super::options::SweepOptions;
 use super::outcome::Sweep;
 use super::rescue::{Rescuer, ended};
-use super::skipped::{skipped, swept, unseen_until_ns};
+use super::skipped::{skipped, unseen_until_ns};
 use super::wait::Waiting;
 use crate::format::commit::Outcome;
 use crate::format::prune::Prune;
@@ -69,14 +69,17 @@ impl Sweeper {
     fn try_step(&mut self, known: &mut View, monitor: &dyn PruneMonitor) -> Result<Sweep> {
         let view = known.clone().complete(&self.repository)?;
         known.clone_from(&view);
-        let swept = swept(&view);
+        let swept = view.swept();
         let mut open = view
             .prunes
             .iter()
             .filter(|(number, prune)| !swept.contains(number) && has_something_to_delete(prune));
         let next = open.next();
         let next = if rules::must_sweep_in_order() { next } else { open.next_back().or(next) };
-        let Some((&number, prune)) = next else { return Ok(Sweep::Nothing) };
+        let Some((&number, prune)) = next else {
+            delete_taken_commits(&self.repository, &self.options, &view, monitor)?;
+            return Ok(Sweep::Nothing);
+        };
         let until_ns = |prune: &Prune| prune.time_ns.saturating_add(self.options.settle_ns);
         let now_ns = self.repository.environment().now_ns();
         let is_settled = |prune: &Prune| self.options.settle_ns <= 0 || now_ns >= until_ns(prune);
@@ -112,5 +115,5 @@ impl Sweeper {
 }
 
 fn has_something_to_delete(prune: &Prune) -> bool {
-    !(prune.condemned.is_empty() && prune.superseded.is_empty() && prune.forgotten.is_empty())
+    !(prune.condemned.is_empty() && prune.superseded.is_empty() && prune.taken.is_empty())
 }

@@ -10,6 +10,7 @@ use crate::format::names::{ObjectName, TicketId};
 use crate::format::ticket::{Purpose, Ticket};
 use crate::repo::liveness::open_tickets;
 use crate::repo::repository::Repository;
+use crate::repo::view::View;
 use crate::rules;
 use crate::write::{end_dead_among, end_writer};
 
@@ -66,12 +67,10 @@ impl Waiting {
         }
         let mut writers = Vec::new();
         for (ticket, renewal) in open {
-            let Some(writer) = awaited(repository, ticket, renewal)? else { continue };
-            if options.end_others {
-                end_writer(repository, ticket)?;
-            } else {
-                writers.push(writer);
-            }
+            writers.extend(awaited(repository, ticket, renewal)?);
+        }
+        if options.end_others {
+            end_all(repository, std::mem::take(&mut writers))?;
         }
         let left: BTreeSet<TicketId> = writers.iter().map(|writer| writer.ticket).collect();
         let first = FirstLook { writers: left, seen: seen.clone() };
@@ -80,6 +79,18 @@ impl Waiting {
         self.0 = (!writers.is_empty()).then_some((number, first));
         Ok((writers, seen))
     }
+}
+
+/// Ends `writers`, except those that have ended and whose commits were deleted (P6).
+fn end_all(repository: &Repository, writers: Vec<OpenWriter>) -> Result<()> {
+    if writers.is_empty() {
+        return Ok(());
+    }
+    let taken = View::list(repository)?.taken();
+    for writer in writers.iter().filter(|writer| !taken.contains(&writer.ticket)) {
+        end_writer(repository, writer.ticket)?;
+    }
+    Ok(())
 }
 
 /// Returns the writer of an open ticket, or `None` if a sweep need not wait for it.

@@ -333,9 +333,9 @@ pub(super) mod tests {
         view
     }
 
-    fn with_prune(mut view: View, number: u64, forgotten: &[u8]) -> View {
-        let forgotten = forgotten.iter().map(|number| id(*number)).collect();
-        view.prunes.insert(number, Arc::new(Prune { forgotten, ..Prune::default() }));
+    fn with_prune(mut view: View, number: u64, taken: &[u8]) -> View {
+        let taken = taken.iter().map(|number| id(*number)).collect();
+        view.prunes.insert(number, Arc::new(Prune { taken, ..Prune::default() }));
         view
     }
 

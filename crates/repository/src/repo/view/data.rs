@@ -6,6 +6,7 @@ use super::View;
 use crate::format::commit::{Damage, Outcome};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName, TicketId};
+use crate::rules;
 
 /// The writers whose containers may be named only by objects that cannot be read.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +69,37 @@ impl View {
             }
         }
         segments
+    }
+
+    /// Returns the numbers of the records of which everything was deleted.
+    pub(crate) fn swept(&self) -> BTreeSet<u64> {
+        let outcomes = self.commits.values().map(|commit| &commit.outcome);
+        let said = outcomes.filter_map(|outcome| match outcome {
+            Outcome::Swept(number) => Some(*number),
+            _ => None,
+        });
+        said.chain(self.prunes.values().flat_map(|prune| prune.swept.iter().copied())).collect()
+    }
+
+    /// Returns the snapshots whose chunks the prune of this number has kept. A snapshot is left out
+    /// if the record on which that of the prune builds was given up.
+    pub(crate) fn marked_by(&self, number: u64) -> HashSet<TicketId> {
+        let mut records = Vec::new();
+        let mut next = Some(number);
+        while let Some(number) = next {
+            let Some(record) = self.prunes.get(&number) else { break };
+            records.push(record);
+            next = record.marked_base.filter(|base| *base < number);
+        }
+        let mut marked = HashSet::new();
+        for record in records.into_iter().rev() {
+            if rules::must_unmark() {
+                let unmarked: HashSet<TicketId> = record.unmarked.iter().copied().collect();
+                marked.retain(|id| !unmarked.contains(id));
+            }
+            marked.extend(&record.marked);
+        }
+        marked
     }
 
     /// Returns the condemned containers: writers never refer to them, and readers use them as long

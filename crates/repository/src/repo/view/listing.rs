@@ -229,10 +229,16 @@ impl View {
         self.epochs.get(&commit).copied().unwrap_or(0)
     }
 
-    /// Returns the commits that some writer of this view had in its own view, whether or not they
-    /// still exist.
+    /// Returns the commits that some writer had in its own view, as the commits of this view and its
+    /// prune records say, whether or not they still exist.
     pub fn seen(&self) -> BTreeSet<TicketId> {
-        self.commits.values().flat_map(|commit| commit.view.new.iter().copied()).collect()
+        let attested = self.prunes.values().flat_map(|prune| prune.attested.iter().copied());
+        self.seen_by_commits().chain(attested).collect()
+    }
+
+    /// Returns the commits that the writers of the commits in this view have named.
+    fn seen_by_commits(&self) -> impl Iterator<Item = TicketId> {
+        self.commits.values().flat_map(|commit| commit.view.new.iter().copied())
     }
 
     /// Returns the commits that the writer of `of` had in its view, as far as that is certain.
@@ -256,9 +262,9 @@ impl View {
     }
 
     /// Summarizes this view for a commit. Commits that earlier commits of the view have named are
-    /// not named again.
+    /// not named again, unless only commits that sweeps have deleted have named them.
     pub fn record(&self) -> ViewRecord {
-        let named = self.seen();
+        let named: BTreeSet<TicketId> = self.seen_by_commits().collect();
         ViewRecord {
             prune: self.prunes.keys().next_back().copied().unwrap_or(0),
             new: self.commits.keys().filter(|id| !named.contains(id)).copied().collect(),

@@ -8,9 +8,10 @@ use crate::format::names::TicketId;
 use crate::rules;
 
 impl View {
-    /// Returns the union of F over all prunes: the snapshots that are gone for good.
+    /// Returns the union of F over all prunes: the snapshots that are gone for good, and the commits
+    /// that were taken with them (P6).
     pub fn taken(&self) -> HashSet<TicketId> {
-        self.prunes.values().flat_map(|prune| prune.forgotten.iter().copied()).collect()
+        self.prunes.values().flat_map(|prune| prune.taken.iter().copied()).collect()
     }
 
     /// Returns the `forget` commits that no record has cancelled, and the snapshots that each

@@ -36,7 +36,7 @@ fn damage(number: u8) -> Outcome {
 /// rest follows.
 #[test]
 fn seen_commits_follow_from_named_ones() {
-    let nothing = || Outcome::Void;
+    let nothing = || Outcome::Void { is_own: true };
     let mut view = view([damage(1), nothing(), nothing(), damage(4)]);
     assert_eq!(view.commits[&ticket(3)].view.new, [ticket(2)], "the rest was named before");
     let later = HashSet::from([Fingerprint([4; 32])]);
@@ -55,7 +55,7 @@ fn notes_are_about_one_snapshot() {
         let (replaces, description) = (Vec::new(), format!("of {of}"));
         Outcome::Note(Note { snapshot: Some(ticket(of)), replaces, tags: Vec::new(), description })
     };
-    let view = view([Outcome::Void, Outcome::Void, note(1), note(2)]);
+    let view = view([nothing(), nothing(), note(1), note(2)]);
     for (of, by) in [(1, 3), (2, 4)] {
         let notes = view.notes(ticket(of));
         let found: Vec<_> = notes.iter().map(|(id, note)| (*id, &*note.description)).collect();

@@ -170,9 +170,9 @@ fn rebuild(
     builder.report.ended = ended;
     let (published, superseded) = builder.build(&view, monitor)?;
     let mut report = builder.report;
-    let forgotten = options.given_up.iter().copied().collect();
+    let taken = options.given_up.iter().copied().collect();
     let given_up = options.given_up_prunes.iter().copied().collect();
-    let record = Prune { published, superseded, forgotten, given_up, ..Prune::default() };
+    let record = Prune { published, superseded, taken, given_up, ..Prune::default() };
     // The record names existing containers and condemns none, so that it holds whatever other
     // clients did meanwhile: containers that they condemned are never referred to, although a
     // segment names them, and segments that they superseded stay superseded.
@@ -198,8 +198,8 @@ fn unreadable_writers(repository: &Repository, view: &View) -> Result<Vec<Ticket
         let last = newest.entry(ticket).or_default();
         *last = renewal.max(*last);
     }
-    let seen = view.seen();
-    newest.retain(|ticket, _| !has_ended(view, *ticket) && !seen.contains(ticket));
+    let (seen, taken) = (view.seen(), view.taken());
+    newest.retain(|ticket, _| !has_ended(view, &taken, *ticket) && !seen.contains(ticket));
     let is_unreadable = |(ticket, renewal)| {
         let name = ObjectName::Ticket { ticket, renewal };
         let read = repository.read(name, Ticket::decode);
@@ -210,8 +210,11 @@ fn unreadable_writers(repository: &Repository, view: &View) -> Result<Vec<Ticket
     Ok(newest.into_iter().filter_map(is_unreadable).collect())
 }
 
-fn has_ended(view: &View, ticket: TicketId) -> bool {
-    view.commits.contains_key(&ticket) || view.unreadable.contains_key(&ObjectName::Commit(ticket))
+/// Returns `true` if the writer has a commit in `view`, or had one that is among the `taken` ones.
+fn has_ended(view: &View, taken: &HashSet<TicketId>, ticket: TicketId) -> bool {
+    view.commits.contains_key(&ticket)
+        || view.unreadable.contains_key(&ObjectName::Commit(ticket))
+        || taken.contains(&ticket)
 }
 
 /// The new index under construction.
@@ -336,9 +339,9 @@ impl<'a> IndexBuilder<'a> {
             _ => None,
         });
         let ended: &[TicketId] = if self.writer.is_none() { &self.report.ended } else { &[] };
-        let seen = view.seen();
+        let (seen, taken) = (view.seen(), view.taken());
         let is_active = |ticket: &TicketId| {
-            !has_ended(view, *ticket) && !ended.contains(ticket) && !seen.contains(ticket)
+            !has_ended(view, &taken, *ticket) && !ended.contains(ticket) && !seen.contains(ticket)
         };
         Ok(writers.filter(is_active).collect())
     }

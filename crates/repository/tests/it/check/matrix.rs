@@ -65,7 +65,7 @@ fn build_all_kinds() -> Objects {
         Outcome::Damage(vec![damage]),
         Outcome::Rescue,
         Outcome::Swept(1),
-        Outcome::Void,
+        Outcome::Void { is_own: true },
     ];
     for number in 1..3 {
         let bytes = Prune { time_ns: 7, ..Prune::default() }.encode();
@@ -131,7 +131,7 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         ("ticket of one that has ended", first("tickets/")),
         ("snapshot", first("commits/")),
         ("newest commit", ObjectName::Commit(*newest).to_string()),
-        ("void", commit(&|outcome| *outcome == Outcome::Void)),
+        ("void", commit(&|outcome| matches!(outcome, Outcome::Void { .. }))),
         ("forget", commit(&|outcome| matches!(outcome, Outcome::Forget(_)))),
         ("note", commit(&|outcome| matches!(outcome, Outcome::Note(_)))),
         ("damage", commit(&|outcome| matches!(outcome, Outcome::Damage(_)))),
@@ -228,9 +228,9 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
         _ => {
             let mut prune = Prune::default();
             match parsed {
-                ObjectName::Commit(ticket) => prune.forgotten = vec![ticket],
+                ObjectName::Commit(ticket) => prune.taken = vec![ticket],
                 ObjectName::Ticket { ticket, .. } => {
-                    prune.forgotten = vec![ticket];
+                    prune.taken = vec![ticket];
                     // The ticket of a snapshot that was taken, and swept with its commit.
                     store.replace(&ObjectName::Commit(ticket).to_string(), None);
                 }

@@ -84,7 +84,7 @@ fn gone(storage: Arc<dyn Storage>) -> Vec<ObjectName> {
 
 fn take(repository: &Arc<Repository>, id: TicketId) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Prune).expect("it begins");
-    let record = Prune { forgotten: vec![id], ..Prune::default() };
+    let record = Prune { taken: vec![id], ..Prune::default() };
     let view = writer.view().clone();
     let recorded = append(&mut writer, &view, record, &Default::default(), |_, _, it| Ok(Some(it)));
     assert!(matches!(recorded, Ok(AppendResult::Done(_))), "a prune: {recorded:?}");

@@ -117,7 +117,7 @@ fn objects_taken_by_a_prune_are_not_missing() {
     let store = Store::new(&objects);
     let view = View::list(&store.repository).expect("it lists");
     let snapshots = view.commits.iter().filter(|(_, commit)| commit.snapshot().is_some());
-    let forgotten: Vec<TicketId> = snapshots.map(|(id, _)| *id).collect();
+    let taken: Vec<TicketId> = snapshots.map(|(id, _)| *id).collect();
     let containers: Vec<_> = objects
         .keys()
         .filter_map(|name| match ObjectName::parse(name) {
@@ -128,11 +128,11 @@ fn objects_taken_by_a_prune_are_not_missing() {
     let prune = Prune {
         superseded: view.segments().into_iter().collect(),
         condemned: containers.clone(),
-        forgotten: forgotten.clone(),
+        taken: taken.clone(),
         ..Prune::default()
     };
     put_prune(&store, 1, &prune);
-    for ticket in forgotten {
+    for ticket in taken {
         store.replace(&ObjectName::Commit(ticket).to_string(), None);
         store.replace(&ObjectName::Ticket { ticket, renewal: 0 }.to_string(), None);
     }

@@ -17,7 +17,10 @@ use super::actor::Actor;
 
 /// Ends open writers, and removes what they have staged: disruptive, but safe.
 pub(super) fn end_random_writer(actor: &mut Actor) -> Result<()> {
-    let live = tickets_without_commit(&actor.repository)?;
+    let mut live = tickets_without_commit(&actor.repository)?;
+    // The commits of these tickets were deleted.
+    let taken = View::list(&actor.repository)?.taken();
+    live.retain(|ticket| !taken.contains(ticket));
     if !live.is_empty() {
         let victim = live[actor.random.below(live.len())];
         end_writer(&actor.repository, victim)?;
@@ -130,9 +133,10 @@ pub(super) fn prune_all(actor: &mut Actor) -> Result<()> {
 }
 
 pub(super) fn sweep(actor: &mut Actor) -> Result<()> {
-    // Commits of deleted snapshots stay, because requests come late in this world.
     let end_others = actor.chance(4);
-    let options = SweepOptions { settle_ns: 0, end_others, ..SweepOptions::default() };
+    // Commits may be deleted at once, although requests come late in this world.
+    let commit_ns = if actor.chance(2) { i64::MIN } else { SweepOptions::default().commit_ns };
+    let options = SweepOptions { settle_ns: 0, commit_ns, end_others };
     let mut sweeper = Sweeper::new(actor.repository.clone(), options);
     for _ in 0..1 + actor.random.below(15) {
         match sweeper.step(&())? {

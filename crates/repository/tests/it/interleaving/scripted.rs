@@ -80,7 +80,7 @@ fn rule_is_needed(mutant: Mutant, snapshots: u64, cast: &[(Act, bool)], script: 
     assert!(kept.failure.is_none(), "the rules as written: {}", kept.failure.unwrap_or_default());
     assert_eq!(kept.tally.snapshots, snapshots, "the script no longer runs as it says");
     let failure = run(Some(mutant)).failure;
-    let is_loss = |failure: &String| failure.starts_with("I2") || failure.starts_with("I5");
+    let is_loss = |failure: &String| ["I2", "I5", "I7"].iter().any(|it| failure.starts_with(it));
     assert!(failure.as_ref().is_some_and(is_loss), "{mutant:?} stays unnoticed: {failure:?}");
 }
 
@@ -459,4 +459,74 @@ fn ended_writer_records_nothing() {
     assert_eq!((kept.tally.prunes, kept.tally.ended_records), (1, 0), "{:?}", kept.tally);
     let broken = run(Some(Mutant::IgnoresItsEnd));
     assert_eq!(broken.tally.ended_records, 1, "P5 can be broken unnoticed: {:?}", broken.tally);
+}
+
+fn retire_other(actor: &mut Actor) -> Result<()> {
+    retire_files(actor, &[4])
+}
+
+fn back_up_third_file(actor: &mut Actor) -> Result<()> {
+    back_up_files(actor, &[(2, None)])
+}
+
+/// P2: a prune does not see a snapshot that an earlier record has marked, because the snapshot was
+/// committed between its two listings.
+#[test]
+fn snapshots_of_the_base_that_are_not_marked_count_as_late() {
+    let cast: [(Act, bool); 9] = [
+        (back_up_one, false),
+        (take_over, false),
+        (back_up_other, false),
+        (back_up_third_file, false),
+        (back_up_third_file, false),
+        (retire_other, false),
+        (retire_first, false),
+        (sweep_once, true),
+        (sweep_once, true),
+    ];
+    let script = vec![
+        (1, Until::End),
+        (2, Until::Before("put commits/")),
+        (3, Until::End),
+        (4, Until::End),
+        (5, Until::End),
+        // Forgets the first snapshot, and lists commits for its prune.
+        (7, Until::Before("put commits/")),
+        (7, Until::Before("put tickets/")),
+        (7, Until::Before("list prunes")),
+        // This one's `forget` does not name the second snapshot, or the record would attest it.
+        (6, Until::Before("put commits/")),
+        (2, Until::End),
+        // Takes the first snapshot as well, and keeps its container for the second.
+        (6, Until::End),
+        (7, Until::End),
+        (8, Until::End),
+        (9, Until::End),
+    ];
+    rule_is_needed(Mutant::KeepsMarks, 3, &cast, &script);
+}
+
+/// P6: the void that another client has put in place of a writer's commit stays, because the writer
+/// may be alive.
+#[test]
+fn voids_of_others_stay() {
+    let cast: [(Act, bool); 6] = [
+        (back_up_one, false),
+        (back_up_one, false),
+        (end_random_writer, false),
+        (prune_all, false),
+        (sweep_once, true),
+        (sweep_once, true),
+    ];
+    let script = vec![
+        (1, Until::End),
+        (2, Until::Before("put commits/")),
+        (3, Until::End),
+        (4, Until::End),
+        (5, Until::End),
+        // Deletes the commits that the record has taken.
+        (6, Until::End),
+        (2, Until::End),
+    ];
+    rule_is_needed(Mutant::TakesVoidsOfOthers, 0, &cast, &script);
 }

@@ -149,7 +149,7 @@ fn rebuilt_index_names_a_single_chunk() {
     let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
     let mut inline = Inline::new(writer, Verify::All).expect("the index opens");
     let chunk = inline.store_data(&[7; 5000]).expect("memory takes it");
-    inline.commit(Outcome::Void).expect("memory takes it");
+    inline.commit(Outcome::Void { is_own: true }).expect("memory takes it");
     let done = repair_index(&open(storage, 2).expect("it opens"), &IndexOptions::default(), &());
     assert_eq!(done.expect("it repairs").segment_count, 1);
     let view = View::list(&repository).expect("it lists");

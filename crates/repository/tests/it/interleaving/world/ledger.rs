@@ -76,8 +76,13 @@ impl Ledger {
     }
 
     pub(super) fn created(&mut self, name: &str, bytes: &Bytes) -> Result<(), String> {
-        let first = self.ever.entry(name.to_owned()).or_insert_with(|| bytes.clone());
-        if first != bytes {
+        let is_first = self.ever.entry(name.to_owned()).or_insert_with(|| bytes.clone()) == bytes;
+        // After a taken commit was deleted, the request of another client may arrive that had lost.
+        let is_taken = |name: &str| match ObjectName::parse(name) {
+            Ok(ObjectName::Commit(ticket)) => self.taken().contains(&ticket),
+            _ => false,
+        };
+        if !is_first && !is_taken(name) {
             return Err(format!("I3: {name} has two values"));
         }
         self.present.insert(name.to_owned());
@@ -94,6 +99,7 @@ impl Ledger {
             ObjectName::Commit(ticket) => {
                 let commit = Commit::decode(&open_object(keys, name, bytes)?)?;
                 if let Some(snapshot) = commit.snapshot() {
+                    self.was_not_taken_before(ticket)?;
                     let mut needs = BTreeSet::new();
                     self.walk(&snapshot.root, true, &mut needs, &mut Vec::new())
                         .map_err(|error| error.of(format!("I2: snapshot {ticket}")))?;
@@ -125,6 +131,15 @@ impl Ledger {
         }
     }
 
+    /// I7: the first commit of a snapshot does not come after a record that took its ticket, because
+    /// it would be acknowledged and not count. A snapshot that was deleted may come back.
+    fn was_not_taken_before(&self, ticket: TicketId) -> Result<()> {
+        match self.needs.contains_key(&ticket) || !self.taken().contains(&ticket) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("I7: snapshot {ticket}"), "was taken before")),
+        }
+    }
+
     /// P5: snapshots that were held before a prune are not in its F.
     fn no_held_is_taken(&self, number: u64, prune: &Prune) -> Result<()> {
         let mut held = BTreeSet::new();
@@ -132,7 +147,7 @@ impl Ledger {
             held.retain(|id| !before.released.contains(id));
             held.extend(before.held.iter().copied());
         }
-        match prune.forgotten.iter().find(|id| held.contains(id)) {
+        match prune.taken.iter().find(|id| held.contains(id)) {
             None => Ok(()),
             Some(id) => Err(Error::invalid(id, "P5: is held, and taken")),
         }
@@ -261,7 +276,7 @@ impl Ledger {
     }
 
     pub(super) fn taken(&self) -> HashSet<TicketId> {
-        self.prunes.values().flat_map(|prune| prune.forgotten.iter().copied()).collect()
+        self.prunes.values().flat_map(|prune| prune.taken.iter().copied()).collect()
     }
 
     /// I4: nothing is deleted except what a prune has condemned or superseded, tickets of ended
@@ -278,7 +293,7 @@ impl Ledger {
             ) => self.prunes.values().any(|prune| prune.condemned.contains(&(class, part))),
             Ok(ObjectName::Commit(ticket)) => self.commits.values().any(|commit| {
                 let Outcome::Swept(number) = commit.outcome else { return false };
-                self.prunes.get(&number).is_some_and(|prune| prune.forgotten.contains(&ticket))
+                self.prunes.get(&number).is_some_and(|prune| prune.taken.contains(&ticket))
             }),
             Ok(_) => false,
             Err(_) => name.starts_with("tmp/"),

@@ -245,7 +245,7 @@ impl World {
         Tally {
             steps: state.step,
             snapshots: count(|outcome| matches!(outcome, Outcome::Snapshot(_))),
-            voids: count(|outcome| matches!(outcome, Outcome::Void)),
+            voids: count(|outcome| matches!(outcome, Outcome::Void { .. })),
             prunes: state.ledger.prunes.len() as u64,
             rescues: count(|outcome| matches!(outcome, Outcome::Rescue)),
             sweeps: count(|outcome| matches!(outcome, Outcome::Swept(_))),
