@@ -219,7 +219,7 @@ def void(case):
     compiled = subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=False)
     if compiled.returncode != 0:
         raise SkippedError("no C compiler: no clock was shifted")
-    for _ in range(case.size(200, 20)):
+    for _ in range(case.size(200, 80)):
         stage.prepare(client, "backup", str(stage.source), "--skip-if-unchanged")
     stage.prepare(client, "prune", "--settle", "0s")
     clock.write_text(f"{31 * 24 * 3600:>12} {31 * 24 * 3600:>12}")

@@ -44,7 +44,7 @@ fn snapshot_at(sandbox: &Sandbox, host: &str, hours: i64, tags: &[&str]) -> Stri
 fn take(sandbox: &Sandbox, id: &str) {
     let mut writer = begin(sandbox, Purpose::Prune);
     let forgotten = vec![TicketId::parse(id).expect("an id")];
-    let record = Prune { forgotten, ..Prune::default() };
+    let record = Prune { taken: forgotten, ..Prune::default() };
     let view = writer.view().clone();
     let appended = append(&mut writer, &view, record, &BTreeSet::new(), |_, _, _| Ok(None));
     assert!(matches!(appended, Ok(AppendResult::Done(_))), "{appended:?}");

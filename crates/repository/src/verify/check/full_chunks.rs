@@ -190,6 +190,8 @@ impl<'a> FullChunks<'a> {
                 Err(failed) => error = error.or(Some(failed)),
             }
         }
+        // The index may name further containers that were deleted after everything in them had moved.
+        let failure = failure.filter(|it| places.is_empty() || it.kind() != Kind::Missing);
         let nowhere = || places.is_empty().then(|| no_full_chunk(class, reference));
         let error = error.or(failure).or_else(nowhere);
         let kind = error.as_ref().map_or(Kind::Corrupt, Error::kind);

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use crate::support::backup::{back_up, init, open, restore_all};
 use crate::support::damaged_repository::{Findings, Store, everything};
 use crate::support::delta_chunks::{Record, back_up_similar, of_form};
+use crate::support::pruning::sweep_all;
 use bytes::Bytes;
 use cutpoint_repository::format::commit::{Damage, Outcome};
 use cutpoint_repository::format::toc::Form;
+use cutpoint_repository::gc::prune::{OptimizeOptions, optimize};
 use cutpoint_repository::verify::check::{
     CheckOptions, Coverage, FindingKind, Portion, check, record,
 };
@@ -145,6 +147,31 @@ fn neighbours_of_a_delta_chunk_with_a_missing_full_chunk_are_stored_again() {
     let count = recorded.count() as u64;
     assert!(missing > 0 && missing < count, "{missing} are missing, {count} recorded");
     heal(&store, &findings, "neighbours");
+}
+
+/// An optimization has moved everything, and a sweep has deleted the old containers, which segments
+/// still name. The new container of a full chunk is damaged: only existing containers are named.
+#[test]
+fn deleted_containers_of_a_damaged_full_chunk_are_not_named() {
+    let store = Store::new(&build());
+    let options = OptimizeOptions { spares_incompressible: false, ..OptimizeOptions::default() };
+    let optimized = optimize(&store.repository, &options, &(), |_| true).expect("it works");
+    assert!(optimized.expect("approved").plan.rewritten_count > 0, "everything moves");
+    sweep_all(&store.repository).expect("it works");
+    assert_eq!(store.check(true).all, [], "before");
+    let full_chunk = old_full_chunk(&store.repository);
+    damage_region(&store, &full_chunk);
+    let findings = store.check(true);
+    assert!(findings.has_error(&container(full_chunk.container)), "{:#?}", findings.all);
+    let lacks = findings.all.iter().filter(|it| it.message.contains("lacks the full chunk"));
+    assert!(lacks.count() > 0, "delta chunks need it: {:#?}", findings.all);
+    for finding in &findings.all {
+        if let Ok(name @ ObjectName::Container(..)) = ObjectName::parse(&finding.object) {
+            let exists = store.storage.head(&name.to_string()).expect("memory answers").is_some();
+            assert!(exists, "{finding:?}");
+        }
+        assert!(!finding.message.contains("not found"), "{finding:?}");
+    }
 }
 
 /// Only some containers are read: the full chunk is in one that is not, and its delta chunks are in

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::recipe::Segment as Piece;
+use cutpoint_repository::format::segment::ContainerRecord;
 use cutpoint_repository::format::toc::{ChunkRecord, Form};
 use cutpoint_repository::index::load_toc;
 use cutpoint_repository::write::{DeltaEncoder, Inline, RecipeWriter, TreeWriter};
@@ -57,12 +58,15 @@ pub(crate) struct Record {
     pub(crate) references: Vec<Fingerprint>,
 }
 
-/// Returns every record of a data chunk.
+/// Returns every record of a data chunk, except for those in condemned containers.
 pub(crate) fn records(repository: &Arc<Repository>) -> Vec<Record> {
     let view = View::list(repository).expect("it lists");
     let index = Index::open(repository.clone(), &view).expect("it opens");
     let mut records = Vec::new();
-    for container in index.containers().into_iter().filter(|each| each.class == Class::Data) {
+    let condemned = view.condemned();
+    let is_live = |each: &ContainerRecord| !condemned.contains(&(each.class, each.name));
+    let containers = index.containers().into_iter().filter(is_live);
+    for container in containers.filter(|each| each.class == Class::Data) {
         let toc = load_toc(repository, &container).expect("it is well");
         for chunk in toc.chunks {
             let region = &toc.regions[usize::from(chunk.region)];
