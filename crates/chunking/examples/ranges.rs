@@ -1,7 +1,7 @@
 //! Prints the cost of cutting a file by ranges that are read apart, and checks that the cut-points
 //! are those of one pass.
 //!
-//! `cargo run --release -p cutpoint-chunking --example ranges FILE [RANGE_MIB] [SPEC ...]`
+//! `cargo run --release -p cutpoint-chunking --example ranges FILE [MIB] [ROUNDS] [SPEC ...]`
 //!
 //! The first table has a row for each spec and each warm-up, in bytes and in maximum chunk sizes:
 //! the seams that were broken and their number, the bytes that tasks read outside of their ranges,
@@ -9,8 +9,8 @@
 //!
 //! The second table has GB (10^9 bytes) per second of wall time, and in brackets per second of CPU
 //! time of all threads, of three ways to cut the file: one pass (`Chunks`), two threads that join
-//! blocks of 4 MiB in memory (`Parallel::read_at`), and two threads that take ranges of RANGE_MIB and
-//! of 4 MiB (`Ranges`). They take turns; the figures are medians of five rounds.
+//! blocks of 4 MiB in memory (`Parallel::read_at`), and two threads that take ranges of MIB and of 4
+//! MiB (`Ranges`). They take turns; the figures are medians of ROUNDS rounds. 0 omits the table.
 
 use std::error::Error;
 use std::fs::File;
@@ -35,7 +35,6 @@ const SPECS: [&str; 8] = [
 ];
 /// The warm-ups of the first table, in maximum chunk sizes; of 64 KiB if there is no maximum.
 const WARM_UPS: [u64; 7] = [0, 1, 2, 4, 8, 16, 32];
-const ROUND_COUNT: usize = 5;
 const THREAD_COUNT: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -43,22 +42,33 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = arguments.next().ok_or("a file to cut")?;
     let range_mib: u64 = arguments.next().map_or(Ok(64), |text| text.parse())?;
     let range_size = NonZero::new(range_mib << 20).ok_or("ranges of at least 1 MiB")?;
+    let round_count: usize = arguments.next().map_or(Ok(5), |text| text.parse())?;
     let mut specs: Vec<String> = arguments.collect();
     if specs.is_empty() {
         specs = SPECS.map(str::to_owned).to_vec();
     }
     let file = File::open(path)?;
+    print_costs(&file, &specs, range_size)?;
+    if round_count > 0 { print_speeds(&file, &specs, range_size, round_count) } else { Ok(()) }
+}
+
+/// Prints the first table.
+fn print_costs(
+    file: &File,
+    specs: &[String],
+    range_size: NonZero<u64>,
+) -> Result<(), Box<dyn Error>> {
     println!(
         "{:<22}{:>12}{:>8}{:>12}{:>10}{:>10}",
         "spec", "warm-up", "maxima", "broken", "again", "repaired"
     );
-    for text in &specs {
+    for text in specs {
         let spec: Spec = text.parse()?;
-        let expected = one_pass(&file, &spec)?;
+        let expected = one_pass(file, &spec)?;
         for count in WARM_UPS {
             let unit = spec.chunk_size_max().unwrap_or(64 * 1024) as u64;
             let ranges = Ranges::with_warm_up_size(spec.chunker(), count * unit);
-            let cut = by_ranges(&file, &ranges, range_size)?;
+            let cut = by_ranges(file, &ranges, range_size)?;
             if cut.ends != expected {
                 return Err(format!("{spec}: other cut-points").into());
             }
@@ -72,20 +82,30 @@ fn main() -> Result<(), Box<dyn Error>> {
             );
         }
     }
+    Ok(())
+}
+
+/// Prints the second table.
+fn print_speeds(
+    file: &File,
+    specs: &[String],
+    range_size: NonZero<u64>,
+    round_count: usize,
+) -> Result<(), Box<dyn Error>> {
     println!();
     println!(
         "{:<22}{:>16}{:>16}{:>16}{:>16}",
         "spec",
         "one pass",
         "Parallel",
-        format!("ranges {range_mib} MiB"),
+        format!("ranges {} MiB", range_size.get() >> 20),
         "ranges 4 MiB"
     );
     let small = NonZero::new(4 << 20).ok_or("not 0")?;
-    for text in &specs {
+    for text in specs {
         let spec: Spec = text.parse()?;
         let mut ways: [Vec<(f64, f64)>; 4] = Default::default();
-        for _ in 0..ROUND_COUNT {
+        for _ in 0..round_count {
             let size = file.metadata()?.len() as f64 / 1e9;
             let mut time = |way: usize, work: &dyn Fn() -> io::Result<usize>| -> io::Result<()> {
                 let (started, cpu_started) = (Instant::now(), cpu_seconds()?);
@@ -94,11 +114,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 ways[way].push((size / seconds.0, size / seconds.1));
                 Ok(())
             };
-            time(0, &|| Ok(one_pass(&file, &spec)?.len()))?;
-            time(1, &|| Ok(parallel(&file, &spec)?.len()))?;
+            time(0, &|| Ok(one_pass(file, &spec)?.len()))?;
+            time(1, &|| Ok(parallel(file, &spec)?.len()))?;
             let ranges = Ranges::new(spec.chunker());
-            time(2, &|| Ok(by_ranges(&file, &ranges, range_size)?.ends.len()))?;
-            time(3, &|| Ok(by_ranges(&file, &ranges, small)?.ends.len()))?;
+            time(2, &|| Ok(by_ranges(file, &ranges, range_size)?.ends.len()))?;
+            time(3, &|| Ok(by_ranges(file, &ranges, small)?.ends.len()))?;
         }
         print!("{text:<22}");
         for mut figures in ways {

@@ -115,7 +115,7 @@ fn duckdb_agrees_with_the_estimate() {
     make_source(&sandbox.path("source"));
     for number in ["1/2", "2/2"] {
         let output = format!("{}.parquet", &number[..1]);
-        let part = ["trace", "source", "-o", &output, "--shard", number];
+        let part = ["trace", "source", "-o", &output, "--range-size", "100k", "--shard", number];
         sandbox.run([&part[..], &SPEC].concat()).well();
     }
     let expected = sandbox.json(&["trace", "--read", "1.parquet", "2.parquet"]);
@@ -126,7 +126,9 @@ import duckdb, json, sys
 connection = duckdb.connect()
 connection.execute(\"SET VARIABLE traces = '*.parquet'\")
 run = lambda name: connection.execute(open(f'{sys.argv[1]}/{name}.sql').read()).fetchall()
-print(json.dumps([run('savings'), run('heavy'), [row[1:] for row in run('growth')]]))
+rows = [run('savings'), run('heavy'), [row[1:] for row in run('growth')], run('seams')]
+connection.execute(\"SET VARIABLE traces = '1.parquet'\")
+print(json.dumps([*rows, run('seams')]))
 ";
     let output = Command::new("python3")
         .args(["-c", script, queries])
@@ -148,6 +150,9 @@ print(json.dumps([run('savings'), run('heavy'), [row[1:] for row in run('growth'
     assert!(heavy.len() == 100 && saved > all / 2 && saved < all, "{saved} of {all}");
     let growth = found[2].as_array().expect("rows");
     assert_eq!(growth.last().expect("the last")[2], expected[4], "all that is unique");
+    let seams = |at: usize| found[at].as_array().expect("rows").len();
+    assert_eq!(seams(3), 0, "the parts fit together: {}", found[3]);
+    assert!(seams(4) > 0, "one part alone has gaps");
 }
 
 #[test]
