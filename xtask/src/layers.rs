@@ -91,7 +91,7 @@ const ROOMS: [(&str, Layers); 5] = [
             &["spec"],
             &["ahead", "window"],
             &["parallel"],
-            &["push", "stream"],
+            &["push", "ranges", "stream"],
         ],
     ),
     (

@@ -31,14 +31,14 @@
 //! # Reading order
 //!
 //! [`Chunker`] (the contract), [`algorithm`] (the rules, one file each), [`Spec`] (their text
-//! form), [`Chunks`] and [`Push`] (streams), [`Parallel`] (several threads), [`KeyMaterial`]
-//! (secret cut-points).
+//! form), [`Chunks`] and [`Push`] (streams), [`Parallel`] (several threads), [`Ranges`] (ranges that
+//! are read apart), [`KeyMaterial`] (secret cut-points).
 //!
 //! # Features
 //!
 //! | feature | default | adds |
 //! | --- | --- | --- |
-//! | `std` | on | [`Chunks`] over a [`std::io::Read`], and [`Parallel`] |
+//! | `std` | on | [`Chunks`] over a [`std::io::Read`], [`Parallel`], and reading by [`Ranges`] |
 //! | `async` | off | `Chunks` over an `AsyncRead` of `futures-io`, the only possible dependency |
 //!
 //! Without `std` the crate needs only `alloc`, and [`Push`] takes the bytes as they arrive.
@@ -67,6 +67,7 @@ mod keys;
 #[cfg(feature = "std")]
 mod parallel;
 mod push;
+mod ranges;
 mod residue;
 mod rolling;
 mod segments;
@@ -86,6 +87,9 @@ pub use key::KeyMaterial;
 #[cfg(feature = "std")]
 pub use parallel::Parallel;
 pub use push::Push;
+#[cfg(feature = "std")]
+pub use ranges::RangeChunks;
+pub use ranges::{Ranges, Seams};
 pub use spec::{Spec, algorithms};
 #[cfg(feature = "std")]
 pub use stream::Chunks;

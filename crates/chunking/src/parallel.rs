@@ -170,6 +170,11 @@ impl<C: Chunker> Parallel<C> {
     /// bytes at that offset into the buffer and returns their number; 0 means the end. The source
     /// should not change meanwhile: of bytes that do change, some may be seen as before and others
     /// as after the change.
+    ///
+    /// It is asked for blocks, of the size that [`read`](Parallel::read) gives, so for an object of a
+    /// remote storage a block can be a request. No byte is asked for twice, except the
+    /// [`context_size`](Chunker::context_size) bytes before a block. [`Ranges`](crate::Ranges) cut a
+    /// source in processes that do not share memory.
     pub fn read_at<T>(
         &self,
         read_at: impl Fn(&mut [u8], u64) -> io::Result<usize> + Sync,

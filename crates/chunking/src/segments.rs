@@ -1,7 +1,8 @@
 //! Cutting segments of data as if a chunk began at the start of each, and joining the results.
 //!
 //! [`Parallel`](crate::Parallel), whose threads cut one segment each, explains why the result is
-//! exact. SeqCDC cuts several segments in one thread.
+//! exact. SeqCDC cuts several segments in one thread. [`Ranges`](crate::Ranges) join ranges that are
+//! read apart by the same rule ([`meet`]).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -220,19 +221,37 @@ pub(crate) fn join(
     list: &List,
     ends: &mut Vec<usize>,
 ) -> Option<(Frontier, usize)> {
-    loop {
-        let end = reached.end;
-        match &list.ends[list.ends.partition_point(|&each| each < end)..] {
-            [] => return Some((reached, 0)),
-            [first, rest @ ..] if *first == end => {
-                ends.extend(rest);
-                return Some((list.reached, list.reached.end - end));
-            }
-            _ => {}
-        }
+    let met = meet(&list.ends, reached.end, |end| {
         reached = cut_until(chunker, data, reached, end + 1, more, ends);
-        if reached.end == end {
-            return None;
+        if reached.end == end { Err(()) } else { Ok(reached.end) }
+    });
+    Some(match met.ok()? {
+        None => (reached, 0),
+        Some(index) => {
+            ends.extend(&list.ends[index + 1..]);
+            (list.reached, list.reached.end - reached.end)
+        }
+    })
+}
+
+/// Continues a sequence of true cut-points from `end` until one of them is in `list`, whose
+/// cut-points ascend. `advance` returns a later cut-point for a given one. Returns the index in the
+/// list; `None` if the sequence passes the last cut-point of the list.
+///
+/// # Errors
+///
+/// Returns any error of `advance`.
+pub(crate) fn meet<T: Copy + Ord, E>(
+    list: &[T],
+    mut end: T,
+    mut advance: impl FnMut(T) -> Result<T, E>,
+) -> Result<Option<usize>, E> {
+    loop {
+        let index = list.partition_point(|&each| each < end);
+        match list.get(index) {
+            None => return Ok(None),
+            Some(&each) if each == end => return Ok(Some(index)),
+            Some(_) => end = advance(end)?,
         }
     }
 }

@@ -17,9 +17,6 @@ use futures_io::AsyncRead;
 use crate::Chunker;
 use crate::window::{Step, Window};
 
-/// The minimum number of bytes that the buffer can take beyond one largest chunk.
-const READ_SIZE: usize = 256 * 1024;
-
 /// Cuts the bytes of a reader into chunks, one at a time, in one buffer.
 ///
 /// The reader is a [`Read`], or with the feature `async` an `AsyncRead` of the crate `futures-io`.
@@ -55,13 +52,7 @@ impl<R, C: Chunker> Chunks<R, C> {
     /// maximum chunk size. If the algorithm has no maximum, 256 KiB take its place, and the buffer
     /// grows.
     pub fn new(chunker: C, reader: R) -> Chunks<R, C> {
-        let needed_size = chunker.needed_size_max();
-        let batch_size = chunker.batch_size();
-        // Room beyond the bytes that are looked at, or all of them would move for each chunk.
-        let asked_size = needed_size.unwrap_or(READ_SIZE);
-        let capacity = asked_size.saturating_add(READ_SIZE.max(batch_size));
-        let wanted_first = asked_size.max(batch_size);
-        let window = Window::new(&chunker, wanted_first, capacity);
+        let window = Window::for_reading(&chunker);
         Chunks { chunker, reader, window }
     }
 

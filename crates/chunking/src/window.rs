@@ -7,6 +7,10 @@ use core::ops::Range;
 
 use crate::Chunker;
 
+/// The minimum number of bytes that the buffer of a reader can take beyond one largest chunk.
+#[cfg(feature = "std")]
+const READ_SIZE: usize = 256 * 1024;
+
 /// A single buffer through which a stream passes.
 pub(crate) struct Window {
     /// `buffer[start..end]` are the bytes in the window. Before them are bytes that were already
@@ -63,6 +67,16 @@ impl Window {
         }
     }
 
+    /// Creates an empty window for a stream that is read into [`Window::room`].
+    #[cfg(feature = "std")]
+    pub(crate) fn for_reading(chunker: &impl Chunker) -> Window {
+        let batch_size = chunker.batch_size();
+        // Room beyond the bytes that are looked at, or all of them would move for each chunk.
+        let asked_size = chunker.needed_size_max().unwrap_or(READ_SIZE);
+        let capacity = asked_size.saturating_add(READ_SIZE.max(batch_size));
+        Window::new(chunker, asked_size.max(batch_size), capacity)
+    }
+
     /// Starts another stream.
     pub(crate) fn restart(&mut self) {
         (self.start, self.end, self.offset, self.is_ended) = (0, 0, 0, false);
@@ -83,6 +97,12 @@ impl Window {
     /// Returns the number of bytes still needed before [`Window::step`] asks the chunker.
     pub(crate) fn lacking(&self) -> usize {
         self.wanted.saturating_sub(self.len())
+    }
+
+    /// Lets the chunker be asked with the bytes in the window, however few.
+    #[cfg(feature = "std")]
+    pub(crate) fn ask(&mut self) {
+        self.wanted = self.len();
     }
 
     /// Returns `true` if no more bytes follow.
@@ -193,6 +213,13 @@ impl Window {
         }
         self.buffer[self.end..self.end + data.len()].copy_from_slice(data);
         self.end += data.len();
+    }
+
+    /// Takes bytes that are before the next chunk, as context. The window must be empty.
+    #[cfg(feature = "std")]
+    pub(crate) fn take_context(&mut self, before: &[u8]) {
+        self.take(before);
+        self.start = self.end;
     }
 
     /// Drops the bytes in the window, which the caller returns itself.

@@ -14,9 +14,12 @@ mod block;
 mod cutter;
 mod engine;
 mod job;
+mod shard;
 mod source;
 
+pub use cutpoint_backup::source::{FileExtent, SourceFile};
 pub use cutter::{Chunk, Cutter, Sink};
 pub use engine::{Lane, run};
 pub use job::{Job, Tools};
-pub use source::{Monitor, Progress, ScanCounts, ScanOptions, expected_of};
+pub use shard::Shard;
+pub use source::{Monitor, Progress, ScanCounts, ScanOptions, expected_of, open_files};

@@ -6,14 +6,20 @@
 //! | `offset` | 64 bits | the offset of the chunk in the file, in bytes |
 //! | `length` | 64 bits | the length of the chunk in bytes |
 //! | `fingerprint` | 16 bytes | the beginning of the BLAKE3 hash of the chunk |
-//! | `flags` | 32 bits | 1: all bytes are zero; 2: the last chunk before a hole or the end of the file |
+//! | `flags` | 32 bits | 1: all bytes are zero; 2: the last chunk before a hole or the end of the file; 4: the first chunk of the file or behind a hole |
 //!
 //! The fingerprint is 32 hexadecimal digits in CSV, and a fixed-length array of 16 bytes in
 //! Parquet.
+//!
+//! The chunks of a large file are in several shards. The rows themselves tell if they fit together:
+//! each chunk without the flag 4 starts where one without the flag 2 ends. [`TraceSavings`] counts
+//! the seams at which this does not hold, and [`join`] repairs them.
 
 mod csv;
 mod fs_hasher;
+mod join;
 mod parquet_file;
+mod runs;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -32,6 +38,10 @@ use cutpoint_fingerprint::Blake3;
 
 use crate::until::Until;
 
+pub use join::{JoinCounts, join};
+
+use runs::Runs;
+
 /// A chunk in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
@@ -43,7 +53,7 @@ pub struct Row {
     pub length: u64,
     /// The beginning of the hash of the chunk. Shorter hashes are padded with zeros.
     pub fingerprint: Fingerprint,
-    /// The flags [`Row::ZEROS`] and [`Row::LAST`].
+    /// The flags [`Row::ZEROS`], [`Row::LAST`] and [`Row::FIRST`].
     pub flags: u32,
 }
 
@@ -52,6 +62,31 @@ impl Row {
     pub const ZEROS: u32 = 1;
     /// Set if the file ends or a hole begins after the chunk.
     pub const LAST: u32 = 2;
+    /// Set if the file begins or a hole ends before the chunk.
+    pub const FIRST: u32 = 4;
+
+    /// Creates the row of a chunk of the file `path_id`.
+    fn of(path_id: u64, chunk: &Chunk<'_>) -> Row {
+        let mut fingerprint = [0; FINGERPRINT_LEN];
+        if !chunk.is_zeros {
+            fingerprint.copy_from_slice(&chunk.digest[..FINGERPRINT_LEN]);
+        }
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        Row {
+            path_id,
+            offset: chunk.offset,
+            length: chunk.bytes.len() as u64,
+            fingerprint,
+            flags: flag(chunk.is_zeros, Row::ZEROS)
+                | flag(chunk.is_last, Row::LAST)
+                | flag(chunk.is_first, Row::FIRST),
+        }
+    }
+
+    /// Returns the end of the chunk in the file, in bytes.
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
 }
 
 /// The format of a trace that is written.
@@ -94,6 +129,22 @@ pub struct TraceOptions {
     pub format: Format,
 }
 
+impl TraceOptions {
+    /// Returns the hash of the fingerprints.
+    fn hash(&self) -> Blake3 {
+        self.key.as_ref().map_or_else(Blake3::plain, Blake3::keyed)
+    }
+
+    /// Returns a writer of rows to `output`.
+    fn rows(&self, output: File) -> io::Result<Box<dyn WriteRows>> {
+        let output = BufWriter::with_capacity(1 << 20, output);
+        Ok(match self.format {
+            Format::Csv => Box::new(csv::Writer::new(output)?),
+            Format::Parquet => Box::new(parquet_file::Writer::new(output)?),
+        })
+    }
+}
+
 /// The counts of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceCounts {
@@ -116,13 +167,8 @@ pub fn trace(
     paths: Option<File>,
     monitor: &dyn Monitor,
 ) -> Result<TraceCounts, EstimateError> {
-    let hash = options.key.as_ref().map_or_else(Blake3::plain, Blake3::keyed);
-    let cutter = Cutter::new(&options.spec, hash)?;
-    let output = BufWriter::with_capacity(1 << 20, output);
-    let rows: Box<dyn WriteRows> = match options.format {
-        Format::Csv => Box::new(csv::Writer::new(output)?),
-        Format::Parquet => Box::new(parquet_file::Writer::new(output)?),
-    };
+    let cutter = Cutter::new(&options.spec, options.hash())?;
+    let rows = options.rows(output)?;
     let paths = match paths {
         Some(file) => {
             let mut writer = BufWriter::new(file);
@@ -183,18 +229,7 @@ impl Sink for Writing {
         if self.error.is_some() {
             return;
         }
-        let mut fingerprint = [0; FINGERPRINT_LEN];
-        if !chunk.is_zeros {
-            fingerprint.copy_from_slice(&chunk.digest[..FINGERPRINT_LEN]);
-        }
-        let flag = |is_set, flag| if is_set { flag } else { 0 };
-        let row = Row {
-            path_id: self.path_id,
-            offset: chunk.offset,
-            length: chunk.bytes.len() as u64,
-            fingerprint,
-            flags: flag(chunk.is_zeros, Row::ZEROS) | flag(chunk.is_last, Row::LAST),
-        };
+        let row = Row::of(self.path_id, chunk);
         self.row_count.fetch_add(1, Relaxed);
         let written = self.rows.push(&row);
         self.check(written);
@@ -248,6 +283,7 @@ pub struct TraceSavings {
     zero_count: u64,
     files: HashSet<(u64, u64)>,
     trace_count: u64,
+    runs: Runs,
 }
 
 impl TraceSavings {
@@ -277,6 +313,9 @@ impl TraceSavings {
                 return Err(io::ErrorKind::Interrupted.into());
             }
             self.files.insert((trace, row.path_id));
+            if !is_foreign {
+                self.runs.take(&row);
+            }
             if row.flags & Row::ZEROS != 0 {
                 self.zero_bytes += row.length;
                 self.zero_count += 1;
@@ -284,7 +323,15 @@ impl TraceSavings {
                 self.counter.add(&row.fingerprint, row.length);
             }
             Ok(())
-        })
+        })?;
+        self.runs.end_trace();
+        Ok(())
+    }
+
+    /// Returns the number of seams at which the chunks of a file do not fit together: bytes are
+    /// counted twice there, or missing. Traces of `fs-hasher` have no such seams.
+    pub fn broken_seam_count(&self) -> u64 {
+        self.runs.broken().values().sum()
     }
 
     /// Returns the savings so far. Chunks of zeros count as read and not as stored.

@@ -2,11 +2,15 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZero;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use cutpoint_estimate::Counter;
-use cutpoint_estimate::scan::{Monitor, ScanOptions};
-use cutpoint_lab::trace::{Format, Row, TraceOptions, TraceSavings, read_trace, trace};
+use cutpoint_estimate::scan::{Monitor, ScanOptions, Shard};
+use cutpoint_estimate::{Counter, EstimateError};
+use cutpoint_lab::trace::{
+    Format, JoinCounts, Row, TraceOptions, TraceSavings, join, read_trace, trace,
+};
 use cutpoint_testing::SplitMix64;
 
 struct Nobody;
@@ -29,21 +33,32 @@ fn make_data(folder: &Path) {
     fs::write(folder.join("c, \"d\""), b"short").expect("written");
     let sparse = File::create(folder.join("e")).expect("made");
     sparse.set_len(1 << 20).expect("it grows");
-    std::os::unix::fs::FileExt::write_all_at(&sparse, b"behind a hole", 900_000).expect("written");
+    sparse.write_all_at(b"behind a hole", 900_000).expect("written");
 }
 
-fn traced(folder: &Path, output: &Path, shard: Option<(u32, u32)>) -> (u64, PathBuf) {
-    let options = TraceOptions {
-        scan: ScanOptions {
-            paths: vec![folder.to_owned()],
-            shard,
-            threads: 2,
-            ..ScanOptions::default()
-        },
-        spec: "fixed:size=4096".parse().expect("a spec"),
+/// Returns the options of a trace of `folder`.
+fn options(folder: &Path, output: &Path, spec: &str, shard: Option<Shard>) -> TraceOptions {
+    let paths = vec![folder.to_owned()];
+    TraceOptions {
+        scan: ScanOptions { paths, shard, threads: 2, ..ScanOptions::default() },
+        spec: spec.parse().expect("a spec"),
         key: None,
         format: Format::of(output).expect("a form"),
-    };
+    }
+}
+
+/// Returns the part `number` of `count`, with ranges of `range_size` bytes.
+fn shard(spec: &str, number: u32, count: u32, range_size: u64) -> Shard {
+    let count = NonZero::new(count).expect("it is not 0");
+    let range_size = NonZero::new(range_size).expect("it is not 0");
+    let spec = spec.parse().expect("a spec");
+    Shard::new(number, count, &spec, range_size).expect("it is bounded")
+}
+
+const FIXED: &str = "fixed:size=4096";
+
+fn traced(folder: &Path, output: &Path, shard: Option<Shard>) -> (u64, PathBuf) {
+    let options = options(folder, output, FIXED, shard);
     let paths = output.with_extension("paths");
     let file = |path: &Path| File::create(path).expect("made");
     let traced = trace(&options, file(output), Some(file(&paths)), &Nobody).expect("it is traced");
@@ -70,7 +85,8 @@ fn written_trace_is_read_back() {
     assert_eq!(both[0], both[1], "CSV and Parquet say the same");
     let rows = &both[0];
     let first = rows[0];
-    assert_eq!((first.offset, first.length, first.flags), (0, 4096, 0), "the first chunk");
+    let start = (first.offset, first.length, first.flags);
+    assert_eq!(start, (0, 4096, Row::FIRST), "the first chunk");
     let bytes = fs::read(data.join("a")).expect("the file");
     let hash = blake3::hash(&bytes[..4096]);
     assert_eq!(first.fingerprint, hash.as_bytes()[..16], "the hash of its bytes");
@@ -80,7 +96,8 @@ fn written_trace_is_read_back() {
     assert_eq!((last.offset, last.flags), (299_008, Row::LAST), "the last chunk");
     let zeros = rows.iter().filter(|row| row.flags & Row::ZEROS != 0).count();
     assert!(zeros >= 24, "{zeros} chunks of zeros");
-    assert!(rows.iter().any(|row| row.offset >= 897_000), "behind the hole");
+    let behind: Vec<&Row> = rows.iter().filter(|row| row.offset >= 897_000).collect();
+    assert!(behind.iter().any(|row| row.flags & Row::FIRST != 0), "behind the hole: {behind:?}");
 }
 
 #[test]
@@ -96,12 +113,145 @@ fn shards_together_are_the_whole_trace() {
     let mut parts = TraceSavings::new();
     for number in 0..3 {
         let output = folder.path().join(format!("{number}.csv"));
-        traced(&data, &output, Some((number, 3)));
+        traced(&data, &output, Some(shard(FIXED, number, 3, 50_000)));
         parts.add(&output, &|| false).expect("it is read");
     }
     assert_eq!(parts.savings(), all.savings(), "savings");
     assert_eq!((parts.file_count(), parts.zero_bytes()), (4, all.zero_bytes()), "files, zeros");
+    assert_eq!((parts.broken_seam_count(), all.broken_seam_count()), (0, 0), "seams");
     assert!(all.savings().space_savings() > Some(0.3), "copies: {:?}", all.savings());
+}
+
+/// Makes a folder of large files: noise, noise with a run of zeros off phase, and noise with holes.
+fn make_large(folder: &Path) {
+    let noise = SplitMix64::bytes(9, 1_000_000);
+    fs::write(folder.join("noise"), &noise).expect("written");
+    let run = [&noise[..100_003], &vec![0; 700_000], &noise[..50_001]].concat();
+    fs::write(folder.join("run"), run).expect("written");
+    let sparse = File::create(folder.join("sparse")).expect("made");
+    sparse.set_len(2 << 20).expect("it grows");
+    sparse.write_all_at(&noise[..300_000], 65_536).expect("written");
+    sparse.write_all_at(&noise[..77_777], 1_048_576).expect("written");
+    fs::write(folder.join("small"), b"small").expect("written");
+}
+
+const SPEC: &str = "fastcdc:avg=4k";
+
+/// Writes the shards of a trace of `data`, and returns their paths.
+fn shards(data: &Path, spec: &str, count: u32, range_size: u64) -> Vec<PathBuf> {
+    let parts = (0..count).map(|number| {
+        let output = data.with_extension(format!("{number}.parquet"));
+        let shard = shard(spec, number, count, range_size);
+        let options = options(data, &output, spec, Some(shard));
+        trace(&options, File::create(&output).expect("made"), None, &Nobody).expect("traced");
+        output
+    });
+    parts.collect()
+}
+
+fn joined(data: &Path, spec: &str, parts: &[PathBuf]) -> Result<JoinCounts, EstimateError> {
+    let output = data.with_extension("joined.csv");
+    let file = File::create(&output).expect("made");
+    join(&options(data, &output, spec, None), parts, file, &Nobody)
+}
+
+/// Returns the sorted rows of traces.
+fn sorted(paths: &[PathBuf]) -> Vec<Row> {
+    let mut all: Vec<Row> = paths.iter().flat_map(|path| rows(path).expect("it is read")).collect();
+    all.sort_by_key(|row| (row.path_id, row.offset, row.length));
+    all
+}
+
+/// Makes a folder of large files. Returns it, and the rows of one pass with `spec`.
+fn large(folder: &Path, spec: &str) -> (PathBuf, Vec<Row>) {
+    let data = folder.join("data");
+    fs::create_dir(&data).expect("made");
+    make_large(&data);
+    let output = folder.join("whole.parquet");
+    let options = options(&data, &output, spec, None);
+    trace(&options, File::create(&output).expect("made"), None, &Nobody).expect("traced");
+    (data, sorted(&[output]))
+}
+
+#[test]
+fn joined_shards_of_large_files_are_one_pass() {
+    // The specs cut zeros at their maximum, at a constant, and at none of both.
+    for spec in [SPEC, "seqcdc:avg=4k", "ae:avg=4k,max=16k", FIXED, "mincdc:min=2k,max=6k"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (data, expected) = large(folder.path(), spec);
+        for (count, range_size) in [(1, 1000), (2, 100_000), (3, 1 << 18), (5, 3001)] {
+            let parts = shards(&data, spec, count, range_size);
+            let mut savings = TraceSavings::new();
+            for part in &parts {
+                savings.add(part, &|| false).expect("it is read");
+            }
+            let counts = joined(&data, spec, &parts).expect("it is joined");
+            let case = format!("{spec}, {count} shards of {range_size}: {counts:?}");
+            assert_eq!(savings.broken_seam_count(), counts.broken_seam_count, "{case}");
+            let found = sorted(&[data.with_extension("joined.csv")]);
+            assert_eq!(found.len() as u64, counts.row_count, "{case}");
+            assert!(found == expected, "{case}");
+            assert_eq!(counts.broken_seam_count == 0, counts.new_row_count == 0, "{case}");
+            // Without a broken seam, the shards alone have the same rows.
+            assert!(counts.broken_seam_count > 0 || sorted(&parts) == expected, "{case}");
+        }
+    }
+}
+
+#[test]
+fn run_of_zeros_breaks_seams_that_are_joined() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, expected) = large(folder.path(), SPEC);
+    let parts = shards(&data, SPEC, 3, 300_007);
+    assert!(sorted(&parts) != expected, "the shards alone are not one pass");
+    let counts = joined(&data, SPEC, &parts).expect("it is joined");
+    assert_eq!(counts.broken_file_count, 1, "{counts:?}");
+    assert!(counts.new_row_count > 0 && counts.dropped_row_count > 0, "{counts:?}");
+    assert!(counts.new_bytes < 750_000, "only one file is read again: {counts:?}");
+    assert!(sorted(&[data.with_extension("joined.csv")]) == expected, "one pass");
+}
+
+#[test]
+fn missing_or_repeated_shards_are_mended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, mut expected) = large(folder.path(), SPEC);
+    let parts = shards(&data, SPEC, 3, 100_000);
+    // Of files that are not divided, nothing tells that a shard is missing.
+    let small = expected.iter().position(|row| row.length == 5).expect("the small file");
+    let small = expected.remove(small);
+    let rejoined = |parts: &[PathBuf]| {
+        let counts = joined(&data, SPEC, parts).expect("it is joined");
+        let mut found = sorted(&[data.with_extension("joined.csv")]);
+        found.retain(|row| row.path_id != small.path_id);
+        (counts, found)
+    };
+    let (counts, found) = rejoined(&parts[..2]);
+    assert!(counts.broken_seam_count > 0 && found == expected, "one is missing: {counts:?}");
+    let (counts, found) = rejoined(&[&parts[..], &parts[1..2]].concat());
+    assert!(counts.broken_seam_count > 0 && found == expected, "one comes twice: {counts:?}");
+}
+
+#[test]
+fn shards_of_other_data_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, _) = large(folder.path(), SPEC);
+    let parts = shards(&data, SPEC, 3, 300_007);
+    let refused = |data: &Path, spec: &str, text: &str| {
+        let error = joined(data, spec, &parts).expect_err("it is refused");
+        assert!(error.to_string().contains(text), "{text}: {error}");
+    };
+    refused(&data, "fastcdc:avg=8k", "run: the chunk at 0 is not that of the trace");
+    refused(&data, "gear:bits=12", "no largest chunk");
+    let keyed =
+        TraceOptions { key: Some([7; 32]), ..options(&data, Path::new("x.csv"), SPEC, None) };
+    let output = File::create(folder.path().join("x.csv")).expect("made");
+    let error = join(&keyed, &parts, output, &Nobody).expect_err("another key");
+    assert!(error.to_string().contains("not that of the trace"), "{error}");
+    let run = File::options().write(true).open(data.join("run")).expect("opened");
+    run.write_all_at(b"changed", 5).expect("written");
+    refused(&data, SPEC, "run: the chunk at 0 is not that of the trace");
+    fs::remove_file(data.join("run")).expect("removed");
+    refused(&data, SPEC, "no such file below the given paths");
 }
 
 /// Returns an `fs-hasher` trace of two files, by the description of its layout. `version` is 1

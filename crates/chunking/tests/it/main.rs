@@ -11,6 +11,7 @@ mod levels;
 mod mean;
 mod oracle;
 mod public_crates;
+mod ranges;
 mod seqcdc;
 mod spec;
 mod stream;

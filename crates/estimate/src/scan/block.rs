@@ -1,5 +1,6 @@
 //! Blocks of about a mebibyte, in which the source passes on bytes and events.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +30,17 @@ pub(super) enum Event {
     Data(usize),
     /// A stream ends, and the bytes that follow are cut independently of it.
     Cut,
+    /// A part of a stream begins, of which only the chunks that start in `owned` count.
+    Part {
+        /// The offset of the next bytes in the file.
+        offset: u64,
+        /// The offsets at which chunks count.
+        owned: Range<u64>,
+        /// Set if the part begins at the start of the stream.
+        is_first: bool,
+    },
+    /// A part of a stream ends. The stream goes on, but the rest is not read.
+    Stop,
     /// A hole of this number of bytes.
     Hole(u64),
     /// The file is complete. The size in the entry is the number of bytes read.

@@ -24,6 +24,8 @@ pub struct Chunk<'a> {
     pub offset: u64,
     /// Set if all bytes are zero.
     pub is_zeros: bool,
+    /// Set if the chunk begins a stream, at the start of the file or behind a hole.
+    pub is_first: bool,
     /// Set if the chunk ends a stream, at the end of the file or before a hole.
     pub is_last: bool,
 }
@@ -61,6 +63,10 @@ pub struct Cutter {
     tail: Vec<u8>,
     /// The offset of `tail` in the file, in bytes.
     offset: u64,
+    /// The offsets at which chunks count.
+    owned: Range<u64>,
+    /// Set if the next chunk begins a stream.
+    is_first: bool,
     ends: Vec<usize>,
     digests: Vec<Digest>,
     /// The CPU time of finding cut-points so far.
@@ -75,6 +81,7 @@ enum Action {
         range: Range<usize>,
         offset: u64,
         is_zeros: bool,
+        is_first: bool,
         is_last: bool,
     },
     /// The event of this number.
@@ -94,6 +101,8 @@ impl Cutter {
             hash,
             tail: Vec::new(),
             offset: 0,
+            owned: 0..u64::MAX,
+            is_first: true,
             ends: Vec::new(),
             digests: Vec::new(),
             chunking: Duration::ZERO,
@@ -119,8 +128,15 @@ impl Cutter {
             match event {
                 Event::Data(len) => open.end += len,
                 Event::Cut => self.cut(bytes, &mut open, false, &mut actions),
+                Event::Stop => {
+                    self.cut(bytes, &mut open, true, &mut actions);
+                    open.start = open.end;
+                }
+                Event::Part { offset, owned, is_first } => {
+                    (self.offset, self.owned, self.is_first) = (*offset, owned.clone(), *is_first);
+                }
                 Event::Begin(_) => {
-                    self.offset = 0;
+                    (self.offset, self.owned, self.is_first) = (0, 0..u64::MAX, true);
                     actions.push(Action::Event(number));
                 }
                 Event::Hole(size) => {
@@ -144,11 +160,12 @@ impl Cutter {
         let mut digests = self.digests.iter();
         for action in actions {
             match action {
-                Action::Chunk { range, offset, is_zeros, is_last } => {
+                Action::Chunk { range, offset, is_zeros, is_first, is_last } => {
                     let digest = if is_zeros { None } else { digests.next() };
                     let digest = digest.copied().unwrap_or_default();
                     let bytes = &bytes[range];
-                    sink.chunk(&Chunk { bytes, digest, offset, is_zeros, is_last }, jobs);
+                    let chunk = Chunk { bytes, digest, offset, is_zeros, is_first, is_last };
+                    sink.chunk(&chunk, jobs);
                 }
                 Action::Event(number) => tell(&block.events[number], sink),
             }
@@ -176,12 +193,17 @@ impl Cutter {
                 let offset = self.offset;
                 self.offset += (end - start) as u64;
                 let range = open.start + start..open.start + end;
-                let is_zeros = is_zeros(&bytes[range.clone()]);
-                let is_last = !more && end == stream.len();
-                actions.push(Action::Chunk { range, offset, is_zeros, is_last });
+                let is_first = std::mem::take(&mut self.is_first);
+                if self.owned.contains(&offset) {
+                    let is_zeros = is_zeros(&bytes[range.clone()]);
+                    let is_last = !more && end == stream.len();
+                    let chunk = Action::Chunk { range, offset, is_zeros, is_first, is_last };
+                    actions.push(chunk);
+                }
                 start = end;
             }
         }
+        self.is_first |= !more;
         open.start += start;
     }
 }
@@ -196,7 +218,7 @@ fn tell(event: &Event, sink: &mut dyn Sink) {
         Event::Hole(size) => sink.hole(*size),
         Event::File(entry) => sink.file(entry),
         Event::Dropped => sink.dropped(),
-        Event::Data(_) | Event::Cut => {}
+        Event::Data(_) | Event::Cut | Event::Part { .. } | Event::Stop => {}
     }
 }
 

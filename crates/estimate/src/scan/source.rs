@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use cutpoint_backup::source::{
 use cutpoint_repository::{Entry, EntryKind};
 
 use super::block::{BLOCK_SIZE, Block, EVENT_COUNT_MAX, Event};
+use super::shard::{Part, Shard};
 
 /// The files to read, and the number of threads.
 #[derive(Clone, Debug, Default)]
@@ -21,10 +23,8 @@ pub struct ScanOptions {
     pub paths: Vec<PathBuf>,
     /// The exclusions from these files and folders.
     pub walk: WalkOptions,
-    /// The shard to read: its number, from 0, and the number of shards. All shards together, on one
-    /// machine or several, read each file exactly once. The path of a file decides its shard, or
-    /// its inode if the file has several paths.
-    pub shard: Option<(u32, u32)>,
+    /// The shard to read. All lanes must then cut by the specification of the shard.
+    pub shard: Option<Shard>,
     /// The share of files to read, chosen by a hash of the name. Of all files of one name, either
     /// all or none are read.
     pub name_share: Option<f64>,
@@ -93,26 +93,33 @@ pub struct ScanCounts {
 }
 
 impl ScanOptions {
-    /// Returns `true` if the file of this path is to be read.
-    fn includes(&self, path: &Path, entry: &Entry) -> bool {
-        let hash = |bytes: &[u8]| {
-            let mut first = [0; 8];
-            first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
-            u64::from_le_bytes(first)
-        };
-        let in_shard = self.shard.is_none_or(|(number, count)| {
-            let inode = entry.inode.to_le_bytes();
-            // All names of a file are in one shard.
-            let identity: &[u8] =
-                if entry.is_hard_link() { &inode } else { path.as_os_str().as_bytes() };
-            hash(identity) % u64::from(count.max(1)) == u64::from(number)
-        });
+    /// Returns the number of bytes to be read of the file of this path, with holes; `None` if the
+    /// file is left out.
+    fn share(&self, path: &Path, entry: &Entry) -> Option<u64> {
         let in_share = self.name_share.is_none_or(|share| {
             let name = path.file_name().unwrap_or_default();
             (hash(name.as_bytes()) as f64) < share * u64::MAX as f64
         });
-        in_shard && in_share
+        if !in_share {
+            return None;
+        }
+        match &self.shard {
+            Some(shard) => shard.share(identity(path, entry), entry.size),
+            None => Some(entry.size),
+        }
     }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
+    u64::from_le_bytes(first)
+}
+
+/// Returns the hash of a file that decides its shard, the same for all names of the file.
+fn identity(path: &Path, entry: &Entry) -> u64 {
+    let inode = entry.inode.to_le_bytes();
+    hash(if entry.is_hard_link() { &inode } else { path.as_os_str().as_bytes() })
 }
 
 /// Counts the files and bytes to read. Returns `None` if the count is stopped by `stop` or by the
@@ -131,12 +138,39 @@ pub fn expected_of(
         }
         let WalkStep::Item { path, entry, .. } = step else { continue };
         let is_known = entry.is_hard_link() && !linked.insert((entry.device, entry.inode));
-        if entry.kind == EntryKind::File && !is_known && options.includes(&path, &entry) {
+        if entry.kind == EntryKind::File
+            && !is_known
+            && let Some(share) = options.share(&path, &entry)
+        {
             file_count += 1;
-            size += entry.size;
+            size += share;
         }
     }
     Some((file_count, size))
+}
+
+/// Opens the files of a scan whose paths `select` accepts, in the order of the scan, and passes them
+/// to `each`. A shard is not considered, and names that the scan does not read are passed as well.
+///
+/// # Errors
+///
+/// Returns the error of the system, with the path, if a path cannot be reached or a file cannot be
+/// opened, and any error of `each`.
+pub fn open_files(
+    options: &ScanOptions,
+    select: &dyn Fn(&Path) -> bool,
+    each: &mut dyn FnMut(&Path, &SourceFile) -> io::Result<()>,
+) -> io::Result<()> {
+    for step in Walk::new(&options.paths, options.walk.clone())? {
+        let WalkStep::Item { path, entry, folder } = step else { continue };
+        if entry.kind == EntryKind::File && select(&path) {
+            let file = open_file(&folder, &entry).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?;
+            each(&path, &file)?;
+        }
+    }
+    Ok(())
 }
 
 /// The receiver of blocks. Returns `false` if it takes no more.
@@ -220,9 +254,11 @@ impl<'a> Source<'a> {
         if entry.kind != EntryKind::File {
             return self.event(Event::Item(Arc::new(entry)));
         }
-        if !self.options.includes(path, &entry) {
+        if self.options.share(path, &entry).is_none() {
             return Ok(());
         }
+        // As all shards see it, whatever happens to the file meanwhile.
+        let identity = identity(path, &entry);
         let key = (entry.device, entry.inode);
         if entry.is_hard_link() && !self.linked.insert(key) {
             return self.event(Event::Link(Arc::new(entry)));
@@ -244,7 +280,7 @@ impl<'a> Source<'a> {
             return self.event(Event::Item(Arc::new(entry)));
         }
         self.event(Event::Begin(path.into()))?;
-        match self.read_file(&file)? {
+        match self.read_file(&file, identity)? {
             Ok(size) => {
                 // The file may have become shorter after it was opened.
                 entry.size = size;
@@ -258,47 +294,85 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Reads a file to its end, and returns its size in bytes, including holes.
-    fn read_file(&mut self, file: &SourceFile) -> Result<io::Result<u64>, ScanStop> {
+    /// Reads a file to its end, or what the shard reads of it. Returns the number of bytes,
+    /// including holes.
+    fn read_file(&mut self, file: &SourceFile, identity: u64) -> Result<io::Result<u64>, ScanStop> {
+        let shard = self.options.shard.as_ref();
         let mut size = 0;
         for extent in file.extents(0) {
             match extent {
                 Err(error) => return Ok(Err(error)),
-                Ok(FileExtent::Hole { len, .. }) => {
+                Ok(FileExtent::Hole { offset, len }) => {
+                    let owned = |shard: &Shard| {
+                        let ranges = shard.owned(identity, offset..offset + len);
+                        ranges.map(|range| range.end - range.start).sum()
+                    };
+                    let len = shard.map_or(len, owned);
                     size += len;
                     self.counts.size += len;
                     self.counts.hole_bytes += len;
                     self.event(Event::Hole(len))?;
                 }
                 Ok(FileExtent::Data { offset, len }) => {
-                    let (mut at, end) = (offset, offset + len);
-                    while at < end {
-                        if self.monitor.cancelled() {
-                            self.block.events.extend([Event::Cut, Event::Dropped]);
-                            return Err(ScanStop);
+                    let stream = offset..offset + len;
+                    let Some(shard) = shard else {
+                        let part = Part { read: stream.clone(), owned: stream.clone() };
+                        match self.read_part(file, &part, &stream)? {
+                            Ok(count) => size += count,
+                            Err(error) => return Ok(Err(error)),
                         }
-                        let count = match self.read_some(file, at, end) {
-                            Ok(count) => count as u64,
-                            Err(error) => {
-                                self.event(Event::Cut)?;
-                                return Ok(Err(error));
-                            }
-                        };
-                        at += count;
-                        size += count;
-                        self.counts.size += count;
-                        if self.block.bytes.len() >= BLOCK_SIZE {
-                            self.flush()?;
-                        }
-                        // There are fewer bytes than expected, because the file was truncated.
-                        if count == 0 {
-                            break;
+                        continue;
+                    };
+                    for part in shard.parts(identity, stream.clone()) {
+                        let (offset, owned) = (part.read.start, part.owned.clone());
+                        let is_first = offset == stream.start;
+                        self.event(Event::Part { offset, owned, is_first })?;
+                        match self.read_part(file, &part, &stream)? {
+                            Ok(count) => size += count,
+                            Err(error) => return Ok(Err(error)),
                         }
                     }
-                    self.event(Event::Cut)?;
                 }
             }
         }
+        Ok(Ok(size))
+    }
+
+    /// Reads a part of a stream, and returns the number of bytes read that the part owns.
+    fn read_part(
+        &mut self,
+        file: &SourceFile,
+        part: &Part,
+        stream: &Range<u64>,
+    ) -> Result<io::Result<u64>, ScanStop> {
+        let Range { start: mut at, end } = part.read;
+        let mut size = 0;
+        while at < end {
+            if self.monitor.cancelled() {
+                self.block.events.extend([Event::Cut, Event::Dropped]);
+                return Err(ScanStop);
+            }
+            let count = match self.read_some(file, at, end) {
+                Ok(count) => count as u64,
+                Err(error) => {
+                    self.event(Event::Cut)?;
+                    return Ok(Err(error));
+                }
+            };
+            let (from, to) = (at.max(part.owned.start), (at + count).min(part.owned.end));
+            at += count;
+            size += to.saturating_sub(from);
+            self.counts.size += to.saturating_sub(from);
+            if self.block.bytes.len() >= BLOCK_SIZE {
+                self.flush()?;
+            }
+            // There are fewer bytes than expected, because the file was truncated.
+            if count == 0 {
+                break;
+            }
+        }
+        let is_ended = at < end || end == stream.end;
+        self.event(if is_ended { Event::Cut } else { Event::Stop })?;
         Ok(Ok(size))
     }
 

@@ -67,10 +67,26 @@ fn traces_agree_with_the_estimate() {
     // The parts together are the full chunk, in any format.
     for (number, name) in [("1/3", "1.csv"), ("2/3", "2.parquet"), ("3/3", "3.csv")] {
         let part = ["trace", "source", "-o", name, "--shard", number, "--paths", "paths.txt"];
-        sandbox.run([&part[..], &SPEC].concat()).well();
+        let range_size = ["--range-size", "100k"];
+        sandbox.run([&part[..], &range_size, &SPEC].concat()).well();
     }
     let parts = sandbox.json(&["trace", "--read", "1.csv", "2.parquet", "3.csv"]);
     assert_eq!(figures(&parts, "trace"), expected, "of all parts");
+    // A part alone has gaps, which joining fills.
+    let alone = sandbox.run(["trace", "--read", "1.csv", "3.csv", "--json"]);
+    let alone = alone.ended(1, &[]).events();
+    let event = alone.iter().find(|event| event["type"] == "trace").expect("it is told");
+    assert!(event["broken_seam_count"].as_u64() > Some(0), "{event}");
+    let join = ["trace", "source", "-o", "joined.csv", "--join", "1.csv", "3.csv"];
+    let joined = sandbox.json(&[&join[..], &SPEC].concat());
+    let summary = joined.last().expect("a summary");
+    assert_eq!(summary["broken_seam_count"], event["broken_seam_count"], "{summary}");
+    assert!(summary["new_bytes"].as_u64() > Some(0), "{summary}");
+    let joined = sandbox.json(&["trace", "--read", "joined.csv"]);
+    let event = joined.iter().find(|event| event["type"] == "trace").expect("it is told");
+    assert_eq!(event["broken_seam_count"], 0, "{event}");
+    let text = sandbox.run(["trace", "--read", "1.csv"]).ended(1, &["broken seam", "--join"]);
+    assert!(text.text().contains("space savings"), "{}", text.text());
     let paths = fs::read_to_string(sandbox.path("paths.txt")).expect("it is written");
     assert!(paths.starts_with("path_id,path\n"), "{paths}");
     // A key changes the fingerprints, but no figure.
@@ -99,7 +115,7 @@ fn duckdb_agrees_with_the_estimate() {
     make_source(&sandbox.path("source"));
     for number in ["1/2", "2/2"] {
         let output = format!("{}.parquet", &number[..1]);
-        let part = ["trace", "source", "-o", &output, "--shard", number];
+        let part = ["trace", "source", "-o", &output, "--range-size", "100k", "--shard", number];
         sandbox.run([&part[..], &SPEC].concat()).well();
     }
     let expected = sandbox.json(&["trace", "--read", "1.parquet", "2.parquet"]);
@@ -110,7 +126,9 @@ import duckdb, json, sys
 connection = duckdb.connect()
 connection.execute(\"SET VARIABLE traces = '*.parquet'\")
 run = lambda name: connection.execute(open(f'{sys.argv[1]}/{name}.sql').read()).fetchall()
-print(json.dumps([run('savings'), run('heavy'), [row[1:] for row in run('growth')]]))
+rows = [run('savings'), run('heavy'), [row[1:] for row in run('growth')], run('seams')]
+connection.execute(\"SET VARIABLE traces = '1.parquet'\")
+print(json.dumps([*rows, run('seams')]))
 ";
     let output = Command::new("python3")
         .args(["-c", script, queries])
@@ -132,6 +150,9 @@ print(json.dumps([run('savings'), run('heavy'), [row[1:] for row in run('growth'
     assert!(heavy.len() == 100 && saved > all / 2 && saved < all, "{saved} of {all}");
     let growth = found[2].as_array().expect("rows");
     assert_eq!(growth.last().expect("the last")[2], expected[4], "all that is unique");
+    let seams = |at: usize| found[at].as_array().expect("rows").len();
+    assert_eq!(seams(3), 0, "the parts fit together: {}", found[3]);
+    assert!(seams(4) > 0, "one part alone has gaps");
 }
 
 #[test]
@@ -157,6 +178,13 @@ fn untraceable_input_is_refused() {
     for shard in ["0/3", "4/3", "3", "1/0", "a/b"] {
         refused(&["source", "-o", "x.csv", "--shard", shard], 2, &["--shard"]);
     }
+    refused(&["source", "-o", "x.csv", "--range-size", "1M"], 2, &["--shard"]);
+    let part = ["source", "-o", "x.csv", "--shard", "1/2", "--range-size"];
+    refused(&[&part[..], &["0"]].concat(), 2, &["--range-size", "must not be 0"]);
+    refused(&["--join", "x.csv"], 2, &["--output"]);
+    refused(&["source", "-o", "y.csv", "--join", "nowhere"], 2, &["nowhere: not found"]);
+    fs::write(sandbox.path("self.csv"), b"").expect("written");
+    refused(&["source", "-o", "self.csv", "--join", "self.csv"], 2, &["self.csv: it is also"]);
     refused(&["--read", "nowhere"], 2, &["nowhere: not found"]);
     refused(&["--read", "empty"], 2, &["empty: neither Parquet"]);
     refused(&["--read", "source/big"], 2, &["source/big: neither Parquet"]);

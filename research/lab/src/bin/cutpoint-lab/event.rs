@@ -48,6 +48,18 @@ pub(crate) enum Summary<'a> {
         row_count: u64,
         elapsed_ns: u64,
     },
+    /// Shards of a trace were joined.
+    TraceJoin {
+        traces: Vec<String>,
+        algorithm: String,
+        row_count: u64,
+        broken_seam_count: u64,
+        broken_file_count: u64,
+        dropped_row_count: u64,
+        new_row_count: u64,
+        new_bytes: u64,
+        elapsed_ns: u64,
+    },
     /// Parameters were searched for.
     Tune {
         target_size: u64,
@@ -183,6 +195,11 @@ impl From<&About> for Algorithm {
     }
 }
 
+/// Returns the names of trace files.
+pub(crate) fn names(traces: &[PathBuf]) -> Vec<String> {
+    traces.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+}
+
 /// The savings computed from all traces together.
 #[derive(Serialize)]
 pub(crate) struct Trace {
@@ -196,6 +213,7 @@ pub(crate) struct Trace {
     unique_bytes: u64,
     #[serde(flatten)]
     figures: Figures,
+    broken_seam_count: u64,
 }
 
 impl Trace {
@@ -203,7 +221,7 @@ impl Trace {
     pub(crate) fn of(traces: &[PathBuf], found: &TraceSavings) -> Trace {
         let savings = found.savings();
         Trace {
-            traces: traces.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
+            traces: names(traces),
             file_count: found.file_count(),
             read_bytes: savings.read_bytes,
             zero_bytes: found.zero_bytes(),
@@ -212,6 +230,7 @@ impl Trace {
             chunk_size_mean: savings.chunk_size_mean(),
             unique_bytes: savings.stored_bytes,
             figures: Figures::of(&savings),
+            broken_seam_count: found.broken_seam_count(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The arguments of the commands that analyze the data of a user: `trace` and `tune`.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -13,13 +14,15 @@ use cutpoint_terminal::units::{parse_large_size, parse_size};
 ///
 /// The table has a row for each chunk: path_id, offset and length (64 bits each), fingerprint (16
 /// bytes of BLAKE3) and flags (1: all bytes are zero, 2: the last chunk before a hole or the end of
-/// its file). The format is Parquet or CSV, by the extension of FILE. The queries of
+/// its file, 4: the first chunk of its file or behind a hole). The format is Parquet or CSV, by the extension of FILE. The queries of
 /// research/lab/sql count such tables with DuckDB; pandas, Polars and Spark can read them.
 /// Memory does not grow with the data.
 ///
-/// --shard 2/8 reads the second of eight parts. If all eight are run, on one machine or several,
-/// each file is in exactly one trace. The path of a file determines its part, or its inode if the
-/// file has several names.
+/// --shard 2/8 reads the second of eight parts, which can run on several machines. Files larger
+/// than --range-size are divided among the parts: each range is cut from somewhat before its
+/// beginning, so that the cut-points are mostly those of one pass. --read reports the seams at which
+/// they are not, as in long runs of equal bytes. --join repairs these seams, for which it reads the
+/// files again where needed, and writes one trace with the chunks of one pass.
 ///
 /// Equal fingerprints reveal equal data. --fingerprint-key makes them depend on a key: traces with
 /// the same key can be counted together, and reveal nothing without the key.
@@ -31,6 +34,7 @@ Examples:
   cutpoint-lab trace /srv -o srv.parquet -a fastcdc:avg=16k
   cutpoint-lab trace /srv -o part2.parquet --shard 2/8
   cutpoint-lab trace --read part*.parquet
+  cutpoint-lab trace /srv -o srv.parquet --join part*.parquet
   duckdb -c \"SET VARIABLE traces = 'part*.parquet'\" \\
     -f research/lab/sql/savings.sql")]
 pub(crate) struct Trace {
@@ -56,7 +60,17 @@ pub(crate) struct Trace {
     pub(crate) algorithm: String,
     /// Read only part I of N, for example 2/8
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
-    pub(crate) shard: Option<(u32, u32)>,
+    pub(crate) shard: Option<(u32, NonZero<u32>)>,
+    /// Divide files into ranges of SIZE, the same for all parts
+    #[arg(long, value_name = "SIZE", value_parser = parse_range_size, default_value = "64M",
+        requires = "shard")]
+    pub(crate) range_size: NonZero<u64>,
+    /// Join these traces, all parts of PATH, and repair their seams
+    ///
+    /// Paths, algorithm and key must be those of the parts.
+    #[arg(long, value_name = "TRACE", num_args = 1.., requires = "output",
+        conflicts_with_all = ["read", "shard", "paths_output"])]
+    pub(crate) join: Vec<PathBuf>,
     /// Write the path of each path_id to FILE, as CSV
     #[arg(long = "paths", value_name = "FILE", requires = "output")]
     pub(crate) paths_output: Option<PathBuf>,
@@ -69,15 +83,19 @@ pub(crate) struct Trace {
 }
 
 /// Parses the number of a part, beginning with 1, and the number of parts.
-fn parse_shard(text: &str) -> Result<(u32, u32), String> {
+fn parse_shard(text: &str) -> Result<(u32, NonZero<u32>), String> {
     let wrong = || format!("`{text}` is no part; it should be like 2/8");
     let (number, count) = text.split_once('/').ok_or_else(wrong)?;
     let (number, count): (u32, u32) =
         (number.parse().map_err(|_| wrong())?, count.parse().map_err(|_| wrong())?);
-    match (1..=count).contains(&number) {
-        true => Ok((number - 1, count)),
-        false => Err(format!("`{text}`: parts count from 1 to {count}")),
+    match NonZero::new(count).filter(|_| (1..=count).contains(&number)) {
+        Some(count) => Ok((number - 1, count)),
+        None => Err(format!("`{text}`: parts count from 1 to {count}")),
     }
+}
+
+fn parse_range_size(text: &str) -> Result<NonZero<u64>, String> {
+    NonZero::new(parse_large_size(text)?).ok_or_else(|| "must not be 0".to_owned())
 }
 
 fn algorithm_names() -> PossibleValuesParser {

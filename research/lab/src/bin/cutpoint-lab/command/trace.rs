@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use cutpoint_chunking::Spec;
-use cutpoint_lab::trace::{Format, TraceOptions, TraceSavings, trace};
+use cutpoint_estimate::scan::Shard;
+use cutpoint_lab::trace::{Format, TraceOptions, TraceSavings, join, trace};
 use cutpoint_terminal::Report;
 use cutpoint_terminal::exit::{Exit, Failure};
 use cutpoint_terminal::interrupt::Interrupt;
@@ -38,14 +39,28 @@ pub(crate) fn run(args: &Trace, report: &Report) -> Result<Exit> {
         None => None,
     };
     let mut scan = args.choice.scan_options(&args.paths)?;
-    scan.shard = args.shard;
+    scan.shard = match args.shard {
+        Some((number, count)) => Some(Shard::new(number, count, &spec, args.range_size)?),
+        None => None,
+    };
     let options = TraceOptions { scan, spec, key, format };
-    let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+    if !args.join.is_empty() {
+        return join_parts(args, &options, output, report);
+    }
+    write(args, &options, output, report)
+}
+
+fn create(path: &Path) -> Result<File> {
+    File::create(path).with_context(|| path.display().to_string())
+}
+
+/// Writes the chunks of files.
+fn write(args: &Trace, options: &TraceOptions, output: &Path, report: &Report) -> Result<Exit> {
     let paths = args.paths_output.as_deref().map(create).transpose()?;
     let file = create(output)?;
     let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
     report.begin_progress();
-    let traced = trace(&options, file, paths, &watch);
+    let traced = trace(options, file, paths, &watch);
     report.end_progress();
     let traced = traced.with_context(|| output.display().to_string())?;
     let counts = &traced.counts;
@@ -73,6 +88,55 @@ pub(crate) fn run(args: &Trace, report: &Report) -> Result<Exit> {
     Ok(ended(counts, report))
 }
 
+/// Joins the parts of a trace.
+fn join_parts(
+    args: &Trace,
+    options: &TraceOptions,
+    output: &Path,
+    report: &Report,
+) -> Result<Exit> {
+    if args.join.iter().any(|part| fs::canonicalize(part).ok() == fs::canonicalize(output).ok()) {
+        let message = format!("--output: {}: it is also to be joined", output.display());
+        return Err(Failure::failed(message).into());
+    }
+    let file = create(output)?;
+    let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
+    report.begin_progress();
+    report.show(|| format!("joining {}", units::count(args.join.len() as u64, "trace")));
+    let joined = join(options, &args.join, file, &watch);
+    report.end_progress();
+    if watch.interrupt.is_asked() {
+        report.warn(&format!("interrupted: {} is incomplete", output.display()));
+        return Ok(Exit::Interrupted);
+    }
+    let joined = joined?;
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::TraceJoin {
+            traces: event::names(&args.join),
+            algorithm: options.spec.to_string(),
+            row_count: joined.row_count,
+            broken_seam_count: joined.broken_seam_count,
+            broken_file_count: joined.broken_file_count,
+            dropped_row_count: joined.dropped_row_count,
+            new_row_count: joined.new_row_count,
+            new_bytes: joined.new_bytes,
+            elapsed_ns: report.elapsed_ns(),
+        }))?;
+    } else {
+        report.note(&format!(
+            "{} in {}; {} repaired in {}, {} ({}) cut again; {}",
+            units::count(joined.row_count, "row"),
+            output.display(),
+            units::count(joined.broken_seam_count, "seam"),
+            units::count(joined.broken_file_count, "file"),
+            units::count(joined.new_row_count, "row"),
+            units::size(joined.new_bytes),
+            units::duration(report.elapsed())
+        ));
+    }
+    Ok(Exit::Well)
+}
+
 /// Computes the savings from traces.
 fn read(args: &Trace, report: &Report) -> Result<Exit> {
     let interrupt = Interrupt::listen_without_limit();
@@ -90,6 +154,14 @@ fn read(args: &Trace, report: &Report) -> Result<Exit> {
     let is_partial = interrupt.is_asked();
     if is_partial {
         report.warn("interrupted: the results cover only a part of the traces");
+    }
+    let broken_seam_count = savings.broken_seam_count();
+    if broken_seam_count > 0 {
+        report.warn(&format!(
+            "{} between parts of files: the results are not exact, because parts are missing or \
+             chunks do not fit together (--join repairs them)",
+            units::count(broken_seam_count, "broken seam")
+        ));
     }
     let found = savings.savings();
     if report.is_json() {
@@ -112,5 +184,8 @@ fn read(args: &Trace, report: &Report) -> Result<Exit> {
             report.line(&format!("{name:<14} {value:>12}"))?;
         }
     }
-    Ok(if is_partial { Exit::Interrupted } else { Exit::Well })
+    Ok(match is_partial {
+        true => Exit::Interrupted,
+        false => Exit::of_problems(broken_seam_count),
+    })
 }
