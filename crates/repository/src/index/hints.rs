@@ -92,7 +92,7 @@ impl Index {
             return Ok(());
         };
         let damaged = state.runs.swap_remove(found);
-        let segments = state.drop_damaged(&damaged);
-        self.reread(&mut state, segments)
+        state.drop_damaged(&damaged);
+        self.reread(&mut state)
     }
 }
