@@ -17,7 +17,7 @@ use cutpoint_repository::format::config::Config;
 use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
 use cutpoint_repository::format::extents::Extent;
 use cutpoint_repository::format::parity::ParityTable;
-use cutpoint_repository::format::prune::Prune;
+use cutpoint_repository::format::prune::{Covering, Prune};
 use cutpoint_repository::format::recipe::{RecipeChunk, Segment as Piece};
 use cutpoint_repository::format::segment::{ContainerRecord, Segment};
 use cutpoint_repository::format::ticket::{MachineValue, Ticket};
@@ -132,6 +132,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         released: vec![TicketId([5; 12])],
         unforgotten: vec![TicketId([6; 12])],
         given_up: vec![1, u64::MAX],
+        coverings: vec![Covering { segment: part(1), covered: vec![part(2), part(6)] }],
         extra: Vec::new(),
     };
     let record = |byte, class| ContainerRecord {
@@ -145,7 +146,6 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
     let segment = Segment {
         containers: vec![record(1, Class::Data), record(2, Class::Meta)],
         hints: vec![(0, 1), (5, 0), (5, 1), (u64::MAX, 0)],
-        covers: vec![part(7)],
         extra: Vec::new(),
     };
     let region = |offset, references| RegionRecord {

@@ -85,3 +85,63 @@ impl RunBuilder {
         (self.runs, self.damaged_count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::names::TicketId;
+
+    fn segment(number: u64, hint_count: u64) -> Segment {
+        let hints = (0..hint_count).map(|n| (n * 1000 + number, 0)).collect();
+        Segment { hints, ..Segment::default() }
+    }
+
+    fn part(count: u32) -> PartName {
+        PartName { ticket: TicketId([1; 12]), count }
+    }
+
+    /// Small segments become one file in the cache, and stay in memory if no later process could
+    /// find the file.
+    #[test]
+    fn segments_are_gathered_in_files() {
+        let folder = tempfile::tempdir().expect("made");
+        let path = folder.path().to_owned();
+        let (few, many) = (100, TEMPORARY_HINTS_MIN / 4 + 1);
+        for (store, hint_count, run_count, file_count, is_in_file) in [
+            (RunStore::Folder(path.clone()), few, 1, 1, true),
+            (RunStore::Temporary(path.clone()), few, 4, 1, false),
+            (RunStore::Temporary(path.clone()), many, 1, 1, true),
+            (RunStore::Memory, many, 4, 1, false),
+            (RunStore::Folder(path.join("index")), many, 1, 2, true),
+        ] {
+            let mut builder = RunBuilder::new(store.clone());
+            for number in 0..4 {
+                builder.add(part(number), &segment(u64::from(number), hint_count));
+            }
+            assert_eq!(builder.covers().collect::<Vec<_>>(), [0, 1, 2, 3].map(part));
+            let (runs, damaged_count) = builder.finish();
+            assert_eq!((runs.len(), damaged_count), (run_count, 0), "{store:?}");
+            assert_eq!(runs.iter().map(|run| run.hint_count).sum::<u64>(), 4 * hint_count);
+            let memory: u64 = runs.iter().map(|run| run.memory_bytes()).sum();
+            let filters: u64 = runs.iter().map(|run| run.filter.bytes()).sum();
+            assert_eq!(memory == filters, is_in_file, "{store:?}: {memory} bytes");
+            let listed = std::fs::read_dir(&path).expect("it lists").count();
+            assert_eq!(listed, file_count, "{store:?}");
+        }
+    }
+
+    #[test]
+    fn gathered_segments_are_limited() {
+        let folder = tempfile::tempdir().expect("made");
+        let mut builder = RunBuilder::new(RunStore::Temporary(folder.path().to_owned()));
+        for number in 0..3 {
+            builder.add(part(number), &segment(u64::from(number), GATHERED_HINTS_MAX / 2));
+        }
+        assert_eq!((builder.runs.len(), builder.gathered.len()), (1, 1), "by hints");
+        let mut builder = RunBuilder::new(RunStore::Temporary(folder.path().to_owned()));
+        for number in 0..u32::try_from(GATHERED_RUNS_MAX).expect("few") + 1 {
+            builder.add(part(number), &segment(0, 1));
+        }
+        assert_eq!((builder.runs.len(), builder.gathered.len()), (1, 1), "by segments");
+    }
+}
