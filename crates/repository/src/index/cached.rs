@@ -25,12 +25,12 @@ pub(super) fn open(folder: &Path, view: &View, now_ns: i64) -> Vec<Arc<Run>> {
     let is_outdated = |run: &Run| run.covers().iter().any(|it| !segments.live().contains(it));
     let gives_up = runs.iter().any(|run| is_outdated(run)) && is_mostly_condemned(&runs, view);
     runs.retain(|run| {
-        let stays = !(gives_up && is_outdated(run))
-            && !run.covers().iter().all(|segment| superfluous.contains(segment));
-        if !stays {
+        let goes = gives_up && is_outdated(run)
+            || run.covers().iter().all(|segment| superfluous.contains(segment));
+        if goes {
             run.remove_file();
         }
-        stays
+        !goes
     });
     runs
 }

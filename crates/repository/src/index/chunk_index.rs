@@ -11,6 +11,7 @@ use super::runs::{self, Run, RunBuilder, RunStore};
 use super::segments::Segments;
 use super::state::State;
 use super::unnamed;
+use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::repo::repository::Repository;
@@ -279,6 +280,19 @@ impl Index {
         let mut seen = HashSet::new();
         let all = state.all_runs().flat_map(|run| run.containers().iter().copied());
         all.filter(|container| seen.insert((container.class, container.name))).collect()
+    }
+
+    /// Returns the names of all containers that the index knows, in ascending order.
+    pub(crate) fn container_names(&self) -> Vec<(Class, PartName)> {
+        let state = self.lock();
+        let count = state.all_runs().map(|run| run.containers().len()).sum();
+        let mut names = Vec::with_capacity(count);
+        for run in state.all_runs() {
+            names.extend(run.containers().iter().map(|each| (each.class, each.name)));
+        }
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Returns the size of the index.

@@ -13,7 +13,7 @@ use crate::support::damaged_repository::{Store, build};
 use crate::support::machine::Machine;
 use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::format::segment::Segment;
-use cutpoint_repository::gc::prune::{PruneOptions, PrunePlan, plan, prune};
+use cutpoint_repository::gc::prune::{PruneOptions, PrunePlan, plan};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::{Class, Fingerprint, Index, ObjectName, Reader, Repository, Scope, View};
 use cutpoint_storage::{Environment, ObjectKind};
@@ -268,7 +268,8 @@ fn index_forgets_superseded_segments() {
     let cached = CachedRepository::new();
     let open = || {
         let view = View::list(&cached.open()).expect("it lists");
-        let fresh = Index::open_without_cache(cached.open(), &view).expect("it opens");
+        let in_memory = cached.store.repository.clone();
+        let fresh = Index::open_without_cache(in_memory, &view).expect("it opens");
         (Index::open(cached.open(), &view).expect("it opens"), fresh, view)
     };
     for number in 100..112 {

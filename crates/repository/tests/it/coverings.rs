@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use cutpoint_repository::{Class, Index, ObjectName, PartName, Repository, View};
 use cutpoint_storage::{Layer, ObjectKind, Result, Storage};
 use tempfile::TempDir;
 
-use crate::support::backup::{back_up, open, restore_all, unlock};
+use crate::support::backup::{self, back_up, restore_all, unlock};
 use crate::support::machine::Machine;
 use crate::support::overtaken::{OvertakenStorage, When};
 use crate::support::pruning::{assert_clean, forget, memory, sweep_all};
@@ -28,6 +29,13 @@ const MERGE: PruneOptions = PruneOptions {
     small_count_max: usize::MAX,
     is_alone: false,
 };
+
+/// Opens the repository as a new process.
+fn open(storage: &Arc<dyn Storage>) -> Arc<Repository> {
+    static PROCESSES: AtomicU32 = AtomicU32::new(1);
+    let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
+    backup::open(storage.clone(), process).expect("it opens")
+}
 
 /// Records the segments that are read.
 #[derive(Debug)]
@@ -63,7 +71,7 @@ impl Client {
     }
 
     fn open(&self) -> Arc<Repository> {
-        let repository = Repository::open(self.storage.clone(), Machine::new(77), &unlock());
+        let repository = Repository::open(self.storage.clone(), Machine::new(1000), &unlock());
         Arc::new(repository.expect("it opens").with_cache(self.cache.path().to_owned()))
     }
 
@@ -87,18 +95,17 @@ impl Client {
 
 fn back_up_each(storage: &Arc<dyn Storage>, numbers: impl Iterator<Item = u64>) {
     for number in numbers {
-        let repository = open(storage.clone(), 1).expect("it opens");
-        back_up(&repository, &[number], false).expect("it works");
+        back_up(&open(storage), &[number], false).expect("it works");
     }
 }
 
 fn merge(storage: &Arc<dyn Storage>, options: &PruneOptions) -> PruneReport {
-    let repository = open(storage.clone(), 2).expect("it opens");
+    let repository = open(storage);
     prune(&repository, options, &(), |_| true).expect("it works").expect("it ran")
 }
 
 fn list(storage: &Arc<dyn Storage>) -> View {
-    View::list(&open(storage.clone(), 3).expect("it opens")).expect("it lists")
+    View::list(&open(storage)).expect("it lists")
 }
 
 /// Returns the record of this number.
@@ -107,14 +114,14 @@ fn record(storage: &Arc<dyn Storage>, number: u64) -> Arc<Prune> {
 }
 
 fn segment(storage: &Arc<dyn Storage>, part: PartName) -> Segment {
-    let repository = open(storage.clone(), 3).expect("it opens");
+    let repository = open(storage);
     let body = repository.get(ObjectName::Segment(part)).expect("it is there");
     Segment::decode(&body).expect("it is intact")
 }
 
 /// Checks that `index` finds what an index without a cache finds.
 fn expect_complete(storage: &Arc<dyn Storage>, index: &Index) {
-    let repository = open(storage.clone(), 3).expect("it opens");
+    let repository = open(storage);
     let view = View::list(&repository).expect("it lists");
     let fresh = Index::open_without_cache(repository.clone(), &view).expect("it opens");
     assert!(index.unreadable().is_empty(), "{:?}", index.unreadable());
@@ -156,7 +163,7 @@ fn merged_segment_is_not_read_by_a_client_that_has_its_origins() {
     expect_complete(&storage, &client.index());
     assert_eq!(client.take_reads(), BTreeSet::new(), "nothing");
     // The covered segments are deleted.
-    sweep_all(&open(storage.clone(), 2).expect("it opens")).expect("it works");
+    sweep_all(&open(&storage)).expect("it works");
     assert_eq!(storage.list(ObjectKind::Segment.folder()).expect("it lists").len(), 1);
     expect_complete(&storage, &client.index());
     assert_eq!(client.take_reads(), BTreeSet::new(), "nothing");
@@ -190,7 +197,7 @@ fn missing_origins_are_read_while_they_exist() {
             list(&storage).segments().difference(&known).copied().collect();
         merge(&storage, &MERGE);
         if is_swept {
-            sweep_all(&open(storage.clone(), 2).expect("it opens")).expect("it works");
+            sweep_all(&open(&storage)).expect("it works");
         }
         let before = client.runs();
         expect_complete(&storage, &client.index());
@@ -214,7 +221,7 @@ fn damaged_runs_of_covered_segments_are_replaced() {
         let client = Client::new(&storage);
         client.index();
         merge(&storage, &MERGE);
-        sweep_all(&open(storage.clone(), 2).expect("it opens")).expect("it works");
+        sweep_all(&open(&storage)).expect("it works");
         client.take_reads();
         let index = is_running.then(|| client.index());
         assert_eq!(client.take_reads(), BTreeSet::new(), "nothing was read");
@@ -244,7 +251,7 @@ fn runs_of_mostly_condemned_containers_are_given_up() {
         let client = Client::new(&storage);
         let before = client.index().containers().len();
         client.take_reads();
-        let repository = open(storage.clone(), 2).expect("it opens");
+        let repository = open(&storage);
         forget(&repository, &(0..forgotten).collect::<Vec<_>>()).expect("it works");
         merge(&storage, &PruneOptions { segment_count_max: 500, ..MERGE });
         sweep_all(&repository).expect("it works");
@@ -267,7 +274,7 @@ fn runs_of_mostly_condemned_containers_are_given_up() {
 fn lost_container_prevents_coverings() {
     let storage = memory();
     back_up_each(&storage, 0..4);
-    let repository = open(storage.clone(), 2).expect("it opens");
+    let repository = open(&storage);
     // Nothing needs the container, but no record condemns it.
     forget(&repository, &[0]).expect("it works");
     let client = Client::new(&storage);
@@ -332,7 +339,7 @@ fn merged_segments_are_not_merged_again() {
     assert!((5..=6).contains(&again.plan.merged_segment_count), "{again:?}");
     let stay = merged.intersection(&list(&storage).segments()).count();
     assert!(stay >= merged.len() - 1, "{stay} of {}", merged.len());
-    let repository = open(storage.clone(), 3).expect("it opens");
+    let repository = open(&storage);
     sweep_all(&repository).expect("it works");
     assert_eq!(restore_all(&repository).expect("it restores"), 17);
     assert_clean(&repository, "after two merges");
@@ -354,23 +361,23 @@ fn expect_named_once(storage: &Arc<dyn Storage>) {
 fn merged_segments_of_an_ended_prune_are_merged_again() {
     let storage = memory();
     back_up_each(&storage, 0..6);
-    let other = open(storage.clone(), 4).expect("it opens");
-    let overtaken =
-        OvertakenStorage::new(storage.clone(), When::BeforePut("prunes/"), move || {
-            let tickets = other.storage().list(ObjectKind::Ticket.folder()).expect("it lists");
-            for (name, _) in tickets {
-                if let Ok(ObjectName::Ticket { ticket, .. }) = ObjectName::parse(&name) {
-                    end_writer(&other, ticket).expect("it works");
-                }
+    let other = open(&storage);
+    let overtaken = OvertakenStorage::new(storage.clone(), When::BeforePut("prunes/"), move || {
+        let tickets = other.storage().list(ObjectKind::Ticket.folder()).expect("it lists");
+        for (name, _) in tickets {
+            if let Ok(ObjectName::Ticket { ticket, .. }) = ObjectName::parse(&name) {
+                end_writer(&other, ticket).expect("it works");
             }
-        });
+        }
+    });
     let small: PruneOptions = PruneOptions { merged_hints_max: 200, ..MERGE };
-    let repository = open(overtaken.clone(), 2).expect("it opens");
+    let acting: Arc<dyn Storage> = overtaken.clone();
+    let repository = open(&acting);
     prune(&repository, &small, &(), |_| true).ok();
     assert!(overtaken.has_acted(), "it was ended");
     merge(&storage, &small);
     expect_named_once(&storage);
-    let repository = open(storage.clone(), 3).expect("it opens");
+    let repository = open(&storage);
     assert_eq!(restore_all(&repository).expect("it restores"), 6);
 }
 
@@ -380,14 +387,14 @@ fn merge_of_segments_that_were_merged_meanwhile_is_withdrawn() {
     let storage = memory();
     back_up_each(&storage, 0..6);
     let below = storage.clone();
-    let overtaken =
-        OvertakenStorage::new(storage.clone(), When::BeforePut("prunes/"), move || {
-            assert_eq!(merge(&below, &MERGE).number, Some(1));
-        });
+    let overtaken = OvertakenStorage::new(storage.clone(), When::BeforePut("prunes/"), move || {
+        assert_eq!(merge(&below, &MERGE).number, Some(1));
+    });
     let client = Client::new(&storage);
     client.index();
     client.take_reads();
-    let repository = open(overtaken, 5).expect("it opens");
+    let overtaken: Arc<dyn Storage> = overtaken;
+    let repository = open(&overtaken);
     let pruned = prune(&repository, &MERGE, &(), |_| true).expect("it works").expect("it ran");
     assert_eq!(pruned.number, Some(2));
     let Prune { published, coverings, superseded, .. } = &*record(&storage, 2);
@@ -398,7 +405,7 @@ fn merge_of_segments_that_were_merged_meanwhile_is_withdrawn() {
     expect_named_once(&storage);
     expect_complete(&storage, &client.index());
     assert_eq!(client.take_reads(), BTreeSet::new(), "nothing");
-    let repository = open(storage.clone(), 3).expect("it opens");
+    let repository = open(&storage);
     sweep_all(&repository).expect("it works");
     assert_eq!(storage.list(ObjectKind::Segment.folder()).expect("it lists").len(), 1);
     assert_eq!(restore_all(&repository).expect("it restores"), 6);
@@ -412,7 +419,7 @@ fn temporary_folder_stays_empty() {
     back_up_each(&storage, 0..12);
     let folder = TempDir::new().expect("made");
     let open = || {
-        let repository = Repository::open(storage.clone(), Machine::new(9), &unlock());
+        let repository = Repository::open(storage.clone(), Machine::new(1001), &unlock());
         Arc::new(repository.expect("it opens").with_temporary_folder(folder.path().to_owned()))
     };
     assert_eq!(restore_all(&open()).expect("it restores"), 12);

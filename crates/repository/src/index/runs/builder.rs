@@ -89,11 +89,21 @@ impl RunBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::fingerprint::Class;
     use crate::format::names::TicketId;
+    use crate::format::segment::ContainerRecord;
 
     fn segment(number: u64, hint_count: u64) -> Segment {
         let hints = (0..hint_count).map(|n| (n * 1000 + number, 0)).collect();
-        Segment { hints, ..Segment::default() }
+        let container = ContainerRecord {
+            name: part(0),
+            class: Class::Data,
+            has_delta_chunks: false,
+            stored_len: 1,
+            toc_offset: 2,
+            toc_len: 3,
+        };
+        Segment { containers: vec![container], hints, ..Segment::default() }
     }
 
     fn part(count: u32) -> PartName {

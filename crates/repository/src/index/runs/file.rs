@@ -221,9 +221,11 @@ pub(super) fn open(path: &Path) -> Option<Run> {
     let (tables, filter) = rest.split_at(usize::try_from(tables_len - covers_count * 16).ok()?);
     let part = |bytes: &[u8]| bytes.first_chunk::<16>().map(|bytes| PartName::from_bytes(*bytes));
     let covers = covers_bytes.chunks_exact(16).map(part).collect::<Option<Vec<_>>>()?;
-    let container = |record: &[u8]| ContainerRecord::decode(record).ok();
-    let containers =
-        tables.chunks_exact(CONTAINER_RECORD_LEN).map(container).collect::<Option<Vec<_>>>()?;
+    let tables = tables.chunks_exact(CONTAINER_RECORD_LEN);
+    let mut containers = Vec::with_capacity(tables.len());
+    for record in tables {
+        containers.push(ContainerRecord::decode(record).ok()?);
+    }
     let filter = Filter::decode(hint_count, filter)?;
     let hints = RunHints::File { file, path: Some(path.to_path_buf()), offset: head_len };
     let identity = identity(&covers);

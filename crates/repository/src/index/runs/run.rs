@@ -19,7 +19,11 @@ pub(super) const WINDOW_BLOCKS: u64 = 3;
 pub(super) enum RunHints {
     Memory(Vec<u8>),
     /// A file with its path, unless it has no name.
-    File { file: File, path: Option<PathBuf>, offset: u64 },
+    File {
+        file: File,
+        path: Option<PathBuf>,
+        offset: u64,
+    },
 }
 
 /// The hints of one or more segments in rising order, and the containers to which they lead.
