@@ -25,6 +25,7 @@ mod s3;
 mod select;
 mod session;
 mod state;
+mod temporary;
 mod units;
 mod unlock;
 

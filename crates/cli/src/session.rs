@@ -20,6 +20,7 @@ use crate::lag::{failure, pauses};
 use crate::recovery::Kit;
 use crate::report::{Report, ReportObjects};
 use crate::state::{self, Rollback, State, keys_of, xdg};
+use crate::temporary::temporary_folder;
 use crate::{interrupt, place, s3, unlock};
 
 /// The maximum number of attempts to type a passphrase.
@@ -121,9 +122,10 @@ impl Session {
 
     fn begin(repository: Repository, state: State, global: &Global) -> Session {
         let cache = cache_folder().filter(|_| !global.no_cache);
-        let repository = match cache {
-            Some(folder) => repository.with_cache(folder),
-            None => repository,
+        let repository = match (cache, temporary_folder()) {
+            (Some(folder), _) => repository.with_cache(folder),
+            (None, Some(folder)) => repository.with_temporary_folder(folder),
+            (None, None) => repository,
         };
         Session { repository: Arc::new(repository), state }
     }

@@ -24,6 +24,10 @@ pub(crate) struct Global {
     #[command(flatten)]
     pub(crate) output: Output,
     /// Do not keep a copy of the index on this machine
+    ///
+    /// The index is then read anew by each command, into unnamed temporary files below TMPDIR,
+    /// /var/tmp or /tmp, whichever is first on a disk. If none is, it is kept in memory: 13 bytes
+    /// for each chunk.
     #[arg(long, global = true)]
     pub(crate) no_cache: bool,
     /// Accept a repository in an older state than this machine remembers

@@ -1,6 +1,8 @@
 //! Prune records: the containers that a prune condemns, and the segments that it publishes instead.
 
-use cutpoint_storage::Result;
+use std::collections::HashSet;
+
+use cutpoint_storage::{Error, Result};
 use minicbor::{Decoder, Encoder};
 
 use super::commit::read_ids;
@@ -34,6 +36,8 @@ pub struct Prune {
     pub unforgotten: Vec<TicketId>,
     /// Numbers of missing records that do not count any more, even if one comes back.
     pub given_up: Vec<u64>,
+    /// What the published segments that were merged have taken from superseded ones.
+    pub coverings: Vec<Covering>,
     /// Numbers of records that are swept, as `swept` commits said that this prune takes.
     pub swept: Vec<u64>,
     /// The commits that only taken commits had recorded as seen (P7).
@@ -45,6 +49,19 @@ pub struct Prune {
     pub unmarked: Vec<TicketId>,
     /// Entries that a newer version wrote.
     pub extra: Extra,
+}
+
+/// The origin of a segment that a prune has merged from others.
+///
+/// Each of its hints is in a covered segment. Each container that a covered segment names, with all
+/// hints that lead to it, is in a segment of the same record, unless the container was condemned
+/// and gone when the record was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Covering {
+    /// The merged segment, which the same record publishes.
+    pub segment: PartName,
+    /// The segments that were merged, at least one.
+    pub covered: Vec<PartName>,
 }
 
 impl Prune {
@@ -69,6 +86,9 @@ impl Prune {
         if !self.given_up.is_empty() {
             map.item(11, |e| write_numbers(e, &self.given_up));
         }
+        if !self.coverings.is_empty() {
+            map.item(12, |e| write_coverings(e, &self.coverings));
+        }
         if !self.swept.is_empty() {
             map.item(13, |e| write_numbers(e, &self.swept));
         }
@@ -86,6 +106,11 @@ impl Prune {
     }
 
     /// Decodes the body of the object.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Corrupt` error if the body is malformed, or a covering is of a segment that the
+    /// record does not publish, or has no covered segment.
     pub fn decode(bytes: &[u8]) -> Result<Prune> {
         let d = &mut Decoder::new(bytes);
         let mut prune = Prune::default();
@@ -105,6 +130,7 @@ impl Prune {
                 9 => prune.released = read_ids(d)?,
                 10 => prune.unforgotten = read_ids(d)?,
                 11 => prune.given_up = read_array(d, |d| d.u64().map_err(malformed))?,
+                12 => prune.coverings = read_array(d, read_covering)?,
                 13 => prune.swept = read_array(d, |d| d.u64().map_err(malformed))?,
                 14 => prune.attested = read_ids(d)?,
                 15 => prune.marked_base = Some(d.u64().map_err(malformed)?),
@@ -114,6 +140,10 @@ impl Prune {
             Ok(true)
         })?;
         at_end(d)?;
+        let published: HashSet<PartName> = prune.published.iter().copied().collect();
+        if prune.coverings.iter().any(|covering| !published.contains(&covering.segment)) {
+            return Err(bad("covering of a segment that is not published"));
+        }
         Ok(prune)
     }
 }
@@ -123,6 +153,30 @@ fn write_numbers(e: &mut Encoder<Vec<u8>>, numbers: &[u64]) {
     e.array(numbers.len() as u64).ok();
     for number in numbers {
         e.u64(*number).ok();
+    }
+}
+
+fn bad(problem: &str) -> Error {
+    Error::corrupt("", format!("malformed prune record: {problem}"))
+}
+
+fn write_coverings(e: &mut Encoder<Vec<u8>>, coverings: &[Covering]) {
+    e.array(coverings.len() as u64).ok();
+    for Covering { segment, covered } in coverings {
+        e.array(1 + covered.len() as u64).ok();
+        for part in std::iter::once(segment).chain(covered) {
+            e.bytes(&part.to_bytes()).ok();
+        }
+    }
+}
+
+fn read_covering(d: &mut Decoder<'_>) -> Result<Covering> {
+    let parts = read_parts(d)?;
+    match parts.split_first() {
+        Some((segment, covered)) if !covered.is_empty() => {
+            Ok(Covering { segment: *segment, covered: covered.to_vec() })
+        }
+        _ => Err(bad("covering without covered segments")),
     }
 }
 

@@ -2,12 +2,12 @@
 //!
 //! The form is fixed-width and little-endian (hints are big-endian, so that they sort as bytes):
 //! number of containers 4, number of hints 4, the containers, the hints in rising order, then a
-//! map: 0 the segments that a merged one covers.
+//! map without keys of its own.
 
 use cutpoint_storage::{Error, Result};
 use minicbor::Decoder;
 
-use super::map::{Extra, MapWriter, at_end, read_array, read_fixed, read_map};
+use super::map::{Extra, MapWriter, at_end, read_map};
 use super::packed::{Reader, push_count};
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
@@ -44,8 +44,6 @@ pub struct Segment {
     pub containers: Vec<ContainerRecord>,
     /// Pairs of (hint, index of the container), sorted.
     pub hints: Vec<(u64, u32)>,
-    /// The segments that this one replaces, if it was merged.
-    pub covers: Vec<PartName>,
     /// Entries that a newer version wrote.
     pub extra: Extra,
 }
@@ -91,10 +89,8 @@ impl ContainerRecord {
 }
 
 impl Segment {
-    /// Adds the containers, hints and covered segments of `other`. The hints are unsorted
-    /// afterwards.
+    /// Adds the containers and hints of `other`. The hints are unsorted afterwards.
     pub fn append(&mut self, other: &Segment) {
-        self.covers.extend_from_slice(&other.covers);
         let before = u32::try_from(self.containers.len());
         let before = before.expect("bounded by the maximum length of an object");
         self.containers.extend_from_slice(&other.containers);
@@ -118,10 +114,6 @@ impl Segment {
             body.extend_from_slice(&container.to_le_bytes());
         }
         let mut map = MapWriter::new();
-        if !self.covers.is_empty() {
-            let covers: Vec<_> = self.covers.iter().map(|part| part.to_bytes()).collect();
-            map.array_of_bytes(0, &covers);
-        }
         map.extra(&self.extra);
         map.finish_into(&mut body);
         body
@@ -153,15 +145,9 @@ impl Segment {
             last = hint;
             hints.push((hint, container));
         }
-        let mut covers = Vec::new();
         let d = &mut Decoder::new(reader.rest());
-        let extra = read_map(d, |key, d| {
-            if key == 0 {
-                covers = read_array(d, |d| Ok(PartName::from_bytes(read_fixed(d)?)))?;
-            }
-            Ok(key == 0)
-        })?;
+        let extra = read_map(d, |_, _| Ok(false))?;
         at_end(d)?;
-        Ok(Segment { containers, hints, covers, extra })
+        Ok(Segment { containers, hints, extra })
     }
 }

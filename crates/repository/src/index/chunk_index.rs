@@ -1,30 +1,29 @@
 //! The index itself: opening it, keeping it up to date with views, and its size.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cutpoint_storage::{Error, ObjectKind, Result};
+use cutpoint_storage::{Error, Result};
 
-use super::runs::{self, Run};
+use super::cached;
+use super::reading::Reading;
+use super::runs::{self, Run, RunBuilder, RunStore};
+use super::segments::Segments;
 use super::state::State;
 use super::unnamed;
+use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::{ContainerRecord, Segment};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::util::tolerance::Tolerance;
 
-/// Maximum number of damaged runs that are replaced by files. After that, runs are kept in memory,
-/// because a failing disk is unsuitable for a cache.
-const DAMAGED_RUNS_MAX: u32 = 16;
-
 /// Finds chunks. Can be shared by threads.
 #[derive(Debug)]
 pub struct Index {
     pub(super) repository: Arc<Repository>,
-    /// The folder of the runs; `None` to keep them in memory.
-    folder: Option<PathBuf>,
+    /// The place of the runs.
+    store: RunStore,
     purpose: Purpose,
     state: Mutex<State>,
 }
@@ -62,8 +61,8 @@ impl Index {
     /// Returns a `Storage` error if the storage fails for more segments than single bad sectors
     /// explain.
     pub fn open(repository: Arc<Repository>, view: &View) -> Result<Index> {
-        let folder = cache_folder(&repository);
-        Index::with_folder(repository, folder, Purpose::Write, view)
+        let store = cache_of(&repository);
+        Index::with_store(repository, store, Purpose::Write, view)
     }
 
     /// Opens the index for a reader. Containers that may be named only by a segment, commit or
@@ -74,35 +73,38 @@ impl Index {
     ///
     /// Returns any error of [`Index::open`].
     pub fn open_to_read(repository: Arc<Repository>, view: &View) -> Result<Index> {
-        let folder = cache_folder(&repository);
-        Index::with_folder(repository, folder, Purpose::Read, view)
+        let store = cache_of(&repository);
+        Index::with_store(repository, store, Purpose::Read, view)
     }
 
     /// Opens the index for a reader, as [`Index::open_to_read`] does, without the cache of this
-    /// machine.
+    /// machine. The index is kept in temporary files, or in memory if the repository has no folder
+    /// for these.
     ///
     /// # Errors
     ///
     /// Returns any error of [`Index::open`].
     pub fn open_without_cache(repository: Arc<Repository>, view: &View) -> Result<Index> {
-        Index::with_folder(repository, None, Purpose::Read, view)
+        let store = beside_cache(&repository);
+        Index::with_store(repository, store, Purpose::Read, view)
     }
 
     /// Creates an index that finds only what is added to it, and does not use the cache.
     pub(crate) fn empty(repository: Arc<Repository>) -> Index {
-        Index { repository, folder: None, purpose: Purpose::Write, state: Mutex::default() }
+        let store = beside_cache(&repository);
+        Index { repository, store, purpose: Purpose::Write, state: Mutex::default() }
     }
 
-    fn with_folder(
+    fn with_store(
         repository: Arc<Repository>,
-        folder: Option<PathBuf>,
+        store: RunStore,
         purpose: Purpose,
         view: &View,
     ) -> Result<Index> {
-        let index = Index { repository, folder, purpose, state: Mutex::default() };
-        if let Some(folder) = &index.folder {
+        let index = Index { repository, store, purpose, state: Mutex::default() };
+        if let RunStore::Folder(folder) = &index.store {
             let now_ns = index.repository.environment().now_ns();
-            index.lock().runs = runs::open_all(folder, &view.segments(), now_ns);
+            index.lock().runs = cached::open(folder, view, now_ns);
         }
         index.refresh(view)?;
         Ok(index)
@@ -116,6 +118,7 @@ impl Index {
         let state = self.lock();
         let forked = State {
             runs: state.runs.clone(),
+            segments: state.segments.clone(),
             unnamed: state.unnamed.clone(),
             hiding: state.hiding.clone(),
             condemned: state.condemned.clone(),
@@ -126,7 +129,7 @@ impl Index {
         };
         Index {
             repository: self.repository.clone(),
-            folder: self.folder.clone(),
+            store: self.store.clone(),
             purpose: self.purpose,
             state: Mutex::new(forked),
         }
@@ -143,62 +146,33 @@ impl Index {
     ///
     /// Returns any error of [`Index::open`].
     pub fn refresh(&self, view: &View) -> Result<()> {
-        let live = view.segments();
-        let mut runs: Vec<Arc<Run>> = Vec::new();
-        let mut unreadable = BTreeMap::new();
-        let mut tolerance = Tolerance::default();
+        let segments = Arc::new(Segments::new(view));
+        let store = self.lock().store(&self.store).clone();
+        let mut reading = Reading::new(&self.repository, &segments, store);
         let mut state = loop {
             let state = self.lock();
-            let kept = state.runs.iter().filter(|run| state.is_live(run, &live)).chain(&runs);
-            let covered: BTreeSet<PartName> =
-                kept.flat_map(|run| run.covers().iter().copied()).collect();
-            let is_open = |name: &&PartName| {
-                !covered.contains(*name) && !unreadable.contains_key(&ObjectName::Segment(**name))
-            };
-            let open: Vec<PartName> = live.iter().filter(is_open).copied().collect();
+            let open = reading.open(segments.live().iter(), state.available(&segments));
             if open.is_empty() {
                 break state;
             }
             // The lock is released while segments are read. Other threads may look up chunks, and
             // merge runs that were counted, so the loop starts over.
-            let folder = self.folder(&state);
             drop(state);
-            self.repository.get_many(&self.listed(&open)?, |object, bytes| {
-                let ObjectName::Segment(name) = object else { return Ok(()) };
-                let read = |bytes| self.repository.open_bytes(object, &bytes, Segment::decode);
-                match bytes.and_then(read) {
-                    Ok((_, segment)) => runs.push(Arc::new(runs::create(folder, name, &segment))),
-                    Err(error) => {
-                        unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
-                    }
-                }
-                Ok(())
-            })?;
+            reading.read(&open)?;
         };
         // The state is replaced at once, so that a concurrent lookup sees the previous state.
-        let mut kept = std::mem::take(&mut state.runs);
-        kept.retain(|run| state.is_live(run, &live));
-        state.runs = kept;
+        let mut read = reading.finish();
+        let tolerance = std::mem::take(&mut read.tolerance);
+        state.unreadable = BTreeMap::new();
         state.condemned = view.condemned();
         state.damaged = view.damaged();
-        state.unreadable = unreadable;
-        for run in runs {
-            self.push(&mut state, run)?;
+        let is_damaged = state.take_up(read);
+        state.change_segments(segments);
+        if self.merge(&mut state) || is_damaged {
+            self.reread(&mut state)?;
         }
         drop(state);
         if self.purpose == Purpose::Read { self.search_unnamed(view, tolerance) } else { Ok(()) }
-    }
-
-    /// Returns the names of segments with their lengths, which a listing gives for several of them.
-    /// The length of one that no listing shows is the maximum of its kind.
-    fn listed(&self, segments: &[PartName]) -> Result<Vec<(ObjectName, u64)>> {
-        let mut lens: HashMap<ObjectName, u64> = HashMap::new();
-        if segments.len() > 1 {
-            lens.extend(self.repository.list_objects(ObjectKind::Segment)?);
-        }
-        let names = segments.iter().map(|segment| ObjectName::Segment(*segment));
-        let len = |name| lens.get(&name).copied().unwrap_or(ObjectKind::Segment.len_max());
-        Ok(names.map(|name| (name, len(name))).collect())
     }
 
     /// Looks for containers that may be named only by objects that cannot be read.
@@ -242,8 +216,7 @@ impl Index {
         let (found, made): (Vec<_>, Vec<_>) = runs.into_iter().partition(|run| run.is_found());
         state.runs = made;
         found.iter().for_each(|run| run.remove_file());
-        let segments = found.iter().flat_map(|run| run.covers()).copied().collect();
-        self.reread(&mut state, segments)?;
+        self.reread(&mut state)?;
         Ok(!found.is_empty())
     }
 
@@ -259,53 +232,46 @@ impl Index {
     ///
     /// Returns any error of [`Index::hinted_containers`].
     pub fn add(&self, name: PartName, segment: &Segment) -> Result<()> {
+        let mut builder = RunBuilder::new(self.lock().store(&self.store).clone());
+        builder.add(name, segment);
+        let (runs, _) = builder.finish();
         let mut state = self.lock();
-        let folder = self.folder(&state);
-        drop(state);
-        let run = Arc::new(runs::create(folder, name, segment));
-        state = self.lock();
         state.own.insert(name);
-        self.push(&mut state, run)
+        state.runs.extend(runs);
+        if self.merge(&mut state) { self.reread(&mut state) } else { Ok(()) }
     }
 
-    /// Returns the folder in which runs are kept at present.
-    fn folder(&self, state: &State) -> Option<&Path> {
-        self.folder.as_deref().filter(|_| state.damaged_run_count < DAMAGED_RUNS_MAX)
-    }
-
-    fn push(&self, state: &mut State, run: Arc<Run>) -> Result<()> {
-        state.runs.push(run);
-        let segments = self.merge(state);
-        self.reread(state, segments)
-    }
-
-    /// Merges runs. Returns the segments of damaged runs that were dropped.
-    fn merge(&self, state: &mut State) -> Vec<PartName> {
-        let mut segments = Vec::new();
-        while let Some(damaged) = runs::merge_tiers(self.folder(state), &mut state.runs) {
-            segments.extend(state.drop_damaged(&damaged));
+    /// Merges runs. Returns `true` if damaged runs were dropped, whose segments have to be read
+    /// again.
+    fn merge(&self, state: &mut State) -> bool {
+        let mut is_damaged = false;
+        while let Some(damaged) = runs::merge_tiers(state.store(&self.store), &mut state.runs) {
+            state.drop_damaged(&damaged);
+            is_damaged = true;
         }
-        segments
+        is_damaged
     }
 
     /// Reads segments again whose runs were dropped. Other threads have to wait, because their
     /// lookups would miss the hints of these segments.
-    pub(super) fn reread(&self, state: &mut State, mut segments: Vec<PartName>) -> Result<()> {
-        let mut tolerance = Tolerance::default();
-        while let Some(name) = segments.pop() {
-            let object = ObjectName::Segment(name);
-            match self.repository.read(object, Segment::decode) {
-                Ok(segment) => {
-                    let run = runs::create(self.folder(state), name, &segment);
-                    state.runs.push(Arc::new(run));
-                    segments.extend(self.merge(state));
+    pub(super) fn reread(&self, state: &mut State) -> Result<()> {
+        let segments = state.segments.clone();
+        loop {
+            let store = state.store(&self.store).clone();
+            let mut reading = Reading::new(&self.repository, &segments, store);
+            loop {
+                let wanted = state.wanted();
+                let open = reading.open(wanted, state.available(&segments));
+                if open.is_empty() {
+                    break;
                 }
-                Err(error) => {
-                    state.unreadable.insert(object, Arc::new(tolerance.of_one(error)?));
-                }
+                reading.read(&open)?;
+            }
+            let is_damaged = state.take_up(reading.finish());
+            if !(self.merge(state) || is_damaged) {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Returns all containers that the index knows.
@@ -314,6 +280,19 @@ impl Index {
         let mut seen = HashSet::new();
         let all = state.all_runs().flat_map(|run| run.containers().iter().copied());
         all.filter(|container| seen.insert((container.class, container.name))).collect()
+    }
+
+    /// Returns the names of all containers that the index knows, in ascending order.
+    pub(crate) fn container_names(&self) -> Vec<(Class, PartName)> {
+        let state = self.lock();
+        let count = state.all_runs().map(|run| run.containers().len()).sum();
+        let mut names = Vec::with_capacity(count);
+        for run in state.all_runs() {
+            names.extend(run.containers().iter().map(|each| (each.class, each.name)));
+        }
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Returns the size of the index.
@@ -328,7 +307,15 @@ impl Index {
     }
 }
 
-/// Returns the folder in which the runs of a repository are kept.
-fn cache_folder(repository: &Repository) -> Option<PathBuf> {
-    repository.cache().map(|cache| cache.join("index"))
+/// Returns the place of the runs of a repository that has a cache, or the place beside it.
+fn cache_of(repository: &Repository) -> RunStore {
+    match repository.cache() {
+        Some(cache) => RunStore::Folder(cache.join("index")),
+        None => beside_cache(repository),
+    }
+}
+
+/// Returns the place of runs that are not kept in the cache.
+fn beside_cache(repository: &Repository) -> RunStore {
+    repository.temporary_folder().map_or(RunStore::Memory, RunStore::Temporary)
 }

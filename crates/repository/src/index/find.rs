@@ -54,8 +54,8 @@ impl Index {
             // The damaged run is in a file, whereas the run of unnamed containers is in memory and
             // comes last.
             let damaged = state.runs.swap_remove(damaged);
-            let segments = state.drop_damaged(&damaged);
-            self.reread(state, segments)?;
+            state.drop_damaged(&damaged);
+            self.reread(state)?;
         }
     }
 

@@ -13,17 +13,23 @@
 //! - `location`: the place of a chunk ([`Location`]) and which places count ([`Scope`]).
 //! - `tocs`: a cache of tables of contents.
 //! - `unnamed`: containers that no readable segment names, for readers.
+//! - `segments`: the segments of a view, and the older ones that they cover.
+//! - `reading`: reads the segments that an index lacks.
+//! - `cached`: opens the runs of earlier processes.
 //! - `state`: what an index knows at one moment.
 //! - `chunk_index`: the index itself ([`Index`]), which follows the segments of views.
 //! - `find`: the lookups of one chunk ([`Index::find`]).
 //! - `hints`: all hints in rising order, for a prune.
 
+mod cached;
 mod chunk_index;
 mod container_toc;
 mod find;
 mod hints;
 mod location;
+mod reading;
 mod runs;
+mod segments;
 mod state;
 mod tocs;
 mod unnamed;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use cutpoint_storage::Error;
 
 use super::location::{Location, Scope};
-use super::runs::Run;
+use super::reading::ReadSegments;
+use super::runs::{DAMAGED_RUNS_MAX, Run, RunStore};
+use super::segments::Segments;
 use super::tocs::TocCache;
 use crate::format::commit::Damage;
 use crate::format::fingerprint::Class;
@@ -17,6 +19,8 @@ use crate::rules;
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) runs: Vec<Arc<Run>>,
+    /// The segments that `runs` stand for.
+    pub(super) segments: Arc<Segments>,
     /// Containers that no readable segment names, and the unreadable objects that made the search
     /// for them necessary.
     pub(super) unnamed: Option<Arc<Run>>,
@@ -36,18 +40,56 @@ impl State {
         self.runs.iter().chain(&self.unnamed).map(|run| &**run)
     }
 
-    /// Removes the file of a damaged run, which has been taken off the list. Returns the segments
-    /// that the run covered.
-    pub(super) fn drop_damaged(&mut self, damaged: &Run) -> Vec<PartName> {
+    /// Removes the file of a damaged run, which has been taken off the list.
+    pub(super) fn drop_damaged(&mut self, damaged: &Run) {
         damaged.remove_file();
         self.damaged_run_count += 1;
-        damaged.covers().to_vec()
     }
 
-    /// Returns `true` if every segment that a run covers counts: it is in `live`, the segments of a
-    /// view, or was added by this process.
-    pub(super) fn is_live(&self, run: &Run, live: &BTreeSet<PartName>) -> bool {
-        run.covers().iter().all(|segment| live.contains(segment) || self.own.contains(segment))
+    /// Returns the place in which new runs are kept, which is `store` unless too many of its runs
+    /// were damaged.
+    pub(super) fn store<'a>(&self, store: &'a RunStore) -> &'a RunStore {
+        if self.damaged_run_count < DAMAGED_RUNS_MAX { store } else { &RunStore::Memory }
+    }
+
+    /// Returns `true` if the hints of every segment that a run covers may be used: it is among
+    /// `segments`, or was added by this process.
+    pub(super) fn is_usable(&self, run: &Run, segments: &Segments) -> bool {
+        let mut covers = run.covers().iter();
+        covers.all(|segment| segments.is_usable(segment) || self.own.contains(segment))
+    }
+
+    /// Returns the segments whose hints the index must have.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = &PartName> {
+        let own = self.own.iter().filter(|segment| !self.segments.is_usable(segment));
+        let wanted = self.segments.live().iter().chain(own);
+        wanted.filter(|name| !self.unreadable.contains_key(&ObjectName::Segment(**name)))
+    }
+
+    /// Returns the segments that the usable runs cover.
+    pub(super) fn available(&self, segments: &Segments) -> HashSet<PartName> {
+        let usable = self.runs.iter().filter(|run| self.is_usable(run, segments));
+        usable.flat_map(|run| run.covers().iter().copied()).collect()
+    }
+
+    /// Takes up segments that were read. Returns `true` if their runs were damaged meanwhile.
+    pub(super) fn take_up(&mut self, read: ReadSegments) -> bool {
+        self.runs.extend(read.runs);
+        self.unreadable.extend(read.unreadable);
+        self.damaged_run_count += read.damaged_run_count;
+        read.damaged_run_count > 0
+    }
+
+    /// Takes up the segments of another view. Drops the runs that are not usable any more, and
+    /// those all of whose hints are in other runs.
+    pub(super) fn change_segments(&mut self, segments: Arc<Segments>) {
+        let superfluous = segments.superfluous(&self.available(&segments));
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.retain(|run| {
+            self.is_usable(run, &segments)
+                && !run.covers().iter().all(|segment| superfluous.contains(segment))
+        });
+        (self.runs, self.segments) = (runs, segments);
     }
 
     pub(super) fn allows(&self, location: &Location, class: Class, scope: Scope) -> bool {

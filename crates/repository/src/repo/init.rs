@@ -49,6 +49,7 @@ impl Repository {
             config_number: 0,
             key_id: None,
             cache: None,
+            temporary_folder: None,
             options: OpenOptions::default(),
             unopened: Vec::new(),
             view_cache: ViewCache::default(),

@@ -23,6 +23,7 @@ pub struct Repository {
     pub(super) config_number: u64,
     pub(super) key_id: Option<[u8; 16]>,
     pub(super) cache: Option<PathBuf>,
+    pub(super) temporary_folder: Option<PathBuf>,
     pub(super) options: OpenOptions,
     pub(super) unopened: UnopenedSettings,
     pub(super) view_cache: ViewCache,
@@ -108,6 +109,7 @@ impl Repository {
             config_number,
             key_id,
             cache: None,
+            temporary_folder: None,
             options,
             unopened,
             view_cache: ViewCache::default(),
@@ -121,7 +123,17 @@ impl Repository {
         let folder = folder.join(self.keys.repository().to_string());
         let is_remote = self.storage.requests_ahead_max() > 0;
         self.view_cache = ViewCache::new(is_remote.then(|| folder.join("view")));
+        self.temporary_folder = Some(folder.join("tmp"));
         self.cache = Some(folder);
+        self
+    }
+
+    /// Keeps the index and sorted lists in files without names in `folder` from now on, for a
+    /// repository without a cache. Without a cache and such a folder, they are kept in memory: 13
+    /// bytes for each chunk of the repository. The folder should not be kept in memory itself.
+    #[must_use]
+    pub fn with_temporary_folder(mut self, folder: PathBuf) -> Repository {
+        self.temporary_folder = Some(folder);
         self
     }
 
@@ -137,7 +149,7 @@ impl Repository {
 
     /// Returns the folder for temporary files of this repository, if it has one.
     pub(crate) fn temporary_folder(&self) -> Option<PathBuf> {
-        self.cache.as_ref().map(|cache| cache.join("tmp"))
+        self.temporary_folder.clone()
     }
 
     /// Returns the storage.

@@ -5,11 +5,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use cutpoint_storage::{Error, Kind, Result};
 use xxhash_rust::xxh3::Xxh3;
+
+use crate::util::private_file::create_unnamed_file;
 
 /// Buffer size for reading and writing one temporary file, in bytes.
 const BUFFER_LEN: usize = 64 * 1024;
@@ -90,8 +91,7 @@ impl<const N: usize> ExternalSort<N> {
     }
 
     fn spill(&mut self, folder: &Path) -> Result<()> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        let file = tempfile::tempfile_in(folder).map_err(failed)?;
+        let file = create_unnamed_file(folder).map_err(failed)?;
         let mut out = BufWriter::with_capacity(BUFFER_LEN, file);
         let mut hasher = Xxh3::new();
         for record in &self.buffer {

@@ -116,7 +116,7 @@ impl ContainerWriter {
         let now_ns = self.repository.environment().elapsed_ns();
         match self.segments.due(now_ns) {
             None => return Ok(()),
-            Some(Due::Bytes) => {}
+            Some(Due::Size) => {}
             Some(Due::Time) => {
                 self.close(Class::Data)?;
                 self.close(Class::Meta)?;
@@ -149,14 +149,17 @@ impl ContainerWriter {
         }
     }
 
-    /// Publishes existing containers in a segment of this writer, together with the pending ones.
+    /// Publishes existing containers in a segment of this writer, and returns its name, if there are
+    /// any. Everything that the writer has stored must be published already.
     ///
     /// # Errors
     ///
     /// Returns `Storage` if there is no randomness.
-    pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
+    pub(crate) fn publish_existing(&mut self, containers: Segment) -> Result<Option<PartName>> {
+        let count = self.segments.names().len();
         self.segments.add_existing(containers);
-        self.publish(self.repository.environment().elapsed_ns())
+        self.publish(self.repository.environment().elapsed_ns())?;
+        Ok(self.segments.names().get(count).copied())
     }
 
     /// Sets what the strategy by which chunks were compared records in the next similarity object.

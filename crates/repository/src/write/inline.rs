@@ -148,17 +148,20 @@ impl Inline {
         for region in self.dedup.take_regions() {
             let encoded = self.codec.encode(region, std::mem::take(&mut self.encoded))?;
             self.containers.append(encoded)?;
-            self.put()?;
+            self.put(true)?;
         }
-        self.put()?;
+        self.put(true)?;
         self.writer.renew()
     }
 
-    fn put(&mut self) -> Result<()> {
+    /// Puts the objects that are ready. Their chunks count as stored by this writer if `is_own` is
+    /// set.
+    fn put(&mut self, is_own: bool) -> Result<()> {
         for part in self.containers.take_parts() {
             let written = self.uploads.write(self.writer.repository(), part)?;
             if let Some(upload) = written.upload
                 && let Some(published) = self.writer.put(upload)?
+                && is_own
             {
                 self.index.add(published.name, &published.segment)?;
                 self.dedup.forget_published(|region| published.regions.contains(&region));
@@ -253,14 +256,17 @@ impl Inline {
     /// Stores an encoded region of another container.
     pub(crate) fn store_region(&mut self, region: EncodedRegion) -> Result<()> {
         self.containers.append(region)?;
-        self.put()?;
+        self.put(true)?;
         self.writer.renew()
     }
 
-    /// Publishes containers of other writers in a segment of this writer.
-    pub(crate) fn publish_existing(&mut self, containers: &Segment) -> Result<()> {
-        self.containers.publish_existing(containers)?;
-        self.put()
+    /// Publishes containers of other writers in a segment of this writer, and returns its name, if
+    /// there are any. Everything that was stored must be published already.
+    pub(crate) fn publish_existing(&mut self, containers: Segment) -> Result<Option<PartName>> {
+        let segment = self.containers.publish_existing(containers)?;
+        self.put(false)?;
+        self.writer.renew()?;
+        Ok(segment)
     }
 
     /// Returns the writer and the segments that it has published.

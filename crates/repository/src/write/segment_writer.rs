@@ -13,6 +13,9 @@ use crate::repo::repository::Repository;
 
 /// Number of stored bytes after which an index segment is due (W4).
 const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
+/// Number of hints after which an index segment is due, even with fewer bytes, because the chunks
+/// of its containers are kept in memory until then.
+const SEGMENT_HINTS: usize = 512 * 1024;
 /// Time in nanoseconds after which an index segment is due, even with fewer bytes.
 const SEGMENT_NS: u64 = 60 * 1_000_000_000;
 
@@ -34,8 +37,8 @@ pub(super) struct SegmentWriter {
 /// The reason for a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Many bytes are in closed containers.
-    Bytes,
+    /// Many bytes or chunks are in closed containers.
+    Size,
     /// The last segment is old. The open containers are to be closed first.
     Time,
 }
@@ -61,14 +64,18 @@ impl SegmentWriter {
     }
 
     /// Adds existing containers, which hold no new regions.
-    pub(super) fn add_existing(&mut self, containers: &Segment) {
-        self.pending.append(containers);
+    pub(super) fn add_existing(&mut self, containers: Segment) {
+        if self.pending.containers.is_empty() {
+            self.pending = containers;
+        } else {
+            self.pending.append(&containers);
+        }
     }
 
     /// Returns the reason for a segment now, if there is one.
     pub(super) fn due(&self, now_ns: u64) -> Option<Due> {
-        if self.pending_bytes >= SEGMENT_BYTES {
-            Some(Due::Bytes)
+        if self.pending_bytes >= SEGMENT_BYTES || self.pending.hints.len() >= SEGMENT_HINTS {
+            Some(Due::Size)
         } else {
             let is_old = now_ns.saturating_sub(self.published_ns) >= SEGMENT_NS;
             is_old.then_some(Due::Time)

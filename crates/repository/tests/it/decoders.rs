@@ -17,7 +17,7 @@ use cutpoint_repository::format::config::Config;
 use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
 use cutpoint_repository::format::extents::Extent;
 use cutpoint_repository::format::parity::ParityTable;
-use cutpoint_repository::format::prune::Prune;
+use cutpoint_repository::format::prune::{Covering, Prune};
 use cutpoint_repository::format::recipe::{RecipeChunk, Segment as Piece};
 use cutpoint_repository::format::segment::{ContainerRecord, Segment};
 use cutpoint_repository::format::ticket::{MachineValue, Ticket};
@@ -136,6 +136,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         attested: vec![TicketId([7; 12])],
         marked_base: Some(8),
         unmarked: vec![TicketId([9; 12])],
+        coverings: vec![Covering { segment: part(1), covered: vec![part(2), part(6)] }],
         extra: Vec::new(),
     };
     let record = |byte, class| ContainerRecord {
@@ -149,7 +150,6 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
     let segment = Segment {
         containers: vec![record(1, Class::Data), record(2, Class::Meta)],
         hints: vec![(0, 1), (5, 0), (5, 1), (u64::MAX, 0)],
-        covers: vec![part(7)],
         extra: Vec::new(),
     };
     let region = |offset, references| RegionRecord {

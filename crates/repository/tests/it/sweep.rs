@@ -23,6 +23,7 @@ const WHOLE: PruneOptions = PruneOptions {
     unused_max: 1.0,
     rewrite_bytes_max: 0,
     segment_count_max: usize::MAX,
+    merged_hints_max: 1 << 20,
     small_count_max: usize::MAX,
     is_alone: false,
 };

@@ -92,19 +92,57 @@ pub(crate) fn staying_numbers(toc: &Toc, live: &LiveChunks) -> Vec<usize> {
     numbers
 }
 
+/// The containers that exist, with their lengths. Sorted by name, which takes half of the memory of
+/// a map.
+#[derive(Debug, Default)]
+pub(crate) struct ContainerLens(Vec<((Class, PartName), u64)>);
+
+impl ContainerLens {
+    /// Returns the length of a container, if it exists.
+    pub(crate) fn get(&self, name: &(Class, PartName)) -> Option<&u64> {
+        let place = self.0.binary_search_by_key(name, |(name, _)| *name).ok()?;
+        self.0.get(place).map(|(_, len)| len)
+    }
+
+    /// Returns `true` if a container exists.
+    pub(crate) fn contains_key(&self, name: &(Class, PartName)) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Returns the names and lengths of the containers, sorted by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&(Class, PartName), &u64)> {
+        self.0.iter().map(|(name, len)| (name, len))
+    }
+
+    /// Returns the names of the containers, sorted.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &(Class, PartName)> {
+        self.0.iter().map(|(name, _)| name)
+    }
+}
+
+impl FromIterator<((Class, PartName), u64)> for ContainerLens {
+    fn from_iter<I: IntoIterator<Item = ((Class, PartName), u64)>>(lens: I) -> ContainerLens {
+        let mut lens = Vec::from_iter(lens);
+        lens.sort_unstable();
+        ContainerLens(lens)
+    }
+}
+
 /// Returns the containers that exist, with their lengths.
 ///
 /// # Errors
 ///
 /// Returns any error of the storage.
-pub(crate) fn list_containers(repository: &Repository) -> Result<HashMap<(Class, PartName), u64>> {
-    let mut found = HashMap::new();
+pub(crate) fn list_containers(repository: &Repository) -> Result<ContainerLens> {
+    let mut found = Vec::new();
     for kind in [ObjectKind::Data, ObjectKind::Meta] {
-        for (path, length) in repository.storage().list(kind.folder())? {
+        let listed = repository.storage().list(kind.folder())?;
+        found.reserve_exact(listed.len());
+        for (path, length) in listed {
             if let Ok(ObjectName::Container(class, part)) = ObjectName::parse(&path) {
-                found.insert((class, part), length);
+                found.push(((class, part), length));
             }
         }
     }
-    Ok(found)
+    Ok(found.into_iter().collect())
 }

@@ -1,12 +1,12 @@
 //! Locates the live chunks: merges them with the hints, resolves what is ambiguous, and adds the
 //! references of the delta chunks that stay.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 
 use cutpoint_storage::{Kind, Result};
 
-use super::container::{Container, RegionName};
+use super::container::{Container, ContainerLens, RegionName};
 use super::delta_regions::{DeltaRegions, Inlining};
 use super::join::HintJoin;
 use super::live_set::{LIVE_CHUNK_LEN, LiveChunk, LiveSet, MergedLive, SORTER_BYTES};
@@ -37,7 +37,7 @@ pub(crate) struct Locator<'a> {
     /// Containers that no segment names, and their hints.
     pub(crate) orphans: &'a Segment,
     /// The containers that exist.
-    pub(crate) there: &'a HashMap<(Class, PartName), u64>,
+    pub(crate) there: &'a ContainerLens,
     /// The folder for temporary files.
     pub(crate) folder: Option<&'a Path>,
     /// Maximum total size of delta chunks that may be stored again as full chunks, in bytes.
@@ -136,10 +136,11 @@ impl Locator<'_> {
         references: &SortedRecords<LIVE_CHUNK_LEN>,
     ) -> Result<Placement> {
         let hints = self.index.hints(self.orphans)?;
-        let containers = hints.containers().iter().map(|record| {
+        let mut containers = Vec::with_capacity(hints.container_count());
+        containers.extend(hints.containers().map(|record| {
             let name = (record.class, record.name);
             Container {
-                record: *record,
+                record,
                 is_there: self.there.get(&name) == Some(&u64::from(record.stored_len)),
                 is_condemned: self.condemned.contains(&name),
                 hint_count: 0,
@@ -147,9 +148,9 @@ impl Locator<'_> {
                 live_count: 0,
                 pinned_count: 0,
             }
-        });
+        }));
         let mut join = HintJoin {
-            containers: containers.collect(),
+            containers,
             damaged: self.damaged,
             clear: ExternalSort::new(self.folder, SORTER_BYTES),
             ambiguous: ExternalSort::new(self.folder, SORTER_BYTES / 4),
@@ -184,6 +185,7 @@ impl Locator<'_> {
             join.ambiguous.push(encode_placed(NO_CONTAINER, &live))?;
             next_live = live_set.next()?;
         }
+        drop(hints);
         resolve(join, self.search(), self.stop_if_cancelled)
     }
 
@@ -262,7 +264,7 @@ mod tests {
         let repository = repository.expect("it is made").with_cache(folder.path().to_owned());
         let repository = Arc::new(repository);
         let index = Index::open(repository.clone(), &View::default()).expect("it opens");
-        let mut there = HashMap::new();
+        let mut there = Vec::new();
         for (number, first) in
             (0..).zip((0..chunks).step_by(usize::try_from(CHUNKS_OF_SEGMENT).expect("it fits")))
         {
@@ -270,7 +272,7 @@ mod tests {
             for chunk in first..chunks.min(first + CHUNKS_OF_SEGMENT) {
                 if chunk % CHUNKS_OF_CONTAINER == 0 {
                     let record = container(chunk / CHUNKS_OF_CONTAINER);
-                    there.insert((record.class, record.name), u64::from(record.stored_len));
+                    there.push(((record.class, record.name), u64::from(record.stored_len)));
                     segment.containers.push(record);
                 }
                 let number = u32::try_from(segment.containers.len() - 1).expect("few containers");
@@ -290,6 +292,7 @@ mod tests {
             live_set.push(Class::Data, &fingerprint(chunk)).expect("a temporary file");
         }
         let live_set = live_set.finish();
+        let there = there.into_iter().collect();
         let (condemned, damaged, orphans) = (HashSet::new(), HashSet::new(), Segment::default());
         let locator = Locator {
             repository: &repository,

@@ -33,7 +33,9 @@ mod record;
 mod resolve;
 mod toc_search;
 
-pub(crate) use container::{Container, LiveChunks, list_containers, staying, staying_numbers};
+pub(crate) use container::{
+    Container, ContainerLens, LiveChunks, list_containers, staying, staying_numbers,
+};
 pub(crate) use live_set::{LIVE_CHUNK_LEN, LiveChunk, LiveSet};
 pub(crate) use locator::Locator;
 pub(crate) use placement::{LiveByContainer, Placement};

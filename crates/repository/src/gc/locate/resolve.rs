@@ -1,5 +1,6 @@
 //! Resolves by tables of contents what hints leave ambiguous.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use cutpoint_storage::Result;
@@ -29,13 +30,30 @@ enum Resolution {
     Missing,
 }
 
+/// The numbers of the containers, sorted by name when the first is looked up. A map would take ten
+/// times the memory.
+#[derive(Default)]
+struct NumbersByName(OnceCell<Vec<u32>>);
+
+impl NumbersByName {
+    /// Returns the number of the container with this name.
+    fn get(&self, containers: &[Container], name: (Class, PartName)) -> Option<u32> {
+        let name_of = |number: &u32| containers[*number as usize].name();
+        let sorted = self.0.get_or_init(|| {
+            let mut numbers: Vec<u32> = (0..).take(containers.len()).collect();
+            numbers.sort_unstable_by_key(name_of);
+            numbers
+        });
+        sorted.binary_search_by_key(&name, name_of).ok().map(|place| sorted[place])
+    }
+}
+
 /// The state of resolving.
 struct Resolver<'a> {
     search: TocSearch<'a>,
     damaged: &'a HashSet<Damage>,
     containers: Vec<Container>,
-    /// The numbers of the containers.
-    numbers: HashMap<(Class, PartName), u32>,
+    numbers: NumbersByName,
     /// The full chunks of the container that was opened last.
     opened: Option<(u32, HashSet<Fingerprint>)>,
     /// Regions for which it is known whether all their references exist.
@@ -54,8 +72,7 @@ pub(super) fn resolve(
     stop_if_cancelled: &dyn Fn() -> Result<()>,
 ) -> Result<Placement> {
     let HintJoin { containers, damaged, mut clear, ambiguous, .. } = join;
-    let numbers = containers.iter().zip(0..).map(|(each, number)| (each.name(), number)).collect();
-    let (opened, met) = (None, HashMap::new());
+    let (numbers, opened, met) = (NumbersByName::default(), None, HashMap::new());
     let mut resolver = Resolver { search, damaged, containers, numbers, opened, met };
     let (mut only_condemned, mut missing, mut missing_count) = (Vec::new(), Vec::new(), 0);
     let ambiguous = ambiguous.finish();
@@ -112,8 +129,8 @@ impl Resolver<'_> {
             !damaged.contains(&Damage { class, container, fingerprint })
         };
         let is_usable = |location: &Location| {
-            let number = numbers.get(&name_of(location));
-            number.is_some_and(|number| containers[*number as usize].is_usable())
+            let number = numbers.get(containers, name_of(location));
+            number.is_some_and(|number| containers[number as usize].is_usable())
         };
         let is_there = |location: &Location| search.there.contains_key(&name_of(location));
         let mut locate =
@@ -124,8 +141,8 @@ impl Resolver<'_> {
         let is_condemned = sound.is_none()
             && locate(&|location| is_there(location) && is_sound(location))?.is_some();
         let place = if sound.is_some() || is_condemned { sound } else { locate(&is_usable)? };
-        if let Some(number) = place.and_then(|name| numbers.get(&name)) {
-            Ok(Resolution::Stays(*number))
+        if let Some(number) = place.and_then(|name| numbers.get(containers, name)) {
+            Ok(Resolution::Stays(number))
         } else if is_condemned || locate(&is_there)?.is_some() {
             Ok(Resolution::OnlyCondemned)
         } else {

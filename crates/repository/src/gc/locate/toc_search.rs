@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Result};
 
-use super::container::RegionName;
+use super::container::{ContainerLens, RegionName};
 use super::live_set::LiveChunk;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
@@ -24,7 +24,7 @@ pub(super) struct TocSearch<'a> {
     /// Containers that no segment names, and their hints.
     pub(super) orphans: &'a Segment,
     /// The containers that exist.
-    pub(super) there: &'a HashMap<(Class, PartName), u64>,
+    pub(super) there: &'a ContainerLens,
 }
 
 impl TocSearch<'_> {
@@ -188,7 +188,7 @@ mod tests {
         }
         let there = list_containers(&repository).expect("it lists");
         assert_eq!(there.keys().copied().collect::<HashSet<_>>(), stored, "one of each");
-        for ((class, part), stored_len) in &there {
+        for ((class, part), stored_len) in there.iter() {
             let loaded =
                 ContainerToc::read(&repository, *class, *part, *stored_len).expect("it is well");
             orphans.append(&loaded.segment());

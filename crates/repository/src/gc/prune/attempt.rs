@@ -93,13 +93,14 @@ pub(super) fn attempt(
         marked: marks.marked,
         marked_base: marks.base,
         unmarked: marks.unmarked,
+        coverings: relocation.merged.recorded(),
         ..Prune::default()
     };
     let own: Vec<_> =
         record.published.iter().copied().filter(|part| part.ticket == writer.ticket()).collect();
-    let forgotten = &survey.forgotten;
+    let merged = &relocation.merged;
     let judge =
-        |_: &View, faster: &[Arc<Prune>], record: Prune| Ok(judge(forgotten, faster, record));
+        |_: &View, faster: &[Arc<Prune>], record: Prune| Ok(judge(&survey, merged, faster, record));
     let appended = append(&mut writer, &survey.view, record, &BTreeSet::new(), judge);
     match or_abandon(&mut writer, appended)? {
         AppendResult::Done(number) => {

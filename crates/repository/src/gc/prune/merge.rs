@@ -2,42 +2,124 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use cutpoint_storage::Result;
+use cutpoint_storage::{ObjectKind, Result};
 
+use super::options::PruneOptions;
 use super::survey::Survey;
+use crate::format::commit::Outcome;
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName};
-use crate::format::segment::{ContainerRecord, Segment};
+use crate::format::prune::Covering;
+use crate::format::segment::{ContainerRecord, HINT_LEN, Segment};
 use crate::repo::repository::Repository;
+use crate::repo::view::View;
 use crate::write::Inline;
 
-/// Number of hints at which a merged segment is published: 48 MB.
-const MERGED_HINTS_MAX: usize = 4 << 20;
+/// The segments that a prune has merged from others.
+#[derive(Debug, Default)]
+pub(super) struct MergedSegments {
+    pub(super) coverings: Vec<Covering>,
+    /// Set if a container was left out although no record condemns it. The merged segments then do
+    /// not stand for the covered ones.
+    pub(super) is_incomplete: bool,
+}
 
-/// Publishes the contents of the `merged` segments in a few new ones. All existing containers are
-/// named, condemned or not, because readers and sweeps find them by these segments.
+impl MergedSegments {
+    /// Returns the coverings to record: none if the merged segments are incomplete.
+    pub(super) fn recorded(&self) -> Vec<Covering> {
+        if self.is_incomplete { Vec::new() } else { self.coverings.clone() }
+    }
+}
+
+/// Selects the segments to merge: the small ones, if there are enough of them.
+///
+/// A merged segment is not small, except for the last one, so that no hint is written again by
+/// every merge. A merged segment of an interrupted prune is selected as well, because it repeats
+/// what others say.
+///
+/// # Errors
+///
+/// Returns any error of the storage.
+pub(super) fn select_merged(
+    survey: &Survey,
+    repository: &Repository,
+    options: &PruneOptions,
+) -> Result<BTreeSet<PartName>> {
+    let mut live = survey.view.segments();
+    let count_min = options.segment_count_max.max(2);
+    if live.len() < count_min {
+        return Ok(BTreeSet::new());
+    }
+    let small_len = (options.merged_hints_max / 2).saturating_mul(HINT_LEN) as u64;
+    let listed = repository.list_objects(ObjectKind::Segment)?.into_iter();
+    let small: HashSet<ObjectName> =
+        listed.filter(|(_, len)| *len < small_len).map(|(name, _)| name).collect();
+    let interrupted = published_by_voids(&survey.view);
+    live.retain(|part| small.contains(&ObjectName::Segment(*part)) || interrupted.contains(part));
+    Ok(if live.len() < count_min { BTreeSet::new() } else { live })
+}
+
+/// Returns the segments that only voids have published.
+fn published_by_voids(view: &View) -> HashSet<PartName> {
+    let voids = view.commits.values().filter(|commit| matches!(commit.outcome, Outcome::Void));
+    let mut segments: HashSet<PartName> = voids.flat_map(|void| &void.segments).copied().collect();
+    for published in view.prunes.values().flat_map(|prune| &prune.published) {
+        segments.remove(published);
+    }
+    segments
+}
+
+/// Publishes the contents of the `merged` segments in new ones of about `hints_max` hints. All
+/// existing containers are named, condemned or not, because readers and sweeps find them by these
+/// segments.
+///
+/// # Errors
+///
+/// Returns any error of the storage.
 pub(super) fn merge_segments(
     inline: &mut Inline,
-    repository: &Repository,
     survey: &Survey,
     merged: &BTreeSet<PartName>,
-) -> Result<()> {
+    hints_max: usize,
+) -> Result<MergedSegments> {
+    let repository = inline.writer().repository().clone();
+    let condemned = survey.view.condemned();
     let mut named: HashSet<(Class, PartName)> = HashSet::new();
-    let mut open = Segment::default();
-    for part in merged {
-        let segment = repository.read(ObjectName::Segment(*part), Segment::decode)?;
+    let mut result = MergedSegments::default();
+    let (mut open, mut covered) = (Segment::default(), Vec::new());
+    let lens: HashMap<ObjectName, u64> = match merged.is_empty() {
+        true => HashMap::new(),
+        false => repository.list_objects(ObjectKind::Segment)?.into_iter().collect(),
+    };
+    let len = |name| lens.get(&name).copied().unwrap_or(ObjectKind::Segment.len_max());
+    let names = merged.iter().map(|part| ObjectName::Segment(*part));
+    let wanted: Vec<(ObjectName, u64)> = names.map(|name| (name, len(name))).collect();
+    repository.get_many(&wanted, |name, bytes| {
+        let ObjectName::Segment(part) = name else { return Ok(()) };
+        let (_, segment) = repository.open_bytes(name, &bytes?, Segment::decode)?;
         let is_new = |container: &ContainerRecord| {
             let name = (container.class, container.name);
-            survey.there.contains_key(&name) && named.insert(name)
+            let is_there = survey.there.contains_key(&name);
+            result.is_incomplete |= !is_there && !condemned.contains(&name);
+            is_there && named.insert(name)
         };
-        let mut taken = only(&segment, is_new);
-        taken.covers = vec![*part];
-        open.append(&taken);
-        if open.hints.len() >= MERGED_HINTS_MAX {
-            inline.publish_existing(&std::mem::take(&mut open))?;
+        open.append(&only(&segment, is_new));
+        covered.push(part);
+        if open.hints.len() >= hints_max {
+            let covered = std::mem::take(&mut covered);
+            let segment = inline.publish_existing(std::mem::take(&mut open))?;
+            result.coverings.extend(segment.map(|segment| Covering { segment, covered }));
         }
+        Ok(())
+    })?;
+    if !open.containers.is_empty() {
+        let segment = inline.publish_existing(open)?;
+        result.coverings.extend(segment.map(|segment| Covering { segment, covered }));
+    } else if let Some(last) = result.coverings.last_mut() {
+        // Other segments say all that these did.
+        last.covered.extend(covered);
     }
-    if open.containers.is_empty() { Ok(()) } else { inline.publish_existing(&open) }
+    Ok(result)
 }
 
 /// Returns the containers of a segment that `accepts` admits, with their hints.

@@ -1,11 +1,13 @@
 //! P5: what the record of a prune publishes, and its judgement when other clients were faster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::merge::MergedSegments;
 use super::survey::Survey;
 use crate::format::names::{PartName, TicketId};
 use crate::format::prune::Prune;
+use crate::rules;
 
 /// Returns the segments that the `taken` commits had published. They are published again, because
 /// these commits will be deleted. The `merged` segments are left out.
@@ -26,21 +28,40 @@ pub(super) fn segments_of_taken(
 }
 
 /// Returns the record that may take the next number although the records `faster` took theirs, or
-/// `None` if one of them concerns what this prune relies on: the snapshots `forgotten` that it
-/// takes, and the containers that exist.
+/// `None` if one of them concerns what this prune relies on: the snapshots that it takes, and the
+/// containers that exist.
 pub(super) fn judge(
-    forgotten: &BTreeSet<TicketId>,
+    survey: &Survey,
+    merged: &MergedSegments,
     faster: &[Arc<Prune>],
     record: Prune,
 ) -> Option<Prune> {
     let is_harmless = |each: &Prune| {
-        let concerns = |ids: &[TicketId]| ids.iter().any(|id| forgotten.contains(id));
+        let concerns = |ids: &[TicketId]| ids.iter().any(|id| survey.forgotten.contains(id));
         each.condemned.is_empty()
             && each.taken.is_empty()
             && each.unforgotten.is_empty()
             && !concerns(&each.held)
     };
-    // If another prune has merged segments meanwhile, these are left for its record to supersede.
-    let superseded = Vec::new();
-    faster.iter().all(|each| is_harmless(each)).then_some(Prune { superseded, ..record })
+    if !faster.iter().all(|each| is_harmless(each)) {
+        return None;
+    }
+    let superseded: HashSet<PartName> = record.superseded.iter().copied().collect();
+    let mut others = faster.iter().flat_map(|each| &each.superseded);
+    let is_merged_elsewhere = others.any(|part| superseded.contains(part));
+    Some(if is_merged_elsewhere { without_merge(survey, merged, record) } else { record })
+}
+
+/// Withdraws the merge of segments from a record, because other clients have merged some of them.
+/// The merged segments count nowhere, and the next sweep deletes them.
+fn without_merge(survey: &Survey, merged: &MergedSegments, record: Prune) -> Prune {
+    let own: BTreeSet<PartName> = merged.coverings.iter().map(|each| each.segment).collect();
+    let mut published = record.published;
+    published.retain(|part| !own.contains(part));
+    let again = segments_of_taken(survey, &BTreeSet::new());
+    published.extend(again.into_iter().filter(|part| rules::must_republish(own.contains(part))));
+    published.sort_unstable();
+    published.dedup();
+    let superseded = own.into_iter().collect();
+    Prune { published, superseded, coverings: Vec::new(), ..record }
 }

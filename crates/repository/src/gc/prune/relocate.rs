@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use cutpoint_storage::Result;
 
-use super::merge::merge_segments;
+use super::merge::{MergedSegments, merge_segments};
 use super::regroup::{Reencodings, Regrouping, regroup};
 use super::rewrite::rewrite;
 use super::selection::Selection;
@@ -22,6 +22,8 @@ use crate::write::{Inline, Writer};
 /// be condemned.
 pub(super) struct Relocation {
     pub(super) published: Vec<PartName>,
+    /// The published segments that were merged from others.
+    pub(super) merged: MergedSegments,
     pub(super) condemned: Vec<(Class, PartName)>,
     pub(super) written_bytes: u64,
     pub(super) reencodings: Reencodings,
@@ -79,13 +81,14 @@ fn relocate_all(
     if !broken.is_empty() {
         keep_other_copies(&repository, survey, &broken, &mut condemned)?;
     }
-    if !survey.orphans.containers.is_empty() {
-        inline.publish_existing(&survey.orphans)?;
-    }
-    merge_segments(inline, &repository, survey, &selection.merged)?;
+    // What was stored again is published first, so that a merged segment has nothing of it.
     inline.publish()?;
+    if !survey.orphans.containers.is_empty() {
+        inline.publish_existing(survey.orphans.clone())?;
+    }
+    let merged = merge_segments(inline, survey, &selection.merged, selection.merged_hints_max)?;
     let (published, written_bytes) = (Vec::new(), 0);
-    Ok(Relocation { published, condemned, written_bytes, reencodings })
+    Ok(Relocation { published, merged, condemned, written_bytes, reencodings })
 }
 
 /// Rewrites container by container. A container is added to `condemned` once all of it was stored

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cutpoint_storage::Result;
 
 use super::examine::Examination;
-use super::options::PruneOptions;
+use super::merge::select_merged;
 use super::plan::PrunePlan;
 use super::pulse::Pulse;
 use super::rewriting::{select_regrouped, select_rewritten};
@@ -24,6 +24,8 @@ pub(super) struct Selection {
     pub(super) rewritten: BTreeSet<u32>,
     /// The segments that the record supersedes.
     pub(super) merged: BTreeSet<PartName>,
+    /// Number of hints at which a merged segment is published.
+    pub(super) merged_hints_max: usize,
     /// The target grouping of an optimization; `None` for a prune.
     pub(super) grouping: Option<Grouping>,
     /// Set if the commits that are only history are worth a record.
@@ -47,7 +49,7 @@ impl Selection {
 ///
 /// # Errors
 ///
-/// Returns any error of [`Examination::new`] and of [`Sample::of`].
+/// Returns any error of [`Examination::new`], [`Sample::of`] and [`select_merged`].
 pub(super) fn select(
     survey: &Survey,
     repository: &Repository,
@@ -67,16 +69,10 @@ pub(super) fn select(
             regrouped
         }
     };
-    let merged = select_merged(survey, &task.options);
+    let merged = select_merged(survey, repository, &task.options)?;
     plan.merged_segment_count = merged.len() as u64;
+    let (merged_hints_max, grouping) = (task.options.merged_hints_max, task.grouping);
     plan.history_count = survey.history.commits.len() as u64;
     let has_long_history = survey.history.is_long();
-    Ok(Selection { plan, dead, rewritten, merged, grouping: task.grouping, has_long_history })
-}
-
-/// Selects all segments if there are enough to merge them. Segments that commits of F have
-/// published are merged with the others, or published again.
-fn select_merged(survey: &Survey, options: &PruneOptions) -> BTreeSet<PartName> {
-    let live = survey.view.segments();
-    if live.len() < options.segment_count_max.max(2) { BTreeSet::new() } else { live }
+    Ok(Selection { plan, dead, rewritten, merged, merged_hints_max, grouping, has_long_history })
 }

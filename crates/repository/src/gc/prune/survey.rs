@@ -1,6 +1,6 @@
 //! The survey of a prune: what exists, and which chunks are live (P1 to P3).
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,10 +10,10 @@ use super::history::History;
 use super::pulse::Pulse;
 use super::source::Unreadable;
 use crate::format::fingerprint::Class;
-use crate::format::names::{PartName, TicketId};
+use crate::format::names::TicketId;
 use crate::format::recipe::Content;
 use crate::format::segment::Segment;
-use crate::gc::locate::{Locator, Placement, list_containers};
+use crate::gc::locate::{ContainerLens, Locator, Placement, list_containers};
 use crate::gc::marking::mark;
 use crate::gc::monitor::{Phase, PruneMonitor};
 use crate::gc::preconditions::{open_index, require_nothing_missing, require_readable};
@@ -37,7 +37,7 @@ pub(super) struct Survey {
     /// Containers of ended writers that no segment names.
     pub(super) orphans: Segment,
     /// The containers that exist, with their lengths.
-    pub(super) there: HashMap<(Class, PartName), u64>,
+    pub(super) there: ContainerLens,
     /// The place of each live chunk.
     pub(super) placement: Placement,
     /// Number of listings that were made because an object was gone.
@@ -149,18 +149,17 @@ fn find_orphans(
     repository: &Repository,
     view: &View,
     index: &Index,
-    there: &HashMap<(Class, PartName), u64>,
+    there: &ContainerLens,
     own: Option<TicketId>,
     pulse: &Pulse<'_>,
 ) -> Result<Segment> {
-    let named: HashSet<(Class, PartName)> =
-        index.containers().iter().map(|container| (container.class, container.name)).collect();
+    let named = index.container_names();
     let condemned = view.condemned();
     let taken = view.taken();
     let has_ended = |ticket| view.commits.contains_key(&ticket) || taken.contains(&ticket);
     let mut unlisted: Vec<_> = there
         .iter()
-        .filter(|(name, _)| !named.contains(name) && !condemned.contains(name))
+        .filter(|(name, _)| named.binary_search(name).is_err() && !condemned.contains(name))
         .filter(|((_, part), _)| Some(part.ticket) != own && has_ended(part.ticket))
         .collect();
     // Sorted, so that every run has the same order.

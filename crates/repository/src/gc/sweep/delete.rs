@@ -1,6 +1,6 @@
 //! S5: deletes what a record condemned, and other objects whose time has passed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use cutpoint_storage::{ObjectKind, Result};
@@ -12,7 +12,7 @@ use crate::format::commit::{Commit, Outcome};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
-use crate::gc::locate::list_containers;
+use crate::gc::locate::{ContainerLens, list_containers};
 use crate::gc::monitor::{PruneMonitor, stop_if_cancelled};
 use crate::parity;
 use crate::repo::repository::Repository;
@@ -30,7 +30,7 @@ pub(super) struct Deleter<'a> {
     view: &'a View,
     monitor: &'a dyn PruneMonitor,
     /// The containers that existed before the first deletion, with their lengths.
-    there: HashMap<(Class, PartName), u64>,
+    there: ContainerLens,
     /// The containers that the record condemned.
     condemned_now: HashSet<(Class, PartName)>,
     /// The snapshots and other commits that this record or another one took.

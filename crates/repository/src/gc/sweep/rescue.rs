@@ -3,7 +3,7 @@
 //! A snapshot is late if the prune had not marked it: its writer was at work while the prune was,
 //! and may have found chunks in containers that the prune then condemned.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use cutpoint_storage::{Error, Kind, Result};
@@ -15,7 +15,7 @@ use crate::format::prune::Prune;
 use crate::format::recipe::Content;
 use crate::format::segment::Segment;
 use crate::format::ticket::Purpose;
-use crate::gc::locate::{LiveChunk, Locator, list_containers};
+use crate::gc::locate::{ContainerLens, LiveChunk, Locator, list_containers};
 use crate::gc::marking::mark;
 use crate::gc::monitor::{PruneMonitor, stop_if_cancelled};
 use crate::gc::preconditions::{open_index, require_nothing_missing, require_readable};
@@ -46,7 +46,7 @@ impl Rescue {
     pub(super) fn require_present(
         &self,
         repository: &Repository,
-        there: &HashMap<(Class, PartName), u64>,
+        there: &ContainerLens,
     ) -> Result<()> {
         if !rules::must_check_rescue() {
             return Ok(());

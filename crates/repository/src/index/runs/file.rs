@@ -1,6 +1,6 @@
 //! Run files: their format, how one is written, and how one is opened.
 //!
-//! A run file consists of: magic 8, number of covered segments 4, of containers 4, of hints 8,
+//! A run file without a name has the same form as one in the cache. A run file consists of: magic 8, number of covered segments 4, of containers 4, of hints 8,
 //! checksum of the rest without the hints 8, covered segments (16 each), containers, filter, hints
 //! (12 each, rising) in blocks of 341, each followed by a checksum of 4.
 //!
@@ -10,7 +10,6 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,9 +19,11 @@ use super::block::{BlockWriter, blocks_len, identity};
 use super::filter::Filter;
 use super::merge::MergedHints;
 use super::run::{Run, RunHints};
+use super::store::RunStore;
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
 use crate::format::segment::{CONTAINER_RECORD_LEN, ContainerRecord};
+use crate::util::private_file::{create_private_file, create_private_folder, create_unnamed_file};
 
 /// The magic number, which ends with the version. Files of other versions are removed.
 const MAGIC: [u8; 8] = *b"CutPrun3";
@@ -45,11 +46,29 @@ impl From<io::Error> for MergeFailure {
 
 /// Writes the union of `runs` as one run file. The memory is that of a filter, container tables,
 /// and small buffers.
-pub(super) fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, MergeFailure> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+pub(super) fn merge(store: &RunStore, runs: &[&Run]) -> Result<Run, MergeFailure> {
     let mut covers: Vec<PartName> = runs.iter().flat_map(|run| run.covers.clone()).collect();
     covers.sort_unstable();
     covers.dedup();
+    match store {
+        RunStore::Folder(folder) => merge_in_cache(folder, covers, runs),
+        RunStore::Temporary(folder) => {
+            let file = create_unnamed_file(folder)?;
+            let own = file.try_clone()?;
+            let (run, offset) = write_merged(file, covers, runs)?;
+            Ok(Run { hints: RunHints::File { file: own, path: None, offset }, ..run })
+        }
+        RunStore::Memory => Err(MergeFailure::Unwritten),
+    }
+}
+
+/// Writes the union of `runs` as a file of the cache.
+fn merge_in_cache(
+    folder: &Path,
+    covers: Vec<PartName>,
+    runs: &[&Run],
+) -> Result<Run, MergeFailure> {
+    create_private_folder(folder)?;
     let name = run_name(&covers);
     let (staged, file) = stage(folder, &name)?;
     let own = file.try_clone()?;
@@ -58,7 +77,7 @@ pub(super) fn merge(folder: &Path, runs: &[&Run]) -> Result<Run, MergeFailure> {
         std::fs::rename(&staged, &path)?;
         // The handle is that of the written file. Another process may have replaced the file under
         // this name by one with other container numbers.
-        let hints = RunHints::File { file: own, path, offset };
+        let hints = RunHints::File { file: own, path: Some(path), offset };
         Ok(Run { hints, ..run })
     });
     if merged.is_err() {
@@ -97,7 +116,8 @@ fn write_merged(
         + Filter::encoded_len(hint_count);
     let mut out = BufWriter::with_capacity(64 * 1024, file);
     out.seek(SeekFrom::Start(head_len))?;
-    let mut blocks = BlockWriter::new(identity(&covers));
+    let identity = identity(&covers);
+    let mut blocks = BlockWriter::new(identity);
     let mut merge = MergedHints::new(runs).map_err(MergeFailure::Damaged)?;
     while let Some((hint, container, number)) = merge.next().map_err(MergeFailure::Damaged)? {
         let container = renumber[number].get(container as usize);
@@ -113,18 +133,17 @@ fn write_merged(
     out.into_inner().map_err(io::IntoInnerError::into_error)?;
     let is_found = runs.iter().any(|run| run.is_found);
     let hints = RunHints::Memory(Vec::new());
-    Ok((Run { covers, containers, hint_count, filter, hints, is_found }, head_len))
+    Ok((Run { covers, identity, containers, hint_count, filter, hints, is_found }, head_len))
 }
 
 /// Creates a new file that no other index writes to, in any process. The file is private, because
 /// hints are parts of keyed fingerprints.
 pub(super) fn stage(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
-    use std::os::unix::fs::OpenOptionsExt;
     static STAGED: AtomicU64 = AtomicU64::new(0);
     loop {
         let (process, count) = (std::process::id(), STAGED.fetch_add(1, Ordering::Relaxed));
         let path = folder.join(format!("{name}.{process}-{count}.tmp"));
-        match File::options().read(true).write(true).create_new(true).mode(0o600).open(&path) {
+        match create_private_file(&path) {
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -202,12 +221,15 @@ pub(super) fn open(path: &Path) -> Option<Run> {
     let (tables, filter) = rest.split_at(usize::try_from(tables_len - covers_count * 16).ok()?);
     let part = |bytes: &[u8]| bytes.first_chunk::<16>().map(|bytes| PartName::from_bytes(*bytes));
     let covers = covers_bytes.chunks_exact(16).map(part).collect::<Option<Vec<_>>>()?;
-    let container = |record: &[u8]| ContainerRecord::decode(record).ok();
-    let containers =
-        tables.chunks_exact(CONTAINER_RECORD_LEN).map(container).collect::<Option<Vec<_>>>()?;
+    let tables = tables.chunks_exact(CONTAINER_RECORD_LEN);
+    let mut containers = Vec::with_capacity(tables.len());
+    for record in tables {
+        containers.push(ContainerRecord::decode(record).ok()?);
+    }
     let filter = Filter::decode(hint_count, filter)?;
-    let hints = RunHints::File { file, path: path.to_path_buf(), offset: head_len };
-    Some(Run { covers, containers, hint_count, filter, hints, is_found: true })
+    let hints = RunHints::File { file, path: Some(path.to_path_buf()), offset: head_len };
+    let identity = identity(&covers);
+    Some(Run { covers, identity, containers, hint_count, filter, hints, is_found: true })
 }
 
 #[cfg(test)]

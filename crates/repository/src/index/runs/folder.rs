@@ -1,35 +1,30 @@
 //! The runs of a repository on this machine: a folder of run files, merged by size.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::file::{MergeFailure, merge, open};
 use super::run::Run;
+use super::store::RunStore;
 use crate::format::names::PartName;
-use crate::format::segment::Segment;
 
 /// Number of runs of similar size that are merged into one.
 const TIER_RUNS: usize = 10;
 /// The age after which a partly written file is removed.
 const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Creates a run of one segment, in `folder` if there is one. If the cache cannot be written,
-/// the run is kept in memory.
-pub(in crate::index) fn create(folder: Option<&Path>, name: PartName, segment: &Segment) -> Run {
-    let run = Run::in_memory(vec![name], segment);
-    folder.and_then(|folder| merge(folder, &[&run]).ok()).unwrap_or(run)
-}
-
 /// Merges runs until there are no ten of similar size. A run that cannot be read is removed from
 /// `runs` and returned.
 pub(in crate::index) fn merge_tiers(
-    folder: Option<&Path>,
+    store: &RunStore,
     runs: &mut Vec<Arc<Run>>,
 ) -> Option<Arc<Run>> {
-    let folder = folder?;
+    if *store == RunStore::Memory {
+        return None;
+    }
     loop {
         let mut tiers: HashMap<u32, usize> = HashMap::new();
         for run in runs.iter() {
@@ -38,7 +33,7 @@ pub(in crate::index) fn merge_tiers(
         let (&full, _) = tiers.iter().find(|(_, count)| **count >= TIER_RUNS)?;
         let (mut parts, rest): (Vec<_>, Vec<_>) = runs.drain(..).partition(|run| tier(run) == full);
         *runs = rest;
-        match merge(folder, &parts.iter().map(|run| &**run).collect::<Vec<_>>()) {
+        match merge(store, &parts.iter().map(|run| &**run).collect::<Vec<_>>()) {
             Ok(merged) => {
                 parts.iter().for_each(|part| part.remove_file());
                 runs.push(Arc::new(merged));
@@ -49,7 +44,7 @@ pub(in crate::index) fn merge_tiers(
                 return Some(damaged);
             }
             Err(MergeFailure::Unwritten) => {
-                // The disk of the cache is full, so the runs stay as they are.
+                // The disk is full, so the runs stay as they are.
                 runs.extend(parts);
                 return None;
             }
@@ -61,11 +56,12 @@ fn tier(run: &Run) -> u32 {
     run.hint_count.max(1).ilog10()
 }
 
-/// Opens the runs in `folder` whose segments are all live, with each segment at most once. Removes
-/// the other runs, and partly written files that are a day older than `now_ns`.
+/// Opens the runs in `folder` that `is_usable` admits by the segments that they cover, with each
+/// segment at most once. Removes the other runs, and partly written files that are a day older than
+/// `now_ns`.
 pub(in crate::index) fn open_all(
     folder: &Path,
-    live: &BTreeSet<PartName>,
+    is_usable: impl Fn(&[PartName]) -> bool,
     now_ns: i64,
 ) -> Vec<Arc<Run>> {
     let mut runs: Vec<Arc<Run>> = Vec::new();
@@ -74,7 +70,7 @@ pub(in crate::index) fn open_all(
         let extension = path.extension().and_then(|extension| extension.to_str());
         let is_useless = match extension {
             Some("run") => match open(&path) {
-                Some(run) if run.covers.iter().all(|segment| live.contains(segment)) => {
+                Some(run) if is_usable(&run.covers) => {
                     runs.push(Arc::new(run));
                     false
                 }
@@ -90,7 +86,7 @@ pub(in crate::index) fn open_all(
     // After a crash between merge and removal both are present, and the larger one contains all
     // hints.
     runs.sort_by_key(|run| Reverse(run.covers.len()));
-    let mut covered = BTreeSet::new();
+    let mut covered = HashSet::new();
     runs.retain(|run| {
         let fresh = run.covers.iter().all(|segment| !covered.contains(segment));
         if fresh {
@@ -117,7 +113,7 @@ mod tests {
     use super::*;
     use crate::format::fingerprint::Class;
     use crate::format::names::TicketId;
-    use crate::format::segment::ContainerRecord;
+    use crate::format::segment::{ContainerRecord, Segment};
 
     fn part(count: u32) -> PartName {
         PartName { ticket: TicketId([1; 12]), count }
@@ -141,6 +137,24 @@ mod tests {
         Segment { containers: vec![container], hints, ..Segment::default() }
     }
 
+    /// Creates a run of one segment.
+    fn create(store: &RunStore, name: PartName, segment: &Segment) -> Run {
+        let run = Run::in_memory(vec![name], segment);
+        if *store == RunStore::Memory { run } else { merge(store, &[&run]).expect("written") }
+    }
+
+    fn cache(folder: &tempfile::TempDir) -> RunStore {
+        RunStore::Folder(folder.path().to_owned())
+    }
+
+    /// Returns the path of a run in the cache, and the offset of its hints.
+    fn file(run: &Run) -> (&Path, u64) {
+        match &run.hints {
+            RunHints::File { path: Some(path), offset, .. } => (path, *offset),
+            _ => panic!("it is in a file"),
+        }
+    }
+
     fn expect_found(run: &Run, segment: &Segment) {
         for at in segment.hints.chunk_by(|one, other| one.0 == other.0) {
             let mut found = Vec::new();
@@ -156,20 +170,25 @@ mod tests {
         let folder = tempfile::tempdir().expect("made");
         for count in [0, 1, 255, 256, 257, 1000, 5000] {
             let segment = segment(0, count);
-            expect_found(&create(None, part(0), &segment), &segment);
-            let written = create(Some(folder.path()), part(0), &segment);
-            let RunHints::File { path, .. } = &written.hints else { panic!("it can be written") };
+            expect_found(&create(&RunStore::Memory, part(0), &segment), &segment);
+            let written = create(&cache(&folder), part(0), &segment);
             expect_found(&written, &segment);
-            expect_found(&open(path).expect("it is what was written"), &segment);
+            expect_found(&open(file(&written).0).expect("it is what was written"), &segment);
         }
-        let segments: Vec<_> = (0..10).map(|number| segment(number, 2000)).collect();
-        let create =
-            |(number, segment)| Arc::new(create(Some(folder.path()), part(number), segment));
-        let mut runs: Vec<_> = (0..).zip(&segments).map(create).collect();
-        assert!(merge_tiers(Some(folder.path()), &mut runs).is_none(), "nothing is damaged");
-        let [merged] = &runs[..] else { panic!("they become one, not {}", runs.len()) };
-        segments.iter().for_each(|segment| expect_found(merged, segment));
-        assert_eq!(std::fs::read_dir(folder.path()).expect("it lists").count(), 1, "files");
+        let unnamed = tempfile::tempdir().expect("made");
+        let temporary = RunStore::Temporary(unnamed.path().to_owned());
+        for (store, file_count) in [(cache(&folder), 1), (temporary, 0)] {
+            let (RunStore::Folder(path) | RunStore::Temporary(path)) = &store else { continue };
+            let segments: Vec<_> = (0..10).map(|number| segment(number, 2000)).collect();
+            let create = |(number, segment)| Arc::new(create(&store, part(number), segment));
+            let mut runs: Vec<_> = (0..).zip(&segments).map(create).collect();
+            assert!(merge_tiers(&store, &mut runs).is_none(), "nothing is damaged");
+            let [merged] = &runs[..] else { panic!("they become one, not {}", runs.len()) };
+            segments.iter().for_each(|segment| expect_found(merged, segment));
+            let filter = merged.filter.bytes();
+            assert_eq!(merged.memory_bytes(), filter, "no hints in memory");
+            assert_eq!(std::fs::read_dir(path).expect("it lists").count(), file_count, "files");
+        }
     }
 
     /// Clustered hints are far from the position that is tried first.
@@ -179,8 +198,8 @@ mod tests {
         for move_to in [|hint: u64| hint >> 20, |hint: u64| hint >> 20 | u64::MAX << 44] {
             let mut segment = segment(0, 5000);
             segment.hints.iter_mut().for_each(|(hint, _)| *hint = move_to(*hint));
-            expect_found(&create(None, part(0), &segment), &segment);
-            expect_found(&create(Some(folder.path()), part(0), &segment), &segment);
+            expect_found(&create(&RunStore::Memory, part(0), &segment), &segment);
+            expect_found(&create(&cache(&folder), part(0), &segment), &segment);
         }
     }
 
@@ -190,8 +209,8 @@ mod tests {
     fn flipped_bits_and_moved_blocks_are_detected() {
         let folder = tempfile::tempdir().expect("made");
         let segment = segment(0, 600);
-        let run = create(Some(folder.path()), part(0), &segment);
-        let RunHints::File { path, .. } = &run.hints else { panic!("it can be written") };
+        let run = create(&cache(&folder), part(0), &segment);
+        let (path, _) = file(&run);
         let intact = std::fs::read(path).expect("it is there");
         let all = |run: &Run| {
             segment.hints.iter().all(|(hint, _)| run.find(*hint, &mut Vec::new()).is_ok())
@@ -210,14 +229,14 @@ mod tests {
         bytes.copy_within(block..block + BLOCK_LEN, block + BLOCK_LEN);
         std::fs::write(path, &bytes).expect("written");
         assert!(!open(path).is_some_and(|run| all(&run)), "the first block twice");
-        let other = create(Some(folder.path()), part(1), &segment);
-        let RunHints::File { path: other, .. } = &other.hints else { panic!("it can be written") };
+        let other = create(&cache(&folder), part(1), &segment);
+        let (other, _) = file(&other);
         let mut bytes = std::fs::read(other).expect("it is there");
         bytes[block..].copy_from_slice(&intact[block..]);
         std::fs::write(other, &bytes).expect("written");
         assert!(!open(other).is_some_and(|run| all(&run)), "blocks of another run");
-        let other = create(Some(folder.path()), part(2), &segment);
-        let RunHints::File { path: other, .. } = &other.hints else { panic!("it can be written") };
+        let other = create(&cache(&folder), part(2), &segment);
+        let (other, _) = file(&other);
         let mut bytes = std::fs::read(other).expect("it is there");
         bytes[block..block + BLOCK_LEN].copy_from_slice(&intact[block..block + BLOCK_LEN]);
         std::fs::write(other, &bytes).expect("written");
@@ -227,18 +246,18 @@ mod tests {
     #[test]
     fn damaged_run_is_not_merged() {
         let folder = tempfile::tempdir().expect("made");
-        let create =
-            |number| Arc::new(create(Some(folder.path()), part(number), &segment(number, 2000)));
+        let store = cache(&folder);
+        let create = |number| Arc::new(create(&store, part(number), &segment(number, 2000)));
         for place in [0, 20_000] {
             let mut runs: Vec<_> = (0..10).map(create).collect();
-            let RunHints::File { path, offset, .. } = &runs[7].hints else { panic!("in a file") };
+            let (path, offset) = file(&runs[7]);
             let mut bytes = std::fs::read(path).expect("it is there");
-            bytes[usize::try_from(*offset).expect("it is small") + place] ^= 1;
+            bytes[usize::try_from(offset).expect("it is small") + place] ^= 1;
             std::fs::write(path, bytes).expect("written");
-            let damaged = merge_tiers(Some(folder.path()), &mut runs).expect("it is found");
+            let damaged = merge_tiers(&store, &mut runs).expect("it is found");
             assert_eq!(damaged.covers(), [part(7)], "the damaged one");
             assert_eq!(runs.len(), 9, "the others are as they were");
-            assert!(merge_tiers(Some(folder.path()), &mut runs).is_none(), "they are intact");
+            assert!(merge_tiers(&store, &mut runs).is_none(), "they are intact");
             let staged = std::fs::read_dir(folder.path()).expect("it lists").flatten();
             let staged =
                 staged.filter(|entry| entry.path().extension().is_some_and(|e| e == "tmp"));

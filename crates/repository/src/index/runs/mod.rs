@@ -10,16 +10,22 @@
 //! - `block`: groups hints into blocks with a checksum.
 //! - `run`: one run, in memory or in a file, and the search in it ([`Run::find`]).
 //! - `merge`: the hints of several runs in rising order.
+//! - `store`: the places where runs are kept.
 //! - `file`: the format of a run file.
-//! - `folder`: the run files of a repository, which are created, merged and opened.
+//! - `folder`: the run files of a repository, which are merged and opened.
+//! - `builder`: makes runs of segments.
 
 mod block;
+mod builder;
 mod file;
 mod filter;
 mod folder;
 mod merge;
 mod run;
+mod store;
 
-pub(super) use folder::{create, merge_tiers, open_all};
+pub(super) use builder::{DAMAGED_RUNS_MAX, RunBuilder};
+pub(super) use folder::{merge_tiers, open_all};
 pub(super) use merge::MergedHints;
 pub(super) use run::Run;
+pub(super) use store::RunStore;

@@ -18,13 +18,20 @@ pub(super) const WINDOW_BLOCKS: u64 = 3;
 #[derive(Debug)]
 pub(super) enum RunHints {
     Memory(Vec<u8>),
-    File { file: File, path: PathBuf, offset: u64 },
+    /// A file with its path, unless it has no name.
+    File {
+        file: File,
+        path: Option<PathBuf>,
+        offset: u64,
+    },
 }
 
 /// The hints of one or more segments in rising order, and the containers to which they lead.
 #[derive(Debug)]
 pub(in crate::index) struct Run {
     pub(super) covers: Vec<PartName>,
+    /// The value to which the blocks of the file are bound.
+    pub(super) identity: u64,
     pub(super) containers: Vec<ContainerRecord>,
     pub(super) hint_count: u64,
     pub(super) filter: Filter,
@@ -64,6 +71,7 @@ impl Run {
             bytes.extend_from_slice(&container.to_le_bytes());
         }
         Run {
+            identity: identity(&covers),
             covers,
             containers: segment.containers.clone(),
             hint_count: segment.hints.len() as u64,
@@ -99,7 +107,7 @@ impl Run {
 
     /// Removes the run's file. Processes that have it open can still read it.
     pub(in crate::index) fn remove_file(&self) {
-        if let RunHints::File { path, .. } = &self.hints {
+        if let RunHints::File { path: Some(path), .. } = &self.hints {
             // A file that stays would only be read and dropped the next time.
             std::fs::remove_file(path).ok();
         }
@@ -121,7 +129,7 @@ impl Run {
                 let len = usize::try_from(blocks_len(end - start)).unwrap_or(usize::MAX);
                 window.records.resize(len, 0);
                 file.read_exact_at(&mut window.records, offset + first * BLOCK_LEN as u64)?;
-                verify(&mut window.records, identity(&self.covers), first)
+                verify(&mut window.records, self.identity, first)
             }
         }
     }

@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::private_file::replace_private_file;
 use super::record::{StateRecord, canonical};
 use crate::format::repository_id::RepositoryId;
+use crate::util::private_file::replace_private_file;
 
 /// The folder in which a machine remembers the states of repositories. It is created at the first
 /// save, for its owner only.

@@ -13,18 +13,17 @@
 //! - `comparison.rs`: the [`Comparison`] of a view with the remembered state.
 //! - `record.rs`: the [`StateRecord`], the content of a file.
 //! - `folder.rs`: the [`StateFolder`] with one file per repository.
-//! - `private_file.rs`: files and folders that only their owner may read, replaced atomically.
 
 mod comparison;
 mod folder;
 mod guard;
-mod private_file;
 mod record;
 mod state;
 
 pub use comparison::Comparison;
 pub use folder::{StateFolder, UnreadCause, UnreadRecord};
 pub use guard::{Guard, GuardError, GuardOptions};
-pub use private_file::{create_private_file, replace_private_file};
 pub use record::{Head, StateRecord};
 pub use state::{Recognition, RememberedState, is_overtaken, unlisted_settings};
+
+pub use crate::util::private_file::{create_private_file, replace_private_file};

@@ -1,11 +1,13 @@
 //! The segments, containers and chunks that commits and prune records of a view are about.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use super::View;
 use crate::format::commit::{Damage, Outcome};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName, TicketId};
+use crate::format::prune::{Covering, Prune};
 use crate::rules;
 
 /// The writers whose containers may be named only by objects that cannot be read.
@@ -100,6 +102,19 @@ impl View {
             marked.extend(&record.marked);
         }
         marked
+    }
+
+    /// Returns what merged segments have taken from superseded ones, in the order of the records.
+    ///
+    /// A merged segment leaves out containers that earlier records had condemned. If such a record
+    /// was given up, its containers are not condemned any more, so the coverings of later records
+    /// do not count, unless a later record was made after that.
+    pub(crate) fn coverings(&self) -> impl DoubleEndedIterator<Item = &Covering> {
+        let given_up = self.given_up_prunes();
+        let counts = move |(number, prune): &(&u64, &Arc<Prune>)| {
+            given_up.range(..**number).all(|earlier| prune.given_up.contains(earlier))
+        };
+        self.prunes.iter().filter(counts).flat_map(|(_, prune)| &prune.coverings)
     }
 
     /// Returns the condemned containers: writers never refer to them, and readers use them as long

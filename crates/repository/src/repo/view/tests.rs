@@ -9,6 +9,7 @@ use super::View;
 use crate::format::commit::{Commit, Damage, Note, Outcome, ViewRecord};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName, TicketId};
+use crate::format::prune::{Covering, Prune};
 
 fn ticket(number: u8) -> TicketId {
     TicketId([number; 12])
@@ -88,4 +89,27 @@ fn unreadable_object_hides_containers_it_may_name() {
         let hidden = View::default().hidden([&name]);
         assert_eq!([1, 2].map(|number| hidden.may_name(ticket(number))), hides, "{name}");
     }
+}
+
+/// A covering relies on what earlier records condemn, so it does not count once one of them was
+/// given up, unless its own record was made after that.
+#[test]
+fn coverings_behind_a_record_that_was_given_up_do_not_count() {
+    let part = |count| PartName { ticket: ticket(1), count };
+    let record = |count, given_up: &[u64]| {
+        let covering = Covering { segment: part(count), covered: vec![part(100 + count)] };
+        let (published, coverings) = (vec![part(count)], vec![covering]);
+        let given_up = given_up.to_vec();
+        Arc::new(Prune { published, coverings, given_up, ..Prune::default() })
+    };
+    let covered = |view: &View| -> Vec<u32> {
+        view.coverings().map(|covering| covering.segment.count).collect()
+    };
+    let mut view = View::default();
+    view.prunes.extend([(1, record(1, &[])), (3, record(3, &[])), (4, record(4, &[]))]);
+    assert_eq!(covered(&view), [1, 3, 4], "in order");
+    view.prunes.insert(5, record(5, &[2]));
+    assert_eq!(covered(&view), [1, 5], "what was made without knowing the record that is lost");
+    view.prunes.insert(6, record(6, &[2]));
+    assert_eq!(covered(&view), [1, 5, 6], "what was made knowing that");
 }

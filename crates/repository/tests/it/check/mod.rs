@@ -277,20 +277,19 @@ fn every_object_can_be_described() {
 fn containers_published_by_a_prune_are_found_without_its_segment() {
     let store = Store::new(&build());
     let view = View::list(&store.repository).expect("it lists");
-    let mut merged = Segment::default();
+    let (mut merged, mut superseded) = (Segment::default(), Vec::new());
     for part in view.segments() {
         let body = store.repository.get(ObjectName::Segment(part)).expect("it is there");
         let segment = Segment::decode(&body).expect("it is intact");
         let first = u32::try_from(merged.containers.len()).expect("there are few");
         merged.containers.extend(segment.containers);
         merged.hints.extend(segment.hints.iter().map(|(hint, number)| (*hint, number + first)));
-        merged.covers.push(part);
+        superseded.push(part);
     }
     merged.hints.sort_unstable();
     let part = PartName { ticket: TicketId([0x55; 12]), count: 0 };
     let name = ObjectName::Segment(part);
     store.repository.seal_and_put(name, &merged.encode()).expect("memory takes it");
-    let superseded = merged.covers;
     put_prune(&store, 1, &Prune { published: vec![part], superseded, ..Prune::default() });
     assert_eq!(errors(&store.check(false)), [""; 0], "merged");
     for damaged in [name, ObjectName::Prune(1)] {

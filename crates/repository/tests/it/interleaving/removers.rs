@@ -103,6 +103,8 @@ pub(super) fn prune(actor: &mut Actor) -> Result<()> {
     let options = PruneOptions {
         unused_max: [0.0, 0.3, 1.0][actor.random.below(3)],
         segment_count_max: [2, 500][actor.random.below(2)],
+        // With the lower number, few segments are small.
+        merged_hints_max: [40, 1 << 20][actor.random.below(2)],
         small_count_max: [2, 64, 64][actor.random.below(3)],
         // With 0, no delta chunk is inlined for being cheaper than its references.
         rewrite_bytes_max: [0, u64::MAX, u64::MAX][actor.random.below(3)],

@@ -68,7 +68,7 @@ impl Change<'_> {
                     rewrite_bytes_max: *rewrite_bytes_max,
                     segment_count_max: *segment_count_max,
                     small_count_max: *small_count_max,
-                    is_alone: false,
+                    ..PruneOptions::default()
                 })
             }
             Step::Optimize { compression_level, rewrite_bytes_max } => {

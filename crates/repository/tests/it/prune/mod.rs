@@ -34,6 +34,7 @@ const ALL: PruneOptions = PruneOptions {
     unused_max: 0.0,
     rewrite_bytes_max: u64::MAX,
     segment_count_max: 500,
+    merged_hints_max: 1 << 20,
     small_count_max: usize::MAX,
     is_alone: false,
 };

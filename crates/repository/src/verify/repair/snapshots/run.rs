@@ -121,7 +121,7 @@ fn look_beside_index(reader: &Reader, view: &View, missing: &mut MissingData) ->
     }
     let mut passed_over = view.condemned();
     passed_over.extend(index.containers().iter().map(|each| (each.class, each.name)));
-    for ((class, part), stored_len) in list_containers(reader.repository())? {
+    for (&(class, part), &stored_len) in list_containers(reader.repository())?.iter() {
         if passed_over.contains(&(class, part)) {
             continue;
         }

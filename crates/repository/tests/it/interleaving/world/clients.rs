@@ -55,11 +55,15 @@ impl World {
         (Arc::new(storage), Arc::new(place))
     }
 
-    /// Returns the repository as the actor opens it.
+    /// Returns the repository as the actor opens it. Every second actor has a cache.
     pub(crate) fn repository(self: &Arc<World>, actor: usize, seed: u64) -> Arc<Repository> {
         let (storage, environment) = self.sides_of(actor, seed);
         let repository = Repository::open(storage, environment, &Unlock::Nothing);
-        Arc::new(repository.expect("the repository opens"))
+        let repository = repository.expect("the repository opens");
+        Arc::new(match actor % 2 {
+            0 => repository,
+            _ => repository.with_cache(self.caches.path().join(actor.to_string())),
+        })
     }
 }
 

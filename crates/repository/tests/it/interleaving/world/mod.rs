@@ -18,6 +18,7 @@ use cutpoint_repository::{Content, Entry, ObjectName, TicketId};
 use cutpoint_storage::{Error, Kind, Memory, Put, Result, Storage};
 use cutpoint_testing::SplitMix64;
 use ledger::{ChunkName, Ledger};
+use tempfile::TempDir;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -57,6 +58,8 @@ pub(crate) enum Until {
 pub(crate) struct World {
     state: Mutex<State>,
     memory: Memory,
+    /// The caches of the actors.
+    caches: TempDir,
 }
 
 #[derive(Debug)]
@@ -173,6 +176,7 @@ impl World {
                 ledger: Ledger::default(),
             }),
             memory: Memory::new(),
+            caches: TempDir::new().expect("made"),
         }
     }
 

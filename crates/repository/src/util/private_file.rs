@@ -17,13 +17,43 @@ const OTHERS_MODE: u32 = 0o077;
 /// The age from which on a staged file is left over, because no process writes to it any more.
 const STAGED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Creates a file with access for its owner only.
+/// Creates a file with access for its owner only, which can be read as well.
 ///
 /// # Errors
 ///
 /// Returns `AlreadyExists` if there is a file, and any error of the file system.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+    OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)
+}
+
+/// Creates a file without a name in `folder`, with access for its owner only. The file is gone once
+/// it is closed. Creates the folder if it does not exist.
+///
+/// # Errors
+///
+/// Returns any error of the file system.
+pub(crate) fn create_unnamed_file(folder: &Path) -> io::Result<File> {
+    create_private_folder(folder)?;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{Mode, OFlags};
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+            return Ok(file.into());
+        }
+    }
+    // Not every file system has files without names. A name that is removed at once does as well.
+    Ok(tempfile::NamedTempFile::new_in(folder)?.into_file())
+}
+
+/// Creates a folder, including missing parents, with access for its owner only. An existing folder
+/// stays as it is.
+///
+/// # Errors
+///
+/// Returns any error of the file system.
+pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)
 }
 
 /// Replaces a file atomically by one with `bytes` and access for its owner only. Creates its folder
@@ -57,7 +87,7 @@ pub fn replace_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Creates a folder, including missing parents, with access for its owner only. If an existing
 /// folder is accessible to other users, removes their permissions.
 fn make_private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    create_private_folder(folder)?;
     let mode = fs::metadata(folder)?.mode();
     if mode & OTHERS_MODE != 0 {
         // A failure is ignored: the owner of the folder may be another user, and the folder holds
@@ -80,5 +110,24 @@ fn clear_staged(folder: &Path) {
         if is_staged && age().is_ok_and(|age| age > STAGED_AGE_MAX) {
             fs::remove_file(&path).ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unnamed_file_is_private_and_leaves_no_name() {
+        let folder = tempfile::tempdir().expect("made");
+        let below = folder.path().join("one/two");
+        let mut file = create_unnamed_file(&below).expect("made");
+        file.write_all(b"content").expect("written");
+        assert_eq!(file.metadata().expect("open").mode() & 0o777, FILE_MODE);
+        assert_eq!(fs::metadata(&below).expect("made").mode() & 0o777, FOLDER_MODE);
+        assert_eq!(fs::read_dir(&below).expect("it lists").count(), 0, "no name");
+        create_unnamed_file(&folder.path().join("one")).expect("an existing folder");
+        fs::write(folder.path().join("file"), b"").expect("written");
+        create_unnamed_file(&folder.path().join("file")).expect_err("no folder");
     }
 }
