@@ -61,7 +61,8 @@ pub(super) fn select_merged(
 
 /// Returns the segments that only voids have published.
 fn published_by_voids(view: &View) -> HashSet<PartName> {
-    let voids = view.commits.values().filter(|commit| matches!(commit.outcome, Outcome::Void));
+    let voids =
+        view.commits.values().filter(|commit| matches!(commit.outcome, Outcome::Void { .. }));
     let mut segments: HashSet<PartName> = voids.flat_map(|void| &void.segments).copied().collect();
     for published in view.prunes.values().flat_map(|prune| &prune.published) {
         segments.remove(published);

@@ -58,7 +58,8 @@ fn without_merge(survey: &Survey, merged: &MergedSegments, record: Prune) -> Pru
     let own: BTreeSet<PartName> = merged.coverings.iter().map(|each| each.segment).collect();
     let mut published = record.published;
     published.retain(|part| !own.contains(part));
-    let again = segments_of_taken(survey, &BTreeSet::new());
+    let taken: BTreeSet<TicketId> = record.taken.iter().copied().collect();
+    let again = segments_of_taken(survey, &taken, &BTreeSet::new());
     published.extend(again.into_iter().filter(|part| rules::must_republish(own.contains(part))));
     published.sort_unstable();
     published.dedup();

@@ -56,6 +56,7 @@ fn notes_are_about_one_snapshot() {
         let (replaces, description) = (Vec::new(), format!("of {of}"));
         Outcome::Note(Note { snapshot: Some(ticket(of)), replaces, tags: Vec::new(), description })
     };
+    let nothing = || Outcome::Void { is_own: true };
     let view = view([nothing(), nothing(), note(1), note(2)]);
     for (of, by) in [(1, 3), (2, 4)] {
         let notes = view.notes(ticket(of));
