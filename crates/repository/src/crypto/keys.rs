@@ -103,7 +103,7 @@ impl Keyring {
 pub enum KeyClass {
     /// Settings.
     Config,
-    /// Tickets, commits and prunes.
+    /// Tickets, commits, prunes, and the view checkpoint.
     Commit,
     /// Index segments, and the tables of contents of containers.
     Index,
@@ -133,7 +133,9 @@ impl KeyClass {
     pub fn of(kind: ObjectKind) -> KeyClass {
         match kind {
             ObjectKind::Config | ObjectKind::Key => KeyClass::Config,
-            ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Prune => KeyClass::Commit,
+            ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Prune | ObjectKind::View => {
+                KeyClass::Commit
+            }
             ObjectKind::Segment => KeyClass::Index,
             ObjectKind::Meta => KeyClass::Meta,
             ObjectKind::Data => KeyClass::Data,

@@ -20,6 +20,7 @@ mod trailer;
 mod wrap;
 
 pub use cipher::{PartKind, TAG_LEN};
+pub(crate) use header::claimed_view_name;
 pub use header::{Header, SALT_LEN, VERSION};
 pub use keys::{KeyClass, Keyring, Keys, Secret};
 pub use opener::{Opener, open_object};

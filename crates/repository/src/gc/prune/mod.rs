@@ -20,10 +20,12 @@
 //! - `rewrite`, `regroup`, `merge`, `relocate`: P4, storing again (`relocate`).
 //! - `record`: P5, what the record says.
 //! - `attempt`: one attempt by one writer.
+//! - `checkpoint`: copies of commits and records, for clients without a cache.
 //! - `run`: attempts until one succeeds ([`prune`]).
 //! - `optimize`: an optimization in terms of a prune.
 
 mod attempt;
+mod checkpoint;
 mod examine;
 mod merge;
 mod optimize;

@@ -318,6 +318,7 @@ pub(crate) fn objects(bytes: &[u8]) {
     let input = &mut Input(bytes);
     let how = input.byte();
     let name = match how % 8 {
+        7 if how & 96 == 96 => ObjectName::View { position: 0, version: 0 },
         7 if how & 32 != 0 => {
             ObjectName::Parity { class: Class::Meta, container: PART, writer: TICKET }
         }
