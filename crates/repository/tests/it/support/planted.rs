@@ -122,6 +122,7 @@ pub(crate) fn open_repository(storage: &Arc<dyn Storage>) -> Arc<Repository> {
         compression_level: 1,
         delta_chunks: false,
         parity_percent: 0,
+        ..InitOptions::default()
     };
     Repository::init(storage.clone(), Machine::new(0), &Unlock::Nothing, &options)
         .expect("an empty storage takes a repository");
