@@ -9,8 +9,8 @@ use crate::{output, root};
 const PAGES: [&str; 3] = ["ARCHITECTURE.md", "docs/protocol.md", "docs/tolerated-errors.md"];
 
 /// The folders of a storage, as far as no folder of the sources has their name.
-const STORED: [&str; 8] =
-    ["commits", "config", "data", "keys", "meta", "prunes", "similarity", "tmp"];
+const STORED: [&str; 9] =
+    ["commits", "config", "data", "keys", "meta", "prunes", "similarity", "tmp", "views"];
 
 /// The folders at the root of a file system that exist only on a single machine.
 const MACHINE_FOLDERS: [&str; 4] = ["work", "farm", "root", "home/runner"];

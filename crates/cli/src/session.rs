@@ -14,7 +14,7 @@ use cutpoint_storage::{
     Error as StoreError, Kind, Local, ObjectKind, Probed, Storage, System, probe,
 };
 
-use crate::args::{DeltaMode, Encryption, Global, Mode, Settings};
+use crate::args::{DeltaMode, Encryption, Global, Init, Mode, Settings};
 use crate::exit::{Exit, Failure};
 use crate::lag::{failure, pauses};
 use crate::recovery::Kit;
@@ -240,7 +240,11 @@ fn none_at(location: &Path) -> Failure {
 
 /// Opens the place that the user names. A folder must exist.
 pub(crate) fn open_storage(global: &Global) -> Result<Arc<dyn Storage>> {
-    let location = &location(global)?;
+    open_storage_at(&location(global)?, global)
+}
+
+/// Opens the place `location`, as [`open_storage`] does.
+fn open_storage_at(location: &Path, global: &Global) -> Result<Arc<dyn Storage>> {
     if let Some(storage) = open_s3(location, global)? {
         return Ok(storage);
     }
@@ -339,6 +343,8 @@ pub(crate) struct New<'a> {
     pub(crate) recovery_kit: Option<&'a Path>,
     /// Set if all members of the folder's group are to use the repository.
     pub(crate) is_shared: bool,
+    /// The options of a repository with comparable chunks ([`options_like`]).
+    pub(crate) like: Option<InitOptions>,
 }
 
 /// Returns `true` if there is no repository at the place that the user names, so that one could be
@@ -351,26 +357,89 @@ pub(crate) fn is_missing(global: &Global) -> Result<bool> {
     }
 }
 
+/// Returns the options of a new repository.
+///
+/// # Errors
+///
+/// Fails if the cut specification is invalid, or if only one of the repository and that of `--like`
+/// is encrypted.
+fn init_options(global: &Global, new: &New<'_>) -> Result<InitOptions> {
+    let (settings, encryption) = (new.settings, global.secrets.encryption);
+    let base = match &new.like {
+        Some(like) => like.clone(),
+        None => {
+            let preset = settings.mode.unwrap_or(Mode::Default).preset();
+            InitOptions {
+                suite: encryption.unwrap_or(Encryption::Auto).suite(),
+                region_size: preset.region_size,
+                container_size: preset.container_size,
+                compression_level: preset.compression_level,
+                ..InitOptions::default()
+            }
+        }
+    };
+    let suite = encryption.map_or(base.suite, Encryption::suite);
+    if (suite == CipherSuite::None) != (base.suite == CipherSuite::None) {
+        let message = "--like: either both repositories are encrypted, or neither is";
+        return Err(Failure::failed(message)
+            .with_remedy("use --encryption as the other repository has it")
+            .into());
+    }
+    Ok(InitOptions {
+        suite,
+        cut: match &settings.cut {
+            Some(cut) => canonical_cut(cut, suite != CipherSuite::None)?,
+            None => base.cut,
+        },
+        region_size: settings.region_size.unwrap_or(base.region_size),
+        container_size: settings.container_size.unwrap_or(base.container_size),
+        compression_level: settings.compression_level.unwrap_or(base.compression_level),
+        delta_chunks: settings.delta.map_or(base.delta_chunks, |delta| delta != DeltaMode::Off),
+        parity_percent: settings.parity.unwrap_or(base.parity_percent),
+        chunk_secret: base.chunk_secret,
+    })
+}
+
+/// Opens the repository of `--like`, and returns the options of a repository whose chunks are
+/// comparable with it.
+///
+/// # Errors
+///
+/// Fails if the repository cannot be opened.
+pub(crate) fn options_like(
+    args: &Init,
+    global: &Global,
+    report: &Report,
+) -> Result<Option<InitOptions>> {
+    let Some(like) = &args.like else { return Ok(None) };
+    let location = place::resolve(like)?;
+    let storage = open_storage_at(&location, global)?;
+    let given = unlock::in_files(
+        args.like_passphrase_file.as_slice(),
+        args.like_key_file.as_slice(),
+        report,
+    )?;
+    let open =
+        |unlock: &Unlock| Repository::open(storage.clone(), interrupt::environment(), unlock);
+    let opened = match given.first() {
+        Some(unlock) => open(unlock),
+        None => match open(&Unlock::Nothing) {
+            Err(error) if error.kind() == Kind::WrongKey && unlock::can_ask() => {
+                open(&unlock::ask(&storage.describe())?)
+            }
+            opened => opened,
+        },
+    };
+    let repository = opened.with_context(|| format!("--like {}", location.display()))?;
+    Ok(Some(repository.comparable_options()?))
+}
+
 /// Creates a repository and opens it.
 pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<Session> {
     let location = &location(global)?;
     refuse_foreign(location)?;
-    let settings = new.settings;
-    let preset = settings.mode.unwrap_or(Mode::Default).preset();
-    let suite = global.secrets.encryption.unwrap_or(Encryption::Auto).suite();
-    let default = InitOptions::default();
-    let options = InitOptions {
-        suite,
-        cut: match &settings.cut {
-            Some(cut) => canonical_cut(cut, suite != CipherSuite::None)?,
-            None => default.cut,
-        },
-        region_size: settings.region_size.unwrap_or(preset.region_size),
-        container_size: settings.container_size.unwrap_or(preset.container_size),
-        compression_level: settings.compression_level.unwrap_or(preset.compression_level),
-        delta_chunks: settings.delta != Some(DeltaMode::Off),
-        parity_percent: settings.parity.unwrap_or(default.parity_percent),
-    };
+    let options = init_options(global, new)?;
+    let suite = options.suite;
     // Created first, so that nothing has to be undone if the file exists.
     let kit = match new.recovery_kit {
         Some(path) if suite == CipherSuite::None => {

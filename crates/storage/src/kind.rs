@@ -23,11 +23,13 @@ pub enum ObjectKind {
     Similarity,
     /// Parity data, from which a damaged container can be rebuilt.
     Parity,
+    /// Copies of many commits and prune records: a part of the view checkpoint.
+    View,
 }
 
 impl ObjectKind {
     /// Every kind, in the order of the codes.
-    pub const ALL: [ObjectKind; 10] = [
+    pub const ALL: [ObjectKind; 11] = [
         ObjectKind::Config,
         ObjectKind::Key,
         ObjectKind::Ticket,
@@ -38,6 +40,7 @@ impl ObjectKind {
         ObjectKind::Meta,
         ObjectKind::Similarity,
         ObjectKind::Parity,
+        ObjectKind::View,
     ];
 
     /// Returns the code of this kind in headers.
@@ -53,6 +56,7 @@ impl ObjectKind {
             ObjectKind::Meta => 8,
             ObjectKind::Similarity => 9,
             ObjectKind::Parity => 10,
+            ObjectKind::View => 11,
         }
     }
 
@@ -69,6 +73,7 @@ impl ObjectKind {
             ObjectKind::Meta => "meta",
             ObjectKind::Similarity => "similarity",
             ObjectKind::Parity => "parity",
+            ObjectKind::View => "views",
         }
     }
 
@@ -80,6 +85,7 @@ impl ObjectKind {
         match self {
             ObjectKind::Key | ObjectKind::Ticket => 16 * KIB,
             ObjectKind::Config => 64 * KIB,
+            ObjectKind::View => 48 * MIB,
             ObjectKind::Commit | ObjectKind::Prune => 64 * MIB,
             ObjectKind::Segment | ObjectKind::Data | ObjectKind::Meta | ObjectKind::Similarity => {
                 128 * MIB
@@ -93,6 +99,7 @@ impl ObjectKind {
     pub fn count_max(self) -> usize {
         match self {
             ObjectKind::Key | ObjectKind::Config => 10_000,
+            ObjectKind::View => 100_000,
             ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Prune => 1_000_000,
             ObjectKind::Segment | ObjectKind::Similarity => 4_000_000,
             ObjectKind::Data | ObjectKind::Meta | ObjectKind::Parity => 16_000_000,

@@ -99,6 +99,7 @@ pub(crate) fn make() -> (Arc<Clock>, Arc<dyn Storage>, Arc<Repository>) {
         compression_level: 1,
         delta_chunks: false,
         parity_percent: 0,
+        ..InitOptions::default()
     };
     let repository =
         Repository::init(storage.clone(), clock.clone(), &Unlock::Nothing, &options).expect("init");

@@ -100,6 +100,7 @@ fn init_with(
         compression_level: 3,
         delta_chunks,
         parity_percent: 0,
+        ..InitOptions::default()
     };
     let environment: Arc<dyn Environment> = environment.clone();
     Arc::new(Repository::init(storage.clone(), environment, &unlock(), &options).expect("init"))

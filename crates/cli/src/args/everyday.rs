@@ -27,6 +27,8 @@ Examples:
   cutpoint init --key-file backup.key --recovery-kit kit.txt
       For a machine: creates a key file, and writes the recovery kit to kit.txt.
   cutpoint init --encryption none
+  cutpoint init --repo /mnt/disk/team2 --like /mnt/disk/team1
+      A second repository with keys of its own, whose chunks are comparable with the first.
   cutpoint init -r s3://bucket/backup --s3-region eu-north-1")]
 pub(crate) struct Init {
     /// The settings of the repository.
@@ -44,6 +46,21 @@ pub(crate) struct Init {
     /// of that folder.
     #[arg(long)]
     pub(crate) shared: bool,
+    /// Cut and fingerprint data as the repository REPO does
+    ///
+    /// The new repository gets REPO's settings and the secret from which REPO derives cut-points
+    /// and fingerprints, so that equal chunks can be recognized across both. Encryption keys and
+    /// passphrases are its own. Both repositories are encrypted, or neither is.
+    #[arg(long, value_name = "REPO", conflicts_with_all = ["cut", "mode"])]
+    pub(crate) like: Option<PathBuf>,
+    /// Open the repository of --like with this key file or recovery kit
+    ///
+    /// Without this option and --like-passphrase-file, the passphrase of REPO is asked for.
+    #[arg(long, value_name = "FILE", requires = "like")]
+    pub(crate) like_key_file: Option<PathBuf>,
+    /// Open the repository of --like with the passphrase in FILE
+    #[arg(long, value_name = "FILE", requires = "like", conflicts_with = "like_key_file")]
+    pub(crate) like_passphrase_file: Option<PathBuf>,
 }
 
 /// Save files, folders or a stream as a snapshot

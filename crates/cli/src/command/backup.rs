@@ -151,8 +151,8 @@ fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
             .into());
     }
     let settings = Settings::default();
-    let new =
-        New { settings: &settings, recovery_kit: args.recovery_kit.as_deref(), is_shared: false };
+    let recovery_kit = args.recovery_kit.as_deref();
+    let new = New { settings: &settings, recovery_kit, is_shared: false, like: None };
     session::create(global, &new, report)
 }
 

@@ -20,6 +20,7 @@ pub(crate) fn run(args: &Init, global: &Global, report: &Report) -> Result<Exit>
         settings: &args.settings,
         recovery_kit: args.recovery_kit.as_deref(),
         is_shared: args.shared,
+        like: session::options_like(args, global, report)?,
     };
     let mut session = session::create(global, &new, report)?;
     session.state.save(report);

@@ -302,6 +302,10 @@ impl PruneMonitor for Monitor<'_> {
         self.report.warn(&format!("not rewritten: {error}"));
     }
 
+    fn checkpoint_failed(&self, error: &Error) {
+        self.report.note(&format!("view checkpoint not extended: {error}"));
+    }
+
     fn cancelled(&self) -> bool {
         self.interrupt.is_asked()
     }

@@ -220,3 +220,41 @@ fn secret_file_open_to_others_causes_a_warning() {
     let init = ["init", "--repo", "other", "--passphrase-file", "phrase"];
     sandbox.run(init).ended(0, &["phrase: accessible to the group (mode 0660"]);
 }
+
+/// The chunks of a repository like another one are comparable, and neither key opens the other.
+#[test]
+fn init_like_another_repository_shares_settings_and_no_key() {
+    let sandbox = Sandbox::new();
+    let cut = "fastcdc:avg=16k";
+    sandbox.run(["init", "--key-file", "key1", "--cut", cut, "--region-size", "512k"]).well();
+    let like = |more: &[&str]| {
+        let words = ["init", "--repo", "repo2", "--key-file", "key2", "--like", "repo"];
+        sandbox.run(words.iter().chain(more))
+    };
+    let not_made = || assert!(!sandbox.path("repo2").exists(), "nothing was made");
+    like(&[]).ended(12, &["--like"]);
+    like(&["--like-key-file", "absent"]).ended(2, &["absent"]);
+    like(&["--like-key-file", "key1", "--cut", cut]).ended(2, &["--cut"]);
+    not_made();
+    let encrypted = ["init", "--encryption", "none", "--repo", "repo2", "--like", "repo"];
+    sandbox
+        .run(encrypted.iter().chain(&["--like-key-file", "key1"]))
+        .ended(2, &["either both repositories are encrypted, or neither is"]);
+    not_made();
+    like(&["--like-key-file", "key1", "--region-size", "1M"]).well();
+    let settings = |repo: &str, key: &str| {
+        sandbox.json(["config", "--repo", repo, "--key-file", key]).pop().expect("a summary")
+    };
+    let (first, second) = (settings("repo", "key1"), settings("repo2", "key2"));
+    assert_eq!(first["cut"], second["cut"]);
+    assert_eq!(second["region_size"], 1 << 20, "{second}");
+    assert_ne!(first["repository"], second["repository"]);
+    for (repo, key) in [("repo", "key2"), ("repo2", "key1")] {
+        sandbox.run(["snapshots", "--repo", repo, "--key-file", key]).ended(12, &[]);
+    }
+    // The recovery kit of such a repository has all its secrets.
+    sandbox
+        .run(["key", "add", "--repo", "repo2", "--key-file", "key2", "--new-recovery-kit", "kit2"])
+        .well();
+    sandbox.run(["snapshots", "--repo", "repo2", "--key-file", "kit2"]).well();
+}

@@ -1,11 +1,11 @@
 //! The header of an object: its first 64 bytes, which are not encrypted.
 
-use cutpoint_storage::{Error, Kind, Result};
+use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 use zeroize::Zeroize;
 
 use super::keys::Secret;
 use crate::format::HEADER_LEN;
-use crate::format::names::ObjectName;
+use crate::format::names::{ObjectName, PartName};
 use crate::format::newer::NewerClaim;
 use crate::format::suite::CipherSuite;
 
@@ -121,6 +121,22 @@ impl Header {
         }
         Ok(header)
     }
+}
+
+/// Returns the name that the header of a commit or prune record claims; `None` for any other bytes.
+/// Only opening the object under this name verifies the claim.
+pub(crate) fn claimed_view_name(bytes: &[u8]) -> Option<ObjectName> {
+    let header = bytes.first_chunk::<HEADER_LEN>()?;
+    let name: [u8; 16] = header[OFFSET_NAME..OFFSET_SALT].try_into().ok()?;
+    let kind = header[OFFSET_KIND];
+    let claimed = if kind == ObjectKind::Commit.code() {
+        ObjectName::Commit(PartName::from_bytes(name).ticket)
+    } else if kind == ObjectKind::Prune.code() {
+        ObjectName::Prune(u64::try_from(u128::from_le_bytes(name)).ok()?)
+    } else {
+        return None;
+    };
+    (claimed.header_bytes() == name).then_some(claimed)
 }
 
 /// Derives the key and the commitment of an object: 48 bytes of keyed BLAKE3 over the first 48

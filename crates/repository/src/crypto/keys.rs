@@ -30,20 +30,30 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// The epoch whose secret seals nothing, and from which fingerprints and cut-points are derived.
+pub(crate) const CHUNK_EPOCH: u32 = 0;
+
 /// The content of a `keys/` object: the repository's id, and one secret per epoch.
 ///
 /// New objects are sealed with the secret of the newest epoch. The keys for fingerprints and
-/// cut-points are derived from the first epoch's secret for ever, because no stored chunk would be
-/// found again otherwise.
+/// cut-points are derived from the first secret for ever, because no stored chunk would be found
+/// again otherwise. In a repository that this version creates that is the secret of epoch 0, which
+/// seals nothing, so that several repositories can share it ([`Keyring::chunk_secret`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyring {
     /// The id of the repository to which the keys belong.
     pub repository: RepositoryId,
-    /// Pairs of (epoch, secret); epochs rise from 1.
+    /// Pairs of (epoch, secret); epochs rise. Objects are sealed with secrets of epochs from 1 on.
     pub epochs: Vec<(u32, Secret)>,
 }
 
 impl Keyring {
+    /// Returns the secret from which fingerprints and cut-points are derived, if nothing is sealed
+    /// with it, so that another repository may have it as well.
+    pub fn chunk_secret(&self) -> Option<&Secret> {
+        self.epochs.first().filter(|(epoch, _)| *epoch == CHUNK_EPOCH).map(|(_, secret)| secret)
+    }
+
     /// Encodes the keyring as a map, without leaving copies of secrets in memory.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         // A single vector with sufficient capacity is used, because one that grows or is copied
@@ -91,8 +101,9 @@ impl Keyring {
             epochs: required(epochs, "epochs of a keyring")?,
         };
         let rising = keyring.epochs.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if keyring.epochs.is_empty() || !rising {
-            return Err(Error::corrupt("", "malformed keyring: epochs are not ascending"));
+        let seals = keyring.epochs.last().is_some_and(|(epoch, _)| *epoch > CHUNK_EPOCH);
+        if !seals || !rising {
+            return Err(Error::corrupt("", "malformed keyring: epochs are not ascending from 1"));
         }
         Ok(keyring)
     }
@@ -103,7 +114,7 @@ impl Keyring {
 pub enum KeyClass {
     /// Settings.
     Config,
-    /// Tickets, commits and prunes.
+    /// Tickets, commits, prunes, and the view checkpoint.
     Commit,
     /// Index segments, and the tables of contents of containers.
     Index,
@@ -133,7 +144,9 @@ impl KeyClass {
     pub fn of(kind: ObjectKind) -> KeyClass {
         match kind {
             ObjectKind::Config | ObjectKind::Key => KeyClass::Config,
-            ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Prune => KeyClass::Commit,
+            ObjectKind::Ticket | ObjectKind::Commit | ObjectKind::Prune | ObjectKind::View => {
+                KeyClass::Commit
+            }
             ObjectKind::Segment => KeyClass::Index,
             ObjectKind::Meta => KeyClass::Meta,
             ObjectKind::Data => KeyClass::Data,
@@ -171,6 +184,7 @@ impl Keys {
         let epochs = keyring
             .epochs
             .iter()
+            .filter(|(epoch, _)| *epoch > CHUNK_EPOCH)
             .map(|(epoch, secret)| {
                 (*epoch, KeyClass::ALL.map(|(_, context)| derive(context, secret)))
             })

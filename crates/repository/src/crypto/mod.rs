@@ -20,7 +20,9 @@ mod trailer;
 mod wrap;
 
 pub use cipher::{PartKind, TAG_LEN};
+pub(crate) use header::claimed_view_name;
 pub use header::{Header, SALT_LEN, VERSION};
+pub(crate) use keys::CHUNK_EPOCH;
 pub use keys::{KeyClass, Keyring, Keys, Secret};
 pub use opener::{Opener, open_object};
 pub(crate) use original::{object_as_put, with_tail_replaced};

@@ -7,7 +7,7 @@
 //! - Encodings: `map.rs` (metadata), `packed.rs` (numbers of fixed or variable length).
 //! - Names and values: `names.rs`, `fingerprint.rs`, `repository_id.rs`, `suite.rs`, `newer.rs`.
 //! - Objects of one part: `config.rs`, `ticket.rs`, `commit.rs`, `prune.rs`, `segment.rs`,
-//!   `edges.rs` with `bursts.rs`, `parity.rs`.
+//!   `edges.rs` with `bursts.rs`, `parity.rs`, `view_part.rs`.
 //! - Containers: `toc.rs` with `grouping.rs`, `region.rs`, and `extents.rs` for delta chunks.
 //! - Chunks of metadata: `recipe.rs`, `tree.rs`.
 
@@ -32,6 +32,7 @@ pub mod suite;
 pub mod ticket;
 pub mod toc;
 pub mod tree;
+pub mod view_part;
 
 /// The length of the header of every object, in bytes.
 pub const HEADER_LEN: usize = 64;

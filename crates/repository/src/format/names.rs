@@ -117,6 +117,13 @@ pub enum ObjectName {
         /// The writer of this object, which has put no other parity object for the same container.
         writer: TicketId,
     },
+    /// `views/<p>-<v>`.
+    View {
+        /// The position of the part in the view checkpoint, from 0.
+        position: u32,
+        /// The version of the part, from 0; the highest one counts.
+        version: u32,
+    },
 }
 
 impl ObjectName {
@@ -133,12 +140,13 @@ impl ObjectName {
             ObjectName::Container(Class::Meta, _) => ObjectKind::Meta,
             ObjectName::Similarity(_) => ObjectKind::Similarity,
             ObjectName::Parity { .. } => ObjectKind::Parity,
+            ObjectName::View { .. } => ObjectKind::View,
         }
     }
 
     /// Returns the 16 bytes of the name in the header: ticket and count, a number as u128
-    /// (little-endian), the id, or the start of a hash where a name has more than 16 bytes. Both
-    /// copies of an object have the same bytes.
+    /// (little-endian), the id, two numbers of 8 bytes, or the start of a hash where a name has
+    /// more than 16 bytes. Both copies of an object have the same bytes.
     pub fn header_bytes(&self) -> [u8; 16] {
         match *self {
             ObjectName::Config { number, .. } | ObjectName::Prune(number) => {
@@ -159,6 +167,9 @@ impl ObjectName {
                 let mut start = [0; 16];
                 hasher.finalize_xof().fill(&mut start);
                 start
+            }
+            ObjectName::View { position, version } => {
+                (u128::from(version) << 64 | u128::from(position)).to_le_bytes()
             }
         }
     }
@@ -195,6 +206,7 @@ impl fmt::Display for ObjectName {
                 let PartName { ticket, count } = container;
                 write!(f, "{:02x}/{class}-{ticket}{count:08x}-{writer}", spread(*container))
             }
+            ObjectName::View { position, version } => write!(f, "{position:08x}-{version:08x}"),
         }
     }
 }
@@ -228,6 +240,10 @@ fn parse(path: &str) -> Option<ObjectName> {
             let (ticket, count) = rest.split_once('-')?;
             let part = PartName { ticket: TicketId::parse(ticket)?, count: parse_count(count)? };
             if folder == "index" { ObjectName::Segment(part) } else { ObjectName::Similarity(part) }
+        }
+        "views" => {
+            let (position, version) = rest.split_once('-')?;
+            ObjectName::View { position: parse_count(position)?, version: parse_count(version)? }
         }
         "data" | "meta" => {
             let (_, name) = rest.split_once('/')?;
@@ -298,6 +314,7 @@ mod tests {
             ObjectName::Similarity(part),
             ObjectName::Parity { class: Class::Data, container: part, writer: ticket },
             ObjectName::Parity { class: Class::Meta, container: part, writer: TicketId([3; 12]) },
+            ObjectName::View { position: 0, version: 0x12ab },
         ];
         for name in names {
             assert_eq!(ObjectName::parse(&name.to_string()).ok(), Some(name), "{name}");
@@ -320,6 +337,9 @@ mod tests {
             "data/../a5a5a5a5a5a5a5a5a5a5a5a500001234",
             "parity/zz/data-a5a5a5a5a5a5a5a5a5a5a5a500001234-a5a5a5a5a5a5a5a5a5a5a5a5",
             "parity/data-a5a5a5a5a5a5a5a5a5a5a5a500001234",
+            "views/1-2",
+            "views/00000001",
+            "views/+0000001-00000000",
             "tmp/x",
         ] {
             assert!(ObjectName::parse(path).is_err(), "{path:?} was taken for a name");

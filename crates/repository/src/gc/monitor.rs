@@ -32,6 +32,11 @@ pub trait PruneMonitor: Sync {
         let _ = error;
     }
 
+    /// Reports that the view checkpoint was not extended, which only costs later requests.
+    fn checkpoint_failed(&self, error: &Error) {
+        let _ = error;
+    }
+
     /// Returns `true` if the prune should stop. Called often.
     fn cancelled(&self) -> bool {
         false

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use cutpoint_storage::{Environment, Error, ObjectKind, Result, Storage};
+use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage};
 
 use super::options::{InitOptions, OpenOptions};
 use super::repository::Repository;
 use super::set_config::changed_settings;
 use super::view::ViewCache;
-use crate::crypto::{CipherSuite, Keyring, Keys, RepositoryId, Secret, Unlock};
+use crate::crypto::{CHUNK_EPOCH, CipherSuite, Keyring, Keys, RepositoryId, Secret, Unlock};
 use crate::format::config::Config;
 
 impl Repository {
     /// Creates a new repository on an empty storage and opens it. Cutting in an encrypted
     /// repository is keyed with a secret.
+    ///
+    /// With [`Repository::comparable_options`] of another repository, equal data has equal
+    /// cut-points and fingerprints in both.
     ///
     /// Keys left by an `init` that was cut off are removed, because they open nothing without a
     /// config. If two clients create the repository at the same time, one of them succeeds.
@@ -36,9 +39,18 @@ impl Repository {
         environment.random(&mut id.0)?;
         let mut secret = Secret([0; 32]);
         environment.random(&mut secret.0)?;
+        let chunk_secret = match &options.chunk_secret {
+            Some(shared) => shared.clone(),
+            None => {
+                let mut own = Secret([0; 32]);
+                environment.random(&mut own.0)?;
+                own
+            }
+        };
         let config = first_config(id, options, environment.now_ns());
         config.check()?;
-        let keyring = Keyring { repository: id, epochs: vec![(1, secret)] };
+        let keyring =
+            Keyring { repository: id, epochs: vec![(CHUNK_EPOCH, chunk_secret), (1, secret)] };
         let keys = Keys::derive(&keyring, options.suite);
         storage.prepare()?;
         let mut repository = Repository {
@@ -71,6 +83,32 @@ impl Repository {
             repository.storage.delete(&name).ok();
         }
         Ok(repository)
+    }
+
+    /// Returns the options of a repository in which equal data has the same cut-points and
+    /// fingerprints as in this one, with the same settings. Its id, its sealing keys and its
+    /// passphrases are its own.
+    ///
+    /// # Errors
+    ///
+    /// Returns an `Unsupported` error if this repository seals objects with the secret from which
+    /// its fingerprints are derived.
+    pub fn comparable_options(&self) -> Result<InitOptions> {
+        let config = self.config();
+        let chunk_secret = self.keys().keyring().chunk_secret().cloned().ok_or_else(|| {
+            let message = "its fingerprints depend on a secret that also seals its objects";
+            Error::new(Kind::Unsupported, self.storage().describe(), message)
+        })?;
+        Ok(InitOptions {
+            suite: config.suite,
+            cut: config.cut.clone(),
+            region_size: config.region_size,
+            container_size: config.container_size,
+            compression_level: config.compression_level,
+            delta_chunks: config.uses_delta_chunks(),
+            parity_percent: config.parity_percent,
+            chunk_secret: Some(chunk_secret),
+        })
     }
 }
 

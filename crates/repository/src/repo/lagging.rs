@@ -214,6 +214,7 @@ pub(crate) mod tests {
             compression_level: 1,
             delta_chunks: false,
             parity_percent: 0,
+            ..InitOptions::default()
         };
         Repository::init(storage, Arc::new(System), &Unlock::Nothing, &options)
             .expect("an empty storage takes a repository")

@@ -132,10 +132,24 @@ impl Repository {
         bytes: &Bytes,
         decode: impl FnOnce(&[u8]) -> Result<T>,
     ) -> Result<(u32, T)> {
+        let value = self.open_owned(name, bytes, |body| decode(&body))?;
+        Ok((Header::decode(&name, bytes)?.epoch, value))
+    }
+
+    /// Opens the bytes of an object of one part, and decodes its body, which the decoder may keep.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open_object`] and `decode`, naming the object.
+    pub(crate) fn open_owned<T>(
+        &self,
+        name: ObjectName,
+        bytes: &Bytes,
+        decode: impl FnOnce(Vec<u8>) -> Result<T>,
+    ) -> Result<T> {
         let body =
             open_object(&self.keys, name, bytes).map_err(|error| as_damage(name, bytes, error))?;
-        let epoch = Header::decode(&name, bytes)?.epoch;
-        decode(&body).map(|value| (epoch, value)).map_err(|error| error.of(name))
+        decode(body).map_err(|error| error.of(name))
     }
 
     /// Reads, opens and decodes an object of one part whose length a listing has given. Also

@@ -1,6 +1,6 @@
 //! The options for creating and for opening a repository.
 
-use crate::crypto::{CipherSuite, KdfLimits};
+use crate::crypto::{CipherSuite, KdfLimits, Secret};
 
 /// The options for opening a repository.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +33,9 @@ pub struct InitOptions {
     pub delta_chunks: bool,
     /// The parity of a container, in percent of its length; 0 for none.
     pub parity_percent: u32,
+    /// The secret from which fingerprints and cut-points are derived, if another repository has the
+    /// same one; `None` for a secret of its own.
+    pub chunk_secret: Option<Secret>,
 }
 
 impl InitOptions {
@@ -58,6 +61,7 @@ impl Default for InitOptions {
             compression_level: InitOptions::DEFAULT_COMPRESSION_LEVEL,
             delta_chunks: true,
             parity_percent: 0,
+            chunk_secret: None,
         }
     }
 }

@@ -8,7 +8,8 @@ use minicbor::Decoder;
 use zstd::bulk::Decompressor;
 
 use crate::crypto::{
-    Header, KeyAbout, KeyMethod, Opener, PartKind, Trailer, object_is_intact, open_object,
+    Header, KeyAbout, KeyMethod, Opener, PartKind, Trailer, claimed_view_name, object_is_intact,
+    open_object,
 };
 use crate::format::bursts::BurstHints;
 use crate::format::commit::Commit;
@@ -24,6 +25,7 @@ use crate::format::segment::Segment;
 use crate::format::ticket::Ticket;
 use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
 use crate::format::tree::Entry;
+use crate::format::view_part::ViewPart;
 use crate::index::Scope;
 use crate::parity::Parity;
 use crate::read::{ChunkBytes, Reader};
@@ -89,6 +91,7 @@ pub fn describe(repository: &Repository, name: ObjectName) -> Result<Description
             text
         }
         ObjectName::Parity { .. } => parity(repository, name, &bytes)?,
+        ObjectName::View { .. } => view_part(&ViewPart::decode(&body()?.into())?),
         ObjectName::Container(..) => container(repository, name, &bytes)?,
     };
     text.push_str(&body);
@@ -151,6 +154,14 @@ fn key(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<String
     }
     text.push_str("a wrapped keyring; its contents are secret\n");
     Ok(text)
+}
+
+fn view_part(part: &ViewPart) -> String {
+    let line = |object: &bytes::Bytes| match claimed_view_name(object) {
+        Some(name) => format!("{:<12}{name}\n", object.len()),
+        None => format!("{:<12}not a commit or prune record\n", object.len()),
+    };
+    part.objects.iter().map(line).collect()
 }
 
 fn parity(repository: &Repository, name: ObjectName, bytes: &[u8]) -> Result<String> {

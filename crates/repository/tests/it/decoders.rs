@@ -23,6 +23,7 @@ use cutpoint_repository::format::segment::{ContainerRecord, Segment};
 use cutpoint_repository::format::ticket::{MachineValue, Ticket};
 use cutpoint_repository::format::toc::{ChunkRecord, Codec, Form, RegionRecord, Toc};
 use cutpoint_repository::format::tree::Defect;
+use cutpoint_repository::format::view_part::ViewPart;
 use cutpoint_repository::{
     CipherSuite, Class, Content, Entry, EntryKind, Fingerprint, KdfLimits, Keyring, Keys,
     ObjectName, PartName, Purpose, RepositoryId, Secret, Snapshot, Statistics, TicketId, Time,
@@ -207,6 +208,10 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         ],
         extra: vec![(128, vec![0xf6])],
     };
+    let view_part = ViewPart {
+        objects: vec![Bytes::from_static(&[7; 70]), Bytes::new(), Bytes::from_static(&[8; 300])],
+        extra: vec![(128, vec![0xf6])],
+    };
     vec![
         (9, parity.encode()),
         (0, config.encode()),
@@ -235,6 +240,8 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         (8, encode_content(&Content::Raw(b"../target".to_vec()))),
         (11, SimilarityObject::default().encode()),
         (11, hints.encode()),
+        (12, ViewPart::default().encode()),
+        (12, view_part.encode()),
         (10, encode_delta_chunk([0xb6, 0x14, 0, 0, 4, 0], &burst())),
     ]
 });

@@ -27,4 +27,5 @@ mod support;
 mod sweep;
 mod trust;
 mod view_cache;
+mod view_checkpoint;
 mod writer;

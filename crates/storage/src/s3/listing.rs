@@ -1,5 +1,4 @@
-//! Listings of a bucket: page after page, or the folders of containers by several requests at a
-//! time.
+//! Listings of a bucket: page after page, or large folders by several requests at a time.
 
 use futures_util::StreamExt;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
@@ -11,9 +10,12 @@ use super::{S3, within};
 use crate::kind::ObjectKind;
 use crate::storage::count_max;
 
-/// The first characters of the names of containers, which are hexadecimal numbers. Each is a prefix
-/// that is listed for itself.
+/// The first characters of the names of containers and commits, which are hexadecimal numbers. Each
+/// is a prefix that is listed for itself.
 const FIRST_DIGITS: &str = "0123456789abcdef";
+/// Number of pages of commits that are listed one after the other. Listing by prefixes takes up to
+/// [`FIRST_DIGITS`] requests more, which fewer pages are not worth.
+const COMMIT_PAGES: usize = 8;
 
 /// Names and lengths of the objects of one page or of several.
 type Names = Vec<(String, u64)>;
@@ -24,25 +26,25 @@ type Page = (Names, Option<String>);
 impl S3 {
     /// Lists the objects below `prefix`.
     ///
-    /// The names of containers are evenly distributed, and there may be millions of them. If they
-    /// do not fit into one page, the objects of each first digit are listed separately, all digits
-    /// at a time. A name that begins with no digit is not that of a container, and is then only
-    /// listed if it is in the first page.
+    /// The names of containers and commits are evenly distributed, and there may be millions of
+    /// them. If they do not fit into the first pages, the objects of each first digit are listed
+    /// separately, all digits at a time. A name that begins with no digit is not that of such an
+    /// object, and is then only listed if it is in the first pages.
     pub(super) fn list_once(&self, prefix: &str) -> Result<Names, Failure> {
         let folder = format!("{}/", self.path(prefix));
         let mut names = self.block_on(async {
-            let (mut names, token) = self.page(&folder, None).await?;
-            let Some(token) = token else { return Ok(names) };
-            if !is_folder_of_containers(prefix) {
-                names.extend(self.pages(prefix, &folder, names.len(), Some(token)).await?);
+            let first_pages = pages_in_order(prefix);
+            let (mut names, token) = self.pages(prefix, &folder, first_pages).await?;
+            if token.is_none() {
                 return Ok(names);
             }
+            // The first pages are listed again, because not every storage lists in order.
             let folders: Vec<String> =
                 FIRST_DIGITS.chars().map(|digit| format!("{folder}{digit}")).collect();
-            let listings = folders.iter().map(|folder| self.pages(prefix, folder, 0, None));
+            let listings = folders.iter().map(|folder| self.pages(prefix, folder, usize::MAX));
             let mut listings = futures_util::stream::iter(listings).buffered(FIRST_DIGITS.len());
             while let Some(listed) = listings.next().await {
-                names.extend(listed?);
+                names.extend(listed?.0);
             }
             Ok(names)
         })?;
@@ -51,27 +53,24 @@ impl S3 {
         Ok(names)
     }
 
-    /// Lists from the page `token` on, in addition to `count` names of the same listing.
+    /// Lists up to `page_count_max` pages. Also returns the token of the next page, if there is one.
     async fn pages(
         &self,
         prefix: &str,
         folder: &str,
-        count: usize,
-        mut token: Option<String>,
-    ) -> Result<Names, Failure> {
+        page_count_max: usize,
+    ) -> Result<Page, Failure> {
         let mut bounds = ListBounds::new(count_max(prefix), self.patience.now_ns());
-        if let Some(token) = &token {
-            bounds.page(count, token, self.patience.now_ns())?;
-        }
-        let mut names = Names::new();
-        loop {
+        let (mut names, mut token) = (Names::new(), None);
+        for _ in 0..page_count_max {
             let (page, next) = self.page(folder, token).await?;
             let count = page.len();
             names.extend(page);
-            let Some(next) = next else { return Ok(names) };
+            let Some(next) = next else { return Ok((names, None)) };
             bounds.page(count, &next, self.patience.now_ns())?;
             token = Some(next);
         }
+        Ok((names, token))
     }
 
     async fn page(&self, folder: &str, page_token: Option<String>) -> Result<Page, Failure> {
@@ -86,7 +85,11 @@ impl S3 {
     }
 }
 
-/// Returns `true` if the objects below `prefix` are containers.
-fn is_folder_of_containers(prefix: &str) -> bool {
-    [ObjectKind::Data, ObjectKind::Meta].iter().any(|kind| kind.folder() == prefix)
+/// Returns the number of pages of `prefix` that are listed in order.
+fn pages_in_order(prefix: &str) -> usize {
+    match ObjectKind::of_path(prefix) {
+        Some(kind @ (ObjectKind::Data | ObjectKind::Meta)) if kind.folder() == prefix => 1,
+        Some(kind @ ObjectKind::Commit) if kind.folder() == prefix => COMMIT_PAGES,
+        _ => usize::MAX,
+    }
 }

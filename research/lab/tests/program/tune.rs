@@ -77,6 +77,7 @@ fn parameters_are_found() {
         compression_level: 3,
         delta_chunks: true,
         parity_percent: 0,
+        ..InitOptions::default()
     };
     let storage = Arc::new(cutpoint_storage::Memory::new());
     Repository::init(storage, Arc::new(cutpoint_storage::System), &Unlock::Nothing, &options)

@@ -258,6 +258,7 @@ mod tests {
             compression_level: 1,
             delta_chunks: false,
             parity_percent: 0,
+            ..InitOptions::default()
         };
         let storage = Arc::new(Memory::new());
         let repository = Repository::init(storage, Arc::new(System), &Unlock::Nothing, &options);

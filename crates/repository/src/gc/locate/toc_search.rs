@@ -164,6 +164,7 @@ mod tests {
             compression_level: 1,
             delta_chunks: false,
             parity_percent: 0,
+            ..InitOptions::default()
         };
         let storage = Arc::new(Memory::new());
         Repository::init(storage.clone(), Arc::new(System), &Unlock::Nothing, &options)

@@ -21,10 +21,12 @@
 //! - `history`: P6 and P7, the commits that a record takes along.
 //! - `record`: P5, what the record says.
 //! - `attempt`: one attempt by one writer.
+//! - `checkpoint`: copies of commits and records, for clients without a cache.
 //! - `run`: attempts until one succeeds ([`prune`]).
 //! - `optimize`: an optimization in terms of a prune.
 
 mod attempt;
+mod checkpoint;
 mod examine;
 mod history;
 mod merge;

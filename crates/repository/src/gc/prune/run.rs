@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Kind, Result};
 
 use super::attempt::{AttemptOutcome, attempt};
+use super::checkpoint;
 use super::options::PruneOptions;
 use super::outcome::PruneReport;
 use super::plan::PrunePlan;
@@ -40,6 +41,7 @@ pub(super) fn plan_task(
     task: &Task,
     monitor: &dyn PruneMonitor,
 ) -> Result<PrunePlan> {
+    repository.view_cache().leave_checkpoint();
     let mut conflict = None;
     for _ in 0..TRIES {
         let view = View::list(repository)?;
@@ -85,6 +87,7 @@ pub(super) fn run(
     monitor: &dyn PruneMonitor,
     mut approve: impl FnMut(&PrunePlan) -> bool,
 ) -> Result<Option<PruneReport>> {
+    repository.view_cache().leave_checkpoint();
     let mut written_bytes = 0;
     let mut conflict = None;
     let mut may_inline = true;
@@ -94,7 +97,15 @@ pub(super) fn run(
         let view = writer.view().clone();
         let inlined_bytes_max = if may_inline { task.inlined_bytes_max() } else { 0 };
         match attempt(writer, &task, inlined_bytes_max, monitor, &mut approve, &mut written_bytes) {
-            Ok(AttemptOutcome::Done(pruned)) => return Ok(pruned),
+            Ok(AttemptOutcome::Done(pruned)) => {
+                // The checkpoint is optional, and the prune has ended well.
+                if pruned.is_some()
+                    && let Err(error) = checkpoint::extend(repository, &view, monitor)
+                {
+                    monitor.checkpoint_failed(&error);
+                }
+                return Ok(pruned);
+            }
             Ok(AttemptOutcome::NotInlined(error)) => {
                 monitor.skipped(&error);
                 may_inline = false;

@@ -17,6 +17,7 @@ use crate::gc::monitor::{PruneMonitor, stop_if_cancelled};
 use crate::parity;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
+use crate::repo::view::checkpoint::PartListing;
 use crate::rules;
 
 /// Maximum number of objects that are deleted between two looks at the monitor.
@@ -79,6 +80,7 @@ impl<'a> Deleter<'a> {
         self.delete_parity()?;
         self.delete_containers()?;
         self.delete_similarity()?;
+        self.delete_view_parts()?;
         delete_taken_commits(self.repository, self.options, self.view, self.monitor)?;
         Ok(self.counts)
     }
@@ -165,6 +167,13 @@ impl<'a> Deleter<'a> {
             _ => false,
         };
         self.delete(&names.filter(is_left_over).collect::<Vec<_>>())
+    }
+
+    /// Deletes parts of the view checkpoint of which there is a newer version. No client depends on
+    /// a part.
+    fn delete_view_parts(&self) -> Result<()> {
+        let parts = PartListing::of_storage(self.repository)?;
+        self.delete(&parts.superseded().collect::<Vec<_>>())
     }
 }
 

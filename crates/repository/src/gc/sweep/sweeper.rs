@@ -36,6 +36,7 @@ pub struct Sweeper {
 impl Sweeper {
     /// Creates a sweeper of `repository`.
     pub fn new(repository: Arc<Repository>, options: SweepOptions) -> Sweeper {
+        repository.view_cache().leave_checkpoint();
         Sweeper { repository, options, waiting: Waiting::default(), known: View::default() }
     }
 

@@ -6,9 +6,11 @@
 //! file that does not open, because it is damaged, of another object or of another repository, is
 //! ignored, which costs a request. Which objects exist is always determined by the listing of the
 //! storage.
+//!
+//! Parts of the view checkpoint are kept as well, as whole parts. The objects in them were not read
+//! from the storage themselves, so a process that deletes, checks or repairs does not use them.
 
-use std::collections::HashSet;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, DirEntry, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
@@ -19,6 +21,7 @@ use bytes::Bytes;
 use cutpoint_storage::ObjectKind;
 
 use super::View;
+use super::checkpoint::PartListing;
 use crate::format::names::ObjectName;
 
 /// The cache of one open repository.
@@ -29,6 +32,8 @@ pub(crate) struct ViewCache {
     newest: Mutex<Arc<View>>,
     /// Set if every object has to be read from the storage.
     is_bypassed: AtomicBool,
+    /// Set if the checkpoint is not used.
+    is_without_checkpoint: AtomicBool,
     /// Set once the files of objects that no longer exist were removed.
     is_cleaned: [AtomicBool; 2],
 }
@@ -44,6 +49,18 @@ impl ViewCache {
     pub(crate) fn bypass(&self) {
         self.is_bypassed.store(true, Ordering::Relaxed);
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+    }
+
+    /// From now on, takes no object from the checkpoint: for prunes and sweeps, which rely on having
+    /// read each object themselves, at this time or before.
+    pub(crate) fn leave_checkpoint(&self) {
+        self.is_without_checkpoint.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if objects may be taken from the checkpoint.
+    pub(super) fn reads_checkpoint(&self) -> bool {
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        !is_set(&self.is_bypassed) && !is_set(&self.is_without_checkpoint)
     }
 
     /// Returns the newest view that this process has listed.
@@ -65,7 +82,7 @@ impl ViewCache {
     }
 
     /// Returns the bytes in the file for an object of the listed length.
-    pub(super) fn bytes(&self, name: ObjectName, len: u64) -> Option<Bytes> {
+    pub(crate) fn bytes(&self, name: ObjectName, len: u64) -> Option<Bytes> {
         let path = self.path(name)?;
         let is_as_long = fs::symlink_metadata(&path).ok()?.len() == len;
         if is_as_long { fs::read(path).ok().map(Bytes::from) } else { None }
@@ -89,8 +106,51 @@ impl ViewCache {
         }
     }
 
-    /// Removes the files of objects of a kind that are not among the `listed` ones, once a process.
-    pub(super) fn clean(&self, kind: ObjectKind, listed: impl Iterator<Item = ObjectName>) {
+    /// Returns the bytes in the file for an object of at most `len_max` bytes.
+    pub(crate) fn bytes_up_to(&self, name: ObjectName, len_max: u64) -> Option<Bytes> {
+        let len = fs::symlink_metadata(self.path(name)?).ok()?.len();
+        if len <= len_max { self.bytes(name, len) } else { None }
+    }
+
+    /// Removes the file for an object.
+    pub(super) fn remove(&self, name: ObjectName) {
+        if let Some(path) = self.path(name) {
+            fs::remove_file(path).ok();
+        }
+    }
+
+    /// Returns the parts of the checkpoint in the cache.
+    pub(super) fn parts(&self) -> PartListing {
+        self.part_files().into_iter().collect()
+    }
+
+    fn part_files(&self) -> Vec<(ObjectName, u64)> {
+        let folder = self.folder.as_ref().map(|folder| folder.join(ObjectKind::View.folder()));
+        let entries = folder.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten();
+        let parts = entries.flatten().filter_map(|entry| {
+            let name = name_of_file(ObjectKind::View, &entry)?;
+            Some((name, entry.metadata().ok()?.len()))
+        });
+        parts.collect()
+    }
+
+    /// Writes the bytes of a part of the checkpoint to its file, and removes other versions of the
+    /// part.
+    pub(crate) fn keep_part(&self, name: ObjectName, bytes: &[u8]) {
+        let ObjectName::View { position, .. } = name else { return };
+        self.keep(name, bytes);
+        for (other, _) in self.part_files() {
+            let is_of_part =
+                matches!(other, ObjectName::View { position: of, .. } if of == position);
+            if is_of_part && other != name {
+                self.remove(other);
+            }
+        }
+    }
+
+    /// Removes the files of objects of a kind that are not among the `listed` ones, which must be
+    /// sorted, once a process.
+    pub(super) fn clean(&self, kind: ObjectKind, listed: &[(ObjectName, u64)]) {
         let is_cleaned = &self.is_cleaned[usize::from(kind == ObjectKind::Prune)];
         if self.folder.is_none() || is_cleaned.swap(true, Ordering::Relaxed) {
             return;
@@ -99,11 +159,18 @@ impl ViewCache {
             return;
         };
         let Ok(entries) = fs::read_dir(&folder) else { return };
-        let listed: HashSet<PathBuf> = listed.filter_map(|name| self.path(name)).collect();
-        for path in entries.flatten().map(|entry| entry.path()) {
-            if !listed.contains(&path) {
-                fs::remove_file(path).ok();
+        for entry in entries.flatten() {
+            let is_listed = name_of_file(kind, &entry)
+                .is_some_and(|name| listed.binary_search_by_key(&name, |(name, _)| *name).is_ok());
+            if !is_listed {
+                fs::remove_file(entry.path()).ok();
             }
         }
     }
+}
+
+/// Returns the name of the object of which a file in the folder of `kind` has the bytes.
+fn name_of_file(kind: ObjectKind, entry: &DirEntry) -> Option<ObjectName> {
+    let file = entry.file_name();
+    ObjectName::parse(&format!("{}/{}", kind.folder(), file.to_str()?)).ok()
 }

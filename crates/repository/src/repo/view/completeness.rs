@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
 use super::View;
+use super::checkpoint::{CheckpointReader, Wanted};
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::newer::NewerClaim;
 use crate::repo::repository::Repository;
@@ -114,8 +115,8 @@ impl View {
         })
     }
 
-    /// Returns the commits that some writer of this view has seen and that are gone, although no
-    /// prune has taken them and no repair has given them up. A commit that was put while this view
+    /// Returns the commits that some writer of this view has seen, or that the checkpoint has, and
+    /// that are gone, although no prune has taken them and no repair has given them up. A commit that was put while this view
     /// was listed can seem to be gone; a newer view decides ([`View::look_for_gone`]).
     pub fn gone_commits(&self) -> BTreeSet<TicketId> {
         let taken = self.taken();
@@ -124,7 +125,33 @@ impl View {
                 && !self.unreadable.contains_key(&ObjectName::Commit(*id))
                 && !taken.contains(id)
         };
-        self.seen().into_iter().filter(is_gone).collect()
+        let seen = self.seen().into_iter().chain(self.attested.commits.iter().copied());
+        seen.filter(is_gone).collect()
+    }
+
+    /// Adds what the checkpoint on the storage attests, for a repair, which reads the objects
+    /// themselves. Parts that cannot be read attest nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of listing the parts.
+    pub(crate) fn attest(&mut self, repository: &Repository) -> Result<()> {
+        let commits = self.commits.keys().map(|ticket| (ObjectName::Commit(*ticket), 0));
+        let listed: Wanted = commits.collect();
+        let attested = CheckpointReader::new(repository, &listed).attest_all()?;
+        self.attested.extend(&attested);
+        Ok(())
+    }
+
+    /// Notes that an object existed when a checkpoint was made.
+    pub(crate) fn attest_object(&mut self, name: ObjectName) {
+        match name {
+            ObjectName::Commit(ticket) if !self.commits.contains_key(&ticket) => {
+                self.attested.commits.insert(ticket);
+            }
+            ObjectName::Prune(number) => self.attested.prune = self.attested.prune.max(number),
+            _ => {}
+        }
     }
 
     /// Returns [`View::gone_commits`], each with an error for messages, for commands that only

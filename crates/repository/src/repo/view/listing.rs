@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
+use super::checkpoint::{Attested, CheckpointReader, Wanted};
 use crate::format::commit::{Commit, ViewRecord};
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::prune::Prune;
@@ -40,6 +41,11 @@ pub struct View {
     /// Set if objects that claim a newer key epoch are ignored
     /// ([`crate::repo::repository::OpenOptions::ignores_newer`]).
     pub ignores_newer: bool,
+    /// Objects that the view checkpoint has, and that need not exist.
+    pub(super) attested: Attested,
+    /// Set if commits or records were taken from the checkpoint, so that it is unknown whether the
+    /// objects themselves can be read.
+    pub(super) is_of_checkpoint: bool,
     /// The notes about each snapshot, by their tickets; found when the first note is needed. After
     /// that, the view must not get further notes.
     pub(super) notes: OnceLock<HashMap<TicketId, Vec<TicketId>>>,
@@ -64,60 +70,27 @@ impl View {
     ///
     /// Returns any error of [`View::list`].
     pub fn list_again(&self, repository: &Repository) -> Result<View> {
+        let newest = repository.view_cache().newest();
         let mut view = View {
             epoch: repository.keys().epoch(),
             ignores_newer: repository.ignores_newer(),
             ..View::without(self.accepted.clone())
         };
+        let reads_checkpoint = repository.view_cache().reads_checkpoint();
+        let known: Vec<&View> = [self, &*newest]
+            .into_iter()
+            .filter(|view| reads_checkpoint || !view.is_of_checkpoint)
+            .collect();
+        for known in &known {
+            view.attested.extend(&known.attested);
+        }
         let mut tolerance = Tolerance::default();
-        let mut gone = Vec::new();
-        let cache = repository.view_cache();
-        let newest = cache.newest();
-        let mut wanted = Vec::new();
-        for (name, len) in listed(repository, ObjectKind::Commit)? {
-            let ObjectName::Commit(ticket) = name else { continue };
-            let known =
-                [self, &*newest].into_iter().find(|view| view.commits.contains_key(&ticket));
-            match known {
-                Some(known) => {
-                    view.commits.insert(ticket, known.commits[&ticket].clone());
-                    view.epochs.insert(ticket, known.epoch_of(ticket));
-                }
-                None => wanted.push((name, len)),
-            }
-        }
-        read_all(repository, &wanted, Commit::decode, |name, read| {
-            let ObjectName::Commit(ticket) = name else { return Ok(()) };
-            match read {
-                Ok((epoch, commit)) => {
-                    view.commits.insert(ticket, Arc::new(commit));
-                    view.epochs.insert(ticket, epoch);
-                }
-                Err(error) if error.kind() == Kind::Missing => gone.push((ticket, error)),
-                Err(error) => {
-                    view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
-                }
-            }
-            Ok(())
-        })?;
-        let mut wanted = Vec::new();
-        for (name, len) in listed(repository, ObjectKind::Prune)? {
-            let ObjectName::Prune(number) = name else { continue };
-            match self.prunes.get(&number).or_else(|| newest.prunes.get(&number)) {
-                Some(prune) => drop(view.prunes.insert(number, prune.clone())),
-                None => wanted.push((name, len)),
-            }
-        }
-        read_all(repository, &wanted, Prune::decode, |name, read| {
-            let ObjectName::Prune(number) = name else { return Ok(()) };
-            match read {
-                Ok((_, prune)) => drop(view.prunes.insert(number, Arc::new(prune))),
-                Err(error) => {
-                    view.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
-                }
-            }
-            Ok(())
-        })?;
+        let listed = listed(repository, ObjectKind::Commit)?;
+        let mut checkpoint = CheckpointReader::new(repository, &listed);
+        let gone = view.read_commits(&listed, &known, &mut checkpoint, &mut tolerance)?;
+        view.read_prunes(repository, &known, &checkpoint, &mut tolerance)?;
+        view.is_of_checkpoint |= checkpoint.has_read();
+        view.attested.extend(&checkpoint.attested);
         view.drop_given_up();
         // Between the listing and the read, a sweep may delete a commit, but only one that a record
         // has taken. Any other commit exists, although the storage denies it.
@@ -126,8 +99,96 @@ impl View {
             view.unreadable.insert(ObjectName::Commit(ticket), Arc::new(error));
         }
         view.look_by_name(repository, &mut tolerance)?;
-        cache.keep_newest(&view);
+        repository.view_cache().keep_newest(&view);
         Ok(view)
+    }
+
+    /// Takes up the `listed` commits, from `known` views, the view cache, the checkpoint and the
+    /// storage. Returns those that do not exist although they are listed.
+    fn read_commits(
+        &mut self,
+        listed: &[(ObjectName, u64)],
+        known: &[&View],
+        checkpoint: &mut CheckpointReader<'_>,
+        tolerance: &mut Tolerance,
+    ) -> Result<Vec<(TicketId, Error)>> {
+        let mut wanted = Wanted::new();
+        for &(name, len) in listed {
+            let ObjectName::Commit(ticket) = name else { continue };
+            match known.iter().find(|view| view.commits.contains_key(&ticket)) {
+                Some(known) => {
+                    self.commits.insert(ticket, known.commits[&ticket].clone());
+                    self.epochs.insert(ticket, known.epoch_of(ticket));
+                    self.is_of_checkpoint |= known.is_of_checkpoint;
+                }
+                None => wanted.push((name, len)),
+            }
+        }
+        let repository = checkpoint.repository();
+        let mut take = |ticket, epoch, commit| {
+            self.commits.insert(ticket, Arc::new(commit));
+            self.epochs.insert(ticket, epoch);
+        };
+        read_files(repository, &mut wanted, Commit::decode, |name, epoch, commit| {
+            if let ObjectName::Commit(ticket) = name {
+                take(ticket, epoch, commit);
+            }
+        });
+        checkpoint.take_commits(&mut wanted, take);
+        let mut gone = Vec::new();
+        read_storage(repository, &wanted, Commit::decode, |name, read| {
+            let ObjectName::Commit(ticket) = name else { return Ok(()) };
+            match read {
+                Ok((epoch, commit)) => {
+                    self.commits.insert(ticket, Arc::new(commit));
+                    self.epochs.insert(ticket, epoch);
+                }
+                Err(error) if error.kind() == Kind::Missing => gone.push((ticket, error)),
+                Err(error) => {
+                    self.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(gone)
+    }
+
+    /// Lists prune records, and takes them up as [`View::read_commits`] does commits.
+    fn read_prunes(
+        &mut self,
+        repository: &Repository,
+        known: &[&View],
+        checkpoint: &CheckpointReader<'_>,
+        tolerance: &mut Tolerance,
+    ) -> Result<()> {
+        let mut wanted = Wanted::new();
+        for (name, len) in listed(repository, ObjectKind::Prune)? {
+            let ObjectName::Prune(number) = name else { continue };
+            let known = known.iter().find_map(|view| Some((view, view.prunes.get(&number)?)));
+            if let Some((known, prune)) = known {
+                self.is_of_checkpoint |= known.is_of_checkpoint;
+                self.prunes.insert(number, prune.clone());
+            } else if let Some(prune) = checkpoint.record(number, len) {
+                self.prunes.insert(number, prune);
+            } else {
+                wanted.push((name, len));
+            }
+        }
+        read_files(repository, &mut wanted, Prune::decode, |name, _, prune| {
+            if let ObjectName::Prune(number) = name {
+                self.prunes.insert(number, Arc::new(prune));
+            }
+        });
+        read_storage(repository, &wanted, Prune::decode, |name, read| {
+            let ObjectName::Prune(number) = name else { return Ok(()) };
+            match read {
+                Ok((_, prune)) => drop(self.prunes.insert(number, Arc::new(prune))),
+                Err(error) => {
+                    self.unreadable.insert(name, Arc::new(tolerance.of_one(error)?));
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Returns the commits and prune records that other writers have seen, and that are not in this
@@ -206,10 +267,12 @@ impl View {
         self.prunes.retain(|number, _| !given_up.contains(number));
     }
 
-    /// Returns the highest number of a prune record that can be read, or that a writer has seen.
+    /// Returns the highest number of a prune record that can be read, that a writer has seen, that
+    /// the checkpoint has, or that is about to be given up.
     pub(crate) fn highest_prune(&self) -> u64 {
         let seen = self.commits.values().map(|commit| commit.view.prune);
-        seen.chain(self.prunes.keys().copied()).max().unwrap_or(0)
+        let lost = self.accepted.iter().copied().chain([self.attested.prune]);
+        seen.chain(self.prunes.keys().copied()).chain(lost).max().unwrap_or(0)
     }
 
     /// Returns the numbers of the first prune records that are absent, although later ones exist or
@@ -273,38 +336,49 @@ impl View {
     }
 }
 
-/// Lists the objects of a kind, with their lengths.
-fn listed(repository: &Repository, kind: ObjectKind) -> Result<Vec<(ObjectName, u64)>> {
-    let found = repository.list_objects(kind)?;
-    repository.view_cache().clean(kind, found.iter().map(|(name, _)| *name));
+/// Lists the objects of a kind, with their lengths, sorted.
+fn listed(repository: &Repository, kind: ObjectKind) -> Result<Wanted> {
+    let mut found = repository.list_objects(kind)?;
+    found.sort_unstable();
+    repository.view_cache().clean(kind, &found);
     Ok(found)
 }
 
-/// Reads the listed objects `wanted`, from the view cache or from the storage, and calls `take` for
-/// each.
+/// Reads `wanted` objects from the view cache, and calls `take` for each. What is found is removed
+/// from `wanted`.
+fn read_files<T>(
+    repository: &Repository,
+    wanted: &mut Wanted,
+    decode: fn(&[u8]) -> Result<T>,
+    mut take: impl FnMut(ObjectName, u32, T),
+) {
+    wanted.retain(|&(name, len)| {
+        let cached = repository.view_cache().bytes(name, len);
+        match cached.and_then(|bytes| repository.open_bytes(name, &bytes, decode).ok()) {
+            Some((epoch, value)) => {
+                take(name, epoch, value);
+                false
+            }
+            None => true,
+        }
+    });
+}
+
+/// Reads `wanted` objects from the storage, keeps them in the view cache, and calls `take` for each.
 ///
 /// # Errors
 ///
 /// Returns any error of `take`.
-fn read_all<T>(
+fn read_storage<T>(
     repository: &Repository,
     wanted: &[(ObjectName, u64)],
     decode: fn(&[u8]) -> Result<T>,
     mut take: impl FnMut(ObjectName, Result<(u32, T)>) -> Result<()>,
 ) -> Result<()> {
-    let cache = repository.view_cache();
-    let mut missing = Vec::new();
-    for &(name, len) in wanted {
-        let cached = cache.bytes(name, len);
-        match cached.and_then(|bytes| repository.open_bytes(name, &bytes, decode).ok()) {
-            Some(read) => take(name, Ok(read))?,
-            None => missing.push((name, len)),
-        }
-    }
-    repository.get_many(&missing, |name, bytes| {
+    repository.get_many(wanted, |name, bytes| {
         let read = bytes.and_then(|bytes| {
             let read = repository.open_bytes(name, &bytes, decode)?;
-            cache.keep(name, &bytes);
+            repository.view_cache().keep(name, &bytes);
             Ok(read)
         });
         take(name, read)

@@ -22,6 +22,7 @@
 //! commands that resolve a finding.
 
 mod affected;
+mod checkpoint;
 mod containers;
 mod context;
 mod coverage;

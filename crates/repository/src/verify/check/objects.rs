@@ -35,6 +35,7 @@ pub(super) fn may_go(name: ObjectName) -> bool {
             | ObjectKind::Key
             | ObjectKind::Similarity
             | ObjectKind::Parity
+            | ObjectKind::View
     )
 }
 

@@ -79,6 +79,8 @@ pub(super) fn remedies(source: &RemedySource<'_>, object: &str) -> Vec<Remedy> {
             remedies
         }
         ObjectName::Prune(number) => vec![Remedy::GiveUpPrune(number)],
-        ObjectName::Config { .. } | ObjectName::Similarity(_) => Vec::new(),
+        ObjectName::Config { .. } | ObjectName::Similarity(_) | ObjectName::View { .. } => {
+            Vec::new()
+        }
     }
 }

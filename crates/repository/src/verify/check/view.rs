@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, ObjectKind, Result};
 
+use super::checkpoint::check_parts;
 use super::context::{Check, Need};
 use super::finding::FindingKind;
 use super::inventory::Inventory;
@@ -63,6 +64,7 @@ pub(super) fn check_view(check: &Check<'_>) -> Result<Inventory> {
         let message = "a writer that has not ended (active or interrupted)";
         check.report(FindingKind::Unfinished, name, message);
     }
+    check_parts(check, &mut inventory.view)?;
     // A listing may miss an object that was put during it, lag, or have lost an entry.
     if !inventory.view.gone_commits().is_empty() {
         inventory.list_again(check)?;
@@ -96,10 +98,11 @@ fn name_unfound(
     Ok(())
 }
 
-/// Reports commits that a later writer has seen and that are gone, although no prune has taken
+/// Reports commits that a later writer has seen, or that the checkpoint has, and that are gone, although no prune has taken
 /// them.
 fn check_named_commits(check: &Check<'_>, inventory: &mut Inventory) {
-    let message = "deleted: a later writer has seen it, and no prune has removed it";
+    let message =
+        "deleted: a later writer or the view checkpoint has it, and no prune has removed it";
     for ticket in inventory.view.gone_commits() {
         check.report(FindingKind::Missing, ObjectName::Commit(ticket), message);
         inventory.missing_commits.insert(ticket);

@@ -126,7 +126,8 @@ fn missing_prunes(repository: &Repository, given_up: &BTreeSet<u64>) -> Result<B
     if given_up.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let view = View::list(repository)?;
+    let mut view = View::list(repository)?;
+    view.attest(repository)?;
     let damaged = view.unresolved().filter_map(|(name, error)| match name {
         ObjectName::Prune(number)
             if is_missing_or_damaged(error) && !is_newer(repository, *name) =>

@@ -213,7 +213,10 @@ fn duplicated_objects_are_found() {
             ObjectName::Commit(_) => ObjectName::Commit(ticket),
             ObjectName::Segment(_) => ObjectName::Segment(part),
             ObjectName::Container(class, _) => ObjectName::Container(class, part),
-            ObjectName::Prune(_) | ObjectName::Similarity(_) | ObjectName::Parity { .. } => {
+            ObjectName::Prune(_)
+            | ObjectName::Similarity(_)
+            | ObjectName::Parity { .. }
+            | ObjectName::View { .. } => {
                 unreachable!("there are none")
             }
         };

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use cutpoint_repository::format::commit::{Damage, Note, Outcome};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::toc::Form;
+use cutpoint_repository::format::view_part::ViewPart;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::verify::check::{FindingKind, Portion, Remedy, record};
@@ -75,6 +76,15 @@ fn build_all_kinds() -> Objects {
         let writer = Writer::begin(repository.clone(), Purpose::Other);
         let committed = writer.expect("it begins").commit(outcome, Vec::new(), &BTreeSet::new());
         committed.expect("memory takes it");
+    }
+    let seen = View::list(&repository).expect("memory lists").seen();
+    let commits: Vec<String> =
+        seen.into_iter().take(2).map(|id| ObjectName::Commit(id).to_string()).collect();
+    let stored = commits.iter().map(|name| store.storage.get(name).expect("it is there"));
+    let part = ViewPart { objects: stored.collect(), ..ViewPart::default() };
+    for position in 0..2 {
+        let name = ObjectName::View { position, version: 0 };
+        repository.seal_and_put(name, &part.encode()).expect("memory takes it");
     }
     for count in 0..2 {
         let name = ObjectName::Similarity(PartName { ticket: TicketId([6; 12]), count });
@@ -144,6 +154,7 @@ fn rows(objects: &Objects) -> Vec<(&'static str, String)> {
         ("delta chunks", container(delta_chunk.container)),
         ("container of metadata", first("meta/")),
         ("parity", first_of("parity/")),
+        ("view checkpoint", first_of("views/")),
         (
             "similarity",
             objects.keys().find(|n| n.starts_with("similarity/")).expect("there is one").clone(),
@@ -167,6 +178,7 @@ fn other_name(name: ObjectName) -> ObjectName {
         ObjectName::Segment(_) => ObjectName::Segment(part),
         ObjectName::Container(class, _) => ObjectName::Container(class, part),
         ObjectName::Similarity(_) => ObjectName::Similarity(part),
+        ObjectName::View { position, .. } => ObjectName::View { position, version: 7 },
         ObjectName::Parity { class, writer, .. } => {
             ObjectName::Parity { class, container: part, writer }
         }
@@ -239,7 +251,7 @@ fn damage(objects: &Objects, other: &Objects, name: &str, damage: &str) -> Optio
                 ObjectName::Parity { class, container, .. } => {
                     prune.condemned = vec![(class, container)];
                 }
-                ObjectName::Key { .. } | ObjectName::Similarity(_) => {}
+                ObjectName::Key { .. } | ObjectName::Similarity(_) | ObjectName::View { .. } => {}
                 // These are never deleted.
                 ObjectName::Config { .. } | ObjectName::Prune(_) => return None,
             }

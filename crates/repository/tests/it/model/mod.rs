@@ -253,7 +253,9 @@ impl Run {
             ObjectName::Container(class, part) => {
                 containers.contains_key(&(class, part)) && !condemned.contains(&(class, part))
             }
-            ObjectName::Similarity(_) | ObjectName::Parity { .. } => false,
+            ObjectName::Similarity(_) | ObjectName::Parity { .. } | ObjectName::View { .. } => {
+                false
+            }
             ObjectName::Key { .. } | ObjectName::Ticket { .. } | ObjectName::Prune(_) => true,
         };
         let has_intact_twin = |name: ObjectName| {

@@ -45,6 +45,7 @@ pub(crate) fn init_with(
         compression_level: 1,
         delta_chunks,
         parity_percent,
+        ..InitOptions::default()
     };
     Repository::init(storage, Machine::new(process), &unlock(), &options)
 }

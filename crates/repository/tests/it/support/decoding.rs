@@ -1,6 +1,7 @@
 //! Every decoder of the format, by one signature: for `tests/decoders.rs` and for the fuzz target
 //! `decoders`.
 
+use bytes::Bytes;
 use cutpoint_repository::crypto::{
     Header, KeyAbout, Trailer, object_is_intact, open_object, unwrap_keyring,
 };
@@ -14,6 +15,7 @@ use cutpoint_repository::format::recipe::RecipeChunk;
 use cutpoint_repository::format::segment::Segment;
 use cutpoint_repository::format::ticket::Ticket;
 use cutpoint_repository::format::toc::Toc;
+use cutpoint_repository::format::view_part::ViewPart;
 use cutpoint_repository::verify::check::Coverage;
 use cutpoint_repository::{
     CipherSuite, Content, Entry, KdfLimits, KeyMethod, Keyring, Keys, ObjectName, RepositoryId,
@@ -67,7 +69,7 @@ pub(crate) fn encode_delta_chunk(head: [u8; 6], list: &[Extent]) -> Vec<u8> {
     out
 }
 
-pub(crate) const DECODERS: [(&str, Recode); 12] = [
+pub(crate) const DECODERS: [(&str, Recode); 13] = [
     ("config", |bytes| Config::decode(bytes).ok().map(|config| config.encode())),
     ("ticket", |bytes| Ticket::decode(bytes).ok().map(|ticket| ticket.encode())),
     ("commit", |bytes| Commit::decode(bytes).ok().map(|commit| commit.encode())),
@@ -80,6 +82,9 @@ pub(crate) const DECODERS: [(&str, Recode); 12] = [
     ("parity", |bytes| ParityTable::decode(bytes).ok().map(|table| table.encode())),
     ("delta chunk", delta_chunk),
     ("similarity", |bytes| SimilarityObject::decode(bytes).ok().map(|hints| hints.encode())),
+    ("view part", |bytes| {
+        ViewPart::decode(&Bytes::copy_from_slice(bytes)).ok().map(|part| part.encode())
+    }),
 ];
 
 /// Returns a keyring of two epochs.

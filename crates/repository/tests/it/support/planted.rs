@@ -122,6 +122,7 @@ pub(crate) fn open_repository(storage: &Arc<dyn Storage>) -> Arc<Repository> {
         compression_level: 1,
         delta_chunks: false,
         parity_percent: 0,
+        ..InitOptions::default()
     };
     Repository::init(storage.clone(), Machine::new(0), &Unlock::Nothing, &options)
         .expect("an empty storage takes a repository");
@@ -318,6 +319,7 @@ pub(crate) fn objects(bytes: &[u8]) {
     let input = &mut Input(bytes);
     let how = input.byte();
     let name = match how % 8 {
+        7 if how & 96 == 96 => ObjectName::View { position: 0, version: 0 },
         7 if how & 32 != 0 => {
             ObjectName::Parity { class: Class::Meta, container: PART, writer: TICKET }
         }

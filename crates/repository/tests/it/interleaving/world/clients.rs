@@ -22,6 +22,7 @@ impl World {
             delta_chunks: true,
             // Mostly off, as by default.
             parity_percent: if seed % 8 == 5 { 10 } else { 0 },
+            ..InitOptions::default()
         };
         // The founder of the repository is not an actor: it ends before the others begin.
         let founder = world.add_actor(Role { may_delete: true, ..Role::default() });
