@@ -188,6 +188,8 @@ impl<'a> ReachableChunks<'a> {
         let findings = self.findings;
         let (mut places, failure) = self.reader.index().locations(Class::Data, fingerprint);
         let is_nowhere = places.is_empty();
+        // The index may name further containers that were deleted after everything in them had moved.
+        let failure = failure.filter(|it| is_nowhere || it.kind() != Kind::Missing);
         places.retain(|location| findings.is_sound(location));
         places.sort_by_key(|location| findings.is_recorded(location));
         let (mut error, mut at_risk) = (None, None);
