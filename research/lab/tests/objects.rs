@@ -126,7 +126,8 @@ fn ranges_of_object_read_apart_are_cut_like_one_pass() {
             }
             ends.extend(list.iter().skip(first_true + 1));
         }
-        let expected = cuts(&*spec.chunker(), &data).map(|end| end as u64);
+        let chunker = spec.chunker();
+        let expected = cuts(&*chunker, &data).map(|end| end as u64);
         assert!(expected.eq(ends), "{spec}");
     }
     assert!(repaired_count > 0, "the run of zeros breaks a seam");
