@@ -300,8 +300,9 @@ fn lost_container_prevents_coverings() {
     client.take_reads();
     index.refresh(&list(&storage)).expect("it works");
     assert!(!client.take_reads().is_empty(), "the merged segment was read");
-    let Ok(ObjectName::Container(_, lost)) = ObjectName::parse(lost) else { panic!("{lost}") };
-    assert!(index.containers().iter().all(|each| each.name != lost), "it is not named any more");
+    let is_lost = |class, name| ObjectName::Container(class, name).to_string() == *lost;
+    let mut containers = index.containers().into_iter();
+    assert!(!containers.any(|each| is_lost(each.class, each.name)), "it is not named any more");
 }
 
 /// Merged segments are not merged again, so that a second prune has nothing to do, whatever the
@@ -386,9 +387,11 @@ fn merged_segments_of_an_ended_prune_are_merged_again() {
 fn merge_of_segments_that_were_merged_meanwhile_is_withdrawn() {
     let storage = memory();
     back_up_each(&storage, 0..6);
-    let below = storage.clone();
+    // Opened first, because a client takes processes that were opened before it for dead.
+    let other = open(&storage);
     let overtaken = OvertakenStorage::new(storage.clone(), When::BeforePut("prunes/"), move || {
-        assert_eq!(merge(&below, &MERGE).number, Some(1));
+        let pruned = prune(&other, &MERGE, &(), |_| true).expect("it works").expect("it ran");
+        assert_eq!(pruned.number, Some(1));
     });
     let client = Client::new(&storage);
     client.index();

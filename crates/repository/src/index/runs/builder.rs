@@ -54,7 +54,11 @@ impl RunBuilder {
         self.gathered_hint_count = 0;
         let gathered = std::mem::take(&mut self.gathered);
         match merge(&self.store, &gathered.iter().collect::<Vec<_>>()) {
-            Ok(run) => self.runs.push(Arc::new(run)),
+            Ok(run) => {
+                // A merge of runs takes memory as well.
+                drop(gathered);
+                self.runs.push(Arc::new(run));
+            }
             Err(MergeFailure::Damaged(_) | MergeFailure::Unwritten) => {
                 self.runs.extend(gathered.into_iter().map(Arc::new));
             }

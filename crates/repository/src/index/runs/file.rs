@@ -27,7 +27,9 @@ use crate::util::private_file::{create_private_file, create_private_folder, crea
 
 /// The magic number, which ends with the version. Files of other versions are removed.
 const MAGIC: [u8; 8] = *b"CutPrun3";
-const FIXED_LEN: usize = 8 + 4 + 4 + 8 + 8;
+const FIXED_LEN: usize = 8 + 4 + 4 + 8 + CHECKSUM_LEN;
+/// The length of the checksum at the end of the part of fixed length, in bytes.
+const CHECKSUM_LEN: usize = 8;
 
 /// The reason for which runs were not merged.
 #[derive(Debug)]
@@ -127,9 +129,7 @@ fn write_merged(
     }
     blocks.end(&mut out)?;
     out.seek(SeekFrom::Start(0))?;
-    let tail = encode_tail(&covers, &containers, &filter);
-    out.write_all(&encode_fixed(covers.len(), containers.len(), hint_count, &tail)?)?;
-    out.write_all(&tail)?;
+    write_head(&mut out, &covers, &containers, hint_count, &filter)?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?;
     let is_found = runs.iter().any(|run| run.is_found);
     let hints = RunHints::Memory(Vec::new());
@@ -151,34 +151,40 @@ pub(super) fn stage(folder: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     }
 }
 
-fn encode_fixed(
-    covers: usize,
-    containers: usize,
+/// Writes everything that comes before the hints, at the start of the file.
+fn write_head(
+    out: &mut (impl Write + Seek),
+    covers: &[PartName],
+    containers: &[ContainerRecord],
     hint_count: u64,
-    tail: &[u8],
-) -> io::Result<Vec<u8>> {
-    let counts = [covers, containers].map(|count| u32::try_from(count).map_err(io::Error::other));
-    let mut fixed = Vec::with_capacity(FIXED_LEN);
+    filter: &Filter,
+) -> io::Result<()> {
+    let count = |count: usize| u32::try_from(count).map_err(io::Error::other);
+    let mut fixed = Vec::with_capacity(FIXED_LEN - CHECKSUM_LEN);
     fixed.extend_from_slice(&MAGIC);
-    for count in counts {
-        fixed.extend_from_slice(&count?.to_le_bytes());
-    }
+    fixed.extend_from_slice(&count(covers.len())?.to_le_bytes());
+    fixed.extend_from_slice(&count(containers.len())?.to_le_bytes());
     fixed.extend_from_slice(&hint_count.to_le_bytes());
+    out.write_all(&fixed)?;
+    // In the place of the checksum, which is known at the end.
+    out.write_all(&[0; CHECKSUM_LEN])?;
     let mut hasher = Xxh3::new();
     hasher.update(&fixed);
-    hasher.update(tail);
-    fixed.extend_from_slice(&hasher.digest().to_le_bytes());
-    Ok(fixed)
-}
-
-fn encode_tail(covers: &[PartName], containers: &[ContainerRecord], filter: &Filter) -> Vec<u8> {
-    let mut tail = Vec::new();
-    covers.iter().for_each(|part| tail.extend_from_slice(&part.to_bytes()));
+    let mut write = |bytes: &[u8]| {
+        hasher.update(bytes);
+        out.write_all(bytes)
+    };
+    covers.iter().try_for_each(|part| write(&part.to_bytes()))?;
+    let mut record = Vec::with_capacity(CONTAINER_RECORD_LEN);
     for container in containers {
-        container.encode(&mut tail);
+        record.clear();
+        container.encode(&mut record);
+        write(&record)?;
     }
-    tail.extend_from_slice(&filter.encode());
-    tail
+    filter.encode(write)?;
+    let digest = hasher.digest().to_le_bytes();
+    out.seek(SeekFrom::Start((FIXED_LEN - CHECKSUM_LEN) as u64))?;
+    out.write_all(&digest)
 }
 
 fn run_name(covers: &[PartName]) -> String {

@@ -1,6 +1,8 @@
 //! A blocked Bloom filter over hints. It answers "not here" for most absent hints, with one access
 //! to memory.
 
+use std::io;
+
 /// Number of bits per hint. With six probes in a block of 512 bits, about 1.5 % of the answers are
 /// false positives.
 const BITS_PER_HINT: u64 = 10;
@@ -42,8 +44,16 @@ impl Filter {
         self.words.len() as u64 * 8
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    /// Passes the encoded filter to `write`, in parts of one block.
+    pub(super) fn encode(&self, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut block = [0; BLOCK_WORDS * 8];
+        for words in self.words.chunks_exact(BLOCK_WORDS) {
+            for (bytes, word) in block.chunks_exact_mut(8).zip(words) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+            write(&block)?;
+        }
+        Ok(())
     }
 
     /// Decodes a filter for `count` hints; `None` if the length differs.
@@ -91,12 +101,18 @@ mod tests {
         assert!((0..100_000).all(|n| filter.may_hold(hint(n))), "an inserted hint is gone");
         let wrong = (100_000..200_000).filter(|n| filter.may_hold(hint(*n))).count();
         assert!(wrong < 3_000, "{wrong} of 100,000 absent hints were admitted");
-        let again = Filter::decode(100_000, &filter.encode());
+        let mut encoded = Vec::new();
+        let write = |bytes: &[u8]| {
+            encoded.extend_from_slice(bytes);
+            Ok(())
+        };
+        filter.encode(write).expect("memory takes it");
+        let again = Filter::decode(100_000, &encoded);
         assert!(
             again.is_some_and(|again| again.words == filter.words),
             "encoding changed the filter"
         );
-        assert_eq!(filter.encode().len() as u64, Filter::encoded_len(100_000));
+        assert_eq!(encoded.len() as u64, Filter::encoded_len(100_000));
         assert_eq!(filter.bytes(), Filter::encoded_len(100_000), "memory");
     }
 }
