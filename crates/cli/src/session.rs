@@ -168,6 +168,10 @@ impl Session {
     /// Compares the newest snapshots and prunes with the remembered ones. If all of them are
     /// present, no others are read.
     pub(crate) fn look_for_heads(&mut self, report: &Report) -> Result<()> {
+        // A machine that remembers nothing has nothing to compare, and listing takes long.
+        if self.state.is_among(&[], &[]) {
+            return Ok(());
+        }
         let list = |kind: ObjectKind| self.repository.storage().list(kind.folder());
         let is_among = self.state.is_among(&list(ObjectKind::Commit)?, &list(ObjectKind::Prune)?);
         if !is_among || self.is_any_head_replaced() {

@@ -270,7 +270,7 @@ fn forms(sandbox: &Sandbox) -> Vec<(String, Vec<u8>)> {
         let words: Vec<&str> = digits.split_whitespace().skip(2).collect();
         add(&format!("the kit's {}", &line[..9]), &words.concat());
     }
-    assert_eq!(forms.len(), 2 + 6 * 3, "a key file and two halves of a secret");
+    assert_eq!(forms.len(), 2 + 6 * 5, "a key file and two halves of two secrets");
     forms
 }
 

@@ -37,8 +37,6 @@ impl Repository {
         let left_over = storage.list(ObjectKind::Key.folder())?;
         let mut id = RepositoryId([0; 16]);
         environment.random(&mut id.0)?;
-        let mut secret = Secret([0; 32]);
-        environment.random(&mut secret.0)?;
         let chunk_secret = match &options.chunk_secret {
             Some(shared) => shared.clone(),
             None => {
@@ -47,6 +45,8 @@ impl Repository {
                 own
             }
         };
+        let mut secret = Secret([0; 32]);
+        environment.random(&mut secret.0)?;
         let config = first_config(id, options, environment.now_ns());
         config.check()?;
         let keyring =

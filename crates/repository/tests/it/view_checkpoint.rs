@@ -303,7 +303,8 @@ fn part_of_another_name_or_repository_costs_requests() {
 /// A part that opens, but whose objects are damaged, exchanged, foreign or of another length.
 #[test]
 fn wrong_object_in_a_part_costs_a_request() {
-    let cases: [(&str, u64, fn(&mut Vec<Bytes>)); 6] = [
+    type Change = fn(&mut Vec<Bytes>);
+    let cases: [(&str, u64, Change); 6] = [
         ("right", 0, |_| ()),
         ("a bit in the body", 1, |objects| flip(&mut objects[7], 90)),
         ("a bit in the name", 1, |objects| flip(&mut objects[7], 20)),

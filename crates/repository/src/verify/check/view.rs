@@ -101,8 +101,7 @@ fn name_unfound(
 /// Reports commits that a later writer has seen, or that the checkpoint has, and that are gone, although no prune has taken
 /// them.
 fn check_named_commits(check: &Check<'_>, inventory: &mut Inventory) {
-    let message =
-        "deleted: a later writer or the view checkpoint has it, and no prune has removed it";
+    let message = "deleted: a later writer has seen it, or the checkpoint has it, and no prune has removed it";
     for ticket in inventory.view.gone_commits() {
         check.report(FindingKind::Missing, ObjectName::Commit(ticket), message);
         inventory.missing_commits.insert(ticket);
