@@ -95,9 +95,14 @@ fn join_parts(
     output: &Path,
     report: &Report,
 ) -> Result<Exit> {
-    if args.join.iter().any(|part| fs::canonicalize(part).ok() == fs::canonicalize(output).ok()) {
-        let message = format!("--output: {}: it is also to be joined", output.display());
-        return Err(Failure::failed(message).into());
+    // Creating the output must not empty a part.
+    let existing = fs::canonicalize(output).ok();
+    for part in &args.join {
+        let part = fs::canonicalize(part).with_context(|| part.display().to_string())?;
+        if Some(part) == existing {
+            let message = format!("--output: {}: it is also to be joined", output.display());
+            return Err(Failure::failed(message).into());
+        }
     }
     let file = create(output)?;
     let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
