@@ -18,6 +18,7 @@ mod optimize;
 mod parity;
 mod prune;
 mod repair;
+mod requests;
 mod retention;
 mod similarity;
 mod streams;
