@@ -8,7 +8,7 @@ use super::options::SweepOptions;
 use super::outcome::OpenWriter;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::ticket::{Purpose, Ticket};
-use crate::repo::liveness::open_tickets;
+use crate::repo::liveness::{Judge, open_tickets, read_tickets};
 use crate::repo::repository::Repository;
 use crate::rules;
 use crate::write::{end_dead_among, end_writer};
@@ -50,10 +50,12 @@ impl Waiting {
             return Ok((Vec::new(), settled));
         }
         let mut open = open_tickets(repository)?;
+        let mut tickets = read_tickets(repository, &open)?;
         // No writer is ended on a storage where its `void` and its commit could both seem to be the
         // first.
         if options.end_others || repository.config().creates_atomically() {
-            for ended in end_dead_among(repository, None, &open)? {
+            let judge = Judge::new(repository, None);
+            for ended in end_dead_among(repository, &judge, &open, &tickets)? {
                 open.remove(&ended);
             }
         }
@@ -65,8 +67,9 @@ impl Waiting {
             seen.clone_from(&first.seen);
         }
         let mut writers = Vec::new();
-        for (ticket, renewal) in open {
-            let Some(writer) = awaited(repository, ticket, renewal)? else { continue };
+        for ticket in open.into_keys() {
+            let Some(body) = tickets.remove(&ticket) else { continue };
+            let Some(writer) = awaited(repository, ticket, body)? else { continue };
             if options.end_others {
                 end_writer(repository, ticket)?;
             } else {
@@ -83,9 +86,12 @@ impl Waiting {
 }
 
 /// Returns the writer of an open ticket, or `None` if a sweep need not wait for it.
-fn awaited(repository: &Repository, ticket: TicketId, renewal: u32) -> Result<Option<OpenWriter>> {
-    let name = ObjectName::Ticket { ticket, renewal };
-    let (process, time_ns) = match repository.read(name, Ticket::decode) {
+fn awaited(
+    repository: &Repository,
+    ticket: TicketId,
+    body: Result<Ticket>,
+) -> Result<Option<OpenWriter>> {
+    let (process, time_ns) = match body {
         Ok(body) if body.purpose != Purpose::Backup => return Ok(None),
         Ok(body) => (Some(body.process), body.time_ns),
         // The ticket was deleted: its writer has ended if the commit exists.
