@@ -305,6 +305,7 @@ pub(crate) struct Stats {
     pub(crate) delta_chunk_count: u64,
     pub(crate) delta_chunk_bytes: u64,
     pub(crate) delta_chunk_stored_bytes: u64,
+    pub(crate) copied_bytes: u64,
     pub(crate) metadata_chunk_count: u64,
     pub(crate) container_count: u64,
     pub(crate) object_count: u64,

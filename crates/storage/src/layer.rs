@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::storage::{Put, Staged, Storage};
+use crate::storage::{ObjectRange, Put, Staged, Stamped, Storage};
 
 /// A storage on top of another one, for tests. Each method behaves as that of [`Storage`], and
 /// forwards the call by default. Implementing this trait implements [`Storage`].
@@ -42,6 +42,13 @@ pub trait Layer: Debug + Send + Sync {
         self.below().get_range(name, offset, len)
     }
 
+    /// Reads several ranges, as [`Storage::get_ranges`] does, one by one.
+    fn get_ranges(&self, wanted: &[ObjectRange]) -> Vec<Result<Bytes>> {
+        let read =
+            |range: &ObjectRange| Layer::get_range(self, &range.name, range.offset, range.len);
+        wanted.iter().map(read).collect()
+    }
+
     /// Returns the number of requests to make ahead, as [`Storage::requests_ahead_max`] does.
     fn requests_ahead_max(&self) -> usize {
         self.below().requests_ahead_max()
@@ -60,6 +67,12 @@ pub trait Layer: Debug + Send + Sync {
     /// Lists objects, as [`Storage::list`] does.
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
         self.below().list(prefix)
+    }
+
+    /// Lists objects with stamps, as [`Storage::list_stamped`] does, without stamps.
+    fn list_stamped(&self, prefix: &str) -> Result<Vec<Stamped>> {
+        let listed = Layer::list(self, prefix)?.into_iter();
+        Ok(listed.map(|(name, _)| Stamped { name, stamp_ns: None }).collect())
     }
 
     /// Deletes an object, as [`Storage::delete`] does.
@@ -109,6 +122,10 @@ impl<L: Layer> Storage for L {
         Layer::get_range(self, name, offset, len)
     }
 
+    fn get_ranges(&self, wanted: &[ObjectRange]) -> Vec<Result<Bytes>> {
+        Layer::get_ranges(self, wanted)
+    }
+
     fn requests_ahead_max(&self) -> usize {
         Layer::requests_ahead_max(self)
     }
@@ -123,6 +140,10 @@ impl<L: Layer> Storage for L {
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
         Layer::list(self, prefix)
+    }
+
+    fn list_stamped(&self, prefix: &str) -> Result<Vec<Stamped>> {
+        Layer::list_stamped(self, prefix)
     }
 
     fn delete(&self, name: &str) -> Result<()> {

@@ -76,7 +76,7 @@ pub use memory::Memory;
 pub use probe::{Probed, probe, scratch_name};
 #[cfg(feature = "s3")]
 pub use s3::{Refusal, S3, S3Limits, S3Settings};
-pub use storage::{Put, Staged, Storage, count_max, len_max, too_long};
+pub use storage::{ObjectRange, Put, Staged, Stamped, Storage, count_max, len_max, too_long};
 
 /// The examples of the README, as tests.
 #[cfg(doctest)]

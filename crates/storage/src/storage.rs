@@ -36,6 +36,27 @@ pub enum Put {
     Exists,
 }
 
+/// A range of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectRange {
+    /// The name of the object.
+    pub name: String,
+    /// The offset of the first byte.
+    pub offset: u64,
+    /// The number of bytes.
+    pub len: usize,
+}
+
+/// An object in a listing with stamps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamped {
+    /// The name of the object.
+    pub name: String,
+    /// The stamp of the object; `None` if the listing does not show it, so that
+    /// [`Storage::stamp_ns`] has to be asked.
+    pub stamp_ns: Option<i64>,
+}
+
 /// An object that is being written to a storage in pieces. An object that is dropped before it is
 /// finished never exists, but may leave a remnant that [`Storage::clean`] removes.
 pub trait Staged: Debug + Send {
@@ -119,6 +140,16 @@ pub trait Storage: Debug + Send + Sync {
     /// `Storage`.
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes>;
 
+    /// Returns several ranges, in the same order. A storage with a long way makes several requests
+    /// at a time. The caller limits the ranges, because all of them are held in memory at once.
+    ///
+    /// # Errors
+    ///
+    /// Each result is that of [`Storage::get_range`].
+    fn get_ranges(&self, wanted: &[ObjectRange]) -> Vec<Result<Bytes>> {
+        wanted.iter().map(|range| self.get_range(&range.name, range.offset, range.len)).collect()
+    }
+
     /// Returns the number of ranges that are worth requesting at once, before they are needed; 0 if
     /// the storage answers as fast as a copy is made.
     fn requests_ahead_max(&self) -> usize {
@@ -127,6 +158,21 @@ pub trait Storage: Debug + Send + Sync {
 
     /// Returns the length of an object in bytes, or `None` if there is no such object.
     fn head(&self, name: &str) -> Result<Option<u64>>;
+
+    /// Returns `true` if all objects of these names exist. A storage with a long way makes several
+    /// requests at a time, and lists if that needs fewer of them.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Storage::head`] and [`Storage::list`].
+    fn all_exist(&self, names: &[String]) -> Result<bool> {
+        for name in names {
+            if self.head(name)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 
     /// Returns the time at which an object was put, in nanoseconds since 1970, by the storage's own
     /// clock, which need not be right. The difference of two stamps is exact to 2 s. `None` if
@@ -143,6 +189,16 @@ pub trait Storage: Debug + Send + Sync {
     /// Returns name and length of every object whose name begins with `prefix` and `/`, sorted by
     /// name.
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>>;
+
+    /// Returns the objects of [`Storage::list`], with their stamps if the listing shows them.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Storage::list`].
+    fn list_stamped(&self, prefix: &str) -> Result<Vec<Stamped>> {
+        let listed = self.list(prefix)?.into_iter();
+        Ok(listed.map(|(name, _)| Stamped { name, stamp_ns: None }).collect())
+    }
 
     /// Removes an object, if there is one.
     fn delete(&self, name: &str) -> Result<()>;

@@ -178,17 +178,24 @@ pub(super) fn between_sweeps(
     let sweeping =
         SweepOptions { settle_ns, end_others: args.exclusive, ..SweepOptions::default() };
     let mut freed = FreedSpace::default();
-    // The containers condemned by earlier prunes are deleted first, because that may free the space
-    // that this one needs.
-    let hindrance = match sweep(session, sweeping, false, monitor, &mut freed) {
+    let mut sweep_earlier = || match sweep(session, sweeping, false, monitor, &mut freed) {
         // If a snapshot is damaged and already forgotten, `act` must take it before the deletion
         // can continue.
         Err(error) if error.downcast_ref::<Error>().is_some_and(Error::is_loss) => {
-            Some(format!("{error:#}"))
+            Ok(Some(format!("{error:#}")))
         }
-        swept => swept.map(|()| None)?,
+        swept => swept.map(|()| None),
     };
+    // In a folder, the containers condemned by earlier prunes are deleted first, because that may
+    // free the space that this one needs. A remote storage has space, and the sweep of an earlier
+    // record need not walk what this prune marks.
+    let is_near = session.repository.storage().requests_ahead_max() == 0;
+    let is_first = is_near || args.exclusive;
+    let mut hindrance = if is_first { sweep_earlier()? } else { None };
     let pruned = act();
+    if pruned.is_err() && !is_first {
+        hindrance = sweep_earlier().unwrap_or_default();
+    }
     let failure = pruned.as_ref().err().map(|error| format!("{error:#}"));
     // The same failure is reported once.
     if let Some(hindrance) = hindrance.filter(|hindrance| Some(hindrance) != failure.as_ref()) {

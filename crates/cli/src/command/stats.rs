@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use anyhow::Result;
 use cutpoint_repository::format::segment::ContainerRecord;
-use cutpoint_repository::format::toc::{Form, Toc};
-use cutpoint_repository::index::load_toc;
+use cutpoint_repository::format::toc::{ChunkRecord, Form, Toc};
+use cutpoint_repository::index::Copies;
 use cutpoint_repository::read::StoredBurst;
 use cutpoint_repository::{Class, Fingerprint, ObjectName, Repository, View};
 use cutpoint_storage::ObjectKind;
@@ -27,15 +27,19 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
     let reader = session.reader(view, report)?;
     let is_burst = session.repository.config().burst().is_some();
     let mut bursts = (args.bursts || is_burst).then(Bursts::default);
-    let containers = reader.index().containers().into_iter();
     // Condemned containers will be deleted or are gone.
-    for container in containers.filter(|c| !condemned.contains(&(c.class, c.name))) {
-        let toc = match load_toc(&session.repository, &container) {
-            Ok(toc) => toc,
+    let counts = |c: &ContainerRecord| !condemned.contains(&(c.class, c.name));
+    let copies = reader.index().copies(counts)?;
+    let containers = reader.index().containers().into_iter().filter(counts);
+    let wanted = containers.map(|container| (container, Some(container)));
+    reader.index().each_toc(wanted, |container, toc| {
+        let name = ObjectName::Container(container.class, container.name);
+        let toc = match toc.transpose() {
+            Ok(Some(toc)) => toc,
+            Ok(None) => return Ok(()),
             Err(error) => {
-                let name = ObjectName::Container(container.class, container.name);
                 report.unreadable(&name, &error);
-                continue;
+                return Ok(());
             }
         };
         if let Some(bursts) = &mut bursts
@@ -43,10 +47,11 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
             && container.has_delta_chunks
             && let Err(error) = reader.bursts(&container, |_, burst| bursts.add(burst.as_ref()))
         {
-            report.unreadable(&ObjectName::Container(container.class, container.name), &error);
+            report.unreadable(&name, &error);
         }
-        stats.add_container(&container, &toc);
-    }
+        stats.add_container(&container, &toc.toc, &copies);
+        Ok(())
+    })?;
     let index = reader.index().statistics();
     stats.index_memory_bytes = index.memory_bytes;
     stats.set_ratios();
@@ -83,17 +88,24 @@ impl Stats {
         Ok(())
     }
 
-    /// Adds the chunks of a container.
-    fn add_container(&mut self, container: &ContainerRecord, toc: &Toc) {
+    /// Adds the chunks of a container, except for `copies` of chunks in other containers.
+    fn add_container(&mut self, container: &ContainerRecord, toc: &Toc, copies: &Copies) {
         self.container_count += 1;
+        let is_copy = |chunk: &&ChunkRecord| copies.is_copy(container, &chunk.fingerprint);
         if container.class == Class::Meta {
-            self.metadata_chunk_count += toc.chunks.len() as u64;
+            self.metadata_chunk_count += toc.chunks.iter().filter(|it| !is_copy(it)).count() as u64;
             self.metadata_bytes += u64::from(container.stored_len);
             return;
         }
+        let mut copied_lens = vec![0; toc.regions.len()];
         for chunk in &toc.chunks {
             let chunk_len = u64::from(chunk.chunk_len);
             let payload_len = u64::from(chunk.payload_len);
+            if is_copy(&chunk) {
+                self.copied_bytes += chunk_len;
+                copied_lens[usize::from(chunk.region)] += payload_len;
+                continue;
+            }
             match chunk.form {
                 Form::Full => self.unique_bytes += chunk_len,
                 Form::Literal => {
@@ -109,9 +121,12 @@ impl Stats {
             }
             self.data_chunk_count += 1;
         }
-        for region in &toc.regions {
-            self.matched_bytes += u64::from(region.raw_len);
-            self.compressed_bytes += u64::from(region.stored_len);
+        for (region, copied_len) in toc.regions.iter().zip(copied_lens) {
+            let raw_len = u64::from(region.raw_len);
+            let counted_len = raw_len.saturating_sub(copied_len);
+            self.matched_bytes += counted_len;
+            // The share of the copies, as if all chunks of a region shrank alike.
+            self.compressed_bytes += u64::from(region.stored_len) * counted_len / raw_len.max(1);
         }
     }
 }
@@ -222,7 +237,11 @@ fn show(stats: &Stats, report: &Report) -> Result<()> {
             format!("in memory, {} in the repository", units::size(stats.index_stored_bytes)),
         ),
     ];
-    for (name, value, remark) in lines.into_iter().chain(bursts) {
+    let copies = (stats.copied_bytes > 0).then(|| {
+        let remark = "of chunks that lie in several containers; prune removes them".to_owned();
+        ("copies", units::size(stats.copied_bytes), remark)
+    });
+    for (name, value, remark) in lines.into_iter().chain(copies).chain(bursts) {
         report.line(format!("{name:<16} {value:>12}  {remark}").trim_end())?;
     }
     Ok(())

@@ -81,6 +81,40 @@ fn second_backup_stores_changes_only() {
     assert!(none.last().expect("a summary")["parent"].is_null(), "--parent none");
 }
 
+/// Two clients store the same files at once, because neither sees the commit of the other.
+#[test]
+fn stats_count_copies_of_two_clients_once() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let once = sandbox.json(["stats"]).remove(0);
+    assert_eq!(once["copied_bytes"], 0, "one copy of each chunk");
+    // The second one does not see the commit of the first, nor its ticket, for which it would put a
+    // `void`.
+    for ticket in fs::read_dir(sandbox.path("repo/tickets")).expect("a folder") {
+        fs::remove_file(ticket.expect("it lists").path()).expect("it goes");
+    }
+    let commits = fs::read_dir(sandbox.path("repo/commits")).expect("a folder");
+    let commits: Vec<_> = commits.map(|entry| entry.expect("it lists").path()).collect();
+    fs::rename(sandbox.path("repo/commits"), sandbox.path("aside")).expect("it moves");
+    fs::create_dir(sandbox.path("repo/commits")).expect("a folder");
+    let mut backup = sandbox.command(["backup", "source", "--host", "elsewhere"]);
+    run(backup.env("HOME", sandbox.path("another home"))).well();
+    for commit in commits {
+        let name = commit.file_name().expect("a name");
+        fs::rename(sandbox.path("aside").join(name), &commit).expect("it moves back");
+    }
+    let twice = sandbox.json(["stats"]).remove(0);
+    assert_eq!(twice["snapshot_count"], 2);
+    for field in ["unique_bytes", "data_chunk_count", "matched_bytes", "compressed_bytes"] {
+        assert_eq!(twice[field], once[field], "{field}");
+    }
+    assert_eq!(twice["copied_bytes"], once["unique_bytes"], "all of it is there twice");
+    let bytes = |field: &str| twice[field].as_u64().expect("a number");
+    assert_eq!(bytes("logical_bytes"), 2 * once["logical_bytes"].as_u64().expect("a number"));
+    let stats = sandbox.run(["stats"]).well();
+    assert!(stats.text().contains("copies"), "{}", stats.text());
+}
+
 #[test]
 fn snapshots_are_found_by_their_first_digits() {
     let sandbox = Sandbox::with_source();

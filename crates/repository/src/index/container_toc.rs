@@ -51,10 +51,13 @@ impl ContainerToc {
     ///
     /// Returns any error of [`ContainerToc::read`].
     pub(crate) fn at(repository: &Repository, container: ContainerRecord) -> Result<ContainerToc> {
-        let toc = load_toc(repository, &container)?;
+        Ok(ContainerToc::of(container, load_toc(repository, &container)?))
+    }
+
+    /// Creates the table of contents `toc`, which tells whether `container` has delta chunks.
+    pub(super) fn of(container: ContainerRecord, toc: Toc) -> ContainerToc {
         let has_delta_chunks = toc.has_delta_chunks();
-        let container = ContainerRecord { has_delta_chunks, ..container };
-        Ok(ContainerToc::new(container, toc))
+        ContainerToc::new(ContainerRecord { has_delta_chunks, ..container }, toc)
     }
 
     pub(super) fn new(container: ContainerRecord, toc: Toc) -> ContainerToc {
@@ -107,7 +110,22 @@ pub(crate) fn read_record(
     refuse_longer(name, stored_len)?;
     let offset = stored_len.saturating_sub(TRAILER_LEN as u64);
     let bytes = repository.storage().get_range(&name.to_string(), offset, TRAILER_LEN)?;
-    let trailer = Trailer::decode(&name, &bytes, stored_len)?;
+    record_of_trailer(class, part, stored_len, &bytes)
+}
+
+/// Returns the index record of a container of `stored_len` bytes that ends with `bytes`.
+///
+/// # Errors
+///
+/// Returns a `Corrupt` error that names the container.
+pub(super) fn record_of_trailer(
+    class: Class,
+    part: PartName,
+    stored_len: u64,
+    bytes: &[u8],
+) -> Result<ContainerRecord> {
+    let name = ObjectName::Container(class, part);
+    let trailer = Trailer::decode(&name, bytes, stored_len)?;
     let number = |number: u64| {
         u32::try_from(number).map_err(|_| Error::corrupt(name, format!("{number} is too large")))
     };
@@ -131,16 +149,41 @@ pub fn load_toc(repository: &Repository, container: &ContainerRecord) -> Result<
     let path = name.to_string();
     let storage = repository.storage();
     let header = storage.get_range(&path, 0, HEADER_LEN)?;
-    let opener = Opener::new(repository.keys(), name, &header)?;
-    let offset = u64::from(container.toc_offset);
-    let length = container.toc_len;
-    if offset + u64::from(length) > u64::from(container.stored_len) {
-        return Err(Error::corrupt(
-            name,
-            "the index lists a table of contents beyond the end of its container",
-        ));
+    require_inside(container)?;
+    let (offset, len) = (u64::from(container.toc_offset), container.toc_len as usize);
+    let part = storage.get_range(&path, offset, len)?;
+    open_toc(repository, container, &header, part.to_vec())
+}
+
+/// Checks that a table of contents ends inside of its container.
+///
+/// # Errors
+///
+/// Returns a `Corrupt` error that names the container.
+pub(super) fn require_inside(container: &ContainerRecord) -> Result<()> {
+    let end = u64::from(container.toc_offset) + u64::from(container.toc_len);
+    if end <= u64::from(container.stored_len) {
+        return Ok(());
     }
-    let mut part = storage.get_range(&path, offset, length as usize)?.to_vec();
+    Err(Error::corrupt(
+        ObjectName::Container(container.class, container.name),
+        "the index lists a table of contents beyond the end of its container",
+    ))
+}
+
+/// Opens the table of contents `part` of a container that begins with `header`.
+///
+/// # Errors
+///
+/// Returns a `Corrupt` error that names the container.
+pub(super) fn open_toc(
+    repository: &Repository,
+    container: &ContainerRecord,
+    header: &[u8],
+    mut part: Vec<u8>,
+) -> Result<Toc> {
+    let name = ObjectName::Container(container.class, container.name);
+    let opener = Opener::new(repository.keys(), name, header)?;
     opener.open(PartKind::Toc, &mut part)?;
-    Toc::decode(&part, offset).map_err(|error| error.of(name))
+    Toc::decode(&part, u64::from(container.toc_offset)).map_err(|error| error.of(name))
 }

@@ -31,7 +31,7 @@ impl Index {
     /// Returns the containers to which hints lead for a chunk, without repetition and sorted by
     /// name, each with `true` if it is condemned. Condemned ones come last, because they may
     /// disappear at any time.
-    fn candidates(
+    pub(super) fn candidates(
         &self,
         state: &mut State,
         class: Class,
@@ -151,18 +151,6 @@ impl Index {
             Some(error) if scope == Scope::Read => Err(error),
             _ => Ok(None),
         }
-    }
-
-    /// Returns the table of contents of a container.
-    fn load(&self, container: ContainerRecord) -> Result<Arc<ContainerToc>> {
-        if let Some(loaded) = self.lock().tocs.get(container.name, container.class) {
-            return Ok(loaded);
-        }
-        // No lock is held, so that other threads need not wait for the storage. Two threads may
-        // read the same table of contents, which does no harm.
-        let loaded = Arc::new(ContainerToc::at(&self.repository, container)?);
-        self.lock().tocs.insert(loaded.clone());
-        Ok(loaded)
     }
 
     /// Returns the table of contents of a container to which a writer may refer.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::Error;
 
+use super::fronts::FrontCache;
 use super::location::{Location, Scope};
 use super::reading::ReadSegments;
 use super::runs::{DAMAGED_RUNS_MAX, Run, RunStore};
@@ -28,6 +29,7 @@ pub(super) struct State {
     /// Number of runs whose files were damaged.
     pub(super) damaged_run_count: u32,
     pub(super) tocs: TocCache,
+    pub(super) fronts: FrontCache,
     pub(super) condemned: HashSet<(Class, PartName)>,
     pub(super) damaged: HashSet<Damage>,
     pub(super) unreadable: BTreeMap<ObjectName, Arc<Error>>,

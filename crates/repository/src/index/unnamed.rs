@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use cutpoint_storage::{ObjectKind, Result};
 
-use super::container_toc::ContainerToc;
 use super::runs::Run;
+use super::toc_batch::read_unlisted;
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName};
 use crate::format::segment::Segment;
@@ -27,18 +27,22 @@ pub(super) fn search(
     mut tolerance: Tolerance,
 ) -> Result<Run> {
     let mut found = Segment::default();
+    let mut wanted = Vec::new();
     for kind in [ObjectKind::Data, ObjectKind::Meta] {
-        for (path, stored_len) in repository.storage().list(kind.folder())? {
-            let Ok(ObjectName::Container(class, part)) = ObjectName::parse(&path) else { continue };
-            if named.contains(&(class, part)) || !hidden.may_name(part.ticket) {
-                continue;
-            }
-            match ContainerToc::read(repository, class, part, stored_len) {
-                Ok(loaded) => found.append(&loaded.segment()),
-                Err(error) => drop(tolerance.of_one(error)?),
+        for (name, stored_len) in repository.list_objects(kind)? {
+            let ObjectName::Container(class, part) = name else { continue };
+            if !named.contains(&(class, part)) && hidden.may_name(part.ticket) {
+                wanted.push((class, part, stored_len));
             }
         }
     }
+    read_unlisted(repository, &wanted, |_, _, loaded| {
+        match loaded {
+            Ok(loaded) => found.append(&loaded.segment()),
+            Err(error) => drop(tolerance.of_one(error)?),
+        }
+        Ok(())
+    })?;
     found.hints.sort_unstable();
     Ok(Run::in_memory(Vec::new(), &found))
 }

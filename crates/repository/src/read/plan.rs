@@ -14,13 +14,20 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use cutpoint_storage::ObjectRange;
+
 use super::Reader;
 use super::regions::{RegionName, Regions};
+use crate::crypto::HEADER_LEN;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::ObjectName;
 use crate::index::{Location, Scope};
 
-/// The data chunks that are going to be read. A reader has at most one plan at a time.
+/// Maximum number of regions, or groups of regions, that are fetched at once. It is the number of
+/// requests that a storage makes at a time.
+const FETCH_COUNT_MAX: usize = 32;
+
+/// The chunks that are going to be read. A reader has at most one plan at a time.
 #[derive(Debug)]
 pub struct ReadPlan<'a> {
     reader: &'a Reader,
@@ -91,9 +98,7 @@ impl ReadPlan<'_> {
     /// Begins a step that reads the data chunks `chunks`, and has the regions that contain them
     /// fetched. Never waits for the regions or for room.
     pub fn begin<'c>(&self, chunks: impl IntoIterator<Item = &'c Fingerprint>) -> ReadStep {
-        let regions = self.reader.regions.clone();
-        let (wanted, delta_chunks) = (HashSet::new(), Vec::new());
-        let mut step = ReadStep { regions, wanted, delta_chunks, is_handed_over: false };
+        let mut step = self.empty_step();
         for chunk in chunks {
             // A chunk that is not found is reported to the caller that reads the chunk.
             let found = self.reader.index.find(Class::Data, chunk, Scope::Read);
@@ -106,6 +111,73 @@ impl ReadPlan<'_> {
             }
         }
         step
+    }
+
+    fn empty_step(&self) -> ReadStep {
+        let regions = self.reader.regions.clone();
+        let (wanted, delta_chunks) = (HashSet::new(), Vec::new());
+        ReadStep { regions, wanted, delta_chunks, is_handed_over: false }
+    }
+
+    /// Begins a step that reads the first of the metadata chunks `chunks`, and fetches the regions
+    /// that contain them at once, with several requests at a time. Also returns the number of these
+    /// chunks, which is at least 1 unless there is none. No other thread has to
+    /// [`fetch`](ReadPlan::fetch).
+    pub(crate) fn fetch_meta(&self, chunks: &[Fingerprint]) -> (ReadStep, usize) {
+        let ReadPlan { reader, bytes_max } = self;
+        let mut step = self.empty_step();
+        let mut count = 0;
+        for chunk in &chunks[..reader.index.prefetch(Class::Meta, chunks)] {
+            if count > 0 && reader.regions.wants_at_least(*bytes_max) {
+                break;
+            }
+            count += 1;
+            if let Ok(Some(location)) = reader.index.find(Class::Meta, chunk, Scope::Read) {
+                step.want(&location, usize::MAX);
+            }
+        }
+        while self.fetch_queued() {}
+        (step, count)
+    }
+
+    /// Fetches wanted regions, several requests at a time. Returns `false` if there are none.
+    fn fetch_queued(&self) -> bool {
+        let (reader, storage) = (self.reader, self.reader.repository.storage());
+        let mut headers = HashSet::new();
+        let mut ranges = Vec::new();
+        let mut fetches = Vec::new();
+        let queued = reader.regions.take_fetches(FETCH_COUNT_MAX);
+        let was_queued = !queued.is_empty();
+        for fetch in queued {
+            let (class, container) = fetch.container;
+            let offset = usize::try_from(fetch.offset).unwrap_or(usize::MAX);
+            let front = reader.index.front(class, container);
+            let end = offset.saturating_add(fetch.len);
+            if let Some(front) = front.filter(|front| front.len() >= end) {
+                fetch.fetched(&front.slice(offset..end));
+                continue;
+            }
+            let name = ObjectName::Container(class, container).to_string();
+            if !reader.has_opener(class, container) && headers.insert((class, container)) {
+                ranges.push(ObjectRange { name: name.clone(), offset: 0, len: HEADER_LEN });
+                fetches.push((class, container, None));
+            }
+            ranges.push(ObjectRange { name, offset: fetch.offset, len: fetch.len });
+            fetches.push((class, container, Some(fetch)));
+        }
+        // What cannot be read is left to the caller that needs it.
+        let read = storage.get_ranges(&ranges);
+        for ((class, container, fetch), bytes) in fetches.into_iter().zip(read) {
+            match (bytes, fetch) {
+                (Ok(bytes), Some(fetch)) => {
+                    reader.regions.count_request(bytes.len());
+                    fetch.fetched(&bytes);
+                }
+                (Ok(header), None) => drop(reader.keep_opener(class, container, &header)),
+                (Err(_), _) => {}
+            }
+        }
+        was_queued
     }
 
     /// Prepares a step that is about to be read: the full chunks that its delta chunks refer to are

@@ -40,17 +40,28 @@ impl Reader {
         let name = ObjectName::Container(class, container);
         let record = location.region();
         let opener = self.opener(class, container)?;
-        let part = match fetched {
-            Some(part) => part,
-            None => {
-                let (offset, len) = (u64::from(record.offset), record.stored_len as usize);
-                let part = self.repository.storage().get_range(&name.to_string(), offset, len)?;
-                self.regions.count_request(len);
-                part
-            }
+        let (offset, len) = (record.offset as usize, record.stored_len as usize);
+        let read = || {
+            let storage = self.repository.storage();
+            let part = storage.get_range(&name.to_string(), offset as u64, len)?;
+            self.regions.count_request(len);
+            Ok::<_, Error>(part)
         };
-        let mut part = Vec::from(part);
-        opener.open(PartKind::Region(u32::from(number)), &mut part)?;
+        let front = self.index.front(class, container);
+        let front = front.and_then(|front| Some(front.get(offset..offset + len)?.to_vec()));
+        let mut part = match fetched {
+            Some(part) => Vec::from(part),
+            None => front.map_or_else(|| read().map(Vec::from), Ok)?,
+        };
+        let kind = PartKind::Region(u32::from(number));
+        if let Err(error) = opener.open(kind, &mut part) {
+            // The storage has the last word, not a copy of it.
+            if !self.index.drop_front(class, container) {
+                return Err(error);
+            }
+            part = Vec::from(read()?);
+            opener.open(kind, &mut part)?;
+        }
         // A region that is stored uncompressed needs no second buffer.
         let room = if record.codec == Codec::Store { 0 } else { record.raw_len as usize };
         let (buffer, decompressor) = turn.take_tools(room);
@@ -72,14 +83,38 @@ impl Reader {
             return Ok(opener.clone());
         }
         let name = ObjectName::Container(class, container);
-        let header = self.repository.storage().get_range(&name.to_string(), 0, HEADER_LEN)?;
-        let opener = Arc::new(Opener::new(self.repository.keys(), name, &header)?);
-        let mut openers = lock();
+        let header = match self.index.front(class, container) {
+            Some(front) => front,
+            None => self.repository.storage().get_range(&name.to_string(), 0, HEADER_LEN)?,
+        };
+        self.keep_opener(class, container, &header)
+    }
+
+    /// Creates the opener of a container that begins with `header`, and keeps it.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Opener::new`].
+    pub(super) fn keep_opener(
+        &self,
+        class: Class,
+        container: PartName,
+        header: &[u8],
+    ) -> Result<Arc<Opener>> {
+        let name = ObjectName::Container(class, container);
+        let opener = Arc::new(Opener::new(self.repository.keys(), name, header)?);
+        let mut openers = self.openers.lock().unwrap_or_else(PoisonError::into_inner);
         if openers.len() >= OPENERS_MAX {
             openers.clear();
         }
         openers.insert((class, container), opener.clone());
         Ok(opener)
+    }
+
+    /// Returns `true` if the opener of a container is kept.
+    pub(super) fn has_opener(&self, class: Class, container: PartName) -> bool {
+        let openers = self.openers.lock().unwrap_or_else(PoisonError::into_inner);
+        openers.contains_key(&(class, container))
     }
 
     /// Returns the read counters so far.

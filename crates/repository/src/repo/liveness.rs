@@ -19,7 +19,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use cutpoint_storage::{
-    Environment, Error, Kind, ObjectKind, Process, Result, Storage, scratch_name,
+    Environment, Error, Kind, ObjectKind, Process, Result, Stamped, Storage, scratch_name,
 };
 
 use crate::format::names::{ObjectName, TicketId};
@@ -38,6 +38,12 @@ pub const STALE_NS: i64 = 24 * HOUR_NS;
 /// that has to be alone, in nanoseconds without a renewal: two intervals between renewals (1 hour
 /// each), and an hour for an object that is on its way.
 pub const AT_WORK_NS: i64 = 3 * HOUR_NS;
+
+/// The age below which a client that begins does not read the ticket of another writer, in
+/// nanoseconds since the writer began. A writer that died so young is ended later; until then, what
+/// it has stored is stored again, which is no more than a writer may lose in any case (W4). Clients
+/// that begin together would otherwise read each other's tickets.
+const YOUNG_NS: i64 = 60 * SECOND_NS;
 
 /// The margin by which a renewal must precede the start of this machine, in nanoseconds: stamps are
 /// rounded, by 2 s at most, and the servers of one storage differ a little.
@@ -101,13 +107,23 @@ impl<'a> Judge<'a> {
         Judge { repository, own, process, machine, now_ns: OnceCell::new() }
     }
 
+    /// Takes the storage's time from the stamp of this process's ticket in a listing, if there is
+    /// one.
+    pub(crate) fn at_listing(self, open: &OpenTickets) -> Judge<'a> {
+        let own = self.own.and_then(|own| open.get(&own));
+        if let Some(now_ns) = own.and_then(|own| own.stamp_ns) {
+            self.now_ns.get_or_init(|| Some(now_ns));
+        }
+        self
+    }
+
     /// Returns `true` if a writer is dead by the available evidence. `ticket` is the writer's
-    /// newest renewal, and `name` that object's name.
+    /// newest renewal, and `open` its place in the listing.
     ///
     /// # Errors
     ///
     /// Returns any error of the storage.
-    pub(crate) fn is_dead(&self, name: ObjectName, ticket: &Ticket) -> Result<bool> {
+    pub(crate) fn is_dead(&self, open: &OpenTicket, ticket: &Ticket) -> Result<bool> {
         let environment = self.repository.environment();
         let (this, other) = (&self.process, &ticket.process);
         let is_of_this_machine =
@@ -117,7 +133,7 @@ impl<'a> Judge<'a> {
         if is_of_this_boot && !environment.may_be_alive(other) {
             return Ok(true);
         }
-        let Some(age_ns) = self.age_ns(name)? else { return Ok(false) };
+        let Some(age_ns) = self.age_ns(open)? else { return Ok(false) };
         if age_ns > STALE_NS {
             return Ok(true);
         }
@@ -129,20 +145,22 @@ impl<'a> Judge<'a> {
         Ok(rules::counts_as_earlier_boot(is_older))
     }
 
-    /// Returns a lower bound of the age of the object `name` in nanoseconds, by the storage's own
-    /// stamps. `None` if the storage has no stamps, or the object is gone.
+    /// Returns a lower bound of the age of a ticket's newest renewal in nanoseconds, by the
+    /// storage's own stamps. `None` if the storage has no stamps, or the object is gone.
     ///
     /// # Errors
     ///
     /// Returns any error of the storage.
-    pub(crate) fn age_ns(&self, name: ObjectName) -> Result<Option<i64>> {
+    pub(crate) fn age_ns(&self, open: &OpenTicket) -> Result<Option<i64>> {
         if rules::may_compare_clocks() {
-            let time_ns = self.repository.read(name, Ticket::decode)?.time_ns;
+            let time_ns = self.repository.read(open.name, Ticket::decode)?.time_ns;
             return Ok(Some(self.repository.environment().now_ns().saturating_sub(time_ns)));
         }
-        let Some(stamp_ns) = self.repository.storage().stamp_ns(&name.to_string())? else {
-            return Ok(None);
+        let stamp_ns = match open.stamp_ns {
+            Some(stamp_ns) => Some(stamp_ns),
+            None => self.repository.storage().stamp_ns(&open.name.to_string())?,
         };
+        let Some(stamp_ns) = stamp_ns else { return Ok(None) };
         // The order matters: an object stamped before now is read cannot be younger than now.
         let Some(now_ns) = self.now_ns()? else { return Ok(None) };
         Ok(Some(now_ns.saturating_sub(stamp_ns)))
@@ -177,47 +195,73 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Returns the writers that have not ended, each with the number of its newest renewal. A writer
-/// that is not in the list has ended, or began after the listing.
+/// The ticket of a writer that has not ended, in a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenTicket {
+    /// The name of the newest renewal.
+    pub(crate) name: ObjectName,
+    /// The number of the newest renewal.
+    pub(crate) renewal: u32,
+    /// The stamp of the newest renewal, if the listing shows it.
+    stamp_ns: Option<i64>,
+}
+
+/// The writers that have not ended.
+pub(crate) type OpenTickets = BTreeMap<TicketId, OpenTicket>;
+
+/// Returns the writers that have not ended. A writer that is not among them has ended, or began
+/// after the listing.
 ///
 /// # Errors
 ///
 /// Returns any error of the storage.
-pub(crate) fn open_tickets(repository: &Repository) -> Result<BTreeMap<TicketId, u32>> {
-    let mut renewals: BTreeMap<TicketId, u32> = BTreeMap::new();
-    for (name, _) in repository.list_objects(ObjectKind::Ticket)? {
-        if let ObjectName::Ticket { ticket, renewal } = name {
-            let newest = renewals.entry(ticket).or_default();
-            *newest = renewal.max(*newest);
+pub(crate) fn open_tickets(repository: &Repository) -> Result<OpenTickets> {
+    let mut open = OpenTickets::new();
+    for Stamped { name, stamp_ns } in
+        repository.storage().list_stamped(ObjectKind::Ticket.folder())?
+    {
+        let Ok(name @ ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&name) else {
+            continue;
+        };
+        let newest = open.entry(ticket).or_insert(OpenTicket { name, renewal, stamp_ns });
+        if renewal > newest.renewal {
+            *newest = OpenTicket { name, renewal, stamp_ns };
         }
     }
     for (name, _) in repository.list_objects(ObjectKind::Commit)? {
         if let ObjectName::Commit(ticket) = name {
-            renewals.remove(&ticket);
+            open.remove(&ticket);
         }
     }
-    Ok(renewals)
+    Ok(open)
 }
 
-/// Reads the tickets of writers that have not ended, each at its newest renewal.
+/// Removes the writers that began less than [`YOUNG_NS`] before `own`, by the stamps of the listing.
+pub(crate) fn retain_old(open: &mut OpenTickets, own: TicketId) {
+    let Some(now_ns) = open.get(&own).and_then(|own| own.stamp_ns) else { return };
+    open.retain(|_, ticket| {
+        let age_ns = ticket.stamp_ns.map(|stamp_ns| now_ns.saturating_sub(stamp_ns));
+        ticket.renewal > 0 || age_ns.is_none_or(|age_ns| age_ns >= YOUNG_NS)
+    });
+}
+
+/// Reads tickets, each at its newest renewal, several at a time.
 ///
 /// # Errors
 ///
 /// Returns no error of a ticket; each has its own result.
 pub(crate) fn read_tickets(
     repository: &Repository,
-    open: &BTreeMap<TicketId, u32>,
-) -> Result<Vec<(TicketId, ObjectName, Result<Ticket>)>> {
+    open: &OpenTickets,
+) -> Result<BTreeMap<TicketId, Result<Ticket>>> {
     let len_max = ObjectKind::Ticket.len_max();
-    let wanted: Vec<(ObjectName, u64)> = open
-        .iter()
-        .map(|(&ticket, &renewal)| (ObjectName::Ticket { ticket, renewal }, len_max))
-        .collect();
-    let mut tickets = Vec::new();
+    let wanted: Vec<(ObjectName, u64)> =
+        open.values().map(|ticket| (ticket.name, len_max)).collect();
+    let mut tickets = BTreeMap::new();
     repository.get_many(&wanted, |name, bytes| {
         let open = |bytes| repository.open_bytes(name, &bytes, Ticket::decode);
         if let ObjectName::Ticket { ticket, .. } = name {
-            tickets.push((ticket, name, bytes.and_then(open).map(|(_, body)| body)));
+            tickets.insert(ticket, bytes.and_then(open).map(|(_, body)| body));
         }
         Ok(())
     })?;
@@ -244,13 +288,14 @@ pub struct AtWork {
 ///
 /// Returns any error of the storage.
 pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<Vec<AtWork>> {
-    let mut open: BTreeMap<TicketId, u32> = open_tickets(repository)?;
+    let mut open = open_tickets(repository)?;
+    let judge = Judge::new(repository, own).at_listing(&open);
     open.retain(|ticket, _| Some(*ticket) != own);
-    let judge = Judge::new(repository, own);
     let mut found = Vec::new();
-    for (ticket, name, body) in read_tickets(repository, &open)? {
+    for (ticket, body) in read_tickets(repository, &open)? {
+        let Some(listed) = open.get(&ticket) else { continue };
         let process = match body {
-            Ok(body) if judge.is_dead(name, &body)? => continue,
+            Ok(body) if judge.is_dead(listed, &body)? => continue,
             Ok(body) => Some(body.process),
             // A sweep may have deleted the ticket.
             Err(error) if error.kind() == Kind::Missing => continue,
@@ -258,7 +303,7 @@ pub fn others_at_work(repository: &Repository, own: Option<TicketId>) -> Result<
             Err(error) if error.kind() == Kind::Corrupt => None,
             Err(error) => return Err(error),
         };
-        let age_ns = judge.age_ns(name)?;
+        let age_ns = judge.age_ns(listed)?;
         if age_ns.is_none_or(|age_ns| age_ns <= AT_WORK_NS) {
             found.push(AtWork { ticket, process, age_ns });
         }

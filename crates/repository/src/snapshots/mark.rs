@@ -10,8 +10,30 @@ use crate::format::tree::{Entry, EntryKind};
 use crate::read::ChunkBytes;
 use crate::util::cache::{Key, TwoGenerationCache, key};
 
+/// Maximum number of nodes that the nodes of a batch may name before the rest of the batch has to wait.
+/// Otherwise wide folders side by side would take too much memory.
+const FOUND_MAX: usize = 64 * 1024;
+
 /// Callbacks of a [`Marker`].
 pub(crate) trait MarkSink {
+    /// Returns the maximum number of trees and recipes that are announced at once; 0 if they are read
+    /// one by one.
+    fn ahead_max(&self) -> usize {
+        0
+    }
+
+    /// Called with the trees and recipes that are read next, in this order, so that several can be
+    /// fetched at once. Returns the number of those that were fetched; the others are announced
+    /// again.
+    fn prepare(&mut self, next: &[Fingerprint]) -> usize {
+        next.len()
+    }
+
+    /// Called with the number of the root that reaches what is reported next.
+    fn enter_root(&mut self, root: usize) {
+        let _ = root;
+    }
+
     /// Returns the verified bytes of a tree or recipe that is reached.
     ///
     /// # Errors
@@ -140,38 +162,99 @@ impl NodeContents {
 }
 
 impl Marker {
-    /// Marks everything that the tree `root` reaches and that was not marked before. In very
-    /// large repositories some nodes are marked again.
+    /// Marks everything that the trees `roots` reach and that was not marked before. In very large
+    /// repositories some nodes are marked again.
     ///
     /// # Errors
     ///
     /// Returns any error of `sink`.
-    pub(crate) fn mark(&mut self, root: &Content, sink: &mut impl MarkSink) -> Result<()> {
+    pub(crate) fn mark(&mut self, roots: &[&Content], sink: &mut impl MarkSink) -> Result<()> {
         // The stack is explicit because folders can be nested deeper than a thread's stack allows.
-        let mut nodes = Vec::new();
-        enter(root, true, &mut nodes, &mut |f, offset, length| sink.data(f, offset, length))?;
-        while let Some(node) = nodes.pop() {
-            let fingerprint = node.fingerprint();
-            if let Some(found) = self.seen.get(&node.key()) {
-                // Two references to one node that disagree: at least one of them is wrong.
-                if found.zip(node.expected()).is_some_and(|(found, expected)| found != expected) {
-                    sink.unreadable(&fingerprint, contradiction(&fingerprint))?;
-                }
-                continue;
+        let mut stack: Vec<(usize, Node)> = Vec::new();
+        for (root, content) in roots.iter().enumerate().rev() {
+            sink.enter_root(root);
+            let mut inside = Vec::new();
+            let data = &mut |f: &_, offset, length| sink.data(f, offset, length);
+            enter(content, true, &mut inside, data)?;
+            stack.extend(inside.into_iter().map(|node| (root, node)));
+        }
+        let (mut batch, mut found) = (Vec::new(), Vec::new());
+        while self.take_batch(&mut stack, &mut batch, sink) {
+            // Sorted from the last to the first, as on the stack.
+            while found.len() < FOUND_MAX
+                && let Some((root, node)) = batch.pop()
+            {
+                self.visit(root, &node, &mut found, sink)?;
             }
-            let bytes = sink.meta(&fingerprint);
-            let inside = bytes
-                .and_then(|bytes| node.decode(&bytes).map(|inside| (inside.found(&bytes), inside)));
-            self.seen.put(node.key(), inside.as_ref().ok().map(|(found, _)| *found));
-            // An error up to here belongs to the chunk; an error of another call of the sink ends
-            // the marking.
-            let mut data = |fingerprint: &_, offset, length| sink.data(fingerprint, offset, length);
-            match inside {
-                Ok((_, inside)) => inside.enter(&node, &mut nodes, &mut data)?,
-                Err(error) => sink.unreadable(&fingerprint, error)?,
-            }
+            stack.append(&mut batch);
+            stack.append(&mut found);
         }
         Ok(())
+    }
+
+    /// Moves the nodes that are read next from `stack` to `batch`, after the sink has fetched them.
+    /// Returns `false` if there are none.
+    fn take_batch(
+        &mut self,
+        stack: &mut Vec<(usize, Node)>,
+        batch: &mut Vec<(usize, Node)>,
+        sink: &mut impl MarkSink,
+    ) -> bool {
+        let count = sink.ahead_max().clamp(1, stack.len().max(1));
+        batch.extend(stack.drain(stack.len().saturating_sub(count)..));
+        if count > 1 {
+            let is_new = |marker: &mut Marker, node: &Node| marker.seen.get(&node.key()).is_none();
+            let next: Vec<(usize, Fingerprint)> = batch
+                .iter()
+                .enumerate()
+                .rev()
+                .filter(|(_, (_, node))| is_new(self, node))
+                .map(|(place, (_, node))| (place, node.fingerprint()))
+                .collect();
+            let fingerprints: Vec<Fingerprint> = next.iter().map(|(_, chunk)| *chunk).collect();
+            if !next.is_empty()
+                && let Some((behind, _)) = next.get(sink.prepare(&fingerprints).max(1))
+            {
+                stack.extend(batch.drain(..=*behind));
+            }
+        }
+        !batch.is_empty()
+    }
+
+    /// Marks a node that `root` reaches, and appends the nodes that it names to `found`.
+    fn visit(
+        &mut self,
+        root: usize,
+        node: &Node,
+        found: &mut Vec<(usize, Node)>,
+        sink: &mut impl MarkSink,
+    ) -> Result<()> {
+        sink.enter_root(root);
+        let fingerprint = node.fingerprint();
+        if let Some(known) = self.seen.get(&node.key()) {
+            // Two references to one node that disagree: at least one of them is wrong.
+            if known.zip(node.expected()).is_some_and(|(known, expected)| known != expected) {
+                sink.unreadable(&fingerprint, contradiction(&fingerprint))?;
+            }
+            return Ok(());
+        }
+        let bytes = sink.meta(&fingerprint);
+        let contents = bytes.and_then(|bytes| {
+            node.decode(&bytes).map(|contents| (contents.found(&bytes), contents))
+        });
+        self.seen.put(node.key(), contents.as_ref().ok().map(|(known, _)| *known));
+        // An error up to here belongs to the chunk; an error of another call of the sink ends the
+        // marking.
+        let mut data = |fingerprint: &_, offset, length| sink.data(fingerprint, offset, length);
+        match contents {
+            Ok((_, contents)) => {
+                let mut inside = Vec::new();
+                contents.enter(node, &mut inside, &mut data)?;
+                found.extend(inside.into_iter().map(|node| (root, node)));
+                Ok(())
+            }
+            Err(error) => sink.unreadable(&fingerprint, error),
+        }
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cutpoint_storage::{Kind, ObjectKind, Result};
+use cutpoint_storage::{ObjectKind, Result};
 
 use super::commit::{CommitResult, put_commit, void_commit};
 use crate::format::commit::ViewRecord;
 use crate::format::names::{ObjectName, TicketId};
-use crate::repo::liveness::{Judge, open_tickets, read_tickets};
+use crate::format::ticket::Ticket;
+use crate::repo::liveness::{Judge, OpenTickets, open_tickets, read_tickets, retain_old};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 
@@ -17,36 +18,42 @@ const STAGED_S_MAX: u64 = 24 * 3600;
 /// Ends every dead writer ([`crate::repo::liveness`]) except `own`, by putting the `void` that the
 /// dead writer can no longer put, with the segments that it had put. This is how an interrupted
 /// backup is found and used. Returns the tickets that were ended.
+///
+/// With `leaves_young`, writers that began a moment ago are not examined ([`retain_old`]).
 pub(crate) fn end_dead_writers(
     repository: &Repository,
-    own: Option<TicketId>,
+    own: TicketId,
+    leaves_young: bool,
 ) -> Result<Vec<TicketId>> {
-    end_dead_among(repository, own, &open_tickets(repository)?)
+    let mut open = open_tickets(repository)?;
+    let judge = Judge::new(repository, Some(own)).at_listing(&open);
+    if leaves_young {
+        retain_old(&mut open, own);
+    }
+    open.remove(&own);
+    let tickets = read_tickets(repository, &open)?;
+    end_dead_among(repository, &judge, &open, &tickets)
 }
 
-/// Ends the dead writers among those that `open` lists ([`open_tickets`]). Returns the ended ones.
+/// Ends the dead writers among those that `open` lists ([`open_tickets`]), whose `tickets` were
+/// read. Returns the ended ones.
 ///
 /// # Errors
 ///
 /// Returns any error of the storage.
 pub(crate) fn end_dead_among(
     repository: &Repository,
-    own: Option<TicketId>,
-    open: &BTreeMap<TicketId, u32>,
+    judge: &Judge<'_>,
+    open: &OpenTickets,
+    tickets: &BTreeMap<TicketId, Result<Ticket>>,
 ) -> Result<Vec<TicketId>> {
-    let judge = Judge::new(repository, own);
     let mut ended = Vec::new();
     let mut seen = None;
-    let mut others = open.clone();
-    others.retain(|ticket, _| Some(*ticket) != own);
-    for (ticket, name, body) in read_tickets(repository, &others)? {
-        // A sweep may have deleted the ticket.
-        if body.as_ref().is_err_and(|error| error.kind() == Kind::Missing) {
-            continue;
-        }
-        // A ticket that cannot be read says nothing about its writer, and is left to `check`.
-        let Ok(body) = body else { continue };
-        if !judge.is_dead(name, &body)? {
+    for (ticket, body) in tickets {
+        // A sweep may have deleted the ticket. One that cannot be read says nothing about its
+        // writer, and is left to `check`.
+        let (Ok(body), Some(listed)) = (body, open.get(ticket)) else { continue };
+        if !judge.is_dead(listed, body)? {
             continue;
         }
         // Such a writer had a commit: a void in its place would hide that the commit was deleted.
@@ -60,13 +67,13 @@ pub(crate) fn end_dead_among(
         let (seen, taken) = seen;
         // The commit of a taken ticket may be deleted, but the writer has ended (P6): a late request
         // has put the ticket, or the commit was given up.
-        if !taken.contains(&ticket) {
-            if seen.contains(&ticket) {
+        if !taken.contains(ticket) {
+            if seen.contains(ticket) {
                 continue;
             }
-            end_writer(repository, ticket)?;
+            end_writer(repository, *ticket)?;
         }
-        ended.push(ticket);
+        ended.push(*ticket);
     }
     if !ended.is_empty() {
         clean_up(repository)?;

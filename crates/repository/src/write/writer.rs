@@ -145,7 +145,7 @@ impl Writer {
         // Otherwise both the commit and the void of a ticket could be taken for the first.
         let may_end_others = is_alone || repository.config().creates_atomically();
         let ended = if may_end_others && !leaves_dead {
-            end_dead_writers(&repository, Some(ticket))?
+            end_dead_writers(&repository, ticket, !is_alone)?
         } else {
             Vec::new()
         };
@@ -432,31 +432,8 @@ fn next_count(count: u32) -> Result<u32> {
     count.checked_add(1).ok_or_else(|| Error::invalid(ObjectKind::Segment.folder(), message))
 }
 
-/// Maximum number of containers that are looked for one by one. More are looked for by listing.
-const HEADS_MAX: usize = 64;
-
 /// Returns `true` if all of `containers` exist.
 fn all_exist(storage: &dyn Storage, containers: &BTreeSet<(Class, PartName)>) -> Result<bool> {
-    let path = |class, part| ObjectName::Container(class, part).to_string();
-    if containers.len() <= HEADS_MAX {
-        for (class, part) in containers {
-            if storage.head(&path(*class, *part))?.is_none() {
-                return Ok(false);
-            }
-        }
-        return Ok(true);
-    }
-    for (class, kind) in [(Class::Data, ObjectKind::Data), (Class::Meta, ObjectKind::Meta)] {
-        let wanted = containers.iter().filter(|(each, _)| *each == class);
-        let wanted: BTreeSet<String> = wanted.map(|(_, part)| path(class, *part)).collect();
-        if wanted.is_empty() {
-            continue;
-        }
-        let there = storage.list(kind.folder())?;
-        let found = there.iter().filter(|(name, _)| wanted.contains(name)).count();
-        if found < wanted.len() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let name = |(class, part): &(Class, PartName)| ObjectName::Container(*class, *part).to_string();
+    storage.all_exist(&containers.iter().map(name).collect::<Vec<_>>())
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::support::backup::{back_up, init, open, restore_all, unlock};
+use crate::support::far::Far;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::ticket::Ticket;
 use cutpoint_repository::repo::liveness::{AtWork, machine_value, others_at_work};
@@ -206,6 +207,40 @@ fn process_of_this_boot_that_is_gone_is_ended_at_once() {
     dead.kill();
     assert_eq!(boot.start(3, 0).ended(), [ended], "it is gone");
     assert!(!world.is_ended(live.ticket()), "the other runs");
+}
+
+/// On a storage whose listings show stamps, a client that begins reads no ticket of a writer that
+/// began a moment before.
+#[test]
+fn young_writer_is_examined_once_it_is_older() {
+    let world = World::new();
+    let boot = Boot::new(&world, Some(1), "a");
+    let below: Arc<dyn Storage> = world.memory.clone();
+    let far = Far::over(&below);
+    let reads = || far.take_rounds(|name| name.starts_with("tickets/")).concat().len();
+    let ended = |client: &Client| {
+        let repository = client.repository_on(far.clone());
+        let mut writer = Writer::begin(repository, Purpose::Backup).expect("it begins");
+        writer.void(Vec::new()).expect("memory takes it");
+        writer.ended().to_vec()
+    };
+    let (live, dead) = (boot.start(1, 0), boot.start(2, 0));
+    let (live, ticket) = (live.begin(), dead.begin().ticket());
+    dead.kill();
+    world.pass(50 * SECOND_NS);
+    assert_eq!((ended(&boot.start(3, 0)), reads()), (Vec::new(), 0), "both are young");
+    world.pass(20 * SECOND_NS);
+    assert_eq!((ended(&boot.start(4, 0)), reads()), (vec![ticket], 2), "each is read once");
+    assert!(!world.is_ended(live.ticket()), "the other runs");
+
+    // The newest renewal of a writer is young, but not the writer.
+    let old = boot.start(5, 0);
+    let mut writer = old.begin();
+    world.pass(2 * HOUR_NS);
+    writer.renew().expect("memory takes it");
+    old.kill();
+    let found = ended(&boot.start(6, 0));
+    assert!(found.contains(&writer.ticket()), "{found:?}");
 }
 
 /// Two machines with one machine id, such as copies of a virtual machine.

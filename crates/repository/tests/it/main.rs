@@ -20,6 +20,7 @@ mod optimize;
 mod parity;
 mod prune;
 mod repair;
+mod requests;
 mod retention;
 mod similarity;
 mod streams;

@@ -8,6 +8,7 @@ use crate::support::backup::{back_up, file, init, open, restore_all};
 use crate::support::overtaken::{OvertakenStorage, When};
 use cutpoint_repository::format::commit::{Damage, Outcome};
 use cutpoint_repository::format::prune::Prune;
+use cutpoint_repository::format::segment::Segment;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{OpenWriter, Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::snapshots::forget;
@@ -102,6 +103,50 @@ fn sweep_stores_again_chunks_damaged_elsewhere() {
     let step = Sweeper::new(repository.clone(), PATIENT).step(&()).expect("it works");
     assert!(matches!(step, Sweep::Done(_)), "{step:?}");
     assert_eq!(restore_all(&repository).expect("nothing is lost"), 2);
+}
+
+/// The index says that another container has what a late snapshot needs: the condemned one, which
+/// has it, is not deleted.
+#[test]
+fn wrong_hints_delete_nothing_that_a_late_snapshot_needs() {
+    let storage = memory();
+    let repository = open(storage.clone(), 1).expect("it opens");
+    snapshot(&repository, &[1, 2]);
+    let taken = snapshot(&repository, &[3]);
+    let view = View::list(&repository).expect("it lists");
+    let parent = view.commits[&taken].snapshot().expect("a snapshot").clone();
+    let mut late = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    forget_these(&repository, &[taken]);
+    prune_whole(&repository);
+    let outcome = Outcome::Snapshot(Box::new(parent));
+    late.commit(outcome, Vec::new(), &BTreeSet::new()).expect("it works");
+    let (damages, containers) = places(&repository, 3);
+    let (_, others) = places(&repository, 1);
+    let view = View::list(&repository).expect("it lists");
+    let read = |part| {
+        let body = repository.get(ObjectName::Segment(part)).expect("it is there");
+        Segment::decode(&body).expect("it decodes")
+    };
+    let part = |ticket| *view.segments().iter().find(|it| it.ticket == ticket).expect("one");
+    let wrong = part(containers[0].ticket);
+    let mut segment = read(wrong);
+    let other = read(part(others[0].ticket)).containers;
+    let other = *other.iter().find(|it| it.class == Class::Data).expect("one of each");
+    let own = segment.containers.iter().position(|it| it.class == Class::Data).expect("one");
+    let number = u32::try_from(segment.containers.len()).expect("few");
+    segment.containers.push(other);
+    for (_, place) in segment.hints.iter_mut().filter(|(_, place)| *place as usize == own) {
+        *place = number;
+    }
+    segment.hints.sort_unstable();
+    let name = ObjectName::Segment(wrong);
+    storage.delete(&name.to_string()).expect("it goes");
+    repository.seal_and_put(name, &segment.encode()).expect("memory takes it");
+    let repository = open(storage.clone(), 2).expect("it opens");
+    let error = Sweeper::new(repository, PATIENT).step(&()).expect_err("the index is wrong");
+    assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+    let name = ObjectName::Container(Class::Data, damages[0].container).to_string();
+    assert!(storage.head(&name).expect("it answers").is_some(), "the only copy is gone");
 }
 
 /// A snapshot that was committed after a prune has lost something: once it is given up, space is

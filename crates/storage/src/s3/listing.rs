@@ -13,15 +13,25 @@ use crate::storage::count_max;
 /// The first characters of the names of containers and commits, which are hexadecimal numbers. Each
 /// is a prefix that is listed for itself.
 const FIRST_DIGITS: &str = "0123456789abcdef";
+/// The number of these prefixes.
+pub(super) const DIGIT_COUNT: usize = FIRST_DIGITS.len();
 /// Number of pages of commits that are listed one after the other. Listing by prefixes takes up to
 /// [`FIRST_DIGITS`] requests more, which fewer pages are not worth.
 const COMMIT_PAGES: usize = 8;
 
-/// Names and lengths of the objects of one page or of several.
-type Names = Vec<(String, u64)>;
+/// An object in a listing.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) len: u64,
+    pub(super) stamp_ns: Option<i64>,
+}
+
+/// The objects of one page or of several.
+type Names = Vec<Listed>;
 
 /// A page of a listing, and the token of the next one.
-type Page = (Names, Option<String>);
+pub(super) type Page = (Names, Option<String>);
 
 impl S3 {
     /// Lists the objects below `prefix`.
@@ -42,14 +52,14 @@ impl S3 {
             let folders: Vec<String> =
                 FIRST_DIGITS.chars().map(|digit| format!("{folder}{digit}")).collect();
             let listings = folders.iter().map(|folder| self.pages(prefix, folder, usize::MAX));
-            let mut listings = futures_util::stream::iter(listings).buffered(FIRST_DIGITS.len());
+            let mut listings = futures_util::stream::iter(listings).buffered(DIGIT_COUNT);
             while let Some(listed) = listings.next().await {
                 names.extend(listed?.0);
             }
             Ok(names)
         })?;
-        names.sort_unstable();
-        names.dedup_by(|(name, _), (kept, _)| name == kept);
+        names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        names.dedup_by(|object, kept| object.name == kept.name);
         Ok(names)
     }
 
@@ -73,13 +83,19 @@ impl S3 {
         Ok((names, token))
     }
 
-    async fn page(&self, folder: &str, page_token: Option<String>) -> Result<Page, Failure> {
+    /// Returns one page of the objects whose paths begin with `folder`.
+    pub(super) async fn page(
+        &self,
+        folder: &str,
+        page_token: Option<String>,
+    ) -> Result<Page, Failure> {
         let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
         let page = self.store.list_paginated(Some(folder), options);
         let page = within(self.limits.silence, page).await.map_err(Failure::of_place)?;
         let names = page.result.objects.into_iter().filter_map(|meta| {
             let name: StorePath = meta.location.prefix_match(&self.root)?.collect();
-            Some((String::from(name), meta.size))
+            let stamp_ns = meta.last_modified.timestamp_nanos_opt();
+            Some(Listed { name: String::from(name), len: meta.size, stamp_ns })
         });
         Ok((names.collect(), page.page_token))
     }
@@ -92,4 +108,9 @@ fn pages_in_order(prefix: &str) -> usize {
         Some(kind @ ObjectKind::Commit) if kind.folder() == prefix => COMMIT_PAGES,
         _ => usize::MAX,
     }
+}
+
+/// Returns `true` if the objects below `prefix` are containers.
+pub(super) fn is_folder_of_containers(prefix: &str) -> bool {
+    [ObjectKind::Data, ObjectKind::Meta].iter().any(|kind| kind.folder() == prefix)
 }

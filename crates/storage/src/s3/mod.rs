@@ -11,8 +11,10 @@
 //! the stored object is read and compared. The answer 409 means that another put of the name was
 //! under way. It is open then whether the object will exist, so that the request is repeated.
 
+mod batches;
 mod bounds;
 mod bulk_delete;
+mod existence;
 mod failure;
 mod listing;
 mod patience;
@@ -35,10 +37,11 @@ use object_store::{
 use tokio::runtime::Runtime;
 
 use self::failure::{Failure, Meaning};
+use self::listing::Listed;
 use self::patience::Patience;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::storage::{Put, Storage, too_short};
+use crate::storage::{ObjectRange, Put, Stamped, Storage, too_short};
 
 pub use failure::Refusal;
 pub use settings::{S3Limits, S3Settings};
@@ -219,7 +222,12 @@ impl S3 {
     }
 
     fn head_once(&self, name: &str) -> Result<Option<u64>, Failure> {
-        match self.wait(self.limits.silence, self.store.head(&self.path(name))) {
+        self.block_on(self.head_at_once(name))
+    }
+
+    async fn head_at_once(&self, name: &str) -> Result<Option<u64>, Failure> {
+        let path = self.path(name);
+        match within(self.limits.silence, self.store.head(&path)).await {
             Ok(meta) => Ok(Some(meta.size)),
             Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
             Err(failure) => Err(failure),
@@ -332,23 +340,7 @@ impl Storage for S3 {
     }
 
     fn get_many(&self, wanted: &[(String, u64)]) -> Vec<Result<Bytes>> {
-        let reads = wanted.iter().map(|(name, len_max)| self.read(name, None, *len_max));
-        let reads = futures_util::stream::iter(reads).buffered(SMALL_REQUESTS_MAX);
-        let read = self.block_on(async { Ok(reads.collect::<Vec<_>>().await) });
-        let read =
-            read.unwrap_or_else(|_| wanted.iter().map(|_| Err(Failure::interrupted())).collect());
-        // One object after another is tried again, until one cannot be had from the storage.
-        let mut is_down = false;
-        let results = read.into_iter().zip(wanted).map(|(read, (name, len_max))| match read {
-            Ok(bytes) => Ok(bytes),
-            Err(failure) if is_down || failure.meaning != Meaning::TryAgain => {
-                Err(self.error("get", name, 1, failure))
-            }
-            Err(_) => self.get_at_most(name, *len_max).inspect_err(|error| {
-                is_down |= matches!(error.kind(), Kind::Storage | Kind::Interrupted);
-            }),
-        });
-        results.collect()
+        self.read_objects(wanted)
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
@@ -368,12 +360,20 @@ impl Storage for S3 {
         }
     }
 
+    fn get_ranges(&self, wanted: &[ObjectRange]) -> Vec<Result<Bytes>> {
+        self.read_ranges(wanted)
+    }
+
     fn requests_ahead_max(&self) -> usize {
         REQUESTS_AHEAD_MAX
     }
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
         self.tries("get the length", name, || self.head_once(name))
+    }
+
+    fn all_exist(&self, names: &[String]) -> Result<bool> {
+        self.find_all(names)
     }
 
     fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
@@ -387,7 +387,14 @@ impl Storage for S3 {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.tries("list", prefix, || self.list_once(prefix))
+        let listed = self.tries("list", prefix, || self.list_once(prefix))?;
+        Ok(listed.into_iter().map(|object| (object.name, object.len)).collect())
+    }
+
+    fn list_stamped(&self, prefix: &str) -> Result<Vec<Stamped>> {
+        let listed = self.tries("list", prefix, || self.list_once(prefix))?;
+        let stamped = |Listed { name, stamp_ns, .. }| Stamped { name, stamp_ns };
+        Ok(listed.into_iter().map(stamped).collect())
     }
 
     fn delete(&self, name: &str) -> Result<()> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cutpoint_storage::{
-    Environment, Fault, Faulty, Kind, Local, Memory, ObjectKind, Put, Result as StoreResult, S3,
-    S3Settings, Storage, System,
+    Environment, Fault, Faulty, Kind, Local, Memory, ObjectKind, ObjectRange, Put,
+    Result as StoreResult, S3, S3Settings, Stamped, Storage, System,
 };
 use cutpoint_testing::{S3Server, SplitMix64};
 
@@ -233,7 +233,51 @@ fn many(storage: &dyn Storage, folder: &str, name: &(dyn Fn(usize) -> String + S
     let result = storage.get_many(&[(longer.clone(), 3)]).pop().expect("a result");
     ensure(result.is_err_and(|error| error.kind() == Kind::Corrupt), "a longer one is `Corrupt`")?;
 
+    let range = |(name, len): &(String, u64)| {
+        let len = usize::try_from(*len).expect("it is small");
+        ObjectRange { name: name.clone(), offset: (len / 2) as u64, len: len - len / 2 }
+    };
+    let ranges: Vec<ObjectRange> = wanted.iter().map(range).collect();
+    for (result, range) in storage.get_ranges(&ranges).into_iter().zip(&ranges) {
+        if range.name == absent.0 {
+            let is_missing = result.is_err_and(|error| error.kind() == Kind::Missing);
+            ensure(is_missing, "a range of an absent object is `Missing`")?;
+        } else {
+            ensure(result.map_err(text)? == vec![7; range.len], "each range comes in its place")?;
+        }
+    }
+    for (offset, len) in [(3, 2), (4, 1), (9, 1), (u64::MAX, 1)] {
+        let range = ObjectRange { name: longer.clone(), offset, len };
+        let result = storage.get_ranges(&[range]).pop().expect("a result");
+        let is_corrupt = result.is_err_and(|error| error.kind() == Kind::Corrupt);
+        ensure(is_corrupt, "a range past the end is `Corrupt`")?;
+    }
+
+    let stamped = storage.list_stamped(folder).map_err(text)?;
+    let is_listed =
+        stamped.iter().map(|object| &object.name).eq(found.iter().map(|(name, _)| name));
+    ensure(is_listed, "the same objects are listed with stamps")?;
+    for Stamped { name, stamp_ns } in stamped.iter().step_by(500) {
+        let Some(listed_ns) = *stamp_ns else { continue };
+        let stamp_ns = storage.stamp_ns(name).map_err(text)?.expect("it has a stamp");
+        ensure((listed_ns - stamp_ns).abs() <= 2_000_000_000, "a listing has the same stamps")?;
+    }
+
     let names: Vec<String> = wanted.into_iter().map(|(name, _)| name).collect();
+    let there: Vec<String> = names.iter().filter(|name| **name != absent.0).cloned().collect();
+    for count in [0, 1, 10, 100, there.len()] {
+        // From both ends, so that listings are needed that begin anywhere.
+        let mut some = there[..count / 2].to_vec();
+        some.extend_from_slice(&there[there.len() - (count - count / 2)..]);
+        ensure(storage.all_exist(&some).map_err(text)?, "all of them exist")?;
+        for place in [0, some.len() / 2, some.len()] {
+            let mut with_absent = some.clone();
+            with_absent.insert(place, absent.0.clone());
+            let all_exist = storage.all_exist(&with_absent).map_err(text)?;
+            ensure(!all_exist, "one of them does not exist")?;
+        }
+    }
+
     let deleted = storage.delete_many(&names);
     ensure(deleted.len() == names.len(), "each name has a result")?;
     deleted.into_iter().try_for_each(|deleted| deleted.map_err(text))?;

@@ -13,8 +13,7 @@ use super::record::{PLACED_LEN, encode_placed};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::ObjectName;
 use crate::format::toc::{ChunkRecord, Form};
-use crate::index::load_toc;
-use crate::repo::repository::Repository;
+use crate::index::Index;
 
 /// Maximum number of pinned chunks whose containers are compared, which takes 40 MB. These
 /// containers have only chunks that delta chunks refer to.
@@ -42,7 +41,7 @@ pub(super) struct Inlining {
 
 /// Reads the regions in which delta chunks stay.
 pub(super) struct DeltaRegions<'a> {
-    pub(super) repository: &'a Repository,
+    pub(super) index: &'a Index,
     /// The folder for temporary files.
     pub(super) folder: Option<&'a Path>,
     /// Returns an error if the operation was cancelled.
@@ -57,26 +56,31 @@ impl DeltaRegions<'_> {
         mut accept: impl FnMut(u32, RegionName, &[Fingerprint], &[&ChunkRecord]) -> Result<()>,
     ) -> Result<()> {
         let mut live = placement.live()?;
-        for (number, container) in (0..).zip(&placement.containers) {
-            if container.live_count == 0 || !container.record.has_delta_chunks {
-                continue;
-            }
+        let containers = (0..).zip(&placement.containers);
+        let wanted = containers
+            .filter(|(_, container)| container.live_count > 0 && container.record.has_delta_chunks);
+        let wanted =
+            wanted.map(|(number, container)| ((number, container.name()), Some(container.record)));
+        self.index.each_toc(wanted, |(number, (class, part)), toc| {
             (self.stop_if_cancelled)()?;
-            let (class, part) = container.name();
             // An unreadable table of contents is an error: if it were skipped, delta chunks that
             // can still be repaired could lack their references.
-            let toc = load_toc(self.repository, &container.record).map_err(|error| {
+            let Some(toc) = toc.transpose().map_err(|error| {
                 let known = "the references of its delta chunks are unknown, so nothing is deleted";
                 error.of(format!("{}: {known}", ObjectName::Container(class, part)))
-            })?;
-            let mut delta_chunks = staying(&toc, &live.of(number)?);
+            })?
+            else {
+                return Ok(());
+            };
+            let mut delta_chunks = staying(&toc.toc, &live.of(number)?);
             delta_chunks.retain(|chunk| chunk.form == Form::Delta);
             for of_region in delta_chunks.chunk_by(|one, other| one.region == other.region) {
                 let region = of_region[0].region;
-                let references = &toc.regions[usize::from(region)].references;
+                let references = &toc.toc.regions[usize::from(region)].references;
                 accept(number, (class, part, region), references, of_region)?;
             }
-        }
+            Ok(())
+        })?;
         live.end()
     }
 

@@ -195,8 +195,8 @@ impl Locator<'_> {
     }
 
     fn delta_regions(&self) -> DeltaRegions<'_> {
-        let Locator { repository, folder, stop_if_cancelled, .. } = *self;
-        DeltaRegions { repository, folder, stop_if_cancelled }
+        let Locator { index, folder, stop_if_cancelled, .. } = *self;
+        DeltaRegions { index, folder, stop_if_cancelled }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Resolves by tables of contents what hints leave ambiguous.
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use cutpoint_storage::Result;
 
@@ -9,16 +9,20 @@ use super::container::{Container, RegionName};
 use super::join::HintJoin;
 use super::live_set::LiveChunk;
 use super::placement::Placement;
-use super::record::{decode_placed, encode_placed};
+use super::record::{PLACED_LEN, decode_placed, encode_placed};
 use super::toc_search::{TocSearch, absent, name_of};
 use crate::format::commit::Damage;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
 use crate::format::segment::ContainerRecord;
-use crate::index::{Location, load_toc};
+use crate::index::{Index, Location};
+use crate::util::extsort::Iter;
 
 /// Maximum number of missing chunks that are named. Further ones are only counted.
 const NAMED_MAX: usize = 1000;
+
+/// Maximum number of ambiguous chunks whose tables of contents are read ahead.
+const AHEAD_MAX: usize = 256;
 
 /// The place of one chunk.
 enum Resolution {
@@ -77,7 +81,8 @@ pub(super) fn resolve(
     let (mut only_condemned, mut missing, mut missing_count) = (Vec::new(), Vec::new(), 0);
     let ambiguous = ambiguous.finish();
     let mut ambiguous = ambiguous.iter()?;
-    while let Some(record) = ambiguous.next()? {
+    let mut ahead = Ahead::default();
+    while let Some(record) = ahead.next(resolver.search.index, &mut ambiguous)? {
         stop_if_cancelled()?;
         let (first, bytes) = decode_placed(&record);
         let live = LiveChunk::decode(&bytes);
@@ -110,6 +115,43 @@ pub(super) fn resolve(
         missing,
         missing_count,
     })
+}
+
+/// The ambiguous chunks whose tables of contents were read ahead.
+#[derive(Default)]
+struct Ahead {
+    records: VecDeque<[u8; PLACED_LEN]>,
+    /// Number of `records` for which no table of contents has to be read.
+    ready_count: usize,
+}
+
+impl Ahead {
+    /// Returns the next of `ambiguous`.
+    fn next(
+        &mut self,
+        index: &Index,
+        ambiguous: &mut Iter<'_, PLACED_LEN>,
+    ) -> Result<Option<[u8; PLACED_LEN]>> {
+        if self.ready_count == 0 && index.reads_ahead() {
+            while self.records.len() < AHEAD_MAX
+                && let Some(record) = ambiguous.next()?
+            {
+                self.records.push_back(record);
+            }
+            let live = |record| LiveChunk::decode(&decode_placed(record).1);
+            let Some(class) = self.records.front().map(|record| live(record).class) else {
+                return Ok(None);
+            };
+            let of_class = self.records.iter().map(live).take_while(|live| live.class == class);
+            let chunks: Vec<Fingerprint> = of_class.map(|live| live.fingerprint).collect();
+            self.ready_count = index.prefetch(class, &chunks);
+        }
+        self.ready_count = self.ready_count.saturating_sub(1);
+        match self.records.pop_front() {
+            Some(record) => Ok(Some(record)),
+            None => ambiguous.next(),
+        }
+    }
 }
 
 impl Resolver<'_> {
@@ -171,7 +213,7 @@ impl Resolver<'_> {
     /// Returns the chunks that a container has as full chunks, or none if its table of contents
     /// cannot be read.
     fn full_chunks_of(&self, container: &ContainerRecord) -> Result<HashSet<Fingerprint>> {
-        match load_toc(self.search.repository, container) {
+        match self.search.index.toc(container) {
             Ok(toc) => {
                 let live = |fingerprint| LiveChunk {
                     class: container.class,
@@ -179,7 +221,7 @@ impl Resolver<'_> {
                     is_full: true,
                     is_reached: false,
                 };
-                let chunks = toc.chunks.iter();
+                let chunks = toc.toc.chunks.iter();
                 let full_chunks =
                     chunks.filter(|chunk| live(chunk.fingerprint).accepts(chunk.form));
                 Ok(full_chunks.map(|chunk| chunk.fingerprint).collect())

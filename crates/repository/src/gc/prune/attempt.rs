@@ -80,12 +80,12 @@ pub(super) fn attempt(
     let mut published = relocation.published;
     let taken: BTreeSet<TicketId> =
         survey.forgotten.union(&survey.history.commits).copied().collect();
-    published.extend(segments_of_taken(&survey, &taken, &selection.merged));
+    published.extend(segments_of_taken(&survey, &taken, &selection.superseded));
     published.retain(|part| rules::must_republish(part.ticket == writer.ticket()));
     let marks = Marks::new(&survey.view, &survey.marked);
     let record = Prune {
         published,
-        superseded: selection.merged.iter().copied().collect(),
+        superseded: selection.superseded.iter().copied().collect(),
         condemned: relocation.condemned,
         attested: attested(&survey.view, &taken),
         taken: taken.into_iter().collect(),

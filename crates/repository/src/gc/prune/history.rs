@@ -22,13 +22,18 @@ pub(super) struct History {
 impl History {
     /// P6: finds the commits in `view` that have no effect once the snapshots `forgotten` are taken.
     pub(super) fn new(view: &View, forgotten: &BTreeSet<TicketId>) -> History {
-        let taken = view.taken();
+        let (taken, live) = (view.taken(), view.segments());
         let is_taken = |id: &TicketId| taken.contains(id) || forgotten.contains(id);
         let mut history = History::default();
         for (id, commit) in view.commits.iter().filter(|(id, _)| !taken.contains(id)) {
             let is_history = match &commit.outcome {
                 Outcome::Snapshot(_) | Outcome::Damage(_) => false,
-                Outcome::Void { is_own } => rules::may_take_void(*is_own),
+                // A segment of a prune that was ended names containers of others, and stays with the
+                // void, so that all segments that a record takes over name those of their writer.
+                Outcome::Void { is_own } => {
+                    let is_published = commit.segments.iter().any(|part| live.contains(part));
+                    rules::may_take_void(*is_own) && !is_published
+                }
                 Outcome::Forget(ids) => rules::may_take_forget(ids.iter().all(is_taken)),
                 Outcome::Note(note) => note.snapshot.as_ref().is_some_and(is_taken),
                 Outcome::Rescue => true,

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cutpoint_storage::{ObjectKind, Result};
 
+use super::dead_segments::DeadSegments;
 use super::options::PruneOptions;
 use super::survey::Survey;
 use crate::format::commit::Outcome;
@@ -31,7 +32,9 @@ impl MergedSegments {
     }
 }
 
-/// Selects the segments to merge: the small ones, if there are enough of them.
+/// Selects the segments to merge, which are the small ones, if there are enough of them, and those
+/// that are superseded without that, because nothing of them exists. `dead` are the numbers of the
+/// containers without live chunks.
 ///
 /// A merged segment is not small, except for the last one, so that no hint is written again by
 /// every merge. A merged segment of an interrupted prune is selected as well, because it repeats
@@ -44,19 +47,22 @@ pub(super) fn select_merged(
     survey: &Survey,
     repository: &Repository,
     options: &PruneOptions,
-) -> Result<BTreeSet<PartName>> {
+    dead: &[u32],
+) -> Result<(BTreeSet<PartName>, BTreeSet<PartName>)> {
     let mut live = survey.view.segments();
     let count_min = options.segment_count_max.max(2);
     if live.len() < count_min {
-        return Ok(BTreeSet::new());
+        return Ok((BTreeSet::new(), BTreeSet::new()));
     }
+    let DeadSegments { gone, going } = DeadSegments::of(survey, &live, dead);
+    live.retain(|part| !gone.contains(part) && !going.contains(part));
     let small_len = (options.merged_hints_max / 2).saturating_mul(HINT_LEN) as u64;
     let listed = repository.list_objects(ObjectKind::Segment)?.into_iter();
     let small: HashSet<ObjectName> =
         listed.filter(|(_, len)| *len < small_len).map(|(name, _)| name).collect();
     let interrupted = published_by_voids(&survey.view);
     live.retain(|part| small.contains(&ObjectName::Segment(*part)) || interrupted.contains(part));
-    Ok(if live.len() < count_min { BTreeSet::new() } else { live })
+    Ok(if live.len() < count_min { (BTreeSet::new(), gone) } else { (live, gone) })
 }
 
 /// Returns the segments that only voids have published.

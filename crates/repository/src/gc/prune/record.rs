@@ -10,19 +10,20 @@ use crate::format::prune::Prune;
 use crate::rules;
 
 /// Returns the segments that the `taken` commits had published. They are published again, because
-/// these commits will be deleted. The `merged` segments are left out.
+/// these commits will be deleted. The `superseded` segments are left out.
 pub(super) fn segments_of_taken(
     survey: &Survey,
     taken: &BTreeSet<TicketId>,
-    merged: &BTreeSet<PartName>,
+    superseded: &BTreeSet<PartName>,
 ) -> Vec<PartName> {
     let live = survey.view.segments();
     let mut segments = Vec::new();
     for id in taken {
         let named = survey.view.commits.get(id).map(|commit| commit.segments.as_slice());
         let named = named.unwrap_or_default().iter();
-        segments
-            .extend(named.filter(|segment| live.contains(segment) && !merged.contains(segment)));
+        segments.extend(
+            named.filter(|segment| live.contains(segment) && !superseded.contains(segment)),
+        );
     }
     segments
 }

@@ -13,8 +13,6 @@ use super::survey::Survey;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
 use crate::gc::monitor::{Phase, PruneMonitor, stop_if_cancelled};
-use crate::index::load_toc;
-use crate::repo::repository::Repository;
 use crate::rules;
 use crate::write::{Inline, Writer};
 
@@ -79,7 +77,7 @@ fn relocate_all(
         }
     };
     if !broken.is_empty() {
-        keep_other_copies(&repository, survey, &broken, &mut condemned)?;
+        keep_other_copies(survey, &broken, &mut condemned)?;
     }
     // What was stored again is published first, so that a merged segment has nothing of it.
     inline.publish()?;
@@ -130,21 +128,22 @@ fn rewrite_all(
 /// Removes containers from `condemned` that may have a better copy of a chunk in an unreadable
 /// container.
 fn keep_other_copies(
-    repository: &Repository,
     survey: &Survey,
     broken: &HashSet<Fingerprint>,
     condemned: &mut Vec<(Class, PartName)>,
 ) -> Result<()> {
     let condemned_now: HashSet<(Class, PartName)> = condemned.iter().copied().collect();
     let mut better = HashSet::new();
-    for container in
-        survey.placement.containers.iter().filter(|c| condemned_now.contains(&c.name()))
-    {
-        let toc = load_toc(repository, &container.record)?;
-        if toc.chunks.iter().any(|chunk| broken.contains(&chunk.fingerprint)) {
-            better.insert(container.name());
+    let containers = survey.placement.containers.iter();
+    let wanted = containers.filter(|container| condemned_now.contains(&container.name()));
+    let wanted = wanted.map(|container| (container.name(), Some(container.record)));
+    survey.reader.index().each_toc(wanted, |name, toc| {
+        let Some(toc) = toc.transpose()? else { return Ok(()) };
+        if toc.toc.chunks.iter().any(|chunk| broken.contains(&chunk.fingerprint)) {
+            better.insert(name);
         }
-    }
+        Ok(())
+    })?;
     condemned.retain(|name| !better.contains(name));
     Ok(())
 }

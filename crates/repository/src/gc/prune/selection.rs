@@ -22,10 +22,12 @@ pub(super) struct Selection {
     /// Numbers of the dead containers, in ascending order.
     pub(super) dead: Vec<u32>,
     pub(super) rewritten: BTreeSet<u32>,
-    /// The segments that the record supersedes.
+    /// The segments to merge.
     pub(super) merged: BTreeSet<PartName>,
     /// Number of hints at which a merged segment is published.
     pub(super) merged_hints_max: usize,
+    /// The segments that the record supersedes: the merged ones, and those of which nothing exists.
+    pub(super) superseded: BTreeSet<PartName>,
     /// The target grouping of an optimization; `None` for a prune.
     pub(super) grouping: Option<Grouping>,
     /// Set if the commits that are only history are worth a record.
@@ -39,8 +41,8 @@ impl Selection {
             self.plan;
         self.dead.is_empty()
             && self.rewritten.is_empty()
-            && self.merged.is_empty()
             && !self.has_long_history
+            && self.superseded.is_empty()
             && [forgotten_count, orphan_count, rescued_count, inlined_count] == [0; 4]
     }
 }
@@ -69,10 +71,20 @@ pub(super) fn select(
             regrouped
         }
     };
-    let merged = select_merged(survey, repository, &task.options)?;
+    let (merged, gone) = select_merged(survey, repository, &task.options, &dead)?;
     plan.merged_segment_count = merged.len() as u64;
+    let superseded = merged.union(&gone).copied().collect();
     let (merged_hints_max, grouping) = (task.options.merged_hints_max, task.grouping);
     plan.history_count = survey.history.commits.len() as u64;
     let has_long_history = survey.history.is_long();
-    Ok(Selection { plan, dead, rewritten, merged, merged_hints_max, grouping, has_long_history })
+    Ok(Selection {
+        plan,
+        dead,
+        rewritten,
+        merged,
+        superseded,
+        merged_hints_max,
+        grouping,
+        has_long_history,
+    })
 }

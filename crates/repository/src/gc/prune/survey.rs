@@ -17,7 +17,7 @@ use crate::gc::locate::{ContainerLens, Locator, Placement, list_containers};
 use crate::gc::marking::mark;
 use crate::gc::monitor::{Phase, PruneMonitor};
 use crate::gc::preconditions::{open_index, require_nothing_missing, require_readable};
-use crate::index::{ContainerToc, Index};
+use crate::index::{Index, read_unlisted};
 use crate::read::Reader;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
@@ -166,15 +166,18 @@ fn find_orphans(
     unlisted.sort_unstable_by_key(|((class, part), _)| (*class == Class::Meta, *part));
     let mut orphans = Segment::default();
     let mut tolerance = Tolerance::default();
-    for ((class, part), stored_len) in unlisted {
+    let unlisted: Vec<_> =
+        unlisted.into_iter().map(|((class, part), len)| (*class, *part, *len)).collect();
+    read_unlisted(repository, &unlisted, |_, _, loaded| {
         pulse.beat()?;
-        match ContainerToc::read(repository, *class, *part, *stored_len) {
+        match loaded {
             Ok(loaded) => orphans.append(&loaded.segment()),
             // A sweep has deleted the container meanwhile.
             Err(error) if error.kind() == Kind::Missing => {}
             Err(error) => pulse.monitor.skipped(&tolerance.of_one(error)?),
         }
-    }
+        Ok(())
+    })?;
     orphans.hints.sort_unstable();
     Ok(orphans)
 }

@@ -15,10 +15,11 @@ use crate::format::prune::Prune;
 use crate::format::recipe::Content;
 use crate::format::segment::Segment;
 use crate::format::ticket::Purpose;
-use crate::gc::locate::{ContainerLens, LiveChunk, Locator, list_containers};
+use crate::gc::locate::{Container, ContainerLens, LiveChunk, Locator, Placement, list_containers};
 use crate::gc::marking::mark;
 use crate::gc::monitor::{PruneMonitor, stop_if_cancelled};
 use crate::gc::preconditions::{open_index, require_nothing_missing, require_readable};
+use crate::index::Index;
 use crate::read::Reader;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
@@ -109,13 +110,14 @@ impl Rescuer<'_> {
         } else {
             self.prune.condemned.iter().copied().collect()
         };
+        let there = list_containers(repository)?;
         let locator = Locator {
             repository,
             index: &index,
             condemned: &condemned,
             damaged: &view.damaged(),
             orphans: &Segment::default(),
-            there: &list_containers(repository)?,
+            there: &there,
             folder: folder.as_deref(),
             inlined_bytes_max: 0,
             stop_if_cancelled: &|| stop_if_cancelled(monitor),
@@ -125,6 +127,7 @@ impl Rescuer<'_> {
         placement.only_condemned.retain(|live| rules::must_rescue_chunk(live.is_reached));
         require_nothing_missing(&placement)
             .map_err(|error| error.of(format!("sweep of prune {number}")))?;
+        self.require_placed(&index, &placement, &there, monitor)?;
         if placement.only_condemned.is_empty() {
             return Ok(Rescue::default());
         }
@@ -133,7 +136,7 @@ impl Rescuer<'_> {
 
     /// Returns the trees of the late snapshots.
     fn late_snapshots(&self) -> Result<Vec<(TicketId, Content)>> {
-        let Rescuer { number, skipped, view, .. } = *self;
+        let Rescuer { skipped, view, .. } = *self;
         // Each of these commits was taken by a record that others need not have seen, so its
         // snapshot would have to be marked. Every other unreadable object was given up, or the view
         // would not be complete.
@@ -143,7 +146,7 @@ impl Rescuer<'_> {
             let message = format!("cannot be read, and a writer may continue from it ({error})");
             return Err(Error::corrupt(name, message));
         }
-        let marked = view.marked_by(number);
+        let marked = self.marked();
         let roots = view
             .commits
             .iter()
@@ -151,6 +154,56 @@ impl Rescuer<'_> {
             .filter_map(|(id, commit)| Some((*id, commit.snapshot()?.root.clone())))
             .collect();
         Ok(roots)
+    }
+
+    /// Returns the snapshots that this record or a later one has marked. A prune takes what earlier
+    /// records condemned for gone, so it has kept, or stored again, everything that these snapshots
+    /// reach outside of the containers of this record, which are the only ones that this sweep
+    /// deletes. If a check has found damage, the marks of later records do not count, because a
+    /// condemned container may have the only sound copy.
+    fn marked(&self) -> HashSet<TicketId> {
+        let last = if self.view.damaged().is_empty() { u64::MAX } else { self.number };
+        let mut marked = HashSet::new();
+        for (number, record) in self.view.prunes.range(self.number..=last) {
+            match record.marked_base {
+                Some(base) if base < self.number => marked.extend(self.view.marked_by(*number)),
+                // The marks of the base are among those of the records before this one.
+                _ => marked.extend(record.marked.iter().copied()),
+            }
+        }
+        marked
+    }
+
+    /// Checks that the chunks of the late snapshots are where the index says, or that no condemned
+    /// container has chunks that the index does not list. Otherwise a condemned container could
+    /// have the only copy of a chunk that seems to stay elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Corrupt` if neither holds, and any error of the storage.
+    fn require_placed(
+        &self,
+        index: &Index,
+        placement: &Placement,
+        there: &ContainerLens,
+        monitor: &dyn PruneMonitor,
+    ) -> Result<()> {
+        let stop = || stop_if_cancelled(monitor);
+        let condemned: HashSet<_> =
+            self.prune.condemned.iter().filter(|name| there.contains_key(name)).collect();
+        let is_condemned = |container: &Container| condemned.contains(&container.name());
+        let staying_count = placement.staying_count();
+        let are_placed =
+            staying_count <= condemned.len() && placement.is_confirmed(index, &stop)?;
+        if are_placed || placement.are_listed(index, is_condemned, &stop)? {
+            return Ok(());
+        }
+        if staying_count > condemned.len() && placement.is_confirmed(index, &stop)? {
+            return Ok(());
+        }
+        let message = "containers differ from the index, so nothing is deleted; `cutpoint repair \
+                       index` rebuilds the index";
+        Err(Error::corrupt(format!("sweep of prune {}", self.number), message))
     }
 
     /// S4: stores the chunks as full chunks, and publishes them by a `rescue` commit.

@@ -8,7 +8,7 @@ use super::options::SweepOptions;
 use super::outcome::OpenWriter;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::ticket::{Purpose, Ticket};
-use crate::repo::liveness::open_tickets;
+use crate::repo::liveness::{Judge, open_tickets, read_tickets};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
@@ -51,10 +51,12 @@ impl Waiting {
             return Ok((Vec::new(), settled));
         }
         let mut open = open_tickets(repository)?;
+        let mut tickets = read_tickets(repository, &open)?;
         // No writer is ended on a storage where its `void` and its commit could both seem to be the
         // first.
         if options.end_others || repository.config().creates_atomically() {
-            for ended in end_dead_among(repository, None, &open)? {
+            let judge = Judge::new(repository, None);
+            for ended in end_dead_among(repository, &judge, &open, &tickets)? {
                 open.remove(&ended);
             }
         }
@@ -66,8 +68,10 @@ impl Waiting {
             seen.clone_from(&first.seen);
         }
         let mut writers = Vec::new();
-        for (ticket, renewal) in open {
-            writers.extend(awaited(repository, ticket, renewal)?);
+        for ticket in open.into_keys() {
+            if let Some(body) = tickets.remove(&ticket) {
+                writers.extend(awaited(repository, ticket, body)?);
+            }
         }
         if options.end_others {
             end_all(repository, std::mem::take(&mut writers))?;
@@ -94,9 +98,12 @@ fn end_all(repository: &Repository, writers: Vec<OpenWriter>) -> Result<()> {
 }
 
 /// Returns the writer of an open ticket, or `None` if a sweep need not wait for it.
-fn awaited(repository: &Repository, ticket: TicketId, renewal: u32) -> Result<Option<OpenWriter>> {
-    let name = ObjectName::Ticket { ticket, renewal };
-    let (process, time_ns) = match repository.read(name, Ticket::decode) {
+fn awaited(
+    repository: &Repository,
+    ticket: TicketId,
+    body: Result<Ticket>,
+) -> Result<Option<OpenWriter>> {
+    let (process, time_ns) = match body {
         Ok(body) if body.purpose != Purpose::Backup => return Ok(None),
         Ok(body) => (Some(body.process), body.time_ns),
         // The ticket was deleted: its writer has ended if the commit exists.

@@ -57,6 +57,20 @@ impl Regions {
         }
     }
 
+    /// Returns at most `count_max` groups of regions to fetch, without waiting for any.
+    pub(in crate::read) fn take_fetches(&self, count_max: usize) -> Vec<Fetch<'_>> {
+        let mut state = self.lock();
+        let mut fetches = Vec::new();
+        while fetches.len() < count_max
+            && let Some(name) = state.queue.pop_front()
+        {
+            if state.is_to_be_fetched(&name) {
+                fetches.push(self.gather_fetch(&mut state, name));
+            }
+        }
+        fetches
+    }
+
     /// Combines the region `first` with the wanted regions that lie close behind it into one
     /// request.
     fn gather_fetch(&self, state: &mut State, first: RegionName) -> Fetch<'_> {

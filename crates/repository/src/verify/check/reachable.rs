@@ -121,7 +121,7 @@ impl<'a> ReachableChunks<'a> {
         let mut marker = mark::Marker::default();
         for root in roots(&inventory.view) {
             reachable.is_listed = root.is_listed;
-            marker.mark(&root.content, &mut reachable)?;
+            marker.mark(&[&root.content], &mut reachable)?;
             reachable.checked.insert(root.snapshot);
         }
         Ok(reachable)

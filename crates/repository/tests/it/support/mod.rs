@@ -8,6 +8,7 @@ pub(crate) mod decoding;
 pub(crate) mod delta_chunks;
 pub(crate) mod failing_puts;
 pub(crate) mod failing_reads;
+pub(crate) mod far;
 pub(crate) mod machine;
 pub(crate) mod object_damage;
 pub(crate) mod overtaken;
