@@ -179,6 +179,32 @@ fn sweep_does_not_walk_what_a_later_record_marked() {
     assert_clean(&repository, "after the sweeps");
 }
 
+/// Segments of forgotten backups are not read to be merged: they stay until their containers are
+/// deleted, and the next prune supersedes them.
+#[test]
+fn segments_of_deleted_containers_are_superseded_unread() {
+    let (storage, ids) = snapshots(8);
+    let (far, repository) = open_far(&storage, 2);
+    let options = PruneOptions { segment_count_max: 4, ..WHOLE };
+    forget(&repository, &[0, 1, 2, 3, 4, 5]).expect("it works");
+    let pruned = prune(&repository, &options, &(), |_| true).expect("it works").expect("it ran");
+    assert_eq!((pruned.plan.condemned_count, pruned.plan.merged_segment_count), (12, 0));
+    let view = View::list(&repository).expect("it lists");
+    assert_eq!(view.segments().len(), 8, "a sweep finds chunks by them");
+    sweep_all(&repository).expect("it works");
+    far.take_rounds(|_| true);
+    let pruned = prune(&repository, &options, &(), |_| true).expect("it works").expect("it ran");
+    assert_eq!((pruned.number, pruned.plan.merged_segment_count), (Some(2), 0), "{pruned:?}");
+    let read = far.take_rounds(|name| name.starts_with("index/")).concat();
+    assert_eq!(read.len(), 8, "for the index of the prune only: {read:?}");
+    let view = View::list(&repository).expect("it lists");
+    let left: Vec<TicketId> = view.segments().iter().map(|part| part.ticket).collect();
+    assert!(left.len() == 2 && left.iter().all(|id| ids[6..].contains(id)), "{left:?}");
+    sweep_all(&repository).expect("it works");
+    assert_eq!(restore_all(&repository).expect("it restores"), 2);
+    assert_clean(&repository, "after the sweeps");
+}
+
 fn forget_one(repository: &Arc<Repository>, id: TicketId) {
     let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
     let outcome = Outcome::Forget(vec![id]);

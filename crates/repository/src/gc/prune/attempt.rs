@@ -76,11 +76,11 @@ pub(super) fn attempt(
     };
     *written_bytes += relocation.written_bytes;
     let mut published = relocation.published;
-    published.extend(segments_of_taken(&survey, &selection.merged));
+    published.extend(segments_of_taken(&survey, &selection.superseded));
     published.retain(|part| rules::must_republish(part.ticket == writer.ticket()));
     let record = Prune {
         published,
-        superseded: selection.merged.iter().copied().collect(),
+        superseded: selection.superseded.iter().copied().collect(),
         condemned: relocation.condemned,
         forgotten: survey.forgotten.iter().copied().collect(),
         marked: survey.marked.clone(),

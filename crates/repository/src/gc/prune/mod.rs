@@ -16,6 +16,7 @@
 //! - `source`: reads what is stored again; damage of a source differs in type from a failed put.
 //! - `survey`: P1 to P3 (`Survey::new`).
 //! - `usage`, `sample`, `rewriting`, `examine`: estimates by container.
+//! - `dead_segments`: index segments of which nothing stays.
 //! - `selection`: P4, what becomes of each container (`select`).
 //! - `rewrite`, `regroup`, `merge`, `relocate`: P4, storing again (`relocate`).
 //! - `record`: P5, what the record says.
@@ -24,6 +25,7 @@
 //! - `optimize`: an optimization in terms of a prune.
 
 mod attempt;
+mod dead_segments;
 mod examine;
 mod merge;
 mod optimize;

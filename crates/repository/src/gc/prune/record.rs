@@ -8,15 +8,16 @@ use crate::format::names::{PartName, TicketId};
 use crate::format::prune::Prune;
 
 /// Returns the segments that commits of the taken snapshots had published. They are published
-/// again, because these commits will be deleted. The `merged` segments are left out.
-pub(super) fn segments_of_taken(survey: &Survey, merged: &BTreeSet<PartName>) -> Vec<PartName> {
+/// again, because these commits will be deleted. The `superseded` segments are left out.
+pub(super) fn segments_of_taken(survey: &Survey, superseded: &BTreeSet<PartName>) -> Vec<PartName> {
     let live = survey.view.segments();
     let mut segments = Vec::new();
     for snapshot in &survey.forgotten {
         let named = survey.view.commits.get(snapshot).map(|commit| commit.segments.as_slice());
         let named = named.unwrap_or_default().iter();
-        segments
-            .extend(named.filter(|segment| live.contains(segment) && !merged.contains(segment)));
+        segments.extend(
+            named.filter(|segment| live.contains(segment) && !superseded.contains(segment)),
+        );
     }
     segments
 }

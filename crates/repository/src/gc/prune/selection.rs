@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use cutpoint_storage::Result;
 
+use super::dead_segments::DeadSegments;
 use super::examine::Examination;
 use super::options::PruneOptions;
 use super::plan::PrunePlan;
@@ -22,8 +23,10 @@ pub(super) struct Selection {
     /// Numbers of the dead containers, in ascending order.
     pub(super) dead: Vec<u32>,
     pub(super) rewritten: BTreeSet<u32>,
-    /// The segments that the record supersedes.
+    /// The segments to merge.
     pub(super) merged: BTreeSet<PartName>,
+    /// The segments that the record supersedes: the merged ones, and those of which nothing exists.
+    pub(super) superseded: BTreeSet<PartName>,
     /// The target grouping of an optimization; `None` for a prune.
     pub(super) grouping: Option<Grouping>,
 }
@@ -35,7 +38,7 @@ impl Selection {
             self.plan;
         self.dead.is_empty()
             && self.rewritten.is_empty()
-            && self.merged.is_empty()
+            && self.superseded.is_empty()
             && [forgotten_count, orphan_count, rescued_count, inlined_count] == [0; 4]
     }
 }
@@ -64,14 +67,26 @@ pub(super) fn select(
             regrouped
         }
     };
-    let merged = select_merged(survey, &task.options);
+    let (merged, gone) = select_merged(survey, &task.options, &dead);
     plan.merged_segment_count = merged.len() as u64;
-    Ok(Selection { plan, dead, rewritten, merged, grouping: task.grouping })
+    let superseded = merged.union(&gone).copied().collect();
+    Ok(Selection { plan, dead, rewritten, merged, superseded, grouping: task.grouping })
 }
 
-/// Selects all segments if there are enough to merge them. Segments that commits of F have
-/// published are merged with the others, or published again.
-fn select_merged(survey: &Survey, options: &PruneOptions) -> BTreeSet<PartName> {
-    let live = survey.view.segments();
-    if live.len() < options.segment_count_max.max(2) { BTreeSet::new() } else { live }
+/// Selects the segments to merge, if there are enough, and those that are superseded without that,
+/// because nothing of them exists. Segments that commits of F have published are merged with the
+/// others, or published again. `dead` are the numbers of the containers without live chunks.
+fn select_merged(
+    survey: &Survey,
+    options: &PruneOptions,
+    dead: &[u32],
+) -> (BTreeSet<PartName>, BTreeSet<PartName>) {
+    let count_min = options.segment_count_max.max(2);
+    let mut live = survey.view.segments();
+    if live.len() < count_min {
+        return (BTreeSet::new(), BTreeSet::new());
+    }
+    let DeadSegments { gone, going } = DeadSegments::of(survey, &live, dead);
+    live.retain(|part| !gone.contains(part) && !going.contains(part));
+    if live.len() < count_min { (BTreeSet::new(), gone) } else { (live, gone) }
 }
