@@ -27,7 +27,6 @@
 //! - `optimize`: an optimization in terms of a prune.
 
 mod attempt;
-mod checkpoint;
 mod dead_segments;
 mod examine;
 mod history;
