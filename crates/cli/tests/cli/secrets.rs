@@ -250,7 +250,7 @@ fn init_like_another_repository_shares_settings_and_no_key() {
     let both = |name| (setting(name, "repo", "key1"), setting(name, "repo2", "key2"));
     let (first, second) = both("cut");
     assert_eq!(first, second);
-    assert_eq!(both("region_size"), ((512 << 10).into(), (1 << 20).into()));
+    assert_eq!(both("region_size_bytes"), ((512 << 10).into(), (1 << 20).into()));
     for (repo, key) in [("repo", "key2"), ("repo2", "key1")] {
         sandbox.run(["snapshots", "--repo", repo, "--key-file", key]).ended(12, &[]);
     }
