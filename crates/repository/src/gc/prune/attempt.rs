@@ -78,7 +78,9 @@ pub(super) fn attempt(
     };
     *written_bytes += relocation.written_bytes;
     let mut published = relocation.published;
-    published.extend(segments_of_taken(&survey, &selection.superseded));
+    let taken: BTreeSet<TicketId> =
+        survey.forgotten.union(&survey.history.commits).copied().collect();
+    published.extend(segments_of_taken(&survey, &taken, &selection.superseded));
     published.retain(|part| rules::must_republish(part.ticket == writer.ticket()));
     let marks = Marks::new(&survey.view, &survey.marked);
     let record = Prune {

@@ -38,8 +38,9 @@ impl DeadSegments {
     }
 }
 
-/// Returns the segments that backups have put: those of commits of snapshots, and those that a record
-/// has taken over from such a commit. A segment that the writer of a record has put itself may name
+/// Returns the segments of writers that name their own containers only, as backups and rescues do:
+/// those of commits of snapshots, and those that a record has taken over from a commit (P5; the voids
+/// among these commits have no segments that count, P6). A segment that the writer of a record has put itself may name
 /// containers of any writer.
 fn of_backups(survey: &Survey) -> HashSet<PartName> {
     let commits = survey.view.commits.values().filter(|commit| commit.snapshot().is_some());

@@ -27,6 +27,7 @@
 //! - `optimize`: an optimization in terms of a prune.
 
 mod attempt;
+mod checkpoint;
 mod dead_segments;
 mod examine;
 mod history;

@@ -9,9 +9,13 @@ use crate::format::names::{PartName, TicketId};
 use crate::format::prune::Prune;
 use crate::rules;
 
-/// Returns the segments that commits of the taken snapshots had published. They are published
-/// again, because these commits will be deleted. The `superseded` segments are left out.
-pub(super) fn segments_of_taken(survey: &Survey, superseded: &BTreeSet<PartName>) -> Vec<PartName> {
+/// Returns the segments that the `taken` commits had published. They are published again, because
+/// these commits will be deleted. The `superseded` segments are left out.
+pub(super) fn segments_of_taken(
+    survey: &Survey,
+    taken: &BTreeSet<TicketId>,
+    superseded: &BTreeSet<PartName>,
+) -> Vec<PartName> {
     let live = survey.view.segments();
     let mut segments = Vec::new();
     for id in taken {

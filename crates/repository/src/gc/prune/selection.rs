@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use cutpoint_storage::Result;
 
-use super::dead_segments::DeadSegments;
 use super::examine::Examination;
 use super::merge::select_merged;
 use super::plan::PrunePlan;
@@ -25,6 +24,8 @@ pub(super) struct Selection {
     pub(super) rewritten: BTreeSet<u32>,
     /// The segments to merge.
     pub(super) merged: BTreeSet<PartName>,
+    /// Number of hints at which a merged segment is published.
+    pub(super) merged_hints_max: usize,
     /// The segments that the record supersedes: the merged ones, and those of which nothing exists.
     pub(super) superseded: BTreeSet<PartName>,
     /// The target grouping of an optimization; `None` for a prune.
@@ -40,6 +41,7 @@ impl Selection {
             self.plan;
         self.dead.is_empty()
             && self.rewritten.is_empty()
+            && !self.has_long_history
             && self.superseded.is_empty()
             && [forgotten_count, orphan_count, rescued_count, inlined_count] == [0; 4]
     }
@@ -69,26 +71,20 @@ pub(super) fn select(
             regrouped
         }
     };
-    let (merged, gone) = select_merged(survey, &task.options, &dead);
+    let (merged, gone) = select_merged(survey, repository, &task.options, &dead)?;
     plan.merged_segment_count = merged.len() as u64;
     let superseded = merged.union(&gone).copied().collect();
-    Ok(Selection { plan, dead, rewritten, merged, superseded, grouping: task.grouping })
-}
-
-/// Selects the segments to merge, if there are enough, and those that are superseded without that,
-/// because nothing of them exists. Segments that commits of F have published are merged with the
-/// others, or published again. `dead` are the numbers of the containers without live chunks.
-fn select_merged(
-    survey: &Survey,
-    options: &PruneOptions,
-    dead: &[u32],
-) -> (BTreeSet<PartName>, BTreeSet<PartName>) {
-    let count_min = options.segment_count_max.max(2);
-    let mut live = survey.view.segments();
-    if live.len() < count_min {
-        return (BTreeSet::new(), BTreeSet::new());
-    }
-    let DeadSegments { gone, going } = DeadSegments::of(survey, &live, dead);
-    live.retain(|part| !gone.contains(part) && !going.contains(part));
-    if live.len() < count_min { (BTreeSet::new(), gone) } else { (live, gone) }
+    let (merged_hints_max, grouping) = (task.options.merged_hints_max, task.grouping);
+    plan.history_count = survey.history.commits.len() as u64;
+    let has_long_history = survey.history.is_long();
+    Ok(Selection {
+        plan,
+        dead,
+        rewritten,
+        merged,
+        superseded,
+        merged_hints_max,
+        grouping,
+        has_long_history,
+    })
 }
