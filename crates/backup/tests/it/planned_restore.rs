@@ -142,7 +142,9 @@ fn plan_saves_requests_and_changes_nothing_else() {
         assert_eq!(stats, *stats_before, "{case}");
         assert_eq!(read.region_count, read_before.region_count, "{case}");
         if plan_bytes_max == 0 {
-            assert_eq!(read.request_count, read.region_count, "{case}: one for each");
+            // The regions of a small container come with its table of contents.
+            assert!(read.request_count <= read.region_count, "{case}: {read:?}");
+            assert!(read.request_count * 10 > read.region_count * 9, "{case}: {read:?}");
         } else if plan_bytes_max > 1 << 20 {
             assert!(read.request_count * 3 < read.region_count, "{case}: {read:?}");
         }

@@ -27,7 +27,7 @@ Examples:
   cutpoint init --key-file backup.key --recovery-kit kit.txt
       For a machine: creates a key file, and writes the recovery kit to kit.txt.
   cutpoint init --encryption none
-  cutpoint init --repo /mnt/disk/team2 --like /mnt/disk/team1
+  cutpoint init --repo /mnt/team2 --like /mnt/team1
       A second repository with keys of its own, whose chunks are comparable with the first.
   cutpoint init -r s3://bucket/backup --s3-region eu-north-1")]
 pub(crate) struct Init {

@@ -42,6 +42,7 @@ pub(crate) fn names() -> Vec<String> {
         format!("prunes/{:020}", 1),
         format!("index/{part}"),
         format!("{}/{part}", ObjectKind::Similarity.folder()),
+        format!("views/{:08x}-{:08x}", 0, 0x12ab),
         parity,
     ];
     for class in ["data", "meta"] {

@@ -93,7 +93,7 @@ pub(super) fn attempt(
         marked: marks.marked,
         marked_base: marks.base,
         unmarked: marks.unmarked,
-        coverings: relocation.merged.recorded(),
+        coverings: relocation.merged.recorded(&selection.gone),
         ..Prune::default()
     };
     let own: Vec<_> =

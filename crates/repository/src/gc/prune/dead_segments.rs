@@ -8,10 +8,12 @@ use std::collections::{BTreeSet, HashSet};
 use super::survey::Survey;
 use crate::format::fingerprint::Class;
 use crate::format::names::{PartName, TicketId};
+use crate::gc::locate::Container;
 
 /// The segments of backups of which nothing stays.
 pub(super) struct DeadSegments {
-    /// Segments of which no container exists. They can be superseded.
+    /// Segments of which no container exists, because records had condemned all of them. They can
+    /// be superseded.
     pub(super) gone: BTreeSet<PartName>,
     /// Segments of which only condemned containers exist. They stay until a sweep has deleted these,
     /// because it finds their chunks by the segments.
@@ -28,8 +30,11 @@ impl DeadSegments {
         condemned.extend(dead);
         let ticket = |(_, part): &(Class, PartName)| part.ticket;
         let there: HashSet<TicketId> = survey.there.keys().map(ticket).collect();
-        let stays = survey.there.keys().filter(|name| !condemned.contains(name));
-        let staying: HashSet<TicketId> = stays.map(ticket).collect();
+        // A container that is lost, although no record condemns it, may come back.
+        let listed = containers.iter().map(Container::name);
+        let stays = survey.there.keys().copied().chain(listed);
+        let stays = stays.filter(|name| !condemned.contains(name));
+        let staying: HashSet<TicketId> = stays.map(|name| ticket(&name)).collect();
         let backups = of_backups(survey);
         let of_backups = live.iter().copied().filter(|part| backups.contains(part));
         let dead = of_backups.filter(|part| !staying.contains(&part.ticket));

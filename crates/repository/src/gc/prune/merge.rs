@@ -26,9 +26,14 @@ pub(super) struct MergedSegments {
 }
 
 impl MergedSegments {
-    /// Returns the coverings to record: none if the merged segments are incomplete.
-    pub(super) fn recorded(&self) -> Vec<Covering> {
-        if self.is_incomplete { Vec::new() } else { self.coverings.clone() }
+    /// Returns the coverings to record: none if the merged segments are incomplete. The segments
+    /// `gone`, of which nothing exists, are covered as well.
+    pub(super) fn recorded(&self, gone: &BTreeSet<PartName>) -> Vec<Covering> {
+        let mut coverings = if self.is_incomplete { Vec::new() } else { self.coverings.clone() };
+        if let Some(last) = coverings.last_mut() {
+            last.covered.extend(gone);
+        }
+        coverings
     }
 }
 

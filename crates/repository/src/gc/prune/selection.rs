@@ -26,6 +26,8 @@ pub(super) struct Selection {
     pub(super) merged: BTreeSet<PartName>,
     /// Number of hints at which a merged segment is published.
     pub(super) merged_hints_max: usize,
+    /// The segments of which nothing exists.
+    pub(super) gone: BTreeSet<PartName>,
     /// The segments that the record supersedes: the merged ones, and those of which nothing exists.
     pub(super) superseded: BTreeSet<PartName>,
     /// The target grouping of an optimization; `None` for a prune.
@@ -82,6 +84,7 @@ pub(super) fn select(
         dead,
         rewritten,
         merged,
+        gone,
         superseded,
         merged_hints_max,
         grouping,

@@ -283,7 +283,10 @@ impl Ledger {
     /// writers, and commits of snapshots whose prune was swept.
     pub(super) fn may_delete(&self, name: &str) -> Result<(), String> {
         let is_fine = match ObjectName::parse(name) {
-            Ok(ObjectName::Ticket { ticket, .. }) => self.commits.contains_key(&ticket),
+            // The commit of a taken ticket may be deleted, and a renewal may come late.
+            Ok(ObjectName::Ticket { ticket, .. }) => {
+                self.commits.contains_key(&ticket) || self.taken().contains(&ticket)
+            }
             Ok(ObjectName::Segment(part)) => {
                 self.prunes.values().any(|prune| prune.superseded.contains(&part))
             }

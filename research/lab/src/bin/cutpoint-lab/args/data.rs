@@ -34,7 +34,7 @@ Examples:
   cutpoint-lab trace /srv -o srv.parquet -a fastcdc:avg=16k
   cutpoint-lab trace /srv -o part2.parquet --shard 2/8
   cutpoint-lab trace --read part*.parquet
-  cutpoint-lab trace /srv -o srv.parquet --join part*.parquet
+  cutpoint-lab trace /srv -o srv.csv --join part*.parquet
   duckdb -c \"SET VARIABLE traces = 'part*.parquet'\" \\
     -f research/lab/sql/savings.sql")]
 pub(crate) struct Trace {
