@@ -193,7 +193,7 @@ pub(super) fn between_sweeps(
     let is_first = is_near || args.exclusive;
     let mut hindrance = if is_first { sweep_earlier()? } else { None };
     let pruned = act();
-    if pruned.is_err() && !is_first {
+    if pruned.is_err() && !is_first && !monitor.cancelled() {
         hindrance = sweep_earlier().unwrap_or_default();
     }
     let failure = pruned.as_ref().err().map(|error| format!("{error:#}"));

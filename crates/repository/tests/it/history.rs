@@ -309,3 +309,23 @@ fn records_mark_differences() {
     }
     assert_eq!(fixture.snapshots(), last);
 }
+
+/// The request that put a ticket comes a second time, after a sweep has deleted the commit: no
+/// sweep waits for the writer, although its process is alive.
+#[test]
+fn ticket_that_arrives_after_its_commit_was_deleted_delays_no_sweep() {
+    let fixture = Fixture::new();
+    let (first, second) = (fixture.back_up(1), fixture.back_up(2));
+    let ticket = ObjectName::Ticket { ticket: first, renewal: 0 }.to_string();
+    let bytes = fixture.storage.get(&ticket).expect("it is there");
+    fixture.forget(&[first]);
+    fixture.prune().expect("a snapshot was forgotten");
+    fixture.sweep();
+    fixture.storage.put_new(&ticket, bytes).expect("memory takes it");
+    fixture.forget(&[second]);
+    fixture.prune().expect("a snapshot was forgotten");
+    assert_eq!(fixture.sweep(), 1, "it waits for no other client");
+    assert!(!fixture.view().commits.contains_key(&first), "no void was put");
+    let is_there = fixture.storage.head(&ticket).expect("memory answers").is_some();
+    assert!(!is_there, "the ticket is deleted");
+}

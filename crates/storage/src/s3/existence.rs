@@ -1,4 +1,5 @@
-//! The question whether many objects exist: by one request for each, or by listings.
+//! The question whether many objects exist: by one request for each, or by listings. A listing may
+//! lag behind, or come in another order, so that an object that it lacks is asked for by its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,17 +38,16 @@ impl S3 {
             let last = page.last().map_or("", |object| object.name.as_str()).to_owned();
             let listed: BTreeSet<&String> = page.iter().map(|object| &object.name).collect();
             let is_covered = |name: &&String| is_all || name.as_str() <= last.as_str();
-            let (covered, open): (Vec<_>, Vec<_>) = names.into_iter().partition(is_covered);
-            if !covered.iter().all(|name| listed.contains(*name)) {
-                return Ok(false);
-            }
+            let (mut covered, open): (Vec<_>, Vec<_>) = names.into_iter().partition(is_covered);
+            covered.retain(|name| !listed.contains(*name));
             names = open;
             let page_count = estimated_page_count(folder, &last);
             if names.len() > page_count {
                 let listed = self.list(folder)?;
                 let listed: BTreeSet<&String> = listed.iter().map(|(name, _)| name).collect();
-                return Ok(names.iter().all(|name| listed.contains(*name)));
+                names.retain(|name| !listed.contains(*name));
             }
+            names.extend(covered);
         }
         let heads = names.iter().map(|name| self.head_at_once(name));
         let found = self.at_once(names.len(), heads);

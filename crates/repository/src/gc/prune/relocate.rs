@@ -138,7 +138,15 @@ fn keep_other_copies(
     let wanted = containers.filter(|container| condemned_now.contains(&container.name()));
     let wanted = wanted.map(|container| (container.name(), Some(container.record)));
     survey.reader.index().each_toc(wanted, |name, toc| {
-        let Some(toc) = toc.transpose()? else { return Ok(()) };
+        let toc = match toc {
+            None => return Ok(()),
+            // A container that cannot be read may have the better copy.
+            Some(Err(error)) if error.is_loss() => {
+                better.insert(name);
+                return Ok(());
+            }
+            Some(toc) => toc?,
+        };
         if toc.toc.chunks.iter().any(|chunk| broken.contains(&chunk.fingerprint)) {
             better.insert(name);
         }

@@ -90,7 +90,7 @@ impl Sweeper {
         let settled = view.prunes.iter().filter(|(_, prune)| is_settled(prune));
         let settled = settled.map(|(number, _)| *number).collect();
         let (writers, seen) =
-            self.waiting.look(&self.repository, &self.options, number, settled)?;
+            self.waiting.look(&self.repository, &self.options, &view, number, settled)?;
         if !writers.is_empty() {
             return Ok(Sweep::Waiting { number, writers });
         }

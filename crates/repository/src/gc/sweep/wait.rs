@@ -35,7 +35,8 @@ impl Waiting {
     }
 
     /// S1: returns the open writers that may commit a snapshot which refers to condemned
-    /// containers, and those of the `settled` records that every other writer has seen.
+    /// containers, and those of the `settled` records that every other writer has seen. `view` was
+    /// listed before.
     ///
     /// # Errors
     ///
@@ -44,6 +45,7 @@ impl Waiting {
         &mut self,
         repository: &Repository,
         options: &SweepOptions,
+        view: &View,
         number: u64,
         settled: BTreeSet<u64>,
     ) -> Result<(Vec<OpenWriter>, BTreeSet<u64>)> {
@@ -51,6 +53,9 @@ impl Waiting {
             return Ok((Vec::new(), settled));
         }
         let mut open = open_tickets(repository)?;
+        // These writers have ended, and their commits were deleted (P6).
+        let taken = view.taken();
+        open.retain(|ticket, _| !taken.contains(ticket));
         let mut tickets = read_tickets(repository, &open)?;
         // No writer is ended on a storage where its `void` and its commit could both seem to be the
         // first.
@@ -69,12 +74,13 @@ impl Waiting {
         }
         let mut writers = Vec::new();
         for ticket in open.into_keys() {
-            if let Some(body) = tickets.remove(&ticket) {
-                writers.extend(awaited(repository, ticket, body)?);
+            let Some(body) = tickets.remove(&ticket) else { continue };
+            let Some(writer) = awaited(repository, ticket, body)? else { continue };
+            if options.end_others {
+                end_writer(repository, ticket)?;
+            } else {
+                writers.push(writer);
             }
-        }
-        if options.end_others {
-            end_all(repository, std::mem::take(&mut writers))?;
         }
         let left: BTreeSet<TicketId> = writers.iter().map(|writer| writer.ticket).collect();
         let first = FirstLook { writers: left, seen: seen.clone() };
@@ -83,18 +89,6 @@ impl Waiting {
         self.0 = (!writers.is_empty()).then_some((number, first));
         Ok((writers, seen))
     }
-}
-
-/// Ends `writers`, except those that have ended and whose commits were deleted (P6).
-fn end_all(repository: &Repository, writers: Vec<OpenWriter>) -> Result<()> {
-    if writers.is_empty() {
-        return Ok(());
-    }
-    let taken = View::list(repository)?.taken();
-    for writer in writers.iter().filter(|writer| !taken.contains(&writer.ticket)) {
-        end_writer(repository, writer.ticket)?;
-    }
-    Ok(())
 }
 
 /// Returns the writer of an open ticket, or `None` if a sweep need not wait for it.
