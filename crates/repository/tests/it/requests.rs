@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use crate::support::backup::{back_up, open, restore_all};
 use crate::support::far::{Far, Round};
-use crate::support::pruning::{SkipCollector, assert_clean, forget, memory, sweep_all};
+use crate::support::pruning::{
+    PATIENT, SkipCollector, WHOLE, assert_clean, forget, memory, sweep_all,
+};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
-use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::gc::sweep::{Sweep, Sweeper};
 use cutpoint_repository::write::{Inline, TreeWriter};
 use cutpoint_repository::{
     Content, Entry, EntryKind, Purpose, Repository, Snapshot, TicketId, Verify, View, Writer,
@@ -18,16 +20,6 @@ use cutpoint_storage::{Kind, ObjectRange, Storage};
 use cutpoint_testing::SplitMix64;
 
 use crate::support::failing_reads::FailingReads;
-
-const WHOLE: PruneOptions = PruneOptions {
-    unused_max: 1.0,
-    rewrite_bytes_max: 0,
-    segment_count_max: usize::MAX,
-    merged_hints_max: 1 << 20,
-    small_count_max: usize::MAX,
-    is_alone: false,
-};
-const PATIENT: SweepOptions = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: false };
 
 fn is_container(name: &str) -> bool {
     name.starts_with("data/") || name.starts_with("meta/")

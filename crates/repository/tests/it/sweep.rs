@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use crate::support::backup::{back_up, file, init, open, restore_all};
 use crate::support::overtaken::{OvertakenStorage, When};
+use crate::support::pruning::{PATIENT, WHOLE};
 use cutpoint_repository::format::commit::{Damage, Outcome};
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::segment::Segment;
-use cutpoint_repository::gc::prune::{PruneOptions, prune};
-use cutpoint_repository::gc::sweep::{OpenWriter, Sweep, SweepOptions, SweepReport, Sweeper};
+use cutpoint_repository::gc::prune::prune;
+use cutpoint_repository::gc::sweep::{OpenWriter, Sweep, SweepReport, Sweeper};
 use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::prune_log::{AppendResult, append};
@@ -18,18 +19,6 @@ use cutpoint_repository::{
     Class, CommitResult, Index, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
 };
 use cutpoint_storage::{Fault, Faulty, Kind, Memory, ObjectKind, Result, Storage};
-
-/// Containers are deleted, or stay unchanged.
-const WHOLE: PruneOptions = PruneOptions {
-    unused_max: 1.0,
-    rewrite_bytes_max: 0,
-    segment_count_max: usize::MAX,
-    merged_hints_max: 1 << 20,
-    small_count_max: usize::MAX,
-    is_alone: false,
-};
-/// Options of a sweep that ends no writer that may be alive.
-const PATIENT: SweepOptions = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: false };
 
 fn memory() -> Arc<dyn Storage> {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());

@@ -103,9 +103,9 @@ impl S3 {
 
 /// Returns the number of pages of `prefix` that are listed in order.
 fn pages_in_order(prefix: &str) -> usize {
-    match ObjectKind::of_path(prefix) {
-        Some(kind @ (ObjectKind::Data | ObjectKind::Meta)) if kind.folder() == prefix => 1,
-        Some(kind @ ObjectKind::Commit) if kind.folder() == prefix => COMMIT_PAGES,
+    match prefix {
+        _ if is_folder_of_containers(prefix) => 1,
+        _ if prefix == ObjectKind::Commit.folder() => COMMIT_PAGES,
         _ => usize::MAX,
     }
 }

@@ -1,9 +1,11 @@
 //! P6 and P7: commits that are only history, which a record takes along, and what they attest.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use crate::format::commit::{Commit, Outcome};
 use crate::format::names::{ObjectName, TicketId};
+use crate::format::prune::Prune;
 use crate::repo::view::View;
 use crate::rules;
 
@@ -98,7 +100,7 @@ impl Marks {
     /// Encodes that exactly the snapshots `marked` are marked, by the differences from the last
     /// record that marks any, if there are fewer differences than snapshots.
     pub(super) fn new(view: &View, marked: &[TicketId]) -> Marks {
-        let marks = |(number, record): (&u64, &std::sync::Arc<crate::format::prune::Prune>)| {
+        let marks = |(number, record): (&u64, &Arc<Prune>)| {
             let has_marks = record.marked_base.is_some() || !record.marked.is_empty();
             has_marks.then_some(*number)
         };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::toc::{ChunkRecord, Form};
-use cutpoint_repository::gc::prune::PruneMonitor;
+use cutpoint_repository::gc::prune::{PruneMonitor, PruneOptions};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::index::load_toc;
 use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
@@ -16,6 +16,20 @@ use cutpoint_storage::{Error, Memory, ObjectKind, Result, Storage};
 
 use super::backup::{back_up, init, init_with, open};
 use super::partial_knowledge::store_knowing;
+
+/// Options with which containers are deleted, or stay unchanged.
+pub(crate) const WHOLE: PruneOptions = PruneOptions {
+    unused_max: 1.0,
+    rewrite_bytes_max: 0,
+    segment_count_max: usize::MAX,
+    merged_hints_max: 1 << 20,
+    small_count_max: usize::MAX,
+    is_alone: false,
+};
+
+/// Options of a sweep that ends no writer that may be alive.
+pub(crate) const PATIENT: SweepOptions =
+    SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: false };
 
 pub(crate) const ALONE: SweepOptions =
     SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
