@@ -95,20 +95,14 @@ fn build(target: &Path) -> Result<PathBuf, String> {
     }
     let go = go().ok_or("Go is not installed")?;
     writeln!(io::stderr(), "building {MODULE} for the tests over S3: this takes some minutes").ok();
-    let work = folder.join("build");
     let mut command = Command::new(&go);
     command
         .args(["install", MODULE])
         .env("GOBIN", folder.join("new"))
-        .env("GOPATH", work.join("path"))
-        .env("GOCACHE", work.join("cache"))
-        .env("GOFLAGS", "-modcacherw")
         .env("GOTOOLCHAIN", "local")
         .env("GOPROXY", proxies(&go))
-        .env_remove("GOMODCACHE")
         .stdin(Stdio::null());
     let result = within(&mut command, BUILD_LIMIT);
-    fs::remove_dir_all(&work).ok();
     result.map_err(|error| format!("`go install {MODULE}`: {error}"))?;
     // The folder is moved when it is complete.
     fs::rename(folder.join("new"), folder.join("bin")).map_err(|error| error.to_string())?;
