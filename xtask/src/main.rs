@@ -15,6 +15,7 @@ mod attacks;
 mod instructions;
 mod layers;
 mod licences;
+mod memory_folder;
 mod oracle;
 mod prose;
 mod sizes;
@@ -23,6 +24,8 @@ mod texts;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
+
+use memory_folder::MemoryFolder;
 
 /// The help text, which is printed for unknown commands.
 const USAGE: &str = "\
@@ -282,6 +285,10 @@ fn tests() -> Result<(), String> {
     // output.
     let skipped = std::env::temp_dir().join(format!("cutpoint-skipped-{}", std::process::id()));
     command.env("CUTPOINT_SKIPPED", &skipped);
+    let memory = MemoryFolder::create();
+    if let Some(memory) = &memory {
+        command.env("TMPDIR", memory.path());
+    }
     let result = run(command);
     let lines = std::fs::read_to_string(&skipped).unwrap_or_default();
     std::fs::remove_file(&skipped).ok();

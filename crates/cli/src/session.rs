@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use anyhow::{Context, Result};
-use cutpoint_repository::format::commit::Commit;
 use cutpoint_repository::repo::lagging::{Pauses, is_absent, is_unlisted, open_when_listed};
 use cutpoint_repository::{
-    CipherSuite, InitOptions, KdfLimits, ObjectName, OpenOptions, Reader, Repository, Unlock, View,
+    CipherSuite, InitOptions, KdfLimits, OpenOptions, Reader, Repository, Unlock, View,
 };
 use cutpoint_storage::{
     Error as StoreError, Kind, Local, ObjectKind, Probed, Storage, System, probe,
@@ -168,32 +167,10 @@ impl Session {
     /// Compares the newest snapshots and prunes with the remembered ones. If all of them are
     /// present, no others are read.
     pub(crate) fn look_for_heads(&mut self, report: &Report) -> Result<()> {
-        // A machine that remembers nothing has nothing to compare, and listing takes long.
-        if self.state.is_among(&[], &[]) {
-            return Ok(());
-        }
-        let list = |kind: ObjectKind| self.repository.storage().list(kind.folder());
-        let is_among = self.state.is_among(&list(ObjectKind::Commit)?, &list(ObjectKind::Prune)?);
-        if !is_among || self.is_any_head_replaced() {
+        if !self.state.is_present(&self.repository)? {
             self.view(report)?;
         }
         Ok(())
-    }
-
-    /// Returns `true` if the commit of any remembered snapshot has another outcome, or cannot be
-    /// fetched. A damaged commit does not count, because it is reported by the commands that read
-    /// it.
-    fn is_any_head_replaced(&self) -> bool {
-        let open = |id| {
-            let body = self.repository.get(ObjectName::Commit(id))?;
-            Commit::decode(&body)
-        };
-        self.state.heads().any(|id| match open(id) {
-            Ok(commit) => commit.snapshot().is_none(),
-            Err(error) => {
-                !matches!(error.kind(), Kind::Corrupt | Kind::WrongKey | Kind::Unsupported)
-            }
-        })
     }
 
     /// Remembers a prune record that was just made.
@@ -417,7 +394,21 @@ pub(crate) fn options_like(
 ) -> Result<Option<InitOptions>> {
     let Some(like) = &args.like else { return Ok(None) };
     let location = place::resolve(like)?;
-    let storage = open_storage_at(&location, global)?;
+    let repository = open_like(&location, args, global, report).map_err(|error| {
+        let option = format!("--like {}", location.display());
+        if Exit::of(&error) == Exit::NoRepository {
+            let message = format!("{option}: no repository found");
+            let failure = Failure::new(Exit::NoRepository, message);
+            return failure.with_remedy("check --like, the place of an existing repository").into();
+        }
+        error.context(option)
+    })?;
+    Ok(Some(repository.comparable_options()?))
+}
+
+/// Opens the repository of `--like` at `location`.
+fn open_like(location: &Path, args: &Init, global: &Global, report: &Report) -> Result<Repository> {
+    let storage = open_storage_at(location, global)?;
     let given = unlock::in_files(
         args.like_passphrase_file.as_slice(),
         args.like_key_file.as_slice(),
@@ -434,8 +425,7 @@ pub(crate) fn options_like(
             opened => opened,
         },
     };
-    let repository = opened.with_context(|| format!("--like {}", location.display()))?;
-    Ok(Some(repository.comparable_options()?))
+    Ok(opened?)
 }
 
 /// Creates a repository and opens it.

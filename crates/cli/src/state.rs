@@ -183,18 +183,14 @@ impl State {
         self.is_older && self.rollback == Rollback::Accept
     }
 
-    /// Returns the remembered snapshots.
-    pub(crate) fn heads(&self) -> impl Iterator<Item = TicketId> {
-        self.remembered.heads()
-    }
-
-    /// Returns `true` if all remembered objects are among `commits` and `prunes`, by their names. A
-    /// commit of that name may have another outcome than a snapshot: see
-    /// [`Session::look_for_heads`].
+    /// Returns `true` if every remembered object exists, by its name
+    /// ([`RememberedState::is_present`]).
     ///
-    /// [`Session::look_for_heads`]: crate::session::Session::look_for_heads
-    pub(crate) fn is_among(&self, commits: &[(String, u64)], prunes: &[(String, u64)]) -> bool {
-        self.remembered.is_among(commits, prunes)
+    /// # Errors
+    ///
+    /// Returns any error of the storage.
+    pub(crate) fn is_present(&self, repository: &Repository) -> Result<bool> {
+        Ok(self.remembered.is_present(repository)?)
     }
 
     /// Remembers a snapshot that was just made.

@@ -77,6 +77,7 @@ fn failure(error: &Error, command: &str) -> Failure {
             similar = argument(ContextKind::SuggestedArg);
             match object.starts_with('-') {
                 true => format!("{object}: unknown option"),
+                false if object.is_empty() => "an empty argument is not expected".to_owned(),
                 false => format!("{object}: unexpected argument"),
             }
         }

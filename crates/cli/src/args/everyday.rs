@@ -1,10 +1,13 @@
 //! The arguments of the everyday commands: make a repository, save, list and restore files.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
+use cutpoint_repository::format::tree::check_name;
 use cutpoint_terminal::{Exclusion, Threads};
 
 use super::Settings;
@@ -127,6 +130,7 @@ pub(crate) struct Backup {
     pub(crate) stdin_from_command: bool,
     /// Name the file of a saved stream
     #[arg(long, value_name = "NAME", requires = "stream", default_value = "stdin")]
+    #[arg(value_parser = OsStringValueParser::new().try_map(parse_file_name))]
     pub(crate) stdin_filename: OsString,
     /// Add a tag to the snapshot; repeatable
     #[arg(long = "tag", value_name = "TAG")]
@@ -327,6 +331,16 @@ impl From<OverwriteArg> for Overwrite {
             OverwriteArg::Never => Overwrite::Never,
             OverwriteArg::Changed => Overwrite::Changed,
             OverwriteArg::Replace => Overwrite::Replace,
+        }
+    }
+}
+
+/// Refuses names that a file cannot have.
+fn parse_file_name(name: OsString) -> Result<OsString, String> {
+    match check_name(name.as_bytes()) {
+        Ok(()) => Ok(name),
+        Err(_) => {
+            Err(format!("{name:?} is not the name of a file (expected a form such as a.tar)"))
         }
     }
 }

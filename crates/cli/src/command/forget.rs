@@ -103,6 +103,9 @@ fn forget_by_rules(args: &Forget, session: &Session, view: View, report: &Report
     let planned = forgotten(&groups);
     let total = groups.iter().map(|group| group.verdicts.len()).sum::<usize>();
     let mut done = planned.clone();
+    if total == 0 && !view.snapshots().is_empty() {
+        report.warn("no snapshot is selected: check --host, --tag and --path");
+    }
     if args.dry_run {
         show(args, view, &groups, report)?;
         refuse_emptied(args, &groups)?;

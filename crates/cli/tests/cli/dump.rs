@@ -57,6 +57,10 @@ fn failing_command_makes_no_snapshot() {
     dump(&sandbox, &pipe).ended(2, &["exited with status 5"]);
     require_no_snapshot(&sandbox);
     sandbox.run(["backup", "--stdin", "--stdin-from-command", "--", "true"]).ended(2, &[]);
+    for name in ["", "..", "a/b"] {
+        let words = ["backup", "--stdin-filename", name, "--stdin-from-command", "--", "true"];
+        sandbox.run(words).ended(2, &["--stdin-filename", "is not the name of a file"]);
+    }
 }
 
 /// Returns `true` if the process with this id runs. A process that has ended and is not reaped does

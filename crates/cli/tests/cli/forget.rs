@@ -311,6 +311,9 @@ fn contradictory_options_are_refused() {
         sandbox.run(["forget"].iter().chain(arguments)).ended(2, texts);
     }
     sandbox.run(["forget", &id, "--keep-last", "1"]).ended(2, &["cannot be combined"]);
+    sandbox
+        .run(["forget", "--keep-last", "1", "--host", "another"])
+        .ended(0, &["no snapshot is selected", "Forgot 0 snapshots"]);
     assert_eq!(ids(&sandbox, &[]), [id], "nothing was forgotten");
     sandbox.run(["forget", "--keep-tag", "t", "--allow-empty"]).ended(0, &["Forgot 1 snapshot"]);
     sandbox.run(["snapshots"]).ended(0, &["No snapshots."]);

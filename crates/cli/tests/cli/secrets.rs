@@ -233,6 +233,9 @@ fn init_like_another_repository_shares_settings_and_no_key() {
     };
     let not_made = || assert!(!sandbox.path("repo2").exists(), "nothing was made");
     like(&[]).ended(12, &["--like"]);
+    sandbox
+        .run(["init", "--repo", "repo2", "--encryption", "none", "--like", "nowhere"])
+        .ended(10, &["nowhere: no repository found", "check --like"]);
     like(&["--like-key-file", "absent"]).ended(2, &["absent"]);
     like(&["--like-key-file", "key1", "--cut", cut]).ended(2, &["--cut"]);
     not_made();

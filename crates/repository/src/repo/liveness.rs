@@ -216,24 +216,35 @@ pub(crate) type OpenTickets = BTreeMap<TicketId, OpenTicket>;
 ///
 /// Returns any error of the storage.
 pub(crate) fn open_tickets(repository: &Repository) -> Result<OpenTickets> {
-    let mut open = OpenTickets::new();
-    for Stamped { name, stamp_ns } in
-        repository.storage().list_stamped(ObjectKind::Ticket.folder())?
-    {
-        let Ok(name @ ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&name) else {
-            continue;
-        };
-        let newest = open.entry(ticket).or_insert(OpenTicket { name, renewal, stamp_ns });
-        if renewal > newest.renewal {
-            *newest = OpenTicket { name, renewal, stamp_ns };
-        }
-    }
+    let mut open = listed_tickets(repository)?;
     for (name, _) in repository.list_objects(ObjectKind::Commit)? {
         if let ObjectName::Commit(ticket) = name {
             open.remove(&ticket);
         }
     }
     Ok(open)
+}
+
+/// Returns all tickets that have not been deleted, including those of writers that have ended. Only
+/// a listing of commits that begins after this one tells which have ended.
+///
+/// # Errors
+///
+/// Returns any error of the storage.
+pub(crate) fn listed_tickets(repository: &Repository) -> Result<OpenTickets> {
+    let mut tickets = OpenTickets::new();
+    for Stamped { name, stamp_ns } in
+        repository.storage().list_stamped(ObjectKind::Ticket.folder())?
+    {
+        let Ok(name @ ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&name) else {
+            continue;
+        };
+        let newest = tickets.entry(ticket).or_insert(OpenTicket { name, renewal, stamp_ns });
+        if renewal > newest.renewal {
+            *newest = OpenTicket { name, renewal, stamp_ns };
+        }
+    }
+    Ok(tickets)
 }
 
 /// Removes the writers that began less than [`YOUNG_NS`] before `own`, by the stamps of the listing.

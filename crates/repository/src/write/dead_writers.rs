@@ -8,7 +8,7 @@ use super::commit::{CommitResult, put_commit, void_commit};
 use crate::format::commit::ViewRecord;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::ticket::Ticket;
-use crate::repo::liveness::{Judge, OpenTickets, open_tickets, read_tickets, retain_old};
+use crate::repo::liveness::{Judge, OpenTickets, read_tickets, retain_old};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 
@@ -19,24 +19,33 @@ const STAGED_S_MAX: u64 = 24 * 3600;
 /// dead writer can no longer put, with the segments that it had put. This is how an interrupted
 /// backup is found and used. Returns the tickets that were ended.
 ///
-/// With `leaves_young`, writers that began a moment ago are not examined ([`retain_old`]).
-pub(crate) fn end_dead_writers(
+/// `tickets` was listed before `view` ([`listed_tickets`]). With `leaves_young`, writers that began
+/// a moment ago are not examined ([`retain_old`]).
+///
+/// # Errors
+///
+/// Returns any error of the storage.
+///
+/// [`listed_tickets`]: crate::repo::liveness::listed_tickets
+pub(super) fn end_dead_writers(
     repository: &Repository,
     own: TicketId,
+    tickets: OpenTickets,
+    view: &View,
     leaves_young: bool,
 ) -> Result<Vec<TicketId>> {
-    let mut open = open_tickets(repository)?;
-    let judge = Judge::new(repository, Some(own)).at_listing(&open);
+    let judge = Judge::new(repository, Some(own)).at_listing(&tickets);
+    let mut open = tickets;
     if leaves_young {
         retain_old(&mut open, own);
     }
-    open.remove(&own);
+    open.retain(|ticket, _| *ticket != own && !view.lists(*ticket));
     let tickets = read_tickets(repository, &open)?;
-    end_dead_among(repository, &judge, &open, &tickets)
+    end_dead_among(repository, &judge, &open, &tickets, Some(view))
 }
 
-/// Ends the dead writers among those that `open` lists ([`open_tickets`]), whose `tickets` were
-/// read. Returns the ended ones.
+/// Ends the dead writers among those that `open` lists, whose `tickets` were read. Returns the ended
+/// ones. `view` was listed after `open`, or is listed here when it is needed.
 ///
 /// # Errors
 ///
@@ -46,6 +55,7 @@ pub(crate) fn end_dead_among(
     judge: &Judge<'_>,
     open: &OpenTickets,
     tickets: &BTreeMap<TicketId, Result<Ticket>>,
+    view: Option<&View>,
 ) -> Result<Vec<TicketId>> {
     let mut ended = Vec::new();
     let mut seen = None;
@@ -57,14 +67,14 @@ pub(crate) fn end_dead_among(
             continue;
         }
         // Such a writer had a commit: a void in its place would hide that the commit was deleted.
-        let seen = match &seen {
-            Some(seen) => seen,
-            None => {
+        let (seen, taken) = match (&mut seen, view) {
+            (Some(seen), _) => seen,
+            (none, Some(view)) => none.insert((view.seen(), view.taken())),
+            (none, None) => {
                 let view = View::list(repository)?;
-                seen.insert((view.seen(), view.taken()))
+                none.insert((view.seen(), view.taken()))
             }
         };
-        let (seen, taken) = seen;
         // The commit of a taken ticket may be deleted, but the writer has ended (P6): a late request
         // has put the ticket, or the commit was given up.
         if !taken.contains(ticket) {

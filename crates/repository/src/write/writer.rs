@@ -18,7 +18,7 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::segment::Segment;
 use crate::format::ticket::Purpose;
 use crate::parity;
-use crate::repo::liveness::require_alone;
+use crate::repo::liveness::{OpenTickets, listed_tickets, require_alone};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
@@ -56,8 +56,8 @@ struct Beginning {
 }
 
 impl Writer {
-    /// Begins a writer: puts a ticket, ends dead writers, and only then lists what exists (W1). On
-    /// storage that, by the settings, lets several clients create one object, no other writer is
+    /// Begins a writer: puts a ticket, then lists what exists (W1), and lists again if a dead writer
+    /// had to be ended. On storage that, by the settings, lets several clients create one object, no other writer is
     /// ended.
     ///
     /// # Errors
@@ -144,16 +144,17 @@ impl Writer {
         }
         // Otherwise both the commit and the void of a ticket could be taken for the first.
         let may_end_others = is_alone || repository.config().creates_atomically();
-        let ended = if may_end_others && !leaves_dead {
-            end_dead_writers(&repository, ticket, !is_alone)?
-        } else {
-            Vec::new()
+        let tickets = match may_end_others && !leaves_dead {
+            true => listed_tickets(&repository)?,
+            false => OpenTickets::new(),
         };
-        let view = known.list_again(&repository)?;
+        let mut view = known.list_again(&repository)?;
+        let ended = end_dead_writers(&repository, ticket, tickets, &view, !is_alone)?;
+        // A listing may also miss a record that was put while it ran, and show the next one.
+        if !ended.is_empty() || !view.missing_prunes().is_empty() {
+            view = view.list_again(&repository)?;
+        }
         let view = early.unwrap_or(view);
-        // A listing may miss a record that was put while it ran, and show the next one.
-        let view =
-            if view.missing_prunes().is_empty() { view } else { view.list_again(&repository)? };
         let epoch = if is_at_work { Ok(()) } else { view.require_epoch() };
         if let Err(error) = epoch.and_then(|()| view.require_prunes()) {
             // Nothing was written, so the ticket is ended: no other client has to wait for it.

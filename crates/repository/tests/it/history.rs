@@ -7,7 +7,7 @@ use crate::support::backup::{back_up, init, open, restore_all, unlock};
 use crate::support::machine::Machine;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
-use cutpoint_repository::gc::prune::{PruneOptions, prune};
+use cutpoint_repository::gc::prune::{PruneOptions, plan, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::snapshots::{forget, hold, note, release};
@@ -142,7 +142,14 @@ fn history_is_removed() {
 fn long_history_is_worth_a_record() {
     let fixture = Fixture::new();
     let snapshot = fixture.back_up(1);
-    let voids: BTreeSet<TicketId> = (0..64).map(|_| fixture.end_without_result()).collect();
+    let retired_count = || {
+        let planned = plan(&fixture.repository, &PruneOptions::default(), &());
+        planned.expect("memory answers").history_count
+    };
+    let mut voids: BTreeSet<TicketId> = (0..63).map(|_| fixture.end_without_result()).collect();
+    assert_eq!(retired_count(), 0, "no record is put for these");
+    voids.insert(fixture.end_without_result());
+    assert_eq!(retired_count(), 64);
     let record = fixture.prune().expect("a long history");
     assert_eq!(record.taken, voids.into_iter().collect::<Vec<_>>());
     assert_eq!((fixture.sweep(), fixture.prune()), (1, None));

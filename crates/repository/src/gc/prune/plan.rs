@@ -39,8 +39,8 @@ pub struct PrunePlan {
     /// Total size of the containers that had stayed only for such delta chunks, and are condemned
     /// now.
     pub released_bytes: u64,
-    /// Number of commits that are only history, such as those of runs without a result. They are
-    /// deleted long after the snapshots that the prune takes.
+    /// Number of commits that the prune takes and that are only history, such as those of runs
+    /// without a result. They are deleted long after the snapshots that it takes.
     pub history_count: u64,
     /// Number of index segments that are merged into a few.
     pub merged_segment_count: u64,

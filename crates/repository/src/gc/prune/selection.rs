@@ -79,7 +79,7 @@ pub(super) fn select(
     let (merged_hints_max, grouping) = (task.options.merged_hints_max, task.grouping);
     plan.history_count = survey.history.commits.len() as u64;
     let has_long_history = survey.history.is_long();
-    Ok(Selection {
+    let mut selection = Selection {
         plan,
         dead,
         rewritten,
@@ -89,5 +89,10 @@ pub(super) fn select(
         merged_hints_max,
         grouping,
         has_long_history,
-    })
+    };
+    if selection.is_empty() {
+        // Without a record, no commit is taken.
+        selection.plan.history_count = 0;
+    }
+    Ok(selection)
 }

@@ -61,7 +61,7 @@ impl Waiting {
         // first.
         if options.end_others || repository.config().creates_atomically() {
             let judge = Judge::new(repository, None);
-            for ended in end_dead_among(repository, &judge, &open, &tickets)? {
+            for ended in end_dead_among(repository, &judge, &open, &tickets, None)? {
                 open.remove(&ended);
             }
         }

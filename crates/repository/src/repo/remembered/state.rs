@@ -8,9 +8,13 @@ use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
 use super::comparison::{Comparison, KnownState};
 use super::folder::{StateFolder, UnreadRecord, read, read_if_intact, write};
 use super::record::{Head, StateRecord};
+use crate::format::commit::Commit;
 use crate::format::names::{ObjectName, TicketId};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
+
+/// Number of remembered commits that are fetched at once.
+const HEADS_AT_ONCE: usize = 8;
 
 /// The result of comparing an opened repository with the states in the folder, before its snapshots
 /// and prune records are listed.
@@ -191,16 +195,40 @@ impl RememberedState {
         self.seen.heads.values().filter_map(Head::id)
     }
 
-    /// Returns `true` if all remembered objects are among `commits` and `prunes`, two listings. A
-    /// commit of that name may have another outcome than a snapshot.
-    pub fn is_among(&self, commits: &[(String, u64)], prunes: &[(String, u64)]) -> bool {
-        let has = |names: &[(String, u64)], name: String| {
-            names.binary_search_by(|(path, _)| path.as_str().cmp(&name)).is_ok()
-        };
-        let mut heads = self.seen.heads.values();
+    /// Returns `true` if every remembered snapshot and the newest remembered prune record exist, by
+    /// their names and without a listing. A damaged commit counts as the snapshot that it was: the
+    /// commands that read it report it.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage for the prune record. A commit that cannot be fetched does
+    /// not exist here.
+    pub fn is_present(&self, repository: &Repository) -> Result<bool> {
+        let storage = repository.storage();
         let prune = self.seen.prune_number;
-        heads.all(|head| has(commits, format!("commits/{}", head.snapshot)))
-            && (prune == 0 || has(prunes, ObjectName::Prune(prune).to_string()))
+        if prune > 0 && storage.head(&ObjectName::Prune(prune).to_string())?.is_none() {
+            return Ok(false);
+        }
+        let names: Vec<ObjectName> = self.heads().map(ObjectName::Commit).collect();
+        for names in names.chunks(HEADS_AT_ONCE) {
+            let len_max = ObjectKind::Commit.len_max();
+            let wanted: Vec<(String, u64)> =
+                names.iter().map(|name| (name.to_string(), len_max)).collect();
+            for (name, bytes) in names.iter().zip(storage.get_many(&wanted)) {
+                let commit =
+                    bytes.and_then(|bytes| repository.open_bytes(*name, &bytes, Commit::decode));
+                let is_snapshot = match commit {
+                    Ok((_, commit)) => commit.snapshot().is_some(),
+                    Err(error) => {
+                        matches!(error.kind(), Kind::Corrupt | Kind::WrongKey | Kind::Unsupported)
+                    }
+                };
+                if !is_snapshot {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(self.seen.heads.len() == names.len())
     }
 
     /// Remembers a snapshot that was just made.
@@ -301,7 +329,7 @@ pub(super) mod tests {
     use super::super::record::tests::empty;
     use super::*;
     use crate::crypto::Unlock;
-    use crate::format::commit::{Commit, Outcome, Snapshot, ViewRecord};
+    use crate::format::commit::{Outcome, Snapshot, ViewRecord};
     use crate::format::prune::Prune;
     use crate::repo::lagging::tests::{Lagging, init};
 
@@ -435,15 +463,30 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn commits_are_not_read_if_all_are_listed() {
+    fn remembered_objects_are_looked_for_by_name() {
+        let storage = Arc::new(Memory::new());
+        let repository = init(storage.clone());
         let state = state_of(&with_prune(view(&[1, 2]), 3, &[]));
-        let names =
-            |names: &[String]| names.iter().map(|name| (name.clone(), 1)).collect::<Vec<_>>();
-        let commits = names(&[format!("commits/{}", id(1)), format!("commits/{}", id(2))]);
-        let prunes = names(&[ObjectName::Prune(2).to_string(), ObjectName::Prune(3).to_string()]);
-        assert!(state.is_among(&commits, &prunes), "all is there");
-        assert!(!state.is_among(&commits[..1], &prunes), "the snapshot is gone");
-        assert!(!state.is_among(&commits, &prunes[..1]), "the prune is gone");
+        let is_present = || state.is_present(&repository).expect("memory answers");
+        let put = |name: ObjectName, body: &[u8]| {
+            repository.seal_and_put(name, body).expect("memory takes it");
+        };
+        let newest = ObjectName::Commit(id(2));
+        let void = Commit { outcome: Outcome::Void { is_own: true }, ..commit(2) };
+        put(ObjectName::Prune(3), b"its content does not count");
+        assert!(!is_present(), "the snapshot is gone");
+        put(newest, &commit(2).encode());
+        assert!(is_present(), "all is there, although the older snapshot is not");
+        storage.replace(&newest.to_string(), b"damaged"[..].into()).expect("memory replaces");
+        assert!(is_present(), "a damaged commit is still there");
+        storage.delete(&newest.to_string()).expect("memory deletes");
+        put(newest, &void.encode());
+        assert!(!is_present(), "the ticket has another outcome");
+        storage.delete(&newest.to_string()).expect("memory deletes");
+        put(newest, &commit(2).encode());
+        storage.delete(&ObjectName::Prune(3).to_string()).expect("memory deletes");
+        assert!(!is_present(), "the prune record is gone");
+        assert!(state_of(&View::default()).is_present(&repository).expect("memory answers"));
     }
 
     /// Another process changes the settings and remembers them after this process has opened the

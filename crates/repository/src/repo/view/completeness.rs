@@ -115,6 +115,12 @@ impl View {
         })
     }
 
+    /// Returns `true` if the commit of this ticket exists, whether or not it can be read.
+    pub(crate) fn lists(&self, ticket: TicketId) -> bool {
+        self.commits.contains_key(&ticket)
+            || self.unreadable.contains_key(&ObjectName::Commit(ticket))
+    }
+
     /// Returns the commits that some writer of this view has seen, or that the checkpoint has, and
     /// that are gone, although no prune has taken them and no repair has given them up. A commit that was put while this view
     /// was listed can seem to be gone; a newer view decides ([`View::look_for_gone`]).

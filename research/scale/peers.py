@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Cutpoint beside its peers: requests and times of commands on S3 after a number of small backups.
 
-    ./beside.py --counts 200,1000 --binary restic=/usr/bin/restic --binary kopia=PATH
+    ./peers.py --counts 200,1000 --binary restic=/usr/bin/restic --binary kopia=PATH --binary borg=PATH
 
 Prints a Markdown table. A tool without a binary is skipped and named. Each tool makes the snapshots itself, without
-latency; the measured commands follow, warm. Borg 2 needs a version whose repositories can be on S3.
+latency; the measured commands follow, warm. Borg is version 2 with its package for S3 (`pip install
+borgbackup[s3]==2.0.0b25`). At the end, all but the newest ten snapshots are forgotten and the space is freed, by as
+many commands as the tool needs; the row has their sum.
 """
 
 import argparse
+import functools
 import os
 import shutil
 import subprocess
@@ -15,9 +18,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from stage import ROOT, Client, S3Server, SkippedError, timed
+from stage import ROOT, Client, Cost, S3Server, SkippedError, timed
 
 SECRET = "measured-not-secret"
+# Number of snapshots that are kept at the end.
+KEPT = 10
 HEADER = "| tool | snapshots | command | requests | received MB | CPU s | peak RSS MB | wall s |"
 
 
@@ -40,6 +45,10 @@ class Tool:
         """Returns the names and the words of commands that only read."""
         raise NotImplementedError
 
+    def frees(self):
+        """Returns the words of the commands that forget all but the newest snapshots, and free the space."""
+        raise NotImplementedError
+
 
 class Cutpoint(Tool):
     def variables(self):
@@ -53,6 +62,9 @@ class Cutpoint(Tool):
 
     def reads(self):
         return {"list snapshots": ["snapshots"], "list files": ["ls", "latest"]}
+
+    def frees(self):
+        return [["forget", f"--keep-last={KEPT}"], ["prune", "--settle=0s", "--wait"]]
 
 
 class Restic(Tool):
@@ -68,6 +80,9 @@ class Restic(Tool):
 
     def reads(self):
         return {"list snapshots": ["snapshots"], "list files": ["ls", "latest"]}
+
+    def frees(self):
+        return [["forget", f"--keep-last={KEPT}", "--prune"]]
 
 
 class Kopia(Tool):
@@ -87,8 +102,34 @@ class Kopia(Tool):
     def reads(self):
         return {"list snapshots": ["snapshot", "list", "--all"]}
 
+    def frees(self):
+        policy = ["policy", "set", "--global", f"--keep-latest={KEPT}"]
+        policy += [f"--keep-{each}=0" for each in ("hourly", "daily", "weekly", "monthly", "annual")]
+        maintenance = ["maintenance", "run", "--full", "--safety=none"]
+        return [policy, ["snapshot", "expire", "--all", "--delete"], maintenance]
 
-TOOLS = {"cutpoint": Cutpoint, "restic": Restic, "kopia": Kopia}
+
+class Borg(Tool):
+    def variables(self):
+        address = self.server.variables["AWS_ENDPOINT_URL"]
+        keys = [self.server.variables[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
+        place = f"s3:{keys[0]}:{keys[1]}@{address}/{self.server.bucket}/borg"
+        return {"BORG_REPO": place, "BORG_PASSPHRASE": SECRET, "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes"}
+
+    def init(self):
+        return ["repo-create", "--encryption=repokey-aes-ocb"]
+
+    def backup(self, source):
+        return ["create", "series", source]
+
+    def reads(self):
+        return {"list snapshots": ["repo-list"], "list files": ["list", "series"]}
+
+    def frees(self):
+        return [["prune", f"--keep={KEPT}"], ["compact"]]
+
+
+TOOLS = {"cutpoint": Cutpoint, "restic": Restic, "kopia": Kopia, "borg": Borg}
 
 
 class Bench:
@@ -133,6 +174,7 @@ class Bench:
             for name, words in self.tool.reads().items():
                 yield count - 1, name, self.measure(words)
             yield count, "backup, unchanged", self.measure(self.tool.backup(str(self.source)))
+        yield made_count, f"keep {KEPT}, free space", functools.reduce(Cost.plus, map(self.measure, self.tool.frees()))
 
 
 def numbers(text):
@@ -157,7 +199,7 @@ def main():
         print(f"SKIPPED: {reason}", file=sys.stderr)
         return 77
     print(HEADER + "\n|---|---:|---|---:|---:|---:|---:|---:|")
-    work = Path(tempfile.mkdtemp(prefix="beside-"))
+    work = Path(tempfile.mkdtemp(prefix="peers-"))
     try:
         for name in options.tools.split(","):
             binary = shutil.which(binaries.get(name, name))

@@ -1,0 +1,45 @@
+//! A folder in memory for the temporary files of tests.
+//!
+//! Tests of storages sync every file, which takes most of their time on a disk and does not change
+//! their results.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{XattrFlags, setxattr, statvfs};
+
+/// The file system in memory that Linux provides.
+const PLACE: &str = "/dev/shm";
+/// The free space in bytes that the tests need. They use about an eighth of it.
+const FREE_BYTES_MIN: u64 = 4 << 30;
+
+/// A folder in memory, removed when the value is dropped.
+#[derive(Debug)]
+pub(crate) struct MemoryFolder(PathBuf);
+
+impl MemoryFolder {
+    /// Creates the folder. Returns `None` if `TMPDIR` names another place, or if there is no file
+    /// system in memory with enough space and extended attributes.
+    pub(crate) fn create() -> Option<MemoryFolder> {
+        let space = statvfs(PLACE).ok()?;
+        let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+        if std::env::var_os("TMPDIR").is_some() || free_bytes < FREE_BYTES_MIN {
+            return None;
+        }
+        let path = Path::new(PLACE).join(format!("cutpoint-check-{}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        let folder = MemoryFolder(path);
+        setxattr(folder.path(), "user.cutpoint", b"", XattrFlags::CREATE).ok()?;
+        Some(folder)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for MemoryFolder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
