@@ -300,7 +300,8 @@ def together(case):
 def hour(case):
     """Processes on one S3 repository that are killed, suspended and have wrong clocks; see testing/torture."""
     words = ["cargo", "run", "--quiet", "--release", "-p", "cutpoint-torture", "--", "--s3"]
-    words += ["--program", str(case.options.cutpoint), "--seconds", str(case.options.duration_s)]
+    duration_s = str(case.options.duration_s)
+    words += ["--program", str(case.options.cutpoint), "--seconds", duration_s, "--storm-seconds", duration_s]
     done = subprocess.run(
         [*words, "--build-folder", str(case.options.build_folder)], cwd=ROOT, stdout=sys.stderr, check=False
     )

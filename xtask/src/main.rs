@@ -38,7 +38,7 @@ usage: cargo xtask check [--quick | --long]
        cargo xtask prose
        cargo xtask sizes
        cargo xtask oracle [DIR]
-       cargo xtask torture [--seed N] [--seconds N] [--s3]
+       cargo xtask torture [--seed N] [--seconds N] [--storm-seconds N] [--s3]
        cargo xtask attacks [RUNS]
 
 check    formatting, texts, prose, layers, licences and sources of dependencies, lints, other targets (those whose

@@ -8,10 +8,6 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use cutpoint_torture::{Options, Storage, Tally};
 
-/// The maximum duration of a storm. A command reads every commit, so its time grows with the number
-/// of commits.
-const STORM_MAX: Duration = Duration::from_secs(120);
-
 /// Tortures the program: processes of several machines on one repository, killed, suspended and
 /// with wrong clocks. Exits with 1 where anything is lost, wrong or hangs.
 #[derive(Parser)]
@@ -22,10 +18,12 @@ struct Arguments {
     /// The seed of all choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Duration of all storms, in seconds; each lasts 120 s at most and begins with a new
-    /// repository
+    /// Duration of all storms, in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+    /// Maximum duration of a storm, in seconds; each begins with a new repository
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    storm_seconds: u64,
     /// Put the repository on an S3 server, behind a proxy that lies (needs Go and its module proxy)
     #[arg(long)]
     s3: bool,
@@ -48,7 +46,7 @@ fn main() -> ExitCode {
     let (mut left, mut total, mut storm_count) =
         (Duration::from_secs(arguments.seconds), Tally::default(), 0);
     while !left.is_zero() {
-        options.duration = left.min(STORM_MAX);
+        options.duration = left.min(Duration::from_secs(arguments.storm_seconds));
         options.seed = arguments.seed + storm_count;
         left -= options.duration;
         match cutpoint_torture::run(&options) {
