@@ -120,6 +120,12 @@ pub(crate) enum Summary<'a> {
         written_bytes: u64,
         deleted_container_count: u64,
         deleted_bytes: u64,
+        /// Whether deleted objects stay as older versions; `None` if that was not asked.
+        deleted_are_hidden: Option<bool>,
+        /// The number of condemned objects that the storage keeps from deletion.
+        locked_object_count: u64,
+        /// The end of the last lock; `None` if there is none, or one has no end.
+        locked_until: Option<String>,
         waiting: bool,
         elapsed_ns: u64,
     },
@@ -149,6 +155,12 @@ pub(crate) enum Summary<'a> {
         written_bytes: u64,
         deleted_container_count: u64,
         deleted_bytes: u64,
+        /// Whether deleted objects stay as older versions; `None` if that was not asked.
+        deleted_are_hidden: Option<bool>,
+        /// The number of condemned objects that the storage keeps from deletion.
+        locked_object_count: u64,
+        /// The end of the last lock; `None` if there is none, or one has no end.
+        locked_until: Option<String>,
         waiting: bool,
         elapsed_ns: u64,
     },
@@ -195,6 +207,9 @@ pub(crate) enum Summary<'a> {
         may_be_shared: bool,
         creates_atomically: bool,
         lists_at_once: bool,
+        /// The effect of a deletion: `removes`, `hides`, `refused` or `unknown`.
+        deletion: &'a str,
+        may_be_locked: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         free_bytes: Option<u64>,
         problem_count: u64,

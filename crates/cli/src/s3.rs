@@ -244,6 +244,9 @@ fn remedy_of(refusal: &Refusal) -> String {
             "allow these credentials to list the bucket and to get and put objects (and to delete \
              objects, for prune and keys)"
         }
+        Refusal::Lacks(permission) => {
+            return format!("use credentials that have the permission {permission}");
+        }
         _ => "use --s3-region with the region of the bucket",
     }
     .to_owned()

@@ -20,7 +20,7 @@ use crate::recovery::Kit;
 use crate::report::{Report, ReportObjects};
 use crate::state::{self, Rollback, State, keys_of, xdg};
 use crate::temporary::temporary_folder;
-use crate::{interrupt, place, s3, unlock};
+use crate::{interrupt, place, s3, units, unlock};
 
 /// The maximum number of attempts to type a passphrase.
 const TRIES: usize = 3;
@@ -262,6 +262,14 @@ pub(crate) fn try_out(storage: &dyn Storage, report: &Report) -> Result<Probed> 
              check work, but interrupted runs are not resumed, and prune requires --exclusive and \
              no other active client",
             storage.describe()
+        ));
+    }
+    if probed.undeleted_count > 0 {
+        report.note(&format!(
+            "{}: {} in tmp/ could not be deleted; backup, restore and check do not need to delete, \
+             and a later prune that may deletes these objects",
+            storage.describe(),
+            units::count(probed.undeleted_count.into(), "test object")
         ));
     }
     Ok(probed)

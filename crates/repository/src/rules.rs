@@ -168,6 +168,16 @@ pub(crate) fn must_check_rescue() -> bool {
     !is_broken!(TrustsItsRescue)
 }
 
+/// S5: a sweep leaves an object that the storage keeps.
+pub(crate) fn must_leave_locked(is_locked: bool) -> bool {
+    is_locked && !is_broken!(HidesLocked)
+}
+
+/// S5: a record is swept once the storage keeps nothing that it condemned.
+pub(crate) fn may_record_swept(locked_count: u64) -> bool {
+    locked_count == 0 || is_broken!(ForgetsLocked)
+}
+
 /// S5: a sweep deletes the tickets of ended writers only.
 pub(crate) fn may_delete_ticket(has_ended: bool) -> bool {
     has_ended || is_broken!(DeletesOpenTickets)

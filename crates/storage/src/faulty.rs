@@ -8,7 +8,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{Error, Kind, Result};
-use crate::storage::{Put, Staged, Storage};
+use crate::storage::{Deletion, Lock, Put, Staged, Storage};
 
 /// The time between looking and putting in a put that looks first.
 const RACE: Duration = Duration::from_millis(2);
@@ -252,6 +252,14 @@ impl Storage for Faulty {
             self.plan.room.fetch_add(freed, Ordering::SeqCst);
         }
         Ok(())
+    }
+
+    fn deletion(&self) -> Result<Deletion> {
+        self.call(None, "", |inner| inner.deletion())
+    }
+
+    fn locks(&self, names: &[String]) -> Result<Vec<Option<Lock>>> {
+        self.call(None, "", |inner| inner.locks(names))
     }
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {

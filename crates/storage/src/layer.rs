@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::storage::{ObjectRange, Put, Staged, Stamped, Storage};
+use crate::storage::{Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage};
 
 /// A storage on top of another one, for tests. Each method behaves as that of [`Storage`], and
 /// forwards the call by default. Implementing this trait implements [`Storage`].
@@ -80,6 +80,16 @@ pub trait Layer: Debug + Send + Sync {
         self.below().delete(name)
     }
 
+    /// Returns the effect of a deletion, as [`Storage::deletion`] does.
+    fn deletion(&self) -> Result<Deletion> {
+        self.below().deletion()
+    }
+
+    /// Returns the locks of objects, as [`Storage::locks`] does.
+    fn locks(&self, names: &[String]) -> Result<Vec<Option<Lock>>> {
+        self.below().locks(names)
+    }
+
     /// Replaces an object, as [`Storage::replace`] does.
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         self.below().replace(name, bytes)
@@ -148,6 +158,14 @@ impl<L: Layer> Storage for L {
 
     fn delete(&self, name: &str) -> Result<()> {
         Layer::delete(self, name)
+    }
+
+    fn deletion(&self) -> Result<Deletion> {
+        Layer::deletion(self)
+    }
+
+    fn locks(&self, names: &[String]) -> Result<Vec<Option<Lock>>> {
+        Layer::locks(self, names)
     }
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {

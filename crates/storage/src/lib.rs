@@ -73,10 +73,12 @@ pub use kind::ObjectKind;
 pub use layer::Layer;
 pub use local::Local;
 pub use memory::Memory;
-pub use probe::{Probed, probe, scratch_name};
+pub use probe::{Probed, probe, scratch_name, try_deletion};
 #[cfg(feature = "s3")]
 pub use s3::{Refusal, S3, S3Limits, S3Settings};
-pub use storage::{ObjectRange, Put, Staged, Stamped, Storage, count_max, len_max, too_long};
+pub use storage::{
+    Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, count_max, len_max, too_long,
+};
 
 /// The examples of the README, as tests.
 #[cfg(doctest)]

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::storage::{Put, Storage};
+use crate::storage::{Deletion, Put, Storage};
 
 /// Number of names that are raced for.
 const ROUNDS: u32 = 20;
@@ -47,6 +47,8 @@ pub struct Probed {
     pub wrong_content_count: u32,
     /// Rounds after which a listing did not show the object, or showed another length.
     pub unlisted_count: u32,
+    /// Objects that the probe has put, and that the storage did not delete.
+    pub undeleted_count: u32,
 }
 
 impl Probed {
@@ -114,7 +116,7 @@ pub fn probe(storage: &dyn Storage, environment: &dyn Environment) -> Result<Pro
     let result = (|| {
         for _ in 0..ROUNDS {
             loop {
-                match round(storage, environment, &mut witness) {
+                match round(storage, environment, &mut witness, &mut probed.undeleted_count) {
                     Ok(finding) => {
                         probed.count(finding);
                         break;
@@ -133,9 +135,34 @@ pub fn probe(storage: &dyn Storage, environment: &dyn Environment) -> Result<Pro
     })();
     // If the storage does not permit deleting, the object stays.
     if let Some(witness) = witness {
-        storage.delete(&witness.name).ok();
+        probed.undeleted_count += u32::from(storage.delete(&witness.name).is_err());
     }
     result.map(|()| probed)
+}
+
+/// Tests whether objects can be deleted, by a small object that is put in `tmp/` for this purpose,
+/// and returns the effect of a deletion. Also asks for the lock of that object, which needs the same
+/// permissions as for other objects.
+///
+/// # Errors
+///
+/// Returns any error of [`Storage::put_new`], [`Storage::delete`], [`Storage::deletion`] and
+/// [`Storage::locks`]. If the storage does not permit deleting, the object stays.
+pub fn try_deletion(storage: &dyn Storage, environment: &dyn Environment) -> Result<Deletion> {
+    let name = scratch_name(environment)?;
+    storage.put_new(&name, Bytes::from_static(b"probe"))?;
+    let deletion = storage.deletion().and_then(|deletion| {
+        let locks = storage.locks(std::slice::from_ref(&name))?;
+        Ok((deletion, locks.into_iter().flatten().next()))
+    });
+    match deletion {
+        // Such a storage refuses to delete the object, which says nothing about other objects.
+        Ok((deletion, Some(_))) if !deletion.hides => Ok(deletion),
+        deletion => {
+            storage.delete(&name)?;
+            deletion.map(|(deletion, _)| deletion)
+        }
+    }
 }
 
 /// An object that is put before the objects of all rounds. A client that removes those as remnants
@@ -192,6 +219,7 @@ fn round(
     storage: &dyn Storage,
     environment: &dyn Environment,
     witness: &mut Option<Witness>,
+    undeleted_count: &mut u32,
 ) -> Result<Finding> {
     let mut tries = 0;
     loop {
@@ -205,7 +233,7 @@ fn round(
         let name = format!("{}-{:016x}", first.name, u64::from_le_bytes(random));
         let raced = race(storage, &name);
         // If the storage does not permit deleting, the object stays.
-        storage.delete(&name).ok();
+        *undeleted_count += u32::from(storage.delete(&name).is_err());
         let finding = raced?;
         if finding.is_fine() {
             return Ok(finding);
@@ -288,8 +316,9 @@ fn remove_leftovers(storage: &dyn Storage, new: &str) -> Result<()> {
             continue;
         }
         let Some(stamp_ns) = storage.stamp_ns(&name)? else { continue };
-        if now_ns.saturating_sub(stamp_ns) > LEFTOVER_NS_MAX {
-            storage.delete(&name).ok();
+        // A storage that does not permit deleting is asked once.
+        if now_ns.saturating_sub(stamp_ns) > LEFTOVER_NS_MAX && storage.delete(&name).is_err() {
+            break;
         }
     }
     Ok(())

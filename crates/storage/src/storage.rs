@@ -57,6 +57,25 @@ pub struct Stamped {
     pub stamp_ns: Option<i64>,
 }
 
+/// The effect of a deletion in a storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deletion {
+    /// Set if a deleted object is only hidden: the storage keeps its bytes as an older version.
+    pub hides: bool,
+    /// Set if the storage may keep objects from being deleted, so that [`Storage::locks`] makes
+    /// requests.
+    pub may_be_locked: bool,
+}
+
+/// The time for which a storage keeps an object from being deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lock {
+    /// Until this time, in nanoseconds since 1970.
+    Until(i64),
+    /// Until the lock is removed, such as a legal hold of S3.
+    Held,
+}
+
 /// An object that is being written to a storage in pieces. An object that is dropped before it is
 /// finished never exists, but may leave a remnant that [`Storage::clean`] removes.
 pub trait Staged: Debug + Send {
@@ -212,6 +231,29 @@ pub trait Storage: Debug + Send + Sync {
     /// unless the storage has answered that this object is removed, or that there is none.
     fn delete_many(&self, names: &[String]) -> Vec<Result<()>> {
         names.iter().map(|name| self.delete(name)).collect()
+    }
+
+    /// Returns the effect of a deletion here.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Storage` error if the storage does not say it, and the deletion of a locked object
+    /// might succeed and hide it.
+    fn deletion(&self) -> Result<Deletion> {
+        Ok(Deletion::default())
+    }
+
+    /// Returns the locks of several objects, in the same order: `None` for an object that may be
+    /// deleted, or that does not exist. A deletion of a locked object may succeed and hide it, so
+    /// that a caller who must not hide locked objects has to ask before. A storage with a long way
+    /// makes several requests at a time, and none if nothing can be locked there.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Storage::deletion`], and a `Storage` error if the storage does not
+    /// tell the locks.
+    fn locks(&self, names: &[String]) -> Result<Vec<Option<Lock>>> {
+        Ok(vec![None; names.len()])
     }
 
     /// Replaces the bytes of an object in one step: a concurrent read returns either the old ones

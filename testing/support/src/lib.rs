@@ -8,6 +8,7 @@ pub mod digest;
 pub mod http;
 pub mod input;
 mod s3_server;
+mod s3_signature;
 mod skipped;
 mod splitmix;
 pub mod stream;
@@ -15,6 +16,6 @@ pub mod tree;
 
 pub use artificial::Artificial;
 pub use clock::thread_cpu_time;
-pub use s3_server::S3Server;
+pub use s3_server::{Bucket, S3Server};
 pub use skipped::skipped;
 pub use splitmix::SplitMix64;

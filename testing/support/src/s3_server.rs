@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::s3_signature::Signer;
 use crate::skipped;
 
 /// The Go module of the server.
@@ -38,15 +39,28 @@ pub struct S3Server {
     pub access_key: &'static str,
     /// The secret of the access key.
     pub secret_key: &'static str,
-    /// The name of the only bucket.
+    /// The name of the bucket that exists from the beginning.
     pub bucket: &'static str,
     /// The folder with the objects of the bucket, as files of their names.
     pub bucket_folder: PathBuf,
+    program: PathBuf,
+}
+
+/// The abilities of a new bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bucket {
+    /// Keeps no versions.
+    Plain,
+    /// Keeps deleted and replaced objects as older versions.
+    Versioned,
+    /// Keeps versions, and can lock objects.
+    Locking,
 }
 
 const ACCESS_KEY: &str = "tester";
 const SECRET_KEY: &str = "testersecret";
 const BUCKET: &str = "bucket";
+const REGION: &str = "us-east-1";
 
 impl S3Server {
     /// Returns the server of this process. The first call starts the server, and builds it below
@@ -73,13 +87,135 @@ impl S3Server {
 
     /// Returns the environment variables for a client.
     pub fn variables(&self) -> [(&'static str, String); 4] {
+        self.variables_of(self.access_key, self.secret_key)
+    }
+
+    /// Returns the environment variables for a client with another access key.
+    pub fn variables_of(&self, access_key: &str, secret: &str) -> [(&'static str, String); 4] {
         [
-            ("AWS_ACCESS_KEY_ID", self.access_key.to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", self.secret_key.to_owned()),
+            ("AWS_ACCESS_KEY_ID", access_key.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
             ("AWS_ENDPOINT_URL", self.endpoint.clone()),
-            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_REGION", REGION.to_owned()),
         ]
     }
+
+    /// Makes a request as the owner of all buckets. `path` begins with `/`, and needs no encoding.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server does not answer.
+    pub fn request(
+        &self,
+        method: &str,
+        path: &str,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String) {
+        let host = self.endpoint.trim_start_matches("http://");
+        let signer =
+            Signer { access_key: ACCESS_KEY, secret_key: SECRET_KEY, region: REGION, host };
+        let request = signer.sign(method, path, query, headers, body);
+        exchange(host, &request).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    /// Makes a request as [`S3Server::request`] does.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server refuses the request.
+    pub fn expect(
+        &self,
+        method: &str,
+        path: &str,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> String {
+        let (status, answer) = self.request(method, path, query, headers, body);
+        assert!((200..300).contains(&status), "{method} {path} {query:?}: {status} {answer}");
+        answer
+    }
+
+    /// Creates a bucket.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server refuses to.
+    pub fn create_bucket(&self, name: &str, bucket: Bucket) {
+        let path = format!("/{name}");
+        let locking = [("x-amz-bucket-object-lock-enabled", "true")];
+        let headers = if bucket == Bucket::Locking { &locking[..] } else { &[] };
+        self.expect("PUT", &path, &[], headers, "");
+        if bucket == Bucket::Versioned {
+            let body =
+                "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+            self.expect("PUT", &path, &[("versioning", "")], &[], body);
+        }
+    }
+
+    /// Creates a user, whose access key is `name`, with these permissions for a bucket and for the
+    /// objects in it. Returns the environment variables for this user.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server refuses to.
+    pub fn create_user(
+        &self,
+        name: &str,
+        bucket: &str,
+        of_bucket: &[&str],
+        of_objects: &[&str],
+    ) -> [(&'static str, String); 4] {
+        let secret = format!("{name}secret");
+        let created = Command::new(&self.program)
+            .args(["admin", "--endpoint-url", &self.endpoint, "--access", ACCESS_KEY])
+            .args(["--secret", SECRET_KEY, "create-user", "--role", "user"])
+            .args(["--access", name, "--secret", &secret])
+            .stdin(Stdio::null())
+            .output();
+        let created = created.expect("the program of the server runs");
+        assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+        self.permit(name, bucket, of_bucket, of_objects);
+        self.variables_of(name, &secret)
+    }
+
+    /// Gives a user these permissions for a bucket and for the objects in it, and no others.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server refuses to.
+    pub fn permit(&self, name: &str, bucket: &str, of_bucket: &[&str], of_objects: &[&str]) {
+        let list = |actions: &[&str]| {
+            actions.iter().map(|action| format!("\"s3:{action}\"")).collect::<Vec<_>>().join(",")
+        };
+        let statement = |actions: &[&str], resource: &str| {
+            let actions = list(actions);
+            format!(
+                r#"{{"Effect":"Allow","Principal":{{"AWS":["{name}"]}},"Action":[{actions}],"Resource":"arn:aws:s3:::{resource}"}}"#
+            )
+        };
+        let statements =
+            [statement(of_bucket, bucket), statement(of_objects, &format!("{bucket}/*"))];
+        let policy =
+            format!(r#"{{"Version":"2012-10-17","Statement":[{}]}}"#, statements.join(","));
+        self.expect("PUT", &format!("/{bucket}"), &[("policy", "")], &[], &policy);
+    }
+}
+
+/// Sends a request, and returns the status and the body of the answer.
+fn exchange(host: &str, request: &str) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(host)?;
+    stream.set_read_timeout(Some(START_LIMIT))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| io::Error::other(format!("no answer: {head}")))?;
+    Ok((status, body.to_owned()))
 }
 
 /// Builds the program, unless it exists, and returns its path.
@@ -164,14 +300,19 @@ fn start(program: &Path, target: &Path) -> Result<S3Server, String> {
     let folder = target.join(format!("s3-{}", std::process::id()));
     // An earlier process with the same id may have been killed together with its shell.
     fs::remove_dir_all(&folder).ok();
-    fs::create_dir_all(folder.join(BUCKET)).map_err(|error| error.to_string())?;
+    let make = || -> io::Result<()> {
+        fs::create_dir_all(folder.join("data").join(BUCKET))?;
+        fs::create_dir_all(folder.join("versions"))?;
+        fs::create_dir_all(folder.join("users"))
+    };
+    make().map_err(|error| error.to_string())?;
     let mut failure = String::new();
     for _ in 0..STARTS {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = port.map_err(|error| error.to_string())?.to_string();
         // The shell ends the server when this process, and with it the other end of the pipe, is
         // gone.
-        let script = r#""$1" --quiet --port "$2" posix "$3" >/dev/null 2>&1 & read end; kill $!; wait; rm -rf "$3""#;
+        let script = r#""$1" --quiet --port "$2" --iam-dir "$3/users" posix --versioning-dir "$3/versions" "$3/data" >/dev/null 2>&1 & read end; kill $!; wait; rm -rf "$3""#;
         let shell = Command::new("sh")
             .args(["-c", script, "sh"])
             .arg(program)
@@ -191,12 +332,13 @@ fn start(program: &Path, target: &Path) -> Result<S3Server, String> {
                     access_key: ACCESS_KEY,
                     secret_key: SECRET_KEY,
                     bucket: BUCKET,
-                    bucket_folder: folder.join(BUCKET),
+                    bucket_folder: folder.join("data").join(BUCKET),
+                    program: program.to_owned(),
                 });
             }
             Err(error) => failure = error,
         }
-        fs::create_dir_all(folder.join(BUCKET)).map_err(|error| error.to_string())?;
+        make().map_err(|error| error.to_string())?;
     }
     Err(format!("the server does not start: {failure}"))
 }

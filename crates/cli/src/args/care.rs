@@ -207,6 +207,11 @@ pub(crate) struct ReadFirst {
 /// Removes forgotten snapshots for good, and condemns data that no other snapshot needs. Condemned
 /// data is deleted once no other client can refer to it: by the next prune that runs late enough,
 /// or by this one with --wait. Backups may run at the same time.
+///
+/// Credentials for S3 need the permission to delete objects, which no backup needs. In a bucket
+/// with object lock, locked objects stay: they are named, the exit code is 1, and a later prune
+/// deletes them. In a bucket that keeps versions, deleted objects take space until a lifecycle rule
+/// removes them.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:

@@ -91,6 +91,10 @@ Credentials are never given on the command line. They come from AWS_ACCESS_KEY_I
 AWS_SECRET_ACCESS_KEY, from a profile (AWS_PROFILE, ~/.aws), from a web identity, or from the \
 container or machine.
 
+They need the permissions to list the bucket, and to get and put objects. Only prune, optimize and \
+the removal of keys need the permission to delete objects; the first two ask a bucket that keeps \
+versions for the locks of objects, and need the permissions for that, too.
+
 AWS needs only the region. --s3-endpoint names another server.
 
 `cutpoint doctor` tests a location before it holds a repository.

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use cutpoint_storage::{
-    Error as StoreError, Kind, ObjectKind, Probed, Put, Storage, System, probe, scratch_name,
+    Deletion, Error as StoreError, Kind, ObjectKind, Probed, Put, Storage, System, probe,
+    scratch_name,
 };
 
+use super::deletion::{HIDES, lacking};
 use crate::args::Global;
 use crate::event::{Event, Summary, Trial};
 use crate::exit::{Exit, Failure};
@@ -35,7 +37,8 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     })?;
     let folder = place::s3_address(location).is_none().then_some(location.as_path());
     let scratch = folder.map(ScratchFolder::new);
-    let mut doctor = Doctor { storage: &*storage, location, report, objects: Vec::new() };
+    let (objects, deletion) = (Vec::new(), Deletes::Unknown);
+    let mut doctor = Doctor { storage: &*storage, location, report, objects, deletion };
     let result = doctor.examine(began, folder);
     doctor.clean_up();
     drop(scratch);
@@ -68,6 +71,17 @@ struct Doctor<'a> {
     report: &'a Report,
     /// The objects put and not deleted yet.
     objects: Vec<String>,
+    deletion: Deletes,
+}
+
+/// The effect of a deletion, as far as it was found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deletes {
+    Known(Deletion),
+    /// The storage refuses to delete an object.
+    Refused,
+    /// The storage deletes, and does not say whether it locks objects.
+    Unknown,
 }
 
 impl Doctor<'_> {
@@ -141,26 +155,45 @@ impl Doctor<'_> {
             "a listing does not show a new object",
             |storage, name| Ok(storage.list("tmp")?.contains(&(name.to_owned(), SMALL_LEN as u64))),
         )?;
+        self.remove(&names, &remark)
+    }
 
+    /// Tests the deletion of objects, and asks for its effect.
+    fn remove(&mut self, names: &[String], remark: &str) -> Result<()> {
         let mut times = Vec::new();
-        for name in &names {
+        for name in names {
             match timed(|| self.storage.delete(name)) {
                 Ok((elapsed, ())) => times.push(elapsed),
                 Err(error) => {
+                    self.deletion = Deletes::Refused;
+                    let permission = lacking(&error).map_or_else(String::new, |permission| {
+                        format!(" without the permission {permission}")
+                    });
                     self.problem(&format!(
-                        "{error}: objects cannot be deleted. Backup works, prune does not, and the \
-                         test objects stay in tmp/"
+                        "{error}: objects cannot be deleted{permission}. Backup, restore and check \
+                         work, prune does not, and the test objects stay in tmp/"
                     ));
                     return Ok(());
                 }
             }
             self.objects.retain(|object| object != name);
         }
-        self.tell("delete", &times, None, &remark)?;
+        self.tell("delete", &times, None, remark)?;
         self.expect(self.storage.head(&names[0])?.is_none(), "a deleted object still exists");
         let left = self.storage.list("tmp")?;
         let is_left = left.iter().any(|(name, _)| names.contains(name));
         self.expect(!is_left, "a listing shows a deleted object");
+        let deletion = self.storage.deletion();
+        match deletion.and_then(|deletion| self.storage.locks(names).map(|_| deletion)) {
+            Ok(deletion) => self.deletion = Deletes::Known(deletion),
+            Err(error) => match lacking(&error) {
+                None => return Err(error.into()),
+                Some(permission) => self.problem(&format!(
+                    "{error}: whether objects are locked cannot be asked without the permission \
+                     {permission}. Backup, restore and check work, prune does not"
+                )),
+            },
+        }
         Ok(())
     }
 
@@ -270,6 +303,13 @@ impl Doctor<'_> {
                 may_be_shared,
                 creates_atomically: probed.creates_atomically(),
                 lists_at_once: probed.lists_at_once(),
+                deletion: match self.deletion {
+                    Deletes::Known(deletion) if deletion.hides => "hides",
+                    Deletes::Known(_) => "removes",
+                    Deletes::Refused => "refused",
+                    Deletes::Unknown => "unknown",
+                },
+                may_be_locked: self.known().may_be_locked,
                 free_bytes,
                 problem_count: self.report.problem_count(),
                 elapsed_ns: nanoseconds(began.elapsed()),
@@ -281,12 +321,34 @@ impl Doctor<'_> {
         }
         // A storage that cannot even do this has failed before.
         self.report.line("Backup, restore, check: yes.")?;
-        self.report.line(if may_be_shared {
-            "Several machines at once, and prune while they write: yes."
-        } else {
-            "Several machines at once: yes. Prune: only with --exclusive, while no other client is \
-             active. Interrupted runs: not resumed."
-        })
+        let may_prune = matches!(self.deletion, Deletes::Known(_));
+        self.report.line(match (may_be_shared, may_prune) {
+            (true, true) => "Several machines at once, and prune while they write: yes.",
+            (true, false) => "Several machines at once: yes. Prune: not with these credentials.",
+            (false, true) => {
+                "Several machines at once: yes. Prune: only with --exclusive, while no other client \
+                 is active. Interrupted runs: not resumed."
+            }
+            (false, false) => {
+                "Several machines at once: yes. Prune: not with these credentials. Interrupted \
+                 runs: not resumed."
+            }
+        })?;
+        if self.known().hides {
+            self.report.line(&format!("Deleted objects: {HIDES}."))?;
+        }
+        if self.known().may_be_locked {
+            self.report.line("Object lock: yes. A prune leaves locked objects, and names them.")?;
+        }
+        Ok(())
+    }
+
+    /// Returns the effect of a deletion; as of a storage that removes objects if it is not known.
+    fn known(&self) -> Deletion {
+        match self.deletion {
+            Deletes::Known(deletion) => deletion,
+            Deletes::Refused | Deletes::Unknown => Deletion::default(),
+        }
     }
 
     fn clean_up(&self) {

@@ -6,6 +6,7 @@ mod check;
 mod config;
 mod cut;
 mod debug;
+mod deletion;
 mod doctor;
 mod estimate;
 mod forget;

@@ -4,9 +4,11 @@ use anyhow::Result;
 use cutpoint_repository::gc::prune::{
     OptimizeOptions, PrunePlan, PruneReport, optimize, plan_optimize,
 };
+use cutpoint_storage::Deletion;
 
+use super::deletion::{locked_until, report_locked};
 use super::prune::{
-    FreedSpace, Monitor, approve_alone, between_sweeps, other_lines, require_atomic, say_freed,
+    FreedSpace, Monitor, approve_alone, between_sweeps, other_lines, require_shareable, say_freed,
     settle_ns, show_lines,
 };
 use crate::args::{Global, Optimize};
@@ -28,15 +30,17 @@ pub(crate) fn run(args: &Optimize, global: &Global, report: &Report) -> Result<E
         spares_incompressible: !args.all,
         is_alone: args.clearing.exclusive,
     };
-    if !args.dry_run && !args.clearing.exclusive {
-        require_atomic(&session, report)?;
-    }
+    let deletion = match args.dry_run {
+        true => None,
+        false => Some(require_shareable(&args.clearing, &session, report)?),
+    };
     report.begin_progress();
     let done = run_optimize(args, &session, &options, &monitor, settle_ns(&args.clearing, global)?);
     report.end_progress();
     let (optimized, freed) = done?;
     session.remember_prune(optimized.number, report);
-    summarize(args, &optimized, &freed, report)?;
+    report_locked(&freed.locked, &session, report);
+    summarize(args, &optimized, &freed, deletion, report)?;
     Ok(Exit::of_problems(report.problem_count()))
 }
 
@@ -95,6 +99,7 @@ fn summarize(
     args: &Optimize,
     done: &PruneReport,
     freed: &FreedSpace,
+    deletion: Option<Deletion>,
     report: &Report,
 ) -> Result<()> {
     let plan = &done.plan;
@@ -123,6 +128,9 @@ fn summarize(
             written_bytes: done.written_bytes,
             deleted_container_count: freed.container_count,
             deleted_bytes: freed.container_bytes,
+            deleted_are_hidden: deletion.map(|deletion| deletion.hides),
+            locked_object_count: freed.locked.count,
+            locked_until: locked_until(&freed.locked),
             waiting: freed.waiting.is_some(),
             elapsed_ns: report.elapsed_ns(),
         }));

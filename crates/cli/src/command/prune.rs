@@ -8,10 +8,11 @@ use anyhow::{Context, Result};
 use cutpoint_repository::gc::prune::{
     self, Phase, PruneMonitor, PruneOptions, PrunePlan, PruneReport,
 };
-use cutpoint_repository::gc::sweep::{OpenWriter, Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::gc::sweep::{LockedObjects, OpenWriter, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::repo::liveness::{AT_WORK_NS, others_at_work};
-use cutpoint_storage::{Error, Kind};
+use cutpoint_storage::{Deletion, Error, Kind};
 
+use super::deletion::{locked_until, report_locked, require_deletion};
 use crate::args::{Clearing, Global, Prune};
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
@@ -43,21 +44,37 @@ pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit
         is_alone: args.clearing.exclusive,
         ..PruneOptions::default()
     };
-    if !args.dry_run && !args.clearing.exclusive {
-        require_atomic(&session, report)?;
-    }
+    let deletion = match args.dry_run {
+        true => None,
+        false => Some(require_shareable(&args.clearing, &session, report)?),
+    };
     report.begin_progress();
     let done = prune(args, &session, &options, &monitor, settle_ns(&args.clearing, global)?);
     report.end_progress();
     let (pruned, freed) = done?;
     session.remember_prune(pruned.number, report);
-    summarize(args, &pruned, &freed, report)?;
+    report_locked(&freed.locked, &session, report);
+    summarize(args, &pruned, &freed, deletion, report)?;
     Ok(Exit::of_problems(report.problem_count()))
+}
+
+/// Requires a storage that deletes objects and, unless this is the only client, creates them
+/// atomically.
+pub(super) fn require_shareable(
+    args: &Clearing,
+    session: &Session,
+    report: &Report,
+) -> Result<Deletion> {
+    let deletion = require_deletion(session, report)?;
+    if !args.exclusive {
+        require_atomic(session, report)?;
+    }
+    Ok(deletion)
 }
 
 /// Requires a storage that creates objects atomically, because the record of a prune must be the
 /// only one of its number.
-pub(super) fn require_atomic(session: &Session, report: &Report) -> Result<()> {
+fn require_atomic(session: &Session, report: &Report) -> Result<()> {
     let storage = session.repository.storage();
     let probed = session::try_out(&**storage, report)?;
     if probed.may_be_shared() && session.repository.config().creates_atomically() {
@@ -133,6 +150,8 @@ pub(super) struct FreedSpace {
     pub(super) container_count: u64,
     pub(super) container_bytes: u64,
     rescued_count: u64,
+    /// The condemned objects that the storage keeps.
+    pub(super) locked: LockedObjects,
     pub(super) waiting: Option<Sweep>,
 }
 
@@ -222,12 +241,30 @@ fn sweep(
     freed: &mut FreedSpace,
 ) -> Result<()> {
     let mut sweeper = Sweeper::new(session.repository.clone(), options);
+    let swept = sweep_records(&mut sweeper, wait, monitor, freed);
+    freed.locked = sweeper.locked();
+    swept
+}
+
+fn sweep_records(
+    sweeper: &mut Sweeper,
+    wait: bool,
+    monitor: &Monitor<'_>,
+    freed: &mut FreedSpace,
+) -> Result<()> {
     let mut faster_count = 0;
     loop {
         freed.waiting = None;
         match sweeper.step(monitor) {
             Ok(Sweep::Nothing) => return Ok(()),
-            Ok(Sweep::Done(swept)) => {
+            Ok(Sweep::Done(swept) | Sweep::Locked(swept)) => {
+                let spared = || {
+                    let count = units::count(swept.spared_count, "other object");
+                    format!("{count} not deleted, because the storage locks them")
+                };
+                if swept.spared_count > 0 {
+                    monitor.report.detail(spared);
+                }
                 freed.container_count += swept.container_count;
                 freed.container_bytes += swept.container_bytes;
                 freed.rescued_count += swept.rescued_count;
@@ -400,7 +437,7 @@ fn waiting_text(waiting: &Sweep) -> String {
         Sweep::Settling { number, .. } | Sweep::Waiting { number, .. } => {
             format!("Containers condemned by prune {number} can be deleted {}", when(waiting))
         }
-        Sweep::Nothing | Sweep::Done(_) => String::new(),
+        Sweep::Nothing | Sweep::Done(_) | Sweep::Locked(_) => String::new(),
     }
 }
 
@@ -415,7 +452,7 @@ fn when(waiting: &Sweep) -> String {
             let names: Vec<String> = writers.iter().map(writer_text).collect();
             format!("once these clients have ended: {}", names.join(", "))
         }
-        Sweep::Nothing | Sweep::Done(_) => String::new(),
+        Sweep::Nothing | Sweep::Done(_) | Sweep::Locked(_) => String::new(),
     }
 }
 
@@ -453,6 +490,7 @@ fn summarize(
     args: &Prune,
     pruned: &PruneReport,
     freed: &FreedSpace,
+    deletion: Option<Deletion>,
     report: &Report,
 ) -> Result<()> {
     let plan = &pruned.plan;
@@ -483,6 +521,9 @@ fn summarize(
             written_bytes: pruned.written_bytes,
             deleted_container_count: freed.container_count,
             deleted_bytes: freed.container_bytes,
+            deleted_are_hidden: deletion.map(|deletion| deletion.hides),
+            locked_object_count: freed.locked.count,
+            locked_until: locked_until(&freed.locked),
             waiting: freed.waiting.is_some(),
             elapsed_ns: report.elapsed_ns(),
         }));

@@ -20,6 +20,7 @@ mod repair;
 mod rollback;
 mod round_trip;
 mod s3;
+mod s3_deletion;
 mod sandbox;
 mod schema;
 mod secrets;

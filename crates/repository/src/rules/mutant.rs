@@ -54,6 +54,10 @@ pub enum Mutant {
     PassesOverTaken,
     /// S5: deletes tickets of writers that have not ended.
     DeletesOpenTickets,
+    /// S5: deletes objects that the storage keeps, which hides them.
+    HidesLocked,
+    /// S5: records a prune as swept although the storage keeps objects that it condemned.
+    ForgetsLocked,
     /// P2: ignores the references of delta chunks.
     IgnoresReferences,
     /// S3: stores again what late snapshots reach, but not the references of delta chunks there.
@@ -80,7 +84,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 34] = [
+    pub const ALL: [Mutant; 36] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
@@ -104,6 +108,8 @@ impl Mutant {
         Mutant::SweepsApart,
         Mutant::PassesOverTaken,
         Mutant::DeletesOpenTickets,
+        Mutant::HidesLocked,
+        Mutant::ForgetsLocked,
         Mutant::IgnoresReferences,
         Mutant::RescuesNoReferences,
         Mutant::RefersToDeltaChunks,

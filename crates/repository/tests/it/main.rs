@@ -15,6 +15,7 @@ mod interleaving;
 mod keys;
 mod lifecycle;
 mod liveness;
+mod locked;
 mod model;
 mod optimize;
 mod parity;

@@ -61,7 +61,7 @@ impl S3 {
             let limit = self.limits.silence + Duration::from_millis(KEY_MS * names.len() as u64);
             self.block_on(async {
                 let mut deleted =
-                    self.bulk_deleter.delete_stream(futures_util::stream::iter(paths).boxed());
+                    self.second.delete_stream(futures_util::stream::iter(paths).boxed());
                 let mut answers: Vec<Result<StorePath, Failure>> = Vec::new();
                 let all = async {
                     while let Some(answer) = deleted.next().await {

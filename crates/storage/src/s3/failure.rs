@@ -30,6 +30,8 @@ pub enum Refusal {
     Clock,
     /// The credentials do not permit the operation.
     Denied,
+    /// The credentials lack this permission of S3.
+    Lacks(&'static str),
 }
 
 impl fmt::Display for Refusal {
@@ -47,6 +49,7 @@ impl fmt::Display for Refusal {
                 f.write_str("the clock of this machine differs from the clock of the storage")
             }
             Refusal::Denied => f.write_str("the credentials do not allow this operation"),
+            Refusal::Lacks(permission) => write!(f, "the credentials lack {permission}"),
         }
     }
 }
@@ -64,6 +67,8 @@ pub(super) enum Meaning {
     Exists,
     /// The storage does not support conditional puts.
     NoConditions,
+    /// The storage takes no object without a checksum.
+    NoChecksum,
     /// Further attempts would fail as well.
     Final,
 }
@@ -178,6 +183,10 @@ impl Failure {
             (404 | 405, _) => refused(Refusal::NotS3),
             (401 | 403, _) => refused(Refusal::Denied),
             (501, "NotImplemented") => of(Meaning::NoConditions, None),
+            // AWS requires a checksum in buckets with a default retention, and names the header.
+            (400, "InvalidRequest") if answer.message.contains("Content-MD5") => {
+                of(Meaning::NoChecksum, None)
+            }
             // Bytes were lost on the way to the storage.
             (
                 _,

@@ -16,20 +16,23 @@ mod bounds;
 mod bulk_delete;
 mod existence;
 mod failure;
+mod headers;
 mod listing;
 mod patience;
+mod protection;
 mod service;
 mod settings;
 mod xml;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use object_store::aws::AmazonS3;
+use object_store::client::HttpClient;
 use object_store::path::Path as StorePath;
 use object_store::{
     GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
@@ -37,11 +40,12 @@ use object_store::{
 use tokio::runtime::Runtime;
 
 use self::failure::{Failure, Meaning};
+use self::headers::ShownVersions;
 use self::listing::Listed;
 use self::patience::Patience;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::storage::{ObjectRange, Put, Stamped, Storage, too_short};
+use crate::storage::{Deletion, Lock, ObjectRange, Put, Stamped, Storage, too_short};
 
 pub use failure::Refusal;
 pub use settings::{S3Limits, S3Settings};
@@ -67,16 +71,29 @@ pub struct S3 {
     address: String,
     root: StorePath,
     store: AmazonS3,
-    /// A second client, because `object_store` fixes the form of deletions for a client.
-    bulk_deleter: AmazonS3,
+    /// A second client, because `object_store` fixes the form of deletions and the checksum of puts
+    /// for a client. This one deletes several objects by one request, and puts with a checksum.
+    second: AmazonS3,
+    /// The client for requests that `object_store` does not make.
+    asker: HttpClient,
+    region: String,
+    /// Set if requests are signed.
+    has_signatures: bool,
     runtime: Runtime,
     patience: Patience,
     limits: S3Limits,
     /// Set if the storage does not support conditions, so that puts look for an existing object
     /// first.
     has_no_conditions: AtomicBool,
+    /// Set if the storage takes no object without a checksum.
+    needs_checksum: AtomicBool,
     /// Set if the storage does not delete several objects by one request.
     has_no_bulk_delete: AtomicBool,
+    versions: Arc<ShownVersions>,
+    /// The effect of a deletion, once the bucket was asked.
+    protection: OnceLock<Deletion>,
+    /// Set once it is known that the credentials may see the locks of objects.
+    may_see_locks: OnceLock<()>,
 }
 
 impl S3 {
@@ -105,8 +122,10 @@ impl S3 {
             .map_err(failed)?;
         // The client's own tasks belong to the runtime.
         let entered = runtime.enter();
-        let store = settings.client(false)?;
-        let bulk_deleter = settings.client(true)?;
+        let versions = Arc::default();
+        let store = settings.client(false, &versions)?;
+        let second = settings.client(true, &versions)?;
+        let asker = settings.http_client(&versions)?;
         drop(entered);
         let limits = settings.limits;
         let patience = Patience::new(environment, limits.tries_max);
@@ -114,12 +133,19 @@ impl S3 {
             address,
             root,
             store,
-            bulk_deleter,
+            second,
+            asker,
+            region: settings.region().to_owned(),
+            has_signatures: settings.has_signatures(),
             runtime,
             patience,
             limits,
             has_no_conditions: AtomicBool::new(false),
+            needs_checksum: AtomicBool::new(false),
             has_no_bulk_delete: AtomicBool::new(false),
+            versions,
+            protection: OnceLock::new(),
+            may_see_locks: OnceLock::new(),
         })
     }
 
@@ -196,11 +222,21 @@ impl S3 {
     fn put_by(&self, name: &str, bytes: &Bytes, mode: PutMode) -> Result<(), Failure> {
         let limit_s = bytes.len() as u64 / UPLOAD_BYTES_PER_S_MIN;
         let limit = self.limits.silence + Duration::from_secs(limit_s);
-        let options = PutOptions { mode, ..PutOptions::default() };
-        let payload = PutPayload::from_bytes(bytes.clone());
-        self.wait(limit, self.store.put_opts(&self.path(name), payload, options))
-            .map(|_| ())
-            .map_err(Failure::of_place)
+        let path = self.path(name);
+        let put = |store: &AmazonS3| {
+            let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
+            let put = store.put_opts(&path, PutPayload::from_bytes(bytes.clone()), options);
+            self.wait(limit, put).map(|_| ()).map_err(Failure::of_place)
+        };
+        if !self.needs_checksum.load(Ordering::Relaxed) {
+            match put(&self.store) {
+                Err(failure) if failure.meaning == Meaning::NoChecksum => {
+                    self.needs_checksum.store(true, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        put(&self.second)
     }
 
     fn put_once(&self, name: &str, bytes: &Bytes) -> Result<(), Failure> {
@@ -401,6 +437,10 @@ impl Storage for S3 {
         self.tries("delete", name, || {
             match self.wait(self.limits.silence, self.store.delete(&self.path(name))) {
                 Err(failure) if failure.meaning == Meaning::Missing => Ok(()),
+                Err(failure) if failure.refusal == Some(Refusal::Denied) => {
+                    let refusal = Some(Refusal::Lacks("s3:DeleteObject"));
+                    Err(Failure { refusal, ..failure })
+                }
                 other => other,
             }
         })
@@ -408,6 +448,14 @@ impl Storage for S3 {
 
     fn delete_many(&self, names: &[String]) -> Vec<Result<()>> {
         names.chunks(bulk_delete::KEYS_MAX).flat_map(|names| self.delete_chunk(names)).collect()
+    }
+
+    fn deletion(&self) -> Result<Deletion> {
+        self.protection()
+    }
+
+    fn locks(&self, names: &[String]) -> Result<Vec<Option<Lock>>> {
+        self.find_locks(names)
     }
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {

@@ -57,6 +57,11 @@ impl Patience {
         self.environment.awake_ns()
     }
 
+    /// Returns the time of the wall clock, in nanoseconds since 1970.
+    pub(super) fn wall_ns(&self) -> i64 {
+        self.environment.now_ns()
+    }
+
     /// Notes that a request has succeeded.
     pub(super) fn worked(&self) {
         self.has_worked.store(true, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use object_store::ClientOptions;
@@ -12,7 +13,8 @@ use object_store::client::{
     ReqwestConnector,
 };
 
-use super::xml::{is_answered, unescape};
+use super::headers::{LockHeaders, ShownVersions};
+use super::xml::{element, is_answered};
 
 /// Maximum number of bytes of an error's text that are read.
 const ERROR_LEN_MAX: usize = 64 * 1024;
@@ -69,23 +71,33 @@ pub(super) struct WatchedConnector {
     host: String,
     /// Set if the client can go on without a token when a machine's metadata service refuses one.
     may_lack_token: bool,
+    versions: Arc<ShownVersions>,
 }
 
 impl WatchedConnector {
     /// Creates a connector for the storage at `address`. A machine's metadata service may refuse a
-    /// token if `may_lack_token` is set.
-    pub(super) fn new(address: &str, may_lack_token: bool) -> WatchedConnector {
+    /// token if `may_lack_token` is set. `versions` learns of versions that answers show.
+    pub(super) fn new(
+        address: &str,
+        may_lack_token: bool,
+        versions: Arc<ShownVersions>,
+    ) -> WatchedConnector {
         let host = address.split_once("://").map_or(address, |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or_default();
-        WatchedConnector { host: host.to_ascii_lowercase(), may_lack_token }
+        WatchedConnector { host: host.to_ascii_lowercase(), may_lack_token, versions }
     }
 }
+
+/// The mark of a request for the settings of a bucket or an object, whose answer is no object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question;
 
 impl HttpConnector for WatchedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let inner = ReqwestConnector::default().connect(options)?;
         let (host, may_lack_token) = (self.host.clone(), self.may_lack_token);
-        Ok(HttpClient::new(Watched { inner, host, may_lack_token }))
+        let versions = self.versions.clone();
+        Ok(HttpClient::new(Watched { inner, host, may_lack_token, versions }))
     }
 }
 
@@ -94,6 +106,7 @@ struct Watched {
     inner: HttpClient,
     host: String,
     may_lack_token: bool,
+    versions: Arc<ShownVersions>,
 }
 
 impl HttpService for Watched {
@@ -116,18 +129,28 @@ impl Watched {
         let may_fail = self.may_lack_token && !is_storage && request.method().as_str() == "PUT";
         let host = host.unwrap_or_default();
         let is_page = request.uri().query().is_some_and(|query| query.contains("list-type=2"));
-        let is_object = is_storage && !is_page && request.method().as_str() == "GET";
+        let is_question = request.extensions().get::<Question>().is_some();
+        let is_object =
+            is_storage && !is_page && !is_question && request.method().as_str() == "GET";
+        let is_put = is_storage && request.method().as_str() == "PUT";
+        let is_head = is_storage && request.method().as_str() == "HEAD";
         let is_bulk_delete = is_storage
             && request.method().as_str() == "POST"
             && request.uri().query().is_some_and(|query| query.starts_with("delete"));
         let asked = request.body().as_bytes().filter(|_| is_bulk_delete).cloned();
-        let response = match self.inner.execute(request).await {
+        let mut response = match self.inner.execute(request).await {
             Err(error) if !is_storage => {
                 let text = format!("{host} does not answer: {}", deepest(&error));
                 return Err(HttpError::new(error.kind(), CredentialsFailure(text)));
             }
             other => other?,
         };
+        if is_storage && response.status().is_success() {
+            self.versions.learn(is_put, response.headers());
+            if is_head && let Some(lock) = LockHeaders::of(response.headers()) {
+                response.extensions_mut().insert(lock);
+            }
+        }
         if response.status().is_success() || may_fail {
             // No more of an object is read than was requested.
             if is_object {
@@ -202,15 +225,11 @@ async fn read_answer(response: HttpResponse) -> Answer {
         text.extend_from_slice(&piece);
     }
     let text = String::from_utf8_lossy(&text);
-    let element = |name: &str| {
-        let (_, rest) = text.split_once(&format!("<{name}>"))?;
-        rest.split_once(&format!("</{name}>")).map(|(text, _)| text.trim().to_owned())
-    };
     Answer {
         status,
-        code: element("Code").unwrap_or_default(),
-        message: unescape(&element("Message").unwrap_or_default()),
-        region: region.or_else(|| element("Region")),
+        code: element(&text, "Code").unwrap_or_default(),
+        message: element(&text, "Message").unwrap_or_default(),
+        region: region.or_else(|| element(&text, "Region")),
         has_text: !text.trim().is_empty(),
     }
 }

@@ -1,12 +1,15 @@
 //! The address of a bucket, and the credentials for it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum};
+use object_store::client::{HttpClient, HttpConnector};
 use object_store::path::Path as StorePath;
 use object_store::{ClientOptions, RetryConfig};
 
+use super::headers::ShownVersions;
 use super::service::WatchedConnector;
 use crate::error::{Error, Result};
 
@@ -14,6 +17,8 @@ use crate::error::{Error, Result};
 const DEFAULT_REGION: &str = "us-east-1";
 /// The variable that puts the bucket in the host name.
 const VIRTUAL_HOSTED: &str = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST";
+/// The variable that turns signatures of requests off.
+const NO_SIGNATURE: &str = "AWS_SKIP_SIGNATURE";
 /// The variable that permits the older metadata service of machines, without a token.
 const NO_TOKEN: &str = "AWS_IMDSV1_FALLBACK";
 /// The maximum time for establishing a connection, in seconds.
@@ -97,7 +102,7 @@ impl S3Settings {
         Ok(S3Settings { bucket: bucket.to_owned(), prefix: path.into(), ..S3Settings::default() })
     }
 
-    fn region(&self) -> &str {
+    pub(super) fn region(&self) -> &str {
         self.region.as_deref().filter(|region| !region.is_empty()).unwrap_or(DEFAULT_REGION)
     }
 
@@ -111,6 +116,11 @@ impl S3Settings {
     /// Returns `true` if a machine may provide credentials without a token.
     fn may_lack_token(&self) -> bool {
         self.says(NO_TOKEN).unwrap_or(false)
+    }
+
+    /// Returns `true` if requests are signed.
+    pub(super) fn has_signatures(&self) -> bool {
+        !self.says(NO_SIGNATURE).unwrap_or(false)
     }
 
     /// Returns the value of a boolean variable.
@@ -145,15 +155,18 @@ impl S3Settings {
     }
 
     /// Creates a client that makes one attempt, and leaves time-outs and further attempts to its
-    /// caller. It deletes objects by one request each, or, if `deletes_in_bulk` is set, always by
-    /// the request that deletes several.
-    pub(super) fn client(&self, deletes_in_bulk: bool) -> Result<AmazonS3> {
+    /// caller. It deletes objects by one request each and puts them without a checksum, or, if
+    /// `is_second` is set, always by the request that deletes several, and with a checksum.
+    /// `versions` learns of versions that answers show.
+    pub(super) fn client(
+        &self,
+        is_second: bool,
+        versions: &Arc<ShownVersions>,
+    ) -> Result<AmazonS3> {
         let address = self.address()?;
-        let connector = WatchedConnector::new(&address, self.may_lack_token());
+        let connector = self.connector(&address, versions);
         let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-        let options = ClientOptions::new()
-            .with_timeout_disabled()
-            .with_connect_timeout(Duration::from_secs(CONNECT_S_MAX));
+        let options = client_options(&address);
         let mut builder = AmazonS3Builder::new()
             .with_retry(once)
             .with_http_connector(connector)
@@ -163,19 +176,42 @@ impl S3Settings {
                 builder = builder.with_config(key, value);
             }
         }
+        if is_second {
+            builder = builder.with_checksum_algorithm(Checksum::SHA256);
+        }
         builder
-            .with_disable_bulk_delete(!deletes_in_bulk)
+            .with_disable_bulk_delete(!is_second)
             .with_bucket_name(&self.bucket)
             .with_region(self.region())
             .with_config(AmazonS3ConfigKey::S3Endpoint, address.as_str())
             .with_virtual_hosted_style_request(self.is_virtual_hosted())
             .with_allow_http(address.starts_with("http://"))
             .build()
-            .map_err(|error| {
-                Error::invalid(format!("s3://{}", self.bucket), "invalid settings")
-                    .with_source(error)
-            })
+            .map_err(|error| self.invalid(error))
     }
+
+    /// Creates the HTTP client for requests that `object_store` does not make.
+    pub(super) fn http_client(&self, versions: &Arc<ShownVersions>) -> Result<HttpClient> {
+        let address = self.address()?;
+        let connected = self.connector(&address, versions).connect(&client_options(&address));
+        connected.map_err(|error| self.invalid(error))
+    }
+
+    fn connector(&self, address: &str, versions: &Arc<ShownVersions>) -> WatchedConnector {
+        WatchedConnector::new(address, self.may_lack_token(), versions.clone())
+    }
+
+    fn invalid(&self, error: object_store::Error) -> Error {
+        Error::invalid(format!("s3://{}", self.bucket), "invalid settings").with_source(error)
+    }
+}
+
+/// Returns the options of an HTTP client for `address`, which leaves time-outs to its caller.
+fn client_options(address: &str) -> ClientOptions {
+    ClientOptions::new()
+        .with_timeout_disabled()
+        .with_connect_timeout(Duration::from_secs(CONNECT_S_MAX))
+        .with_allow_http(address.starts_with("http://"))
 }
 
 #[cfg(test)]

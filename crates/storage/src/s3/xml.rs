@@ -17,8 +17,15 @@ fn keys(document: &[u8]) -> BTreeSet<String> {
     keys.collect()
 }
 
+/// Returns the text of the first element `name` of a document.
+pub(super) fn element(document: &str, name: &str) -> Option<String> {
+    let (_, rest) = document.split_once(&format!("<{name}>"))?;
+    let (text, _) = rest.split_once(&format!("</{name}>"))?;
+    Some(unescape(text.trim()))
+}
+
 /// Replaces the entities of XML in a text.
-pub(super) fn unescape(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let marks = [
         ("&lt;", "<"),
         ("&gt;", ">"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cutpoint_storage::{
-    Environment, Fault, Faulty, Kind, Local, Memory, ObjectKind, ObjectRange, Put,
+    Deletion, Environment, Fault, Faulty, Kind, Local, Memory, ObjectKind, ObjectRange, Put,
     Result as StoreResult, S3, S3Settings, Stamped, Storage, System,
 };
 use cutpoint_testing::{S3Server, SplitMix64};
@@ -61,6 +61,7 @@ pub(crate) fn keeps_the_contract(storage: &dyn Storage) -> Outcome {
     lists(storage)?;
     lists_by_folder(storage)?;
     lists_many(storage)?;
+    locks_nothing(storage)?;
     one_creator_wins(storage)
 }
 
@@ -285,6 +286,17 @@ fn many(storage: &dyn Storage, folder: &str, name: &(dyn Fn(usize) -> String + S
     ensure(storage.list(folder).map_err(text)?.is_empty(), "all are deleted")
 }
 
+/// Checks that a storage which locks nothing says so, whether the objects exist or not.
+fn locks_nothing(storage: &dyn Storage) -> Outcome {
+    ensure(storage.deletion().map_err(text)? == Deletion::default(), "objects are removed")?;
+    ensure(storage.locks(&[]).map_err(text)?.is_empty(), "no object has no lock")?;
+    let name = "prunes/00000000000000000009";
+    storage.put_new(name, Bytes::from_static(b"x")).map_err(text)?;
+    let names = [name, "prunes/00000000000000000010"].map(str::to_owned);
+    ensure(storage.locks(&names).map_err(text)? == [None, None], "nothing is locked")?;
+    storage.delete(name).map_err(text)
+}
+
 const MANY: usize = 2500;
 
 /// Checks that one of eight concurrent puts of a name is told that it created the object, and that
@@ -342,10 +354,18 @@ fn faulty_storage_without_faults_keeps_the_contract() {
 
 /// Returns a place of its own in the bucket of the server.
 pub(crate) fn s3(server: &S3Server, prefix: &str) -> S3 {
-    let address = format!("s3://{}/{prefix}", server.bucket);
-    let mut settings = S3Settings::parse(&address).expect("an address");
+    s3_as(server, &format!("s3://{}/{prefix}", server.bucket), server.variables())
+}
+
+/// Returns the place at `address` with these credentials.
+pub(crate) fn s3_as(
+    server: &S3Server,
+    address: &str,
+    variables: [(&'static str, String); 4],
+) -> S3 {
+    let mut settings = S3Settings::parse(address).expect("an address");
     settings.endpoint = Some(server.endpoint.clone());
-    settings.variables = server.variables().map(|(k, v)| (k.to_owned(), v)).to_vec();
+    settings.variables = variables.map(|(k, v)| (k.to_owned(), v)).to_vec();
     S3::open(&settings, Arc::new(System)).expect("it opens")
 }
 

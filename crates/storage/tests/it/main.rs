@@ -5,4 +5,5 @@ mod liar;
 mod local;
 mod probe;
 mod s3_answers;
+mod s3_locks;
 mod s3_stop;

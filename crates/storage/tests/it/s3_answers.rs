@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cutpoint_storage::{Error, Kind, Put, Refusal, S3, S3Limits, S3Settings, Storage, System};
+use cutpoint_storage::{
+    Deletion, Error, Kind, Put, Refusal, S3, S3Limits, S3Settings, Storage, System,
+};
 
 /// The reaction of the server to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ struct State {
     odd: BTreeMap<&'static str, VecDeque<Odd>>,
     late: Option<(String, Vec<u8>)>,
     requests: Vec<String>,
+    /// Whether each put had a checksum.
+    checksums: Vec<bool>,
 }
 
 /// A status and a body.
@@ -130,6 +134,7 @@ struct Request {
     method: String,
     path: String,
     is_conditional: bool,
+    has_checksum: bool,
     body: Vec<u8>,
 }
 
@@ -139,7 +144,7 @@ impl Request {
         reader.read_line(&mut line).ok()?;
         let mut words = line.split_whitespace().map(str::to_owned);
         let (method, path) = (words.next()?, words.next()?);
-        let (mut len, mut is_conditional) = (0, false);
+        let (mut len, mut is_conditional, mut has_checksum) = (0, false, false);
         loop {
             let mut header = String::new();
             reader.read_line(&mut header).ok()?;
@@ -147,12 +152,13 @@ impl Request {
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => len = value.parse().ok()?,
                 "if-none-match" => is_conditional = value == "*",
+                "x-amz-checksum-sha256" => has_checksum = true,
                 _ => {}
             }
         }
         let mut body = vec![0; len];
         reader.read_exact(&mut body).ok()?;
-        Some(Request { method, path, is_conditional, body })
+        Some(Request { method, path, is_conditional, has_checksum, body })
     }
 }
 
@@ -218,6 +224,9 @@ impl Server {
         let request = Request::read(&mut reader)?;
         let mut state = self.state();
         state.requests.push(request.method.clone());
+        if request.method == "PUT" {
+            state.checksums.push(request.has_checksum);
+        }
         let odd = state.odd.get_mut(request.method.as_str()).and_then(VecDeque::pop_front);
         let (status, answer) = state.react(&request, odd)?;
         let head = format!(
@@ -514,4 +523,70 @@ fn many_objects_are_read_in_their_order_in_spite_of_failures() {
             _ => assert_eq!(result.expect("an answer"), format!("object {number}").as_bytes()),
         }
     }
+}
+
+/// Many servers keep no versions, lock nothing, and do not know the questions. None of their
+/// answers may hinder a deletion, and no object is asked for.
+#[test]
+fn server_that_does_not_know_locks_has_none() {
+    let unknown = [
+        Odd::Answer(404, "ObjectLockConfigurationNotFoundError"),
+        Odd::Answer(404, "NoSuchKey"),
+        Odd::Answer(405, "MethodNotAllowed"),
+        Odd::Answer(400, "InvalidRequest"),
+        Odd::Answer(501, "NotImplemented"),
+        Odd::Answer(200, ""),
+        Odd::Status(404),
+    ];
+    for odd in unknown {
+        let server = Server::with("GET", &[odd; 2]);
+        let storage = server.storage();
+        let names = ["data/1".to_owned(), "data/2".to_owned()];
+        assert_eq!(storage.locks(&names).expect("none"), [None, None], "{odd:?}");
+        assert_eq!(storage.deletion().expect("an answer"), Deletion::default(), "{odd:?}");
+        assert_eq!(server.methods(), ["GET", "GET"], "{odd:?}: the bucket is asked once");
+    }
+}
+
+/// An answer that says nothing about the bucket is not taken for "no lock".
+#[test]
+fn failed_question_about_locks_is_an_error() {
+    let failures = [
+        (Odd::Answer(403, "AccessDenied"), Refusal::Lacks("s3:GetBucketObjectLockConfiguration")),
+        (Odd::Answer(404, "NoSuchBucket"), Refusal::NoBucket),
+        (Odd::Answer(403, "SignatureDoesNotMatch"), Refusal::WrongCredentials),
+    ];
+    for (odd, expected) in failures {
+        let storage = Server::with("GET", &[odd; 4]).storage();
+        let error = storage.deletion().expect_err("it is not known");
+        assert_eq!(refusal(&error), Some(&expected), "{odd:?}: {error}");
+        let error = storage.locks(&["data/1".to_owned()]).expect_err("it is not known");
+        assert_eq!(error.kind(), Kind::Storage, "{odd:?}: {error}");
+    }
+    // A passing failure is no answer, either.
+    let server = Server::with("GET", &[Odd::Answer(503, "SlowDown"), Odd::HangsUp]);
+    assert_eq!(server.storage().deletion().expect("an answer"), Deletion::default());
+    assert_eq!(server.methods().len(), 4, "{:?}", server.methods());
+    // A put without a version shows that the bucket locks nothing.
+    let server = Server::with("GET", &[Odd::Answer(403, "AccessDenied"); 2]);
+    let storage = server.storage();
+    storage.put_new("data/1", Bytes::new()).expect("it is put");
+    assert_eq!(storage.deletion().expect("it is known"), Deletion::default());
+}
+
+/// AWS takes no object without a checksum in a bucket with a default retention.
+#[test]
+fn required_checksum_is_sent() {
+    const REQUIRED: &str = "InvalidRequest</Code><Message>Content-MD5 OR x-amz-checksum- HTTP \
+                            header is required for Put Object requests with Object Lock parameters\
+                            </Message><Code>";
+    let server = Server::with("PUT", &[Odd::Answer(400, REQUIRED)]);
+    let storage = server.storage();
+    let put = |bytes: &'static [u8]| storage.put_new("commits/x", Bytes::from_static(bytes));
+    assert_eq!(put(b"ours").expect("an answer"), Put::Created);
+    assert_eq!(put(b"second").expect("an answer"), Put::Exists);
+    assert_eq!(server.methods(), ["PUT", "PUT", "PUT"], "it is learned once");
+    assert_eq!(server.object().as_deref(), Some(&b"ours"[..]), "the first stays");
+    let checksums = server.state().checksums.clone();
+    assert_eq!(checksums, [false, true, true], "the second request has a checksum");
 }

@@ -1,12 +1,15 @@
 //! S5: deletes what a record condemned, and other objects whose time has passed.
+//!
+//! An object that the storage keeps ([`Storage::locks`](cutpoint_storage::Storage::locks)) is left
+//! untouched. If the record condemned it, the record stays open.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use cutpoint_storage::{ObjectKind, Result};
+use cutpoint_storage::{Lock, ObjectKind, Result};
 
 use super::options::SweepOptions;
-use super::outcome::SweepReport;
+use super::outcome::{LockedObjects, SweepReport};
 use super::rescue::Rescue;
 use crate::format::commit::{Commit, Outcome};
 use crate::format::fingerprint::Class;
@@ -38,6 +41,8 @@ pub(super) struct Deleter<'a> {
     taken: HashSet<TicketId>,
     now_ns: i64,
     counts: SweepReport,
+    /// What the record condemned, and the storage keeps.
+    locked: LockedObjects,
 }
 
 impl<'a> Deleter<'a> {
@@ -64,16 +69,18 @@ impl<'a> Deleter<'a> {
             taken: view.taken(),
             now_ns: repository.environment().now_ns(),
             counts: SweepReport::default(),
+            locked: LockedObjects::default(),
         })
     }
 
-    /// Deletes everything, after checking that the chunks of the `rescue` are still there.
+    /// Deletes everything, after checking that the chunks of the `rescue` are still there. Also
+    /// returns what the record condemned, and the storage keeps.
     ///
     /// # Errors
     ///
     /// Returns any error of [`Rescue::require_present`] and of the storage, and `Interrupted` if
     /// the monitor cancels.
-    pub(super) fn run(mut self, rescue: &Rescue) -> Result<SweepReport> {
+    pub(super) fn run(mut self, rescue: &Rescue) -> Result<(SweepReport, LockedObjects)> {
         rescue.require_present(self.repository, &self.there)?;
         self.delete_tickets()?;
         self.delete_segments()?;
@@ -81,8 +88,9 @@ impl<'a> Deleter<'a> {
         self.delete_containers()?;
         self.delete_similarity()?;
         self.delete_view_parts()?;
-        delete_taken_commits(self.repository, self.options, self.view, self.monitor)?;
-        Ok(self.counts)
+        self.counts.spared_count +=
+            delete_taken_commits(self.repository, self.options, self.view, self.monitor)?;
+        Ok((self.counts, self.locked))
     }
 
     /// Returns `true` if the writer has ended and nothing needs its ticket.
@@ -96,8 +104,23 @@ impl<'a> Deleter<'a> {
         rules::may_delete_ticket(has_ended)
     }
 
-    fn delete(&self, names: &[ObjectName]) -> Result<()> {
-        delete(self.repository, names, self.monitor)
+    /// Deletes objects that the record condemned. Returns the locks of those that stay, in the same
+    /// order.
+    fn delete_condemned(&mut self, names: &[ObjectName]) -> Result<Vec<Option<Lock>>> {
+        let locks = delete(self.repository, names, self.monitor)?;
+        for (name, lock) in names.iter().zip(&locks) {
+            if let Some(lock) = lock {
+                self.locked.add(name.to_string(), *lock);
+            }
+        }
+        Ok(locks)
+    }
+
+    /// Deletes objects that no open record needs. Returns the number of deleted objects.
+    fn delete_others(&mut self, names: &[ObjectName]) -> Result<u64> {
+        let spared_count = count_locked(&delete(self.repository, names, self.monitor)?);
+        self.counts.spared_count += spared_count;
+        Ok(names.len() as u64 - spared_count)
     }
 
     fn delete_tickets(&mut self) -> Result<()> {
@@ -108,8 +131,7 @@ impl<'a> Deleter<'a> {
             _ => false,
         };
         let names: Vec<ObjectName> = names.filter(is_over).collect();
-        self.delete(&names)?;
-        self.counts.ticket_count += names.len() as u64;
+        self.counts.ticket_count += self.delete_others(&names)?;
         Ok(())
     }
 
@@ -118,8 +140,8 @@ impl<'a> Deleter<'a> {
         let segments = self.prune.superseded.iter();
         let names: Vec<ObjectName> =
             segments.map(|segment| ObjectName::Segment(*segment)).collect();
-        self.delete(&names)?;
-        self.counts.segment_count += names.len() as u64;
+        let locks = self.delete_condemned(&names)?;
+        self.counts.segment_count += names.len() as u64 - count_locked(&locks);
         Ok(())
     }
 
@@ -129,17 +151,19 @@ impl<'a> Deleter<'a> {
         // does not look for. Parity that arrives after its container was swept is deleted as well,
         // because containers never return.
         let condemned = self.view.condemned();
-        let mut names = Vec::new();
+        let (mut own, mut left_over) = (Vec::new(), Vec::new());
         for (container, parity) in parity::list(self.repository)? {
+            let is_own = self.condemned_now.contains(&container);
             let is_left_over =
                 condemned.contains(&container) && !self.there.contains_key(&container);
-            if !self.condemned_now.contains(&container) && !is_left_over {
-                continue;
+            if is_own || is_left_over {
+                let names = if is_own { &mut own } else { &mut left_over };
+                names.extend(parity.into_iter().map(|(name, _)| name));
             }
-            names.extend(parity.into_iter().map(|(name, _)| name));
         }
-        self.delete(&names)?;
-        self.counts.parity_count += names.len() as u64;
+        let locks = self.delete_condemned(&own)?;
+        self.counts.parity_count += own.len() as u64 - count_locked(&locks);
+        self.counts.parity_count += self.delete_others(&left_over)?;
         Ok(())
     }
 
@@ -148,9 +172,11 @@ impl<'a> Deleter<'a> {
         let there = condemned.filter_map(|name| Some((name, *self.there.get(name)?)));
         let (names, lens): (Vec<ObjectName>, Vec<u64>) =
             there.map(|((class, part), len)| (ObjectName::Container(*class, *part), len)).unzip();
-        self.delete(&names)?;
-        self.counts.container_count += names.len() as u64;
-        self.counts.container_bytes += lens.iter().sum::<u64>();
+        let locks = self.delete_condemned(&names)?;
+        for (len, _) in lens.iter().zip(locks).filter(|(_, lock)| lock.is_none()) {
+            self.counts.container_count += 1;
+            self.counts.container_bytes += len;
+        }
         Ok(())
     }
 
@@ -166,33 +192,51 @@ impl<'a> Deleter<'a> {
             }
             _ => false,
         };
-        self.delete(&names.filter(is_left_over).collect::<Vec<_>>())
+        self.delete_others(&names.filter(is_left_over).collect::<Vec<_>>()).map(drop)
     }
 
     /// Deletes parts of the view checkpoint of which there is a newer version. No client depends on
     /// a part.
-    fn delete_view_parts(&self) -> Result<()> {
+    fn delete_view_parts(&mut self) -> Result<()> {
         let parts = PartListing::of_storage(self.repository)?;
-        self.delete(&parts.superseded().collect::<Vec<_>>())
+        self.delete_others(&parts.superseded().collect::<Vec<_>>()).map(drop)
     }
 }
 
-/// Deletes objects, many at a time. An object that is already gone counts as deleted.
+/// Deletes objects that the storage does not keep, many at a time. An object that is already gone
+/// counts as deleted. Returns the locks of those that stay, in the order of `names`.
 ///
 /// # Errors
 ///
-/// Returns the first error of an object, and deletes the others of the same batch all the same.
-fn delete(repository: &Repository, names: &[ObjectName], monitor: &dyn PruneMonitor) -> Result<()> {
+/// Returns any error of [`Storage::locks`](cutpoint_storage::Storage::locks), or the first error of
+/// an object; the others of the same batch are deleted all the same.
+fn delete(
+    repository: &Repository,
+    names: &[ObjectName],
+    monitor: &dyn PruneMonitor,
+) -> Result<Vec<Option<Lock>>> {
+    let storage = repository.storage();
+    let mut locks = Vec::with_capacity(names.len());
     for names in names.chunks(BATCH_COUNT_MAX) {
         stop_if_cancelled(monitor)?;
-        let names: Vec<String> = names.iter().map(ObjectName::to_string).collect();
-        repository.storage().delete_many(&names).into_iter().collect::<Result<()>>()?;
+        let mut names: Vec<String> = names.iter().map(ObjectName::to_string).collect();
+        let found = storage.locks(&names)?;
+        let mut left = found.iter();
+        names.retain(|_| !rules::must_leave_locked(left.next().is_some_and(Option::is_some)));
+        storage.delete_many(&names).into_iter().collect::<Result<()>>()?;
+        locks.extend(found);
     }
-    Ok(())
+    Ok(locks)
+}
+
+/// Returns the number of locked objects.
+fn count_locked(locks: &[Option<Lock>]) -> u64 {
+    locks.iter().flatten().count() as u64
 }
 
 /// Deletes the commits that prunes have taken, if everything else that those prunes condemned was
 /// deleted long ago. Snapshots go first, so that no snapshot outlives the commit that forgot it.
+/// Returns the number of commits that the storage keeps.
 ///
 /// # Errors
 ///
@@ -202,7 +246,7 @@ pub(super) fn delete_taken_commits(
     options: &SweepOptions,
     view: &View,
     monitor: &dyn PruneMonitor,
-) -> Result<()> {
+) -> Result<u64> {
     let now_ns = repository.environment().now_ns();
     let (mut snapshots, mut others) = (Vec::new(), Vec::new());
     for commit in view.commits.values() {
@@ -216,6 +260,8 @@ pub(super) fn delete_taken_commits(
             names.push(ObjectName::Commit(*id));
         }
     }
-    delete(repository, &snapshots, monitor)?;
-    delete(repository, &others, monitor)
+    match count_locked(&delete(repository, &snapshots, monitor)?) {
+        0 => Ok(count_locked(&delete(repository, &others, monitor)?)),
+        count => Ok(count),
+    }
 }

@@ -23,5 +23,5 @@ mod sweeper;
 mod wait;
 
 pub use options::SweepOptions;
-pub use outcome::{OpenWriter, Sweep, SweepReport};
+pub use outcome::{LockedObjects, OpenWriter, Sweep, SweepReport};
 pub use sweeper::Sweeper;

@@ -1,6 +1,6 @@
 //! The result of one step of a sweep.
 
-use cutpoint_storage::Process;
+use cutpoint_storage::{Lock, Process};
 
 use crate::format::names::TicketId;
 
@@ -25,6 +25,9 @@ pub enum Sweep {
     },
     /// Everything that the record condemned is deleted.
     Done(SweepReport),
+    /// The storage keeps some of what the record condemned, and the rest is deleted. The record
+    /// stays open, so that a later sweep deletes what is left. The next step sweeps the next record.
+    Locked(SweepReport),
 }
 
 /// A writer for which a sweep waits.
@@ -56,4 +59,40 @@ pub struct SweepReport {
     pub segment_count: u64,
     /// Number of deleted ticket objects, including renewals.
     pub ticket_count: u64,
+    /// Number of objects that no record condemns, such as tickets of ended writers, and that the
+    /// storage keeps. A later sweep deletes them.
+    pub spared_count: u64,
+}
+
+/// Condemned objects that the storage keeps from being deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockedObjects {
+    /// The number of objects.
+    pub count: u64,
+    /// The names of the first few objects.
+    pub first: Vec<String>,
+    /// The lock that ends last; `None` if there are no objects.
+    pub last_lock: Option<Lock>,
+}
+
+/// Maximum number of locked objects that are named.
+const NAMED_MAX: usize = 3;
+
+impl LockedObjects {
+    /// Adds an object.
+    pub(super) fn add(&mut self, name: String, lock: Lock) {
+        self.count += 1;
+        self.last_lock = self.last_lock.max(Some(lock));
+        if self.first.len() < NAMED_MAX {
+            self.first.push(name);
+        }
+    }
+
+    /// Adds the objects of `other`.
+    pub(super) fn extend(&mut self, other: &LockedObjects) {
+        self.count += other.count;
+        self.last_lock = self.last_lock.max(other.last_lock);
+        let named = NAMED_MAX.saturating_sub(self.first.len());
+        self.first.extend(other.first.iter().take(named).cloned());
+    }
 }

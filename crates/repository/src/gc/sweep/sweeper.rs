@@ -1,13 +1,13 @@
 //! Sweeps one record after another, step by step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cutpoint_storage::Result;
 
 use super::delete::{Deleter, delete_taken_commits};
 use super::options::SweepOptions;
-use super::outcome::Sweep;
+use super::outcome::{LockedObjects, Sweep};
 use super::rescue::{Rescuer, ended};
 use super::skipped::{skipped, unseen_until_ns};
 use super::wait::Waiting;
@@ -31,24 +31,36 @@ pub struct Sweeper {
     /// The commits and records that were read so far: each step lists again, and reads only new
     /// ones.
     known: View,
+    /// What the storage keeps, by the records that condemned it. This sweeper has done with them.
+    locked: BTreeMap<u64, LockedObjects>,
 }
 
 impl Sweeper {
     /// Creates a sweeper of `repository`.
     pub fn new(repository: Arc<Repository>, options: SweepOptions) -> Sweeper {
         repository.view_cache().leave_checkpoint();
-        Sweeper { repository, options, waiting: Waiting::default(), known: View::default() }
+        let (waiting, known, locked) = (Waiting::default(), View::default(), BTreeMap::new());
+        Sweeper { repository, options, waiting, known, locked }
+    }
+
+    /// Returns the condemned objects that the storage keeps, as far as the steps have met them.
+    pub fn locked(&self) -> LockedObjects {
+        let mut all = LockedObjects::default();
+        self.locked.values().for_each(|locked| all.extend(locked));
+        all
     }
 
     /// Sweeps the lowest record that is not swept, if that is possible now. Otherwise the caller
-    /// may wait and call again.
+    /// may wait and call again. A record is passed over if this sweeper has deleted what it
+    /// condemned except for what the storage keeps.
     ///
     /// # Errors
     ///
     /// Returns `Corrupt` if an object cannot be read that decides which chunks are live,
     /// `Missing` if no container has a live chunk (nothing is deleted then), `Conflict`
     /// if another client was faster and the caller should try again, `Interrupted` if the monitor
-    /// cancels, and any error of the storage.
+    /// cancels, and any error of the storage, including those of
+    /// [`Storage::locks`](cutpoint_storage::Storage::locks).
     pub fn step(&mut self, monitor: &dyn PruneMonitor) -> Result<Sweep> {
         self.repository.config().check_features(true)?;
         let mut view = self.known.list_again(&self.repository)?;
@@ -71,10 +83,11 @@ impl Sweeper {
         let view = known.clone().complete(&self.repository)?;
         known.clone_from(&view);
         let swept = view.swept();
+        let is_done = |number: &u64| swept.contains(number) || self.locked.contains_key(number);
         let mut open = view
             .prunes
             .iter()
-            .filter(|(number, prune)| !swept.contains(number) && has_something_to_delete(prune));
+            .filter(|(number, prune)| !is_done(number) && has_something_to_delete(prune));
         let next = open.next();
         let next = if rules::must_sweep_in_order() { next } else { open.next_back().or(next) };
         let Some((&number, prune)) = next else {
@@ -105,8 +118,12 @@ impl Sweeper {
         let rescuer = Rescuer { repository, number, prune, skipped: &skipped, view: &view };
         let rescue = rescuer.run(monitor)?;
         let deleter = Deleter::new(repository, &self.options, prune, &view, monitor)?;
-        let mut done = deleter.run(&rescue)?;
+        let (mut done, locked) = deleter.run(&rescue)?;
         (done.number, done.rescued_count) = (number, rescue.count);
+        if !rules::may_record_swept(locked.count) {
+            self.locked.insert(number, locked);
+            return Ok(Sweep::Locked(done));
+        }
         let mut writer = Writer::begin_knowing(self.repository.clone(), Purpose::Sweep, view)?;
         match writer.commit(Outcome::Swept(number), Vec::new(), &BTreeSet::new())? {
             CommitResult::Done => Ok(Sweep::Done(done)),

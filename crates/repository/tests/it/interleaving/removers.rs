@@ -143,6 +143,8 @@ pub(super) fn sweep(actor: &mut Actor) -> Result<()> {
     for _ in 0..1 + actor.random.below(15) {
         match sweeper.step(&())? {
             Sweep::Waiting { .. } => actor.pause(20)?,
+            // The next record may be swept before this one.
+            Sweep::Locked(_) => {}
             _ => return Ok(()),
         }
     }

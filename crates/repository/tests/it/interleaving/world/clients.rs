@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 use cutpoint_repository::{CipherSuite, InitOptions, Repository, Unlock};
-use cutpoint_storage::{Environment, Error, Kind, Memory, Process, Put, Result, Staged, Storage};
+use cutpoint_storage::{
+    Environment, Error, Kind, Lock, Memory, Process, Put, Result, Staged, Storage,
+};
 use cutpoint_testing::SplitMix64;
 
 use super::{Role, Script, State, World, is_rough, over};
@@ -217,6 +219,15 @@ impl Storage for Turnstile {
 
     fn delete(&self, name: &str) -> Result<()> {
         self.call(format!("delete {name}"), |state, memory| state.delete(memory, self.actor, name))
+    }
+
+    fn locks(&self, names: &[String]) -> Result<Vec<Option<Lock>>> {
+        if self.world.upgrade().is_none_or(|world| world.lock().locks.is_none()) {
+            return Ok(vec![None; names.len()]);
+        }
+        self.call("locks".to_owned(), |state, _| {
+            Ok(names.iter().map(|name| state.is_locked(name).then_some(Lock::Held)).collect())
+        })
     }
 
     fn describe(&self) -> String {

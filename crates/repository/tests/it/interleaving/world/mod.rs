@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::{Content, Entry, ObjectName, TicketId};
-use cutpoint_storage::{Error, Kind, Memory, Put, Result, Storage};
+use cutpoint_storage::{Error, Kind, Memory, ObjectKind, Put, Result, Storage};
 use cutpoint_testing::SplitMix64;
 use ledger::{ChunkName, Ledger};
 use tempfile::TempDir;
@@ -23,6 +23,9 @@ use tempfile::TempDir;
 const SECOND_NS: u64 = 1_000_000_000;
 
 const HOUR_NS: u64 = 3600 * SECOND_NS;
+
+/// The time at which the world begins.
+const CLOCK_BEGIN_NS: u64 = 1_000 * 24 * HOUR_NS;
 
 /// Number of the last calls that a failure shows.
 const TRACE_LEN: usize = 80;
@@ -81,6 +84,8 @@ struct State {
     unstaged_count: u64,
     /// The stamp of each object, except for those that came late.
     stamps: HashMap<String, i64>,
+    /// The seed of the locks of objects, if the storage keeps some of them from deletion.
+    locks: Option<u64>,
     script: Option<std::vec::IntoIter<(usize, Until)>>,
     line: Option<(usize, Until)>,
     trace: Vec<String>,
@@ -163,12 +168,13 @@ impl World {
                 failure: None,
                 step: 0,
                 step_max,
-                clock_ns: 1_000 * 24 * HOUR_NS,
+                clock_ns: CLOCK_BEGIN_NS,
                 late: Vec::new(),
                 staged: BTreeMap::new(),
                 staged_count: 0,
                 unstaged_count: 0,
                 stamps: HashMap::new(),
+                locks: (script.is_none() && seed % 3 == 1).then_some(seed),
                 script: script.map(Vec::into_iter),
                 line: None,
                 trace: Vec::new(),
@@ -487,8 +493,28 @@ impl State {
         Ok(put)
     }
 
+    /// Returns `true` if the storage keeps the object from deletion: for a while, or as long as the
+    /// world exists. Objects that other clients than sweeps delete are never locked.
+    fn is_locked(&self, name: &str) -> bool {
+        let Some(seed) = self.locks.filter(|_| ObjectKind::of_path(name).is_some()) else {
+            return false;
+        };
+        let mut random = SplitMix64::new(seed);
+        let chance = name
+            .bytes()
+            .fold(random.next(), |hash, byte| SplitMix64::new(hash ^ u64::from(byte)).next());
+        let elapsed_ns = self.clock_ns - CLOCK_BEGIN_NS;
+        match chance % 8 {
+            0 => true,
+            1 | 2 => elapsed_ns < (chance >> 8) % (10 * HOUR_NS),
+            _ => false,
+        }
+    }
+
     fn delete(&mut self, memory: &Memory, actor: usize, name: &str) -> Result<()> {
-        let result = if self.actors[actor].role.may_delete {
+        let result = if self.is_locked(name) {
+            Err(format!("S5: actor {actor} deletes {name}, which is locked"))
+        } else if self.actors[actor].role.may_delete {
             self.ledger.may_delete(name)
         } else {
             Err(format!("W7: actor {actor} deletes {name}"))
