@@ -110,20 +110,24 @@ class Kopia(Tool):
 
 
 class Borg(Tool):
+    # The number of archives. Each has its own name, because only that names one of them.
+    made_count = 0
+
     def variables(self):
         address = self.server.variables["AWS_ENDPOINT_URL"]
         keys = [self.server.variables[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
         place = f"s3:{keys[0]}:{keys[1]}@{address}/{self.server.bucket}/borg"
-        return {"BORG_REPO": place, "BORG_PASSPHRASE": SECRET, "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes"}
+        return {"BORG_REPO": place, "BORG_PASSPHRASE": SECRET}
 
     def init(self):
-        return ["repo-create", "--encryption=repokey-aes-ocb"]
+        return ["repo-create", "--encryption=aes256-ocb"]
 
     def backup(self, source):
-        return ["create", "series", source]
+        self.made_count += 1
+        return ["create", f"archive-{self.made_count}", source]
 
     def reads(self):
-        return {"list snapshots": ["repo-list"], "list files": ["list", "series"]}
+        return {"list snapshots": ["repo-list"], "list files": ["list", f"archive-{self.made_count}"]}
 
     def frees(self):
         return [["prune", f"--keep={KEPT}"], ["compact"]]
