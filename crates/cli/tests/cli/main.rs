@@ -24,5 +24,6 @@ mod sandbox;
 mod schema;
 mod secrets;
 mod signals;
+mod tiny;
 mod untrusted;
 mod usage;
