@@ -19,6 +19,7 @@ CLASSES = ("config", "commit", "index", "meta", "data", "similarity", "parity")
 TICKET, COMMIT, SEGMENT, DATA, META = 3, 4, 6, 7, 8
 HEADER_LEN, TRAILER_LEN, TAG_LEN = 64, 32, 16
 SMALL_PADDING, CONTAINER_PADDING, TOC_PADDING = 256, 65_536, 4096
+CONTAINER_LEN_MIN = 4096
 TOC_PART = 2**32 - 1
 HOUR_NS = 3_600 * 10**9
 TREE_CUT = "tree"
@@ -46,6 +47,13 @@ def packed(chunks):
 def cbor(value):
     """Returns a map of the format: keys in rising order, integers in their shortest form."""
     return cbor2.dumps(value, canonical=True)
+
+
+def padded_container_len(length):
+    """Returns the length to which a container of `length` bytes is padded, trailer included."""
+    if length > CONTAINER_PADDING:
+        return -(-length // CONTAINER_PADDING) * CONTAINER_PADDING
+    return max(1 << (length - 1).bit_length(), CONTAINER_LEN_MIN)
 
 
 def container_folder(name):
@@ -141,9 +149,8 @@ class Repository:
         return data + hasher.digest(TAG_LEN)
 
     @staticmethod
-    def trailer(data, padding, last_offset):
-        """Returns the zeros and the trailer behind `data`."""
-        total_len = -(-(len(data) + TRAILER_LEN) // padding) * padding
+    def trailer(data, total_len, last_offset):
+        """Returns the zeros and the trailer behind `data` of an object of `total_len` bytes."""
         zeros = bytes(total_len - len(data) - TRAILER_LEN)
         tail = zeros + struct.pack("<IIQ", len(data) - last_offset, 0, last_offset)
         hasher = xxhash.xxh3_128(data, seed=0)
@@ -154,7 +161,8 @@ class Repository:
         """Returns an object of one part."""
         header, key, _ = self.header(kind, class_name, name)
         data = header + self.sealed(header, key, 0, 0, body)
-        return data + self.trailer(data, SMALL_PADDING, HEADER_LEN)
+        total_len = -(-(len(data) + TRAILER_LEN) // SMALL_PADDING) * SMALL_PADDING
+        return data + self.trailer(data, total_len, HEADER_LEN)
 
     def container(self, kind, name, chunks):
         """Writes a container of full chunks in regions of at most 2 MiB and returns its place."""
@@ -187,9 +195,9 @@ class Repository:
         out += self.sealed(header, toc_key, TOC_PART, 2, toc)
         toc_len = len(out) - toc_offset
         data = bytes(out)
-        object_len = -(-(len(data) + TRAILER_LEN) // CONTAINER_PADDING) * CONTAINER_PADDING
+        object_len = padded_container_len(len(data) + TRAILER_LEN)
         if exists:
-            tail = self.trailer(data, CONTAINER_PADDING, toc_offset)
+            tail = self.trailer(data, object_len, toc_offset)
             folder = self.container_path(kind, name).parent
             if folder not in self.known_folders:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -273,6 +281,8 @@ def add_commits(folder, count, client_count=10, seed=1, void_count=0):
     # The newest synthetic snapshot is older than the real one, as in a repository with a history.
     first_ns = body[14][0] - (count // client_count + 2) * HOUR_NS
     body.pop(18, None)
+    # The segment in its commit.
+    body.pop(25, None)
     parents = {}
     for number, ticket in enumerate(repository.new_ids(count + void_count)):
         if number >= count:
@@ -439,6 +449,7 @@ def add_full_segments(folder, full, seed=1):
         segments.append(ticket + struct.pack(">I", segment))
         repository.write_segment(segments[-1], containers, hints.tobytes())
     body.pop(18, None)
+    body.pop(25, None)
     repository.commit(ticket, body | {1: segments})
 
 

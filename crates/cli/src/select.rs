@@ -315,7 +315,7 @@ mod tests {
 
     fn commit(outcome: Outcome) -> Arc<Commit> {
         let (segments, view, extra) = (Vec::new(), ViewRecord::default(), Default::default());
-        Arc::new(Commit { outcome, segments, view, time_ns: 0, extra })
+        Arc::new(Commit { outcome, segments, embedded: None, view, time_ns: 0, extra })
     }
 
     /// Returns a view of snapshots in this order. The last one is partial, and the first one was

@@ -371,6 +371,7 @@ mod tests {
     fn view(snapshots: &[u8]) -> View {
         let commit = |number: u8| Commit {
             segments: Vec::new(),
+            embedded: None,
             view: ViewRecord::default(),
             time_ns: 0,
             outcome: Outcome::Snapshot(Box::new(Snapshot {

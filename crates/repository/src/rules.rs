@@ -91,6 +91,11 @@ pub(crate) fn must_republish(is_own: bool) -> bool {
     is_own || !is_broken!(DropsSegmentsOfTaken)
 }
 
+/// P5: a prune merges the segments that lie in the commits which it takes, unless they are spent.
+pub(crate) fn must_merge_embedded() -> bool {
+    !is_broken!(DropsEmbedded)
+}
+
 /// P5: before each attempt, a prune checks that no other client has ended it.
 pub(crate) fn must_check_own_end() -> bool {
     !is_broken!(IgnoresItsEnd)

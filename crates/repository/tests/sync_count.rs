@@ -150,5 +150,10 @@ fn every_put_syncs_the_object_and_its_folder() {
     let (syncs, puts) = (synced().len(), created.load(Ordering::SeqCst));
     assert!(puts >= 8, "{puts} puts are too few to mean anything");
     assert_eq!(syncs, 2 * puts, "two syncs a put");
-    assert_eq!(backup::restore_all(&repository).expect("it restores"), 1, "one snapshot");
+    created.store(0, Ordering::SeqCst);
+    let committed = backup::back_up_embedding(&repository, &[4], false);
+    assert_eq!(committed.expect("nothing fails here"), CommitResult::Done);
+    let (syncs, puts) = (synced().len(), created.load(Ordering::SeqCst));
+    assert_eq!((syncs, puts), (8, 4), "a ticket, two containers and a commit");
+    assert_eq!(backup::restore_all(&repository).expect("it restores"), 2, "both snapshots");
 }

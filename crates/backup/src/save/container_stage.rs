@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cutpoint_repository::write::{ContainerStatistics, ContainerWriter, Uploads};
-use cutpoint_repository::{PartName, Repository, TicketId};
+use cutpoint_repository::write::{ContainerStatistics, ContainerWriter, OwnSegments, Uploads};
+use cutpoint_repository::{Repository, TicketId};
 use cutpoint_storage::{stop, wait};
 
 use super::channels::{ContainerEnds, ToContainers};
@@ -21,8 +21,8 @@ pub(super) struct ContainerStage {
 /// The result of the container stage.
 #[derive(Debug)]
 pub(super) struct ContainerStageResult {
-    /// The names of the index segments, for the commit.
-    pub(super) index_segments: Vec<PartName>,
+    /// The index segments, for the commit.
+    pub(super) index_segments: OwnSegments,
     pub(super) statistics: ContainerStatistics,
 }
 
@@ -56,10 +56,10 @@ impl ContainerStage {
                 self.forward(&ends, shutdown)?;
             }
         }
-        self.containers.finish()?;
+        let embedded = self.containers.finish_embedding()?;
         self.forward(&ends, shutdown)?;
         Ok(ContainerStageResult {
-            index_segments: self.containers.segments().to_vec(),
+            index_segments: OwnSegments { names: self.containers.segments().to_vec(), embedded },
             statistics: self.containers.statistics(),
         })
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, bounded};
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::write::{
-    BurstStatistics, ContainerStatistics, Deduplicator, DeltaStrategy, delta_strategy,
+    BurstStatistics, ContainerStatistics, Deduplicator, DeltaStrategy, OwnSegments, delta_strategy,
 };
 use cutpoint_repository::{
     Class, Content, Index, PartName, Reader, Repository, Statistics, Verify, Writer,
@@ -57,7 +57,7 @@ pub(super) struct PipelineOutput {
     /// The content of the root folder.
     pub(super) root: Content,
     /// The index segments of the run.
-    pub(super) index_segments: Vec<PartName>,
+    pub(super) index_segments: OwnSegments,
     /// The known parts that the run refers to.
     pub(super) hits: BTreeSet<(Class, PartName)>,
     pub(super) statistics: Statistics,

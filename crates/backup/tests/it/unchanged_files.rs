@@ -191,6 +191,7 @@ fn different_file_system_at_the_path_is_read() {
     place.advance(DAY_NS);
     assert_eq!(place.read_count(), 1, "the first run reads it");
     place.file_system.identity = "ext4 2".to_owned();
+    place.advance(SECOND_NS);
     let options = BackupOptions { skip_if_unchanged: true, ..place.options() };
     let second = backup(&place.repository, files(place.folder.path()), &options, &());
     let second = second.expect("backup");
@@ -335,6 +336,7 @@ fn folder_with_unsaved_file_is_marked() {
     place.restore(target.path(), &heard);
     let [(path, message)] = &heard.said()[..] else { panic!("{:?}", heard.said()) };
     assert!(path.ends_with("folder") && message.contains("could not be saved"), "{message}");
+    place.advance(SECOND_NS);
     assert_eq!(place.back_up(&()).statistics.problem_count, 0);
     assert_eq!(place.entry(&place.path("folder")).defect, None, "it lacks nothing now");
 }

@@ -12,8 +12,14 @@ use crate::sandbox::{Run, Sandbox};
 
 /// Creates a repository without encryption, with small containers and two snapshots of `source`.
 fn with_two_snapshots() -> (Sandbox, [String; 2]) {
+    two_snapshots(&[])
+}
+
+/// Creates a repository with further options of `init`, and two snapshots.
+fn two_snapshots(init: &[&str]) -> (Sandbox, [String; 2]) {
     let sandbox = Sandbox::new();
-    sandbox.run(["init", "--encryption", "none", "--container-size", "4M"]).well();
+    let options = ["init", "--encryption", "none", "--container-size", "4M"];
+    sandbox.run(options.iter().chain(init)).well();
     fs::create_dir(sandbox.path("source")).expect("made");
     let write = |seed: u64| {
         let path = sandbox.path("source").join(seed.to_string());
@@ -164,7 +170,8 @@ fn commit_of_unknown_version_can_be_given_up() {
 /// content.
 #[test]
 fn objects_damaged_after_their_content_are_repaired() {
-    let (sandbox, [first, second]) = with_two_snapshots();
+    // With chunks of 512 bytes, no index segment fits into a commit.
+    let (sandbox, [first, second]) = two_snapshots(&["--cut", "fixed:size=512"]);
     let mut names = vec![format!("commits/{first}"), format!("commits/{second}")];
     for folder in ["index/", "data/", "meta/", "config/", "keys/"] {
         names.push(objects(&sandbox, folder).remove(0));

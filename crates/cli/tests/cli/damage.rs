@@ -15,7 +15,18 @@ const FILE_LEN: usize = 1_000_000;
 /// Creates a repository with two snapshots, of one file and of two, each of which is larger than a
 /// region. A backup that compares with the second snapshot need not read them again.
 fn with_two_snapshots() -> (Sandbox, [String; 2]) {
-    let sandbox = Sandbox::with_repository();
+    two_snapshots(Sandbox::with_repository())
+}
+
+/// Does the same as [`with_two_snapshots`] with small chunks, whose index segments do not fit into
+/// commits.
+fn with_two_segments() -> (Sandbox, [String; 2]) {
+    let sandbox = Sandbox::new();
+    sandbox.run(["init", "--encryption", "none", "--cut", "fixed:size=4k"]).well();
+    two_snapshots(sandbox)
+}
+
+fn two_snapshots(sandbox: Sandbox) -> (Sandbox, [String; 2]) {
     fs::create_dir(sandbox.path("source")).expect("made");
     let write = |seed: u64| {
         let path = sandbox.path("source").join(seed.to_string());
@@ -78,7 +89,7 @@ fn read_bytes(sandbox: &Sandbox) -> u64 {
 }
 
 fn without_a_segment(of: usize, damage: impl Fn(&Path)) {
-    let (sandbox, ids) = with_two_snapshots();
+    let (sandbox, ids) = with_two_segments();
     let segment = objects(&sandbox, "index/", &ids[of]).remove(0);
     damage(&sandbox.path("repo").join(&segment));
     let named = &[segment.as_str(), "skipped (`cutpoint check`"];

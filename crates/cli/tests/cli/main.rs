@@ -25,5 +25,6 @@ mod sandbox;
 mod schema;
 mod secrets;
 mod signals;
+mod tiny;
 mod untrusted;
 mod usage;

@@ -50,6 +50,7 @@ fn repository_and_state_are_private_for_any_umask() {
         with_umask(&sandbox, umask, &["init", "--encryption", "none"]).well();
         with_umask(&sandbox, umask, &["backup", "source"]).well();
         with_umask(&sandbox, umask, &["check", "--read-data"]).well();
+        with_umask(&sandbox, umask, &["ls", "latest"]).well();
         assert_modes(&sandbox.path("repo"), 0o700, 0o600);
         for folder in ["home/.local/state/cutpoint", "home/.cache/cutpoint"] {
             let mut open = vec![sandbox.path(folder)];

@@ -27,7 +27,7 @@ pub use keys::{KeyClass, Keyring, Keys, Secret};
 pub use opener::{Opener, open_object};
 pub(crate) use original::{object_as_put, with_tail_replaced};
 pub use sealer::{Sealer, seal_object};
-pub use trailer::{PADDING_CONTAINER, PADDING_OTHER, TRAILER_LEN, Trailer, object_is_intact};
+pub use trailer::{PADDING_OTHER, TRAILER_LEN, Trailer, object_is_intact, padded_container_len};
 pub use wrap::{
     KdfLimits, KeyAbout, KeyMethod, LABEL_LEN_MAX, Unlock, WRAP_LEN, unwrap_keyring, wrap_keyring,
 };

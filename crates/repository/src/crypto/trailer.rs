@@ -9,8 +9,10 @@ use crate::format::names::ObjectName;
 /// The length of the trailer of every object, in bytes.
 pub const TRAILER_LEN: usize = 32;
 
-/// The granularity of the length of containers, in bytes.
-pub const PADDING_CONTAINER: usize = 64 * 1024;
+/// The granularity of the length of long containers, in bytes. Shorter ones have a power of two.
+const PADDING_CONTAINER: usize = 64 * 1024;
+/// The minimum length of a container, in bytes.
+const CONTAINER_LEN_MIN: usize = 4096;
 /// The granularity of the length of all other objects, in bytes.
 pub const PADDING_OTHER: usize = 256;
 
@@ -61,6 +63,16 @@ impl Trailer {
     }
 }
 
+/// Returns the length to which a container of `len` bytes is padded, trailer included: a power of
+/// two, at least 4096, or a multiple of 65,536.
+pub fn padded_container_len(len: usize) -> usize {
+    if len <= PADDING_CONTAINER {
+        len.next_power_of_two().max(CONTAINER_LEN_MIN)
+    } else {
+        len.next_multiple_of(PADDING_CONTAINER)
+    }
+}
+
 /// Appends the bytes between the last part of the object `name`, which ends at `end`, and the
 /// checksum: padding, and the length and the offset of that part.
 pub(super) fn push_tail(
@@ -70,11 +82,10 @@ pub(super) fn push_tail(
     offset: u64,
     length: u32,
 ) {
-    let padding = match name {
-        ObjectName::Container(..) => PADDING_CONTAINER,
-        _ => PADDING_OTHER,
+    let padded = match name {
+        ObjectName::Container(..) => padded_container_len(end + TRAILER_LEN),
+        _ => (end + TRAILER_LEN).next_multiple_of(PADDING_OTHER),
     };
-    let padded = (end + TRAILER_LEN).next_multiple_of(padding);
     bytes.resize(bytes.len() + padded - TRAILER_LEN - end, 0);
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);

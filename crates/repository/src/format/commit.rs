@@ -8,6 +8,7 @@ use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, re
 use super::recipe::Content;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
+use crate::format::segment::Segment;
 
 /// The body of `commits/<t>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct Commit {
     pub outcome: Outcome,
     /// The index segments that this commit publishes.
     pub segments: Vec<PartName>,
+    /// The body of the last of `segments`, if no object has it. Only a snapshot may have one.
+    pub embedded: Option<Segment>,
     /// The view of the writer.
     pub view: ViewRecord,
     /// The time of the commit, in nanoseconds since 1970 by the writer's clock.
@@ -156,6 +159,9 @@ pub struct Damage {
     pub fingerprint: Fingerprint,
 }
 
+/// The maximum length of the body of an embedded segment, in bytes. Every client reads all commits.
+pub const EMBEDDED_LEN_MAX: usize = 2048;
+
 const DAMAGE_LEN: usize = 1 + 16 + 32;
 
 impl Commit {
@@ -165,6 +171,11 @@ impl Commit {
             Outcome::Snapshot(snapshot) => Some(snapshot),
             _ => None,
         }
+    }
+
+    /// Returns the body of the index segment `part`, if it lies in this commit.
+    pub fn embedded_segment(&self, part: &PartName) -> Option<&Segment> {
+        self.embedded.as_ref().filter(|_| self.segments.last() == Some(part))
     }
 
     /// Encodes the body of the object.
@@ -185,7 +196,12 @@ impl Commit {
         map.array_of_bytes(3, &ids(&self.view.new)).bytes(4, &self.view.digest);
         map.int(5, self.time_ns);
         match &self.outcome {
-            Outcome::Snapshot(snapshot) => snapshot.encode(&mut map),
+            Outcome::Snapshot(snapshot) => {
+                snapshot.encode(&mut map);
+                if let Some(segment) = &self.embedded {
+                    map.bytes(25, &segment.encode());
+                }
+            }
             Outcome::Void { is_own: false } | Outcome::Rescue => {}
             Outcome::Void { is_own: true } => {
                 map.bool(10, true);
@@ -226,6 +242,7 @@ impl Commit {
         let mut damages = Vec::new();
         let mut swept = None;
         let mut is_own = false;
+        let mut embedded = None;
         let extra = read_map(d, |key, d| {
             // The meaning of the keys from 10 depends on the kind, which comes first.
             match (key, kind) {
@@ -239,6 +256,7 @@ impl Commit {
                 (5, _) => time_ns = d.i64().map_err(malformed)?,
                 (10, Some(0)) => root = Some(Content::decode(d)?),
                 (11..=24, Some(0)) => snapshot.decode_field(key, d)?,
+                (25, Some(0)) => embedded = Some(read_embedded(d)?),
                 (10, Some(1)) => is_own = d.bool().map_err(malformed)?,
                 (10, Some(2)) => forget = read_ids(d)?,
                 (10, Some(3)) => note.snapshot = Some(TicketId(read_fixed(d)?)),
@@ -252,6 +270,9 @@ impl Commit {
             Ok(true)
         })?;
         at_end(d)?;
+        if let Some(segment) = &embedded {
+            check_embedded(segment, &segments)?;
+        }
         let outcome = match required(kind, "kind of a commit")? {
             0 => {
                 snapshot.root = required(root, "root of a snapshot")?;
@@ -272,8 +293,32 @@ impl Commit {
                 ));
             }
         };
-        Ok(Commit { outcome, segments, view, time_ns, extra })
+        Ok(Commit { outcome, segments, embedded, view, time_ns, extra })
     }
+}
+
+fn read_embedded(d: &mut Decoder<'_>) -> Result<Segment> {
+    let body = d.bytes().map_err(malformed)?;
+    if body.len() > EMBEDDED_LEN_MAX {
+        let len = body.len();
+        let message = format!(
+            "malformed commit: too long an index segment (expected at most {EMBEDDED_LEN_MAX} \
+             bytes, found {len})"
+        );
+        return Err(Error::corrupt("", message));
+    }
+    Segment::decode(body)
+}
+
+/// Validates an embedded segment, which is the last of `segments`: it names containers of its own
+/// writer only.
+fn check_embedded(embedded: &Segment, segments: &[PartName]) -> Result<()> {
+    let bad = |what| Error::corrupt("", format!("malformed commit: {what}"));
+    let name = segments.last().ok_or_else(|| bad("an index segment without a name"))?;
+    if embedded.containers.iter().any(|container| container.name.ticket != name.ticket) {
+        return Err(bad("an index segment that names a container of another writer"));
+    }
+    Ok(())
 }
 
 impl Snapshot {

@@ -47,6 +47,9 @@ pub struct Prune {
     pub marked_base: Option<u64>,
     /// Snapshots that the record `marked_base` had marked and this prune has not.
     pub unmarked: Vec<TicketId>,
+    /// Index segments that lie in commits of `taken`, and all of whose containers are condemned by
+    /// this record or an earlier one. They count until their commits are deleted.
+    pub spent: Vec<PartName>,
     /// Entries that a newer version wrote.
     pub extra: Extra,
 }
@@ -101,6 +104,9 @@ impl Prune {
         if !self.unmarked.is_empty() {
             map.array_of_bytes(16, &ids(&self.unmarked));
         }
+        if !self.spent.is_empty() {
+            map.array_of_bytes(17, &parts(&self.spent));
+        }
         map.extra(&self.extra);
         map.finish()
     }
@@ -135,6 +141,7 @@ impl Prune {
                 14 => prune.attested = read_ids(d)?,
                 15 => prune.marked_base = Some(d.u64().map_err(malformed)?),
                 16 => prune.unmarked = read_ids(d)?,
+                17 => prune.spent = read_parts(d)?,
                 _ => return Ok(false),
             }
             Ok(true)

@@ -98,11 +98,14 @@ impl Segment {
         self.hints.extend(hints.map(|&(hint, container)| (hint, before + container)));
     }
 
+    /// Returns the length of the encoded body in bytes, if it has no entries of a newer version.
+    pub(crate) fn encoded_len(&self) -> usize {
+        8 + self.containers.len() * CONTAINER_RECORD_LEN + self.hints.len() * HINT_LEN + 1
+    }
+
     /// Encodes the body of the object.
     pub fn encode(&self) -> Vec<u8> {
-        let mut body = Vec::with_capacity(
-            8 + self.containers.len() * CONTAINER_RECORD_LEN + self.hints.len() * HINT_LEN,
-        );
+        let mut body = Vec::with_capacity(self.encoded_len());
         for count in [self.containers.len(), self.hints.len()] {
             push_count(&mut body, count);
         }

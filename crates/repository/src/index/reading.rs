@@ -89,7 +89,15 @@ impl<'a> Reading<'a> {
     /// Returns a `Storage` error if the storage fails for more segments than single bad sectors
     /// explain.
     pub(super) fn read(&mut self, segments: &OpenSegments) -> Result<()> {
-        let chosen = self.choose(segments)?;
+        let mut chosen = self.choose(segments)?;
+        chosen.retain(|(object, _)| {
+            let ObjectName::Segment(name) = object else { return false };
+            let embedded = self.segments.embedded(name);
+            if let Some(segment) = embedded {
+                self.builder.add(*name, segment);
+            }
+            embedded.is_none()
+        });
         let Reading { repository, builder, unreadable, gone, tolerance, .. } = self;
         repository.get_many(&chosen, |object, bytes| {
             let ObjectName::Segment(name) = object else { return Ok(()) };
@@ -114,7 +122,9 @@ impl<'a> Reading<'a> {
         let OpenSegments { open, available } = segments;
         let origins = self.segments.origins();
         let mut lens: HashMap<ObjectName, u64> = HashMap::new();
-        if open.len() > 1 || open.iter().any(|segment| origins.contains_key(segment)) {
+        let is_object = |segment: &&PartName| self.segments.embedded(segment).is_none();
+        let objects = || open.iter().filter(is_object);
+        if objects().count() > 1 || objects().any(|segment| origins.contains_key(segment)) {
             lens.extend(self.repository.list_objects(ObjectKind::Segment)?);
         }
         let mut chosen = BTreeMap::new();
@@ -125,6 +135,9 @@ impl<'a> Reading<'a> {
                 let parts = covered.iter().filter(|part| !available.contains(part));
                 let part = |part: &PartName| {
                     let name = ObjectName::Segment(*part);
+                    if self.segments.embedded(part).is_some() {
+                        return Some((name, 0));
+                    }
                     let len = lens.get(&name).filter(|_| !self.gone.contains(part))?;
                     Some((name, *len))
                 };

@@ -1,9 +1,12 @@
 //! The segments of a view, and the older ones that they cover.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
-use crate::format::names::PartName;
+use crate::format::commit::Commit;
+use crate::format::names::{PartName, TicketId};
 use crate::format::prune::Covering;
+use crate::format::segment::Segment;
 use crate::repo::view::View;
 
 /// The segments that count in a view, and what their records say of their origin.
@@ -18,6 +21,10 @@ pub(super) struct Segments {
     /// the segments that it covers.
     coverings: Vec<Covering>,
     covered: HashSet<PartName>,
+    /// Segments all of whose containers are condemned, and whose commits may be gone.
+    spent: HashSet<PartName>,
+    /// The commits in which segments lie.
+    commits: HashMap<TicketId, Arc<Commit>>,
 }
 
 impl Segments {
@@ -32,7 +39,10 @@ impl Segments {
             }
         }
         coverings.reverse();
-        Segments { live, coverings, covered }
+        let spent = view.spent_segments().copied().collect();
+        let commits = view.commits.iter().filter(|(_, commit)| commit.embedded.is_some());
+        let commits = commits.map(|(id, commit)| (*id, commit.clone())).collect();
+        Segments { live, coverings, covered, spent, commits }
     }
 
     /// Returns the segments that count.
@@ -41,9 +51,15 @@ impl Segments {
     }
 
     /// Returns `true` if the hints of a segment may be used: the segment counts, or is covered by
-    /// one that counts.
+    /// one that counts, or leads only to containers that the view condemns.
     pub(super) fn is_usable(&self, segment: &PartName) -> bool {
-        self.live.contains(segment) || self.covered.contains(segment)
+        [&self.covered, &self.spent].iter().any(|usable| usable.contains(segment))
+            || self.live.contains(segment)
+    }
+
+    /// Returns the body of a segment that lies in a commit.
+    pub(super) fn embedded(&self, segment: &PartName) -> Option<&Segment> {
+        self.commits.get(&segment.ticket)?.embedded_segment(segment)
     }
 
     /// Adds to `available` the segments all of whose hints are in `available` ones.

@@ -22,6 +22,8 @@ pub enum Mutant {
     TakesNextNumber,
     /// P5: does not publish again what commits of the snapshots that it takes had published.
     DropsSegmentsOfTaken,
+    /// P5: does not merge the segments that lie in the commits which it takes.
+    DropsEmbedded,
     /// P4: takes a failed put for damage of a source, and P5: does not check that its containers
     /// exist. Either rule alone would protect the data here.
     ToleratesFailedPuts,
@@ -84,7 +86,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 36] = [
+    pub const ALL: [Mutant; 37] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
@@ -93,6 +95,7 @@ impl Mutant {
         Mutant::Overwrites,
         Mutant::TakesNextNumber,
         Mutant::DropsSegmentsOfTaken,
+        Mutant::DropsEmbedded,
         Mutant::ToleratesFailedPuts,
         Mutant::IgnoresItsEnd,
         Mutant::TrustsItsContainers,

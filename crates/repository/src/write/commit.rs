@@ -8,6 +8,7 @@ use cutpoint_storage::{Error, Kind, Put, Result};
 use crate::crypto::seal_object;
 use crate::format::commit::{Commit, Outcome, ViewRecord};
 use crate::format::names::{ObjectName, PartName, TicketId};
+use crate::format::segment::Segment;
 use crate::repo::repository::Repository;
 use crate::repo::require_len;
 use crate::rules;
@@ -25,6 +26,21 @@ pub enum CommitResult {
     Ended,
 }
 
+/// The index segments of a writer, for its commit.
+#[derive(Debug, Default)]
+pub struct OwnSegments {
+    /// The segments that were put.
+    pub names: Vec<PartName>,
+    /// A further segment, for containers that no other one names. It is to lie in the commit.
+    pub embedded: Option<Segment>,
+}
+
+impl From<Vec<PartName>> for OwnSegments {
+    fn from(names: Vec<PartName>) -> OwnSegments {
+        OwnSegments { names, embedded: None }
+    }
+}
+
 /// Returns the commit of a writer that ends without a result. `is_own` is that of [`Outcome::Void`].
 pub(super) fn void_commit(
     repository: &Repository,
@@ -35,6 +51,7 @@ pub(super) fn void_commit(
     Commit {
         outcome: Outcome::Void { is_own },
         segments,
+        embedded: None,
         view,
         time_ns: repository.environment().now_ns(),
         extra: Vec::new(),

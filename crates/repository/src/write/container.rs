@@ -179,6 +179,23 @@ impl ContainerWriter {
         self.publish(self.repository.environment().elapsed_ns())
     }
 
+    /// Does the same as [`ContainerWriter::finish`], except that a segment which may lie in the
+    /// commit is returned instead.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`ContainerWriter::finish`].
+    pub fn finish_embedding(&mut self) -> Result<Option<Segment>> {
+        self.close(Class::Data)?;
+        self.close(Class::Meta)?;
+        self.put_similarity()?;
+        let embedded = self.segments.take_small();
+        if embedded.is_none() {
+            self.publish(self.repository.environment().elapsed_ns())?;
+        }
+        Ok(embedded)
+    }
+
     /// Returns the parts to put now, in order.
     pub fn take_parts(&mut self) -> Vec<SealedPart> {
         std::mem::take(&mut self.ready)

@@ -11,8 +11,8 @@ use super::reencode::{self, Comparison};
 use super::region::{EncodedRegion, RegionCodec, Verify};
 use super::strategy::{DeltaStrategy, StrategyRecord};
 use super::uploads::Uploads;
-use super::{CommitResult, Writer};
-use crate::format::commit::Outcome;
+use super::{CommitResult, OwnSegments, Writer};
+use crate::format::commit::{Outcome, Snapshot};
 use crate::format::extents::Extent;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::grouping::Grouping;
@@ -289,6 +289,24 @@ impl Inline {
         self.publish()?;
         let segments = self.containers.segments().to_vec();
         self.writer.commit(outcome, segments, self.dedup.hits())
+    }
+}
+
+impl Inline {
+    /// Does the same as [`Inline::commit`] for a snapshot, except that a small index segment lies in
+    /// the commit.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Writer::commit`].
+    pub fn commit_embedding(mut self, snapshot: Snapshot) -> Result<CommitResult> {
+        self.dedup.flush();
+        self.pump()?;
+        let embedded = self.containers.finish_embedding()?;
+        self.pump()?;
+        let names = self.containers.segments().to_vec();
+        let outcome = Outcome::Snapshot(Box::new(snapshot));
+        self.writer.commit(outcome, OwnSegments { names, embedded }, self.dedup.hits())
     }
 }
 

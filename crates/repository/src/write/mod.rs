@@ -47,7 +47,7 @@ mod width;
 mod writer;
 
 pub use burst::{BurstStatistics, Bursts};
-pub use commit::CommitResult;
+pub use commit::{CommitResult, OwnSegments};
 pub use container::{ContainerStatistics, ContainerWriter};
 pub use cost::Limit;
 pub(crate) use dead_writers::end_dead_among;

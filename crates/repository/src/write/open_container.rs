@@ -8,7 +8,7 @@ use cutpoint_storage::{Error, Kind, Result};
 use super::part::SealedPart;
 use super::region::{EncodedRegion, RegionBuffers};
 use super::width::narrow;
-use crate::crypto::{Opener, PADDING_CONTAINER, PartKind, Sealer, TAG_LEN, TRAILER_LEN};
+use crate::crypto::{Opener, PartKind, Sealer, TAG_LEN, TRAILER_LEN, padded_container_len};
 use crate::format::fingerprint::{Class, FINGERPRINT_LEN};
 use crate::format::map::Extra;
 use crate::format::names::{ObjectName, PartName};
@@ -185,7 +185,7 @@ impl OpenContainer {
     /// Returns the number of zeros that would pad the container if it were closed now.
     fn padding(&self) -> usize {
         let len = self.sealer.len() + self.toc_len() + TRAILER_LEN;
-        len.next_multiple_of(PADDING_CONTAINER) - len
+        padded_container_len(len) - len
     }
 
     /// Seals the table of contents, which ends the container.

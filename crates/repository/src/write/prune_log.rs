@@ -70,7 +70,7 @@ pub fn append(
         // Checked before each attempt: the machine may have slept between two of them.
         if !writer.may_commit(hits)? {
             let own = record.published.iter().filter(|part| part.ticket == writer.ticket());
-            let own = own.copied().collect();
+            let own: Vec<PartName> = own.copied().collect();
             writer.void(own)?;
             return Ok(AppendResult::Ended);
         }

@@ -7,6 +7,7 @@ use cutpoint_storage::Result;
 
 use super::part::{CompletedObject, PublishedSegment, SealedPart};
 use crate::crypto::seal_object;
+use crate::format::commit::EMBEDDED_LEN_MAX;
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::segment::Segment;
 use crate::repo::repository::Repository;
@@ -106,6 +107,18 @@ impl SegmentWriter {
         let part = SealedPart::new(ObjectName::Segment(name), bytes.into(), true);
         let published = PublishedSegment { name, segment, regions };
         Ok(Some(part.with_meaning(CompletedObject::Segment(published))))
+    }
+
+    /// Returns the segment for the pending containers if it is so small that it may lie in a commit.
+    pub(super) fn take_small(&mut self) -> Option<Segment> {
+        if self.pending.containers.is_empty() || self.pending.encoded_len() > EMBEDDED_LEN_MAX {
+            return None;
+        }
+        self.pending_bytes = 0;
+        self.pending_regions.clear();
+        let mut segment = std::mem::take(&mut self.pending);
+        segment.hints.sort_unstable();
+        Some(segment)
     }
 
     /// Returns the names of the segments so far.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutpoint_storage::stop::{Hold, Stop};
 use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
 
-use super::commit::{CommitResult, publishing, put_commit, void_commit};
+use super::commit::{CommitResult, OwnSegments, publishing, put_commit, void_commit};
 use super::dead_writers::{end_dead_writers, end_writer};
 use super::part::{CompletedObject, PublishedSegment};
 use super::segment_writer::seal_segment;
@@ -248,12 +248,13 @@ impl Writer {
     }
 
     /// Puts an index segment for the containers that were put and that no segment names yet.
-    fn publish(&mut self) -> Result<()> {
+    /// Returns the name of the segment, if there was anything to publish.
+    fn publish(&mut self) -> Result<Option<PartName>> {
         if self.unpublished.containers.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let mut segment = std::mem::take(&mut self.unpublished);
-        self.put_segment(&mut segment).map(drop)
+        self.put_segment(&mut segment).map(Some)
     }
 
     /// Sorts an index segment and puts it under the next name.
@@ -353,7 +354,8 @@ impl Writer {
     }
 
     /// Ends the writer with `outcome` (W5, W6). `hits` are the containers of other writers in which
-    /// chunks were found. Every segment must have been put.
+    /// chunks were found. Every segment must have been put, except for the embedded one, which gets
+    /// the next name. Only a snapshot may have an embedded segment.
     ///
     /// # Errors
     ///
@@ -362,17 +364,26 @@ impl Writer {
     pub fn commit(
         &mut self,
         outcome: Outcome,
-        segments: Vec<PartName>,
+        segments: impl Into<OwnSegments>,
         hits: &BTreeSet<(Class, PartName)>,
     ) -> Result<CommitResult> {
         let _publishing = publishing(&self.repository);
+        let segments = segments.into();
         if !self.may_commit(hits)? {
             self.void(segments)?;
             return Ok(CommitResult::Ended);
         }
+        let OwnSegments { mut names, embedded } = segments;
+        if let Some(segment) = &embedded {
+            // The name is used, whatever becomes of the commit (W7).
+            names.push(PartName { ticket: self.ticket.id, count: self.segment_count });
+            self.segment_count = next_count(self.segment_count)?;
+            self.remember(segment);
+        }
         let commit = Commit {
             outcome,
-            segments,
+            segments: names,
+            embedded,
             view: self.view_record(),
             time_ns: self.repository.environment().now_ns(),
             extra: Vec::new(),
@@ -407,14 +418,19 @@ impl Writer {
         all_exist(&**storage, &named.copied().collect())
     }
 
-    /// Ends the writer without a result. What was published stays.
+    /// Ends the writer without a result. What was published stays. A segment that was to be embedded
+    /// is put, because a void has none.
     ///
     /// # Errors
     ///
     /// Returns any error of the storage.
-    pub fn void(&mut self, segments: Vec<PartName>) -> Result<()> {
+    pub fn void(&mut self, segments: impl Into<OwnSegments>) -> Result<()> {
+        let OwnSegments { mut names, embedded } = segments.into();
+        if embedded.is_some() {
+            names.extend(self.publish()?);
+        }
         let is_own = !self.has_tried_commit;
-        let commit = void_commit(&self.repository, is_own, segments, self.view_record());
+        let commit = void_commit(&self.repository, is_own, names, self.view_record());
         put_commit(&self.repository, self.ticket.id, &commit).map(|_| ())
     }
 

@@ -31,7 +31,7 @@ const MERGE: PruneOptions = PruneOptions {
 };
 
 /// Opens the repository as a new process.
-fn open(storage: &Arc<dyn Storage>) -> Arc<Repository> {
+pub(crate) fn open(storage: &Arc<dyn Storage>) -> Arc<Repository> {
     static PROCESSES: AtomicU32 = AtomicU32::new(1);
     let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
     backup::open(storage.clone(), process).expect("it opens")
@@ -58,36 +58,36 @@ impl Layer for SegmentReads {
 }
 
 /// A machine with a cache.
-struct Client {
+pub(crate) struct Client {
     storage: Arc<SegmentReads>,
     cache: TempDir,
 }
 
 impl Client {
-    fn new(storage: &Arc<dyn Storage>) -> Client {
+    pub(crate) fn new(storage: &Arc<dyn Storage>) -> Client {
         let read = Mutex::default();
         let storage = Arc::new(SegmentReads { below: storage.clone(), read });
         Client { storage, cache: TempDir::new().expect("made") }
     }
 
-    fn open(&self) -> Arc<Repository> {
+    pub(crate) fn open(&self) -> Arc<Repository> {
         let repository = Repository::open(self.storage.clone(), Machine::new(1000), &unlock());
         Arc::new(repository.expect("it opens").with_cache(self.cache.path().to_owned()))
     }
 
     /// Opens the index as another process of the machine.
-    fn index(&self) -> Index {
+    pub(crate) fn index(&self) -> Index {
         let repository = self.open();
         let view = View::list(&repository).expect("it lists");
         Index::open(repository, &view).expect("it opens")
     }
 
     /// Returns the segments that were read since the last call.
-    fn take_reads(&self) -> BTreeSet<PartName> {
+    pub(crate) fn take_reads(&self) -> BTreeSet<PartName> {
         std::mem::take(&mut *self.storage.read.lock().expect("no panics"))
     }
 
-    fn runs(&self) -> Vec<std::path::PathBuf> {
+    pub(crate) fn runs(&self) -> Vec<std::path::PathBuf> {
         let folder = self.open().cache().expect("it has one").join("index");
         fs::read_dir(folder).expect("it lists").map(|it| it.expect("it lists").path()).collect()
     }
@@ -104,12 +104,12 @@ fn merge(storage: &Arc<dyn Storage>, options: &PruneOptions) -> PruneReport {
     prune(&repository, options, &(), |_| true).expect("it works").expect("it ran")
 }
 
-fn list(storage: &Arc<dyn Storage>) -> View {
+pub(crate) fn list(storage: &Arc<dyn Storage>) -> View {
     View::list(&open(storage)).expect("it lists")
 }
 
 /// Returns the record of this number.
-fn record(storage: &Arc<dyn Storage>, number: u64) -> Arc<Prune> {
+pub(crate) fn record(storage: &Arc<dyn Storage>, number: u64) -> Arc<Prune> {
     list(storage).prunes[&number].clone()
 }
 
@@ -120,7 +120,7 @@ fn segment(storage: &Arc<dyn Storage>, part: PartName) -> Segment {
 }
 
 /// Checks that `index` finds what an index without a cache finds.
-fn expect_complete(storage: &Arc<dyn Storage>, index: &Index) {
+pub(crate) fn expect_complete(storage: &Arc<dyn Storage>, index: &Index) {
     let repository = open(storage);
     let view = View::list(&repository).expect("it lists");
     let fresh = Index::open_without_cache(repository.clone(), &view).expect("it opens");
@@ -132,7 +132,8 @@ fn expect_complete(storage: &Arc<dyn Storage>, index: &Index) {
     };
     assert_eq!(names(index), names(&fresh), "containers");
     for part in view.segments() {
-        let segment = segment(storage, part);
+        let embedded = view.embedded_segment(&part).cloned();
+        let segment = embedded.unwrap_or_else(|| segment(storage, part));
         for (hint, container) in &segment.hints {
             let mut fingerprint = [0; 32];
             fingerprint[..8].copy_from_slice(&hint.to_be_bytes());

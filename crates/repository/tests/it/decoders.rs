@@ -12,7 +12,9 @@ use cutpoint_repository::crypto::{
     HEADER_LEN, Header, KeyAbout, object_is_intact, open_object, seal_object, unwrap_keyring,
     wrap_keyring,
 };
-use cutpoint_repository::format::commit::{Commit, Damage, Note, Outcome, ViewRecord};
+use cutpoint_repository::format::commit::{
+    Commit, Damage, EMBEDDED_LEN_MAX, Note, Outcome, ViewRecord,
+};
 use cutpoint_repository::format::config::Config;
 use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
 use cutpoint_repository::format::extents::Extent;
@@ -73,10 +75,26 @@ fn snapshot() -> Snapshot {
     }
 }
 
+/// Returns a segment of one container.
+fn small_segment(name: PartName) -> Segment {
+    let container = ContainerRecord {
+        name,
+        class: Class::Meta,
+        has_delta_chunks: false,
+        stored_len: 8192,
+        toc_offset: 100,
+        toc_len: 4112,
+    };
+    Segment { containers: vec![container], hints: vec![(7, 0), (8, 0)], ..Segment::default() }
+}
+
 fn commit(outcome: Outcome) -> Vec<u8> {
     let view = ViewRecord { prune: 3, new: vec![TicketId([9; 12])], digest: [8; 32] };
     let extra = vec![(130, vec![0x18, 0x2a])];
-    Commit { outcome, segments: vec![part(1), part(2)], view, time_ns: -5, extra }.encode()
+    let is_snapshot = matches!(outcome, Outcome::Snapshot(_));
+    let embedded = is_snapshot.then(|| small_segment(part(2)));
+    let segments = vec![part(1), part(2)];
+    Commit { outcome, segments, embedded, view, time_ns: -5, extra }.encode()
 }
 
 /// 5302 bytes of four references, two of which are new or at another place.
@@ -137,6 +155,7 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         attested: vec![TicketId([7; 12])],
         marked_base: Some(8),
         unmarked: vec![TicketId([9; 12])],
+        spent: vec![part(7)],
         coverings: vec![Covering { segment: part(1), covered: vec![part(2), part(6)] }],
         extra: Vec::new(),
     };
@@ -344,6 +363,47 @@ fn overlapping_regions_and_chunks_are_refused() {
 }
 
 /// Arrays in arrays, as in an entry of a newer version, nested too deeply for any stack.
+/// Returns the error of decoding a commit with `body` as its embedded segment.
+fn refusal(outcome: Outcome, segments: Vec<PartName>, body: &[u8]) -> Option<String> {
+    let mut encoder = minicbor::Encoder::new(Vec::new());
+    encoder.bytes(body).expect("a vector takes it");
+    let (view, extra) = (ViewRecord::default(), vec![(25, encoder.into_writer())]);
+    let commit = Commit { outcome, segments, embedded: None, view, time_ns: 0, extra };
+    Commit::decode(&commit.encode()).err().map(|error| error.to_string())
+}
+
+/// Only the commit of a snapshot may have an index segment, which is short and names containers of
+/// its own writer.
+#[test]
+fn embedded_segments_of_others_are_refused() {
+    let snapshot = || Outcome::Snapshot(Box::new(snapshot()));
+    let own = || vec![part(1), part(2)];
+    let body = small_segment(part(2)).encode();
+    assert_eq!(refusal(snapshot(), own(), &body), None, "as it is written");
+    let refuse = |outcome, segments, body: &[u8], expected: &str| {
+        let refused = refusal(outcome, segments, body).unwrap_or_default();
+        assert!(refused.contains(expected), "{expected}: {refused:?}");
+    };
+    refuse(snapshot(), Vec::new(), &body, "without a name");
+    refuse(snapshot(), vec![part(2), part(1)], &body, "another writer");
+    refuse(snapshot(), own(), &small_segment(part(1)).encode(), "another writer");
+    refuse(Outcome::Rescue, own(), &body, "newer");
+    refuse(Outcome::Void { is_own: true }, own(), &body, "newer");
+    for len in 0..body.len() {
+        assert!(refusal(snapshot(), own(), &body[..len]).is_some(), "{len} bytes of it");
+    }
+    let mut lying = body.clone();
+    lying[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert!(refusal(snapshot(), own(), &lying).is_some(), "a number of hints that are not there");
+    let full = |hint_count| {
+        let hints = (0..hint_count).map(|hint| (hint, 0)).collect();
+        Segment { hints, ..small_segment(part(2)) }.encode()
+    };
+    let most = (EMBEDDED_LEN_MAX - full(0).len()) / 12;
+    assert_eq!(refusal(snapshot(), own(), &full(most as u64)), None, "the longest");
+    refuse(snapshot(), own(), &full(most as u64 + 1), "too long");
+}
+
 #[test]
 fn deep_nesting_is_refused() {
     let mut bytes = vec![0xa1, 0x18, 0x80];

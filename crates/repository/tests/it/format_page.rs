@@ -46,6 +46,7 @@ fn object(suite: CipherSuite) -> (ObjectName, Vec<u8>, Vec<u8>) {
     let void = Commit {
         outcome: Outcome::Void { is_own: false },
         segments: Vec::new(),
+        embedded: None,
         view: ViewRecord::default(),
         time_ns: 0,
         extra: Vec::new(),

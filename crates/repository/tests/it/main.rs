@@ -7,6 +7,7 @@ mod check;
 mod coverings;
 mod crash;
 mod decoders;
+mod embedded;
 mod format_page;
 mod history;
 mod hostile;

@@ -129,7 +129,7 @@ fn damages(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut longer = bytes.to_vec();
     longer.extend_from_slice(&[7; 100]);
     all.push(("100 bytes more".to_owned(), longer));
-    let another = flipped(2 * SHARD_LEN + 1);
+    let another = flipped(len / 2 + 1);
     all.push(("two bits".to_owned(), zeroed(another, 0..1)));
     all
 }

@@ -15,7 +15,7 @@ use super::selection::select;
 use super::source::Failure;
 use super::survey::Survey;
 use super::task::Task;
-use crate::format::names::TicketId;
+use crate::format::names::{PartName, TicketId};
 use crate::format::prune::Prune;
 use crate::gc::monitor::PruneMonitor;
 use crate::repo::view::View;
@@ -80,12 +80,14 @@ pub(super) fn attempt(
     let mut published = relocation.published;
     let taken: BTreeSet<TicketId> =
         survey.forgotten.union(&survey.history.commits).copied().collect();
-    published.extend(segments_of_taken(&survey, &taken, &selection.superseded));
+    let embedded = &relocation.merged.embedded;
+    let superseded: BTreeSet<PartName> = selection.superseded.union(embedded).copied().collect();
+    published.extend(segments_of_taken(&survey, &taken, &superseded));
     published.retain(|part| rules::must_republish(part.ticket == writer.ticket()));
     let marks = Marks::new(&survey.view, &survey.marked);
     let record = Prune {
         published,
-        superseded: selection.superseded.iter().copied().collect(),
+        superseded: superseded.into_iter().collect(),
         condemned: relocation.condemned,
         attested: attested(&survey.view, &taken),
         taken: taken.into_iter().collect(),
@@ -93,6 +95,7 @@ pub(super) fn attempt(
         marked: marks.marked,
         marked_base: marks.base,
         unmarked: marks.unmarked,
+        spent: relocation.spent.into_iter().collect(),
         coverings: relocation.merged.recorded(&selection.gone),
         ..Prune::default()
     };

@@ -14,12 +14,15 @@ use crate::format::prune::Covering;
 use crate::format::segment::{ContainerRecord, HINT_LEN, Segment};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
+use crate::rules;
 use crate::write::Inline;
 
 /// The segments that a prune has merged from others.
 #[derive(Debug, Default)]
 pub(super) struct MergedSegments {
     pub(super) coverings: Vec<Covering>,
+    /// The merged segments that lie in commits which this prune takes.
+    pub(super) embedded: BTreeSet<PartName>,
     /// Set if a container was left out although no record condemns it. The merged segments then do
     /// not stand for the covered ones.
     pub(super) is_incomplete: bool,
@@ -41,6 +44,8 @@ impl MergedSegments {
 /// that are superseded without that, because nothing of them exists. `dead` are the numbers of the
 /// containers without live chunks.
 ///
+/// Segments that lie in commits are not selected, because they cost no client a request.
+///
 /// A merged segment is not small, except for the last one, so that no hint is written again by
 /// every merge. A merged segment of an interrupted prune is selected as well, because it repeats
 /// what others say.
@@ -55,6 +60,7 @@ pub(super) fn select_merged(
     dead: &[u32],
 ) -> Result<(BTreeSet<PartName>, BTreeSet<PartName>)> {
     let mut live = survey.view.segments();
+    live.retain(|part| survey.view.embedded_segment(part).is_none());
     let count_min = options.segment_count_max.max(2);
     if live.len() < count_min {
         return Ok((BTreeSet::new(), BTreeSet::new()));
@@ -68,6 +74,31 @@ pub(super) fn select_merged(
     let interrupted = published_by_voids(&survey.view);
     live.retain(|part| small.contains(&ObjectName::Segment(*part)) || interrupted.contains(part));
     Ok(if live.len() < count_min { (BTreeSet::new(), gone) } else { (live, gone) })
+}
+
+/// P5: divides the segments that lie in the commits which this prune takes, and that count: those
+/// that name anything but `condemned` containers are merged, because they go with their commits.
+/// Also returns the others, which are spent.
+pub(super) fn divide_embedded(
+    survey: &Survey,
+    condemned: &[(Class, PartName)],
+) -> (BTreeSet<PartName>, BTreeSet<PartName>) {
+    let mut all_condemned: HashSet<(Class, PartName)> = survey.view.condemned();
+    all_condemned.extend(condemned);
+    let (mut merged, mut spent) = (BTreeSet::new(), BTreeSet::new());
+    for part in survey.view.segments() {
+        let is_taken = survey.forgotten.contains(&part.ticket);
+        let Some(segment) = survey.view.embedded_segment(&part).filter(|_| is_taken) else {
+            continue;
+        };
+        let mut names = segment.containers.iter().map(|each| (each.class, each.name));
+        if names.all(|name| all_condemned.contains(&name)) {
+            spent.insert(part);
+        } else if rules::must_merge_embedded() {
+            merged.insert(part);
+        }
+    }
+    (merged, spent)
 }
 
 /// Returns the segments that only voids have published.
@@ -99,23 +130,23 @@ pub(super) fn merge_segments(
     let mut named: HashSet<(Class, PartName)> = HashSet::new();
     let mut result = MergedSegments::default();
     let (mut open, mut covered) = (Segment::default(), Vec::new());
-    let lens: HashMap<ObjectName, u64> = match merged.is_empty() {
+    let (embedded, objects): (Vec<PartName>, Vec<PartName>) =
+        merged.iter().partition(|part| survey.view.embedded_segment(part).is_some());
+    let lens: HashMap<ObjectName, u64> = match objects.is_empty() {
         true => HashMap::new(),
         false => repository.list_objects(ObjectKind::Segment)?.into_iter().collect(),
     };
     let len = |name| lens.get(&name).copied().unwrap_or(ObjectKind::Segment.len_max());
-    let names = merged.iter().map(|part| ObjectName::Segment(*part));
+    let names = objects.iter().map(|part| ObjectName::Segment(*part));
     let wanted: Vec<(ObjectName, u64)> = names.map(|name| (name, len(name))).collect();
-    repository.get_many(&wanted, |name, bytes| {
-        let ObjectName::Segment(part) = name else { return Ok(()) };
-        let (_, segment) = repository.open_bytes(name, &bytes?, Segment::decode)?;
+    let mut take = |part: PartName, segment: &Segment| {
         let is_new = |container: &ContainerRecord| {
             let name = (container.class, container.name);
             let is_there = survey.there.contains_key(&name);
             result.is_incomplete |= !is_there && !condemned.contains(&name);
             is_there && named.insert(name)
         };
-        open.append(&only(&segment, is_new));
+        open.append(&only(segment, is_new));
         covered.push(part);
         if open.hints.len() >= hints_max {
             let covered = std::mem::take(&mut covered);
@@ -123,6 +154,16 @@ pub(super) fn merge_segments(
             result.coverings.extend(segment.map(|segment| Covering { segment, covered }));
         }
         Ok(())
+    };
+    for part in embedded {
+        if let Some(segment) = survey.view.embedded_segment(&part) {
+            take(part, segment)?;
+        }
+    }
+    repository.get_many(&wanted, |name, bytes| {
+        let ObjectName::Segment(part) = name else { return Ok(()) };
+        let (_, segment) = repository.open_bytes(name, &bytes?, Segment::decode)?;
+        take(part, &segment)
     })?;
     if !open.containers.is_empty() {
         let segment = inline.publish_existing(open)?;

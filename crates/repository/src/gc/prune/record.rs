@@ -10,7 +10,8 @@ use crate::format::prune::Prune;
 use crate::rules;
 
 /// Returns the segments that the `taken` commits had published. They are published again, because
-/// these commits will be deleted. The `superseded` segments are left out.
+/// these commits will be deleted. The `superseded` segments are left out, and those that lie in the
+/// commits themselves, which are no objects.
 pub(super) fn segments_of_taken(
     survey: &Survey,
     taken: &BTreeSet<TicketId>,
@@ -22,7 +23,9 @@ pub(super) fn segments_of_taken(
         let named = survey.view.commits.get(id).map(|commit| commit.segments.as_slice());
         let named = named.unwrap_or_default().iter();
         segments.extend(
-            named.filter(|segment| live.contains(segment) && !superseded.contains(segment)),
+            named
+                .filter(|segment| live.contains(segment) && !superseded.contains(segment))
+                .filter(|segment| survey.view.embedded_segment(segment).is_none()),
         );
     }
     segments
@@ -30,7 +33,8 @@ pub(super) fn segments_of_taken(
 
 /// Returns the record that may take the next number although the records `faster` took theirs, or
 /// `None` if one of them concerns what this prune relies on: the snapshots that it takes, and the
-/// containers that exist.
+/// containers that exist. The same holds if one has superseded a segment that this prune has merged
+/// with segments which go with the taken commits.
 pub(super) fn judge(
     survey: &Survey,
     merged: &MergedSegments,
@@ -50,6 +54,9 @@ pub(super) fn judge(
     let superseded: HashSet<PartName> = record.superseded.iter().copied().collect();
     let mut others = faster.iter().flat_map(|each| &each.superseded);
     let is_merged_elsewhere = others.any(|part| superseded.contains(part));
+    if is_merged_elsewhere && !merged.embedded.is_empty() {
+        return None;
+    }
     Some(if is_merged_elsewhere { without_merge(survey, merged, record) } else { record })
 }
 

@@ -1,10 +1,10 @@
 //! Stores again what has to move, and publishes it (P4).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use cutpoint_storage::Result;
 
-use super::merge::{MergedSegments, merge_segments};
+use super::merge::{MergedSegments, divide_embedded, merge_segments};
 use super::regroup::{Reencodings, Regrouping, regroup};
 use super::rewrite::rewrite;
 use super::selection::Selection;
@@ -22,6 +22,8 @@ pub(super) struct Relocation {
     pub(super) published: Vec<PartName>,
     /// The published segments that were merged from others.
     pub(super) merged: MergedSegments,
+    /// Segments in taken commits of which everything is condemned.
+    pub(super) spent: BTreeSet<PartName>,
     pub(super) condemned: Vec<(Class, PartName)>,
     pub(super) written_bytes: u64,
     pub(super) reencodings: Reencodings,
@@ -84,9 +86,12 @@ fn relocate_all(
     if !survey.orphans.containers.is_empty() {
         inline.publish_existing(survey.orphans.clone())?;
     }
-    let merged = merge_segments(inline, survey, &selection.merged, selection.merged_hints_max)?;
+    let (embedded, spent) = divide_embedded(survey, &condemned);
+    let all = selection.merged.union(&embedded).copied().collect();
+    let merged = merge_segments(inline, survey, &all, selection.merged_hints_max)?;
+    let merged = MergedSegments { embedded, ..merged };
     let (published, written_bytes) = (Vec::new(), 0);
-    Ok(Relocation { published, merged, condemned, written_bytes, reencodings })
+    Ok(Relocation { published, merged, spent, condemned, written_bytes, reencodings })
 }
 
 /// Rewrites container by container. A container is added to `condemned` once all of it was stored

@@ -138,6 +138,8 @@ impl<'a> Deleter<'a> {
     /// Deletes the segments that the record superseded.
     fn delete_segments(&mut self) -> Result<()> {
         let segments = self.prune.superseded.iter();
+        // A segment that lies in a commit is no object.
+        let segments = segments.filter(|part| self.view.embedded_segment(part).is_none());
         let names: Vec<ObjectName> =
             segments.map(|segment| ObjectName::Segment(*segment)).collect();
         let locks = self.delete_condemned(&names)?;

@@ -341,6 +341,7 @@ pub(super) mod tests {
     pub(in super::super) fn commit(started_ns: i64) -> Commit {
         Commit {
             segments: Vec::new(),
+            embedded: None,
             view: ViewRecord::default(),
             time_ns: 0,
             outcome: Outcome::Snapshot(Box::new(Snapshot {

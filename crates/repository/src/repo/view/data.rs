@@ -8,6 +8,7 @@ use crate::format::commit::{Damage, Outcome};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::{Covering, Prune};
+use crate::format::segment::Segment;
 use crate::rules;
 
 /// The writers whose containers may be named only by objects that cannot be read.
@@ -73,6 +74,11 @@ impl View {
         segments
     }
 
+    /// Returns the body of the index segment `part`, if it lies in the commit of its writer.
+    pub fn embedded_segment(&self, part: &PartName) -> Option<&Segment> {
+        self.commits.get(&part.ticket)?.embedded_segment(part)
+    }
+
     /// Returns the numbers of the records of which everything was deleted.
     pub(crate) fn swept(&self) -> BTreeSet<u64> {
         let outcomes = self.commits.values().map(|commit| &commit.outcome);
@@ -110,11 +116,22 @@ impl View {
     /// was given up, its containers are not condemned any more, so the coverings of later records
     /// do not count, unless a later record was made after that.
     pub(crate) fn coverings(&self) -> impl DoubleEndedIterator<Item = &Covering> {
+        self.later_records().flat_map(|prune| &prune.coverings)
+    }
+
+    /// Returns the index segments all of whose containers are condemned, as the records say that have
+    /// taken the commits in which these segments lie. What holds for coverings holds for them.
+    pub(crate) fn spent_segments(&self) -> impl Iterator<Item = &PartName> {
+        self.later_records().flat_map(|prune| &prune.spent)
+    }
+
+    /// Returns the records that were made with all earlier records that count, in their order.
+    fn later_records(&self) -> impl DoubleEndedIterator<Item = &Arc<Prune>> {
         let given_up = self.given_up_prunes();
         let counts = move |(number, prune): &(&u64, &Arc<Prune>)| {
             given_up.range(..**number).all(|earlier| prune.given_up.contains(earlier))
         };
-        self.prunes.iter().filter(counts).flat_map(|(_, prune)| &prune.coverings)
+        self.prunes.iter().filter(counts).map(|(_, prune)| prune)
     }
 
     /// Returns the condemned containers: writers never refer to them, and readers use them as long

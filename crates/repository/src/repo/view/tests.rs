@@ -21,7 +21,8 @@ fn view(outcomes: impl IntoIterator<Item = Outcome>) -> View {
     let mut view = View::default();
     for (outcome, number) in outcomes.into_iter().zip(1..) {
         let (segments, extra) = (Vec::new(), Vec::new());
-        let commit = Commit { outcome, segments, view: view.record(), time_ns: 0, extra };
+        let (seen, embedded) = (view.record(), None);
+        let commit = Commit { outcome, segments, embedded, view: seen, time_ns: 0, extra };
         view.commits.insert(ticket(number), Arc::new(commit));
     }
     view

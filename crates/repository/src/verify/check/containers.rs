@@ -62,6 +62,10 @@ pub(super) fn check_segments(check: &Check<'_>, inventory: &mut Inventory) -> Re
         live.extend(segments);
         for part in new {
             let name = ObjectName::Segment(part);
+            if let Some(segment) = inventory.view.embedded_segment(&part) {
+                take(name, segment.clone(), Need::Named);
+                continue;
+            }
             let mut is_gone = false;
             // A prune may have superseded the segment after the listing, and a sweep may have
             // deleted it. The segments that the prune has published in its place are read next.

@@ -14,7 +14,9 @@ use super::finding::FindingKind;
 use super::inventory::Inventory;
 use super::options::CheckOptions;
 use super::parity::{self, ContainerState};
-use crate::crypto::{Opener, PADDING_CONTAINER, PartKind, TRAILER_LEN, Trailer, object_is_intact};
+use crate::crypto::{
+    Opener, PartKind, TRAILER_LEN, Trailer, object_is_intact, padded_container_len,
+};
 use crate::format::names::ObjectName;
 use crate::format::region::decode_region;
 use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
@@ -204,7 +206,7 @@ fn read_container(check: &Check<'_>, task: &Task, reader: &Reader) -> Result<Con
     let behind = usize::try_from(offset + u64::from(length)).unwrap_or(usize::MAX);
     let padding = scan.bytes.get(behind..scan.bytes.len() - TRAILER_LEN);
     let is_padded = padding.is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
-        && scan.bytes.len().is_multiple_of(PADDING_CONTAINER);
+        && scan.bytes.len() == padded_container_len(scan.bytes.len());
     if !is_padded {
         scan.at_risk("the padding differs from what was written");
     }

@@ -303,7 +303,10 @@ mod tests {
 
     fn commit(outcome: Outcome) -> Arc<Commit> {
         let view = ViewRecord::default();
-        Arc::new(Commit { segments: Vec::new(), view, time_ns: 0, outcome, extra: Vec::new() })
+        {
+            let (segments, embedded, extra) = (Vec::new(), None, Vec::new());
+            Arc::new(Commit { segments, embedded, view, time_ns: 0, outcome, extra })
+        }
     }
 
     /// Ids are random, so that the order by id is not the order by time. Snapshots of the same time

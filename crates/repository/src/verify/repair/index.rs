@@ -389,7 +389,11 @@ impl<'a> IndexBuilder<'a> {
     fn read_old(&mut self, view: &View, tolerance: &mut Tolerance) -> Result<OldSegments> {
         let mut old = OldSegments::default();
         for part in view.segments() {
-            match self.repository.read(ObjectName::Segment(part), Segment::decode) {
+            let read = match view.embedded_segment(&part) {
+                Some(segment) => Ok(segment.clone()),
+                None => self.repository.read(ObjectName::Segment(part), Segment::decode),
+            };
+            match read {
                 Ok(segment) => {
                     let names = segment.containers.iter().map(|each| (each.class, each.name));
                     old.segments.push((part, names.collect()));

@@ -19,9 +19,23 @@ fn back_up_one(actor: &mut Actor) -> Result<()> {
     back_up_files(actor, &[(0, None)])
 }
 
+/// Does the same as [`back_up_one`], with the index segment in the commit.
+fn back_up_one_small(actor: &mut Actor) -> Result<()> {
+    let (inline, snapshot) = store_files(actor, &[(0, None)])?;
+    inline.commit_embedding(snapshot)?;
+    Ok(())
+}
+
 /// Backs up files of one chunk each. Each comes with the chunk of the file of which it is a new
 /// version.
 fn back_up_files(actor: &mut Actor, files: &[(usize, Option<usize>)]) -> Result<()> {
+    let (inline, snapshot) = store_files(actor, files)?;
+    inline.commit(Outcome::Snapshot(Box::new(snapshot)))?;
+    Ok(())
+}
+
+/// Stores the files of [`back_up_files`]. Returns the snapshot of them.
+fn store_files(actor: &mut Actor, files: &[(usize, Option<usize>)]) -> Result<(Inline, Snapshot)> {
     let writer = Writer::begin(actor.repository.clone(), Purpose::Backup)?;
     let view = writer.view().clone();
     let mut inline = Inline::new(writer, Verify::All)?;
@@ -38,9 +52,7 @@ fn back_up_files(actor: &mut Actor, files: &[(usize, Option<usize>)]) -> Result<
     }
     let root = store_tree(actor, &mut inline, &entries)?;
     let started_ns = actor.repository.environment().now_ns();
-    let snapshot = Snapshot { root, started_ns, ..Snapshot::empty() };
-    inline.commit(Outcome::Snapshot(Box::new(snapshot)))?;
-    Ok(())
+    Ok((inline, Snapshot { root, started_ns, ..Snapshot::empty() }))
 }
 
 fn play_script(cast: Cast, script: Script, mutant: Option<Mutant>) -> Ran {
@@ -132,30 +144,45 @@ fn taken_snapshot_counts_until_it_is_swept() {
     rule_is_needed(Mutant::PassesOverTaken, 3, &cast, &script);
 }
 
+/// Forgets the snapshot that has published segments, or one that has not; prunes and sweeps.
+fn retire_publisher(actor: &mut Actor) -> Result<()> {
+    let mut is_first = true;
+    forget_where(actor, |view, id| {
+        let has_published = |id| !view.commits[&id].segments.is_empty();
+        let is_any = view.snapshots().into_iter().any(|(id, _)| has_published(id));
+        has_published(id) || (!is_any && std::mem::take(&mut is_first))
+    })?;
+    let options = PruneOptions { unused_max: 1.0, ..PruneOptions::default() };
+    pruning::prune(&actor.repository, &options, &(), |_| true)?;
+    sweep_once(actor)
+}
+
 /// P5: the segments that only the commit of a taken snapshot has named.
 #[test]
 fn segments_of_taken_snapshots_are_published_again() {
-    /// Forgets the snapshot that has published segments, or one that has not; prunes and sweeps.
-    fn retire(actor: &mut Actor) -> Result<()> {
-        let mut is_first = true;
-        forget_where(actor, |view, id| {
-            let has_published = |id| !view.commits[&id].segments.is_empty();
-            let is_any = view.snapshots().into_iter().any(|(id, _)| has_published(id));
-            has_published(id) || (!is_any && std::mem::take(&mut is_first))
-        })?;
-        let options = PruneOptions { unused_max: 1.0, ..PruneOptions::default() };
-        pruning::prune(&actor.repository, &options, &(), |_| true)?;
-        sweep_once(actor)
-    }
     let cast: [(Act, bool); 5] = [
         (back_up_one, false),
         (back_up_one, false),
         (back_up_one, false),
-        (retire, true),
-        (retire, true),
+        (retire_publisher, true),
+        (retire_publisher, true),
     ];
     let script = (1..=5).map(|actor| (actor, Until::End)).collect();
     rule_is_needed(Mutant::DropsSegmentsOfTaken, 2, &cast, &script);
+}
+
+/// P5: a segment that lies in the commit of a taken snapshot, and goes with it.
+#[test]
+fn segments_in_taken_commits_are_merged() {
+    let cast: [(Act, bool); 5] = [
+        (back_up_one_small, false),
+        (back_up_one, false),
+        (back_up_one, false),
+        (retire_publisher, true),
+        (retire_publisher, true),
+    ];
+    let script = (1..=5).map(|actor| (actor, Until::End)).collect();
+    rule_is_needed(Mutant::DropsEmbedded, 2, &cast, &script);
 }
 
 /// S3: two concurrent sweeps must not each rely for a chunk on a container that the other deletes.

@@ -132,9 +132,12 @@ pub(super) fn back_up(actor: &mut Actor) -> Result<()> {
             actor.pause(80)?;
         }
     }
-    if inline.commit(Outcome::Snapshot(Box::new(snapshot)))? == CommitResult::Done
-        && !actor.world.was_snapshot(ticket)
-    {
+    // By the ticket, so that further choices do not depend on this one.
+    let committed = match ticket.0[0].is_multiple_of(2) {
+        true => inline.commit_embedding(snapshot)?,
+        false => inline.commit(Outcome::Snapshot(Box::new(snapshot)))?,
+    };
+    if committed == CommitResult::Done && !actor.world.was_snapshot(ticket) {
         actor.world.fail(format!("promise 1: {ticket} was acknowledged, and is no snapshot"));
     }
     Ok(())

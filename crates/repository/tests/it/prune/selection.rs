@@ -12,13 +12,21 @@ use super::{ALL, prune_all};
 use crate::support::backup::{back_up, open};
 use crate::support::pruning::{forget, memory, size, sweep_all};
 
-/// Containers are padded to multiples of this size. Those of trees and recipes take one.
-const PADDED: u64 = 64 * 1024;
+/// The length of containers of one or two files.
+const SMALL: u64 = 64 * 1024;
+/// The length of containers of their trees and recipes.
+const META: u64 = 8 * 1024;
 
 /// Returns all containers with their sizes.
 pub(super) fn listed(storage: &dyn Storage) -> BTreeMap<String, u64> {
     let kinds = [ObjectKind::Data, ObjectKind::Meta].map(ObjectKind::folder);
     kinds.iter().flat_map(|kind| storage.list(kind).expect("it lists")).collect()
+}
+
+/// Returns the lengths of the containers of trees and recipes.
+fn meta_lens(storage: &dyn Storage) -> Vec<u64> {
+    let listed = listed(storage).into_iter().filter(|(name, _)| name.starts_with("meta/"));
+    listed.map(|(_, len)| len).collect()
 }
 
 /// Backs up files, one snapshot after another. Returns the data container of each snapshot that has
@@ -61,13 +69,13 @@ fn plan_counts_containers_and_bytes() {
     let there = listed(&*storage);
     assert_eq!(left.container_count, there.len() as u64, "{left:?}");
     assert_eq!(left.container_bytes, size(&*storage), "{left:?}");
-    assert_eq!(left.condemned_bytes, dead + PADDED, "{left:?}");
+    assert_eq!(left.condemned_bytes, dead + META, "{left:?}");
     // Two of three files, with their trees and recipes.
     assert!((60_000..63_000).contains(&left.unused_bytes), "{left:?}");
     assert_eq!((left.rewritten_bytes, left.moved_bytes), (0, 0), "{left:?}");
     let planned = plan(&repository, &ALL, &()).expect("it works");
-    assert_eq!(planned.rewritten_bytes, partly + PADDED, "{planned:?}");
-    assert_eq!(planned.moved_bytes, partly + PADDED - left.unused_bytes, "{planned:?}");
+    assert_eq!(planned.rewritten_bytes, partly + META, "{planned:?}");
+    assert_eq!(planned.moved_bytes, partly + META - left.unused_bytes, "{planned:?}");
     assert_eq!(planned.unused_bytes, 0, "{planned:?}");
     let segments = storage.list(ObjectKind::Segment.folder()).expect("it lists").into_iter();
     let segments: BTreeSet<String> = segments.map(|(name, _)| name).collect();
@@ -81,8 +89,8 @@ fn plan_counts_containers_and_bytes() {
     let segment: u64 = new.filter(|(name, _)| !segments.contains(name)).map(|(_, len)| len).sum();
     let gone = planned.condemned_bytes + planned.rewritten_bytes;
     assert_eq!((swept.container_count, swept.container_bytes), (4, gone), "{swept:?}");
-    assert_eq!(pruned.written_bytes, 2 * PADDED + segment, "{pruned:?}");
-    assert_eq!(size(&*storage), left.container_bytes - gone + 2 * PADDED, "{swept:?}");
+    assert_eq!(pruned.written_bytes, SMALL + META + segment, "{pruned:?}");
+    assert_eq!(size(&*storage), left.container_bytes - gone + SMALL + META, "{swept:?}");
 }
 
 /// Published containers that nothing needs are deleted, although nothing was forgotten.
@@ -120,11 +128,11 @@ fn greatest_unused_share_is_rewritten_first() {
         let repository = open(storage.clone(), process + 1).expect("it opens");
         forget(&repository, &[0, 1]).expect("it works");
         // A third of the large container and two thirds of the other are unused, the same number of
-        // bytes. Either the large one fits, or the other and one of trees.
+        // bytes. Either the large one fits, or the other and both of trees.
         let options = PruneOptions { rewrite_bytes_max: large, ..ALL };
         let planned = plan(&repository, &options, &()).expect("it works");
-        assert_eq!(small + PADDED, large);
-        assert_eq!(planned.rewritten_count, 2, "{data:?}: {planned:?}");
+        assert_eq!(small + SMALL, large);
+        assert_eq!(planned.rewritten_count, 3, "{data:?}: {planned:?}");
     }
 }
 
@@ -163,9 +171,9 @@ fn fully_used_container_stays() {
     back_up_each(&storage, 1, &files);
     let repository = open(storage.clone(), 2).expect("it opens");
     forget(&repository, &[0]).expect("it works");
-    let options = PruneOptions { rewrite_bytes_max: 3 * PADDED - 1, ..ALL };
+    let options = PruneOptions { rewrite_bytes_max: 3 * SMALL - 1, ..ALL };
     let planned = plan(&repository, &options, &()).expect("it works");
-    assert_eq!(planned.rewritten_bytes, PADDED, "the recipes of what is gone: {planned:?}");
+    assert_eq!(planned.rewritten_bytes, META, "the recipes of what is gone: {planned:?}");
     assert!(planned.unused_bytes >= 90_000, "{planned:?}");
 }
 
@@ -178,15 +186,16 @@ fn small_containers_are_below_an_eighth_and_count_by_class() {
     let half: Vec<u64> = (1..10).collect();
     let data = back_up_each(&storage, 1, &[&one, &other, &half]);
     assert!(data.iter().all(|size| *size > 512 * 1024), "{data:?}");
+    let meta: u64 = meta_lens(&*storage).iter().sum();
     let repository = open(storage.clone(), 2).expect("it opens");
     let merging = PruneOptions { small_count_max: 2, ..ALL };
     let planned = plan(&repository, &merging, &()).expect("it works");
     assert_eq!(planned.rewritten_count, 3, "of trees and recipes: {planned:?}");
-    assert_eq!(planned.rewritten_bytes, 3 * PADDED, "{planned:?}");
+    assert_eq!(planned.rewritten_bytes, meta, "{planned:?}");
     // Large ones are still rewritten if they are used in part.
     forget(&repository, &[0]).expect("it works");
     let planned = plan(&repository, &ALL, &()).expect("it works");
-    assert_eq!(planned.rewritten_bytes, data[0] + PADDED, "{planned:?}");
+    assert_eq!(planned.rewritten_bytes, data[0] + 2 * META, "{planned:?}");
     // One small container of data, six of trees.
     let storage = memory();
     let data = back_up_each(&storage, 1, &[&[1, 2, 3, 4, 5], &[1], &[2], &[3], &[4], &[5]]);
@@ -194,7 +203,9 @@ fn small_containers_are_below_an_eighth_and_count_by_class() {
     let repository = open(storage.clone(), 2).expect("it opens");
     let merging = PruneOptions { small_count_max: 6, ..ALL };
     let planned = plan(&repository, &merging, &()).expect("it works");
-    assert_eq!((planned.rewritten_count, planned.rewritten_bytes), (6, 6 * PADDED), "{planned:?}");
+    let meta = meta_lens(&*storage);
+    assert_eq!((planned.rewritten_count, planned.rewritten_bytes), (6, meta.iter().sum()));
+    assert_eq!(meta.len(), 6);
     // As many segments as containers of trees.
     for (segment_count_max, merged) in [(6, 6), (7, 0)] {
         let options = PruneOptions { segment_count_max, ..ALL };

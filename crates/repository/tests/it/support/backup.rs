@@ -125,6 +125,28 @@ pub(crate) fn back_up_by(
     publish: bool,
     snapshot: Snapshot,
 ) -> Result<CommitResult> {
+    let (inline, root) = store_files(writer, files, taken, publish)?;
+    inline.commit(Outcome::Snapshot(Box::new(Snapshot { root, ..snapshot })))
+}
+
+/// Does the same as [`back_up`], with the last index segment in the commit.
+pub(crate) fn back_up_embedding(
+    repository: &Arc<Repository>,
+    files: &[u64],
+    publish: bool,
+) -> Result<CommitResult> {
+    let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
+    let (inline, root) = store_files(writer, files, BTreeMap::new(), publish)?;
+    inline.commit_embedding(Snapshot { root, ..Snapshot::empty() })
+}
+
+/// Stores the files of [`back_up_by`] and their tree.
+fn store_files(
+    writer: Writer,
+    files: &[u64],
+    taken: BTreeMap<Vec<u8>, Entry>,
+    publish: bool,
+) -> Result<(Inline, Content)> {
     let repository = writer.repository().clone();
     let (view, ticket) = (writer.view().clone(), writer.ticket());
     let mut inline = Inline::new(writer, Verify::All)?;
@@ -156,7 +178,7 @@ pub(crate) fn back_up_by(
         tree.push(entry, repository.keys(), &mut inline)?;
     }
     let root = tree.finish(&mut inline)?;
-    inline.commit(Outcome::Snapshot(Box::new(Snapshot { root, ..snapshot })))
+    Ok((inline, root))
 }
 
 /// Restores every listed snapshot and compares each file. Returns the number of snapshots.

@@ -99,6 +99,7 @@ pub(crate) fn put_commit(
     let commit = Commit {
         outcome: Outcome::Snapshot(Box::new(Snapshot { root, ..Snapshot::empty() })),
         segments: vec![PART],
+        embedded: None,
         view: ViewRecord::default(),
         time_ns: 1,
         extra: Vec::new(),

@@ -105,6 +105,9 @@ impl Ledger {
                         .map_err(|error| error.of(format!("I2: snapshot {ticket}")))?;
                     self.needs.insert(ticket, Arc::new(needs));
                 }
+                if let (Some(embedded), Some(part)) = (&commit.embedded, commit.segments.last()) {
+                    self.segments.insert(*part, Arc::new(embedded.clone()));
+                }
                 self.commits.insert(ticket, Arc::new(commit));
                 Ok(true)
             }
@@ -332,7 +335,10 @@ impl Ledger {
         let mut delta_chunks: HashMap<ChunkName, Vec<&[Fingerprint]>> = HashMap::new();
         for part in named {
             let path = ObjectName::Segment(part).to_string();
-            let segment = self.segments.get(&part).filter(|_| self.present.contains(&path));
+            let commit = self.commits.get(&part.ticket);
+            let is_embedded = commit.is_some_and(|it| it.embedded_segment(&part).is_some());
+            let exists = is_embedded || self.present.contains(&path);
+            let segment = self.segments.get(&part).filter(|_| exists);
             let Some(segment) = segment else {
                 return Err(format!("I2: {path} is named, but does not exist"));
             };
