@@ -34,6 +34,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("case", nargs="*", help="of " + ", ".join(CASES))
     parser.add_argument("--cutpoint", type=Path, default=target / "release" / "cutpoint", help="the program")
+    parser.add_argument("--proxy", type=Path, help="the program cutpoint-scale (default: it is built)")
     parser.add_argument("--test-build", type=Path, help="a build with MERGED_HINTS_MAX at 4 Ki, for the case cliff")
     parser.add_argument("--latency-ms", type=int, help="latency of a request (default: 30; with --small: 0)")
     parser.add_argument("--timeout-s", type=int, default=600, help="maximum duration of a measured command")
@@ -108,7 +109,7 @@ class Servers:
         self.options, self.server = options, None
 
     def get(self):
-        self.server = self.server or S3Server(self.options.build_folder)
+        self.server = self.server or S3Server(self.options.build_folder, self.options.proxy)
         return self.server
 
     def close(self):

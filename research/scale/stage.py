@@ -103,10 +103,10 @@ def timed(command, environment, folder, timeout_s):
 
 
 class S3Server:
-    """The S3 server of the tests behind the proxy that counts and delays."""
+    """The S3 server of the tests behind the proxy that counts and delays, which is built unless it is given."""
 
-    def __init__(self, build_folder):
-        program = proxy_program()
+    def __init__(self, build_folder, program=None):
+        program = program or proxy_program()
         self.process = subprocess.Popen(
             [program, str(build_folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

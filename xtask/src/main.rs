@@ -43,8 +43,8 @@ usage: cargo xtask check [--quick | --long]
 
 check    formatting, texts, prose, layers, licences and sources of dependencies, lints, other targets (those whose
          standard library is installed), instructions of the kernels (their assembly, on x86-64),
-         documentation, builders of data sets (with Python), tests; ends with 1 and the name of the
-         step that failed
+         documentation, builders of data sets (with Python), tests, the small cases of research/scale
+         (with Python and its packages); ends with 1 and the name of the step that failed
 --quick  only what needs no building: formatting, texts, prose, layers, licences and sources, scripts
          (with ruff, if it is there)
 --long   with 10^5 instead of 10^3 random interleavings, and 40,000 instead of 2000 chunks for each mean
@@ -84,15 +84,19 @@ const QUICK_STEPS: [Step; 7] = [
     ("scripts", scripts),
 ];
 
-/// The steps that build. The tests are last, so that their output is at the end.
-const SLOW_STEPS: [Step; 6] = [
+/// The steps that build. The tests come late, so that their output is near the end.
+const SLOW_STEPS: [Step; 7] = [
     ("lints", lints),
     ("other targets", other_targets),
     INSTRUCTIONS,
     ("documentation", documentation),
     ("data sets", data_sets),
     ("tests", tests),
+    ("scale", scale),
 ];
+
+/// The exit code of a script that could not run.
+const SKIPPED: i32 = 77;
 
 const PROSE: Step = ("prose", prose::check);
 
@@ -244,6 +248,33 @@ fn data_sets() -> Result<(), String> {
     run(command)
 }
 
+/// Runs the small cases of `research/scale` with the programs that the tests have used.
+fn scale() -> Result<(), String> {
+    run(cargo(&["build", "--quiet", "-p", "cutpoint", "-p", "cutpoint-scale"]))?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{}/target", root()));
+    let programs = Path::new(&target).join("debug");
+    let mut command = Command::new("python3");
+    command.args(["-B", "research/scale/run.py", "--small", "--cutpoint"]);
+    command.arg(programs.join("cutpoint")).arg("--proxy").arg(programs.join("cutpoint-scale"));
+    let memory = MemoryFolder::create();
+    if let Some(memory) = &memory {
+        command.env("TMPDIR", memory.path());
+    }
+    let status = command.current_dir(root()).status();
+    match status.map(|status| status.code()) {
+        Ok(Some(0)) => Ok(()),
+        Ok(Some(SKIPPED)) => {
+            println!("xtask: SKIPPED: the small cases of research/scale were not run");
+            Ok(())
+        }
+        Ok(_) => Err("a limit of research/scale is broken".to_owned()),
+        Err(error) => {
+            println!("xtask: SKIPPED: python3: {error}: research/scale was not run");
+            Ok(())
+        }
+    }
+}
+
 /// Checks the form of the Python scripts, if ruff can be had.
 fn scripts() -> Result<(), String> {
     let mut command = Command::new("ruff");
@@ -288,6 +319,10 @@ fn tests() -> Result<(), String> {
     let memory = MemoryFolder::create();
     if let Some(memory) = &memory {
         command.env("TMPDIR", memory.path());
+    }
+    // Many tests of the command line wait for processes.
+    if let Ok(core_count) = std::thread::available_parallelism() {
+        command.env("RUST_TEST_THREADS", (2 * core_count.get()).to_string());
     }
     let result = run(command);
     let lines = std::fs::read_to_string(&skipped).unwrap_or_default();
