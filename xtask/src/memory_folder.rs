@@ -4,6 +4,7 @@
 //! their results.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{XattrFlags, setxattr, statvfs};
@@ -29,6 +30,8 @@ impl MemoryFolder {
         let path = Path::new(PLACE).join(format!("cutpoint-check-{}", std::process::id()));
         fs::create_dir(&path).ok()?;
         let folder = MemoryFolder(path);
+        // Some tests run as another user.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).ok()?;
         setxattr(folder.path(), "user.cutpoint", b"", XattrFlags::CREATE).ok()?;
         Some(folder)
     }

@@ -4,6 +4,7 @@ mod atomic_creation;
 mod bursts;
 mod cache;
 mod check;
+mod copies;
 mod coverings;
 mod crash;
 mod decoders;
