@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
 }
 
 /// Normalizes a path of a snapshot, to one `/` before each name.
-fn normal(path: &[u8]) -> Vec<u8> {
+pub(super) fn normal(path: &[u8]) -> Vec<u8> {
     select::names(path).fold(Vec::new(), |mut path, name| {
         path.push(b'/');
         path.extend_from_slice(name);
@@ -155,18 +155,23 @@ fn mode(entry: &Entry) -> String {
     text
 }
 
+/// Returns the name of a kind of entry, for JSON.
+pub(super) fn kind_name(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::File => "file",
+        EntryKind::Folder => "folder",
+        EntryKind::Symlink => "symlink",
+        EntryKind::CharDevice => "char_device",
+        EntryKind::BlockDevice => "block_device",
+        EntryKind::Fifo => "fifo",
+        EntryKind::Socket => "socket",
+    }
+}
+
 fn as_event<'a>(entry: &'a Entry, path: &[u8], target: Option<&[u8]>) -> event::Entry<'a> {
     event::Entry {
         path: PathText::new(path),
-        kind: match entry.kind {
-            EntryKind::File => "file",
-            EntryKind::Folder => "folder",
-            EntryKind::Symlink => "symlink",
-            EntryKind::CharDevice => "char_device",
-            EntryKind::BlockDevice => "block_device",
-            EntryKind::Fifo => "fifo",
-            EntryKind::Socket => "socket",
-        },
+        kind: kind_name(entry.kind),
         mode: format!("{:04o}", entry.mode),
         user_id: entry.user_id,
         group_id: entry.group_id,
