@@ -1,17 +1,24 @@
 //! `ls`: lists the entries of a snapshot.
 
+mod tree;
+
 use anyhow::Result;
 use cutpoint_repository::{Content, Entry, EntryKind, Reader, Time};
 
 use crate::args::{Global, Ls};
 use crate::event::{self, Event, PathText};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::select::{self, Found, Place};
 use crate::session::Session;
 use crate::{escape, units};
 
 pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
+    if args.tree && report.is_json() {
+        return Err(Failure::failed("`ls --tree` has no --json")
+            .with_remedy("`cutpoint ls --recursive --json` lists the same entries")
+            .into());
+    }
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let place = Place::parse(&args.snapshot);
@@ -20,10 +27,13 @@ pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
     let reader = session.reader(view.clone(), report)?;
     let list = List { reader: &reader, args, report };
     match select::find(&reader, &root, place.path.unwrap_or_default())? {
+        Found::Root if args.tree => tree::print(&reader, &root, b"", report)?,
         Found::Root => list.folder(&root, &mut Vec::new())?,
         Found::Entry { entry, .. } => {
             let mut path = normal(place.path.unwrap_or_default());
-            if entry.kind == EntryKind::Folder {
+            if entry.kind == EntryKind::Folder && args.tree {
+                tree::print(&reader, &entry.content, &path, report)?;
+            } else if entry.kind == EntryKind::Folder {
                 list.folder(&entry.content, &mut path)?;
             } else {
                 list.entry(&entry, &path, &path)?;
