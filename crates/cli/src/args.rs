@@ -3,6 +3,7 @@
 mod access;
 mod care;
 mod common;
+mod diff;
 mod estimate;
 mod everyday;
 mod forget;
@@ -21,6 +22,7 @@ pub(crate) use self::care::{
     Repairable,
 };
 pub(crate) use self::common::{Encryption, Global, S3Args, Secrets};
+pub(crate) use self::diff::Diff;
 pub(crate) use self::estimate::Estimate;
 pub(crate) use self::everyday::{Backup, Cat, Filter, Init, Ls, Restore, Selection, Snapshots};
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
@@ -71,6 +73,7 @@ pub(crate) enum Command {
     Hold(Hold),
     Tag(Tag),
     Ls(Ls),
+    Diff(Diff),
     Cat(Cat),
     Stats(StatsArgs),
     Check(Check),

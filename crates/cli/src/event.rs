@@ -4,9 +4,11 @@ use cutpoint_repository::Statistics;
 use cutpoint_repository::write::BurstStatistics;
 use serde::Serialize;
 
+mod difference;
 mod estimate;
 
 pub(crate) use cutpoint_terminal::event::{PathText, Progress};
+pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::Estimate;
 
 /// An event.
@@ -21,6 +23,8 @@ pub(crate) enum Event<'a> {
     Verdict(Verdict<'a>),
     /// An entry of a snapshot.
     Entry(Box<Entry<'a>>),
+    /// A difference between two snapshots.
+    Difference(Difference<'a>),
     /// A setting of the repository.
     Setting { name: &'a str, value: serde_json::Value },
     /// A chunk.
@@ -88,6 +92,15 @@ pub(crate) enum Summary<'a> {
         repeated_region_count: u64,
         problem_count: u64,
         warning_count: u64,
+        elapsed_ns: u64,
+    },
+    /// Two snapshots were compared.
+    Diff {
+        old_snapshot: String,
+        new_snapshot: String,
+        #[serde(flatten)]
+        counts: DifferenceCounts,
+        problem_count: u64,
         elapsed_ns: u64,
     },
     /// Unneeded containers were condemned and deleted, or would be.

@@ -226,6 +226,8 @@ Examples:
       Lists the root of the snapshot.
   cutpoint ls latest:/home/me -l
       Adds permissions, owners, sizes and times (UTC).
+  cutpoint ls latest:/home/me --tree
+      Shows everything below a folder, with total sizes.
   cutpoint ls 5f3a91c0 -R --json
       Lists everything, for a program.")]
 pub(crate) struct Ls {
@@ -240,6 +242,12 @@ pub(crate) struct Ls {
     /// List subfolders recursively
     #[arg(long, short = 'R')]
     pub(crate) recursive: bool,
+    /// Print an indented tree with sizes
+    ///
+    /// The size of a folder is the total size of the files below it, in which a file with several
+    /// names counts with each of them.
+    #[arg(long, conflicts_with_all = ["long", "recursive"])]
+    pub(crate) tree: bool,
     /// The filter for `latest`.
     #[command(flatten)]
     pub(crate) filter: Filter,

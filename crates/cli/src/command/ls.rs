@@ -1,17 +1,24 @@
 //! `ls`: lists the entries of a snapshot.
 
+mod tree;
+
 use anyhow::Result;
 use cutpoint_repository::{Content, Entry, EntryKind, Reader, Time};
 
 use crate::args::{Global, Ls};
 use crate::event::{self, Event, PathText};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::select::{self, Found, Place};
 use crate::session::Session;
 use crate::{escape, units};
 
 pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
+    if args.tree && report.is_json() {
+        return Err(Failure::failed("`ls --tree` has no --json")
+            .with_remedy("`cutpoint ls --recursive --json` lists the same entries")
+            .into());
+    }
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let place = Place::parse(&args.snapshot);
@@ -20,10 +27,13 @@ pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
     let reader = session.reader(view.clone(), report)?;
     let list = List { reader: &reader, args, report };
     match select::find(&reader, &root, place.path.unwrap_or_default())? {
+        Found::Root if args.tree => tree::print(&reader, &root, b"", report)?,
         Found::Root => list.folder(&root, &mut Vec::new())?,
         Found::Entry { entry, .. } => {
             let mut path = normal(place.path.unwrap_or_default());
-            if entry.kind == EntryKind::Folder {
+            if entry.kind == EntryKind::Folder && args.tree {
+                tree::print(&reader, &entry.content, &path, report)?;
+            } else if entry.kind == EntryKind::Folder {
                 list.folder(&entry.content, &mut path)?;
             } else {
                 list.entry(&entry, &path, &path)?;
@@ -34,7 +44,7 @@ pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
 }
 
 /// Normalizes a path of a snapshot, to one `/` before each name.
-fn normal(path: &[u8]) -> Vec<u8> {
+pub(super) fn normal(path: &[u8]) -> Vec<u8> {
     select::names(path).fold(Vec::new(), |mut path, name| {
         path.push(b'/');
         path.extend_from_slice(name);
@@ -155,18 +165,23 @@ fn mode(entry: &Entry) -> String {
     text
 }
 
+/// Returns the name of a kind of entry, for JSON.
+pub(super) fn kind_name(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::File => "file",
+        EntryKind::Folder => "folder",
+        EntryKind::Symlink => "symlink",
+        EntryKind::CharDevice => "char_device",
+        EntryKind::BlockDevice => "block_device",
+        EntryKind::Fifo => "fifo",
+        EntryKind::Socket => "socket",
+    }
+}
+
 fn as_event<'a>(entry: &'a Entry, path: &[u8], target: Option<&[u8]>) -> event::Entry<'a> {
     event::Entry {
         path: PathText::new(path),
-        kind: match entry.kind {
-            EntryKind::File => "file",
-            EntryKind::Folder => "folder",
-            EntryKind::Symlink => "symlink",
-            EntryKind::CharDevice => "char_device",
-            EntryKind::BlockDevice => "block_device",
-            EntryKind::Fifo => "fifo",
-            EntryKind::Socket => "socket",
-        },
+        kind: kind_name(entry.kind),
         mode: format!("{:04o}", entry.mode),
         user_id: entry.user_id,
         group_id: entry.group_id,

@@ -7,6 +7,7 @@ mod config;
 mod cut;
 mod debug;
 mod deletion;
+mod diff;
 mod doctor;
 mod estimate;
 mod forget;
@@ -63,6 +64,7 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Hold(hold) => hold::run(hold, global, report),
         Command::Tag(tag) => tag::run(tag, global, report),
         Command::Ls(ls) => ls::run(ls, global, report),
+        Command::Diff(diff) => diff::run(diff, global, report),
         Command::Cat(cat) => cat::run(cat, global, report),
         Command::Stats(args) => stats::run(args, global, report),
         Command::Check(check) => check::run(check, global, report),

@@ -4,6 +4,7 @@ mod alarms;
 mod bursts;
 mod cut;
 mod damage;
+mod diff;
 mod dump;
 mod estimate;
 mod failures;

@@ -52,6 +52,39 @@ fn folder_is_restored_as_it_was() {
 }
 
 #[test]
+fn tree_is_indented_and_folders_have_total_sizes() {
+    let sandbox = Sandbox::with_repository();
+    let source = sandbox.path("source");
+    fs::create_dir_all(source.join("a/deep/er")).expect("folders");
+    fs::create_dir(source.join("none")).expect("a folder");
+    for (name, len) in [("a/deep/er/x", 1000), ("a/y", 24), ("z", 2048)] {
+        fs::write(source.join(name), vec![1; len]).expect("written");
+    }
+    std::os::unix::fs::symlink("z", source.join("link")).expect("a link");
+    sandbox.backup("source");
+    let list =
+        |path: &str| run(sandbox.command(["ls", "--tree"]).arg(latest(&sandbox, path))).well();
+    let lines = [
+        format!("   3.0 KiB  {}/", source.display()),
+        "   1.0 KiB    a/".to_owned(),
+        "    1000 B      deep/".to_owned(),
+        "    1000 B        er/".to_owned(),
+        "    1000 B          x".to_owned(),
+        "      24 B      y".to_owned(),
+        "              link".to_owned(),
+        "       0 B    none/".to_owned(),
+        "   2.0 KiB    z".to_owned(),
+    ];
+    assert_eq!(list("source").text().lines().collect::<Vec<_>>(), lines, "a folder");
+    let file = format!("{}\n", source.join("z").display());
+    assert_eq!(list("source/z").text(), file, "a file");
+    let root = sandbox.run(["ls", "latest", "--tree"]).well();
+    assert!(root.text().starts_with("   3.0 KiB  /\n"), "the root: {}", root.text());
+    sandbox.run(["ls", "latest", "--tree", "--json"]).ended(2, &["no --json"]);
+    sandbox.run(["ls", "latest", "--tree", "-R"]).ended(2, &["--recursive"]);
+}
+
+#[test]
 fn second_backup_stores_changes_only() {
     let sandbox = Sandbox::with_source();
     let first = sandbox.backup("source");
