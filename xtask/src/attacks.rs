@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::{cargo, root, run as run_command};
+use crate::{cargo, root, run as run_command, target};
 
 /// The exit code of a script whose condition did not occur.
 const NO_CONDITION: i32 = 77;
@@ -12,8 +12,7 @@ const NO_CONDITION: i32 = 77;
 /// Builds the release binary, and returns its path.
 fn build() -> Result<PathBuf, String> {
     run_command(cargo(&["build", "--release", "--quiet", "-p", "cutpoint"]))?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{}/target", root()));
-    let program = PathBuf::from(target).join("release").join("cutpoint");
+    let program = target().join("release").join("cutpoint");
     fs::canonicalize(&program).map_err(|error| format!("{}: {error}", program.display()))
 }
 

@@ -21,7 +21,7 @@ mod prose;
 mod sizes;
 mod texts;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -172,6 +172,12 @@ fn root() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/..")
 }
 
+/// Returns the folder of what cargo builds.
+fn target() -> PathBuf {
+    let chosen = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    chosen.unwrap_or_else(|| Path::new(root()).join("target"))
+}
+
 fn run(mut command: Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -251,15 +257,11 @@ fn data_sets() -> Result<(), String> {
 /// Runs the small cases of `research/scale` with the programs that the tests have used.
 fn scale() -> Result<(), String> {
     run(cargo(&["build", "--quiet", "-p", "cutpoint", "-p", "cutpoint-scale"]))?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{}/target", root()));
-    let programs = Path::new(&target).join("debug");
+    let programs = target().join("debug");
     let mut command = Command::new("python3");
     command.args(["-B", "research/scale/run.py", "--small", "--cutpoint"]);
     command.arg(programs.join("cutpoint")).arg("--proxy").arg(programs.join("cutpoint-scale"));
-    let memory = MemoryFolder::create();
-    if let Some(memory) = &memory {
-        command.env("TMPDIR", memory.path());
-    }
+    let _memory = MemoryFolder::for_command(&mut command);
     let status = command.current_dir(root()).status();
     match status.map(|status| status.code()) {
         Ok(Some(0)) => Ok(()),
@@ -316,10 +318,7 @@ fn tests() -> Result<(), String> {
     // output.
     let skipped = std::env::temp_dir().join(format!("cutpoint-skipped-{}", std::process::id()));
     command.env("CUTPOINT_SKIPPED", &skipped);
-    let memory = MemoryFolder::create();
-    if let Some(memory) = &memory {
-        command.env("TMPDIR", memory.path());
-    }
+    let _memory = MemoryFolder::for_command(&mut command);
     // Many tests of the command line wait for processes.
     if let Ok(core_count) = std::thread::available_parallelism() {
         command.env("RUST_TEST_THREADS", (2 * core_count.get()).to_string());

@@ -6,12 +6,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::fs::{XattrFlags, setxattr, statvfs};
 
 /// The file system in memory that Linux provides.
 const PLACE: &str = "/dev/shm";
-/// The free space in bytes that the tests need. They use about an eighth of it.
+/// The free space in bytes below which the tests use the usual place.
 const FREE_BYTES_MIN: u64 = 4 << 30;
 
 /// A folder in memory, removed when the value is dropped.
@@ -21,7 +22,7 @@ pub(crate) struct MemoryFolder(PathBuf);
 impl MemoryFolder {
     /// Creates the folder. Returns `None` if `TMPDIR` names another place, or if there is no file
     /// system in memory with enough space and extended attributes.
-    pub(crate) fn create() -> Option<MemoryFolder> {
+    fn create() -> Option<MemoryFolder> {
         let space = statvfs(PLACE).ok()?;
         let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
         if std::env::var_os("TMPDIR").is_some() || free_bytes < FREE_BYTES_MIN {
@@ -36,7 +37,15 @@ impl MemoryFolder {
         Some(folder)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Creates the folder, and makes it the place of the temporary files of `command`. To be kept
+    /// until the command has ended.
+    pub(crate) fn for_command(command: &mut Command) -> Option<MemoryFolder> {
+        let folder = MemoryFolder::create()?;
+        command.env("TMPDIR", &folder.0);
+        Some(folder)
+    }
+
+    fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -105,13 +105,14 @@ fn fractions() -> ([u32; 8], [u32; 64]) {
     (starts, constants)
 }
 
+/// Returns the bytes as lowercase hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
 
     #[test]
     fn examples_of_the_standards_have_their_digests() {

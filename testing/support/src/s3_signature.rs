@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::digest::sha256;
+use crate::digest::{hex, sha256};
 
 /// The block size of SHA-256, in bytes.
 const BLOCK_LEN: usize = 64;
@@ -79,10 +79,6 @@ fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     block[..key.len()].copy_from_slice(key);
     let inner = [&block.map(|byte| byte ^ 0x36)[..], text].concat();
     sha256(&[&block.map(|byte| byte ^ 0x5c)[..], &sha256(&inner)].concat())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Encodes bytes in Base64 (RFC 4648).

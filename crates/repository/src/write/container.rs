@@ -173,9 +173,7 @@ impl ContainerWriter {
     ///
     /// Returns `Storage` if there is no randomness.
     pub fn finish(&mut self) -> Result<()> {
-        self.close(Class::Data)?;
-        self.close(Class::Meta)?;
-        self.put_similarity()?;
+        self.close_all()?;
         self.publish(self.repository.environment().elapsed_ns())
     }
 
@@ -186,14 +184,19 @@ impl ContainerWriter {
     ///
     /// Returns any error of [`ContainerWriter::finish`].
     pub fn finish_embedding(&mut self) -> Result<Option<Segment>> {
-        self.close(Class::Data)?;
-        self.close(Class::Meta)?;
-        self.put_similarity()?;
+        self.close_all()?;
         let embedded = self.segments.take_small();
         if embedded.is_none() {
             self.publish(self.repository.environment().elapsed_ns())?;
         }
         Ok(embedded)
+    }
+
+    /// Closes the open containers, and puts the similarity records that are left.
+    fn close_all(&mut self) -> Result<()> {
+        self.close(Class::Data)?;
+        self.close(Class::Meta)?;
+        self.put_similarity()
     }
 
     /// Returns the parts to put now, in order.

@@ -290,9 +290,7 @@ impl Inline {
         let segments = self.containers.segments().to_vec();
         self.writer.commit(outcome, segments, self.dedup.hits())
     }
-}
 
-impl Inline {
     /// Does the same as [`Inline::commit`] for a snapshot, except that a small index segment lies in
     /// the commit.
     ///

@@ -57,8 +57,8 @@ struct Beginning {
 
 impl Writer {
     /// Begins a writer: puts a ticket, then lists what exists (W1), and lists again if a dead writer
-    /// had to be ended. On storage that, by the settings, lets several clients create one object, no other writer is
-    /// ended.
+    /// had to be ended. On storage that, by the settings, lets several clients create one object, no
+    /// other writer is ended.
     ///
     /// # Errors
     ///

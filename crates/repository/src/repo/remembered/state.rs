@@ -210,25 +210,8 @@ impl RememberedState {
             return Ok(false);
         }
         let names: Vec<ObjectName> = self.heads().map(ObjectName::Commit).collect();
-        for names in names.chunks(HEADS_AT_ONCE) {
-            let len_max = ObjectKind::Commit.len_max();
-            let wanted: Vec<(String, u64)> =
-                names.iter().map(|name| (name.to_string(), len_max)).collect();
-            for (name, bytes) in names.iter().zip(storage.get_many(&wanted)) {
-                let commit =
-                    bytes.and_then(|bytes| repository.open_bytes(*name, &bytes, Commit::decode));
-                let is_snapshot = match commit {
-                    Ok((_, commit)) => commit.snapshot().is_some(),
-                    Err(error) => {
-                        matches!(error.kind(), Kind::Corrupt | Kind::WrongKey | Kind::Unsupported)
-                    }
-                };
-                if !is_snapshot {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(self.seen.heads.len() == names.len())
+        let are_present = names.chunks(HEADS_AT_ONCE).all(|names| are_snapshots(repository, names));
+        Ok(are_present && self.seen.heads.len() == names.len())
     }
 
     /// Remembers a snapshot that was just made.
@@ -279,6 +262,20 @@ impl RememberedState {
         self.saved = Some(self.seen.clone());
         result.map_err(|error| Error::new(Kind::Storage, file.display(), error))
     }
+}
+
+/// Returns `true` if all of these commits exist and are snapshots or damaged.
+fn are_snapshots(repository: &Repository, names: &[ObjectName]) -> bool {
+    let len_max = ObjectKind::Commit.len_max();
+    let wanted: Vec<(String, u64)> = names.iter().map(|name| (name.to_string(), len_max)).collect();
+    names.iter().zip(repository.storage().get_many(&wanted)).all(|(name, bytes)| {
+        match bytes.and_then(|bytes| repository.open_bytes(*name, &bytes, Commit::decode)) {
+            Ok((_, commit)) => commit.snapshot().is_some(),
+            Err(error) => {
+                matches!(error.kind(), Kind::Corrupt | Kind::WrongKey | Kind::Unsupported)
+            }
+        }
+    })
 }
 
 /// Returns the settings that `folder` remembers of `repository`, if they are newer than those it

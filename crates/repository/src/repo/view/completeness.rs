@@ -122,15 +122,12 @@ impl View {
     }
 
     /// Returns the commits that some writer of this view has seen, or that the checkpoint has, and
-    /// that are gone, although no prune has taken them and no repair has given them up. A commit that was put while this view
-    /// was listed can seem to be gone; a newer view decides ([`View::look_for_gone`]).
+    /// that are gone, although no prune has taken them and no repair has given them up. A commit
+    /// that was put while this view was listed can seem to be gone; a newer view decides
+    /// ([`View::look_for_gone`]).
     pub fn gone_commits(&self) -> BTreeSet<TicketId> {
         let taken = self.taken();
-        let is_gone = |id: &TicketId| {
-            !self.commits.contains_key(id)
-                && !self.unreadable.contains_key(&ObjectName::Commit(*id))
-                && !taken.contains(id)
-        };
+        let is_gone = |id: &TicketId| !self.lists(*id) && !taken.contains(id);
         let seen = self.seen().into_iter().chain(self.attested.commits.iter().copied());
         seen.filter(is_gone).collect()
     }

@@ -302,11 +302,8 @@ mod tests {
     }
 
     fn commit(outcome: Outcome) -> Arc<Commit> {
-        let view = ViewRecord::default();
-        {
-            let (segments, embedded, extra) = (Vec::new(), None, Vec::new());
-            Arc::new(Commit { segments, embedded, view, time_ns: 0, outcome, extra })
-        }
+        let (view, segments, extra) = (ViewRecord::default(), Vec::new(), Vec::new());
+        Arc::new(Commit { segments, embedded: None, view, time_ns: 0, outcome, extra })
     }
 
     /// Ids are random, so that the order by id is not the order by time. Snapshots of the same time
