@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::escape;
+use crate::work::Work;
 
 /// The version of the schema. It increases when a field is removed or changes its meaning, but not
 /// when one is added.
@@ -62,7 +63,9 @@ impl PathText {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Common<'a> {
     /// The progress of the run.
-    Progress(Progress),
+    Progress(Counters),
+    /// The progress of a phase.
+    Phase(Phase<'a>),
     /// A part of the work was not done. It is counted, and the exit code becomes 1.
     Problem(Message<'a>),
     /// A warning, which is not counted.
@@ -77,28 +80,95 @@ pub(crate) enum Common<'a> {
     },
 }
 
-/// The progress of a run.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+/// The progress of a phase of a run, whose work is not counted in files.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Phase<'a> {
+    /// The name of the phase, as a participle: "Examining containers".
+    pub name: &'a str,
+    /// The work done.
+    pub done: u64,
+    /// The total work, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// The unit of both.
+    pub unit: Unit,
+}
+
+/// The unit of the work of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// The items that the name of the phase names.
+    Items,
+    /// Bytes.
+    Bytes,
+}
+
+/// The progress of a run whose work is counted in files.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// The time since the start of the run.
-    pub elapsed_ns: u64,
-    /// The number of files so far.
-    pub file_count: u64,
-    /// The size of these files in bytes.
-    #[serde(rename = "size_bytes")]
-    pub size: u64,
-    /// The total number of files, once it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected_file_count: Option<u64>,
-    /// The total size in bytes, once it is known.
-    #[serde(rename = "expected_size_bytes", skip_serializing_if = "Option::is_none")]
-    pub expected_size: Option<u64>,
+    /// The work done.
+    pub work: Work,
     /// The number of bytes that no repository chunk contains.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub new_bytes: Option<u64>,
     /// The number of bytes added to the repository.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stored_bytes: Option<u64>,
+}
+
+/// The counters of a progress event.
+#[derive(Debug, Serialize)]
+pub(crate) struct Counters {
+    elapsed_ns: u64,
+    file_count: u64,
+    size_bytes: u64,
+    read_file_count: u64,
+    read_bytes: u64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    expected: Option<ExpectedCounters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored_bytes: Option<u64>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    path: Option<PathText>,
+}
+
+/// The counters of the expected work.
+#[derive(Debug, Serialize)]
+struct ExpectedCounters {
+    expected_file_count: u64,
+    expected_size_bytes: u64,
+    expected_read_file_count: u64,
+    expected_read_bytes: u64,
+}
+
+impl Counters {
+    /// Returns the counters of `progress`, with the expected work and the present path, if known.
+    pub(crate) fn new(
+        elapsed_ns: u64,
+        progress: &Progress,
+        expected: Option<&Work>,
+        path: Option<PathText>,
+    ) -> Counters {
+        let Progress { work, new_bytes, stored_bytes } = *progress;
+        let expected = expected.map(|work| ExpectedCounters {
+            expected_file_count: work.file_count,
+            expected_size_bytes: work.size,
+            expected_read_file_count: work.read_file_count,
+            expected_read_bytes: work.read_bytes,
+        });
+        Counters {
+            elapsed_ns,
+            file_count: work.file_count,
+            size_bytes: work.size,
+            read_file_count: work.read_file_count,
+            read_bytes: work.read_bytes,
+            expected,
+            new_bytes,
+            stored_bytes,
+            path,
+        }
+    }
 }
 
 /// A message about a path or about the run.

@@ -29,8 +29,10 @@ pub mod scan;
 mod threads;
 pub mod units;
 pub mod usage;
+mod work;
 
 pub use exclusion::Exclusion;
 pub use output_file::OutputFile;
 pub use report::Report;
 pub use threads::Threads;
+pub use work::Work;

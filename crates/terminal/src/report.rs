@@ -1,5 +1,8 @@
-//! All output: results go to standard output, everything else to standard error, and progress is
-//! shown on a terminal only. With `--json`, standard output has events and nothing else.
+//! All output: results go to standard output, everything else to standard error. Progress is shown on
+//! a terminal, or as a line a minute in a log. With `--json`, standard output has events and nothing
+//! else.
+
+mod display;
 
 use std::collections::HashSet;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -13,18 +16,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
 use serde::Serialize;
 
-use crate::event::{Common, Line, Message, PathText, Progress};
+use self::display::Display;
+use crate::escape;
+use crate::event::{Common, Line, Message, PathText, Phase, Progress};
 use crate::exit::{self, Exit, StdoutClosed};
-use crate::{escape, units};
-
-/// The interval of progress events.
-const EVENT_INTERVAL: Duration = Duration::from_millis(500);
-/// The refresh rate of the progress display, in Hz.
-const DRAW_HZ: u8 = 8;
+use crate::work::Work;
 
 /// The options about output, which every command has.
 #[derive(Clone, Copy, Debug, Args)]
@@ -77,17 +75,6 @@ const PROBLEM: &str = "problem";
 const WARNING: &str = "warning";
 /// The maximum number of messages that are remembered.
 const TOLD_MAX: usize = 4096;
-
-/// The state of the progress display.
-#[derive(Debug, Default)]
-struct Display {
-    bar: Option<ProgressBar>,
-    /// The start of the measured work. The run may have begun earlier, with a prompt for a
-    /// passphrase.
-    began: Option<Instant>,
-    expected: Option<(u64, u64)>,
-    event_last: Option<Instant>,
-}
 
 impl Report {
     /// Creates the output of `program`.
@@ -195,15 +182,6 @@ impl Report {
         }))
     }
 
-    /// Returns a name for standard output: escaped on a terminal, otherwise the bytes themselves.
-    pub fn name<'a>(&self, bytes: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
-        if self.out_is_terminal {
-            escape::for_terminal(bytes).into_bytes().into()
-        } else {
-            bytes.into()
-        }
-    }
-
     /// Writes `event` to standard output, as a result.
     pub fn event(&self, event: &impl Serialize) -> Result<()> {
         let mut out = self.out();
@@ -231,7 +209,7 @@ impl Report {
             // There is no remedy if standard error is closed.
             writeln!(io::stderr(), "{text}").ok();
         };
-        match &self.display().bar {
+        match self.display().bar() {
             Some(bar) => bar.suspend(print),
             None => print(),
         }
@@ -313,61 +291,89 @@ impl Report {
         self.say(&told(class, path.map(|path| path.as_os_str().as_bytes()), message));
     }
 
-    /// Starts the progress display if standard error is a terminal.
+    /// Starts the display of progress: on a terminal at standard error, otherwise as a line a minute
+    /// there, or as events.
     pub fn begin_progress(&self) {
-        self.display().began = Some(Instant::now());
-        if self.is_json || self.is_quiet || !io::stderr().is_terminal() {
-            return;
+        let mut display = self.display();
+        if self.is_json {
+            display.begin_events();
+        } else if self.is_quiet {
+            // Problems only.
+        } else if io::stderr().is_terminal() {
+            display.begin_terminal();
+        } else {
+            display.begin_log();
         }
-        let target = ProgressDrawTarget::stderr_with_hz(DRAW_HZ);
-        let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-            bar.set_style(style);
-        }
-        self.display().bar = Some(bar);
     }
 
-    /// Sets the expected amount of work: the numbers of files and bytes.
-    pub fn expect(&self, files: u64, bytes: u64) {
-        self.display().expected = Some((files, bytes));
+    /// Returns `true` if progress is shown.
+    pub fn shows_progress(&self) -> bool {
+        self.display().is_shown()
+    }
+
+    /// Sets the expected amount of work.
+    pub fn expect(&self, work: Work) {
+        self.display().expect(work);
+    }
+
+    /// Sets the noun for what is counted, if that is not files.
+    pub fn count_as(&self, noun: &'static str) {
+        self.display().count_as(noun);
+    }
+
+    /// Sets the path that is being processed.
+    pub fn set_path(&self, path: &Path) {
+        self.display().set_path(path);
     }
 
     /// Shows the progress of the run. Cheap if the progress is not shown.
-    pub fn progress(&self, mut progress: Progress) {
-        if !self.is_json && (self.is_quiet || self.display().bar.is_none()) {
+    pub fn progress(&self, progress: &Progress) {
+        let mut display = self.display();
+        if self.is_json {
+            let counters = display.event(progress, self.elapsed_ns());
+            drop(display);
+            if let Some(counters) = counters {
+                self.tell(&Common::Progress(counters));
+            }
             return;
         }
-        progress.elapsed_ns = self.elapsed_ns();
-        let mut display = self.display();
-        let elapsed = display.began.map_or_else(|| self.elapsed(), |began| began.elapsed());
-        if let Some((files, bytes)) = display.expected {
-            progress.expected_file_count = Some(files);
-            progress.expected_size = Some(bytes);
-        }
-        if let Some(bar) = &display.bar {
-            bar.set_message(progress_text(&progress, elapsed));
-        } else if self.is_json
-            && display.event_last.is_none_or(|last| last.elapsed() >= EVENT_INTERVAL)
-        {
-            display.event_last = Some(Instant::now());
-            drop(display);
-            self.tell(&Common::Progress(progress));
-        }
+        let line = display.show(progress);
+        drop(display);
+        self.log(line);
     }
 
-    /// Shows a description of the present work, for commands whose progress is not a count of
-    /// files.
+    /// Shows the progress of a phase.
+    pub fn phase(&self, phase: &Phase<'_>) {
+        let mut display = self.display();
+        if self.is_json {
+            let is_due = display.is_event_due();
+            drop(display);
+            if is_due {
+                self.tell(&Common::Phase(*phase));
+            }
+            return;
+        }
+        let line = display.show_phase(phase);
+        drop(display);
+        self.log(line);
+    }
+
+    /// Shows a description of the present work, such as a wait, whose end is unknown.
     pub fn show(&self, text: impl FnOnce() -> String) {
-        if let Some(bar) = &self.display().bar {
-            bar.set_message(escape::for_terminal(text().as_bytes()));
+        let line = self.display().show_text(&escape::for_terminal(text().as_bytes()));
+        self.log(line);
+    }
+
+    /// Prints the line of the progress that is due in a log.
+    fn log(&self, line: Option<String>) {
+        if let Some(line) = line {
+            self.say(&line);
         }
     }
 
     /// Removes the progress display from the terminal.
     pub fn end_progress(&self) {
-        if let Some(bar) = self.display().bar.take() {
-            bar.finish_and_clear();
-        }
+        self.display().end();
     }
 
     /// Reports the reason of the failure. Returns the exit code.
@@ -412,43 +418,6 @@ fn told(class: &str, object: Option<&[u8]>, message: &str) -> String {
     }
 }
 
-/// The cost of a file besides that of its bytes, expressed in bytes, for the estimate of the time
-/// left.
-const FILE_COST: u128 = 16 * 1024;
-
-fn progress_text(progress: &Progress, elapsed: Duration) -> String {
-    let mut text = format!(
-        "{}  {}, {}",
-        units::duration(elapsed),
-        units::count(progress.file_count, "file"),
-        units::size(progress.size)
-    );
-    let per_second = |value: u64| {
-        u64::try_from(u128::from(value) * 1000 / elapsed.as_millis().max(1)).unwrap_or(u64::MAX)
-    };
-    text.push_str(&format!(", {}/s", units::size(per_second(progress.size))));
-    if let (Some(new), Some(stored)) = (progress.new_bytes, progress.stored_bytes) {
-        text.push_str(&format!(", new {}, stored {}", units::size(new), units::size(stored)));
-    }
-    if let Some(left) = time_left(progress, elapsed)
-        && elapsed > Duration::from_secs(2)
-    {
-        text.push_str(&format!(", {} left", units::duration(left)));
-    }
-    text
-}
-
-/// Estimates the time left at the present speed; `None` if the total is unknown.
-fn time_left(progress: &Progress, elapsed: Duration) -> Option<Duration> {
-    // Neither bytes nor files alone are a good measure, because a large file or many small ones may
-    // come first.
-    let work = |size: u64, file_count: u64| u128::from(size) + u128::from(file_count) * FILE_COST;
-    let done = work(progress.size, progress.file_count);
-    let expected = work(progress.expected_size?, progress.expected_file_count?);
-    let left = (elapsed.as_millis() * expected.saturating_sub(done)).checked_div(done)?;
-    u64::try_from(left).ok().map(Duration::from_millis)
-}
-
 /// Distinguishes a closed pipe from all other failures.
 fn written(result: io::Result<()>) -> Result<()> {
     result.map_err(|error| match error.kind() {
@@ -467,31 +436,6 @@ fn closed_json(error: serde_json::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The cases: a large file first, small files first, and only empty files.
-    #[test]
-    fn time_left_does_not_depend_on_the_order() {
-        let left = |size, file_count, expected_size, expected_file_count| {
-            let progress = Progress {
-                size,
-                file_count,
-                expected_size: Some(expected_size),
-                expected_file_count: Some(expected_file_count),
-                ..Progress::default()
-            };
-            time_left(&progress, Duration::from_secs(10)).map(|left| left.as_secs())
-        };
-        assert_eq!(
-            left(1 << 30, 1, 2 << 30, 1 << 16),
-            Some(19),
-            "half the bytes, all the files left"
-        );
-        assert_eq!(left(1 << 20, 1 << 16, 2 << 30, 1 << 16), Some(19), "the other way round");
-        assert_eq!(left(0, 1000, 0, 3000), Some(20), "no bytes at all");
-        assert_eq!(left(2000, 3, 1000, 2), Some(0), "more than was expected");
-        assert_eq!(left(0, 0, 1000, 2), None, "nothing yet");
-        assert_eq!(time_left(&Progress::default(), Duration::from_secs(1)), None, "nobody knows");
-    }
 
     #[test]
     fn messages_move_no_cursor() {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::event;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::{Exclusion, Report, Threads, units};
+use crate::{Exclusion, Report, Threads, Work, units};
 
 /// The data to read.
 #[derive(Debug, Args)]
@@ -112,11 +112,12 @@ pub struct Watch<'a> {
 impl Monitor for Watch<'_> {
     fn progress(&self, progress: &Progress) {
         let Progress { file_count, size } = *progress;
-        self.report.progress(event::Progress { file_count, size, ..event::Progress::default() });
+        let work = Work::of_files(file_count, size);
+        self.report.progress(&event::Progress { work, ..event::Progress::default() });
     }
 
     fn expected(&self, file_count: u64, size: u64) {
-        self.report.expect(file_count, size);
+        self.report.expect(Work::of_files(file_count, size));
     }
 
     fn problem(&self, path: &Path, message: &str) {
@@ -124,6 +125,7 @@ impl Monitor for Watch<'_> {
     }
 
     fn reading(&self, path: &Path) {
+        self.report.set_path(path);
         self.report.detail_path("reading", path);
     }
 

@@ -15,6 +15,7 @@ use cutpoint_storage::stop::Stop;
 use cutpoint_storage::{Error, Kind, Result};
 
 use super::context::BackupContext;
+use super::lookahead::Lookahead;
 use super::options::Parent;
 use super::parent::{SourceParent, choose_parent, source_parents};
 use super::pipeline::{self, PipelineOutput, PipelineSettings};
@@ -85,9 +86,6 @@ impl<'a> Attempt<'a> {
             Some((_, parent)) => source_parents(writer.view(), &options.host, &sources, parent),
             None => Vec::new(),
         };
-        if let Some((_, snapshot)) = &parent {
-            monitor.expected(snapshot.statistics.file_count, snapshot.statistics.size);
-        }
         Ok(Attempt {
             context,
             writer,
@@ -150,6 +148,18 @@ impl<'a> Attempt<'a> {
             let path = Path::new("/proc/sys/vm/dirty_writeback_centisecs");
             monitor.warning(path, NO_BOUND);
         }
+        let lookahead = match source {
+            Source::Files { paths, options: walk_options } if monitor.looks_ahead() => {
+                Some(Lookahead {
+                    paths: paths.clone(),
+                    options: walk_options.clone(),
+                    file_systems: options.file_systems.clone(),
+                    previous_versions: previous_versions.clone(),
+                    monitor: *monitor,
+                })
+            }
+            _ => None,
+        };
         let settings = PipelineSettings {
             index: index.clone(),
             chunker: &*self.context.chunker,
@@ -160,6 +170,7 @@ impl<'a> Attempt<'a> {
             threads: self.context.threads(),
             started_ns: self.started_ns,
             monitor: *monitor,
+            lookahead,
         };
         let input = match source {
             Source::Files { paths, options: walk_options } => {

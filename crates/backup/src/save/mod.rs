@@ -32,6 +32,7 @@ mod dedup_stage;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod in_order;
+mod lookahead;
 mod monitor;
 mod options;
 mod parent;

@@ -21,10 +21,16 @@ pub trait BackupMonitor: Sync {
         let _ = progress;
     }
 
-    /// Reports the expected amount of work, if it is known: the numbers of files and bytes of the
-    /// parent.
-    fn expected(&self, files: u64, bytes: u64) {
-        let _ = (files, bytes);
+    /// Returns `true` if the backup is to find out the expected amount of work. To this end it
+    /// examines the source twice, unless it takes less than a few seconds.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// Reports the expected amount of work: the number and the size of all files, and of those that
+    /// will be read. The other counters are 0.
+    fn expected(&self, statistics: &Statistics) {
+        let _ = statistics;
     }
 
     /// Reports that the ticket of a dead writer was ended, and that the run uses what that writer

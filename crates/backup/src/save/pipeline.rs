@@ -21,6 +21,7 @@ use super::bundle::Bundling;
 use super::channels::Channels;
 use super::container_stage::ContainerStage;
 use super::dedup_stage::DedupStage;
+use super::lookahead::Lookahead;
 use super::monitor::BackupMonitor;
 use super::previous_version::PreviousVersion;
 use super::put_stage;
@@ -49,6 +50,8 @@ pub(super) struct PipelineSettings<'a> {
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
     pub(super) monitor: &'a dyn BackupMonitor,
+    /// The look-ahead, if the monitor wants to know the expected work.
+    pub(super) lookahead: Option<Lookahead<'a>>,
 }
 
 /// The result of a run. Everything is put, and nothing is committed.
@@ -114,6 +117,10 @@ pub(super) fn run(
         let index = &*settings.index;
         let put = spawn(scope, &state, move |state| put_stage::run(writer, index, put, state));
         let (is_running, ended) = bounded::<()>(0);
+        if let Some(lookahead) = settings.lookahead {
+            let ended = ended.clone();
+            spawn(scope, &state, move |state| lookahead.run(&ended, state));
+        }
         spawn(scope, &state, move |state| report_progress(monitor, &ended, state));
         let source = state.shutdown.stage(|| source.run(input, source_ends, &state));
         let results = (source, join(dedup), join(containers), join(put));

@@ -11,6 +11,7 @@ use cutpoint_repository::{
 use crate::source::FileSystem;
 
 /// A previous snapshot to compare with.
+#[derive(Clone)]
 pub(super) struct PreviousVersion<'a> {
     pub(super) reader: &'a Reader,
     /// The index of the writer: the chunks that are known and may be referenced.

@@ -13,6 +13,7 @@ use super::shutdown::Shutdown;
 pub(super) struct RunState {
     /// The end of the run.
     pub(super) shutdown: Shutdown,
+    read_files: AtomicU64,
     read_bytes: AtomicU64,
     stored_bytes: AtomicU64,
     ticket_is_old: AtomicBool,
@@ -20,6 +21,11 @@ pub(super) struct RunState {
 }
 
 impl RunState {
+    /// Counts a file that is read.
+    pub(super) fn add_read_file(&self) {
+        self.read_files.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn add_read(&self, bytes: u64) {
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -47,6 +53,7 @@ impl RunState {
 
     pub(super) fn progress(&self) -> BackupProgress {
         let mut statistics = *self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        statistics.read_file_count = self.read_files.load(Ordering::Relaxed);
         statistics.read_bytes = self.read_bytes();
         BackupProgress { statistics, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) }
     }

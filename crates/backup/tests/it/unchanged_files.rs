@@ -7,13 +7,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupReport, backup};
 use cutpoint_backup::source::FileSystem;
 use cutpoint_repository::format::tree::Defect;
-use cutpoint_repository::{Entry, Reader, Repository, View};
+use cutpoint_repository::{Entry, Reader, Repository, Statistics, View};
 use cutpoint_testing::{SplitMix64, skipped};
 
 use crate::backup_options::{files, options};
@@ -450,4 +450,46 @@ fn file_with_added_name_is_restored_as_links() {
     let (back, _) = place.restore(target.path(), &());
     let inode = |name: &str| -> io::Result<u64> { Ok(back.join(name).metadata()?.ino()) };
     assert_eq!(inode("a").expect("a"), inode("z").expect("z"), "they are one file");
+}
+
+/// The monitor waits in the first file that is read until the look-ahead has reported, which counts
+/// the rest of the source meanwhile.
+#[test]
+fn look_ahead_expects_the_files_that_will_be_read() {
+    struct Waits {
+        expected: Mutex<Option<Statistics>>,
+        until: Instant,
+    }
+    impl BackupMonitor for Waits {
+        fn looks_ahead(&self) -> bool {
+            true
+        }
+        fn expected(&self, statistics: &Statistics) {
+            *self.expected.lock().expect("no panic") = Some(*statistics);
+        }
+        fn reading(&self, _: &Path) {
+            while self.expected.lock().expect("no panic").is_none() && Instant::now() < self.until {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+    let place = Place::new();
+    for number in 0..9 {
+        place.write(&format!("{number}/a"), &[number; 1000]);
+        fs::hard_link(place.path(&format!("{number}/a")), place.path(&format!("{number}/b")))
+            .expect("linked");
+    }
+    place.advance(HOUR_NS);
+    assert_eq!(place.read_count(), 9, "each file is read once");
+    place.advance(HOUR_NS);
+    place.write("3/a", &[33; 3000]);
+    place.write("7/new", &[7; 500]);
+    let until = Instant::now() + Duration::from_secs(60);
+    let waits = Waits { expected: Mutex::default(), until };
+    let report = place.back_up(&waits);
+    let expected = waits.expected.lock().expect("no panic").take().expect("an expectation");
+    let counted = |it: &Statistics| (it.file_count, it.size, it.read_file_count, it.read_bytes);
+    assert_eq!(counted(&expected), (19, 8 * 1000 + 3000 + 500, 2, 3500));
+    let done = report.statistics;
+    assert_eq!((done.file_count, done.read_file_count), (19, 2), "as expected");
 }
