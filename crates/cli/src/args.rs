@@ -9,6 +9,7 @@ mod everyday;
 mod forget;
 mod help;
 mod inspect;
+mod program;
 mod settings;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +29,7 @@ pub(crate) use self::everyday::{Backup, Cat, Filter, Init, Ls, Restore, Selectio
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
+pub(crate) use self::program::{Cache, Completions, Man, Shell, Version};
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
 
 const EXAMPLES: &str = "\
@@ -56,6 +58,11 @@ impl Args {
     /// error of usage (exit code 2), and ends the process where these are the answer.
     pub(crate) fn of_process(program: Program) -> (Args, String) {
         usage::parse(&help::MANUAL, program)
+    }
+
+    /// Returns the command line with the layout of its help, for scripts and manual pages.
+    pub(crate) fn layout() -> clap::Command {
+        help::MANUAL.command()
     }
 }
 
@@ -96,5 +103,9 @@ pub(crate) enum Command {
     Cut(Cut),
     Debug(Debug),
     Key(Key),
+    Cache(Cache),
+    Version(Version),
+    Completions(Completions),
+    Man(Man),
     Help(Help),
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 mod difference;
 mod estimate;
 
-pub(crate) use cutpoint_terminal::event::{PathText, Progress};
+pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::Estimate;
 
@@ -25,6 +25,10 @@ pub(crate) enum Event<'a> {
     Entry(Box<Entry<'a>>),
     /// A difference between two snapshots.
     Difference(Difference<'a>),
+    /// The local copy of the index of a repository.
+    CachedRepository(CachedRepository<'a>),
+    /// The version of the program.
+    Version(Version<'a>),
     /// A setting of the repository.
     Setting { name: &'a str, value: serde_json::Value },
     /// A chunk.
@@ -94,6 +98,8 @@ pub(crate) enum Summary<'a> {
         warning_count: u64,
         elapsed_ns: u64,
     },
+    /// The local copies of indexes were listed.
+    Cache { folder: String, size_bytes: u64, removed_count: u64, removed_bytes: u64 },
     /// Two snapshots were compared.
     Diff {
         old_snapshot: String,
@@ -390,6 +396,27 @@ impl From<&BurstStatistics> for BurstCounts {
             refused_count: statistics.refused_count,
         }
     }
+}
+
+/// The local copy of the index of a repository.
+#[derive(Serialize)]
+pub(crate) struct CachedRepository<'a> {
+    pub(crate) repository: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) location: Option<&'a str>,
+    pub(crate) size_bytes: u64,
+    pub(crate) changed: String,
+    pub(crate) removed: bool,
+}
+
+/// The version of the program.
+#[derive(Serialize)]
+pub(crate) struct Version<'a> {
+    pub(crate) program_version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) commit: Option<&'a str>,
+    pub(crate) target: &'a str,
+    pub(crate) features: &'a [&'a str],
 }
 
 /// The statistics of a snapshot, under the same names as in the store.

@@ -26,6 +26,7 @@ mod select;
 mod session;
 mod state;
 mod temporary;
+mod time_zone;
 mod units;
 mod unlock;
 
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
     hide_memory();
     // Wrong usage ends the process here, with exit code 2.
     let (args, command) = Args::of_process(PROGRAM);
+    if args.global.utc {
+        time_zone::use_utc();
+    }
     // The report lives until the process ends, because the end by a signal is reported, too.
     let report = Report::new(PROGRAM, &args.global.output).of_command(command);
     let report: &'static Report = Box::leak(Box::new(report));

@@ -51,6 +51,11 @@ impl<'a> Kit<'a> {
         Kit { file: None }
     }
 
+    /// Returns `true` if the kit goes to standard output.
+    pub(crate) fn is_at_standard_output(&self) -> bool {
+        self.file.is_none()
+    }
+
     /// Removes the empty file.
     pub(crate) fn discard(&self) {
         if let Some((path, _)) = &self.file {

@@ -475,7 +475,11 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     ));
     match kit {
         Some(kit) => {
+            let is_on_terminal = kit.is_at_standard_output();
             kit.write(&repository, "", report)?;
+            if is_on_terminal && report.out_is_terminal() && unlock::can_ask() {
+                unlock::wait_for_enter("Copy or print the recovery kit, then press Enter: ");
+            }
         }
         None if suite == CipherSuite::None => {}
         None => report.note(

@@ -38,7 +38,7 @@ pub(crate) struct State {
 }
 
 /// Returns `XDG_STATE_HOME/cutpoint`, or its default.
-fn folder() -> Option<StateFolder> {
+pub(crate) fn folder() -> Option<StateFolder> {
     xdg("XDG_STATE_HOME", ".local/state").map(StateFolder::new)
 }
 
@@ -289,7 +289,7 @@ fn tell_damaged(comparison: &Comparison, report: &Report) {
 fn describe_head(head: &Head) -> String {
     let id = head.snapshot.get(..8).unwrap_or_default();
     let time = units::date_time(head.started_ns.div_euclid(1_000_000_000));
-    format!("{id} of {time} UTC")
+    format!("{id} of {time}")
 }
 
 /// Describes a state, with `head` as its snapshot.
@@ -465,7 +465,7 @@ mod tests {
     fn any_head_is_described() {
         for (snapshot, started_ns) in [("", i64::MIN), ("\u{e4}\u{f6}\u{fc}", i64::MAX)] {
             let head = Head { snapshot: snapshot.to_owned(), started_ns };
-            assert!(describe_head(&head).ends_with(" UTC"), "{snapshot:?}");
+            assert!(describe_head(&head).contains(" of "), "{snapshot:?}");
         }
     }
 }

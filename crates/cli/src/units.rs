@@ -7,6 +7,8 @@ pub(crate) use cutpoint_terminal::units::{
     count, duration, number, parse_large_size, parse_threads_or_zero, size, size_in,
 };
 
+use crate::time_zone;
+
 /// Parses the number of items to keep: a number from 1 on, or `all`.
 pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
     match text.parse() {
@@ -129,8 +131,20 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
     }
 }
 
-/// Formats seconds since 1970 as `2026-01-31 23:59:59`, in UTC.
+/// The width of a text of [`date_time`], in columns.
+pub(crate) const DATE_TIME_WIDTH: usize = 26;
+
+/// Formats seconds since 1970 as `2026-01-31 23:59:59 +01:00`: the local time and its offset from
+/// UTC.
 pub(crate) fn date_time(seconds: i64) -> String {
+    let offset_s = time_zone::offset_s(seconds);
+    let (sign, minutes) = (if offset_s < 0 { '-' } else { '+' }, offset_s.abs() / 60);
+    let wall = wall_time(seconds.saturating_add(offset_s));
+    format!("{wall} {sign}{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+/// Formats seconds since 1970, in UTC, as `2026-01-31 23:59:59`.
+fn wall_time(seconds: i64) -> String {
     let (days, rest) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
     let (year, month, day) = civil(days);
     format!(
@@ -143,8 +157,8 @@ pub(crate) fn date_time(seconds: i64) -> String {
 
 /// Formats a time since 1970 as RFC 3339 text in UTC, without loss.
 pub(crate) fn rfc3339(seconds: i64, nanoseconds: u32) -> String {
-    let date_time = date_time(seconds).replace(' ', "T");
-    format!("{date_time}.{nanoseconds:09}Z")
+    let time = wall_time(seconds).replace(' ', "T");
+    format!("{time}.{nanoseconds:09}Z")
 }
 
 /// Formats nanoseconds since 1970 like [`rfc3339`].
@@ -205,11 +219,12 @@ mod tests {
             (4_107_542_400, "2100-03-01 00:00:00"),
             (-11_676_096_000, "1600-01-01 00:00:00"),
         ] {
-            assert_eq!(date_time(seconds), expected, "{seconds}");
+            assert_eq!(wall_time(seconds), expected, "{seconds}");
         }
         assert_eq!(rfc3339_ns(-1), "1969-12-31T23:59:59.999999999Z", "before 1970");
         // The extreme values of a file do not overflow.
-        date_time(i64::MIN);
-        date_time(i64::MAX);
+        for seconds in [i64::MIN, i64::MAX] {
+            assert!(date_time(seconds).len() >= DATE_TIME_WIDTH, "{seconds}");
+        }
     }
 }

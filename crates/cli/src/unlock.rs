@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -104,6 +104,15 @@ fn is_kit(path: &Path) -> Failure {
 pub(crate) fn can_ask() -> bool {
     // The answer is read from the terminal itself, because standard input may be the data to save.
     io::stderr().is_terminal() && fs::File::open("/dev/tty").is_ok()
+}
+
+/// Waits until Enter is pressed at the terminal, after showing `prompt` there. Returns at once if
+/// there is no terminal.
+pub(crate) fn wait_for_enter(prompt: &str) {
+    let Ok(terminal) = fs::File::open("/dev/tty") else { return };
+    write!(io::stderr(), "{prompt}").ok();
+    // The end of the terminal counts as the key.
+    io::BufReader::new(terminal).read_line(&mut String::new()).ok();
 }
 
 /// Prompts for the passphrase of an existing repository.

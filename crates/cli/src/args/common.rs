@@ -23,6 +23,12 @@ pub(crate) struct Global {
     /// The output.
     #[command(flatten)]
     pub(crate) output: Output,
+    /// Use UTC instead of local time
+    ///
+    /// This applies to the times that are printed, and to the hours, days, weeks, months and years
+    /// of `cutpoint forget`. With --json, all times are in UTC.
+    #[arg(long, global = true)]
+    pub(crate) utc: bool,
     /// Do not keep a copy of the index on this machine
     ///
     /// The index is then read anew by each command, into unnamed temporary files below TMPDIR,

@@ -39,7 +39,8 @@ pub(crate) struct Init {
     pub(crate) settings: Settings,
     /// Write the recovery kit to the new file FILE
     ///
-    /// Without this option, the recovery kit is printed on the terminal.
+    /// Without this option, the recovery kit is printed on the terminal, and the command waits for
+    /// Enter.
     #[arg(long, value_name = "FILE")]
     pub(crate) recovery_kit: Option<PathBuf>,
     /// Share the repository with the group of the folder
@@ -225,9 +226,11 @@ Examples:
   cutpoint ls latest
       Lists the root of the snapshot.
   cutpoint ls latest:/home/me -l
-      Adds permissions, owners, sizes and times (UTC).
+      Adds permissions, owners, sizes and times.
   cutpoint ls latest:/home/me --tree
       Shows everything below a folder, with total sizes.
+  cutpoint ls latest:/home/me -R0 | xargs -0 -n 1 echo
+      Passes names of any bytes to another program.
   cutpoint ls 5f3a91c0 -R --json
       Lists everything, for a program.")]
 pub(crate) struct Ls {
@@ -248,6 +251,12 @@ pub(crate) struct Ls {
     /// names counts with each of them.
     #[arg(long, conflicts_with_all = ["long", "recursive"])]
     pub(crate) tree: bool,
+    /// End each name with a zero byte, and escape nothing
+    ///
+    /// For `xargs -0` and other programs. Otherwise each name is on a line, and control characters,
+    /// invisible characters and invalid UTF-8 are escaped as in C.
+    #[arg(long, short = '0', conflicts_with_all = ["long", "tree"])]
+    pub(crate) null: bool,
     /// The filter for `latest`.
     #[command(flatten)]
     pub(crate) filter: Filter,

@@ -63,11 +63,6 @@ pub(crate) struct Forget {
     /// Group snapshots by these [default: host,paths]
     #[arg(long, value_name = "KEY", value_enum, value_delimiter = ',')]
     pub(crate) group_by: Vec<GroupBy>,
-    /// Use UTC instead of local time for boundaries
-    ///
-    /// Hours, days, weeks, months and years begin at these boundaries.
-    #[arg(long)]
-    pub(crate) utc: bool,
     /// Let rules forget all snapshots of a group
     #[arg(long)]
     pub(crate) allow_empty: bool,

@@ -17,18 +17,19 @@ use crate::exit::{self, Exit};
 pub(crate) const MANUAL: Manual = Manual {
     program: "cutpoint",
     groups: &GROUPS,
-    groups_in_short_help: GROUPS.len(),
+    groups_in_short_help: 3,
     topics: &TOPICS,
     parser: Args::command,
     common_options: Global::augment_args,
 };
 
 /// The groups of commands, in the order of `cutpoint --help`.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Every day", &["init", "backup", "snapshots", "ls", "diff", "cat", "restore"]),
     ("Care", &["check", "repair", "forget", "hold", "tag", "prune", "optimize", "config"]),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),
+    ("Program", &["cache", "version", "completions", "man"]),
 ];
 
 /// The topics, in the order of `cutpoint --help`.

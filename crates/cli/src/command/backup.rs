@@ -13,8 +13,9 @@ use cutpoint_backup::save::{
     BackupMonitor, BackupOptions, BackupProgress, BackupReport, Parent, Source, backup,
 };
 use cutpoint_backup::source::{FileSystems, Kernel};
-use cutpoint_repository::{ObjectName, TicketId, Verify, View};
+use cutpoint_repository::{ObjectName, Statistics, TicketId, Verify, View};
 use cutpoint_storage::{Error, Kind, stop};
+use cutpoint_terminal::Work;
 
 use super::tag;
 use crate::args::{Backup, Filter, Global, Settings};
@@ -307,19 +308,19 @@ impl<'a> Monitor<'a> {
 impl BackupMonitor for Monitor<'_> {
     fn progress(&self, progress: &BackupProgress) {
         self.tell_of_end();
-        self.report.progress(event::Progress {
-            file_count: progress.statistics.file_count,
-            // A file counts once it is complete. Until then, the bytes read of it are the better
-            // measure.
-            size: progress.statistics.size.max(progress.statistics.read_bytes),
+        self.report.progress(&event::Progress {
+            work: work(&progress.statistics),
             new_bytes: Some(progress.statistics.new_bytes),
             stored_bytes: Some(progress.stored_bytes),
-            ..event::Progress::default()
         });
     }
 
-    fn expected(&self, files: u64, bytes: u64) {
-        self.report.expect(files, bytes);
+    fn looks_ahead(&self) -> bool {
+        self.report.shows_progress()
+    }
+
+    fn expected(&self, statistics: &Statistics) {
+        self.report.expect(work(statistics));
     }
 
     fn resumed(&self, ended: TicketId) {
@@ -341,12 +342,20 @@ impl BackupMonitor for Monitor<'_> {
     }
 
     fn reading(&self, path: &Path) {
+        self.report.set_path(path);
         self.report.detail_path("reading", path);
     }
 
     fn cancelled(&self) -> bool {
         self.interrupt.is_asked()
     }
+}
+
+/// Returns the work that the statistics of a backup describe.
+fn work(statistics: &Statistics) -> Work {
+    let Statistics { file_count, size, read_file_count, read_bytes, .. } = *statistics;
+    // A file counts once it is complete. Until then, the bytes read of it are the better measure.
+    Work { file_count, size: size.max(read_bytes), read_file_count, read_bytes }
 }
 
 fn summarize(done: &BackupReport, report: &Report) -> Result<()> {

@@ -9,6 +9,7 @@ use anyhow::Result;
 use cutpoint_repository::verify::check::{
     self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, Remedy,
 };
+use cutpoint_terminal::Work;
 
 use crate::args::{Check, Global};
 use crate::coverage::Memory;
@@ -39,6 +40,7 @@ pub(super) fn examine(
     let memory = Memory::open(&session.repository, report);
     let options = CheckOptions { read_data, coverage: Some(&memory.coverage), threads };
     let monitor = Monitor::new(report);
+    report.count_as("container");
     report.begin_progress();
     let done = check::check(&session.repository, &options, &monitor);
     report.end_progress();
@@ -146,15 +148,15 @@ impl<'a> Monitor<'a> {
 
 impl CheckMonitor for Monitor<'_> {
     fn expected(&self, containers: u64, bytes: u64) {
-        self.report.expect(containers, bytes);
+        self.report.expect(Work::of_files(containers, bytes));
     }
 
     fn progress(&self, containers: u64, bytes: u64) {
-        self.report.progress(event::Progress {
-            file_count: self.containers.fetch_add(containers, Relaxed) + containers,
-            size: self.bytes.fetch_add(bytes, Relaxed) + bytes,
-            ..event::Progress::default()
-        });
+        let work = Work::of_files(
+            self.containers.fetch_add(containers, Relaxed) + containers,
+            self.bytes.fetch_add(bytes, Relaxed) + bytes,
+        );
+        self.report.progress(&event::Progress { work, ..event::Progress::default() });
     }
 
     fn finding(&self, finding: &Finding) {
@@ -275,7 +277,7 @@ fn note_extent(done: &CheckReport, read_data: Option<Portion>, report: &Report) 
     {
         let since = units::date_time(since_ns.div_euclid(1_000_000_000));
         report.note(&format!(
-            "{} in containers, {} of it read, all since {since} UTC.",
+            "{} in containers, {} of it read, all since {since}.",
             units::size(done.container_bytes),
             units::size(done.covered.bytes),
         ));

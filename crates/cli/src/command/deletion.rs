@@ -63,7 +63,7 @@ pub(super) fn report_locked(locked: &LockedObjects, session: &Session, report: &
     let end = match last_lock {
         Lock::Until(ns) => {
             let end = units::date_time(ns.div_euclid(SECOND_NS));
-            format!("the last lock ends at {end} UTC, and a prune after that deletes what is left")
+            format!("the last lock ends at {end}, and a prune after that deletes what is left")
         }
         Lock::Held => {
             "a lock without an end is among them (a legal hold), and a prune after its removal \

@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::report::Report;
 use crate::select::{self, Found, Place};
 use crate::session::Session;
-use crate::units;
+use crate::{escape, units};
 
 pub(crate) fn run(args: &Diff, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
@@ -115,7 +115,7 @@ impl Sink for Printer<'_> {
             }));
         }
         let mut line = format!("{letter} ").into_bytes();
-        line.extend_from_slice(&self.report.name(difference.path));
+        line.extend_from_slice(escape::for_terminal(difference.path).as_bytes());
         if entry.kind == EntryKind::Folder {
             line.push(b'/');
         }

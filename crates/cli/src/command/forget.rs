@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Result;
-use chrono::{Local, Offset, TimeZone};
 use cutpoint_repository::format::commit::{Commit, Outcome};
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::snapshots;
@@ -17,7 +16,8 @@ use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::session::Session;
-use crate::{escape, select, units};
+use crate::units::DATE_TIME_WIDTH;
+use crate::{escape, select, time_zone, units};
 
 /// The maximum number of entries that are examined before a snapshot counts as lost. It also bounds
 /// the depth of folders.
@@ -43,10 +43,8 @@ fn refuse_nonsense(args: &Forget) -> Result<()> {
         |message: &str, remedy: &str| Err(Failure::failed(message).with_remedy(remedy).into());
     let has_rules = !args.keep.policy().is_empty();
     let is_named = !args.snapshots.is_empty();
-    let is_of_rules = !args.selection.paths.is_empty()
-        || !args.group_by.is_empty()
-        || args.utc
-        || args.allow_empty;
+    let is_of_rules =
+        !args.selection.paths.is_empty() || !args.group_by.is_empty() || args.allow_empty;
     if args.undo && !is_named && !args.last {
         let remedy = "name snapshots or use --last; `cutpoint snapshots --forgotten` lists \
              forgotten snapshots";
@@ -64,7 +62,7 @@ fn refuse_nonsense(args: &Forget) -> Result<()> {
         return refuse("no rule and no snapshot given", remedy);
     }
     if is_of_rules && !has_rules {
-        let message = "--path, --group-by, --utc and --allow-empty require rules";
+        let message = "--path, --group-by and --allow-empty require rules";
         return refuse(message, "remove these options");
     }
     Ok(())
@@ -107,14 +105,14 @@ fn forget_by_rules(args: &Forget, session: &Session, view: View, report: &Report
         report.warn("no snapshot is selected: check --host, --tag and --path");
     }
     if args.dry_run {
-        show(args, view, &groups, report)?;
+        show(view, &groups, report)?;
         refuse_emptied(args, &groups)?;
     } else {
         refuse_emptied(args, &groups)?;
         if !planned.is_empty() {
             done = forget_planned(args, session, &planned)?;
         }
-        show(args, view, &groups, report)?;
+        show(view, &groups, report)?;
         for id in planned.difference(&done) {
             let id = id.short();
             report.warn(&format!(
@@ -159,18 +157,7 @@ fn judged<'a>(args: &Forget, session: &Session, view: &'a View) -> Result<Vec<Gr
     }
     let now_ns = session.repository.environment().now_ns();
     let grouping = GroupBy::grouping(&args.group_by);
-    let offset_s = |seconds| if args.utc { 0 } else { local_offset_s(seconds) };
-    Ok(judge(&args.keep.policy(), grouping, &candidates, now_ns, &offset_s)?)
-}
-
-/// Returns the number of seconds that local time is ahead of UTC at a time given in seconds since
-/// 1970. Returns 0 for times that no calendar has.
-fn local_offset_s(seconds: i64) -> i64 {
-    let time = chrono::DateTime::from_timestamp(seconds, 0);
-    let offset = |time: chrono::DateTime<chrono::Utc>| {
-        Local.offset_from_utc_datetime(&time.naive_utc()).fix().local_minus_utc()
-    };
-    time.map_or(0, |time| i64::from(offset(time)))
+    Ok(judge(&args.keep.policy(), grouping, &candidates, now_ns, &time_zone::offset_s)?)
 }
 
 /// Refuses rules that would keep nothing of a group, because they are most likely a mistake.
@@ -206,7 +193,7 @@ fn described(key: &GroupKey<'_>) -> String {
 }
 
 /// Prints each snapshot, and the reasons for keeping it, if it is kept.
-fn show(args: &Forget, view: &View, groups: &[Group<'_>], report: &Report) -> Result<()> {
+fn show(view: &View, groups: &[Group<'_>], report: &Report) -> Result<()> {
     for group in groups {
         let rows = group.verdicts.iter().filter_map(|verdict| {
             let snapshot = view.commits.get(&verdict.id)?.snapshot()?;
@@ -224,22 +211,22 @@ fn show(args: &Forget, view: &View, groups: &[Group<'_>], report: &Report) -> Re
             continue;
         }
         report.line(&format!("{}:", described(&group.key)))?;
-        let zone = if args.utc { "time (UTC)" } else { "time (local)" };
         let why = |reasons: &[Reason]| {
             let why: Vec<String> = reasons.iter().map(ToString::to_string).collect();
             escape::for_terminal(why.join(", ").as_bytes())
         };
         let width = group.verdicts.iter().map(|each| why(&each.reasons).chars().count()).max();
         let width = width.unwrap_or(0).clamp(3, 60);
-        let head = format!("  {:<8}  {zone:<19}          {:<width$}  about", "ID", "why");
+        let head = format!(
+            "  {:<8}  {:<DATE_TIME_WIDTH$}          {:<width$}  about",
+            "ID", "time", "why"
+        );
         report.line(head.trim_end())?;
         for (verdict, snapshot) in rows {
-            let seconds = snapshot.started_ns.div_euclid(1_000_000_000);
-            let offset_s = if args.utc { 0 } else { local_offset_s(seconds) };
             let row = format!(
-                "  {:<8}  {:<19}  {:<6}  {:<width$}  {}",
+                "  {:<8}  {:<DATE_TIME_WIDTH$}  {:<6}  {:<width$}  {}",
                 verdict.id.short(),
-                units::date_time(seconds.saturating_add(offset_s)),
+                units::date_time(snapshot.started_ns.div_euclid(1_000_000_000)),
                 if verdict.is_kept() { "keep" } else { "forget" },
                 why(&verdict.reasons),
                 about(view, verdict.id, snapshot, &group.key),

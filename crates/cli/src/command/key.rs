@@ -14,6 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::recovery::Kit;
 use crate::report::Report;
 use crate::session::Session;
+use crate::units::DATE_TIME_WIDTH;
 use crate::{escape, units, unlock};
 
 /// The number of digits shown of the id of a key.
@@ -42,8 +43,8 @@ fn list(session: &Session, report: &Report) -> Result<()> {
         return entries.iter().try_for_each(|entry| report.event(&Event::Key(as_event(entry))));
     }
     report.line(&format!(
-        "{:<ID_DIGITS$}  {:<12}  {:<19}  {:<7}  label",
-        "id", "opened by", "created (UTC)", "state"
+        "{:<ID_DIGITS$}  {:<12}  {:<DATE_TIME_WIDTH$}  {:<7}  label",
+        "id", "opened by", "created", "state"
     ))?;
     for entry in &entries {
         let made = entry.about.as_ref().map_or_else(
@@ -52,7 +53,7 @@ fn list(session: &Session, report: &Report) -> Result<()> {
         );
         let label = entry.about.as_ref().map_or("", |about| &about.label);
         let line = format!(
-            "{}  {:<12}  {made:<19}  {:<7}  {}",
+            "{}  {:<12}  {made:<DATE_TIME_WIDTH$}  {:<7}  {}",
             shown(entry.id),
             method_name(entry),
             state_name(entry),

@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::select::{self, Found, Place};
 use crate::session::Session;
+use crate::units::DATE_TIME_WIDTH;
 use crate::{escape, units};
 
 pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
@@ -99,12 +100,17 @@ impl List<'_> {
         if self.args.long {
             line.extend_from_slice(long(entry).as_bytes());
         }
-        line.extend_from_slice(&report.name(shown));
+        if self.args.null {
+            line.extend_from_slice(shown);
+            line.push(0);
+            return report.write(&line);
+        }
+        line.extend_from_slice(escape::for_terminal(shown).as_bytes());
         if self.args.long
             && let Some(target) = target
         {
             line.extend_from_slice(b" -> ");
-            line.extend_from_slice(&report.name(target));
+            line.extend_from_slice(escape::for_terminal(target).as_bytes());
         } else if entry.kind == EntryKind::Folder {
             line.push(b'/');
         }
@@ -125,7 +131,7 @@ fn long(entry: &Entry) -> String {
         owner(&entry.group, entry.group_id),
         entry.size,
         if is_above_sources(entry) {
-            format!("{:<19}", "-")
+            format!("{:<DATE_TIME_WIDTH$}", "-")
         } else {
             units::date_time(entry.mtime.seconds)
         },

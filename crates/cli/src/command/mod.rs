@@ -1,8 +1,10 @@
 //! The commands.
 
 mod backup;
+mod cache;
 mod cat;
 mod check;
+mod completions;
 mod config;
 mod cut;
 mod debug;
@@ -15,6 +17,7 @@ mod hold;
 mod init;
 mod key;
 mod ls;
+mod man;
 mod optimize;
 mod prune;
 mod repair;
@@ -22,6 +25,7 @@ mod restore;
 mod snapshots;
 mod stats;
 mod tag;
+mod version;
 
 use anyhow::Result;
 use cutpoint_storage::ObjectKind;
@@ -74,6 +78,10 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Cut(cut) => cut::run(cut, report),
         Command::Debug(debug) => debug::run(debug, global, report),
         Command::Key(key) => key::run(key, global, report),
+        Command::Cache(cache) => cache::run(cache, report),
+        Command::Version(_) => version::run(report),
+        Command::Completions(completions) => completions::run(completions, report),
+        Command::Man(man) => man::run(man, report),
         Command::Help(help) => help.print(),
     }
 }

@@ -1,8 +1,7 @@
 //! `prune`: frees the space that no snapshot needs any more.
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_repository::gc::prune::{
@@ -14,7 +13,7 @@ use cutpoint_storage::{Deletion, Error, Kind};
 
 use super::deletion::{locked_until, report_locked, require_deletion};
 use crate::args::{Clearing, Global, Prune};
-use crate::event::{Event, Summary};
+use crate::event::{self, Event, Summary, Unit};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
@@ -299,47 +298,30 @@ fn prune_stop(monitor: &Monitor<'_>) -> Result<()> {
 pub(super) struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
-    /// The time at which the rewriting of containers began.
-    rewriting: Mutex<Option<Instant>>,
 }
 
 impl<'a> Monitor<'a> {
     pub(super) fn new(report: &'a Report) -> Monitor<'a> {
-        let interrupt = Interrupt::listen();
-        Monitor { report, interrupt, rewriting: Mutex::default() }
+        Monitor { report, interrupt: Interrupt::listen() }
     }
 
     pub(super) fn report(&self) -> &'a Report {
         self.report
     }
-
-    fn rewriting(&self, done: u64, total: u64) -> String {
-        let mut began = self.rewriting.lock().unwrap_or_else(PoisonError::into_inner);
-        let elapsed = began.get_or_insert_with(Instant::now).elapsed();
-        let of_time = |value: u128, by: u128| u64::try_from(value / by.max(1)).unwrap_or(u64::MAX);
-        let rate = of_time(u128::from(done) * 1000, elapsed.as_millis());
-        let left = u128::from(total.saturating_sub(done)) * elapsed.as_millis();
-        let left = Duration::from_millis(of_time(left, u128::from(done)));
-        format!(
-            "Rewriting: {} of {}, {}/s, {} left",
-            units::size(done),
-            units::size(total),
-            units::size(rate),
-            units::duration(left)
-        )
-    }
 }
 
 impl PruneMonitor for Monitor<'_> {
     fn progress(&self, phase: Phase, done: u64, total: u64) {
-        self.report.show(|| match phase {
-            Phase::Mark => format!("Marking snapshots: {done} of {total}"),
-            Phase::Locate => "Looking up the live chunks".to_owned(),
-            Phase::Examine => format!("Examining containers: {done} of {total}"),
-            Phase::Sample => format!("Compressing a sample: {done} of {total} containers"),
-            Phase::Compare => format!("Comparing chunks: {done} of {total} containers"),
-            Phase::Rewrite => self.rewriting(done, total),
-        });
+        let (name, unit) = match phase {
+            Phase::Mark => ("Marking snapshots", Unit::Items),
+            Phase::Locate => ("Looking up the live chunks", Unit::Items),
+            Phase::Examine => ("Examining containers", Unit::Items),
+            Phase::Sample => ("Compressing a sample of the containers", Unit::Items),
+            Phase::Compare => ("Comparing the chunks of containers", Unit::Items),
+            Phase::Rewrite => ("Rewriting", Unit::Bytes),
+        };
+        let total = (total > 0).then_some(total);
+        self.report.phase(&event::Phase { name, done, total, unit });
     }
 
     fn skipped(&self, error: &Error) {
@@ -445,7 +427,7 @@ fn waiting_text(waiting: &Sweep) -> String {
 fn when(waiting: &Sweep) -> String {
     match waiting {
         Sweep::Settling { until_ns, .. } => format!(
-            "after {} UTC (another client may still need this data)",
+            "after {} (another client may still need this data)",
             units::date_time(until_ns.div_euclid(SECOND_NS))
         ),
         Sweep::Waiting { writers, .. } => {

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
 use cutpoint_repository::read::ReadStatistics;
-use cutpoint_repository::{EntryKind, TicketId};
+use cutpoint_repository::{EntryKind, Statistics, TicketId};
 use cutpoint_storage::{Error as StoreError, Kind};
+use cutpoint_terminal::Work;
 
 use crate::args::{Global, Restore};
 use crate::event::{self, Event, Summary};
@@ -24,7 +25,8 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let view = session.view(report)?;
     let place = Place::parse(&args.snapshot);
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
-    report.expect(snapshot.statistics.file_count, snapshot.statistics.size);
+    let Statistics { file_count, size, .. } = snapshot.statistics;
+    report.expect(Work::of_files(file_count, size));
     select::warn_of_lack(id, snapshot, report);
     let mut root = snapshot.root.clone();
     let reader = session.reader(view, report)?;
@@ -90,11 +92,11 @@ struct Monitor<'a> {
 impl RestoreMonitor for Monitor<'_> {
     fn progress(&self, files: u64, bytes: u64) {
         use std::sync::atomic::Ordering::Relaxed;
-        self.report.progress(event::Progress {
-            file_count: self.done.files.fetch_add(files, Relaxed) + files,
-            size: self.done.bytes.fetch_add(bytes, Relaxed) + bytes,
-            ..event::Progress::default()
-        });
+        let work = Work::of_files(
+            self.done.files.fetch_add(files, Relaxed) + files,
+            self.done.bytes.fetch_add(bytes, Relaxed) + bytes,
+        );
+        self.report.progress(&event::Progress { work, ..event::Progress::default() });
     }
 
     fn problem(&self, path: &Path, message: &str) {

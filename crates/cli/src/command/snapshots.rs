@@ -8,6 +8,7 @@ use crate::event::{self, Event, PathText};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::session::Session;
+use crate::units::DATE_TIME_WIDTH;
 use crate::{escape, select, units};
 
 pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<Exit> {
@@ -36,8 +37,8 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
     let width = snapshots.iter().map(|(_, snapshot)| snapshot.host.chars().count()).max();
     let width = width.unwrap_or(0).clamp(4, 24);
     report.line(&format!(
-        "{:<8}  {:<19}  {:<width$}  {:>10}  {:>10}  paths, tags, state",
-        "ID", "time (UTC)", "host", "size", "stored"
+        "{:<8}  {:<DATE_TIME_WIDTH$}  {:<width$}  {:>10}  {:>10}  paths, tags, state",
+        "ID", "time", "host", "size", "stored"
     ))?;
     for (id, snapshot) in &snapshots {
         let paths: Vec<_> =
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
             about.push_str(&format!("  ({problems})"));
         }
         report.line(&format!(
-            "{:<8}  {:<19}  {:<width$}  {:>10}  {:>10}  {about}",
+            "{:<8}  {:<DATE_TIME_WIDTH$}  {:<width$}  {:>10}  {:>10}  {about}",
             id.short(),
             units::date_time(snapshot.started_ns.div_euclid(1_000_000_000)),
             escape::for_terminal(snapshot.host.as_bytes()),

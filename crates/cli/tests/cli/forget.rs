@@ -79,20 +79,24 @@ fn dry_run_shows_a_table() {
     };
     let (in_utc, said) = lines(&["--utc", "--dry-run"], "TST-14");
     let mut expected = table(&[
-        "2026-01-01 00:00:00  forget",
-        "2026-01-01 23:00:00  keep    daily 2, tag kept    [kept]",
-        "2026-01-02 06:00:00  forget",
-        "2026-01-02 10:00:00  keep    last 1, daily 1",
+        "2026-01-01 00:00:00 +00:00  forget",
+        "2026-01-01 23:00:00 +00:00  keep    daily 2, tag kept    [kept]",
+        "2026-01-02 06:00:00 +00:00  forget",
+        "2026-01-02 10:00:00 +00:00  keep    last 1, daily 1",
         "2200-01-01 00:00:00  keep    dated in the future",
     ]);
-    expected.push(format!("  {other_short}  2026-01-01 01:00:00  keep    last 1, daily 1"));
+    expected.push(format!("  {other_short}  2026-01-01 01:00:00 +00:00  keep    last 1, daily 1"));
     assert_eq!(in_utc, expected, "{said}");
     assert!(said.contains("Would forget 2 snapshots, keep 4."), "{said}");
     // In a time zone 14 hours ahead of UTC, the day is a different one.
     let (local, _) = lines(&["-n"], "TST-14");
-    assert!(local[2].contains("2026-01-02 13:00:00  keep    tag kept"), "{}", local[2]);
-    assert!(local[3].contains("2026-01-02 20:00:00  keep    daily 2"), "{}", local[3]);
-    assert!(local[4].contains("2026-01-03 00:00:00  keep    last 1, daily 1"), "{}", local[4]);
+    assert!(local[2].contains("2026-01-02 13:00:00 +14:00  keep    tag kept"), "{}", local[2]);
+    assert!(local[3].contains("2026-01-02 20:00:00 +14:00  keep    daily 2"), "{}", local[3]);
+    assert!(
+        local[4].contains("2026-01-03 00:00:00 +14:00  keep    last 1, daily 1"),
+        "{}",
+        local[4]
+    );
     assert_eq!(ids(&sandbox, &[]).len(), 6, "nothing was forgotten");
     assert_eq!(ids(&sandbox, &["--path", "/home"]).len(), 6, "by path");
     assert_eq!(ids(&sandbox, &["--path", "/root"]).len(), 0, "by another path");
@@ -305,7 +309,7 @@ fn contradictory_options_are_refused() {
         (&["--undo", "--last"], &["no snapshot is forgotten"]),
         (&["--undo", "latest"], &["`latest` is never a forgotten snapshot", "--last"]),
         (&["--undo", "--last", "--keep-last", "1"], &["--undo: cannot be combined with rules"]),
-        (&["--utc", &id], &["require rules"]),
+        (&["--allow-empty", &id], &["require rules"]),
     ];
     for (arguments, texts) in refused {
         sandbox.run(["forget"].iter().chain(arguments)).ended(2, texts);

@@ -15,6 +15,7 @@ mod json;
 mod keys;
 mod modes;
 mod optimize;
+mod program;
 mod prune;
 mod random_damage;
 mod repair;

@@ -59,6 +59,7 @@ impl Sandbox {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path("home"))
             .env("USER", "tester")
+            .env("TZ", "UTC")
             .env("CUTPOINT_REPO", self.path("repo"))
             // Otherwise, files that a test has just written would take a minute to settle.
             .env("CUTPOINT_TEST_SETTLING_S", "2")

@@ -4,7 +4,7 @@ use anyhow::Result;
 use cutpoint_repository::{Content, EntryKind, Reader};
 
 use crate::report::Report;
-use crate::units;
+use crate::{escape, units};
 
 /// Prints the folder `path` with the tree `content`, and everything below it, each name with its
 /// size. The size of a folder is that of all files below it; a file counts with each of its names.
@@ -72,7 +72,7 @@ fn line(
 ) -> Result<()> {
     let size = size.map(units::size).unwrap_or_default();
     let mut line = format!("{size:>10}  {:indent$}", "", indent = 2 * depth).into_bytes();
-    line.extend_from_slice(&report.name(name));
+    line.extend_from_slice(escape::for_terminal(name).as_bytes());
     if is_folder {
         line.push(b'/');
     }

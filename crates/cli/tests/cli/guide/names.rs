@@ -64,8 +64,8 @@ impl Names {
             }
             let word = words(rest).next().expect("the rest is not empty");
             rest = &rest[word.len()..];
-            // A duration is `0:00`; a time of day has three parts.
-            if is_number(word) && !shown.ends_with(':') {
+            // A duration is `0:00`; a time of day has three parts, and an offset from UTC a sign.
+            if is_number(word) && !shown.ends_with([':', '+']) {
                 let minutes = rest.strip_prefix(':').and_then(|rest| words(rest).next());
                 let after = minutes.filter(|m| m.len() == 2 && is_number(m)).map(|_| &rest[3..]);
                 if let Some(after) = after.filter(|after| !is_time_part(after)) {
