@@ -19,6 +19,7 @@ mod memory_folder;
 mod oracle;
 mod prose;
 mod sizes;
+mod tests;
 mod texts;
 
 use std::path::{Path, PathBuf};
@@ -84,14 +85,14 @@ const QUICK_STEPS: [Step; 7] = [
     ("scripts", scripts),
 ];
 
-/// The steps that build. The tests come late, so that their output is near the end.
+/// The steps that build or run something. The tests run beside them.
 const SLOW_STEPS: [Step; 7] = [
     ("lints", lints),
     ("other targets", other_targets),
     INSTRUCTIONS,
     ("documentation", documentation),
+    ("examples in the documentation", tests::documentation_examples),
     ("data sets", data_sets),
-    ("tests", tests),
     ("scale", scale),
 ];
 
@@ -120,11 +121,12 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let steps = match words[..] {
-        ["check"] | ["check", "--long"] => [QUICK_STEPS.as_slice(), &SLOW_STEPS].concat(),
+        ["check"] => return check(false),
+        ["check", "--long"] => return check(true),
         ["check", "--quick"] => QUICK_STEPS.to_vec(),
         ["advisories"] => vec![ADVISORIES],
         ["release-check"] => {
-            [QUICK_STEPS.as_slice(), &[ADVISORIES], SLOW_STEPS.as_slice()].concat()
+            return report(perform(&[ADVISORIES]).and_then(|()| perform_all(false)));
         }
         ["guide"] => vec![GUIDE],
         ["guide", "--write"] => vec![GUIDE_WRITTEN],
@@ -144,20 +146,49 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    for (name, step) in steps {
-        println!("xtask: {name} ...");
-        let began = Instant::now();
-        let result = step();
-        let elapsed_s = began.elapsed().as_secs();
-        match result {
-            Ok(()) => println!("xtask: {name}: well, {elapsed_s} s"),
-            Err(message) => {
-                eprintln!("xtask: {name}: FAILED after {elapsed_s} s: {message}");
-                return ExitCode::FAILURE;
-            }
+    report(perform(&steps))
+}
+
+/// Performs everything that must hold before a change lands.
+fn check(is_long: bool) -> ExitCode {
+    report(perform_all(is_long))
+}
+
+/// Performs all steps. The tests are built first and run beside the other steps, because many of
+/// them wait, and because the compiler does not always use all processors.
+fn perform_all(is_long: bool) -> Result<(), String> {
+    perform(&QUICK_STEPS)?;
+    let tests = timed("building of tests", || tests::start(is_long))?;
+    let others = perform(&SLOW_STEPS);
+    // The output of the tests is complete in any case.
+    let tests = timed("tests", || tests.finish());
+    others.and(tests)
+}
+
+fn perform(steps: &[Step]) -> Result<(), String> {
+    steps.iter().try_for_each(|(name, step)| timed(name, step))
+}
+
+/// Performs a step, and prints its result and duration. An error names the step.
+fn timed<T>(name: &str, step: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    println!("xtask: {name} ...");
+    let began = Instant::now();
+    let result = step();
+    let elapsed_s = began.elapsed().as_secs();
+    if result.is_ok() {
+        println!("xtask: {name}: well, {elapsed_s} s");
+    }
+    result.map_err(|message| format!("{name}: FAILED after {elapsed_s} s: {message}"))
+}
+
+fn report(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
 }
 
 /// Returns a command of cargo in the folder of the workspace.
@@ -307,28 +338,4 @@ fn write_guide() -> Result<(), String> {
     let mut command = guide();
     command.env("CUTPOINT_WRITE_GUIDE", "1");
     run(command)
-}
-
-fn tests() -> Result<(), String> {
-    let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    if std::env::args().any(|word| word == "--long") {
-        command.env("CUTPOINT_SEEDS", "100000").env("CUTPOINT_CHUNKS", "40000");
-    }
-    // Tests that could not run leave a line in this file, which is printed at the end of the
-    // output.
-    let skipped = std::env::temp_dir().join(format!("cutpoint-skipped-{}", std::process::id()));
-    command.env("CUTPOINT_SKIPPED", &skipped);
-    let _memory = MemoryFolder::for_command(&mut command);
-    // Many tests of the command line wait for processes.
-    if let Ok(core_count) = std::thread::available_parallelism() {
-        command.env("RUST_TEST_THREADS", (2 * core_count.get()).to_string());
-    }
-    let result = run(command);
-    let lines = std::fs::read_to_string(&skipped).unwrap_or_default();
-    std::fs::remove_file(&skipped).ok();
-    let mut lines: Vec<&str> = lines.lines().collect();
-    lines.sort_unstable();
-    lines.dedup();
-    lines.iter().for_each(|line| println!("xtask: {line}"));
-    result
 }

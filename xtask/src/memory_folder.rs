@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{XattrFlags, setxattr, statvfs};
 
@@ -14,6 +15,9 @@ use rustix::fs::{XattrFlags, setxattr, statvfs};
 const PLACE: &str = "/dev/shm";
 /// The free space in bytes below which the tests use the usual place.
 const FREE_BYTES_MIN: u64 = 4 << 30;
+
+/// The number of folders that this process has created.
+static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A folder in memory, removed when the value is dropped.
 #[derive(Debug)]
@@ -28,7 +32,9 @@ impl MemoryFolder {
         if std::env::var_os("TMPDIR").is_some() || free_bytes < FREE_BYTES_MIN {
             return None;
         }
-        let path = Path::new(PLACE).join(format!("cutpoint-check-{}", std::process::id()));
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cutpoint-check-{}-{number}", std::process::id());
+        let path = Path::new(PLACE).join(name);
         fs::create_dir(&path).ok()?;
         let folder = MemoryFolder(path);
         // Some tests run as another user.

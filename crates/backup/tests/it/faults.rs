@@ -185,7 +185,7 @@ fn failing_put_ends_every_stage() {
 
 #[test]
 fn failing_send_ends_every_stage() {
-    for threads in 1..=8 {
+    for threads in [1, 2, 3, 8] {
         let (result, _, sends) = run_within(threads, u64::MAX, FaultPlan::default());
         result.expect("nothing fails");
         assert!(sends > 40, "{sends} sends are too few to mean anything");

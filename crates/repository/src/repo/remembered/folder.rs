@@ -42,6 +42,11 @@ impl StateFolder {
         self.0.join(format!("{repository}.json"))
     }
 
+    /// Returns the location at which a repository was last found, if that is remembered.
+    pub fn location_of(&self, repository: RepositoryId) -> Option<String> {
+        read_if_intact(&self.file(repository)).map(|record| record.location)
+    }
+
     /// Returns the keys that last opened the repositories found at `location`, for
     /// [`OpenOptions::first_keys`](crate::OpenOptions::first_keys).
     pub fn keys_of(&self, location: &Path) -> Vec<[u8; 16]> {
