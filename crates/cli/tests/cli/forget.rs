@@ -83,7 +83,7 @@ fn dry_run_shows_a_table() {
         "2026-01-01 23:00:00 +00:00  keep    daily 2, tag kept    [kept]",
         "2026-01-02 06:00:00 +00:00  forget",
         "2026-01-02 10:00:00 +00:00  keep    last 1, daily 1",
-        "2200-01-01 00:00:00  keep    dated in the future",
+        "2200-01-01 00:00:00 +00:00  keep    dated in the future",
     ]);
     expected.push(format!("  {other_short}  2026-01-01 01:00:00 +00:00  keep    last 1, daily 1"));
     assert_eq!(in_utc, expected, "{said}");
