@@ -1,5 +1,6 @@
 //! The options of a restore.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cutpoint_repository::Entry;
@@ -50,6 +51,9 @@ pub struct RestoreOptions {
     /// Folders on the way to a selected path are created with their metadata, and left as they are
     /// if they exist.
     pub selection: Vec<PathBuf>,
+    /// The name in the target of the only selected path, which is a name in `root`; `None` keeps
+    /// the name. Problems and warnings use the name in the target.
+    pub new_name: Option<OsString>,
     /// The folder that has `root` as its content, if there is one. The target gets its metadata.
     pub folder: Option<Entry>,
 }
@@ -64,6 +68,7 @@ impl Default for RestoreOptions {
             owners: rustix::process::geteuid().is_root(),
             numeric_owners: false,
             selection: Vec::new(),
+            new_name: None,
             folder: None,
         }
     }

@@ -2,6 +2,7 @@
 //! sends everything else to the workers.
 
 use std::iter;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use cutpoint_repository::format::tree::check_name;
@@ -144,7 +145,7 @@ impl<'r, 'a> Traversal<'r, 'a> {
     fn check(
         &mut self,
         frame: &mut FolderEntries<'_>,
-        entry: Entry,
+        mut entry: Entry,
     ) -> Result<Option<(Entry, Option<usize>)>> {
         check_name(&entry.name)?;
         if frame.last.as_ref().is_some_and(|last| *last >= entry.name) {
@@ -157,7 +158,12 @@ impl<'r, 'a> Traversal<'r, 'a> {
         }
         let Some(way) = frame.way else { return Ok(Some((entry, None))) };
         Ok(match self.selection.choose(way, &entry.name) {
-            Choice::All => Some((entry, None)),
+            Choice::All => {
+                if let Some(name) = &self.state.options.new_name {
+                    entry.name = name.as_bytes().to_vec();
+                }
+                Some((entry, None))
+            }
             Choice::Way(way) => Some((entry, Some(way))),
             Choice::Skip => None,
             Choice::End => {

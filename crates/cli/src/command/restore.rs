@@ -1,13 +1,13 @@
 //! `restore`: restores files from a snapshot.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
 use cutpoint_repository::read::ReadStatistics;
-use cutpoint_repository::{EntryKind, TicketId};
+use cutpoint_repository::{Content, EntryKind, Reader, TicketId};
 use cutpoint_storage::{Error as StoreError, Kind};
 
 use crate::args::{Global, Restore};
@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::select::{self, Found, Place};
 use crate::session::Session;
-use crate::units;
+use crate::{escape, units};
 
 pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
@@ -26,41 +26,71 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
     report.expect(snapshot.statistics.file_count, snapshot.statistics.size);
     select::warn_of_lack(id, snapshot, report);
-    let mut root = snapshot.root.clone();
+    let root = snapshot.root.clone();
     let reader = session.reader(view, report)?;
-    let mut selection = args.paths.clone();
-    let mut folder = None;
-    if let Found::Entry { entry, parent } =
-        select::find(&reader, &root, place.path.unwrap_or_default())?
-    {
-        if entry.kind == EntryKind::Folder {
-            root = entry.content.clone();
-            folder = Some(*entry);
-        } else {
-            // The root is the folder of the entry then, with the entry as the only selected path.
-            root = parent;
-            selection = vec![PathBuf::from(OsStr::from_bytes(&entry.name))];
-        }
-    }
-    for path in &selection {
+    let Request { root, target, options } = request(args, &reader, &root)?;
+    for path in &options.selection {
         select::find(&reader, &root, path.as_os_str().as_bytes())?;
     }
-    let mut options = RestoreOptions {
-        threads: args.threads.count(),
-        overwrite: args.overwrite.into(),
-        numeric_owners: args.numeric_owners,
-        selection,
-        folder,
-        ..RestoreOptions::default()
-    };
-    options.owners &= !args.no_owners;
     let monitor = Monitor { report, interrupt: Interrupt::listen(), done: Done::default() };
     report.begin_progress();
-    let done = restore(&reader, &root, &args.to, &options, &monitor);
+    let done = restore(&reader, &root, &target, &options, &monitor);
     report.end_progress();
     let done = done.map_err(explain)?;
     summarize(id, &done, &reader.statistics(), &args.to, report)?;
     Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
+}
+
+/// The arguments of a restore in the form of the library.
+struct Request {
+    root: Content,
+    target: PathBuf,
+    options: RestoreOptions,
+}
+
+/// Finds the paths of `args` in the snapshot with the tree `root`.
+fn request(args: &Restore, reader: &Reader, root: &Content) -> Result<Request> {
+    let mut options = RestoreOptions {
+        threads: args.threads.count(),
+        overwrite: args.overwrite.into(),
+        numeric_owners: args.numeric_owners,
+        selection: args.paths.clone(),
+        ..RestoreOptions::default()
+    };
+    options.owners &= !args.no_owners;
+    let (mut root, mut target) = (root.clone(), args.to.clone());
+    let path = Place::parse(&args.snapshot).path.unwrap_or_default();
+    if let Found::Entry { entry, parent } = select::find(reader, &root, path)? {
+        if entry.kind == EntryKind::Folder {
+            root = entry.content.clone();
+            options.folder = Some(*entry);
+        } else if let Some(below) = args.paths.first() {
+            let (path, below) = (escape::for_terminal(path), below.display());
+            return Err(Failure::failed(format!("`{path}`: not a folder, so it has no {below}"))
+                .with_remedy("give either SNAPSHOT:FILE alone, or SNAPSHOT and paths")
+                .into());
+        } else {
+            // The root is the folder of the entry then, with the entry as the only selected path.
+            root = parent;
+            options.selection = vec![PathBuf::from(OsStr::from_bytes(&entry.name))];
+            (target, options.new_name) = folder_and_name(&args.to);
+        }
+    }
+    Ok(Request { root, target, options })
+}
+
+/// Splits the target of a single file into its folder and its new name. Without a new name, the
+/// file keeps its own.
+fn folder_and_name(to: &Path) -> (PathBuf, Option<OsString>) {
+    let is_folder = to.is_dir() || to.as_os_str().as_bytes().ends_with(b"/");
+    match (to.parent(), to.file_name()) {
+        (Some(parent), Some(name)) if !is_folder => {
+            let here = parent.as_os_str().is_empty();
+            let parent = if here { Path::new(".") } else { parent };
+            (parent.to_path_buf(), Some(name.to_owned()))
+        }
+        _ => (to.to_path_buf(), None),
+    }
 }
 
 /// Adds a remedy to the failures with external causes.

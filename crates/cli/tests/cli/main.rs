@@ -18,6 +18,7 @@ mod optimize;
 mod prune;
 mod random_damage;
 mod repair;
+mod restore_options;
 mod rollback;
 mod round_trip;
 mod s3;
