@@ -21,6 +21,7 @@ mod exclusion;
 pub mod exit;
 pub mod help;
 pub mod interrupt;
+mod message_kinds;
 mod output_file;
 pub mod page;
 pub mod remedy;

@@ -53,3 +53,26 @@ fn single_file_replaces_a_file_only_on_request() {
     let told = ["not a folder", "give either"];
     restore(&sandbox, "hello", &["below", "--to", "back"]).ended(2, &told);
 }
+
+#[test]
+fn problems_of_a_kind_are_listed_twenty_times_and_then_counted() {
+    let sandbox = Sandbox::with_repository();
+    fs::create_dir(sandbox.path("source")).expect("made");
+    for number in 0..1250 {
+        fs::write(sandbox.path(format!("source/{number}")), "text").expect("written");
+    }
+    sandbox.backup("source");
+    restore(&sandbox, "", &["--to", "back"]).well();
+    let run = restore(&sandbox, "", &["--to", "back"]);
+    let count = "problem: ... and 1,230 more of this kind: exists; not overwritten (see \
+                 --overwrite) (`-v` lists all)\nRestored";
+    let run = run.ended(1, &[count, "1250 problems"]);
+    let listed = |text: &str| text.lines().filter(|line| line.starts_with("problem: ")).count();
+    assert_eq!(listed(&run.stderr), 21, "{}", run.stderr);
+    let verbose = restore(&sandbox, "", &["--to", "back", "-v"]).ended(1, &["1250 problems"]);
+    assert_eq!(listed(&verbose.stderr), 1250, "with -v");
+    let json = restore(&sandbox, "", &["--to", "back", "--json"]).ended(1, &[]);
+    let problems = json.events().iter().filter(|event| event["type"] == "problem").count();
+    assert_eq!(problems, 1250, "with --json");
+    assert_eq!(json.stderr, "", "nothing else with --json");
+}
