@@ -31,7 +31,7 @@ mod threads;
 pub mod units;
 pub mod usage;
 
-pub use exclusion::Exclusion;
+pub use exclusion::{Exclusion, check_pattern};
 pub use output_file::OutputFile;
 pub use report::Report;
 pub use threads::Threads;

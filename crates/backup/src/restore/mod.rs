@@ -2,8 +2,9 @@
 //!
 //! A [`restore`] goes through these steps:
 //!
-//! 1. `traversal`, in the calling thread, reads the trees in order, creates the folders, and gives
-//!    everything else to the `dispatcher`.
+//! 1. `snapshot_walk` reads the trees in order, and chooses entries by `selection` and `patterns`.
+//!    `traversal`, in the calling thread, creates the folders, and gives everything else to the
+//!    `dispatcher`.
 //! 2. `dispatcher` splits large files into pieces and finds out which names belong to one file.
 //!    `job_queue` holds jobs back, so that the plan of the reader can fetch their chunks.
 //! 3. `worker`, in several threads, creates files, links and special files. `file` writes the
@@ -53,12 +54,14 @@ mod links;
 mod metadata;
 mod monitor;
 mod options;
+mod patterns;
 mod place;
 mod report;
 mod restore_state;
 mod restore_tree;
 mod selection;
 mod snapshot_reader;
+mod snapshot_walk;
 mod special;
 mod traversal;
 mod worker;

@@ -51,6 +51,17 @@ pub struct RestoreOptions {
     /// Folders on the way to a selected path are created with their metadata, and left as they are
     /// if they exist.
     pub selection: Vec<PathBuf>,
+    /// The path of `root` in the snapshot, at which the paths that patterns are compared with begin.
+    /// A selected file keeps its own name there.
+    pub root_path: PathBuf,
+    /// Patterns of entries that are left out, by the rules of a `.gitignore` file in the root of the
+    /// snapshot. An excluded folder is left out with everything below it.
+    pub exclude: Vec<String>,
+    /// Patterns of the only entries to restore, by the same rules; an empty list stands for all
+    /// entries. A folder that matches is restored with everything below it that no negated pattern
+    /// matches. Parents of restored entries are created with their metadata, and left as they are
+    /// if they exist.
+    pub include: Vec<String>,
     /// The name in the target of the only selected path, which is a name in `root`; `None` keeps
     /// the name. Problems and warnings use the name in the target.
     pub new_name: Option<OsString>,
@@ -68,6 +79,9 @@ impl Default for RestoreOptions {
             owners: rustix::process::geteuid().is_root(),
             numeric_owners: false,
             selection: Vec::new(),
+            root_path: PathBuf::new(),
+            exclude: Vec::new(),
+            include: Vec::new(),
             new_name: None,
             folder: None,
         }

@@ -15,8 +15,8 @@ use super::monitor::RestoreMonitor;
 use super::options::RestoreOptions;
 use super::report::RestoreReport;
 use super::restore_state::RestoreState;
-use super::selection::Selection;
 use super::snapshot_reader::SnapshotReader;
+use super::snapshot_walk::SnapshotWalk;
 use super::traversal::Traversal;
 use super::worker;
 use crate::source::Handle;
@@ -37,7 +37,8 @@ const JOBS_PER_THREAD: usize = 16;
 /// Returns `Interrupted` if the monitor cancels the restore. Everything restored until then stays,
 /// and [`Overwrite::Changed`](super::Overwrite::Changed) can complete it.
 ///
-/// Returns `Full` if the target is full, `Invalid` if a path of the selection contains `..`, and
+/// Returns `Full` if the target is full, `Invalid` if a path of the selection contains `..` or a
+/// pattern is invalid, and
 /// `Storage` if the target cannot be used. Returns any error that makes the root of the snapshot
 /// unreadable.
 ///
@@ -51,7 +52,7 @@ pub fn restore(
     options: &RestoreOptions,
     monitor: &dyn RestoreMonitor,
 ) -> Result<RestoreReport> {
-    let selection = Selection::new(&options.selection)?;
+    let walk = SnapshotWalk::new(reader, options, root)?;
     let (base, made) = open_target(target, options.folder.is_some())
         .map_err(|error| Error::new(Kind::Storage, target.display(), &error).with_source(error))?;
     let state = RestoreState::new(reader, options, monitor, base);
@@ -75,7 +76,7 @@ pub fn restore(
             }
             drop(receiver);
             let dispatcher = Dispatcher::new(&state, JobQueue::new(plan, sender));
-            Traversal::new(&state, dispatcher, selection).traverse(root, made)
+            Traversal::new(&state, dispatcher, walk).traverse(made)
         })
     })?;
     state.finish()

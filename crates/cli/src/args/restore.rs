@@ -33,6 +33,7 @@ Examples:
       Restores one file, under another name.
   cutpoint restore 5f3a91c0 /etc/fstab /srv --to restored
       Restores some paths, below their folders.
+  cutpoint restore latest --to restored --include '*.jpg'
   cutpoint restore latest --to restored --overwrite changed
       Continues a restore that was interrupted.")]
 pub(crate) struct Restore {
@@ -47,6 +48,19 @@ pub(crate) struct Restore {
     /// If a single file is restored, TARGET may also be the new name of that file.
     #[arg(long, value_name = "TARGET")]
     pub(crate) to: PathBuf,
+    /// Restore only what matches PATTERN; repeatable
+    ///
+    /// A folder that matches is restored with everything below it. Parents of what matches are
+    /// created. `cutpoint help patterns` explains the patterns, which begin at the root of the
+    /// snapshot, whatever part of it is restored.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// Leave out what matches PATTERN; repeatable
+    ///
+    /// A folder that matches is left out with everything below it, even if something there matches
+    /// --include. A warning names each pattern that matches nothing.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
     /// Replace existing files
     #[arg(long, value_enum, default_value = "never", value_name = "RULE")]
     pub(crate) overwrite: OverwriteArg,

@@ -50,18 +50,27 @@ struct Request {
 
 /// Finds the paths of `args` in the snapshot with the tree `root`.
 fn request(args: &Restore, reader: &Reader, root: &Content) -> Result<Request> {
+    for (option, patterns) in [("--include", &args.include), ("--exclude", &args.exclude)] {
+        for pattern in patterns {
+            cutpoint_terminal::check_pattern(option, pattern)?;
+        }
+    }
     let mut options = RestoreOptions {
         threads: args.threads.count(),
         overwrite: args.overwrite.into(),
         numeric_owners: args.numeric_owners,
         selection: args.paths.clone(),
+        exclude: args.exclude.clone(),
+        include: args.include.clone(),
         ..RestoreOptions::default()
     };
     options.owners &= !args.no_owners;
     let (mut root, mut target) = (root.clone(), args.to.clone());
     let path = Place::parse(&args.snapshot).path.unwrap_or_default();
     if let Found::Entry { entry, parent } = select::find(reader, &root, path)? {
+        let mut names: Vec<&[u8]> = select::names(path).collect();
         if entry.kind == EntryKind::Folder {
+            options.root_path = root_path(&names);
             root = entry.content.clone();
             options.folder = Some(*entry);
         } else if let Some(below) = args.paths.first() {
@@ -72,11 +81,17 @@ fn request(args: &Restore, reader: &Reader, root: &Content) -> Result<Request> {
         } else {
             // The root is the folder of the entry then, with the entry as the only selected path.
             root = parent;
+            names.pop();
+            options.root_path = root_path(&names);
             options.selection = vec![PathBuf::from(OsStr::from_bytes(&entry.name))];
             (target, options.new_name) = folder_and_name(&args.to);
         }
     }
     Ok(Request { root, target, options })
+}
+
+fn root_path(names: &[&[u8]]) -> PathBuf {
+    names.iter().map(|name| OsStr::from_bytes(name)).collect()
 }
 
 /// Splits the target of a single file into its folder and its new name. Without a new name, the

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::sandbox::{Run, Sandbox, run};
+use crate::sandbox::{Run, Sandbox, describe, run};
 
 /// Restores `path` of the folder `source` with `arguments`.
 fn restore(sandbox: &Sandbox, path: &str, arguments: &[&str]) -> Run {
@@ -16,6 +16,13 @@ fn restore(sandbox: &Sandbox, path: &str, arguments: &[&str]) -> Run {
 fn require_content(path: &Path, content: &[u8]) {
     let found = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert!(found == content, "{}: other bytes", path.display());
+}
+
+/// Returns the paths below the folder `name`, in order.
+fn paths_below(sandbox: &Sandbox, name: &str) -> Vec<String> {
+    let lines = describe(&sandbox.path(name));
+    let paths = lines.iter().filter_map(|line| line.split('"').nth(1));
+    paths.filter(|path| !path.is_empty()).map(str::to_owned).collect()
 }
 
 #[test]
@@ -75,4 +82,68 @@ fn problems_of_a_kind_are_listed_twenty_times_and_then_counted() {
     let problems = json.events().iter().filter(|event| event["type"] == "problem").count();
     assert_eq!(problems, 1250, "with --json");
     assert_eq!(json.stderr, "", "nothing else with --json");
+}
+
+#[test]
+fn excluded_entries_are_left_out_and_idle_patterns_are_named() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let how = ["--exclude", "*big*", "--exclude", "deep/", "--exclude", "!big", "--to", "back"];
+    let run = restore(&sandbox, "", &how).well();
+    assert!(!run.stderr.contains("warning"), "each pattern matches: {}", run.stderr);
+    let paths = paths_below(&sandbox, "back");
+    let has = |path: &str| paths.iter().any(|found| found == path);
+    assert!(has("big") && has("hello") && has("sub/hello"), "{paths:?}");
+    assert!(!has("sub/copy of big") && !has("sub/deep") && !has("sub/deep/text"), "{paths:?}");
+    // A pattern with a slash begins at the root of the snapshot, even if a folder is restored.
+    let source = sandbox.path("source");
+    let exact = format!("{}/sub", source.display());
+    let how = ["--exclude", &exact, "--exclude", "/sub", "--exclude", "*.none", "--to", "other"];
+    let run = restore(&sandbox, "", &how).well();
+    assert!(!sandbox.path("other/sub").exists() && sandbox.path("other/hello").exists());
+    for idle in ["/sub", "*.none"] {
+        let line = format!("warning: {idle}: this pattern to exclude matches nothing\n");
+        assert!(run.stderr.contains(&line), "{}", run.stderr);
+    }
+    assert!(!run.stderr.contains(&format!("{exact}:")), "{}", run.stderr);
+    // Whole snapshots and single files.
+    let run = sandbox.run(["restore", "latest", "--exclude", &exact, "--to", "all"]).well();
+    assert!(!run.stderr.contains("warning"), "{}", run.stderr);
+    let all = sandbox.path("all").join(source.strip_prefix("/").expect("absolute"));
+    assert!(!all.join("sub").exists() && all.join("hello").exists());
+    restore(&sandbox, "hello", &["--to", "x", "--exclude", "hell*"])
+        .ended(0, &["Restored 0 files"]);
+    restore(&sandbox, "", &["sub/deep", "hello", "--to", "some", "--exclude", "sub"]).well();
+    assert_eq!(paths_below(&sandbox, "some"), ["hello"], "a selected path can be excluded");
+    restore(&sandbox, "", &["--to", "y", "--exclude", "[z-a]"])
+        .ended(2, &["--exclude: pattern [z-a]", "help patterns"]);
+}
+
+#[test]
+fn included_entries_come_with_their_parents_alone() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let names = |how: &[&str]| {
+        fs::remove_dir_all(sandbox.path("back")).ok();
+        let run = restore(&sandbox, "", &[how, &["--to", "back"]].concat()).well();
+        (paths_below(&sandbox, "back"), run.stderr)
+    };
+    let (paths, _) = names(&["--include", "text"]);
+    assert_eq!(paths, ["sub", "sub/deep", "sub/deep/text"], "no empty folder");
+    let (paths, _) = names(&["--include", "deep/", "--include", "hello"]);
+    assert_eq!(paths, ["hello", "sub", "sub/deep", "sub/deep/text", "sub/hello"]);
+    let (paths, _) = names(&["--include", "sub/", "--include", "!text", "--exclude", "*"]);
+    assert_eq!(paths, [""; 0], "an exclusion wins");
+    let source = sandbox.path("source");
+    let sub = format!("{}/sub/", source.display());
+    let (paths, _) = names(&["--include", &sub, "--include", "!*e*", "--exclude", "copy*"]);
+    assert_eq!(paths.len(), 3, "the folder, the link, and an odd name: {paths:?}");
+    let (paths, said) = names(&["--include", "nothing"]);
+    assert_eq!(paths, [""; 0]);
+    assert!(said.contains("warning: nothing: this pattern to include matches nothing"), "{said}");
+    // Parents get the metadata of the snapshot.
+    names(&["--include", "text"]);
+    let modified = |path: &str| fs::metadata(sandbox.path(path)).and_then(|stat| stat.modified());
+    let (one, other) = (modified("source/sub/deep"), modified("back/sub/deep"));
+    assert_eq!(one.expect("a time"), other.expect("a time"));
 }
