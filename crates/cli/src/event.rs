@@ -82,6 +82,7 @@ pub(crate) enum Summary<'a> {
         folder_count: u64,
         symlink_count: u64,
         special_count: u64,
+        skipped_special_count: u64,
         unchanged_count: u64,
         /// The number of requests for regions. `fetched_bytes` is the number of bytes they fetched.
         request_count: u64,

@@ -54,6 +54,7 @@ mod links;
 mod metadata;
 mod monitor;
 mod options;
+mod owner_map;
 mod patterns;
 mod place;
 mod report;
@@ -68,6 +69,7 @@ mod worker;
 
 pub use monitor::RestoreMonitor;
 pub use options::{Overwrite, PIECE_LEN, RestoreOptions};
+pub use owner_map::OwnerMap;
 pub use report::RestoreReport;
 pub use restore_tree::restore;
 pub use snapshot_reader::SnapshotReader;

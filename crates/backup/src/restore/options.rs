@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use cutpoint_repository::Entry;
 
+use super::owner_map::OwnerMap;
+
 /// The size in bytes above which a file is written in pieces of about this size, several of them in
 /// parallel.
 pub const PIECE_LEN: u64 = 8 << 20;
@@ -46,6 +48,14 @@ pub struct RestoreOptions {
     /// Takes owners and groups by their ids alone. Otherwise, they are found by name, and by id if
     /// this system does not know the name.
     pub numeric_owners: bool,
+    /// Rules that give files other owners, before [`RestoreOptions::numeric_owners`] applies. Without
+    /// [`RestoreOptions::owners`], the rules have no effect.
+    pub owner_map: OwnerMap,
+    /// Restores devices, pipes and sockets.
+    pub specials: bool,
+    /// Restores the bits that let a program run with the rights of its owner or group
+    /// (set-user-id and set-group-id), and the capabilities of programs.
+    pub privileges: bool,
     /// The paths in the snapshot to restore, each with everything below it; an empty list selects
     /// the whole snapshot. Each path begins at the root of the snapshot, with or without a `/`.
     /// Folders on the way to a selected path are created with their metadata, and left as they are
@@ -78,6 +88,9 @@ impl Default for RestoreOptions {
             overwrite: Overwrite::Never,
             owners: rustix::process::geteuid().is_root(),
             numeric_owners: false,
+            owner_map: OwnerMap::default(),
+            specials: true,
+            privileges: true,
             selection: Vec::new(),
             root_path: PathBuf::new(),
             exclude: Vec::new(),

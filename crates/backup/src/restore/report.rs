@@ -15,6 +15,9 @@ pub struct RestoreReport {
     pub made_symlinks: u64,
     /// The number of devices, pipes and sockets created.
     pub made_specials: u64,
+    /// The number of devices, pipes and sockets left out. See
+    /// [`RestoreOptions::specials`](super::RestoreOptions::specials).
+    pub skipped_specials: u64,
     /// The number of existing entries found unchanged, with [`Changed`](super::Overwrite::Changed).
     pub unchanged_entries: u64,
     /// The number of entries that could not be restored, or were not restored because of what stood

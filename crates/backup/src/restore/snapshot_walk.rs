@@ -55,6 +55,8 @@ pub(super) struct SnapshotWalk<'a> {
     /// The path of the current folder in the target.
     path: PathBuf,
     steps: VecDeque<Step>,
+    /// The number of devices, pipes and sockets left out so far.
+    pub(super) skipped_specials: u64,
 }
 
 impl<'a> SnapshotWalk<'a> {
@@ -78,7 +80,16 @@ impl<'a> SnapshotWalk<'a> {
             untold: None,
         };
         let (levels, path, steps) = (vec![level], PathBuf::new(), VecDeque::new());
-        Ok(SnapshotWalk { reader, options, selection, patterns, levels, path, steps })
+        Ok(SnapshotWalk {
+            reader,
+            options,
+            selection,
+            patterns,
+            levels,
+            path,
+            steps,
+            skipped_specials: 0,
+        })
     }
 
     /// Returns `true` if the root is only on the way to entries that are restored.
@@ -184,7 +195,12 @@ impl<'a> SnapshotWalk<'a> {
         let is_included = verdict == Verdict::Included;
         if !is_folder {
             // Something other than a folder may stand on the way to a selected path.
-            if is_included && way.is_none() {
+            if !is_included || way.is_some() {
+                return;
+            }
+            if !self.options.specials && is_special(entry.kind) {
+                self.skipped_specials += 1;
+            } else {
                 self.tell_folders();
                 if let Some(name) = &self.options.new_name {
                     entry.name = name.as_bytes().to_vec();
@@ -240,6 +256,16 @@ impl<'a> SnapshotWalk<'a> {
     /// Calls `report` with each pattern that has matched nothing, and a message.
     pub(super) fn for_each_unmatched_pattern(&self, report: impl FnMut(&str, &str)) {
         self.patterns.for_each_unmatched(report);
+    }
+}
+
+/// Returns `true` for devices, pipes and sockets.
+fn is_special(kind: EntryKind) -> bool {
+    match kind {
+        EntryKind::File | EntryKind::Folder | EntryKind::Symlink => false,
+        EntryKind::CharDevice | EntryKind::BlockDevice | EntryKind::Fifo | EntryKind::Socket => {
+            true
+        }
     }
 }
 

@@ -90,6 +90,7 @@ impl<'r, 'a> Traversal<'r, 'a> {
                 }
             }
         }
+        count(&self.state.counts.skipped_specials, self.walk.skipped_specials);
         if !self.state.stopped() {
             let missing = Failure::Refused("not in the snapshot");
             self.walk.for_each_missing(|path| self.state.fail(path, &missing));

@@ -34,6 +34,8 @@ Examples:
   cutpoint restore 5f3a91c0 /etc/fstab /srv --to restored
       Restores some paths, below their folders.
   cutpoint restore latest --to restored --include '*.jpg'
+  cutpoint restore latest --to restored \\
+    --map-owner user:alice=bob --map-owner group:100=staff
   cutpoint restore latest --to restored --overwrite changed
       Continues a restore that was interrupted.")]
 pub(crate) struct Restore {
@@ -70,6 +72,19 @@ pub(crate) struct Restore {
     /// Do not set owners; without root, they are never set
     #[arg(long)]
     pub(crate) no_owners: bool,
+    /// Give files another owner or group; repeatable
+    ///
+    /// RULE is user:OLD=NEW or group:OLD=NEW. OLD is a name or number of the snapshot, NEW a name or
+    /// number of this system. The first rule that matches counts; owners without a rule are set as
+    /// usual.
+    #[arg(long, value_name = "RULE", conflicts_with = "no_owners")]
+    pub(crate) map_owner: Vec<String>,
+    /// Leave out devices, pipes and sockets
+    #[arg(long)]
+    pub(crate) no_special: bool,
+    /// Drop set-user-id and set-group-id bits, and capabilities of programs
+    #[arg(long)]
+    pub(crate) no_setuid: bool,
     /// The number of threads.
     #[command(flatten)]
     pub(crate) threads: Threads,

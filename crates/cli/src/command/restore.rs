@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
+use cutpoint_backup::restore::{OwnerMap, RestoreMonitor, RestoreOptions, RestoreReport, restore};
 use cutpoint_repository::read::ReadStatistics;
 use cutpoint_repository::{Content, EntryKind, Reader, TicketId};
 use cutpoint_storage::{Error as StoreError, Kind};
@@ -59,12 +59,20 @@ fn request(args: &Restore, reader: &Reader, root: &Content) -> Result<Request> {
         threads: args.threads.count(),
         overwrite: args.overwrite.into(),
         numeric_owners: args.numeric_owners,
+        specials: !args.no_special,
+        privileges: !args.no_setuid,
         selection: args.paths.clone(),
         exclude: args.exclude.clone(),
         include: args.include.clone(),
         ..RestoreOptions::default()
     };
+    if !args.map_owner.is_empty() && !options.owners {
+        let message = "--map-owner: only root can set owners";
+        return Err(Failure::failed(message).with_remedy("run the command as root").into());
+    }
     options.owners &= !args.no_owners;
+    options.owner_map = OwnerMap::parse(args.map_owner.iter().map(String::as_str))
+        .map_err(|problem| Failure::failed(format!("--map-owner: {problem}")))?;
     let (mut root, mut target) = (root.clone(), args.to.clone());
     let path = Place::parse(&args.snapshot).path.unwrap_or_default();
     if let Found::Entry { entry, parent } = select::find(reader, &root, path)? {
@@ -171,6 +179,7 @@ fn summarize(
             folder_count: done.made_folders,
             symlink_count: done.made_symlinks,
             special_count: done.made_specials,
+            skipped_special_count: done.skipped_specials,
             unchanged_count: done.unchanged_entries,
             request_count: read.request_count,
             fetched_bytes: read.fetched_bytes,
@@ -193,6 +202,10 @@ fn summarize(
     );
     if done.unchanged_entries > 0 {
         text.push_str(&format!("; {} unchanged", done.unchanged_entries));
+    }
+    if done.skipped_specials > 0 {
+        let left_out = units::count(done.skipped_specials, "special file");
+        text.push_str(&format!("; {left_out} left out"));
     }
     report.note(&format!("{text}."));
     report.detail(|| {

@@ -1,6 +1,7 @@
 //! The options of `restore`, and the place of a single restored file.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::sandbox::{Run, Sandbox, describe, run};
@@ -146,4 +147,51 @@ fn included_entries_come_with_their_parents_alone() {
     let modified = |path: &str| fs::metadata(sandbox.path(path)).and_then(|stat| stat.modified());
     let (one, other) = (modified("source/sub/deep"), modified("back/sub/deep"));
     assert_eq!(one.expect("a time"), other.expect("a time"));
+}
+
+#[test]
+fn owners_are_mapped_by_root_alone() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let form = "expected user:OLD=NEW or group:OLD=NEW";
+    let own = fs::metadata(sandbox.path("source/hello")).expect("it is there");
+    if own.uid() != 0 {
+        restore(&sandbox, "", &["--to", "back", "--map-owner", "user:0=1"])
+            .ended(2, &["only root can set owners"]);
+        return;
+    }
+    restore(&sandbox, "", &["--to", "back", "--map-owner", "root=1"]).ended(2, &[form]);
+    restore(&sandbox, "", &["--to", "back", "--map-owner", "user:0=nobody at all"])
+        .ended(2, &["--map-owner", "this system has no user"]);
+    std::os::unix::fs::chown(sandbox.path("source/empty"), Some(4321), Some(4321)).expect("given");
+    sandbox.backup("source");
+    let rules = ["--map-owner", "user:root=54321", "--map-owner", "group:4321=54322"];
+    restore(&sandbox, "", &[&rules[..], &["--to", "back"]].concat()).well();
+    let owners = |name: &str| {
+        let stat = fs::symlink_metadata(sandbox.path("back").join(name)).expect("restored");
+        (stat.uid(), stat.gid())
+    };
+    assert_eq!(owners("hello"), (54321, own.gid()), "the user by its name");
+    assert_eq!(owners("empty"), (4321, 54322), "the group by its number");
+    assert_eq!(owners("dangling").0, 54321, "a symbolic link");
+    assert_eq!(owners("sub").0, 54321, "a folder");
+}
+
+#[test]
+fn special_files_and_set_user_id_bits_are_left_out_on_request() {
+    let sandbox = Sandbox::with_source();
+    let sub = sandbox.path("source/sub");
+    fs::set_permissions(&sub, fs::Permissions::from_mode(0o2755)).expect("set");
+    sandbox.backup("source");
+    let mode = |path: &str| fs::metadata(sandbox.path(path)).expect(path).mode() & 0o7777;
+    restore(&sandbox, "", &["--to", "all"]).well();
+    assert_eq!((mode("all/hello"), mode("all/sub")), (0o4710, 0o2755), "by default");
+    assert!(sandbox.path("all/pipe").exists(), "by default");
+    let run = restore(&sandbox, "", &["--to", "back", "--no-special", "--no-setuid"]);
+    run.ended(0, &["; 1 special file left out."]);
+    assert_eq!((mode("back/hello"), mode("back/sub")), (0o710, 0o755));
+    assert!(!sandbox.path("back/pipe").exists());
+    let how = ["--to", "back", "--no-special", "--overwrite", "changed", "--json"];
+    let events = restore(&sandbox, "", &how).well().events();
+    assert_eq!(events.last().expect("a summary")["skipped_special_count"], 1);
 }
