@@ -43,7 +43,10 @@ impl Exclusion {
             let text = fs::read_to_string(file)
                 .with_context(|| format!("exclude file {}", file.display()))?;
             for (index, pattern) in text.lines().enumerate() {
-                check_pattern(&format!("exclude file {}: line {}", file.display(), index + 1), pattern)?;
+                check_pattern(
+                    &format!("exclude file {}: line {}", file.display(), index + 1),
+                    pattern,
+                )?;
                 exclude.push(pattern.to_owned());
             }
         }

@@ -59,8 +59,8 @@ impl MessageKinds {
 fn kind_of(message: &str) -> String {
     let mut words: Vec<&str> = Vec::new();
     for word in message.split(' ') {
-        let is_variable = word.contains(|character: char| character.is_ascii_digit())
-            || word.contains('/');
+        let is_variable =
+            word.contains(|character: char| character.is_ascii_digit()) || word.contains('/');
         match (is_variable, words.last()) {
             (true, Some(&ANY)) => {}
             (true, _) => words.push(ANY),

@@ -11,6 +11,9 @@
 //!    bytes, `metadata` sets owner, permissions, attributes and time.
 //! 4. The last job of a folder sets the metadata of the folder.
 //!
+//! `preview` (a dry run), `deletion` and `verification` use `target_visit`, a walk through the snapshot beside the
+//! existing folders of the target.
+//!
 //! `place` knows the existing entries of the target, and `restore_state` is the state that all
 //! threads share.
 //!
@@ -41,6 +44,7 @@
 //! A full target ends the restore, because nothing else would fit either. A file that exceeds the
 //! limits of the target's file system or of the process is a problem of that file alone.
 
+mod deletion;
 mod dispatcher;
 mod existing;
 mod failure;
@@ -57,6 +61,7 @@ mod options;
 mod owner_map;
 mod patterns;
 mod place;
+mod preview;
 mod report;
 mod restore_state;
 mod restore_tree;
@@ -64,10 +69,12 @@ mod selection;
 mod snapshot_reader;
 mod snapshot_walk;
 mod special;
+mod target_visit;
 mod traversal;
+mod verification;
 mod worker;
 
-pub use monitor::RestoreMonitor;
+pub use monitor::{RestoreAction, RestoreMonitor};
 pub use options::{Overwrite, PIECE_LEN, RestoreOptions};
 pub use owner_map::OwnerMap;
 pub use report::RestoreReport;

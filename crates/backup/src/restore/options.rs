@@ -56,6 +56,17 @@ pub struct RestoreOptions {
     /// Restores the bits that let a program run with the rights of its owner or group
     /// (set-user-id and set-group-id), and the capabilities of programs.
     pub privileges: bool,
+    /// Writes nothing. The report counts what would be done, and the monitor gets each change. The
+    /// target need not exist.
+    pub dry_run: bool,
+    /// Deletes, before anything is restored, entries of the target that are not in the snapshot: in
+    /// folders that are restored completely, and of these only entries that the patterns include.
+    /// Mount points and what is on them stay. A folder in the place of something else is deleted,
+    /// too.
+    pub delete: bool,
+    /// Reads all files back at the end, those that were unchanged as well, and compares them with
+    /// the snapshot. A difference is a problem.
+    pub verify: bool,
     /// The paths in the snapshot to restore, each with everything below it; an empty list selects
     /// the whole snapshot. Each path begins at the root of the snapshot, with or without a `/`.
     /// Folders on the way to a selected path are created with their metadata, and left as they are
@@ -91,6 +102,9 @@ impl Default for RestoreOptions {
             owner_map: OwnerMap::default(),
             specials: true,
             privileges: true,
+            dry_run: false,
+            delete: false,
+            verify: false,
             selection: Vec::new(),
             root_path: PathBuf::new(),
             exclude: Vec::new(),

@@ -28,9 +28,8 @@ pub(super) struct Patterns {
 impl Patterns {
     /// Parses the patterns of `options`.
     pub(super) fn new(options: &RestoreOptions) -> Result<Patterns> {
-        let parse = |patterns| {
-            PatternSet::new(patterns).map_err(|error| Error::invalid("pattern", error))
-        };
+        let parse =
+            |patterns| PatternSet::new(patterns).map_err(|error| Error::invalid("pattern", error));
         Ok(Patterns { exclude: parse(&options.exclude)?, include: parse(&options.include)? })
     }
 

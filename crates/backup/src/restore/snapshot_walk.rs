@@ -19,17 +19,31 @@ use super::snapshot_reader::SnapshotReader;
 #[derive(Debug)]
 pub(super) enum Step {
     /// A folder, whose entries follow until the matching `Leave`.
-    Enter {
-        entry: Entry,
-        /// Set if the folder is only on the way to entries that are restored.
-        is_way: bool,
-    },
+    Enter { entry: Entry, role: FolderRole },
     /// Anything but a folder.
     Item(Entry),
+    /// The name of an entry of the current folder that is left out.
+    Skipped(Vec<u8>),
     /// The end of a folder other than the root.
     Leave,
     /// The tree of the current folder, or of a folder below it, cannot be read any further.
     Problem { path: PathBuf, error: Error },
+}
+
+/// The part of a folder that is restored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FolderRole {
+    /// Set unless only some paths in the folder are selected.
+    pub(super) is_selected: bool,
+    /// Set if the patterns to include match the folder, or there are none.
+    pub(super) is_included: bool,
+}
+
+impl FolderRole {
+    /// Returns `true` if the folder is only on the way to entries that are restored.
+    pub(super) fn is_way(self) -> bool {
+        !self.is_selected || !self.is_included
+    }
 }
 
 /// A folder on the way to the current entry.
@@ -43,6 +57,12 @@ struct Level<'a> {
     /// The folder, until a step has told it. A folder that matches no pattern is told before the
     /// first entry in it that is restored.
     untold: Option<Entry>,
+}
+
+impl Level<'_> {
+    fn role(&self) -> FolderRole {
+        FolderRole { is_selected: self.way.is_none(), is_included: self.is_included }
+    }
 }
 
 /// The walk through the selected and included entries of a snapshot.
@@ -92,9 +112,17 @@ impl<'a> SnapshotWalk<'a> {
         })
     }
 
-    /// Returns `true` if the root is only on the way to entries that are restored.
-    pub(super) fn root_is_way(&self) -> bool {
-        self.levels.first().is_some_and(|level| level.way.is_some() || !level.is_included)
+    /// Returns the part of the root that is restored.
+    pub(super) fn root_role(&self) -> FolderRole {
+        let nothing = FolderRole { is_selected: false, is_included: false };
+        self.levels.first().map_or(nothing, Level::role)
+    }
+
+    /// Returns `true` if the patterns include the entry at `path`, which is relative to the target
+    /// and in a folder that is included or not.
+    pub(super) fn includes(&mut self, path: &Path, is_folder: bool, in_included: bool) -> bool {
+        let path = Path::new("/").join(&self.options.root_path).join(path);
+        self.patterns.decide(&path, is_folder, in_included) == Verdict::Included
     }
 
     /// Returns the next step; `None` at the end of the root.
@@ -190,6 +218,7 @@ impl<'a> SnapshotWalk<'a> {
             if let Some(way) = way {
                 self.selection.mark_found(way);
             }
+            self.tell_skipped(entry.name);
             return;
         }
         let is_included = verdict == Verdict::Included;
@@ -200,6 +229,7 @@ impl<'a> SnapshotWalk<'a> {
             }
             if !self.options.specials && is_special(entry.kind) {
                 self.skipped_specials += 1;
+                self.tell_skipped(entry.name);
             } else {
                 self.tell_folders();
                 if let Some(name) = &self.options.new_name {
@@ -242,9 +272,16 @@ impl<'a> SnapshotWalk<'a> {
         let told = self.levels.iter().rposition(|level| level.untold.is_none());
         for level in self.levels.iter_mut().skip(told.map_or(0, |index| index + 1)) {
             if let Some(entry) = level.untold.take() {
-                let is_way = level.way.is_some() || !level.is_included;
-                self.steps.push_back(Step::Enter { entry, is_way });
+                let role = level.role();
+                self.steps.push_back(Step::Enter { entry, role });
             }
+        }
+    }
+
+    /// Makes a step for an entry that is left out, if there is one for its folder.
+    fn tell_skipped(&mut self, name: Vec<u8>) {
+        if self.levels.last().is_some_and(|level| level.untold.is_none()) {
+            self.steps.push_back(Step::Skipped(name));
         }
     }
 

@@ -1,7 +1,6 @@
 //! The traversal of a snapshot: one thread creates the folders, in the order of the trees, and
 //! sends everything else to the workers.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use cutpoint_repository::Entry;
@@ -41,7 +40,7 @@ impl<'r, 'a> Traversal<'r, 'a> {
     ///
     /// Returns an error if nothing can be entered at all.
     pub(super) fn traverse(mut self, made: bool) -> Result<()> {
-        let base = self.state.base.clone();
+        let Some(base) = self.state.base.clone() else { return Ok(()) };
         let stat = rustix::fs::fstat(&base)
             .map_err(|error| Error::invalid("target", error).with_source(error))?;
         let folder = self.base_folder(&base, made);
@@ -57,13 +56,13 @@ impl<'r, 'a> Traversal<'r, 'a> {
                 Some(Place { folder: Arc::clone(folder), handle: handle?.clone() })
             });
             match (step, place) {
-                (Step::Enter { entry, is_way }, Some(place)) => {
+                (Step::Enter { entry, role }, Some(place)) => {
                     // Defects of a folder on the way to the selection say nothing about the
                     // selected paths.
-                    if !is_way {
+                    if !role.is_way() {
                         self.warn_of_defect(&place, &entry);
                     }
-                    match self.enter(place, entry, is_way) {
+                    match self.enter(place, entry, role.is_way()) {
                         Some((name, handle, identity, folder)) => {
                             stack.push(name, handle, identity, folder);
                         }
@@ -85,19 +84,13 @@ impl<'r, 'a> Traversal<'r, 'a> {
                         self.leave(folder, handle);
                     }
                 }
+                (Step::Skipped(_), _) => {}
                 (Step::Problem { path, error }, _) => {
                     self.state.fail(&path, &Failure::Snapshot(error));
                 }
             }
         }
-        count(&self.state.counts.skipped_specials, self.walk.skipped_specials);
-        if !self.state.stopped() {
-            let missing = Failure::Refused("not in the snapshot");
-            self.walk.for_each_missing(|path| self.state.fail(path, &missing));
-            self.walk.for_each_unmatched_pattern(|pattern, message| {
-                self.state.warn(Path::new(pattern), message);
-            });
-        }
+        self.state.report_idle(&self.walk);
         self.dispatcher.end();
         // Releases the deepest folder first, for the sake of long paths.
         while stack.pop().is_some() {}
@@ -108,7 +101,7 @@ impl<'r, 'a> Traversal<'r, 'a> {
     fn base_folder(&self, base: &Handle, made: bool) -> Folder {
         let options = self.state.options;
         let keeps_its_own =
-            !made && (options.overwrite == Overwrite::Never || self.walk.root_is_way());
+            !made && (options.overwrite == Overwrite::Never || self.walk.root_role().is_way());
         if made && options.folder.is_some() {
             metadata::remove_acls(base);
         }
@@ -177,6 +170,7 @@ impl<'r, 'a> Traversal<'r, 'a> {
                 } else {
                     rustix::fs::unlinkat(&place.handle, name, AtFlags::empty())?;
                     make()?;
+                    count(&self.state.counts.replaced_entries, 1);
                     true
                 }
             }

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::Args as ClapArgs;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use cutpoint_repository::format::tree::check_name;
 use cutpoint_terminal::{Exclusion, Threads};
 

@@ -34,6 +34,9 @@ Examples:
   cutpoint restore 5f3a91c0 /etc/fstab /srv --to restored
       Restores some paths, below their folders.
   cutpoint restore latest --to restored --include '*.jpg'
+  cutpoint restore latest:/srv --to /srv --delete \\
+    --overwrite changed --dry-run
+      Lists what it takes to go back to the snapshot.
   cutpoint restore latest --to restored \\
     --map-owner user:alice=bob --map-owner group:100=staff
   cutpoint restore latest --to restored --overwrite changed
@@ -66,6 +69,30 @@ pub(crate) struct Restore {
     /// Replace existing files
     #[arg(long, value_enum, default_value = "never", value_name = "RULE")]
     pub(crate) overwrite: OverwriteArg,
+    /// Delete what is not in the snapshot
+    ///
+    /// Deletes entries of TARGET that are not in the snapshot, below the folders that are restored
+    /// completely, before anything is written. What --exclude matches stays, as does what --include
+    /// does not match. Mount points are not entered, and symbolic links are not followed. Asks
+    /// first; with --dry-run, only lists what would be deleted. Needs --overwrite changed or
+    /// replace.
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Delete without asking
+    #[arg(long, requires = "delete")]
+    pub(crate) yes: bool,
+    /// List what would be done, and do nothing
+    ///
+    /// Standard output has a line for each change: `+` for a new entry, `M` for one that is
+    /// replaced, `-` for one that is deleted. The totals follow. TARGET need not exist.
+    #[arg(long, conflicts_with = "verify")]
+    pub(crate) dry_run: bool,
+    /// Read the restored files back, and compare them
+    ///
+    /// All files are compared with the snapshot, those that were left unchanged as well. Each
+    /// difference is a problem.
+    #[arg(long)]
+    pub(crate) verify: bool,
     /// Set owners by number instead of by name
     #[arg(long, conflicts_with = "no_owners")]
     pub(crate) numeric_owners: bool,

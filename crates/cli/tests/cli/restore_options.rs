@@ -1,8 +1,10 @@
 //! The options of `restore`, and the place of a single restored file.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use crate::sandbox::{Run, Sandbox, describe, run};
 
@@ -194,4 +196,190 @@ fn special_files_and_set_user_id_bits_are_left_out_on_request() {
     let how = ["--to", "back", "--no-special", "--overwrite", "changed", "--json"];
     let events = restore(&sandbox, "", &how).well().events();
     assert_eq!(events.last().expect("a summary")["skipped_special_count"], 1);
+}
+
+/// Returns what a dry run lists, in order.
+fn listed(run: &Run) -> Vec<String> {
+    let mut lines: Vec<String> = run.text().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn dry_run_lists_changes_and_makes_none() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let run = restore(&sandbox, "sub", &["--to", "back", "--dry-run"]);
+    let run = run.ended(0, &["Would restore 4 files (781.", "1 folder, 1 symbolic link"]);
+    assert!(!sandbox.path("back").exists(), "nothing is made");
+    let lines = listed(&run);
+    assert_eq!(lines.len(), 6, "{lines:?}");
+    assert!(lines.contains(&"+ deep/".to_owned()) && lines.contains(&"+ deep/text".to_owned()));
+    restore(&sandbox, "sub", &["--to", "back"]).well();
+    fs::write(sandbox.path("back/deep/text"), "mine").expect("written");
+    fs::write(sandbox.path("back/own"), "own").expect("written");
+    fs::remove_file(sandbox.path("back/link")).expect("removed");
+    let before = describe(&sandbox.path("back"));
+    let run = restore(&sandbox, "sub", &["--to", "back", "--dry-run"]);
+    let run = run.ended(1, &["hello: exists", "4 problems: the affected entries would not"]);
+    assert_eq!(listed(&run), ["+ link"]);
+    let how = ["--to", "back", "--dry-run", "--overwrite", "changed"];
+    let run = restore(&sandbox, "sub", &how).ended(0, &["Would restore 1 file (97.7 KiB)"]);
+    assert_eq!(listed(&run), ["+ link", "M deep/text"]);
+    let run = restore(&sandbox, "sub", &[&how[..], &["--delete"]].concat());
+    let run = run.ended(0, &["; 1 deleted (3 B)"]);
+    assert_eq!(listed(&run), ["+ link", "- own", "M deep/text"]);
+    let events = restore(&sandbox, "sub", &[&how[..], &["--delete", "--json"]].concat()).well();
+    let events = events.events();
+    let change = |action: &str, path: &str, bytes: u64| {
+        events.iter().any(|event| {
+            event["type"] == "change"
+                && event["action"] == action
+                && event["path"] == path
+                && event["size_bytes"] == bytes
+        })
+    };
+    assert!(change("replace", "deep/text", 100_000), "{events:?}");
+    assert!(change("delete", "own", 3) && change("create", "link", 0), "{events:?}");
+    let summary = events.last().expect("a summary");
+    assert_eq!(summary["dry_run"], true);
+    assert_eq!((&summary["written_bytes"], &summary["replaced_count"]), (&100_000.into(), &1.into()));
+    assert_eq!((&summary["deleted_count"], &summary["deleted_bytes"]), (&1.into(), &3.into()));
+    assert_eq!(describe(&sandbox.path("back")), before, "nothing is changed");
+}
+
+#[test]
+fn delete_removes_what_the_snapshot_lacks_and_nothing_else() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    restore(&sandbox, "", &["--to", "back"]).well();
+    fs::create_dir_all(sandbox.path("outside/inner")).expect("made");
+    fs::write(sandbox.path("outside/precious"), "precious").expect("written");
+    let make = || {
+        for folder in ["back/extra/inner", "back/empty"] {
+            fs::remove_file(sandbox.path(folder)).ok();
+            fs::create_dir_all(sandbox.path(folder)).expect("made");
+        }
+        for file in ["back/extra/inner/file", "back/sub/own.o", "back/empty/file"] {
+            fs::write(sandbox.path(file), "own").expect("written");
+        }
+        let link = sandbox.path("back/sub/to outside");
+        std::os::unix::fs::symlink(sandbox.path("outside"), link).expect("linked");
+    };
+    make();
+    let how = ["--to", "back", "--overwrite", "changed", "--delete", "--yes"];
+    // Excluded paths stay, with their folders.
+    let run = restore(&sandbox, "", &[&how[..], &["--exclude", "*.o", "-v"]].concat());
+    run.ended(0, &["deleted sub/to outside\n", "deleted extra/inner/file\n"]);
+    assert!(sandbox.path("back/sub/own.o").exists() && !sandbox.path("back/extra").exists());
+    let whole = |exclude: &str| {
+        let (mut one, mut other) =
+            (describe(&sandbox.path("source")), describe(&sandbox.path("back")));
+        for lines in [&mut one, &mut other] {
+            lines.retain(|line| !line.contains(exclude));
+        }
+        // The target itself existed before.
+        assert_eq!(one[1..], other[1..], "the same as the source");
+    };
+    whole("own.o");
+    // With --include, what does not match stays. Paths restrict it as well.
+    make_extra(&sandbox);
+    restore(&sandbox, "", &[&how[..], &["--include", "*.o"]].concat()).well();
+    assert!(sandbox.path("back/extra").exists() && !sandbox.path("back/a.o").exists());
+    make_extra(&sandbox);
+    restore(&sandbox, "", &[&["sub"], &how[..]].concat()).well();
+    assert!(sandbox.path("back/extra").exists() && sandbox.path("back/a.o").exists());
+    assert!(!sandbox.path("back/sub/own.o").exists(), "in the selected folder");
+    restore(&sandbox, "", &how).ended(0, &["; 3 deleted (6 B)"]);
+    whole("\n");
+    assert!(fs::read(sandbox.path("outside/precious")).is_ok_and(|bytes| bytes == b"precious"));
+    assert!(sandbox.path("outside/inner").exists(), "no link was followed");
+}
+
+/// Makes entries in the target that the snapshot lacks.
+fn make_extra(sandbox: &Sandbox) {
+    fs::create_dir_all(sandbox.path("back/extra")).expect("made");
+    for file in ["back/extra/file", "back/a.o", "back/sub/own.o"] {
+        fs::write(sandbox.path(file), "own").expect("written");
+    }
+}
+
+#[test]
+fn delete_asks_on_a_terminal_and_needs_yes_elsewhere() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    restore(&sandbox, "", &["--to", "back"]).well();
+    let own = sandbox.path("back/own");
+    fs::write(&own, "own").expect("written");
+    let how = ["--to", "back", "--overwrite", "changed", "--delete"];
+    restore(&sandbox, "", &how).ended(2, &["no terminal", "--dry-run lists", "--yes deletes"]);
+    assert!(own.exists(), "without an answer");
+    restore(&sandbox, "", &["--to", "back", "--delete", "--yes"])
+        .ended(2, &["nothing may be overwritten", "--overwrite changed"]);
+    let found = Command::new("script").arg("--version").stdout(Stdio::null()).status();
+    if !found.is_ok_and(|status| status.success()) {
+        println!("SKIPPED at a terminal: there is no program `script`");
+        return;
+    }
+    for (answer, stays) in [("n\n", true), ("\n", true), ("y\n", false)] {
+        let program = env!("CARGO_BIN_EXE_cutpoint");
+        let source = sandbox.path("source");
+        let line = format!("{program} restore latest:{} {}", source.display(), how.join(" "));
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).current_dir(sandbox.path(""));
+        command.env("CUTPOINT_REPO", sandbox.path("repo")).env("HOME", sandbox.path("home"));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(answer.as_bytes()).expect("an answer");
+        let output = child.wait_with_output().expect("the program ends");
+        drop(stdin);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("Delete 1 entry (3 B) of back not in snapshot"), "{said}");
+        assert_eq!(output.status.code(), Some(if stays { 2 } else { 0 }), "{said}");
+        assert_eq!(own.exists(), stays, "answer {answer:?}: {said}");
+    }
+    // Nothing is asked if there is nothing to delete.
+}
+
+#[test]
+fn delete_refuses_an_incomplete_snapshot() {
+    let sandbox = Sandbox::with_source();
+    sandbox.run(["backup", "source", "gone"]).ended(1, &["gone"]);
+    restore(&sandbox, "", &["--to", "back"]).well();
+    let how = ["--to", "back", "--overwrite", "changed", "--delete", "--yes"];
+    restore(&sandbox, "", &how).ended(2, &["is incomplete", "would be deleted"]);
+}
+
+#[test]
+fn verification_finds_what_changed_without_a_trace() {
+    let sandbox = Sandbox::with_source();
+    fs::write(sandbox.path("source/large"), vec![7_u8; 9 << 20]).expect("written");
+    sandbox.backup("source");
+    let run = restore(&sandbox, "", &["--to", "back", "--verify"]);
+    run.ended(0, &["read back and equal"]);
+    // The same sizes and times, but other bytes.
+    for (name, at) in [("large", 8 << 20), ("hello", 4), ("sparse", 2_000_000)] {
+        let path = sandbox.path("back").join(name);
+        let time = fs::metadata(&path).and_then(|stat| stat.modified()).expect("a time");
+        let file = fs::File::options().write(true).open(&path).expect("opened");
+        std::os::unix::fs::FileExt::write_all_at(&file, b"X", at).expect("written");
+        file.set_modified(time).expect("a time is set");
+    }
+    let how = ["--to", "back", "--overwrite", "changed"];
+    restore(&sandbox, "", &how).ended(0, &["Restored 0 files"]);
+    let run = restore(&sandbox, "", &[&how[..], &["--verify", "--json"]].concat()).ended(1, &[]);
+    let events = run.events();
+    let problems = events.iter().filter(|event| event["type"] == "problem");
+    let mut paths: Vec<&str> = problems.filter_map(|event| event["path"].as_str()).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["hello", "large", "sparse", "sub/hello"], "hello has two names");
+    let summary = events.last().expect("a summary");
+    assert_eq!(summary["problem_count"], 4);
+    assert!(summary["verified_file_count"].as_u64() >= Some(5), "{summary}");
+    let text = restore(&sandbox, "", &[&how[..], &["--verify"]].concat());
+    text.ended(1, &["problem: hello: differs from the snapshot: other bytes from byte 0 on"]);
 }
