@@ -10,6 +10,7 @@ mod forget;
 mod help;
 mod inspect;
 mod program;
+mod restore;
 mod settings;
 
 use clap::{Parser, Subcommand};
@@ -25,11 +26,12 @@ pub(crate) use self::care::{
 pub(crate) use self::common::{Encryption, Global, S3Args, Secrets};
 pub(crate) use self::diff::Diff;
 pub(crate) use self::estimate::Estimate;
-pub(crate) use self::everyday::{Backup, Cat, Filter, Init, Ls, Restore, Selection, Snapshots};
+pub(crate) use self::everyday::{Backup, Cat, Filter, Init, Ls, Selection, Snapshots};
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
 pub(crate) use self::program::{Cache, Completions, Man, Shell, Version};
+pub(crate) use self::restore::Restore;
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
 
 const EXAMPLES: &str = "\

@@ -62,7 +62,8 @@ pub(super) fn is_cache_tag(name: &[u8]) -> bool {
     name == CACHE_TAG_NAME
 }
 
-fn parse_patterns(patterns: &[String]) -> io::Result<Gitignore> {
+/// Parses the lines of a `.gitignore` file in the root folder.
+pub(super) fn parse_patterns(patterns: &[String]) -> io::Result<Gitignore> {
     let invalid = |problem| io::Error::new(io::ErrorKind::InvalidInput, problem);
     let mut builder = pattern_builder();
     for pattern in patterns {

@@ -1,12 +1,11 @@
-//! The arguments of the everyday commands: make a repository, save, list and restore files.
+//! The arguments of the everyday commands: make a repository, save and list files.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use clap::Args as ClapArgs;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_backup::restore::Overwrite;
 use cutpoint_repository::format::tree::check_name;
 use cutpoint_terminal::{Exclusion, Threads};
 
@@ -281,75 +280,6 @@ pub(crate) struct Cat {
     /// The filter for `latest`.
     #[command(flatten)]
     pub(crate) filter: Filter,
-}
-
-/// Restore files from a snapshot
-///
-/// SNAPSHOT is an ID, its first digits (at least four), or `latest`. SNAPSHOT:PATH restores the
-/// content of PATH directly into FOLDER. FOLDER gets the permissions, times and other metadata of
-/// PATH, unless FOLDER already existed and nothing may be overwritten, or only some paths are
-/// restored. Nothing outside of FOLDER is ever written.
-///
-/// A full disk ends the restore with exit code 14. A file that exceeds only the maximum file size
-/// of the file system or of `ulimit -f` is reported; the other files are restored, and the exit
-/// code is 1.
-#[derive(Debug, ClapArgs)]
-#[command(before_help = "\
-Examples:
-  cutpoint restore latest --to /tmp/restored
-      Restores everything.
-  cutpoint restore latest:/home/me/photos --to ~/restored
-      Restores the content of one folder.
-  cutpoint restore 5f3a91c0 /etc/fstab /srv --to restored
-      Restores some paths, below their folders.
-  cutpoint restore latest --to restored --overwrite changed
-      Continues a restore that was interrupted.")]
-pub(crate) struct Restore {
-    /// Snapshot, or folder or file in it
-    #[arg(value_name = "SNAPSHOT[:PATH]")]
-    pub(crate) snapshot: OsString,
-    /// Restore only these paths, with everything below them
-    #[arg(value_name = "PATHS")]
-    pub(crate) paths: Vec<PathBuf>,
-    /// Write to FOLDER, and create it if it does not exist
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) to: PathBuf,
-    /// Replace existing files
-    #[arg(long, value_enum, default_value = "never", value_name = "RULE")]
-    pub(crate) overwrite: OverwriteArg,
-    /// Set owners by number instead of by name
-    #[arg(long, conflicts_with = "no_owners")]
-    pub(crate) numeric_owners: bool,
-    /// Do not set owners; without root, they are never set
-    #[arg(long)]
-    pub(crate) no_owners: bool,
-    /// The number of threads.
-    #[command(flatten)]
-    pub(crate) threads: Threads,
-    /// The filter for `latest`.
-    #[command(flatten)]
-    pub(crate) filter: Filter,
-}
-
-/// The treatment of files that exist in the target of a restore.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum OverwriteArg {
-    /// Keep the existing file, and report it as a problem
-    Never,
-    /// Replace the existing file unless size and time are those of the snapshot
-    Changed,
-    /// Replace the existing file
-    Replace,
-}
-
-impl From<OverwriteArg> for Overwrite {
-    fn from(arg: OverwriteArg) -> Overwrite {
-        match arg {
-            OverwriteArg::Never => Overwrite::Never,
-            OverwriteArg::Changed => Overwrite::Changed,
-            OverwriteArg::Replace => Overwrite::Replace,
-        }
-    }
 }
 
 /// Refuses names that a file cannot have.

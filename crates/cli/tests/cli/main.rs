@@ -19,6 +19,7 @@ mod program;
 mod prune;
 mod random_damage;
 mod repair;
+mod restore_options;
 mod rollback;
 mod round_trip;
 mod s3;
