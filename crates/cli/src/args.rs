@@ -6,6 +6,7 @@ mod common;
 mod diff;
 mod estimate;
 mod everyday;
+mod find;
 mod forget;
 mod help;
 mod inspect;
@@ -25,6 +26,7 @@ pub(crate) use self::common::{Encryption, Global, S3Args, Secrets};
 pub(crate) use self::diff::Diff;
 pub(crate) use self::estimate::Estimate;
 pub(crate) use self::everyday::{Backup, Cat, Filter, Init, Ls, Restore, Selection, Snapshots};
+pub(crate) use self::find::Find;
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
@@ -75,6 +77,7 @@ pub(crate) enum Command {
     Ls(Ls),
     Diff(Diff),
     Cat(Cat),
+    Find(Find),
     Stats(StatsArgs),
     Check(Check),
     /// Test a storage location

@@ -1,5 +1,6 @@
 //! Parsing and formatting of sizes, times and durations. All other code uses bytes and nanoseconds.
 
+use chrono::{Local, NaiveDate, NaiveDateTime, TimeDelta, TimeZone};
 use cutpoint_repository::snapshots::calendar::{DAY_S, civil};
 use cutpoint_repository::snapshots::retention::Span;
 use cutpoint_repository::verify::check::Portion;
@@ -129,6 +130,31 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
     }
 }
 
+/// Parses the start of a day or minute, such as `2026-11-20` or `2026-11-20T14:30`, of local time, or
+/// of UTC with a `Z` at its end. Returns seconds since 1970.
+pub(crate) fn parse_date(text: &str) -> Result<i64, String> {
+    let wrong = || {
+        format!("{text:?} is not a date (expected a form such as 2026-11-20 or 2026-11-20T14:30)")
+    };
+    let (local, is_utc) = text.strip_suffix('Z').map_or((text, false), |local| (local, true));
+    // The parser of dates accepts fewer digits and blanks.
+    let has_form = local.len() == "2026-11-20".len() || local.len() == "2026-11-20T14:30".len();
+    if !has_form || local.contains(['+', ' ']) {
+        return Err(wrong());
+    }
+    let time = match local.contains('T') {
+        true => NaiveDateTime::parse_from_str(local, "%Y-%m-%dT%H:%M").map_err(|_| wrong())?,
+        false => NaiveDate::parse_from_str(local, "%Y-%m-%d").map_err(|_| wrong())?.into(),
+    };
+    if is_utc {
+        return Ok(time.and_utc().timestamp());
+    }
+    // A time that the clocks skip begins where they continue, at most an hour later.
+    let local =
+        |time: &NaiveDateTime| Some(Local.from_local_datetime(time).earliest()?.timestamp());
+    local(&time).or_else(|| local(&(time + TimeDelta::hours(1)))).ok_or_else(wrong)
+}
+
 /// Formats seconds since 1970 as `2026-01-31 23:59:59`, in UTC.
 pub(crate) fn date_time(seconds: i64) -> String {
     let (days, rest) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
@@ -171,6 +197,29 @@ mod tests {
         }
         for text in ["", "7", "d", "0d", "1s", "1dd", "-1d", "1 d", "400000000y", "1\u{e9}"] {
             assert!(parse_span(text).is_err(), "{text:?} was taken for a time");
+        }
+    }
+
+    #[test]
+    fn dates_are_days_or_minutes() {
+        assert_eq!(parse_date("2026-11-20Z"), Ok(1_795_132_800), "a day in UTC");
+        assert_eq!(parse_date("2026-11-20T14:30Z"), Ok(1_795_185_000), "a minute in UTC");
+        let day = parse_date("2026-11-20").expect("a local day");
+        assert!((day - 1_795_132_800).abs() <= 14 * 3600, "near the day in UTC: {day}");
+        for text in [
+            "",
+            "2026",
+            "2026-11",
+            "2026-02-30",
+            "2026-11-20T",
+            "20261120",
+            "2026-1-020",
+            "2026-11-20T25:00",
+            "2026-11-20 14:30",
+            "latest",
+            "\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}",
+        ] {
+            assert!(parse_date(text).is_err(), "{text:?} was taken for a date");
         }
     }
 

@@ -134,7 +134,7 @@ fn long(entry: &Entry) -> String {
 
 /// Returns `true` for a folder above the sources of a backup. A snapshot has neither its times nor
 /// its inode.
-fn is_above_sources(entry: &Entry) -> bool {
+pub(super) fn is_above_sources(entry: &Entry) -> bool {
     entry.kind == EntryKind::Folder && entry.inode == 0 && entry.mtime == Time::default()
 }
 

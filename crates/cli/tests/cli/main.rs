@@ -8,6 +8,7 @@ mod diff;
 mod dump;
 mod estimate;
 mod failures;
+mod find;
 mod forget;
 mod guide;
 mod help;
