@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Find, global: &Global, report: &Report) -> Result<Exit>
     let reader = session.reader(view.clone(), report)?;
     let mut output = Output { report, snapshots: &snapshots, match_count: 0, paths: None };
     let roots = snapshots.iter().map(|(_, snapshot)| &snapshot.root);
-    Search { reader: &reader, args, report }.run(roots, |found| output.show(found))?;
+    Search::new(&reader, args, report).run(roots, |found| output.show(found))?;
     output.finish()?;
     Ok(Exit::of_problems(report.problem_count()))
 }

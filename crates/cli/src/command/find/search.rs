@@ -1,8 +1,8 @@
 //! The search of many snapshots at once.
 //!
-//! All snapshots are walked side by side. Snapshots whose tree of a folder is the same are one from
-//! there on, so that each tree is read once at each of its paths. Memory is needed for the folders
-//! and matches in one folder at each level.
+//! First the trees of each snapshot are read in its order, except those that an earlier snapshot has
+//! at the same path. Then all snapshots are walked side by side. Snapshots whose tree of a folder is
+//! the same are one from there on. Memory is needed for the matches and folders of all trees.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -82,7 +82,7 @@ pub(super) struct Match<'a> {
     pub(super) presence: Presence,
 }
 
-/// What the snapshots have under one name of a folder.
+/// The versions and trees of one name in a folder.
 #[derive(Debug, Default)]
 struct Node {
     /// The versions that match, in the order of their first snapshots.
@@ -107,12 +107,33 @@ impl Node {
 
 /// A search.
 pub(super) struct Search<'a> {
-    pub(super) reader: &'a Reader,
-    pub(super) args: &'a Find,
-    pub(super) report: &'a Report,
+    reader: &'a Reader,
+    args: &'a Find,
+    report: &'a Report,
+    /// The folders that were read, by path and tree.
+    folders: HashMap<(Vec<u8>, Content), Folder>,
 }
 
-impl Search<'_> {
+/// The part of a tree that a search needs.
+struct Folder {
+    items: Vec<Item>,
+    /// The damage after the items.
+    error: Option<StoreError>,
+}
+
+/// An entry that matches, or a folder to search.
+struct Item {
+    name: Vec<u8>,
+    version: Option<Version>,
+    tree: Option<Content>,
+}
+
+impl<'s> Search<'s> {
+    /// Creates a search of snapshots that `reader` reads.
+    pub(super) fn new(reader: &'s Reader, args: &'s Find, report: &'s Report) -> Search<'s> {
+        Search { reader, args, report, folders: HashMap::new() }
+    }
+
     /// Searches the snapshots with these roots, oldest first, and passes each match to `show`, in
     /// the order of the paths; versions of one path follow each other by their first snapshots.
     ///
@@ -121,17 +142,18 @@ impl Search<'_> {
     /// Returns any error of `show` and any error of reading, except damage, which is reported as a
     /// problem.
     pub(super) fn run<'a>(
-        &self,
+        mut self,
         roots: impl Iterator<Item = &'a Content>,
         mut show: impl FnMut(&Match<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut trees = HashMap::new();
         for (at, root) in roots.enumerate() {
+            self.read(root)?;
             add(&mut trees, root.clone(), Presence { count: 1, first: at, last: at });
         }
         let mut path = Vec::new();
         // An explicit stack: folders can be nested as deeply as paths.
-        let mut levels = vec![(self.folder(trees, &mut path)?.into_iter(), 0)];
+        let mut levels = vec![(self.folder(trees, &path).into_iter(), 0)];
         while let Some((nodes, len)) = levels.last_mut() {
             path.truncate(*len);
             let Some((name, node)) = nodes.next() else {
@@ -145,50 +167,84 @@ impl Search<'_> {
             }
             if !node.trees.is_empty() {
                 let len = path.len();
-                levels.push((self.folder(node.trees, &mut path)?.into_iter(), len));
+                levels.push((self.folder(node.trees, &path).into_iter(), len));
             }
         }
         Ok(())
     }
 
-    /// Reads the trees of the folder at `path`, each once.
+    /// Merges the trees of the folder at `path`.
     fn folder(
-        &self,
+        &mut self,
         trees: HashMap<Content, Presence>,
-        path: &mut Vec<u8>,
-    ) -> Result<BTreeMap<Vec<u8>, Node>> {
+        path: &[u8],
+    ) -> BTreeMap<Vec<u8>, Node> {
         let mut nodes = BTreeMap::<Vec<u8>, Node>::new();
-        let len = path.len();
         for (tree, presence) in by_first(trees) {
-            for entry in self.reader.tree(&tree) {
-                path.truncate(len);
-                let entry = match entry {
-                    Ok(entry) => entry,
-                    Err(error) => {
-                        self.damaged(path, presence, error)?;
-                        break;
-                    }
-                };
-                path.push(b'/');
-                path.extend_from_slice(&entry.name);
-                let matches = self.matches(&entry, path);
-                let is_searched = entry.kind == EntryKind::Folder
-                    && entry.content != Content::Empty
-                    && self.args.pattern.may_match_below(path);
-                if !matches && !is_searched {
-                    continue;
+            let key = (path.to_owned(), tree);
+            let Some(folder) = self.folders.remove(&key) else { continue };
+            for item in folder.items {
+                let node = nodes.entry(item.name).or_default();
+                if let Some(version) = item.version {
+                    node.add_version(version, presence);
                 }
-                let node = nodes.entry(entry.name.clone()).or_default();
-                if matches {
-                    node.add_version(Version::new(&entry), presence);
-                }
-                if is_searched {
-                    add(&mut node.trees, entry.content, presence);
+                if let Some(tree) = item.tree {
+                    add(&mut node.trees, tree, presence);
                 }
             }
+            if let Some(error) = folder.error {
+                self.damaged(path, presence, &error);
+            }
         }
-        path.truncate(len);
-        Ok(nodes)
+        nodes
+    }
+
+    /// Reads each tree of a snapshot that was not read at its path. The order of a snapshot is that
+    /// in which its trees are stored, so that each region is decoded about once.
+    fn read(&mut self, root: &Content) -> Result<()> {
+        let mut pending = vec![(Vec::new(), root.clone())];
+        while let Some(key) = pending.pop() {
+            if self.folders.contains_key(&key) {
+                continue;
+            }
+            let folder = self.read_folder(&key.0, &key.1)?;
+            for item in folder.items.iter().rev() {
+                if let Some(tree) = &item.tree {
+                    pending.push(([&key.0, &b"/"[..], &item.name].concat(), tree.clone()));
+                }
+            }
+            self.folders.insert(key, folder);
+        }
+        Ok(())
+    }
+
+    /// Reads the tree of the folder at `path`.
+    fn read_folder(&self, path: &[u8], tree: &Content) -> Result<Folder> {
+        let mut folder = Folder { items: Vec::new(), error: None };
+        let mut path = path.to_owned();
+        path.push(b'/');
+        let len = path.len();
+        for entry in self.reader.tree(tree) {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) if Exit::of_kind(error.kind()) == Exit::Damaged => {
+                    folder.error = Some(error);
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            path.truncate(len);
+            path.extend_from_slice(&entry.name);
+            let version = self.matches(&entry, &path).then(|| Version::new(&entry));
+            let is_searched = entry.kind == EntryKind::Folder
+                && entry.content != Content::Empty
+                && self.args.pattern.may_match_below(&path);
+            if version.is_some() || is_searched {
+                let tree = is_searched.then_some(entry.content);
+                folder.items.push(Item { name: entry.name, version, tree });
+            }
+        }
+        Ok(folder)
     }
 
     /// Returns `true` if the entry at `path` fulfils all conditions. The pattern is the most
@@ -206,16 +262,12 @@ impl Search<'_> {
     }
 
     /// Reports a folder that is damaged. The search continues without the rest of it.
-    fn damaged(&self, path: &[u8], presence: Presence, error: StoreError) -> Result<()> {
-        if Exit::of_kind(error.kind()) != Exit::Damaged {
-            return Err(error.into());
-        }
+    fn damaged(&self, path: &[u8], presence: Presence, error: &StoreError) {
         let path = if path.is_empty() { b"/" } else { path };
         self.report.problem(
             Path::new(OsStr::from_bytes(path)),
             &format!("{error}; not searched in {}", units::count(presence.count, "snapshot")),
         );
-        Ok(())
     }
 }
 
