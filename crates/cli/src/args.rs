@@ -25,7 +25,7 @@ pub(crate) use self::care::{
 pub(crate) use self::common::{Encryption, Global, S3Args, Secrets};
 pub(crate) use self::diff::Diff;
 pub(crate) use self::estimate::Estimate;
-pub(crate) use self::everyday::{Backup, Cat, Filter, Init, Ls, Restore, Selection, Snapshots};
+pub(crate) use self::everyday::{Backup, Cat, Init, Ls, Restore, Selection, Snapshots};
 pub(crate) use self::find::Find;
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;

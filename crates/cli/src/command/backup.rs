@@ -17,7 +17,7 @@ use cutpoint_repository::{ObjectName, TicketId, Verify, View};
 use cutpoint_storage::{Error, Kind, stop};
 
 use super::tag;
-use crate::args::{Backup, Filter, Global, Settings};
+use crate::args::{Backup, Global, Selection, Settings};
 use crate::dump::{self, Dump};
 use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     let mut walk = args.exclusion.walk_options()?;
     let mut session = open(args, global, report)?;
     exclude_own(paths, global, &mut walk.exclude, report)?;
-    let parent = parent(args, &session)?;
+    let parent = parent(args, &session, report)?;
     if args.stdin_from_command {
         // The command is not started for a run that cannot begin, or that will restart.
         session.view(report)?.require_epoch()?;
@@ -220,15 +220,16 @@ fn pattern(path: &Path) -> String {
     pattern
 }
 
-fn parent(args: &Backup, session: &Session) -> Result<Parent> {
+fn parent(args: &Backup, session: &Session, report: &Report) -> Result<Parent> {
     match args.parent.as_deref() {
         None => Ok(Parent::Newest),
         Some("none") => Ok(Parent::None),
         Some(text) => {
             // The backup itself reports the objects that cannot be read.
             let view = View::list(&session.repository)?;
+            let all = Selection::default();
             let (id, _) =
-                select::snapshot(&view, text.as_ref(), &Filter::default()).context("--parent")?;
+                select::snapshot(&view, text.as_ref(), &all, report).context("--parent")?;
             Ok(Parent::Snapshot(id))
         }
     }

@@ -15,24 +15,25 @@ use crate::event::{self, Event, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
-use crate::select::{self, Found, Place};
+use crate::select::{self, Lookup, Place};
 use crate::session::Session;
-use crate::units;
+use crate::{escape, units};
 
 pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let place = Place::parse(&args.snapshot);
-    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
+    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
     report.expect(snapshot.statistics.file_count, snapshot.statistics.size);
     select::warn_of_lack(id, snapshot, report);
     let mut root = snapshot.root.clone();
-    let reader = session.reader(view, report)?;
-    let mut selection = args.paths.clone();
+    let reader = session.reader(view.clone(), report)?;
+    let usage = "restore {} --to FOLDER";
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage };
+    let located = lookup.find(place.path.unwrap_or_default())?;
+    let mut selection = selection(&lookup, &place, &located.path, &args.paths)?;
     let mut folder = None;
-    if let Found::Entry { entry, parent } =
-        select::find(&reader, &root, place.path.unwrap_or_default())?
-    {
+    if let Some((entry, parent)) = located.entry {
         if entry.kind == EntryKind::Folder {
             root = entry.content.clone();
             folder = Some(*entry);
@@ -41,9 +42,6 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
             root = parent;
             selection = vec![PathBuf::from(OsStr::from_bytes(&entry.name))];
         }
-    }
-    for path in &selection {
-        select::find(&reader, &root, path.as_os_str().as_bytes())?;
     }
     let mut options = RestoreOptions {
         threads: args.threads.count(),
@@ -61,6 +59,36 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let done = done.map_err(explain)?;
     summarize(id, &done, &reader.statistics(), &args.to, report)?;
     Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
+}
+
+/// Returns the paths to restore, relative to the root of the restore, the existing path `base`.
+///
+/// # Errors
+///
+/// Fails if a path does not exist.
+fn selection(
+    lookup: &Lookup<'_>,
+    place: &Place<'_>,
+    base: &[u8],
+    paths: &[PathBuf],
+) -> Result<Vec<PathBuf>> {
+    let is_below = place.path.is_some_and(|path| !path.is_empty());
+    let find = |path: &PathBuf| {
+        let given = path.as_os_str().as_bytes();
+        let given = if is_below { [base, b"/", given].concat() } else { given.to_vec() };
+        let path = lookup.find(&given)?.path;
+        match path.strip_prefix(base) {
+            Some(b"") => Ok(PathBuf::from("/")),
+            Some(rest @ [b'/', ..]) => Ok(PathBuf::from(OsStr::from_bytes(rest))),
+            _ => {
+                let (path, base) = (escape::for_terminal(&path), escape::for_terminal(base));
+                Err(Failure::failed(format!("{path}: not below {base}"))
+                    .with_remedy("give the snapshot without a path")
+                    .into())
+            }
+        }
+    };
+    paths.iter().map(find).collect()
 }
 
 /// Adds a remedy to the failures with external causes.

@@ -26,6 +26,7 @@ mod s3_deletion;
 mod sandbox;
 mod schema;
 mod secrets;
+mod select;
 mod signals;
 mod tiny;
 mod untrusted;
