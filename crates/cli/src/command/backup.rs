@@ -18,12 +18,12 @@ use cutpoint_storage::{Error, Kind, stop};
 
 use super::tag;
 use crate::args::{Backup, Global, Selection, Settings};
-use crate::dump::{self, Dump};
 use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{Interrupt, Patient};
 use crate::report::{Report, ReportObjects};
 use crate::session::{self, New, Session};
+use crate::source_command::{self, SourceCommand};
 use crate::{escape, select, units};
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
@@ -65,11 +65,11 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     }
     let monitor = Monitor::new(report);
     let name = args.stdin_filename.as_bytes().to_vec();
-    let mut dump = None;
+    let mut command = None;
     let source = if args.stdin_from_command {
-        let (started, output) = Dump::start(words, monitor.interrupt.clone())?;
+        let (started, output) = SourceCommand::start(words, monitor.interrupt.clone())?;
         report.begin_once();
-        dump = Some(started);
+        command = Some(started);
         Source::Stream { name, reader: Box::new(output) }
     } else if args.stdin {
         Source::Stream { name, reader: Box::new(Patient(io::stdin())) }
@@ -80,8 +80,8 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     report.begin_progress();
     let done = backup(&session.repository, source, &options, &monitor);
     report.end_progress();
-    let done = match dump {
-        Some(dump) => of_dump(done, &dump, words, report)?,
+    let done = match command {
+        Some(command) => of_command(done, &command, words, report)?,
         None => done?,
     };
     if let Some(id) = done.snapshot {
@@ -118,17 +118,17 @@ fn without_duplicates(tags: &[String]) -> Vec<String> {
 }
 
 /// Shows the standard error of the command. A failure of the command is the failure of the run.
-fn of_dump(
+fn of_command(
     done: Result<BackupReport, Error>,
-    dump: &Dump,
+    command: &SourceCommand,
     words: &[PathBuf],
     report: &Report,
 ) -> Result<BackupReport> {
-    let name = dump::name_of(words);
-    for line in dump.said() {
+    let name = source_command::name_of(words);
+    for line in command.said() {
         report.warn(&format!("{name}: {line}"));
     }
-    match (done, dump.failure()) {
+    match (done, command.failure()) {
         (Err(error), Some(failure)) if error.kind() != Kind::Interrupted => Err(failure.into()),
         (done, _) => Ok(done?),
     }
