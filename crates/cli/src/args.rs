@@ -6,6 +6,7 @@ mod common;
 mod diff;
 mod estimate;
 mod everyday;
+mod find;
 mod forget;
 mod help;
 mod inspect;
@@ -26,7 +27,8 @@ pub(crate) use self::care::{
 pub(crate) use self::common::{Encryption, Global, S3Args, Secrets};
 pub(crate) use self::diff::Diff;
 pub(crate) use self::estimate::Estimate;
-pub(crate) use self::everyday::{Backup, Cat, Filter, Init, Ls, Selection, Snapshots};
+pub(crate) use self::everyday::{Backup, Cat, Init, Ls, Selection, Snapshots};
+pub(crate) use self::find::Find;
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
@@ -84,6 +86,7 @@ pub(crate) enum Command {
     Ls(Ls),
     Diff(Diff),
     Cat(Cat),
+    Find(Find),
     Stats(StatsArgs),
     Check(Check),
     /// Test a storage location

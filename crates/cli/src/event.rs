@@ -42,6 +42,8 @@ pub(crate) enum Event<'a> {
     Version(Version<'a>),
     /// A change of the target of a restore.
     Change(Change<'a>),
+    /// A version of an entry that was found in snapshots.
+    Match(Match),
     /// A setting of the repository.
     Setting { name: &'a str, value: serde_json::Value },
     /// A chunk.
@@ -131,6 +133,8 @@ pub(crate) enum Summary<'a> {
         problem_count: u64,
         elapsed_ns: u64,
     },
+    /// Snapshots were searched.
+    Find { snapshot_count: u64, path_count: u64, match_count: u64, elapsed_ns: u64 },
     /// Unneeded containers were condemned and deleted, or would be.
     Prune {
         dry_run: bool,
@@ -542,6 +546,21 @@ pub(crate) struct Entry<'a> {
     pub(crate) target_bytes: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) device_number: Option<u64>,
+}
+
+/// A version of an entry that was found in snapshots.
+#[derive(Serialize)]
+pub(crate) struct Match {
+    #[serde(flatten)]
+    pub(crate) path: PathText,
+    pub(crate) kind: &'static str,
+    #[serde(rename = "size_bytes")]
+    pub(crate) size: u64,
+    /// `None` for a folder above the sources.
+    pub(crate) modified: Option<String>,
+    pub(crate) snapshot_count: u64,
+    pub(crate) first_snapshot: String,
+    pub(crate) last_snapshot: String,
 }
 
 /// A finding of a check.

@@ -173,19 +173,6 @@ pub(crate) struct Backup {
     pub(crate) verify_write: bool,
 }
 
-/// The snapshots among which `latest` is searched.
-#[derive(Debug, Default, ClapArgs)]
-pub(crate) struct Filter {
-    /// Select only snapshots of this host
-    #[arg(long, value_name = "NAME")]
-    pub(crate) host: Option<String>,
-    /// Select only snapshots with this tag; repeatable
-    ///
-    /// If the option is repeated, a snapshot must have all of the tags.
-    #[arg(long = "tag", value_name = "TAG")]
-    pub(crate) tags: Vec<String>,
-}
-
 /// List snapshots
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
@@ -205,15 +192,21 @@ pub(crate) struct Snapshots {
     pub(crate) selection: Selection,
 }
 
-/// The snapshots to which a command applies that can apply to many.
+/// The snapshots that count: those that are listed, or among which `latest` and dates are searched.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Selection {
-    /// The filter by host and tags.
-    #[command(flatten)]
-    pub(crate) filter: Filter,
+    /// Select only snapshots of this host
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// Select only snapshots with this tag; repeatable
+    ///
+    /// If the option is repeated, a snapshot must have all of the tags.
+    #[arg(long = "tag", id = "only_tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
     /// Select only snapshots of this path; repeatable
     ///
-    /// If the option is repeated, a snapshot must have all of the paths.
+    /// PATH is a source of the backup, a file or folder that was given to `cutpoint backup`. If the
+    /// option is repeated, a snapshot must have all of the paths.
     #[arg(long = "path", id = "only_path", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 }
@@ -230,12 +223,14 @@ Examples:
       Shows everything below a folder, with total sizes.
   cutpoint ls latest:/home/me -R0 | xargs -0 -n 1 echo
       Passes names of any bytes to another program.
+  cutpoint ls latest~1:. --host laptop
+      Lists this folder in the snapshot before the newest.
   cutpoint ls 5f3a91c0 -R --json
       Lists everything, for a program.")]
 pub(crate) struct Ls {
     /// Snapshot, or folder or file in it
     ///
-    /// SNAPSHOT is an ID, its first digits (at least four), or `latest`.
+    /// SNAPSHOT is an ID, `latest`, `latest~1` or a date (see `cutpoint help selection`).
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub(crate) snapshot: OsString,
     /// Print permissions, owners, sizes and times
@@ -256,9 +251,9 @@ pub(crate) struct Ls {
     /// invisible characters and invalid UTF-8 are escaped as in C.
     #[arg(long, short = '0', conflicts_with_all = ["long", "tree"])]
     pub(crate) null: bool,
-    /// The filter for `latest`.
+    /// The snapshots among which `latest` and dates are searched.
     #[command(flatten)]
-    pub(crate) filter: Filter,
+    pub(crate) selection: Selection,
 }
 
 /// Write a file of a snapshot to standard output
@@ -267,19 +262,21 @@ pub(crate) struct Ls {
 Examples:
   cutpoint cat latest:/etc/fstab
   cutpoint cat 5f3a91c0 /home/me/disk.img > disk.img
+  cutpoint cat 2026-11-20T14:30:./notes.txt
+      Prints a file of this folder as it was at that time.
   cutpoint cat latest:shop.sql --tag database | psql shop")]
 pub(crate) struct Cat {
     /// Snapshot with the path of the file, or followed by PATH
     ///
-    /// SNAPSHOT is an ID, its first digits (at least four), or `latest`.
+    /// SNAPSHOT is an ID, `latest`, `latest~1` or a date (see `cutpoint help selection`).
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub(crate) snapshot: OsString,
     /// Path of the file in the snapshot
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
-    /// The filter for `latest`.
+    /// The snapshots among which `latest` and dates are searched.
     #[command(flatten)]
-    pub(crate) filter: Filter,
+    pub(crate) selection: Selection,
 }
 
 /// Refuses names that a file cannot have.

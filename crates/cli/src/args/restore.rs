@@ -7,12 +7,12 @@ use clap::{Args as ClapArgs, ValueEnum};
 use cutpoint_backup::restore::Overwrite;
 use cutpoint_terminal::Threads;
 
-use super::Filter;
+use super::Selection;
 
 /// Restore files from a snapshot
 ///
-/// SNAPSHOT is an ID, its first digits (at least four), or `latest`. SNAPSHOT:PATH restores the
-/// content of the folder PATH directly into TARGET. TARGET gets the permissions, times and other
+/// SNAPSHOT is an ID, `latest`, `latest~1` or a date (see `cutpoint help selection`). SNAPSHOT:PATH
+/// restores the content of the folder PATH directly into TARGET. TARGET gets the permissions, times and other
 /// metadata of PATH, unless TARGET already existed and nothing may be overwritten, or only some
 /// paths are restored. Nothing outside of TARGET is ever written.
 ///
@@ -33,6 +33,8 @@ Examples:
       Restores one file, under another name.
   cutpoint restore 5f3a91c0 /etc/fstab /srv --to restored
       Restores some paths, below their folders.
+  cutpoint restore 2026-11-20:./notes.txt --to old
+      Restores a file of this folder as it was that day.
   cutpoint restore latest --to restored --include '*.jpg'
   cutpoint restore latest:/srv --to /srv --delete \\
     --overwrite changed --dry-run
@@ -46,6 +48,8 @@ pub(crate) struct Restore {
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub(crate) snapshot: OsString,
     /// Restore only these paths, with everything below them
+    ///
+    /// After SNAPSHOT:PATH, they are below PATH.
     #[arg(value_name = "PATHS")]
     pub(crate) paths: Vec<PathBuf>,
     /// Write to this folder, and create it if it does not exist
@@ -115,9 +119,9 @@ pub(crate) struct Restore {
     /// The number of threads.
     #[command(flatten)]
     pub(crate) threads: Threads,
-    /// The filter for `latest`.
+    /// The snapshots among which `latest` and dates are searched.
     #[command(flatten)]
-    pub(crate) filter: Filter,
+    pub(crate) selection: Selection,
 }
 
 /// The treatment of files that exist in the target of a restore.

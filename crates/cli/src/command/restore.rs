@@ -10,7 +10,7 @@ use cutpoint_backup::restore::{
     Overwrite, OwnerMap, RestoreAction, RestoreMonitor, RestoreOptions, RestoreReport, restore,
 };
 use cutpoint_repository::read::ReadStatistics;
-use cutpoint_repository::{Content, EntryKind, Reader, Statistics, TicketId};
+use cutpoint_repository::{Content, EntryKind, Statistics, TicketId};
 use cutpoint_storage::{Error as StoreError, Kind};
 use cutpoint_terminal::Work;
 use cutpoint_terminal::units::grouped;
@@ -20,7 +20,7 @@ use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
-use crate::select::{self, Found, Place};
+use crate::select::{self, Lookup, Place};
 use crate::session::Session;
 use crate::{escape, units};
 
@@ -28,17 +28,15 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let place = Place::parse(&args.snapshot);
-    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
+    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
     let Statistics { file_count, size, .. } = snapshot.statistics;
     report.expect(Work::of_files(file_count, size));
     select::warn_of_lack(id, snapshot, report);
-    let root = snapshot.root.clone();
     let is_incomplete = snapshot.partial || !snapshot.missing.is_empty();
-    let reader = session.reader(view, report)?;
-    let request = request(args, &reader, &root)?;
-    for path in &request.options.selection {
-        select::find(&reader, &request.root, path.as_os_str().as_bytes())?;
-    }
+    let reader = session.reader(view.clone(), report)?;
+    let usage = "restore {} --to TARGET";
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage };
+    let request = request(args, &lookup, &place)?;
     let monitor = Monitor {
         report,
         interrupt: Interrupt::listen(),
@@ -68,8 +66,8 @@ struct Request {
     options: RestoreOptions,
 }
 
-/// Finds the paths of `args` in the snapshot with the tree `root`.
-fn request(args: &Restore, reader: &Reader, root: &Content) -> Result<Request> {
+/// Finds `place` and the paths of `args` in the snapshot of `lookup`.
+fn request(args: &Restore, lookup: &Lookup<'_>, place: &Place<'_>) -> Result<Request> {
     for (option, patterns) in [("--include", &args.include), ("--exclude", &args.exclude)] {
         for pattern in patterns {
             cutpoint_terminal::check_pattern(option, pattern)?;
@@ -84,7 +82,6 @@ fn request(args: &Restore, reader: &Reader, root: &Content) -> Result<Request> {
         dry_run: args.dry_run,
         delete: args.delete,
         verify: args.verify,
-        selection: args.paths.clone(),
         exclude: args.exclude.clone(),
         include: args.include.clone(),
         ..RestoreOptions::default()
@@ -96,20 +93,25 @@ fn request(args: &Restore, reader: &Reader, root: &Content) -> Result<Request> {
     options.owners &= !args.no_owners;
     options.owner_map = OwnerMap::parse(args.map_owner.iter().map(String::as_str))
         .map_err(|problem| Failure::failed(format!("--map-owner: {problem}")))?;
-    let (mut root, mut target) = (root.clone(), args.to.clone());
-    let path = Place::parse(&args.snapshot).path.unwrap_or_default();
-    if let Found::Entry { entry, parent } = select::find(reader, &root, path)? {
-        let mut names: Vec<&[u8]> = select::names(path).collect();
-        if entry.kind == EntryKind::Folder {
+    let (mut root, mut target) = (lookup.snapshot.root.clone(), args.to.clone());
+    let located = lookup.find(place.path.unwrap_or_default())?;
+    let mut names: Vec<&[u8]> = select::names(&located.path).collect();
+    let is_file = located.entry.as_ref().is_some_and(|(entry, _)| entry.kind != EntryKind::Folder);
+    if let Some(below) = args.paths.first().filter(|_| is_file) {
+        let (path, below) = (escape::for_terminal(&located.path), below.display());
+        return Err(Failure::failed(format!("`{path}`: not a folder, so it has no {below}"))
+            .with_remedy("give either SNAPSHOT:FILE alone, or SNAPSHOT and paths")
+            .into());
+    }
+    options.selection = selection(lookup, place, &located.path, &args.paths)?;
+    match located.entry {
+        None => {}
+        Some((entry, _)) if entry.kind == EntryKind::Folder => {
             options.root_path = root_path(&names);
             root = entry.content.clone();
             options.folder = Some(*entry);
-        } else if let Some(below) = args.paths.first() {
-            let (path, below) = (escape::for_terminal(path), below.display());
-            return Err(Failure::failed(format!("`{path}`: not a folder, so it has no {below}"))
-                .with_remedy("give either SNAPSHOT:FILE alone, or SNAPSHOT and paths")
-                .into());
-        } else {
+        }
+        Some((entry, parent)) => {
             // The root is the folder of the entry then, with the entry as the only selected path.
             root = parent;
             names.pop();
@@ -119,6 +121,36 @@ fn request(args: &Restore, reader: &Reader, root: &Content) -> Result<Request> {
         }
     }
     Ok(Request { root, target, options })
+}
+
+/// Returns the paths to restore, relative to the root of the restore, the existing path `base`.
+///
+/// # Errors
+///
+/// Fails if a path does not exist.
+fn selection(
+    lookup: &Lookup<'_>,
+    place: &Place<'_>,
+    base: &[u8],
+    paths: &[PathBuf],
+) -> Result<Vec<PathBuf>> {
+    let is_below = place.path.is_some_and(|path| !path.is_empty());
+    let find = |path: &PathBuf| {
+        let given = path.as_os_str().as_bytes();
+        let given = if is_below { [base, b"/", given].concat() } else { given.to_vec() };
+        let path = lookup.find(&given)?.path;
+        match path.strip_prefix(base) {
+            Some(b"") => Ok(PathBuf::from("/")),
+            Some(rest @ [b'/', ..]) => Ok(PathBuf::from(OsStr::from_bytes(rest))),
+            _ => {
+                let (path, base) = (escape::for_terminal(&path), escape::for_terminal(base));
+                Err(Failure::failed(format!("{path}: not below {base}"))
+                    .with_remedy("give the snapshot without a path")
+                    .into())
+            }
+        }
+    };
+    paths.iter().map(find).collect()
 }
 
 fn root_path(names: &[&[u8]]) -> PathBuf {
@@ -203,6 +235,36 @@ impl RestoreMonitor for Silent<'_> {
     fn cancelled(&self) -> bool {
         self.0.is_asked()
     }
+}
+
+/// Returns the paths to restore, relative to the root of the restore, the existing path `base`.
+///
+/// # Errors
+///
+/// Fails if a path does not exist.
+fn selection(
+    lookup: &Lookup<'_>,
+    place: &Place<'_>,
+    base: &[u8],
+    paths: &[PathBuf],
+) -> Result<Vec<PathBuf>> {
+    let is_below = place.path.is_some_and(|path| !path.is_empty());
+    let find = |path: &PathBuf| {
+        let given = path.as_os_str().as_bytes();
+        let given = if is_below { [base, b"/", given].concat() } else { given.to_vec() };
+        let path = lookup.find(&given)?.path;
+        match path.strip_prefix(base) {
+            Some(b"") => Ok(PathBuf::from("/")),
+            Some(rest @ [b'/', ..]) => Ok(PathBuf::from(OsStr::from_bytes(rest))),
+            _ => {
+                let (path, base) = (escape::for_terminal(&path), escape::for_terminal(base));
+                Err(Failure::failed(format!("{path}: not below {base}"))
+                    .with_remedy("give the snapshot without a path")
+                    .into())
+            }
+        }
+    };
+    paths.iter().map(find).collect()
 }
 
 /// Adds a remedy to the failures with external causes.
