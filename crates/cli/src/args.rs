@@ -6,10 +6,12 @@ mod common;
 mod diff;
 mod estimate;
 mod everyday;
+mod find;
 mod forget;
 mod help;
 mod inspect;
 mod program;
+mod restore;
 mod settings;
 
 use clap::{Parser, Subcommand};
@@ -25,11 +27,13 @@ pub(crate) use self::care::{
 pub(crate) use self::common::{Encryption, Global, S3Args, Secrets};
 pub(crate) use self::diff::Diff;
 pub(crate) use self::estimate::Estimate;
-pub(crate) use self::everyday::{Backup, Cat, Filter, Init, Ls, Restore, Selection, Snapshots};
+pub(crate) use self::everyday::{Backup, Cat, Init, Ls, Selection, Snapshots};
+pub(crate) use self::find::Find;
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
 pub(crate) use self::program::{Cache, Completions, Man, Shell, Version};
+pub(crate) use self::restore::Restore;
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
 
 const EXAMPLES: &str = "\
@@ -82,6 +86,7 @@ pub(crate) enum Command {
     Ls(Ls),
     Diff(Diff),
     Cat(Cat),
+    Find(Find),
     Stats(StatsArgs),
     Check(Check),
     /// Test a storage location

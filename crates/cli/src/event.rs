@@ -11,6 +11,17 @@ pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::Estimate;
 
+/// A change of the target of a restore.
+#[derive(Serialize)]
+pub(crate) struct Change<'a> {
+    #[serde(flatten)]
+    pub(crate) path: PathText,
+    /// `create`, `replace` or `delete`.
+    pub(crate) action: &'a str,
+    #[serde(rename = "size_bytes")]
+    pub(crate) size: u64,
+}
+
 /// An event.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -29,6 +40,10 @@ pub(crate) enum Event<'a> {
     CachedRepository(CachedRepository<'a>),
     /// The version of the program.
     Version(Version<'a>),
+    /// A change of the target of a restore.
+    Change(Change<'a>),
+    /// A version of an entry that was found in snapshots.
+    Match(Match),
     /// A setting of the repository.
     Setting { name: &'a str, value: serde_json::Value },
     /// A chunk.
@@ -80,12 +95,21 @@ pub(crate) enum Summary<'a> {
     /// Files were restored.
     Restore {
         snapshot: String,
+        /// Whether nothing was written, and the numbers are those of a dry run.
+        dry_run: bool,
         written_file_count: u64,
         written_bytes: u64,
         linked_count: u64,
         folder_count: u64,
         symlink_count: u64,
         special_count: u64,
+        skipped_special_count: u64,
+        replaced_count: u64,
+        deleted_count: u64,
+        deleted_bytes: u64,
+        /// The number of files that were read back and equal to the snapshot.
+        verified_file_count: u64,
+        verified_bytes: u64,
         unchanged_count: u64,
         /// The number of requests for regions. `fetched_bytes` is the number of bytes they fetched.
         request_count: u64,
@@ -109,6 +133,8 @@ pub(crate) enum Summary<'a> {
         problem_count: u64,
         elapsed_ns: u64,
     },
+    /// Snapshots were searched.
+    Find { snapshot_count: u64, path_count: u64, match_count: u64, elapsed_ns: u64 },
     /// Unneeded containers were condemned and deleted, or would be.
     Prune {
         dry_run: bool,
@@ -520,6 +546,21 @@ pub(crate) struct Entry<'a> {
     pub(crate) target_bytes: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) device_number: Option<u64>,
+}
+
+/// A version of an entry that was found in snapshots.
+#[derive(Serialize)]
+pub(crate) struct Match {
+    #[serde(flatten)]
+    pub(crate) path: PathText,
+    pub(crate) kind: &'static str,
+    #[serde(rename = "size_bytes")]
+    pub(crate) size: u64,
+    /// `None` for a folder above the sources.
+    pub(crate) modified: Option<String>,
+    pub(crate) snapshot_count: u64,
+    pub(crate) first_snapshot: String,
+    pub(crate) last_snapshot: String,
 }
 
 /// A finding of a check.

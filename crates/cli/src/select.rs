@@ -1,51 +1,26 @@
-//! The selection of snapshots and of paths in them.
+//! The selection of snapshots and of paths in them. `args/help.rs` explains it to users.
+
+mod name;
+mod nearest;
+mod path;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use cutpoint_repository::{
-    Content, Entry, EntryKind, ObjectName, Reader, Snapshot, TicketId, View,
-};
+use cutpoint_repository::{Content, Entry, ObjectName, Reader, Snapshot, TicketId, View};
 
-use crate::args::{Filter, Selection};
-use crate::defaults::ID_DIGITS_MIN;
+pub(crate) use self::name::Place;
+use self::name::SnapshotName;
+use self::path::Found;
+use crate::args::Selection;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::{escape, units};
 
-/// The name of the newest snapshot.
-const LATEST: &str = "latest";
-
-/// A parsed argument `SNAPSHOT` or `SNAPSHOT:PATH`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
-    /// An id, the beginning of one, or `latest`.
-    pub(crate) snapshot: &'a OsStr,
-    /// The path; `None` if there is no colon.
-    pub(crate) path: Option<&'a [u8]>,
-}
-
-impl<'a> Place<'a> {
-    /// Splits `text` at its first colon.
-    pub(crate) fn parse(text: &'a OsStr) -> Place<'a> {
-        let bytes = text.as_bytes();
-        match bytes.iter().position(|&byte| byte == b':') {
-            Some(at) => {
-                Place { snapshot: OsStr::from_bytes(&bytes[..at]), path: Some(&bytes[at + 1..]) }
-            }
-            None => Place { snapshot: text, path: None },
-        }
-    }
-}
-
-/// Returns `true` if the snapshot passes `filter`.
-pub(crate) fn passes(filter: &Filter, view: &View, id: TicketId, snapshot: &Snapshot) -> bool {
-    let has = view.tags(id, snapshot);
-    filter.host.as_ref().is_none_or(|host| *host == snapshot.host)
-        && filter.tags.iter().all(|tag| has.contains(tag))
-}
+/// The maximum number of sources that a message names.
+const SOURCES_SHOWN_MAX: usize = 3;
 
 /// Sorts snapshots by time, oldest first, then by id. Those without a readable commit come first.
 pub(crate) fn oldest_first(view: &View, ids: impl IntoIterator<Item = TicketId>) -> Vec<TicketId> {
@@ -58,6 +33,18 @@ pub(crate) fn oldest_first(view: &View, ids: impl IntoIterator<Item = TicketId>)
 /// Formats paths for a message, separated by commas.
 pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a [u8]>) -> String {
     paths.map(escape::for_terminal).collect::<Vec<_>>().join(", ")
+}
+
+/// Describes a snapshot for a message: id, time, host and sources.
+pub(crate) fn described(id: TicketId, snapshot: &Snapshot) -> String {
+    let time = units::date_time(snapshot.started_ns.div_euclid(1_000_000_000));
+    let host = escape::for_terminal(snapshot.host.as_bytes());
+    let sources = &snapshot.sources;
+    let mut shown = listed(sources.iter().take(SOURCES_SHOWN_MAX).map(Vec::as_slice));
+    if let Some(more) = sources.len().checked_sub(SOURCES_SHOWN_MAX).filter(|more| *more > 0) {
+        shown.push_str(&format!(" and {more} more"));
+    }
+    format!("snapshot {} ({time} UTC, host {host}, {shown})", id.short())
 }
 
 /// Warns of a snapshot that was made with problems, by a run that was cut off, or without some of
@@ -87,6 +74,9 @@ pub(crate) fn warn_of_lack(id: TicketId, snapshot: &Snapshot, report: &Report) {
     }
 }
 
+// ---------------------------------------------------------------------------------------------
+// Filters.
+
 /// Returns `true` if the snapshot passes `selection`.
 ///
 /// # Errors
@@ -98,19 +88,55 @@ pub(crate) fn selects(
     id: TicketId,
     snapshot: &Snapshot,
 ) -> Result<bool> {
-    let has_path = |path: &PathBuf| -> Result<bool> {
-        let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
-        Ok(snapshot.sources.iter().any(|source| source == path.as_os_str().as_bytes()))
-    };
     for path in &selection.paths {
-        if !has_path(path)? {
+        let absolute = absolute(path)?;
+        let is_source = |source: &Vec<u8>| is_same_source(source, path, &absolute);
+        if !snapshot.sources.iter().any(is_source) {
             return Ok(false);
         }
     }
-    Ok(passes(&selection.filter, view, id, snapshot))
+    let has = view.tags(id, snapshot);
+    Ok(selection.host.as_ref().is_none_or(|host| *host == snapshot.host)
+        && selection.tags.iter().all(|tag| has.contains(tag)))
 }
 
-/// Finds the listed snapshot that `text` denotes.
+/// Returns the normalized form of a path that a user gives.
+fn absolute(path: &Path) -> Result<Vec<u8>> {
+    let absolute = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    Ok(path::normal(absolute.as_os_str().as_bytes()))
+}
+
+/// Returns `true` if `source` is the path `given`, or the stream of that name. `absolute` is the
+/// normalized form of `given`.
+fn is_same_source(source: &[u8], given: &Path, absolute: &[u8]) -> bool {
+    let is_path = source.first() == Some(&b'/');
+    source == given.as_os_str().as_bytes() || (is_path && path::normal(source) == absolute)
+}
+
+/// Describes a selection, after a noun.
+fn selected(selection: &Selection) -> String {
+    let mut text = String::new();
+    if let Some(host) = &selection.host {
+        text.push_str(&format!(" of host {}", escape::for_terminal(host.as_bytes())));
+    }
+    if !selection.paths.is_empty() {
+        let paths = selection.paths.iter().map(|path| path.as_os_str().as_bytes());
+        let noun = if selection.paths.len() == 1 { "path" } else { "paths" };
+        text.push_str(&format!(" of the {noun} {}", listed(paths)));
+    }
+    if !selection.tags.is_empty() {
+        let tags = escape::for_terminal(selection.tags.join(", ").as_bytes());
+        let noun = if selection.tags.len() == 1 { "tag" } else { "tags" };
+        text.push_str(&format!(" with the {noun} {tags}"));
+    }
+    text
+}
+
+// ---------------------------------------------------------------------------------------------
+// Snapshots.
+
+/// Finds the listed snapshot that `text` denotes. If it is a date or `latest~N`, a note says which
+/// snapshot was taken.
 ///
 /// # Errors
 ///
@@ -118,70 +144,127 @@ pub(crate) fn selects(
 pub(crate) fn snapshot<'a>(
     view: &'a View,
     text: &OsStr,
-    filter: &Filter,
+    selection: &Selection,
+    report: &Report,
 ) -> Result<(TicketId, &'a Snapshot)> {
-    let candidates = view.snapshots();
-    if text == LATEST {
-        // A snapshot of a run that was cut off must be named by its id.
-        return candidates
-            .into_iter()
-            .rfind(|(id, snapshot)| !snapshot.partial && passes(filter, view, *id, snapshot))
-            .ok_or_else(|| no_snapshot(&format!("no snapshot{}", filtered(filter))));
+    let name = SnapshotName::parse(text)?;
+    let (id, snapshot) = match &name {
+        SnapshotName::Id(wanted) => by_digits(view, view.snapshots(), wanted, selection)?
+            .ok_or_else(|| absent(view, wanted))?,
+        _ => by_order(view, text, &name, selection)?,
+    };
+    if !matches!(name, SnapshotName::Id(_) | SnapshotName::Latest(0)) {
+        let shown = escape::for_terminal(text.as_bytes());
+        report.note(&format!("{shown}: {}.", described(id, snapshot)));
     }
-    let wanted = digits(text)?;
-    match by_digits(view, candidates, &wanted, filter)? {
-        Some(found) => Ok(found),
-        None => Err(absent(view, &wanted)),
-    }
-}
-
-/// Describes a filter, after a noun.
-fn filtered(filter: &Filter) -> String {
-    let mut text = String::new();
-    if let Some(host) = &filter.host {
-        text.push_str(&format!(" of host {}", escape::for_terminal(host.as_bytes())));
-    }
-    if !filter.tags.is_empty() {
-        let tags = escape::for_terminal(filter.tags.join(", ").as_bytes());
-        let noun = if filter.tags.len() == 1 { "tag" } else { "tags" };
-        text.push_str(&format!(" with the {noun} {tags}"));
-    }
-    text
+    Ok((id, snapshot))
 }
 
 /// Finds the snapshot that `text` denotes, among those that are listed, forgotten, or taken by a
-/// prune but not deleted yet. `latest` is the newest listed one.
+/// prune but not deleted yet. Only IDs denote snapshots that are not listed.
 ///
 /// # Errors
 ///
 /// Returns any error of [`snapshot`].
-pub(crate) fn any_snapshot(view: &View, text: &OsStr, filter: &Filter) -> Result<TicketId> {
-    if text == LATEST {
-        return snapshot(view, text, filter).map(|(id, _)| id);
-    }
-    let wanted = digits(text)?;
+pub(crate) fn any_snapshot(
+    view: &View,
+    text: &OsStr,
+    selection: &Selection,
+    report: &Report,
+) -> Result<TicketId> {
+    let SnapshotName::Id(wanted) = SnapshotName::parse(text)? else {
+        return snapshot(view, text, selection, report).map(|(id, _)| id);
+    };
     let all = view.commits.iter().filter_map(|(id, commit)| Some((*id, commit.snapshot()?)));
-    match by_digits(view, all.collect(), &wanted, filter)? {
+    match by_digits(view, all.collect(), &wanted, selection)? {
         Some((id, _)) => Ok(id),
         None => Err(absent(view, &wanted)),
     }
 }
 
-/// Parses the beginning of an id, into lower case.
-fn digits(text: &OsStr) -> Result<String> {
+/// Returns `true` if `text` can denote only snapshots that are listed.
+pub(crate) fn names_listed(text: &OsStr) -> Result<bool> {
+    Ok(!matches!(SnapshotName::parse(text)?, SnapshotName::Id(_)))
+}
+
+/// Returns the snapshot that `name` denotes by its place among the selected ones. `text` is the
+/// name as it was given.
+fn by_order<'a>(
+    view: &'a View,
+    text: &OsStr,
+    name: &SnapshotName,
+    selection: &Selection,
+) -> Result<(TicketId, &'a Snapshot)> {
+    let mut snapshots = Vec::new();
+    for (id, snapshot) in view.snapshots() {
+        // A snapshot of a run that was cut off must be named by its id.
+        if !snapshot.partial && selects(selection, view, id, snapshot)? {
+            snapshots.push((id, snapshot));
+        }
+    }
+    let found = match name {
+        SnapshotName::Latest(newer_count) => {
+            snapshots.len().checked_sub(newer_count.saturating_add(1))
+        }
+        SnapshotName::Before(seconds) => snapshots
+            .partition_point(|(_, snapshot)| {
+                snapshot.started_ns.div_euclid(1_000_000_000) < *seconds
+            })
+            .checked_sub(1),
+        SnapshotName::Id(_) => None,
+    };
+    if let Some(at) = found {
+        return Ok(snapshots[at]);
+    }
+    let selected = selected(selection);
+    let Some((oldest, snapshot)) = snapshots.first() else {
+        return Err(match source_above(view, selection)? {
+            Some((given, source)) => Failure::failed(format!("no snapshot{selected}"))
+                .with_remedy(format!(
+                    "--path names a source of a backup; {given} is below the source {0}: use \
+                     --path {0}",
+                    escape::for_terminal(&source)
+                ))
+                .into(),
+            None => no_snapshot(&format!("no snapshot{selected}")),
+        });
+    };
     let shown = escape::for_terminal(text.as_bytes());
-    let wanted = shown.to_ascii_lowercase();
-    if !wanted.bytes().all(|byte| byte.is_ascii_hexdigit()) || wanted.is_empty() {
-        return Err(no_snapshot(&format!(
-            "`{shown}`: not a snapshot (expected an ID or `{LATEST}`)"
-        )));
+    Err(no_snapshot(&match name {
+        SnapshotName::Before(_) => format!(
+            "no snapshot{selected} from {shown} or before (the oldest is {})",
+            described(*oldest, snapshot)
+        ),
+        _ => {
+            let count = units::count(snapshots.len() as u64, "snapshot");
+            format!("`{shown}`: there {} only {count}{selected}", are(snapshots.len()))
+        }
+    }))
+}
+
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
+/// Returns the first path of the selection that is below a source of a listed snapshot, and that
+/// source.
+fn source_above(view: &View, selection: &Selection) -> Result<Option<(String, Vec<u8>)>> {
+    for given in &selection.paths {
+        let absolute = absolute(given)?;
+        let is_above = |source: &&Vec<u8>| {
+            source.first() == Some(&b'/')
+                && absolute
+                    .strip_prefix(path::normal(source).as_slice())
+                    .is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        let newest_first = view.snapshots().into_iter().rev();
+        let above = newest_first.flat_map(|(_, snapshot)| &snapshot.sources).find(is_above);
+        if let Some(above) = above {
+            let given = escape::for_terminal(given.as_os_str().as_bytes());
+            return Ok(Some((given, above.clone())));
+        }
     }
-    if wanted.len() < ID_DIGITS_MIN {
-        return Err(no_snapshot(&format!(
-            "`{shown}`: too short (expected at least {ID_DIGITS_MIN} digits of an ID)"
-        )));
-    }
-    Ok(wanted)
+    Ok(None)
 }
 
 /// Returns the one of `candidates` whose id begins with `wanted`, if there is any.
@@ -189,16 +272,25 @@ fn by_digits<'a>(
     view: &View,
     mut candidates: Vec<(TicketId, &'a Snapshot)>,
     wanted: &str,
-    filter: &Filter,
+    selection: &Selection,
 ) -> Result<Option<(TicketId, &'a Snapshot)>> {
-    candidates.retain(|(id, snapshot)| {
-        id.to_string().starts_with(wanted) && passes(filter, view, *id, snapshot)
-    });
-    match candidates[..] {
-        [] => Ok(None),
-        [found] => Ok(Some(found)),
+    candidates.retain(|(id, _)| id.to_string().starts_with(wanted));
+    let mut selected = Vec::new();
+    for (id, snapshot) in &candidates {
+        if selects(selection, view, *id, snapshot)? {
+            selected.push((*id, *snapshot));
+        }
+    }
+    match (&selected[..], &candidates[..]) {
+        ([], []) => Ok(None),
+        ([], [(id, snapshot), ..]) => {
+            let described = described(*id, snapshot);
+            let message = format!("{described}: not selected by --host, --tag and --path");
+            Err(Failure::failed(message).with_remedy("omit these options").into())
+        }
+        ([found], _) => Ok(Some(*found)),
         _ => {
-            let list: Vec<String> = candidates
+            let list: Vec<String> = selected
                 .iter()
                 .map(|(id, snapshot)| {
                     let seconds = snapshot.started_ns.div_euclid(1_000_000_000);
@@ -239,66 +331,101 @@ fn no_snapshot(message: &str) -> anyhow::Error {
     Failure::failed(message).with_remedy("`cutpoint snapshots` lists all snapshots").into()
 }
 
-/// Returns the names in a path of a snapshot, which begins at the root, with or without a `/`.
-pub(crate) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|&byte| byte == b'/').filter(|&name| !matches!(name, b"" | b"."))
+// ---------------------------------------------------------------------------------------------
+// Paths.
+
+/// The search for paths in a snapshot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lookup<'a> {
+    pub(crate) reader: &'a Reader,
+    pub(crate) view: &'a View,
+    /// The snapshot that was named.
+    pub(crate) id: TicketId,
+    pub(crate) snapshot: &'a Snapshot,
+    /// The command that an error suggests for another snapshot, with `{}` for snapshot and path.
+    pub(crate) usage: &'a str,
 }
 
-/// The result of following a path in a snapshot.
+/// An existing path of a snapshot.
 #[derive(Debug)]
-pub(crate) enum Found {
-    /// The root of the snapshot, which has no entry.
-    Root,
-    /// Any other entry.
-    Entry {
-        /// The entry.
-        entry: Box<Entry>,
-        /// The tree of the folder that contains the entry.
-        parent: Content,
-    },
+pub(crate) struct Located {
+    /// The path, with one `/` before each name. The root is empty.
+    pub(crate) path: Vec<u8>,
+    /// The entry, and the tree of the folder that contains it; `None` for the root.
+    pub(crate) entry: Option<(Box<Entry>, Content)>,
 }
 
-/// Follows `path` from the root of a snapshot, without following symbolic links.
-///
-/// # Errors
-///
-/// Fails if the path does not exist, with the part of the path that was followed.
-pub(crate) fn find(reader: &Reader, root: &Content, path: &[u8]) -> Result<Found> {
-    let mut found = Found::Root;
-    let mut walked = Vec::new();
-    for name in names(path) {
-        if name == b".." {
-            return Err(Failure::failed("a path in a snapshot cannot contain `..`").into());
+impl Lookup<'_> {
+    /// Finds the path that a user gives, in one of the forms of `cutpoint help selection`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the path does not exist. The remedy is the nearest snapshot that has it, if there
+    /// is one.
+    pub(crate) fn find(&self, given: &[u8]) -> Result<Located> {
+        let current = std::env::current_dir();
+        let known = current.as_ref().ok().map(|folder| folder.as_os_str().as_bytes());
+        let candidates = path::candidates(given, known);
+        if let (Err(error), []) = (current, &candidates[..]) {
+            return Err(error).context("current folder");
         }
-        let tree = match found {
-            Found::Root => root.clone(),
-            Found::Entry { entry, .. } if entry.kind == EntryKind::Folder => entry.content,
-            Found::Entry { .. } => {
-                let shown = escape::for_terminal(&walked);
-                return Err(Failure::failed(format!("`{shown}`: not a folder")).into());
-            }
-        };
-        walked.push(b'/');
-        walked.extend_from_slice(name);
-        let mut entries = reader.tree(&tree);
-        let entry = loop {
-            match entries.next().transpose()? {
-                Some(entry) if entry.name == name => break entry,
-                // The names ascend, so the name cannot follow.
-                Some(entry) if entry.name.as_slice() < name => {}
-                _ => {
-                    let shown = escape::for_terminal(&walked);
-                    return Err(Failure::failed(format!("`{shown}`: not in the snapshot"))
-                        .with_remedy(
-                            "`cutpoint ls SNAPSHOT` lists the entries; paths start at the root",
-                        )
-                        .into());
+        let mut file = None;
+        for path in &candidates {
+            let entry = match path::follow(self.reader, &self.snapshot.root, path)? {
+                Found::Root => None,
+                Found::Entry { entry, parent } => Some((entry, parent)),
+                Found::Nothing => continue,
+                Found::NoFolder(path) => {
+                    file = file.or(Some(path));
+                    continue;
                 }
+            };
+            return Ok(Located { path: path.clone(), entry });
+        }
+        Err(self.missing(&candidates, file))
+    }
+
+    /// Returns the failure for paths that do not exist. `file` is a beginning of one of them that is
+    /// not a folder.
+    fn missing(&self, paths: &[Vec<u8>], file: Option<Vec<u8>>) -> anyhow::Error {
+        let described = described(self.id, self.snapshot);
+        let message = match file {
+            Some(file) => {
+                let file = escape::for_terminal(&file);
+                format!("{described}: {file} is not a folder")
+            }
+            None => {
+                let paths: Vec<String> =
+                    paths.iter().map(|path| escape::for_terminal(path)).collect();
+                format!("{described} has no {}", paths.join(" and no "))
             }
         };
-        found = Found::Entry { entry: Box::new(entry), parent: tree };
+        let name = paths.first().and_then(|path| path::names(path).last()).unwrap_or_default();
+        let taken = (self.id, self.snapshot);
+        let remedy = match nearest::nearest(self.reader, self.view, taken, paths) {
+            Some((id, snapshot, path)) => {
+                let place = [id.short().as_bytes(), b":", &path].concat();
+                let command = self.usage.replace("{}", &quoted(&place));
+                format!("{} has it: `cutpoint {command}`", self::described(id, snapshot))
+            }
+            None => format!(
+                "`cutpoint ls {}` lists the entries; `cutpoint find {}` searches all snapshots",
+                self.id.short(),
+                quoted(name),
+            ),
+        };
+        Failure::failed(message).with_remedy(remedy).into()
     }
-    Ok(found)
+}
+
+/// Formats an argument for a shell, for a message.
+fn quoted(bytes: &[u8]) -> String {
+    let text = escape::for_terminal(bytes);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:,@%=".contains(&byte);
+    match text.bytes().all(|byte| is_plain(byte) || !byte.is_ascii()) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 #[cfg(test)]
@@ -309,6 +436,8 @@ mod tests {
 
     use super::*;
 
+    const SECOND_NS: i64 = 1_000_000_000;
+
     fn id(digits: &str) -> TicketId {
         TicketId::parse(&format!("{digits:0<24}")).expect("an id")
     }
@@ -318,14 +447,14 @@ mod tests {
         Arc::new(Commit { outcome, segments, embedded: None, view, time_ns: 0, extra })
     }
 
-    /// Returns a view of snapshots in this order. The last one is partial, and the first one was
-    /// tagged `noted` later.
+    /// Returns a view of snapshots in this order, a second apart. The last one is partial, and the
+    /// first one was tagged `noted` later.
     fn view() -> View {
         let mut view = View::default();
         let all = ["abcd1", "abcd2", "1234", "4321"];
-        for (started_ns, digits) in (1..).zip(all) {
+        for (seconds, digits) in (1..).zip(all) {
             let snapshot = Snapshot {
-                started_ns,
+                started_ns: seconds * SECOND_NS,
                 host: digits[..1].to_owned(),
                 tags: vec!["tag".to_owned()],
                 partial: digits == "4321",
@@ -339,14 +468,21 @@ mod tests {
         view
     }
 
-    fn find(text: &str, filter: &Filter) -> Result<TicketId, String> {
-        let found = snapshot(&view(), OsStr::new(text), filter).map(|(id, _)| id);
+    fn find(text: &str, selection: &Selection) -> Result<TicketId, String> {
+        let view = view();
+        let found = match SnapshotName::parse(OsStr::new(text)) {
+            Ok(SnapshotName::Id(wanted)) => by_digits(&view, view.snapshots(), &wanted, selection)
+                .map(|found| found.map(|(id, _)| id))
+                .and_then(|id| id.ok_or_else(|| absent(&view, &wanted))),
+            Ok(name) => by_order(&view, OsStr::new(text), &name, selection).map(|(id, _)| id),
+            Err(error) => Err(error),
+        };
         found.map_err(|error| error.to_string())
     }
 
     #[test]
     fn first_digits_must_be_unambiguous() {
-        let any = Filter::default();
+        let any = Selection::default();
         assert_eq!(find("abcd2", &any), Ok(id("abcd2")), "enough digits");
         assert_eq!(find("4321", &any), Ok(id("4321")), "a partial one by its id");
         let error = find("abcd", &any).expect_err("two are meant");
@@ -359,27 +495,49 @@ mod tests {
 
     #[test]
     fn latest_is_the_newest_complete_match() {
-        let filter = |host: Option<&str>, tags: &[&str]| Filter {
+        let of = |host: Option<&str>, tags: &[&str]| Selection {
             host: host.map(str::to_owned),
             tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
+            ..Selection::default()
         };
-        assert_eq!(find(LATEST, &Filter::default()), Ok(id("1234")), "not the partial one");
-        assert_eq!(find(LATEST, &filter(Some("a"), &[])), Ok(id("abcd2")), "of a host");
-        assert_eq!(find(LATEST, &filter(None, &["noted"])), Ok(id("abcd1")), "by a later tag");
-        assert_eq!(find(LATEST, &filter(Some("a"), &["tag"])), Ok(id("abcd2")), "both");
-        assert!(find(LATEST, &filter(Some("4"), &[])).is_err(), "only a partial one");
+        assert_eq!(find("latest", &of(None, &[])), Ok(id("1234")), "not the partial one");
+        assert_eq!(find("latest~2", &of(None, &[])), Ok(id("abcd1")), "the second before");
+        assert_eq!(find("latest", &of(Some("a"), &[])), Ok(id("abcd2")), "of a host");
+        assert_eq!(find("latest", &of(None, &["noted"])), Ok(id("abcd1")), "by a later tag");
+        assert_eq!(find("latest", &of(Some("a"), &["tag"])), Ok(id("abcd2")), "both");
+        assert_eq!(find("latest~1", &of(Some("a"), &[])), Ok(id("abcd1")), "before it");
+        assert!(find("latest", &of(Some("4"), &[])).is_err(), "only a partial one");
+        assert!(find("latest~3", &of(None, &[])).is_err(), "more than there are");
+        let most = format!("latest~{}", usize::MAX);
+        assert!(find(&most, &of(None, &[])).is_err(), "more than can be counted");
     }
 
     #[test]
-    fn colon_separates_snapshot_and_path() {
-        for (text, snapshot, path) in [
-            ("latest", "latest", None),
-            ("latest:", "latest", Some("")),
-            ("1234:/a:b", "1234", Some("/a:b")),
+    fn dates_include_their_last_moment() {
+        let any = Selection::default();
+        for (text, digits) in [
+            ("1970-01-01T00:00:01Z", "abcd1"),
+            ("1970-01-01T00:00:02Z", "abcd2"),
+            ("1970-01-01T00:00:09Z", "1234"),
+            ("1970-01-01T00:00Z", "1234"),
+            ("1970-01-01Z", "1234"),
         ] {
-            let place = Place::parse(OsStr::new(text));
-            assert_eq!(place.snapshot, snapshot, "{text}");
-            assert_eq!(place.path, path.map(str::as_bytes), "{text}");
+            assert_eq!(find(text, &any), Ok(id(digits)), "{text}");
+        }
+        let error = find("1970-01-01T00:00:00Z", &any).expect_err("before the oldest");
+        assert!(error.contains("the oldest is snapshot abcd1"), "{error}");
+    }
+
+    #[test]
+    fn arguments_are_quoted_for_a_shell() {
+        for (bytes, expected) in [
+            (&b"5f3a:/home/x"[..], "5f3a:/home/x"),
+            ("/home/\u{fc}".as_bytes(), "/home/\u{fc}"),
+            (b"/a b", "'/a b'"),
+            (b"it's", r"'it'\''s'"),
+            (b"$HOME", "'$HOME'"),
+        ] {
+            assert_eq!(quoted(bytes), expected, "{expected}");
         }
     }
 }

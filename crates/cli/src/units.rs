@@ -1,5 +1,8 @@
 //! Parsing and formatting of sizes, times and durations. All other code uses bytes and nanoseconds.
 
+use std::ops::Range;
+
+use chrono::{Local, NaiveDateTime, TimeDelta, TimeZone};
 use cutpoint_repository::snapshots::calendar::{DAY_S, civil};
 use cutpoint_repository::snapshots::retention::Span;
 use cutpoint_repository::verify::check::Portion;
@@ -131,6 +134,86 @@ pub(crate) fn parse_portion(text: &str) -> Result<Portion, String> {
     }
 }
 
+/// The forms of a date, for messages.
+const DATE_FORMS: &str = "expected a form such as 2026-11-20 or 2026-11-20T14:30";
+
+/// Returns the length of the date at the beginning of `text`: a day, minute or second, with an
+/// optional `Z`.
+pub(crate) fn date_len(text: &[u8]) -> Option<usize> {
+    let has_form = |at: usize, form: &[u8]| {
+        let found = text.get(at..at + form.len());
+        found.is_some_and(|found| {
+            found.iter().zip(form).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                _ => byte == form,
+            })
+        })
+    };
+    if !has_form(0, b"0000-00-00") {
+        return None;
+    }
+    let has_time = matches!(text.get(10), Some(b'T' | b' ')) && has_form(11, b"00:00");
+    let has_seconds =
+        has_time && has_form(16, b":00") && !matches!(text.get(19), Some(b'0'..=b'9'));
+    let len = match (has_time, has_seconds) {
+        (false, _) => 10,
+        (true, false) => 16,
+        (true, true) => 19,
+    };
+    Some(len + usize::from(text.get(len) == Some(&b'Z')))
+}
+
+/// Parses a day, minute or second, such as `2026-11-20`, `2026-11-20T14:30` or
+/// `2026-11-20 14:30:59`, of local time, or of UTC with a `Z` at its end. Returns its start and its
+/// end in seconds since 1970.
+pub(crate) fn parse_period(text: &str) -> Result<Range<i64>, String> {
+    let wrong = || format!("{text:?} is not a date ({DATE_FORMS})");
+    if date_len(text.as_bytes()) != Some(text.len()) {
+        return Err(wrong());
+    }
+    let (local, is_utc) = text.strip_suffix('Z').map_or((text, false), |local| (local, true));
+    let local = local.replace('T', " ");
+    let (start, length) = match local.len() {
+        10 => (format!("{local} 00:00:00"), TimeDelta::days(1)),
+        16 => (format!("{local}:00"), TimeDelta::minutes(1)),
+        _ => (local, TimeDelta::seconds(1)),
+    };
+    let start = NaiveDateTime::parse_from_str(&start, "%Y-%m-%d %H:%M:%S").map_err(|_| wrong())?;
+    let end = start.checked_add_signed(length).ok_or_else(wrong)?;
+    if is_utc {
+        return Ok(start.and_utc().timestamp()..end.and_utc().timestamp());
+    }
+    let begin = local_time(start).ok_or_else(wrong)?.earliest;
+    // A minute that the clocks repeat ends with its repetition, and a day with the first midnight.
+    let end = match length == TimeDelta::days(1) {
+        true => local_time(end).ok_or_else(wrong)?.earliest,
+        false => local_time(start).ok_or_else(wrong)?.latest + length.num_seconds(),
+    };
+    Ok(begin..end)
+}
+
+/// A local time, which clocks that are put back show twice, in seconds since 1970.
+struct LocalTime {
+    earliest: i64,
+    latest: i64,
+}
+
+/// Converts a local time. One that the clocks skip is taken for the time when they continue, at
+/// most an hour later.
+fn local_time(time: NaiveDateTime) -> Option<LocalTime> {
+    let convert = |time: &NaiveDateTime| {
+        let found = Local.from_local_datetime(time);
+        let (earliest, latest) = (found.earliest()?, found.latest()?);
+        Some(LocalTime { earliest: earliest.timestamp(), latest: latest.timestamp() })
+    };
+    convert(&time).or_else(|| convert(&time.checked_add_signed(TimeDelta::hours(1))?))
+}
+
+/// Parses a date as [`parse_period`] does. Returns its start.
+pub(crate) fn parse_date(text: &str) -> Result<i64, String> {
+    parse_period(text).map(|period| period.start)
+}
+
 /// The width of a text of [`date_time`], in columns.
 pub(crate) const DATE_TIME_WIDTH: usize = 26;
 
@@ -185,6 +268,58 @@ mod tests {
         }
         for text in ["", "7", "d", "0d", "1s", "1dd", "-1d", "1 d", "400000000y", "1\u{e9}"] {
             assert!(parse_span(text).is_err(), "{text:?} was taken for a time");
+        }
+    }
+
+    #[test]
+    fn dates_are_days_minutes_or_seconds() {
+        assert_eq!(parse_date("2026-11-20Z"), Ok(1_795_132_800), "a day in UTC");
+        assert_eq!(parse_date("2026-11-20T14:30Z"), Ok(1_795_185_000), "a minute in UTC");
+        assert_eq!(parse_date("2026-11-20 14:30:01Z"), Ok(1_795_185_001), "a second in UTC");
+        for (text, length) in
+            [("2026-11-20Z", 86_400), ("2026-11-20 14:30Z", 60), ("2026-11-20T14:30:59Z", 1)]
+        {
+            let period = parse_period(text).expect(text);
+            assert_eq!(period.end - period.start, length, "{text}");
+        }
+        let day = parse_date("2026-11-20").expect("a local day");
+        assert!((day - 1_795_132_800).abs() <= 14 * 3600, "near the day in UTC: {day}");
+        for text in [
+            "",
+            "2026",
+            "2026-11",
+            "2026-02-30",
+            "2026-11-20T",
+            "20261120",
+            "2026-1-020",
+            "2026-11-20T25:00",
+            "2026-11-20  14:30",
+            "2026-11-20T14:30:1",
+            "2026-11-20T14:30:61",
+            "2026-11-20T14:30:00Zulu",
+            "+026-11-20",
+            "latest",
+            "\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}",
+        ] {
+            assert!(parse_date(text).is_err(), "{text:?} was taken for a date");
+        }
+    }
+
+    #[test]
+    fn dates_end_before_other_text() {
+        for (text, len) in [
+            ("2026-11-20", Some(10)),
+            ("2026-11-20:/x", Some(10)),
+            ("2026-11-20Z:/x", Some(11)),
+            ("2026-11-20T14:30:/x", Some(16)),
+            ("2026-11-20 14:30:59", Some(19)),
+            ("2026-11-20T14:30:59Z:x", Some(20)),
+            ("2026-11-20T14:30:2024", Some(16)),
+            ("2026-11-20T14", Some(10)),
+            ("2026-11", None),
+            ("latest", None),
+        ] {
+            assert_eq!(date_len(text.as_bytes()), len, "{text}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use cutpoint_backup::source::{WalkOptions, check_pattern};
+use cutpoint_backup::source::{self, WalkOptions};
 
 use crate::exit::Failure;
 
@@ -36,14 +36,17 @@ impl Exclusion {
     pub fn walk_options(&self) -> Result<WalkOptions> {
         let mut exclude = Vec::new();
         for pattern in &self.exclude {
-            check("--exclude", pattern)?;
+            check_pattern("--exclude", pattern)?;
             exclude.push(pattern.clone());
         }
         for file in &self.exclude_file {
             let text = fs::read_to_string(file)
                 .with_context(|| format!("exclude file {}", file.display()))?;
             for (index, pattern) in text.lines().enumerate() {
-                check(&format!("exclude file {}: line {}", file.display(), index + 1), pattern)?;
+                check_pattern(
+                    &format!("exclude file {}: line {}", file.display(), index + 1),
+                    pattern,
+                )?;
                 exclude.push(pattern.to_owned());
             }
         }
@@ -55,9 +58,13 @@ impl Exclusion {
     }
 }
 
-/// Checks a pattern that `place` contains.
-fn check(place: &str, pattern: &str) -> Result<(), Failure> {
-    check_pattern(pattern).map_err(|problem| {
+/// Checks a pattern that `place`, such as an option, contains.
+///
+/// # Errors
+///
+/// Returns a [`Failure`] that names the place if the pattern is invalid.
+pub fn check_pattern(place: &str, pattern: &str) -> Result<(), Failure> {
+    source::check_pattern(pattern).map_err(|problem| {
         Failure::failed(format!("{place}: {problem}"))
             .with_remedy("`cutpoint help patterns` explains the patterns")
     })

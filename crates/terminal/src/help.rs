@@ -48,7 +48,7 @@ const TEMPLATE_OF_OPTIONS: &str = "\
 pub const PATTERNS: &str = "\
 Patterns follow the rules of a .gitignore file in the root folder. A pattern without a slash, or with \
 a slash only at its end, matches anywhere; any other pattern matches in one place. A leading `!` \
-includes again what earlier patterns exclude.
+takes back what earlier patterns match: with --exclude, such files are included again.
 
 Examples:
   --exclude '*.o'

@@ -21,6 +21,7 @@ mod exclusion;
 pub mod exit;
 pub mod help;
 pub mod interrupt;
+mod message_kinds;
 mod output_file;
 pub mod page;
 pub mod remedy;
@@ -31,7 +32,7 @@ pub mod units;
 pub mod usage;
 mod work;
 
-pub use exclusion::Exclusion;
+pub use exclusion::{Exclusion, check_pattern};
 pub use output_file::OutputFile;
 pub use report::Report;
 pub use threads::Threads;

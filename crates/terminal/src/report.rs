@@ -22,6 +22,7 @@ use self::display::Display;
 use crate::escape;
 use crate::event::{Common, Line, Message, PathText, Phase, Progress};
 use crate::exit::{self, Exit, StdoutClosed};
+use crate::message_kinds::MessageKinds;
 use crate::work::Work;
 
 /// The options about output, which every command has.
@@ -65,6 +66,7 @@ pub struct Report {
     begins_once: AtomicBool,
     /// The messages that were reported: class, path and text of each.
     told: Mutex<HashSet<(&'static str, Option<PathBuf>, String)>>,
+    kinds: Mutex<MessageKinds>,
 }
 
 /// The message about the end of a run by a signal.
@@ -94,6 +96,7 @@ impl Report {
             has_begun_again: AtomicBool::new(false),
             begins_once: AtomicBool::new(false),
             told: Mutex::default(),
+            kinds: Mutex::default(),
         }
     }
 
@@ -198,8 +201,9 @@ impl Report {
         }
     }
 
-    /// Flushes standard output.
+    /// Flushes standard output, and prints the numbers of withheld messages.
     pub fn flush(&self) -> Result<()> {
+        self.say_withheld();
         written(self.out().flush())
     }
 
@@ -272,9 +276,28 @@ impl Report {
         }
     }
 
-    /// Prints a message of `class` about `object` to standard error.
+    /// Prints a message of `class` about `object` to standard error, or withholds it if too many
+    /// of its kind were printed.
     pub fn say_of(&self, class: &str, object: &[u8], message: &str) {
-        self.say(&told(class, Some(object), message));
+        self.say_limited(class, Some(object), message);
+    }
+
+    fn say_limited(&self, class: &str, object: Option<&[u8]>, message: &str) {
+        if self.verbose > 0 || self.kinds().may_print(class, message) {
+            self.say(&told(class, object, message));
+        }
+    }
+
+    /// Prints the numbers of messages that were withheld since the last call, by kind.
+    fn say_withheld(&self) {
+        let lines = self.kinds().take_withheld();
+        for (class, message) in lines {
+            self.say(&told(&class, None, &message));
+        }
+    }
+
+    fn kinds(&self) -> MutexGuard<'_, MessageKinds> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn message(&self, class: &'static str, path: Option<&Path>, message: &str, remedies: &[&str]) {
@@ -288,7 +311,7 @@ impl Report {
             });
             return;
         }
-        self.say(&told(class, path.map(|path| path.as_os_str().as_bytes()), message));
+        self.say_limited(class, path.map(|path| path.as_os_str().as_bytes()), message);
     }
 
     /// Starts the display of progress: on a terminal at standard error, otherwise as a line a minute
@@ -371,9 +394,10 @@ impl Report {
         }
     }
 
-    /// Removes the progress display from the terminal.
+    /// Removes the progress display from the terminal, and prints the numbers of withheld messages.
     pub fn end_progress(&self) {
         self.display().end();
+        self.say_withheld();
     }
 
     /// Reports the reason of the failure. Returns the exit code.

@@ -114,6 +114,19 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Formats a number with a comma between each three digits: `2,357`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Formats a share as a percentage, or as `-` if there is none.
 pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
@@ -150,6 +163,15 @@ mod tests {
         let told = size("8M").expect_err("an error");
         assert_eq!(told, "8 MiB is out of range (expected 16 KiB to 4 MiB)");
         assert_eq!(size("16k"), Ok(16 << 10), "the minimum");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, expected) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(grouped(number), expected, "{number}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::links::{FirstName, LinkOwner};
 use super::options::PIECE_LEN;
 use super::place::{EXISTS, Occupant, Place};
-use super::restore_state::{RestoreState, count};
+use super::restore_state::{RestoreState, count, count_replaced};
 use super::snapshot_reader::SnapshotReader;
 use crate::source::folder::Identity;
 
@@ -327,6 +327,7 @@ impl NewFile {
         } else {
             let left_out = self.entry.size.saturating_sub(self.data_len.into_inner());
             count(&state.counts.written_files, 1);
+            count_replaced(state, &self.occupant);
             count(&state.counts.written_bytes, self.entry.size);
             state.monitor.progress(1, left_out);
             if let Some(link) = self.link {

@@ -8,7 +8,7 @@ use super::existing::occupant;
 use super::failure::Failure;
 use super::links::FirstName;
 use super::place::{EXISTS, Occupant, Place};
-use super::restore_state::{RestoreState, count};
+use super::restore_state::{RestoreState, count, count_replaced};
 use crate::source::folder::{self, Access, Identity};
 
 /// Makes `entry` another name of `written`. Returns `false` if that is impossible; everything is as
@@ -34,6 +34,7 @@ pub(super) fn make_link(
     match link(state, place, entry, &occupant, written) {
         Ok(()) => {
             count(&state.counts.linked_names, 1);
+            count_replaced(state, &occupant);
             if entry.kind == EntryKind::File {
                 state.monitor.progress(1, entry.size);
             }
@@ -56,7 +57,7 @@ fn link(
     occupant: &Occupant,
     written: &FirstName,
 ) -> Result<(), Errno> {
-    let mut folder = state.base.clone();
+    let mut folder = state.base.clone().ok_or(Errno::NOENT)?;
     for name in written.folder.names() {
         folder = folder::open(&folder, name, Access::Pass)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;

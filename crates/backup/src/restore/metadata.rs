@@ -10,11 +10,13 @@ use rustix::fs::{
 };
 
 use super::options::RestoreOptions;
+use super::owner_map::OwnerMap;
 use crate::source::folder::Handle;
 use crate::source::{OwnerIds, kind, xattrs};
 
 const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
+const CAPABILITY: &[u8] = b"security.capability";
 
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
@@ -24,23 +26,30 @@ const SET_GROUP_ID: u32 = 0o2000;
 pub(super) struct Owners {
     are_set: bool,
     are_numeric: bool,
+    map: OwnerMap,
+    has_privileges: bool,
     ids: Mutex<OwnerIds>,
 }
 
 impl Owners {
     pub(super) fn new(options: &RestoreOptions) -> Owners {
         let (are_set, are_numeric) = (options.owners, options.numeric_owners);
-        Owners { are_set, are_numeric, ids: Mutex::default() }
+        let (map, has_privileges) = (options.owner_map.clone(), options.privileges);
+        Owners { are_set, are_numeric, map, has_privileges, ids: Mutex::default() }
     }
 
     /// Returns the owner and the group of `entry` on this system.
     fn of(&self, entry: &Entry) -> io::Result<(Uid, Gid)> {
-        let (mut user, mut group) = (None, None);
+        let (mut user, mut group) = self.map.of(entry);
         if !self.are_numeric {
             let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
             let is_named = |name: &&String| !name.is_empty();
-            user = Some(&entry.user).filter(is_named).and_then(|name| ids.user(name));
-            group = Some(&entry.group).filter(is_named).and_then(|name| ids.group(name));
+            let mut named_user =
+                || Some(&entry.user).filter(is_named).and_then(|name| ids.user(name));
+            user = user.or_else(&mut named_user);
+            let mut named_group =
+                || Some(&entry.group).filter(is_named).and_then(|name| ids.group(name));
+            group = group.or_else(&mut named_group);
         }
         let (user, group) = (user.unwrap_or(entry.user_id), group.unwrap_or(entry.group_id));
         // For the system, this number means "leave the owner unchanged".
@@ -98,7 +107,7 @@ pub(super) fn set_open(
             }
         }
     }
-    set_xattrs(entry, warn, |name, value| {
+    set_xattrs(owners, entry, warn, |name, value| {
         rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()).map_err(io::Error::from)
     });
     let mode =
@@ -131,7 +140,7 @@ pub(super) fn set_named(
     if foreign_acls && !entry.xattrs.iter().any(|(name, _)| name == ACCESS_ACL) {
         rustix::fs::lremovexattr(path.as_slice(), ACCESS_ACL).ok();
     }
-    set_xattrs(entry, warn, |name, value| {
+    set_xattrs(owners, entry, warn, |name, value| {
         rustix::fs::lsetxattr(path.as_slice(), name, value, XattrFlags::empty())
             .map_err(io::Error::from)
     });
@@ -178,7 +187,10 @@ fn permitted_mode(
     stat: impl FnOnce() -> io::Result<Stat>,
     warn: &mut dyn FnMut(String),
 ) -> u32 {
-    let mode = entry.mode & 0o7777;
+    let mut mode = entry.mode & 0o7777;
+    if !owners.has_privileges {
+        mode &= !(SET_USER_ID | SET_GROUP_ID);
+    }
     if mode & (SET_USER_ID | SET_GROUP_ID) == 0 || entry.kind == EntryKind::Folder {
         return mode;
     }
@@ -198,11 +210,15 @@ fn permitted_mode(
 }
 
 fn set_xattrs(
+    owners: &Owners,
     entry: &Entry,
     warn: &mut dyn FnMut(String),
     set: impl Fn(&[u8], &[u8]) -> io::Result<()>,
 ) {
     for (name, value) in &entry.xattrs {
+        if !owners.has_privileges && name == CAPABILITY {
+            continue;
+        }
         if let Err(error) = set(name, value) {
             let name = String::from_utf8_lossy(name);
             warn(format!("extended attribute {name} not set: {error}"));

@@ -2,13 +2,17 @@
 //!
 //! A [`restore`] goes through these steps:
 //!
-//! 1. `traversal`, in the calling thread, reads the trees in order, creates the folders, and gives
-//!    everything else to the `dispatcher`.
+//! 1. `snapshot_walk` reads the trees in order, and chooses entries by `selection` and `patterns`.
+//!    `traversal`, in the calling thread, creates the folders, and gives everything else to the
+//!    `dispatcher`.
 //! 2. `dispatcher` splits large files into pieces and finds out which names belong to one file.
 //!    `job_queue` holds jobs back, so that the plan of the reader can fetch their chunks.
 //! 3. `worker`, in several threads, creates files, links and special files. `file` writes the
 //!    bytes, `metadata` sets owner, permissions, attributes and time.
 //! 4. The last job of a folder sets the metadata of the folder.
+//!
+//! `preview` (a dry run), `deletion` and `verification` use `target_visit`, a walk through the snapshot beside the
+//! existing folders of the target.
 //!
 //! `place` knows the existing entries of the target, and `restore_state` is the state that all
 //! threads share.
@@ -40,6 +44,7 @@
 //! A full target ends the restore, because nothing else would fit either. A file that exceeds the
 //! limits of the target's file system or of the process is a problem of that file alone.
 
+mod deletion;
 mod dispatcher;
 mod existing;
 mod failure;
@@ -53,18 +58,25 @@ mod links;
 mod metadata;
 mod monitor;
 mod options;
+mod owner_map;
+mod patterns;
 mod place;
+mod preview;
 mod report;
 mod restore_state;
 mod restore_tree;
 mod selection;
 mod snapshot_reader;
+mod snapshot_walk;
 mod special;
+mod target_visit;
 mod traversal;
+mod verification;
 mod worker;
 
-pub use monitor::RestoreMonitor;
+pub use monitor::{RestoreAction, RestoreMonitor};
 pub use options::{Overwrite, PIECE_LEN, RestoreOptions};
+pub use owner_map::OwnerMap;
 pub use report::RestoreReport;
 pub use restore_tree::restore;
 pub use snapshot_reader::SnapshotReader;

@@ -2,6 +2,17 @@
 
 use std::path::Path;
 
+/// A change of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreAction {
+    /// An entry is created.
+    Create,
+    /// An entry takes the place of an existing one.
+    Replace,
+    /// An existing entry that is not in the snapshot is deleted.
+    Delete,
+}
+
 /// Receives the events of a restore. All methods can be called from several threads at once.
 pub trait RestoreMonitor: Sync {
     /// Reports progress: the numbers of files and bytes of files completed since the last call.
@@ -19,6 +30,13 @@ pub trait RestoreMonitor: Sync {
     /// or an owner.
     fn warning(&self, path: &Path, message: &str) {
         let _ = (path, message);
+    }
+
+    /// Reports a deletion, or any change that a dry run would have made. The path of a folder ends
+    /// with a slash. `bytes` is the size of a file that is written or deleted, and 0 for all other
+    /// entries.
+    fn action(&self, action: RestoreAction, path: &Path, bytes: u64) {
+        let _ = (action, path, bytes);
     }
 
     /// Returns `true` if the restore is to stop. Called often.

@@ -1,8 +1,11 @@
 //! The options of a restore.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cutpoint_repository::Entry;
+
+use super::owner_map::OwnerMap;
 
 /// The size in bytes above which a file is written in pieces of about this size, several of them in
 /// parallel.
@@ -45,11 +48,44 @@ pub struct RestoreOptions {
     /// Takes owners and groups by their ids alone. Otherwise, they are found by name, and by id if
     /// this system does not know the name.
     pub numeric_owners: bool,
+    /// Rules that give files other owners, before [`RestoreOptions::numeric_owners`] applies. Without
+    /// [`RestoreOptions::owners`], the rules have no effect.
+    pub owner_map: OwnerMap,
+    /// Restores devices, pipes and sockets.
+    pub specials: bool,
+    /// Restores the bits that let a program run with the rights of its owner or group
+    /// (set-user-id and set-group-id), and the capabilities of programs.
+    pub privileges: bool,
+    /// Writes nothing. The report counts what would be done, and the monitor gets each change. The
+    /// target need not exist.
+    pub dry_run: bool,
+    /// Deletes, before anything is restored, entries of the target that are not in the snapshot: in
+    /// folders that are restored completely, and of these only entries that the patterns include.
+    /// Mount points and what is on them stay. A folder in the place of something else is deleted,
+    /// too.
+    pub delete: bool,
+    /// Reads all files back at the end, those that were unchanged as well, and compares them with
+    /// the snapshot. A difference is a problem.
+    pub verify: bool,
     /// The paths in the snapshot to restore, each with everything below it; an empty list selects
     /// the whole snapshot. Each path begins at the root of the snapshot, with or without a `/`.
     /// Folders on the way to a selected path are created with their metadata, and left as they are
     /// if they exist.
     pub selection: Vec<PathBuf>,
+    /// The path of `root` in the snapshot, at which the paths that patterns are compared with begin.
+    /// A selected file keeps its own name there.
+    pub root_path: PathBuf,
+    /// Patterns of entries that are left out, by the rules of a `.gitignore` file in the root of the
+    /// snapshot. An excluded folder is left out with everything below it.
+    pub exclude: Vec<String>,
+    /// Patterns of the only entries to restore, by the same rules; an empty list stands for all
+    /// entries. A folder that matches is restored with everything below it that no negated pattern
+    /// matches. Parents of restored entries are created with their metadata, and left as they are
+    /// if they exist.
+    pub include: Vec<String>,
+    /// The name in the target of the only selected path, which is a name in `root`; `None` keeps
+    /// the name. Problems and warnings use the name in the target.
+    pub new_name: Option<OsString>,
     /// The folder that has `root` as its content, if there is one. The target gets its metadata.
     pub folder: Option<Entry>,
 }
@@ -63,7 +99,17 @@ impl Default for RestoreOptions {
             overwrite: Overwrite::Never,
             owners: rustix::process::geteuid().is_root(),
             numeric_owners: false,
+            owner_map: OwnerMap::default(),
+            specials: true,
+            privileges: true,
+            dry_run: false,
+            delete: false,
+            verify: false,
             selection: Vec::new(),
+            root_path: PathBuf::new(),
+            exclude: Vec::new(),
+            include: Vec::new(),
+            new_name: None,
             folder: None,
         }
     }

@@ -137,6 +137,8 @@ static SPARE_NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// The message for a name that is taken.
 pub(super) const EXISTS: &str = "exists; not overwritten (see --overwrite)";
+/// The message for a name that belongs to a folder, which is not replaced by anything else.
+pub(super) const IS_FOLDER: &str = "exists as a folder";
 /// The message for a name that the target does not distinguish from another one.
 pub(super) const TWIN: &str = "not restored: the target takes its name for the name of another \
     restored entry of the same folder";
@@ -154,7 +156,7 @@ impl Place {
             Err(error) => return Err(error.into()),
         };
         if kind(&stat) == Some(EntryKind::Folder) {
-            return Ok(Occupant::Refused("exists as a folder"));
+            return Ok(Occupant::Refused(IS_FOLDER));
         }
         let identity = Identity::of(&stat);
         Ok(match overwrite {
@@ -169,7 +171,8 @@ impl Place {
         })
     }
 
-    fn is_same(&self, entry: &Entry, stat: &Stat) -> bool {
+    /// Returns `true` if the existing entry with `stat` seems to be the same as `entry`.
+    pub(super) fn is_same(&self, entry: &Entry, stat: &Stat) -> bool {
         if kind(stat) != Some(entry.kind) {
             return false;
         }

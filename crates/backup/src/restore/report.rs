@@ -15,6 +15,21 @@ pub struct RestoreReport {
     pub made_symlinks: u64,
     /// The number of devices, pipes and sockets created.
     pub made_specials: u64,
+    /// The number of devices, pipes and sockets left out. See
+    /// [`RestoreOptions::specials`](super::RestoreOptions::specials).
+    pub skipped_specials: u64,
+    /// The number of existing entries replaced.
+    pub replaced_entries: u64,
+    /// The number of existing entries deleted. See
+    /// [`RestoreOptions::delete`](super::RestoreOptions::delete).
+    pub deleted_entries: u64,
+    /// The number of bytes of the files among them.
+    pub deleted_bytes: u64,
+    /// The number of files read back and found equal to the snapshot. See
+    /// [`RestoreOptions::verify`](super::RestoreOptions::verify).
+    pub verified_files: u64,
+    /// The number of bytes of these files.
+    pub verified_bytes: u64,
     /// The number of existing entries found unchanged, with [`Changed`](super::Overwrite::Changed).
     pub unchanged_entries: u64,
     /// The number of entries that could not be restored, or were not restored because of what stood

@@ -1,10 +1,11 @@
 //! The state that all threads of one restore share.
 
+use std::collections::HashSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cutpoint_repository::Entry;
 use cutpoint_storage::{Error, Kind};
@@ -13,9 +14,10 @@ use super::failure::Failure;
 use super::metadata::{self, Owners};
 use super::monitor::RestoreMonitor;
 use super::options::RestoreOptions;
-use super::place::{Folder, Place};
+use super::place::{Folder, Occupant, Place};
 use super::report::RestoreReport;
 use super::snapshot_reader::SnapshotReader;
+use super::snapshot_walk::SnapshotWalk;
 use crate::source::folder;
 use crate::source::folder::Handle;
 
@@ -25,11 +27,13 @@ pub(super) struct RestoreState<'a> {
     pub(super) options: &'a RestoreOptions,
     pub(super) monitor: &'a dyn RestoreMonitor,
     pub(super) counts: Counts,
-    /// The folder of the target.
-    pub(super) base: Handle,
+    /// The folder of the target; `None` if it does not exist, in a dry run.
+    pub(super) base: Option<Handle>,
     /// Set if files can be written before they have a name.
     pub(super) nameless: AtomicBool,
     pub(super) owners: Owners,
+    /// The paths with problems, for a verification.
+    failed: Mutex<HashSet<PathBuf>>,
     stopped: AtomicBool,
     stop_reason: Mutex<Option<Error>>,
 }
@@ -47,6 +51,12 @@ pub(super) struct Counts {
     pub(super) made_folders: AtomicU64,
     pub(super) made_symlinks: AtomicU64,
     pub(super) made_specials: AtomicU64,
+    pub(super) skipped_specials: AtomicU64,
+    pub(super) replaced_entries: AtomicU64,
+    pub(super) deleted_entries: AtomicU64,
+    pub(super) deleted_bytes: AtomicU64,
+    pub(super) verified_files: AtomicU64,
+    pub(super) verified_bytes: AtomicU64,
     pub(super) unchanged_entries: AtomicU64,
     pub(super) failed_entries: AtomicU64,
     pub(super) warnings: AtomicU64,
@@ -57,7 +67,7 @@ impl<'a> RestoreState<'a> {
         reader: &'a dyn SnapshotReader,
         options: &'a RestoreOptions,
         monitor: &'a dyn RestoreMonitor,
-        base: Handle,
+        base: Option<Handle>,
     ) -> RestoreState<'a> {
         // A nameless file gets its name through this folder.
         let nameless = folder::stat(rustix::fs::CWD, b"/proc/self/fd").is_ok();
@@ -69,6 +79,7 @@ impl<'a> RestoreState<'a> {
             base,
             nameless: AtomicBool::new(nameless),
             owners: Owners::new(options),
+            failed: Mutex::default(),
             stopped: AtomicBool::new(false),
             stop_reason: Mutex::new(None),
         }
@@ -114,9 +125,35 @@ impl<'a> RestoreState<'a> {
         }
     }
 
-    fn report(&self, path: &Path, message: &str) {
+    /// Reports a problem with `path`.
+    pub(super) fn report(&self, path: &Path, message: &str) {
         self.counts.failed_entries.fetch_add(1, Relaxed);
+        if self.options.verify {
+            self.failed().insert(path.to_path_buf());
+        }
         self.monitor.problem(path, message);
+    }
+
+    /// Returns `true` if a problem with `path` was reported, and a verification follows.
+    pub(super) fn has_failed(&self, path: &Path) -> bool {
+        self.failed().contains(path)
+    }
+
+    fn failed(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports selected paths that were not found, and patterns that have matched nothing.
+    pub(super) fn report_idle(&self, walk: &SnapshotWalk<'_>) {
+        count(&self.counts.skipped_specials, walk.skipped_specials);
+        if self.stopped() {
+            return;
+        }
+        let missing = Failure::Refused("not in the snapshot");
+        walk.for_each_missing(|path| self.fail(path, &missing));
+        walk.for_each_unmatched_pattern(|pattern, message| {
+            self.warn(Path::new(pattern), message);
+        });
     }
 
     pub(super) fn warn(&self, path: &Path, message: &str) {
@@ -142,23 +179,36 @@ impl<'a> RestoreState<'a> {
     }
 
     /// Returns the statistics, or the reason why the restore was stopped.
-    pub(super) fn finish(self) -> Result<RestoreReport, Error> {
-        if let Some(reason) = self.stop_reason.into_inner().unwrap_or_else(PoisonError::into_inner)
-        {
+    pub(super) fn finish(&self) -> Result<RestoreReport, Error> {
+        let mut reason = self.stop_reason.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reason) = reason.take() {
             return Err(reason);
         }
-        let counts = self.counts;
+        let counts = &self.counts;
         Ok(RestoreReport {
-            written_files: counts.written_files.into_inner(),
-            written_bytes: counts.written_bytes.into_inner(),
-            linked_names: counts.linked_names.into_inner(),
-            made_folders: counts.made_folders.into_inner(),
-            made_symlinks: counts.made_symlinks.into_inner(),
-            made_specials: counts.made_specials.into_inner(),
-            unchanged_entries: counts.unchanged_entries.into_inner(),
-            failed_entries: counts.failed_entries.into_inner(),
-            warnings: counts.warnings.into_inner(),
+            written_files: counts.written_files.load(Relaxed),
+            written_bytes: counts.written_bytes.load(Relaxed),
+            linked_names: counts.linked_names.load(Relaxed),
+            made_folders: counts.made_folders.load(Relaxed),
+            made_symlinks: counts.made_symlinks.load(Relaxed),
+            made_specials: counts.made_specials.load(Relaxed),
+            skipped_specials: counts.skipped_specials.load(Relaxed),
+            replaced_entries: counts.replaced_entries.load(Relaxed),
+            deleted_entries: counts.deleted_entries.load(Relaxed),
+            deleted_bytes: counts.deleted_bytes.load(Relaxed),
+            verified_files: counts.verified_files.load(Relaxed),
+            verified_bytes: counts.verified_bytes.load(Relaxed),
+            unchanged_entries: counts.unchanged_entries.load(Relaxed),
+            failed_entries: counts.failed_entries.load(Relaxed),
+            warnings: counts.warnings.load(Relaxed),
         })
+    }
+}
+
+/// Counts an entry that has taken the place of `occupant`.
+pub(super) fn count_replaced(state: &RestoreState<'_>, occupant: &Occupant) {
+    if *occupant == Occupant::Replace {
+        count(&state.counts.replaced_entries, 1);
     }
 }
 

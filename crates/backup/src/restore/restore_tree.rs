@@ -9,15 +9,19 @@ use cutpoint_repository::{Content, thread_count};
 use cutpoint_storage::{Error, Kind, Result};
 use rustix::fs::{Mode, OFlags};
 
+use super::deletion::Deletion;
 use super::dispatcher::Dispatcher;
 use super::job_queue::JobQueue;
 use super::monitor::RestoreMonitor;
 use super::options::RestoreOptions;
+use super::preview::Preview;
 use super::report::RestoreReport;
 use super::restore_state::RestoreState;
-use super::selection::Selection;
 use super::snapshot_reader::SnapshotReader;
+use super::snapshot_walk::SnapshotWalk;
+use super::target_visit::visit;
 use super::traversal::Traversal;
+use super::verification::verify;
 use super::worker;
 use crate::source::Handle;
 
@@ -37,7 +41,8 @@ const JOBS_PER_THREAD: usize = 16;
 /// Returns `Interrupted` if the monitor cancels the restore. Everything restored until then stays,
 /// and [`Overwrite::Changed`](super::Overwrite::Changed) can complete it.
 ///
-/// Returns `Full` if the target is full, `Invalid` if a path of the selection contains `..`, and
+/// Returns `Full` if the target is full, `Invalid` if a path of the selection contains `..` or a
+/// pattern is invalid, and
 /// `Storage` if the target cannot be used. Returns any error that makes the root of the snapshot
 /// unreadable.
 ///
@@ -51,10 +56,35 @@ pub fn restore(
     options: &RestoreOptions,
     monitor: &dyn RestoreMonitor,
 ) -> Result<RestoreReport> {
-    let selection = Selection::new(&options.selection)?;
-    let (base, made) = open_target(target, options.folder.is_some())
-        .map_err(|error| Error::new(Kind::Storage, target.display(), &error).with_source(error))?;
-    let state = RestoreState::new(reader, options, monitor, base);
+    let walk = SnapshotWalk::new(reader, options, root)?;
+    let of_target = |error| Error::new(Kind::Storage, target.display(), &error).with_source(error);
+    if options.dry_run {
+        let base = open_existing(target).map_err(of_target)?;
+        return preview(&RestoreState::new(reader, options, monitor, base), walk);
+    }
+    let (base, made) = open_target(target, options.folder.is_some()).map_err(of_target)?;
+    let state = RestoreState::new(reader, options, monitor, Some(base));
+    if options.delete && !made {
+        let mut walk = SnapshotWalk::new(reader, options, root)?;
+        visit(&state, &mut walk, state.base.clone(), &mut Deletion::new(&state));
+    }
+    write(&state, walk, made)?;
+    if options.verify && !state.stopped() {
+        verify(&state, SnapshotWalk::new(reader, options, root)?);
+    }
+    state.finish()
+}
+
+/// Counts what a restore would do.
+fn preview(state: &RestoreState<'_>, mut walk: SnapshotWalk<'_>) -> Result<RestoreReport> {
+    visit(state, &mut walk, state.base.clone(), &mut Preview::new(state));
+    state.report_idle(&walk);
+    state.finish()
+}
+
+/// Writes everything that `walk` finds. `made` says that the target is new.
+fn write<'a>(state: &RestoreState<'a>, walk: SnapshotWalk<'a>, made: bool) -> Result<()> {
+    let (reader, options) = (state.reader, state.options);
     let threads = thread_count(options.threads);
     let queue_len = (threads * JOBS_PER_THREAD).min(256);
     let plan = reader.plan(options.plan_bytes_max);
@@ -70,15 +100,14 @@ pub fn restore(
         let _end = plan.map(PlanEnd);
         std::thread::scope(|scope| {
             for _ in 0..threads {
-                let (state, receiver) = (&state, receiver.clone());
+                let receiver = receiver.clone();
                 scope.spawn(move || worker::work(state, &receiver));
             }
             drop(receiver);
-            let dispatcher = Dispatcher::new(&state, JobQueue::new(plan, sender));
-            Traversal::new(&state, dispatcher, selection).traverse(root, made)
+            let dispatcher = Dispatcher::new(state, JobQueue::new(plan, sender));
+            Traversal::new(state, dispatcher, walk).traverse(made)
         })
-    })?;
-    state.finish()
+    })
 }
 
 /// Ends a plan when dropped.
@@ -102,8 +131,21 @@ fn open_target(target: &Path, private: bool) -> std::io::Result<(Handle, bool)> 
     } else {
         std::fs::create_dir_all(target)?;
     }
+    Ok((open_folder(target)?, made))
+}
+
+/// Opens `target` if it exists.
+fn open_existing(target: &Path) -> std::io::Result<Option<Handle>> {
+    match open_folder(target) {
+        Ok(handle) => Ok(Some(handle)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn open_folder(target: &Path) -> std::io::Result<Handle> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(target, flags | OFlags::RDONLY, Mode::empty())
         .or_else(|_| rustix::fs::open(target, flags | OFlags::PATH, Mode::empty()))?;
-    Ok((Handle::from(fd), made))
+    Ok(Handle::from(fd))
 }

@@ -41,6 +41,9 @@ pub trait SnapshotReader: Sync {
     /// others are restored.
     fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes>;
 
+    /// Returns the fingerprint that a data chunk with these bytes has.
+    fn fingerprint(&self, bytes: &[u8]) -> Fingerprint;
+
     /// Returns a plan, which learns in advance which chunks will be requested and may hold up to
     /// `bytes_max` bytes for them. Without a plan, each chunk is read when it is requested.
     fn plan(&self, bytes_max: usize) -> Option<ReadPlan<'_>> {
@@ -68,7 +71,20 @@ impl SnapshotReader for Reader {
         Reader::chunk(self, Class::Data, fingerprint).map(Bytes::from_owner)
     }
 
+    fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
+        self.repository().keys().fingerprint(Class::Data, bytes)
+    }
+
     fn plan(&self, bytes_max: usize) -> Option<ReadPlan<'_>> {
         Some(Reader::plan(self, bytes_max))
+    }
+}
+
+/// Returns `true` if `segment` is a complete chunk with these bytes. `false` decides nothing for a
+/// segment that is a part of a chunk.
+pub(super) fn is_chunk(reader: &dyn SnapshotReader, segment: &Segment, bytes: &[u8]) -> bool {
+    match segment {
+        Segment::Chunk { fingerprint, offset: 0, .. } => reader.fingerprint(bytes) == *fingerprint,
+        _ => false,
     }
 }

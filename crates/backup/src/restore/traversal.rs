@@ -1,11 +1,9 @@
 //! The traversal of a snapshot: one thread creates the folders, in the order of the trees, and
 //! sends everything else to the workers.
 
-use std::iter;
 use std::sync::Arc;
 
-use cutpoint_repository::format::tree::check_name;
-use cutpoint_repository::{Content, Entry, EntryKind, name_text};
+use cutpoint_repository::Entry;
 use cutpoint_storage::{Error, Result};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -16,33 +14,23 @@ use super::metadata;
 use super::options::Overwrite;
 use super::place::{EXISTS, Folder, PathNode, Place, RestoredNames, TWIN};
 use super::restore_state::{RestoreState, count};
-use super::selection::{Choice, Selection};
+use super::snapshot_walk::{SnapshotWalk, Step};
 use crate::source::folder::{self, Access, FolderStack, Handle, Identity};
-
-/// A folder that is being filled, and the entries that remain.
-struct FolderEntries<'a> {
-    folder: Arc<Folder>,
-    entries: Box<dyn Iterator<Item = Result<Entry>> + 'a>,
-    /// The previous name, because names must ascend.
-    last: Option<Vec<u8>>,
-    /// The node of the folder in the selection; `None` if everything in it is selected.
-    way: Option<usize>,
-}
 
 /// The traversal of one tree.
 pub(super) struct Traversal<'r, 'a> {
     state: &'r RestoreState<'a>,
     dispatcher: Dispatcher<'r, 'a>,
-    selection: Selection,
+    walk: SnapshotWalk<'a>,
 }
 
 impl<'r, 'a> Traversal<'r, 'a> {
     pub(super) fn new(
         state: &'r RestoreState<'a>,
         dispatcher: Dispatcher<'r, 'a>,
-        selection: Selection,
+        walk: SnapshotWalk<'a>,
     ) -> Traversal<'r, 'a> {
-        Traversal { state, dispatcher, selection }
+        Traversal { state, dispatcher, walk }
     }
 
     /// Restores everything, or ends early when the restore is stopped. `made` says that the target
@@ -50,138 +38,94 @@ impl<'r, 'a> Traversal<'r, 'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if nothing can be read or entered at all.
-    pub(super) fn traverse(mut self, root: &Content, made: bool) -> Result<()> {
-        let base = self.state.base.clone();
-        let options = self.state.options;
-        let way = self.selection.root();
-        let keeps_its_own = !made && (options.overwrite == Overwrite::Never || way.is_some());
-        if made && options.folder.is_some() {
-            metadata::remove_acls(&base);
-        }
+    /// Returns an error if nothing can be entered at all.
+    pub(super) fn traverse(mut self, made: bool) -> Result<()> {
+        let Some(base) = self.state.base.clone() else { return Ok(()) };
         let stat = rustix::fs::fstat(&base)
             .map_err(|error| Error::invalid("target", error).with_source(error))?;
-        let folder = Folder {
-            path: Arc::default(),
-            entry: options.folder.clone().filter(|_| !keeps_its_own),
-            made,
-            inherits: metadata::has_default_acl(&base),
-            restored: RestoredNames::new(options.overwrite),
-        };
-        let frame = FolderEntries {
-            folder: Arc::new(folder),
-            entries: self.entries(root)?,
-            last: None,
-            way,
-        };
-        let mut stack = FolderStack::new(base, Identity::of(&stat), frame);
+        let folder = self.base_folder(&base, made);
+        let mut stack = FolderStack::new(base, Identity::of(&stat), Arc::new(folder));
         while !self.state.stopped() {
-            let Some((frame, handle)) = stack.top() else { break };
-            let handle = handle.cloned();
-            let (next, handle) = match (frame.entries.next(), handle) {
-                (Some(next), Some(handle)) => (next, handle),
-                (None, _) => {
-                    if let Some((frame, handle)) = stack.pop() {
-                        self.leave(frame, handle);
-                    }
-                    continue;
+            let Some(step) = self.walk.next() else {
+                if let Some((folder, handle)) = stack.pop() {
+                    self.leave(folder, handle);
                 }
-                (Some(_), None) => {
-                    frame.entries = Box::new(iter::empty());
-                    continue;
-                }
+                break;
             };
-            match next.and_then(|entry| self.check(frame, entry)) {
-                Ok(Some((entry, way))) if entry.kind == EntryKind::Folder => {
-                    let place = Place { folder: Arc::clone(&frame.folder), handle };
+            let place = stack.top().and_then(|(folder, handle)| {
+                Some(Place { folder: Arc::clone(folder), handle: handle?.clone() })
+            });
+            match (step, place) {
+                (Step::Enter { entry, role }, Some(place)) => {
                     // Defects of a folder on the way to the selection say nothing about the
                     // selected paths.
-                    if way.is_none() {
+                    if !role.is_way() {
                         self.warn_of_defect(&place, &entry);
                     }
-                    if let Some((name, handle, identity, frame)) = self.enter(place, entry, way) {
-                        stack.push(name, handle, identity, frame);
+                    match self.enter(place, entry, role.is_way()) {
+                        Some((name, handle, identity, folder)) => {
+                            stack.push(name, handle, identity, folder);
+                        }
+                        None => self.walk.skip(),
                     }
                 }
-                Ok(Some((entry, None))) => {
-                    let place = Place { folder: Arc::clone(&frame.folder), handle };
+                (Step::Item(entry), Some(place)) => {
                     self.warn_of_defect(&place, &entry);
                     self.dispatcher.send(place, entry);
                 }
-                // Something other than a folder stands on the way to a selected path.
-                Ok(Some((_, Some(_))) | None) => {}
-                Err(error) => {
-                    frame.entries = Box::new(iter::empty());
-                    if let Some(way) = frame.way {
-                        self.selection.mark_found(way);
+                // The folder was moved, which is reported when it is left.
+                (Step::Enter { .. }, None) => {
+                    self.walk.skip();
+                    self.walk.end_folder();
+                }
+                (Step::Item(_), None) => self.walk.end_folder(),
+                (Step::Leave, _) => {
+                    if let Some((folder, handle)) = stack.pop() {
+                        self.leave(folder, handle);
                     }
-                    let path = frame.folder.path.path();
-                    self.state.fail(&path, &Failure::Snapshot(error.of("its tree")));
+                }
+                (Step::Skipped(_), _) => {}
+                (Step::Problem { path, error }, _) => {
+                    self.state.fail(&path, &Failure::Snapshot(error));
                 }
             }
         }
-        if !self.state.stopped() {
-            let missing = Failure::Refused("not in the snapshot");
-            self.selection.for_each_missing(|path| self.state.fail(path, &missing));
-        }
+        self.state.report_idle(&self.walk);
         self.dispatcher.end();
         // Releases the deepest folder first, for the sake of long paths.
         while stack.pop().is_some() {}
         Ok(())
     }
 
-    fn entries(&self, content: &Content) -> Result<Box<dyn Iterator<Item = Result<Entry>> + 'a>> {
-        match content {
-            Content::Empty => Ok(Box::new(iter::empty())),
-            Content::Raw(_) => Err(Error::corrupt("", "a tree without chunks")),
-            Content::Segments(_) | Content::Recipe(_) => self.state.reader.tree(content),
+    /// Returns the target as a folder to fill.
+    fn base_folder(&self, base: &Handle, made: bool) -> Folder {
+        let options = self.state.options;
+        let keeps_its_own =
+            !made && (options.overwrite == Overwrite::Never || self.walk.root_role().is_way());
+        if made && options.folder.is_some() {
+            metadata::remove_acls(base);
         }
-    }
-
-    /// Checks the order of the names and whether the entry is selected. Returns `None` if it is not
-    /// selected. Otherwise, returns the entry, with its node in the selection if it is only on the
-    /// way to a selected path.
-    fn check(
-        &mut self,
-        frame: &mut FolderEntries<'_>,
-        entry: Entry,
-    ) -> Result<Option<(Entry, Option<usize>)>> {
-        check_name(&entry.name)?;
-        if frame.last.as_ref().is_some_and(|last| *last >= entry.name) {
-            let name = name_text(&entry.name);
-            return Err(Error::corrupt("", format!("name {name}: out of order or a duplicate")));
+        Folder {
+            path: Arc::default(),
+            entry: options.folder.clone().filter(|_| !keeps_its_own),
+            made,
+            inherits: metadata::has_default_acl(base),
+            restored: RestoredNames::new(options.overwrite),
         }
-        match &mut frame.last {
-            Some(last) => last.clone_from(&entry.name),
-            None => frame.last = Some(entry.name.clone()),
-        }
-        let Some(way) = frame.way else { return Ok(Some((entry, None))) };
-        Ok(match self.selection.choose(way, &entry.name) {
-            Choice::All => Some((entry, None)),
-            Choice::Way(way) => Some((entry, Some(way))),
-            Choice::Skip => None,
-            Choice::End => {
-                frame.entries = Box::new(iter::empty());
-                None
-            }
-        })
     }
 
     /// Creates or enters the folder `entry`. Returns `None` if that fails, which is reported.
     fn enter(
         &mut self,
         place: Place,
-        mut entry: Entry,
-        way: Option<usize>,
-    ) -> Option<(Vec<u8>, Handle, Identity, FolderEntries<'a>)> {
-        let keeps_its_own = self.state.options.overwrite == Overwrite::Never || way.is_some();
+        entry: Entry,
+        is_way: bool,
+    ) -> Option<(Vec<u8>, Handle, Identity, Arc<Folder>)> {
+        let keeps_its_own = self.state.options.overwrite == Overwrite::Never || is_way;
         let made = self.make_folder(&place, &entry.name, keeps_its_own);
         let (handle, identity, made) = match made {
             Ok(made) => made,
             Err(failure) => {
-                if let Some(way) = way {
-                    self.selection.mark_found(way);
-                }
                 self.state.fail(&place.path(&entry), &failure);
                 return None;
             }
@@ -196,19 +140,11 @@ impl<'r, 'a> Traversal<'r, 'a> {
             inherits = metadata::has_default_acl(&handle);
         }
         let path = PathNode::below(&place.folder.path, &entry.name);
-        let content = std::mem::replace(&mut entry.content, Content::Empty);
-        let entries = self.entries(&content).unwrap_or_else(|error| {
-            if let Some(way) = way {
-                self.selection.mark_found(way);
-            }
-            self.state.fail(&path.path(), &Failure::Snapshot(error.of("its tree")));
-            Box::new(iter::empty())
-        });
         let name = entry.name.clone();
         let entry = Some(entry).filter(|_| made || !keeps_its_own);
         let restored = RestoredNames::new(self.state.options.overwrite);
         let folder = Arc::new(Folder { path, entry, made, inherits, restored });
-        Some((name, handle, identity, FolderEntries { folder, entries, last: None, way }))
+        Some((name, handle, identity, folder))
     }
 
     /// Creates the folder `name`, or opens it if it exists. An existing folder becomes writable for
@@ -234,6 +170,7 @@ impl<'r, 'a> Traversal<'r, 'a> {
                 } else {
                     rustix::fs::unlinkat(&place.handle, name, AtFlags::empty())?;
                     make()?;
+                    count(&self.state.counts.replaced_entries, 1);
                     true
                 }
             }
@@ -253,12 +190,12 @@ impl<'r, 'a> Traversal<'r, 'a> {
         Ok((handle, identity, made))
     }
 
-    fn leave(&self, frame: FolderEntries<'_>, handle: Option<Handle>) {
+    fn leave(&self, folder: Arc<Folder>, handle: Option<Handle>) {
         match handle {
-            Some(handle) => self.state.release(frame.folder, &handle),
+            Some(handle) => self.state.release(folder, &handle),
             None => {
                 let failure = Failure::Refused("the folder was moved or removed meanwhile");
-                self.state.fail(&frame.folder.path.path(), &failure);
+                self.state.fail(&folder.path.path(), &failure);
             }
         }
     }

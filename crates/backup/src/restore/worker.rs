@@ -13,7 +13,7 @@ use super::large_file;
 use super::links::LinkOwner;
 use super::options::PIECE_LEN;
 use super::place::{Occupant, Place};
-use super::restore_state::{RestoreState, count};
+use super::restore_state::{RestoreState, count, count_replaced};
 use super::special::make_special;
 
 /// Does jobs until there are no more.
@@ -92,6 +92,7 @@ fn item(state: &RestoreState<'_>, place: Place, entry: Entry, role: Role, buffer
                         _ => &state.counts.made_specials,
                     };
                     count(counter, 1);
+                    count_replaced(state, &occupant);
                     done(&place, &entry, link, identity);
                 }
                 Err(failure) => state.fail(&place.path(&entry), &failure),

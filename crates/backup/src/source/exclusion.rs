@@ -62,7 +62,8 @@ pub(super) fn is_cache_tag(name: &[u8]) -> bool {
     name == CACHE_TAG_NAME
 }
 
-fn parse_patterns(patterns: &[String]) -> io::Result<Gitignore> {
+/// Parses the lines of a `.gitignore` file in the root folder.
+pub(super) fn parse_patterns(patterns: &[String]) -> io::Result<Gitignore> {
     let invalid = |problem| io::Error::new(io::ErrorKind::InvalidInput, problem);
     let mut builder = pattern_builder();
     for pattern in patterns {
@@ -80,14 +81,20 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
     add_pattern(&mut pattern_builder(), pattern)
 }
 
-fn pattern_builder() -> GitignoreBuilder {
+/// Creates a builder of patterns that are relative to the root folder.
+pub(super) fn pattern_builder() -> GitignoreBuilder {
     let mut builder = GitignoreBuilder::new("/");
     // By default, a pattern such as `[a` matches its own text, which is never what was meant.
     builder.allow_unclosed_class(false);
     builder
 }
 
-fn add_pattern(builder: &mut GitignoreBuilder, pattern: &str) -> Result<(), String> {
+/// Adds a pattern.
+///
+/// # Errors
+///
+/// Returns the pattern and its problem if the pattern is invalid.
+pub(super) fn add_pattern(builder: &mut GitignoreBuilder, pattern: &str) -> Result<(), String> {
     match builder.add_line(None, pattern) {
         Ok(_) => Ok(()),
         Err(error) => {

@@ -165,6 +165,10 @@ impl SnapshotReader for MemoryStore {
         let found = self.chunks.get(fingerprint).cloned().map(Bytes::from_owner);
         found.ok_or_else(|| Error::missing(format!("chunk {fingerprint}"), "is nowhere"))
     }
+
+    fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
+        Fingerprint(sha256(bytes))
+    }
 }
 
 /// A monitor that records its events.

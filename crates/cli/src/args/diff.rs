@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args as ClapArgs;
 
-use super::everyday::Filter;
+use super::Selection;
 
 /// List the differences between two snapshots
 ///
@@ -13,8 +13,8 @@ use super::everyday::Filter;
 /// of OLD. Contents are compared exactly, whatever the times of the files say; what both snapshots
 /// share is not read.
 ///
-/// A snapshot without PATH takes the path of the other one. SNAPSHOT is an ID, its first digits (at
-/// least four), or `latest`.
+/// A snapshot without PATH takes the path of the other one. OLD and NEW are IDs, `latest`, `latest~1`
+/// or dates (see `cutpoint help selection`).
 ///
 /// The exit code is 0 whether there are differences or not, and 1 if something could not be
 /// compared.
@@ -24,6 +24,8 @@ Examples:
   cutpoint diff 5f3a91c0 latest
   cutpoint diff 5f3a91c0 latest:/home/me
       Compares one folder.
+  cutpoint diff latest~1 latest --path ~/docs
+      Shows what the last backup of a folder has changed.
   cutpoint diff latest:/srv/a latest:/srv/b --metadata
       Compares two folders, with permissions, owners and times.")]
 pub(crate) struct Diff {
@@ -39,7 +41,7 @@ pub(crate) struct Diff {
     /// attributes. Without this option, the summary only counts the entries with such changes.
     #[arg(long)]
     pub(crate) metadata: bool,
-    /// The filter for `latest`.
+    /// The snapshots among which `latest` and dates are searched.
     #[command(flatten)]
-    pub(crate) filter: Filter,
+    pub(crate) selection: Selection,
 }

@@ -1,12 +1,11 @@
-//! The arguments of the everyday commands: make a repository, save, list and restore files.
+//! The arguments of the everyday commands: make a repository, save and list files.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use clap::Args as ClapArgs;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_backup::restore::Overwrite;
 use cutpoint_repository::format::tree::check_name;
 use cutpoint_terminal::{Exclusion, Threads};
 
@@ -174,19 +173,6 @@ pub(crate) struct Backup {
     pub(crate) verify_write: bool,
 }
 
-/// The snapshots among which `latest` is searched.
-#[derive(Debug, Default, ClapArgs)]
-pub(crate) struct Filter {
-    /// Select only snapshots of this host
-    #[arg(long, value_name = "NAME")]
-    pub(crate) host: Option<String>,
-    /// Select only snapshots with this tag; repeatable
-    ///
-    /// If the option is repeated, a snapshot must have all of the tags.
-    #[arg(long = "tag", value_name = "TAG")]
-    pub(crate) tags: Vec<String>,
-}
-
 /// List snapshots
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
@@ -206,15 +192,21 @@ pub(crate) struct Snapshots {
     pub(crate) selection: Selection,
 }
 
-/// The snapshots to which a command applies that can apply to many.
+/// The snapshots that count: those that are listed, or among which `latest` and dates are searched.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Selection {
-    /// The filter by host and tags.
-    #[command(flatten)]
-    pub(crate) filter: Filter,
+    /// Select only snapshots of this host
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
+    /// Select only snapshots with this tag; repeatable
+    ///
+    /// If the option is repeated, a snapshot must have all of the tags.
+    #[arg(long = "tag", id = "only_tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
     /// Select only snapshots of this path; repeatable
     ///
-    /// If the option is repeated, a snapshot must have all of the paths.
+    /// PATH is a source of the backup, a file or folder that was given to `cutpoint backup`. If the
+    /// option is repeated, a snapshot must have all of the paths.
     #[arg(long = "path", id = "only_path", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 }
@@ -231,12 +223,14 @@ Examples:
       Shows everything below a folder, with total sizes.
   cutpoint ls latest:/home/me -R0 | xargs -0 -n 1 echo
       Passes names of any bytes to another program.
+  cutpoint ls latest~1:. --host laptop
+      Lists this folder in the snapshot before the newest.
   cutpoint ls 5f3a91c0 -R --json
       Lists everything, for a program.")]
 pub(crate) struct Ls {
     /// Snapshot, or folder or file in it
     ///
-    /// SNAPSHOT is an ID, its first digits (at least four), or `latest`.
+    /// SNAPSHOT is an ID, `latest`, `latest~1` or a date (see `cutpoint help selection`).
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub(crate) snapshot: OsString,
     /// Print permissions, owners, sizes and times
@@ -257,9 +251,9 @@ pub(crate) struct Ls {
     /// invisible characters and invalid UTF-8 are escaped as in C.
     #[arg(long, short = '0', conflicts_with_all = ["long", "tree"])]
     pub(crate) null: bool,
-    /// The filter for `latest`.
+    /// The snapshots among which `latest` and dates are searched.
     #[command(flatten)]
-    pub(crate) filter: Filter,
+    pub(crate) selection: Selection,
 }
 
 /// Write a file of a snapshot to standard output
@@ -268,88 +262,21 @@ pub(crate) struct Ls {
 Examples:
   cutpoint cat latest:/etc/fstab
   cutpoint cat 5f3a91c0 /home/me/disk.img > disk.img
+  cutpoint cat 2026-11-20T14:30:./notes.txt
+      Prints a file of this folder as it was at that time.
   cutpoint cat latest:shop.sql --tag database | psql shop")]
 pub(crate) struct Cat {
     /// Snapshot with the path of the file, or followed by PATH
     ///
-    /// SNAPSHOT is an ID, its first digits (at least four), or `latest`.
+    /// SNAPSHOT is an ID, `latest`, `latest~1` or a date (see `cutpoint help selection`).
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub(crate) snapshot: OsString,
     /// Path of the file in the snapshot
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<PathBuf>,
-    /// The filter for `latest`.
+    /// The snapshots among which `latest` and dates are searched.
     #[command(flatten)]
-    pub(crate) filter: Filter,
-}
-
-/// Restore files from a snapshot
-///
-/// SNAPSHOT is an ID, its first digits (at least four), or `latest`. SNAPSHOT:PATH restores the
-/// content of PATH directly into FOLDER. FOLDER gets the permissions, times and other metadata of
-/// PATH, unless FOLDER already existed and nothing may be overwritten, or only some paths are
-/// restored. Nothing outside of FOLDER is ever written.
-///
-/// A full disk ends the restore with exit code 14. A file that exceeds only the maximum file size
-/// of the file system or of `ulimit -f` is reported; the other files are restored, and the exit
-/// code is 1.
-#[derive(Debug, ClapArgs)]
-#[command(before_help = "\
-Examples:
-  cutpoint restore latest --to /tmp/restored
-      Restores everything.
-  cutpoint restore latest:/home/me/photos --to ~/restored
-      Restores the content of one folder.
-  cutpoint restore 5f3a91c0 /etc/fstab /srv --to restored
-      Restores some paths, below their folders.
-  cutpoint restore latest --to restored --overwrite changed
-      Continues a restore that was interrupted.")]
-pub(crate) struct Restore {
-    /// Snapshot, or folder or file in it
-    #[arg(value_name = "SNAPSHOT[:PATH]")]
-    pub(crate) snapshot: OsString,
-    /// Restore only these paths, with everything below them
-    #[arg(value_name = "PATHS")]
-    pub(crate) paths: Vec<PathBuf>,
-    /// Write to FOLDER, and create it if it does not exist
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) to: PathBuf,
-    /// Replace existing files
-    #[arg(long, value_enum, default_value = "never", value_name = "RULE")]
-    pub(crate) overwrite: OverwriteArg,
-    /// Set owners by number instead of by name
-    #[arg(long, conflicts_with = "no_owners")]
-    pub(crate) numeric_owners: bool,
-    /// Do not set owners; without root, they are never set
-    #[arg(long)]
-    pub(crate) no_owners: bool,
-    /// The number of threads.
-    #[command(flatten)]
-    pub(crate) threads: Threads,
-    /// The filter for `latest`.
-    #[command(flatten)]
-    pub(crate) filter: Filter,
-}
-
-/// The treatment of files that exist in the target of a restore.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum OverwriteArg {
-    /// Keep the existing file, and report it as a problem
-    Never,
-    /// Replace the existing file unless size and time are those of the snapshot
-    Changed,
-    /// Replace the existing file
-    Replace,
-}
-
-impl From<OverwriteArg> for Overwrite {
-    fn from(arg: OverwriteArg) -> Overwrite {
-        match arg {
-            OverwriteArg::Never => Overwrite::Never,
-            OverwriteArg::Changed => Overwrite::Changed,
-            OverwriteArg::Replace => Overwrite::Replace,
-        }
-    }
+    pub(crate) selection: Selection,
 }
 
 /// Refuses names that a file cannot have.

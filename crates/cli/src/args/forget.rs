@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Args as ClapArgs, ValueEnum};
 use cutpoint_repository::snapshots::retention::{Grouping, Period, Policy, Span};
 
-use super::{Filter, Selection};
+use super::Selection;
 use crate::units::{parse_count, parse_span};
 
 /// Remove snapshots from the list, or undo that
@@ -45,7 +45,9 @@ Examples:
       Brings back everything that the last forget removed."
 )]
 pub(crate) struct Forget {
-    /// Forget these snapshots: IDs, their first digits (at least four), or `latest`
+    /// Forget these snapshots
+    ///
+    /// SNAPSHOT is an ID, `latest`, `latest~1` or a date (see `cutpoint help selection`).
     #[arg(value_name = "SNAPSHOT")]
     pub(crate) snapshots: Vec<OsString>,
     /// Show what would be done, and change nothing
@@ -57,7 +59,7 @@ pub(crate) struct Forget {
     /// With --undo: bring back what the last forget removed
     #[arg(long, requires = "undo", conflicts_with = "snapshots")]
     pub(crate) last: bool,
-    /// The snapshots to which rules apply.
+    /// The snapshots to which rules apply, or among which `latest` and dates are searched.
     #[command(flatten)]
     pub(crate) selection: Selection,
     /// Group snapshots by these [default: host,paths]
@@ -191,19 +193,21 @@ impl GroupBy {
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
-  cutpoint hold latest
+  cutpoint hold latest --path /srv/shop
   cutpoint hold 5f3a91c0 eba45d5d
   cutpoint hold --release 5f3a91c0")]
 pub(crate) struct Hold {
-    /// Hold these snapshots: IDs, their first digits (at least four), or `latest`
+    /// Hold these snapshots
+    ///
+    /// SNAPSHOT is an ID, `latest`, `latest~1` or a date (see `cutpoint help selection`).
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub(crate) snapshots: Vec<OsString>,
     /// Release the snapshots instead
     #[arg(long)]
     pub(crate) release: bool,
-    /// The filter for `latest`.
+    /// The snapshots among which `latest` and dates are searched.
     #[command(flatten)]
-    pub(crate) filter: Filter,
+    pub(crate) selection: Selection,
 }
 
 /// Change tags and descriptions of snapshots
@@ -215,7 +219,9 @@ Examples:
   cutpoint tag 5f3a91c0 --clear
   cutpoint tag 5f3a91c0 --description 'before the move'")]
 pub(crate) struct Tag {
-    /// Change these snapshots: IDs, their first digits (at least four), or `latest`
+    /// Change these snapshots
+    ///
+    /// SNAPSHOT is an ID, `latest`, `latest~1` or a date (see `cutpoint help selection`).
     #[arg(value_name = "SNAPSHOT", required = true)]
     pub(crate) snapshots: Vec<OsString>,
     /// Add a tag; repeatable
@@ -233,7 +239,7 @@ pub(crate) struct Tag {
     /// Set the description; an empty TEXT removes it
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// With `latest`: the newest snapshot of this host
-    #[arg(long, value_name = "NAME")]
-    pub(crate) host: Option<String>,
+    /// The snapshots among which `latest` and dates are searched.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
 }

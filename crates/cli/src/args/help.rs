@@ -25,7 +25,7 @@ pub(crate) const MANUAL: Manual = Manual {
 
 /// The groups of commands, in the order of `cutpoint --help`.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Every day", &["init", "backup", "snapshots", "ls", "diff", "cat", "restore"]),
+    ("Every day", &["init", "backup", "snapshots", "ls", "find", "diff", "cat", "restore"]),
     ("Care", &["check", "repair", "forget", "hold", "tag", "prune", "optimize", "config"]),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),
@@ -33,12 +33,18 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// The topics, in the order of `cutpoint --help`.
-const TOPICS: [Topic; 5] = [
+const TOPICS: [Topic; 6] = [
     Topic {
         name: "options",
         about: "Options common to all commands",
         has_options: true,
         paragraphs: &[OPTIONS],
+    },
+    Topic {
+        name: "selection",
+        about: "Names of snapshots, and paths in them",
+        has_options: false,
+        paragraphs: &[SELECTION],
     },
     Topic {
         name: "secrets",
@@ -71,6 +77,32 @@ SIZE is a number of bytes, with an optional unit: k, M, G or T (powers of 1024),
 or 16MiB.
 
 The passphrase can come from several sources: see `cutpoint help secrets`.";
+
+const SELECTION: &str = "\
+A snapshot is named in one of these forms:
+
+  5f3a91c0          its ID, or the first digits (at least four)
+  latest            the newest snapshot
+  latest~2          the second snapshot before the newest
+  2026-11-20        the newest snapshot at the end of that day
+  2026-11-20T14:30  the newest snapshot at the end of that minute
+
+The time of a snapshot is the start of its backup. A date is local time, or UTC with a Z at its end. \
+It can have seconds (14:30:59), and a space instead of the T. A note says which snapshot was taken. \
+Snapshots of interrupted runs are only found by their IDs.
+
+--host, --tag and --path restrict all forms to snapshots of a machine, with a tag, or of a path. \
+--path compares with the paths that were given to `cutpoint backup`, not with files below them.
+
+A path in a snapshot follows a colon. It starts at the root of the snapshot if it begins with a `/`, \
+and in the current folder if it begins with `./` or `../` or is `.` or `..`. Any other path starts \
+at the root, or in the current folder if the root has no such path.
+
+Examples:
+  cutpoint ls latest:.
+  cutpoint cat latest~1:./notes.txt --path ~/docs
+  cutpoint restore 2026-11-20:/srv/shop --host web1 --to old
+  cutpoint diff '2026-11-20 14:30' latest";
 
 const SECRETS: &str = "\
 The passphrase or key comes from the first of these that is given:

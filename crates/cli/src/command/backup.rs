@@ -18,13 +18,13 @@ use cutpoint_storage::{Error, Kind, stop};
 use cutpoint_terminal::Work;
 
 use super::tag;
-use crate::args::{Backup, Filter, Global, Settings};
-use crate::dump::{self, Dump};
+use crate::args::{Backup, Global, Selection, Settings};
 use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{Interrupt, Patient};
 use crate::report::{Report, ReportObjects};
 use crate::session::{self, New, Session};
+use crate::source_command::{self, SourceCommand};
 use crate::{escape, select, units};
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     let mut walk = args.exclusion.walk_options()?;
     let mut session = open(args, global, report)?;
     exclude_own(paths, global, &mut walk.exclude, report)?;
-    let parent = parent(args, &session)?;
+    let parent = parent(args, &session, report)?;
     if args.stdin_from_command {
         // The command is not started for a run that cannot begin, or that will restart.
         session.view(report)?.require_epoch()?;
@@ -66,11 +66,11 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     }
     let monitor = Monitor::new(report);
     let name = args.stdin_filename.as_bytes().to_vec();
-    let mut dump = None;
+    let mut command = None;
     let source = if args.stdin_from_command {
-        let (started, output) = Dump::start(words, monitor.interrupt.clone())?;
+        let (started, output) = SourceCommand::start(words, monitor.interrupt.clone())?;
         report.begin_once();
-        dump = Some(started);
+        command = Some(started);
         Source::Stream { name, reader: Box::new(output) }
     } else if args.stdin {
         Source::Stream { name, reader: Box::new(Patient(io::stdin())) }
@@ -81,8 +81,8 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     report.begin_progress();
     let done = backup(&session.repository, source, &options, &monitor);
     report.end_progress();
-    let done = match dump {
-        Some(dump) => of_dump(done, &dump, words, report)?,
+    let done = match command {
+        Some(command) => of_command(done, &command, words, report)?,
         None => done?,
     };
     if let Some(id) = done.snapshot {
@@ -119,17 +119,17 @@ fn without_duplicates(tags: &[String]) -> Vec<String> {
 }
 
 /// Shows the standard error of the command. A failure of the command is the failure of the run.
-fn of_dump(
+fn of_command(
     done: Result<BackupReport, Error>,
-    dump: &Dump,
+    command: &SourceCommand,
     words: &[PathBuf],
     report: &Report,
 ) -> Result<BackupReport> {
-    let name = dump::name_of(words);
-    for line in dump.said() {
+    let name = source_command::name_of(words);
+    for line in command.said() {
         report.warn(&format!("{name}: {line}"));
     }
-    match (done, dump.failure()) {
+    match (done, command.failure()) {
         (Err(error), Some(failure)) if error.kind() != Kind::Interrupted => Err(failure.into()),
         (done, _) => Ok(done?),
     }
@@ -221,15 +221,16 @@ fn pattern(path: &Path) -> String {
     pattern
 }
 
-fn parent(args: &Backup, session: &Session) -> Result<Parent> {
+fn parent(args: &Backup, session: &Session, report: &Report) -> Result<Parent> {
     match args.parent.as_deref() {
         None => Ok(Parent::Newest),
         Some("none") => Ok(Parent::None),
         Some(text) => {
             // The backup itself reports the objects that cannot be read.
             let view = View::list(&session.repository)?;
+            let all = Selection::default();
             let (id, _) =
-                select::snapshot(&view, text.as_ref(), &Filter::default()).context("--parent")?;
+                select::snapshot(&view, text.as_ref(), &all, report).context("--parent")?;
             Ok(Parent::Snapshot(id))
         }
     }

@@ -13,7 +13,7 @@ use crate::args::{Cat, Global};
 use crate::escape;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
-use crate::select::{self, Found, Place};
+use crate::select::{self, Lookup, Place};
 use crate::session::Session;
 
 /// The source of the zeros that are written for holes and runs of zeros.
@@ -39,12 +39,13 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
     };
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
-    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
+    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
     select::warn_of_lack(id, snapshot, report);
-    let root = snapshot.root.clone();
-    let reader = session.reader(view, report)?;
-    match select::find(&reader, &root, path)? {
-        Found::Entry { entry, .. } if entry.kind == EntryKind::File => {
+    let reader = session.reader(view.clone(), report)?;
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: "cat {}" };
+    let located = lookup.find(path)?;
+    match located.entry {
+        Some((entry, _)) if entry.kind == EntryKind::File => {
             if let Some(defect) = entry.defect {
                 report.warning(Path::new(OsStr::from_bytes(path)), defect.message());
             }
@@ -52,15 +53,12 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
         }
         found => {
             let shown = escape::for_terminal(path);
-            let kind = match &found {
-                Found::Entry { entry, .. } => match (entry.kind, &entry.content) {
-                    (EntryKind::Symlink, Content::Raw(target)) => {
-                        format!("symbolic link to {}", escape::for_terminal(target))
-                    }
-                    (EntryKind::Folder, _) => "folder".to_owned(),
-                    _ => "special file".to_owned(),
-                },
-                Found::Root => "folder".to_owned(),
+            let kind = match found.map(|(entry, _)| (entry.kind, entry.content)) {
+                Some((EntryKind::Symlink, Content::Raw(target))) => {
+                    format!("symbolic link to {}", escape::for_terminal(&target))
+                }
+                Some((EntryKind::Folder, _)) | None => "folder".to_owned(),
+                Some(_) => "special file".to_owned(),
             };
             return Err(Failure::failed(format!("{shown}: {kind} (expected a file)"))
                 .with_remedy("`cutpoint ls SNAPSHOT` lists the files")

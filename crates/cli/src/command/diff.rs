@@ -7,17 +7,17 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use cutpoint_repository::{Content, Entry, EntryKind, Reader, TicketId};
+use anyhow::Result;
+use cutpoint_repository::{Entry, EntryKind, TicketId};
 use cutpoint_storage::Error as StoreError;
 
 use self::compare::{Change, Comparison, Difference, Sink};
-use super::ls::{kind_name, normal};
+use super::ls::kind_name;
 use crate::args::{Diff, Global};
 use crate::event::{self, DifferenceCounts, Event, PathText, Summary};
 use crate::exit::Exit;
 use crate::report::Report;
-use crate::select::{self, Found, Place};
+use crate::select::{self, Lookup, Place};
 use crate::session::Session;
 use crate::{escape, units};
 
@@ -27,31 +27,33 @@ pub(crate) fn run(args: &Diff, global: &Global, report: &Report) -> Result<Exit>
     let (old, new) = (Place::parse(&args.old), Place::parse(&args.new));
     let old_path = old.path.or(new.path).unwrap_or_default();
     let new_path = new.path.or(old.path).unwrap_or_default();
-    let (old_id, old_snapshot) = select::snapshot(&view, old.snapshot, &args.filter)?;
-    let (new_id, new_snapshot) = select::snapshot(&view, new.snapshot, &args.filter)?;
+    let selection = &args.selection;
+    let (old_id, old_snapshot) = select::snapshot(&view, old.snapshot, selection, report)?;
+    let (new_id, new_snapshot) = select::snapshot(&view, new.snapshot, selection, report)?;
     select::warn_of_lack(old_id, old_snapshot, report);
     if new_id != old_id {
         select::warn_of_lack(new_id, new_snapshot, report);
     }
-    let (old_root, new_root) = (old_snapshot.root.clone(), new_snapshot.root.clone());
     let reader = session.reader(view.clone(), report)?;
-    let old = entry(&reader, old_id, old_root, old_path)?;
-    let new = entry(&reader, new_id, new_root, new_path)?;
+    let lookup =
+        |id, snapshot| Lookup { reader: &reader, view: &view, id, snapshot, usage: "ls {}" };
+    let (mut old_path, old) = entry(&lookup(old_id, old_snapshot), old_path)?;
+    let (_, new) = entry(&lookup(new_id, new_snapshot), new_path)?;
     let printer =
         Printer { report, shows_metadata: args.metadata, counts: DifferenceCounts::default() };
     let mut comparison = Comparison { reader: &reader, sink: printer };
-    comparison.compare(old, new, &mut normal(old_path))?;
+    comparison.compare(old, new, &mut old_path)?;
     summarize(args, old_id, new_id, &comparison.sink.counts, report)?;
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-/// Returns the entry at `path`; for the root of a snapshot, a folder without a name.
-fn entry(reader: &Reader, id: TicketId, root: Content, path: &[u8]) -> Result<Entry> {
-    let found = select::find(reader, &root, path);
-    match found.with_context(|| format!("snapshot {}", id.short()))? {
-        Found::Entry { entry, .. } => Ok(*entry),
-        Found::Root => Ok(Entry { content: root, ..Entry::new("", EntryKind::Folder) }),
-    }
+/// Returns the entry at `path` with its path from the root; for the root of a snapshot, a folder
+/// without a name.
+fn entry(lookup: &Lookup<'_>, path: &[u8]) -> Result<(Vec<u8>, Entry)> {
+    let located = lookup.find(path)?;
+    let root =
+        || Entry { content: lookup.snapshot.root.clone(), ..Entry::new("", EntryKind::Folder) };
+    Ok((located.path, located.entry.map_or_else(root, |(entry, _)| *entry)))
 }
 
 struct Printer<'a> {

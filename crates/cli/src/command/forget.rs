@@ -43,8 +43,9 @@ fn refuse_nonsense(args: &Forget) -> Result<()> {
         |message: &str, remedy: &str| Err(Failure::failed(message).with_remedy(remedy).into());
     let has_rules = !args.keep.policy().is_empty();
     let is_named = !args.snapshots.is_empty();
-    let is_of_rules =
-        !args.selection.paths.is_empty() || !args.group_by.is_empty() || args.allow_empty;
+    let is_of_rules = (!args.selection.paths.is_empty() && !is_named)
+        || !args.group_by.is_empty()
+        || args.allow_empty;
     if args.undo && !is_named && !args.last {
         let remedy = "name snapshots or use --last; `cutpoint snapshots --forgotten` lists \
              forgotten snapshots";
@@ -75,7 +76,7 @@ fn forget_named(args: &Forget, session: &Session, view: &View, report: &Report) 
     let held = view.held();
     let mut ids: BTreeSet<TicketId> = BTreeSet::new();
     for text in &args.snapshots {
-        let (id, _) = select::snapshot(view, text, &args.selection.filter)?;
+        let (id, _) = select::snapshot(view, text, &args.selection, report)?;
         if held.contains(&id) {
             let id = id.short();
             return Err(Failure::failed(format!("snapshot {id}: held"))
@@ -304,7 +305,7 @@ fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Repo
 // Undo.
 
 fn undo(args: &Forget, session: &Session, view: &View, report: &Report) -> Result<()> {
-    let ids = if args.last { of_the_last(view, report)? } else { named(args, view)? };
+    let ids = if args.last { of_the_last(view, report)? } else { named(args, view, report)? };
     snapshots::unforget(&session.repository, &ids)?;
     warn_of_losses(session, view, &ids, report)?;
     if report.is_json() {
@@ -375,15 +376,19 @@ fn has_something(reader: &Reader, tree: &Content, looks: &mut u32) -> bool {
 }
 
 /// Returns the forgotten snapshots that the user names, oldest first.
-fn named(args: &Forget, view: &View) -> Result<Vec<TicketId>> {
+fn named(args: &Forget, view: &View, report: &Report) -> Result<Vec<TicketId>> {
     let mut ids = BTreeSet::new();
     for text in &args.snapshots {
-        if text.as_bytes() == b"latest" {
-            return Err(Failure::failed("`latest` is never a forgotten snapshot")
-                .with_remedy("`--undo --last` undoes the last forget")
+        if select::names_listed(text)? {
+            let shown = escape::for_terminal(text.as_bytes());
+            return Err(Failure::failed(format!("`{shown}` is never a forgotten snapshot"))
+                .with_remedy(
+                    "`--undo --last` undoes the last forget; `cutpoint snapshots --forgotten` lists \
+                     forgotten snapshots",
+                )
                 .into());
         }
-        ids.insert(select::any_snapshot(view, text, &args.selection.filter)?);
+        ids.insert(select::any_snapshot(view, text, &args.selection, report)?);
     }
     Ok(select::oldest_first(view, ids))
 }

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit>
     let view = session.view(report)?;
     let mut ids: BTreeSet<TicketId> = BTreeSet::new();
     for text in &args.snapshots {
-        ids.insert(select::any_snapshot(&view, text, &args.filter)?);
+        ids.insert(select::any_snapshot(&view, text, &args.selection, report)?);
     }
     let ids = select::oldest_first(&view, ids);
     let held = view.held();

@@ -9,7 +9,7 @@ use crate::args::{Global, Ls};
 use crate::event::{self, Event, PathText};
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
-use crate::select::{self, Found, Place};
+use crate::select::{self, Lookup, Place};
 use crate::session::Session;
 use crate::units::DATE_TIME_WIDTH;
 use crate::{escape, units};
@@ -23,34 +23,23 @@ pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let place = Place::parse(&args.snapshot);
-    let (_, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
-    let root = snapshot.root.clone();
+    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
     let reader = session.reader(view.clone(), report)?;
     let list = List { reader: &reader, args, report };
-    match select::find(&reader, &root, place.path.unwrap_or_default())? {
-        Found::Root if args.tree => tree::print(&reader, &root, b"", report)?,
-        Found::Root => list.folder(&root, &mut Vec::new())?,
-        Found::Entry { entry, .. } => {
-            let mut path = normal(place.path.unwrap_or_default());
-            if entry.kind == EntryKind::Folder && args.tree {
-                tree::print(&reader, &entry.content, &path, report)?;
-            } else if entry.kind == EntryKind::Folder {
-                list.folder(&entry.content, &mut path)?;
-            } else {
-                list.entry(&entry, &path, &path)?;
-            }
-        }
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: "ls {}" };
+    let mut located = lookup.find(place.path.unwrap_or_default())?;
+    let path = &mut located.path;
+    let folder = match &located.entry {
+        None => Some(&snapshot.root),
+        Some((entry, _)) => (entry.kind == EntryKind::Folder).then_some(&entry.content),
+    };
+    match (folder, &located.entry) {
+        (Some(folder), _) if args.tree => tree::print(&reader, folder, path, report)?,
+        (Some(folder), _) => list.folder(folder, path)?,
+        (None, Some((entry, _))) => list.entry(entry, path, path)?,
+        (None, None) => {}
     }
     Ok(Exit::of_problems(report.problem_count()))
-}
-
-/// Normalizes a path of a snapshot, to one `/` before each name.
-pub(super) fn normal(path: &[u8]) -> Vec<u8> {
-    select::names(path).fold(Vec::new(), |mut path, name| {
-        path.push(b'/');
-        path.extend_from_slice(name);
-        path
-    })
 }
 
 struct List<'a> {
@@ -140,7 +129,7 @@ fn long(entry: &Entry) -> String {
 
 /// Returns `true` for a folder above the sources of a backup. A snapshot has neither its times nor
 /// its inode.
-fn is_above_sources(entry: &Entry) -> bool {
+pub(super) fn is_above_sources(entry: &Entry) -> bool {
     entry.kind == EntryKind::Folder && entry.inode == 0 && entry.mtime == Time::default()
 }
 
@@ -222,11 +211,5 @@ mod tests {
             entry.mode = bits;
             assert_eq!(mode(&entry), expected, "{bits:o}");
         }
-    }
-
-    #[test]
-    fn paths_are_normalized() {
-        assert_eq!(normal(b"a//b/./c/"), b"/a/b/c", "untidy");
-        assert_eq!(normal(b"/"), b"", "the root");
     }
 }

@@ -12,6 +12,7 @@ mod deletion;
 mod diff;
 mod doctor;
 mod estimate;
+mod find;
 mod forget;
 mod hold;
 mod init;
@@ -70,6 +71,7 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Ls(ls) => ls::run(ls, global, report),
         Command::Diff(diff) => diff::run(diff, global, report),
         Command::Cat(cat) => cat::run(cat, global, report),
+        Command::Find(find) => find::run(find, global, report),
         Command::Stats(args) => stats::run(args, global, report),
         Command::Check(check) => check::run(check, global, report),
         Command::Doctor => doctor::run(global, report),

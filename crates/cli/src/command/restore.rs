@@ -1,68 +1,270 @@
 //! `restore`: restores files from a snapshot.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
+use anyhow::{Context, Result};
+use cutpoint_backup::restore::{
+    Overwrite, OwnerMap, RestoreAction, RestoreMonitor, RestoreOptions, RestoreReport, restore,
+};
 use cutpoint_repository::read::ReadStatistics;
-use cutpoint_repository::{EntryKind, Statistics, TicketId};
+use cutpoint_repository::{Content, EntryKind, Statistics, TicketId};
 use cutpoint_storage::{Error as StoreError, Kind};
 use cutpoint_terminal::Work;
+use cutpoint_terminal::units::grouped;
 
 use crate::args::{Global, Restore};
-use crate::event::{self, Event, Summary};
+use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
-use crate::select::{self, Found, Place};
+use crate::select::{self, Lookup, Place};
 use crate::session::Session;
-use crate::units;
+use crate::{escape, units};
 
 pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let place = Place::parse(&args.snapshot);
-    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.filter)?;
+    let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
     let Statistics { file_count, size, .. } = snapshot.statistics;
     report.expect(Work::of_files(file_count, size));
     select::warn_of_lack(id, snapshot, report);
-    let mut root = snapshot.root.clone();
-    let reader = session.reader(view, report)?;
-    let mut selection = args.paths.clone();
-    let mut folder = None;
-    if let Found::Entry { entry, parent } =
-        select::find(&reader, &root, place.path.unwrap_or_default())?
-    {
-        if entry.kind == EntryKind::Folder {
-            root = entry.content.clone();
-            folder = Some(*entry);
-        } else {
-            // The root is the folder of the entry then, with the entry as the only selected path.
-            root = parent;
-            selection = vec![PathBuf::from(OsStr::from_bytes(&entry.name))];
-        }
+    let is_incomplete = snapshot.partial || !snapshot.missing.is_empty();
+    let reader = session.reader(view.clone(), report)?;
+    let usage = "restore {} --to TARGET";
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage };
+    let request = request(args, &lookup, &place)?;
+    let monitor = Monitor {
+        report,
+        interrupt: Interrupt::listen(),
+        is_dry_run: args.dry_run,
+        done: Done::default(),
+    };
+    if args.delete {
+        approve_deletion(args, (id, is_incomplete), || {
+            let options = RestoreOptions { dry_run: true, ..request.options.clone() };
+            let silent = Silent(&monitor.interrupt);
+            restore(&reader, &request.root, &request.target, &options, &silent)
+        })?;
     }
-    for path in &selection {
-        select::find(&reader, &root, path.as_os_str().as_bytes())?;
+    report.begin_progress();
+    let done = restore(&reader, &request.root, &request.target, &request.options, &monitor);
+    report.end_progress();
+    let done = done.map_err(explain)?;
+    report.flush()?;
+    summarize(id, &done, &reader.statistics(), args, report)?;
+    Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
+}
+
+/// The arguments of a restore in the form of the library.
+struct Request {
+    root: Content,
+    target: PathBuf,
+    options: RestoreOptions,
+}
+
+/// Finds `place` and the paths of `args` in the snapshot of `lookup`.
+fn request(args: &Restore, lookup: &Lookup<'_>, place: &Place<'_>) -> Result<Request> {
+    for (option, patterns) in [("--include", &args.include), ("--exclude", &args.exclude)] {
+        for pattern in patterns {
+            cutpoint_terminal::check_pattern(option, pattern)?;
+        }
     }
     let mut options = RestoreOptions {
         threads: args.threads.count(),
         overwrite: args.overwrite.into(),
         numeric_owners: args.numeric_owners,
-        selection,
-        folder,
+        specials: !args.no_special,
+        privileges: !args.no_setuid,
+        dry_run: args.dry_run,
+        delete: args.delete,
+        verify: args.verify,
+        exclude: args.exclude.clone(),
+        include: args.include.clone(),
         ..RestoreOptions::default()
     };
+    if !args.map_owner.is_empty() && !options.owners {
+        let message = "--map-owner: only root can set owners";
+        return Err(Failure::failed(message).with_remedy("run the command as root").into());
+    }
     options.owners &= !args.no_owners;
-    let monitor = Monitor { report, interrupt: Interrupt::listen(), done: Done::default() };
-    report.begin_progress();
-    let done = restore(&reader, &root, &args.to, &options, &monitor);
-    report.end_progress();
-    let done = done.map_err(explain)?;
-    summarize(id, &done, &reader.statistics(), &args.to, report)?;
-    Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
+    options.owner_map = OwnerMap::parse(args.map_owner.iter().map(String::as_str))
+        .map_err(|problem| Failure::failed(format!("--map-owner: {problem}")))?;
+    let (mut root, mut target) = (lookup.snapshot.root.clone(), args.to.clone());
+    let located = lookup.find(place.path.unwrap_or_default())?;
+    let mut names: Vec<&[u8]> = select::names(&located.path).collect();
+    let is_file = located.entry.as_ref().is_some_and(|(entry, _)| entry.kind != EntryKind::Folder);
+    if let Some(below) = args.paths.first().filter(|_| is_file) {
+        let (path, below) = (escape::for_terminal(&located.path), below.display());
+        return Err(Failure::failed(format!("`{path}`: not a folder, so it has no {below}"))
+            .with_remedy("give either SNAPSHOT:FILE alone, or SNAPSHOT and paths")
+            .into());
+    }
+    options.selection = selection(lookup, place, &located.path, &args.paths)?;
+    match located.entry {
+        None => {}
+        Some((entry, _)) if entry.kind == EntryKind::Folder => {
+            options.root_path = root_path(&names);
+            root = entry.content.clone();
+            options.folder = Some(*entry);
+        }
+        Some((entry, parent)) => {
+            // The root is the folder of the entry then, with the entry as the only selected path.
+            root = parent;
+            names.pop();
+            options.root_path = root_path(&names);
+            options.selection = vec![PathBuf::from(OsStr::from_bytes(&entry.name))];
+            (target, options.new_name) = folder_and_name(&args.to);
+        }
+    }
+    Ok(Request { root, target, options })
+}
+
+/// Returns the paths to restore, relative to the root of the restore, the existing path `base`.
+///
+/// # Errors
+///
+/// Fails if a path does not exist.
+fn selection(
+    lookup: &Lookup<'_>,
+    place: &Place<'_>,
+    base: &[u8],
+    paths: &[PathBuf],
+) -> Result<Vec<PathBuf>> {
+    let is_below = place.path.is_some_and(|path| !path.is_empty());
+    let find = |path: &PathBuf| {
+        let given = path.as_os_str().as_bytes();
+        let given = if is_below { [base, b"/", given].concat() } else { given.to_vec() };
+        let path = lookup.find(&given)?.path;
+        match path.strip_prefix(base) {
+            Some(b"") => Ok(PathBuf::from("/")),
+            Some(rest @ [b'/', ..]) => Ok(PathBuf::from(OsStr::from_bytes(rest))),
+            _ => {
+                let (path, base) = (escape::for_terminal(&path), escape::for_terminal(base));
+                Err(Failure::failed(format!("{path}: not below {base}"))
+                    .with_remedy("give the snapshot without a path")
+                    .into())
+            }
+        }
+    };
+    paths.iter().map(find).collect()
+}
+
+fn root_path(names: &[&[u8]]) -> PathBuf {
+    names.iter().map(|name| OsStr::from_bytes(name)).collect()
+}
+
+/// Splits the target of a single file into its folder and its new name. Without a new name, the
+/// file keeps its own.
+fn folder_and_name(to: &Path) -> (PathBuf, Option<OsString>) {
+    let is_folder = to.is_dir() || to.as_os_str().as_bytes().ends_with(b"/");
+    match (to.parent(), to.file_name()) {
+        (Some(parent), Some(name)) if !is_folder => {
+            let here = parent.as_os_str().is_empty();
+            let parent = if here { Path::new(".") } else { parent };
+            (parent.to_path_buf(), Some(name.to_owned()))
+        }
+        _ => (to.to_path_buf(), None),
+    }
+}
+
+/// Asks for the permission to delete what `preview`, a dry run, counts.
+///
+/// # Errors
+///
+/// Fails if nothing may be overwritten, if the snapshot lacks what could not be saved, if the answer
+/// is no, or if there is no terminal to ask at.
+fn approve_deletion(
+    args: &Restore,
+    (id, is_incomplete): (TicketId, bool),
+    preview: impl FnOnce() -> Result<RestoreReport, StoreError>,
+) -> Result<()> {
+    if Overwrite::from(args.overwrite) == Overwrite::Never {
+        let message = "--delete: nothing may be overwritten, so TARGET cannot become the same";
+        return Err(Failure::failed(message)
+            .with_remedy("add --overwrite changed or --overwrite replace")
+            .into());
+    }
+    let id = id.short();
+    if is_incomplete {
+        let message =
+            format!("--delete: snapshot {id} is incomplete, and what it lacks would be deleted");
+        return Err(Failure::failed(message)
+            .with_remedy("`cutpoint snapshots` lists complete snapshots")
+            .into());
+    }
+    if args.dry_run || args.yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let message = "--delete: not confirmed, because there is no terminal";
+        return Err(Failure::failed(message)
+            .with_remedy("--dry-run lists what would be deleted; --yes deletes without asking")
+            .into());
+    }
+    let found = preview().map_err(explain)?;
+    if found.deleted_entries == 0 {
+        return Ok(());
+    }
+    let count = match found.deleted_entries {
+        1 => "1 entry".to_owned(),
+        count => format!("{} entries", grouped(count)),
+    };
+    write!(
+        io::stderr(),
+        "Delete {count} ({}) of {} not in snapshot {id}? --dry-run lists them. [y/N] ",
+        units::size(found.deleted_bytes),
+        escape::for_terminal(args.to.as_os_str().as_bytes()),
+    )
+    .ok();
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::failed("--delete: not confirmed; nothing was done").into())
+}
+
+/// The monitor of a dry run whose only result is the numbers.
+struct Silent<'a>(&'a Interrupt);
+
+impl RestoreMonitor for Silent<'_> {
+    fn cancelled(&self) -> bool {
+        self.0.is_asked()
+    }
+}
+
+/// Returns the paths to restore, relative to the root of the restore, the existing path `base`.
+///
+/// # Errors
+///
+/// Fails if a path does not exist.
+fn selection(
+    lookup: &Lookup<'_>,
+    place: &Place<'_>,
+    base: &[u8],
+    paths: &[PathBuf],
+) -> Result<Vec<PathBuf>> {
+    let is_below = place.path.is_some_and(|path| !path.is_empty());
+    let find = |path: &PathBuf| {
+        let given = path.as_os_str().as_bytes();
+        let given = if is_below { [base, b"/", given].concat() } else { given.to_vec() };
+        let path = lookup.find(&given)?.path;
+        match path.strip_prefix(base) {
+            Some(b"") => Ok(PathBuf::from("/")),
+            Some(rest @ [b'/', ..]) => Ok(PathBuf::from(OsStr::from_bytes(rest))),
+            _ => {
+                let (path, base) = (escape::for_terminal(&path), escape::for_terminal(base));
+                Err(Failure::failed(format!("{path}: not below {base}"))
+                    .with_remedy("give the snapshot without a path")
+                    .into())
+            }
+        }
+    };
+    paths.iter().map(find).collect()
 }
 
 /// Adds a remedy to the failures with external causes.
@@ -86,6 +288,7 @@ struct Done {
 struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
+    is_dry_run: bool,
     done: Done,
 }
 
@@ -107,6 +310,24 @@ impl RestoreMonitor for Monitor<'_> {
         self.report.warning(path, message);
     }
 
+    fn action(&self, action: RestoreAction, path: &Path, bytes: u64) {
+        let (letter, name) = match action {
+            RestoreAction::Create => ('+', "create"),
+            RestoreAction::Replace => ('M', "replace"),
+            RestoreAction::Delete => ('-', "delete"),
+        };
+        if self.report.is_json() {
+            let path = PathText::of(path);
+            self.report.tell(&Event::Change(event::Change { path, action: name, size: bytes }));
+        } else if self.is_dry_run {
+            let path = escape::for_terminal(path.as_os_str().as_bytes());
+            // A reader that is gone is noticed at the end of the output.
+            self.report.line(&format!("{letter} {path}")).ok();
+        } else {
+            self.report.detail_path("deleted", path);
+        }
+    }
+
     fn cancelled(&self) -> bool {
         self.interrupt.is_asked()
     }
@@ -116,18 +337,25 @@ fn summarize(
     id: TicketId,
     done: &RestoreReport,
     read: &ReadStatistics,
-    to: &Path,
+    args: &Restore,
     report: &Report,
 ) -> Result<()> {
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Restore {
             snapshot: id.to_string(),
+            dry_run: args.dry_run,
             written_file_count: done.written_files,
             written_bytes: done.written_bytes,
             linked_count: done.linked_names,
             folder_count: done.made_folders,
             symlink_count: done.made_symlinks,
             special_count: done.made_specials,
+            skipped_special_count: done.skipped_specials,
+            replaced_count: done.replaced_entries,
+            deleted_count: done.deleted_entries,
+            deleted_bytes: done.deleted_bytes,
+            verified_file_count: done.verified_files,
+            verified_bytes: done.verified_bytes,
             unchanged_count: done.unchanged_entries,
             request_count: read.request_count,
             fetched_bytes: read.fetched_bytes,
@@ -138,20 +366,7 @@ fn summarize(
             elapsed_ns: report.elapsed_ns(),
         }));
     }
-    let mut text = format!(
-        "Restored {} ({}), {}, {} of snapshot {} to {} in {}",
-        units::count(done.written_files + done.linked_names, "file"),
-        units::size(done.written_bytes),
-        units::count(done.made_folders, "folder"),
-        units::count(done.made_symlinks, "symbolic link"),
-        id.short(),
-        to.display(),
-        units::duration(report.elapsed()),
-    );
-    if done.unchanged_entries > 0 {
-        text.push_str(&format!("; {} unchanged", done.unchanged_entries));
-    }
-    report.note(&format!("{text}."));
+    report.note(&describe(id, done, args, report));
     report.detail(|| {
         format!(
             "Read {} in {}; decoded {}, {} of them repeatedly.",
@@ -162,10 +377,45 @@ fn summarize(
         )
     });
     if done.failed_entries > 0 {
-        report.warn(&format!(
-            "{}: the affected entries were not restored",
-            units::count(done.failed_entries, "problem")
-        ));
+        let problems = units::count(done.failed_entries, "problem");
+        report.warn(&match (args.dry_run, args.verify) {
+            (true, _) => format!("{problems}: the affected entries would not be restored"),
+            (_, true) => format!("{problems}: the affected entries were not restored or differ"),
+            _ => format!("{problems}: the affected entries were not restored"),
+        });
     }
     Ok(())
+}
+
+/// Describes the result in a sentence.
+fn describe(id: TicketId, done: &RestoreReport, args: &Restore, report: &Report) -> String {
+    let mut text = format!(
+        "{} {} ({}), {}, {} of snapshot {} to {} in {}",
+        if args.dry_run { "Would restore" } else { "Restored" },
+        units::count(done.written_files + done.linked_names, "file"),
+        units::size(done.written_bytes),
+        units::count(done.made_folders, "folder"),
+        units::count(done.made_symlinks, "symbolic link"),
+        id.short(),
+        args.to.display(),
+        units::duration(report.elapsed()),
+    );
+    if done.unchanged_entries > 0 {
+        text.push_str(&format!("; {} unchanged", done.unchanged_entries));
+    }
+    if done.deleted_entries > 0 {
+        let deleted = units::size(done.deleted_bytes);
+        text.push_str(&format!("; {} deleted ({deleted})", done.deleted_entries));
+    }
+    if args.verify {
+        let verified = units::count(done.verified_files, "file");
+        let size = units::size(done.verified_bytes);
+        text.push_str(&format!("; {verified} ({size}) read back and equal"));
+    }
+    if done.skipped_specials > 0 {
+        let left_out = units::count(done.skipped_specials, "special file");
+        text.push_str(&format!("; {left_out} left out"));
+    }
+    text.push('.');
+    text
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use cutpoint_repository::TicketId;
 use cutpoint_repository::snapshots;
 
-use crate::args::{Filter, Global, Tag};
+use crate::args::{Global, Tag};
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
@@ -34,10 +34,9 @@ pub(crate) fn run(args: &Tag, global: &Global, report: &Report) -> Result<Exit> 
         .map_err(|failure| failure.with_remedy("use --clear to remove all tags"))?;
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
-    let filter = Filter { host: args.host.clone(), tags: Vec::new() };
     let mut ids: BTreeSet<TicketId> = BTreeSet::new();
     for text in &args.snapshots {
-        ids.insert(select::snapshot(&view, text, &filter)?.0);
+        ids.insert(select::snapshot(&view, text, &args.selection, report)?.0);
     }
     let (mut changed_count, mut unchanged_count) = (0, 0);
     for id in ids {

@@ -176,7 +176,7 @@ fn missing_sources_and_paths_are_reported() {
     sandbox.run(["frobnicate"]).ended(2, &["frobnicate"]);
     sandbox.run(["ls", "latest"]).ended(2, &["cutpoint: no snapshot\n"]);
     sandbox.backup("source");
-    sandbox.run(["ls", "latest:/no/such"]).ended(2, &["`/no`: not in the snapshot"]);
+    sandbox.run(["ls", "latest:/no/such"]).ended(2, &[" has no /no/such\n"]);
     sandbox.run(["cat", "latest:/"]).ended(2, &["/: folder (expected a file)"]);
     sandbox.run(["cat", "latest"]).ended(2, &["SNAPSHOT:PATH"]);
     sandbox.run(["backup", "source", "--exclude", "[z-a]"]).ended(2, &["[z-a]"]);

@@ -38,7 +38,7 @@ const SIGNAL_LIMIT: Duration = Duration::from_millis(300);
 
 /// A command that runs or has run. Clones refer to the same command.
 #[derive(Clone, Debug)]
-pub(crate) struct Dump {
+pub(crate) struct SourceCommand {
     name: String,
     state: Arc<Mutex<State>>,
 }
@@ -57,19 +57,22 @@ struct State {
 /// The standard output of a command. Reading to the end succeeds only if the command succeeds.
 /// Dropping this ends the command.
 #[derive(Debug)]
-pub(crate) struct DumpOutput {
+pub(crate) struct SourceCommandOutput {
     output: Patient<ChildStdout>,
-    dump: Dump,
+    command: SourceCommand,
     interrupt: Interrupt,
 }
 
-impl Dump {
+impl SourceCommand {
     /// Starts the program `words[0]` with the other words as its arguments.
     ///
     /// # Errors
     ///
     /// Fails with exit code 2 if the command cannot be started.
-    pub(crate) fn start(words: &[PathBuf], interrupt: Interrupt) -> Result<(Dump, DumpOutput)> {
+    pub(crate) fn start(
+        words: &[PathBuf],
+        interrupt: Interrupt,
+    ) -> Result<(SourceCommand, SourceCommandOutput)> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::failed("no command given").into());
         };
@@ -103,9 +106,10 @@ impl Dump {
         let state = State { child, errors, said, failure, is_over, is_told_to_end };
         interrupt::set_command(state.group());
         // The name has no arguments, because these may be secrets.
-        let dump = Dump { name: name_of(words), state: Arc::new(Mutex::new(state)) };
-        let output = DumpOutput { output: Patient(output), dump: dump.clone(), interrupt };
-        Ok((dump, output))
+        let command = SourceCommand { name: name_of(words), state: Arc::new(Mutex::new(state)) };
+        let output =
+            SourceCommandOutput { output: Patient(output), command: command.clone(), interrupt };
+        Ok((command, output))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -226,14 +230,14 @@ impl State {
     }
 }
 
-impl Read for DumpOutput {
+impl Read for SourceCommandOutput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.interrupt.is_asked() {
-            self.dump.state().tell_to_end();
+            self.command.state().tell_to_end();
             return Err(io::ErrorKind::TimedOut.into());
         }
         let read = self.output.read(buffer);
-        let mut state = self.dump.state();
+        let mut state = self.command.state();
         state.hear();
         let is_at_end = matches!(read, Ok(0)) && !buffer.is_empty();
         match read {
@@ -270,14 +274,14 @@ impl Read for DumpOutput {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let failure = describe(status);
-        self.dump.state().failure = Some(failure.clone());
+        self.command.state().failure = Some(failure.clone());
         Err(io::Error::other(failure))
     }
 }
 
-impl Drop for DumpOutput {
+impl Drop for SourceCommandOutput {
     fn drop(&mut self) {
-        self.dump.state().end();
+        self.command.state().end();
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::sandbox::{Run, Sandbox, run};
 
-fn dump(sandbox: &Sandbox, words: &[&str]) -> Run {
+fn save(sandbox: &Sandbox, words: &[&str]) -> Run {
     let begin = ["backup", "--stdin-filename", "shop.sql", "--stdin-from-command", "--"];
     sandbox.run([&begin[..], words].concat())
 }
@@ -22,14 +22,14 @@ fn require_no_snapshot(sandbox: &Sandbox) {
 fn output_of_successful_command_is_saved() {
     let sandbox = Sandbox::with_repository();
     // Without a shell, a space and a dollar sign have no special meaning.
-    dump(&sandbox, &["printf", "%s", "a $HOME  b"]).ended(0, &["Created snapshot"]);
+    save(&sandbox, &["printf", "%s", "a $HOME  b"]).ended(0, &["Created snapshot"]);
     let saved = sandbox.run(["cat", "latest:/shop.sql"]).well();
     assert_eq!(saved.text(), "a $HOME  b", "the output of the command");
     // The standard error of the command is shown.
     let said = "echo careful >&2; echo data";
-    dump(&sandbox, &["sh", "-c", said]).ended(0, &["warning: sh: careful", "Created snapshot"]);
+    save(&sandbox, &["sh", "-c", said]).ended(0, &["warning: sh: careful", "Created snapshot"]);
     // The command closes its output before it succeeds.
-    dump(&sandbox, &["sh", "-c", "echo early; exec >&-; sleep 0.5"])
+    save(&sandbox, &["sh", "-c", "echo early; exec >&-; sleep 0.5"])
         .ended(0, &["Created snapshot"]);
     assert_eq!(sandbox.run(["cat", "latest:/shop.sql"]).well().text(), "early\n", "all of it");
 }
@@ -38,23 +38,23 @@ fn output_of_successful_command_is_saved() {
 fn failing_command_makes_no_snapshot() {
     let sandbox = Sandbox::with_repository();
     let failing = "seq 200000; for i in $(seq 50); do echo row $i is bad >&2; done; exit 3";
-    let run = dump(&sandbox, &["sh", "-c", failing]).ended(
+    let run = save(&sandbox, &["sh", "-c", failing]).ended(
         2,
         &["exited with status 3", "no snapshot", "sh: row 31 is bad", "sh: row 50 is bad"],
     );
     assert!(!run.stderr.contains("row 30 is bad"), "the last lines only: {}", run.stderr);
     require_no_snapshot(&sandbox);
     // The command fails after it has closed its output.
-    dump(&sandbox, &["sh", "-c", "echo data; exec >&-; sleep 0.5; exit 4"])
+    save(&sandbox, &["sh", "-c", "echo data; exec >&-; sleep 0.5; exit 4"])
         .ended(2, &["exited with status 4"]);
-    dump(&sandbox, &["sh", "-c", "seq 200000; kill -KILL $$"])
+    save(&sandbox, &["sh", "-c", "seq 200000; kill -KILL $$"])
         .ended(2, &["ended by signal 9", "no snapshot"]);
-    dump(&sandbox, &["no-such-program", "shop"])
+    save(&sandbox, &["no-such-program", "shop"])
         .ended(2, &["no-such-program: not found", "bash -o pipefail -c"]);
-    dump(&sandbox, &[]).ended(2, &[]);
+    save(&sandbox, &[]).ended(2, &[]);
     // A program of a pipe fails.
     let pipe = ["bash", "-o", "pipefail", "-c", "(echo data; exit 5) | cat"];
-    dump(&sandbox, &pipe).ended(2, &["exited with status 5"]);
+    save(&sandbox, &pipe).ended(2, &["exited with status 5"]);
     require_no_snapshot(&sandbox);
     sandbox.run(["backup", "--stdin", "--stdin-from-command", "--", "true"]).ended(2, &[]);
     for name in ["", "..", "a/b"] {
@@ -129,7 +129,7 @@ fn interrupted_backup_ends_its_command_and_its_children() {
 fn failing_command_leaves_nothing_running() {
     let sandbox = Sandbox::with_repository();
     let script = "sleep 1000 >&- 2>&- & echo $! > pid; echo data; exit 3";
-    dump(&sandbox, &["bash", "-c", script]).ended(2, &["exited with status 3"]);
+    save(&sandbox, &["bash", "-c", script]).ended(2, &["exited with status 3"]);
     let id = fs::read_to_string(sandbox.path("pid")).expect("it was started");
     assert!(!is_running(id.trim()), "it has ended");
     require_no_snapshot(&sandbox);
@@ -142,9 +142,9 @@ fn command_stopped_at_the_terminal_fails() {
     let sandbox = Sandbox::with_repository();
     for signal in ["TTIN", "TTOU"] {
         let script = format!("echo data; kill -s {signal} $$; echo more");
-        dump(&sandbox, &["sh", "-c", &script]).ended(2, &["terminal", "no snapshot was created"]);
+        save(&sandbox, &["sh", "-c", &script]).ended(2, &["terminal", "no snapshot was created"]);
     }
-    dump(&sandbox, &["sh", "-c", "cat; echo data"]).ended(0, &["Created snapshot"]);
+    save(&sandbox, &["sh", "-c", "cat; echo data"]).ended(0, &["Created snapshot"]);
     assert_eq!(sandbox.run(["cat", "latest:/shop.sql"]).well().text(), "data\n", "no input");
 }
 
