@@ -40,11 +40,13 @@ use crate::report::{PROGRAM, Report};
 fn main() -> ExitCode {
     // First of all, because the environment may contain a passphrase.
     hide_memory();
-    // Wrong usage ends the process here, with exit code 2.
-    let (args, command) = Args::of_process(PROGRAM);
-    if args.global.utc {
+    // Known before the arguments are parsed, because some are times.
+    if std::env::args_os().take_while(|word| word != "--").any(|word| word == "--utc") {
         time_zone::use_utc();
     }
+    // Wrong usage ends the process here, with exit code 2.
+    let (args, command) = Args::of_process(PROGRAM);
+    debug_assert_eq!(args.global.utc, time_zone::is_utc(), "the time zone is known early");
     // The report lives until the process ends, because the end by a signal is reported, too.
     let report = Report::new(PROGRAM, &args.global.output).of_command(command);
     let report: &'static Report = Box::leak(Box::new(report));

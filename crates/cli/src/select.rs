@@ -14,6 +14,7 @@ use cutpoint_repository::{Content, Entry, ObjectName, Reader, Snapshot, TicketId
 pub(crate) use self::name::Place;
 use self::name::SnapshotName;
 use self::path::Found;
+pub(crate) use self::path::names;
 use crate::args::Selection;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;

@@ -12,10 +12,15 @@ pub(crate) fn use_utc() {
     IS_UTC.store(true, Ordering::Relaxed);
 }
 
+/// Returns `true` if UTC is the time zone of this process.
+pub(crate) fn is_utc() -> bool {
+    IS_UTC.load(Ordering::Relaxed)
+}
+
 /// Returns the number of seconds that the time zone is ahead of UTC at a time given in seconds since
 /// 1970. Returns 0 for times that no calendar has.
 pub(crate) fn offset_s(seconds: i64) -> i64 {
-    if IS_UTC.load(Ordering::Relaxed) {
+    if is_utc() {
         return 0;
     }
     let offset = |time: DateTime<Utc>| {

@@ -171,7 +171,8 @@ pub(crate) fn parse_period(text: &str) -> Result<Range<i64>, String> {
     if date_len(text.as_bytes()) != Some(text.len()) {
         return Err(wrong());
     }
-    let (local, is_utc) = text.strip_suffix('Z').map_or((text, false), |local| (local, true));
+    let (local, is_utc) =
+        text.strip_suffix('Z').map_or((text, time_zone::is_utc()), |local| (local, true));
     let local = local.replace('T', " ");
     let (start, length) = match local.len() {
         10 => (format!("{local} 00:00:00"), TimeDelta::days(1)),

@@ -12,7 +12,8 @@ use crate::event::{self, Event, PathText, Summary};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::session::Session;
-use crate::{select, units};
+use crate::units::DATE_TIME_WIDTH;
+use crate::{escape, select, units};
 
 pub(crate) fn run(args: &Find, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
@@ -67,14 +68,14 @@ impl Output<'_> {
         };
         let modified = version.mtime.map(|time| units::date_time(time.seconds));
         let mut line = format!(
-            "{size:>10}  {:<19}  {:>9}  {:<8}  {:<8}  ",
+            "{size:>10}  {:<DATE_TIME_WIDTH$}  {:>9}  {:<8}  {:<8}  ",
             modified.as_deref().unwrap_or("-"),
             presence.count,
             first.short(),
             last.short(),
         )
         .into_bytes();
-        line.extend_from_slice(&report.name(found.path));
+        line.extend_from_slice(escape::for_terminal(found.path).as_bytes());
         if version.kind == EntryKind::Folder {
             line.push(b'/');
         }

@@ -237,36 +237,6 @@ impl RestoreMonitor for Silent<'_> {
     }
 }
 
-/// Returns the paths to restore, relative to the root of the restore, the existing path `base`.
-///
-/// # Errors
-///
-/// Fails if a path does not exist.
-fn selection(
-    lookup: &Lookup<'_>,
-    place: &Place<'_>,
-    base: &[u8],
-    paths: &[PathBuf],
-) -> Result<Vec<PathBuf>> {
-    let is_below = place.path.is_some_and(|path| !path.is_empty());
-    let find = |path: &PathBuf| {
-        let given = path.as_os_str().as_bytes();
-        let given = if is_below { [base, b"/", given].concat() } else { given.to_vec() };
-        let path = lookup.find(&given)?.path;
-        match path.strip_prefix(base) {
-            Some(b"") => Ok(PathBuf::from("/")),
-            Some(rest @ [b'/', ..]) => Ok(PathBuf::from(OsStr::from_bytes(rest))),
-            _ => {
-                let (path, base) = (escape::for_terminal(&path), escape::for_terminal(base));
-                Err(Failure::failed(format!("{path}: not below {base}"))
-                    .with_remedy("give the snapshot without a path")
-                    .into())
-            }
-        }
-    };
-    paths.iter().map(find).collect()
-}
-
 /// Adds a remedy to the failures with external causes.
 fn explain(error: StoreError) -> anyhow::Error {
     let remedy = match error.kind() {
