@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
 use super::failure::Failure;
 use super::monitor::RestoreAction;
+use super::partial_file::partial_name;
 use super::place::Place;
 use super::restore_state::{RestoreState, count};
 use super::snapshot_walk::{FolderRole, SnapshotWalk};
@@ -172,6 +173,8 @@ impl Visitor for Deletion<'_, '_> {
         if !is_folder {
             self.keep(&entry.name);
         }
+        // The restore goes on with what an earlier one has left of a large file.
+        self.keep(&partial_name(&entry.name));
     }
 
     fn skipped(&mut self, name: &[u8]) {

@@ -243,7 +243,10 @@ fn dry_run_lists_changes_and_makes_none() {
     assert!(change("delete", "own", 3) && change("create", "link", 0), "{events:?}");
     let summary = events.last().expect("a summary");
     assert_eq!(summary["dry_run"], true);
-    assert_eq!((&summary["written_bytes"], &summary["replaced_count"]), (&100_000.into(), &1.into()));
+    assert_eq!(
+        (&summary["written_bytes"], &summary["replaced_count"]),
+        (&100_000.into(), &1.into())
+    );
     assert_eq!((&summary["deleted_count"], &summary["deleted_bytes"]), (&1.into(), &3.into()));
     assert_eq!(describe(&sandbox.path("back")), before, "nothing is changed");
 }
