@@ -27,7 +27,16 @@ use super::Filter;
 /// of the file system or of `ulimit -f` is reported; the other files are restored, and the exit
 /// code is 1.
 #[derive(Debug, ClapArgs)]
-#[command(before_help = "\
+#[command(
+    before_help = "\
+Examples:
+  cutpoint restore latest --to /tmp/restored
+  cutpoint restore latest:/home/me/a.txt --to ~/old.txt
+  cutpoint restore latest --to restored --include '*.jpg'
+  cutpoint restore latest:/srv --to /srv --delete \\
+    --overwrite changed --dry-run
+      Lists what it takes to go back to the snapshot.",
+    before_long_help = "\
 Examples:
   cutpoint restore latest --to /tmp/restored
       Restores everything.
@@ -38,13 +47,16 @@ Examples:
   cutpoint restore 5f3a91c0 /etc/fstab /srv --to restored
       Restores some paths, below their folders.
   cutpoint restore latest --to restored --include '*.jpg'
+      Restores the files that match, below their folders.
+  cutpoint restore latest --to restored --overwrite changed
+      Continues a restore that was interrupted.
   cutpoint restore latest:/srv --to /srv --delete \\
     --overwrite changed --dry-run
       Lists what it takes to go back to the snapshot.
   cutpoint restore latest --to restored \\
     --map-owner user:alice=bob --map-owner group:100=staff
-  cutpoint restore latest --to restored --overwrite changed
-      Continues a restore that was interrupted.")]
+      Gives the files of alice to bob."
+)]
 pub(crate) struct Restore {
     /// Snapshot, or folder or file in it
     #[arg(value_name = "SNAPSHOT[:PATH]")]

@@ -50,7 +50,10 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
             restore(&reader, &request.root, &request.target, &options, &silent)
         })?;
     }
-    report.begin_progress();
+    // A dry run shows lines instead, and is short.
+    if !args.dry_run {
+        report.begin_progress();
+    }
     let done = restore(&reader, &request.root, &request.target, &request.options, &monitor);
     report.end_progress();
     let done = done.map_err(explain)?;
