@@ -99,6 +99,10 @@ pub(crate) enum Summary<'a> {
         dry_run: bool,
         written_file_count: u64,
         written_bytes: u64,
+        /// The number of these bytes that were in the target, and were not fetched.
+        /// `copied_bytes` counts those that had to be copied to a new file.
+        reused_bytes: u64,
+        copied_bytes: u64,
         linked_count: u64,
         folder_count: u64,
         symlink_count: u64,

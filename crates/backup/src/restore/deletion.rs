@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
 use super::failure::Failure;
 use super::monitor::RestoreAction;
+use super::partial_file::partial_name;
 use super::place::Place;
 use super::restore_state::{RestoreState, count};
 use super::snapshot_walk::{FolderRole, SnapshotWalk};
@@ -32,12 +33,20 @@ struct Compared {
 /// Symbolic links are not followed, and mount points are not entered.
 pub(super) struct Deletion<'r, 'a> {
     state: &'r RestoreState<'a>,
+    /// The mount of the target.
+    home: Option<MountId>,
     folders: Vec<Compared>,
 }
 
 impl<'r, 'a> Deletion<'r, 'a> {
     pub(super) fn new(state: &'r RestoreState<'a>) -> Deletion<'r, 'a> {
-        Deletion { state, folders: Vec::new() }
+        let home = state.base.as_ref().and_then(|base| mount_of(base).ok());
+        Deletion { state, home, folders: Vec::new() }
+    }
+
+    /// Returns `true` if `folder` is on the mount of the target.
+    fn is_at_home(&self, folder: &Handle) -> bool {
+        self.home.is_some() && self.home == mount_of(folder).ok()
     }
 
     fn keep(&mut self, name: &[u8]) {
@@ -116,14 +125,13 @@ impl<'r, 'a> Deletion<'r, 'a> {
             self.count(path, size_of(&stat));
             return Ok(Deleted::Yes);
         }
-        let home = rustix::fs::fstat(folder)?;
-        if home.st_dev != stat.st_dev || is_mount_point(folder, name) {
-            return Err(io::Error::other("a mount point, which is never entered to delete"));
-        }
         let inner = folder::open(folder, name, Access::List)?;
         let opened = rustix::fs::fstat(&inner)?;
         if Identity::of(&opened) != Identity::of(&stat) {
             return Err(io::Error::other("replaced by another process meanwhile"));
+        }
+        if !self.is_at_home(&inner) {
+            return Err(io::Error::other("a mount point or another file system"));
         }
         let names = list(&inner)?;
         Ok(Deleted::Folder(inner, Identity::of(&opened), names))
@@ -172,6 +180,8 @@ impl Visitor for Deletion<'_, '_> {
         if !is_folder {
             self.keep(&entry.name);
         }
+        // The restore goes on with what an earlier one has left of a large file.
+        self.keep(&partial_name(&entry.name));
     }
 
     fn skipped(&mut self, name: &[u8]) {
@@ -194,6 +204,14 @@ impl Visitor for Deletion<'_, '_> {
         match list(&place.handle) {
             Ok(mut names) => {
                 names.retain(|name| !compared.names.contains(name));
+                if names.is_empty() {
+                    return;
+                }
+                if !self.is_at_home(&place.handle) {
+                    let message = "nothing is deleted here: another file system than the target";
+                    self.state.warn(&path, message);
+                    return;
+                }
                 let is_included = compared.role.is_included;
                 self.delete(walk, path, &place.handle, names, is_included);
             }
@@ -242,17 +260,20 @@ fn size_of(stat: &Stat) -> u64 {
     }
 }
 
-/// Returns `true` if something is mounted at `name`. A mount of a folder of the same file system
-/// shows in no device number.
+/// The device and the mount on which a folder is. A mount of a folder of the same file system shows
+/// only in the second number, which is 0 if the system does not tell it.
+type MountId = (u64, u64);
+
 #[cfg(target_os = "linux")]
-fn is_mount_point(folder: &Handle, name: &[u8]) -> bool {
-    use rustix::fs::{StatxAttributes, StatxFlags};
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    rustix::fs::statx(folder, name, flags, StatxFlags::empty())
-        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+fn mount_of(folder: &Handle) -> io::Result<MountId> {
+    use rustix::fs::StatxFlags;
+    let device = rustix::fs::fstat(folder)?.st_dev;
+    let found = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+    Ok((device, found.map_or(0, |found| found.stx_mnt_id)))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_mount_point(_folder: &Handle, _name: &[u8]) -> bool {
-    false
+fn mount_of(folder: &Handle) -> io::Result<MountId> {
+    #[allow(clippy::useless_conversion, reason = "other systems count in fewer bits")]
+    Ok((rustix::fs::fstat(folder)?.st_dev.into(), 0))
 }

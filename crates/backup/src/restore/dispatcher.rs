@@ -7,12 +7,11 @@ use cutpoint_repository::{Content, Entry, EntryKind};
 
 use super::existing;
 use super::failure::Failure;
-use super::file::PIECE_SEGMENTS_MAX;
 use super::job::{RestoreJob, Role};
 use super::job_queue::JobQueue;
 use super::large_file;
 use super::link_names::LinkNames;
-use super::options::PIECE_LEN;
+use super::piece::PIECE_SEGMENTS_MAX;
 use super::place::{Occupant, Place};
 use super::restore_state::RestoreState;
 
@@ -31,9 +30,8 @@ impl<'r, 'a> Dispatcher<'r, 'a> {
     /// Sends anything but a folder to the threads.
     pub(super) fn send(&mut self, place: Place, entry: Entry) {
         let role = self.names.role(&entry);
-        let large = entry.kind == EntryKind::File
-            && entry.size > PIECE_LEN
-            && !matches!(role, Role::Further(_));
+        let large =
+            !matches!(role, Role::Further(_)) && large_file::is_large(self.state, &place, &entry);
         if large {
             let link = match role {
                 Role::First(owner) => Some(owner),
@@ -46,7 +44,14 @@ impl<'r, 'a> Dispatcher<'r, 'a> {
             for piece in pieces {
                 match piece {
                     Ok(piece) => {
-                        let segments = piece.segments.clone();
+                        if self.state.stopped() {
+                            break;
+                        }
+                        let piece = file.missing(self.state, piece);
+                        if piece.segments.is_empty() {
+                            continue;
+                        }
+                        let segments: Vec<_> = piece.segments.iter().map(|it| it.1).collect();
                         let job = RestoreJob::Piece { file: Arc::clone(&file), piece };
                         if self.state.stopped() || !self.jobs.send(job, &segments) {
                             break;

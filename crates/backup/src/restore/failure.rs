@@ -16,6 +16,14 @@ pub(super) enum Failure {
     Refused(&'static str),
 }
 
+impl Failure {
+    /// Returns `true` if the target is full.
+    pub(super) fn is_full(&self) -> bool {
+        let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(self, Failure::Target(error) if kinds.contains(&error.kind()))
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         Failure::Target(error)

@@ -1,106 +1,34 @@
 //! The contents of files.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::{Content, Entry};
+use cutpoint_repository::{Content, Entry, EntryKind};
 use cutpoint_storage::{Error, Result};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
 
 use super::failure::Failure;
 use super::links::{FirstName, LinkOwner};
 use super::options::PIECE_LEN;
+use super::partial_file::{
+    MODE_AT_FIRST, PartialFile, clone_bytes, name_new, open_existing, open_partial,
+};
+use super::piece::{Piece, Pieces, wrong_size};
 use super::place::{EXISTS, Occupant, Place};
+use super::present_bytes::PresentBytes;
 use super::restore_state::{RestoreState, count, count_replaced};
 use super::snapshot_reader::SnapshotReader;
-use crate::source::folder::Identity;
-
-/// The maximum number of segments in a piece, however short they are.
-pub(super) const PIECE_SEGMENTS_MAX: usize = 8192;
+use crate::source::folder::{self, Identity};
+use crate::source::size;
 
 /// The approximate number of bytes in which large files are written. Bytes decoded a moment ago are
 /// still in the cache then, and nothing larger is gathered.
 const STEP_LEN: usize = 1 << 20;
-
-/// The mode of a file until its metadata is set: accessible to its owner only.
-const MODE_AT_FIRST: Mode = Mode::RUSR.union(Mode::WUSR);
-
-/// A run of segments of a file.
-#[derive(Debug)]
-pub(super) struct Piece {
-    /// The offset of the first segment, in bytes from the start of the file.
-    pub(super) offset: u64,
-    pub(super) segments: Vec<Segment>,
-}
-
-/// An iterator over the segments of a file, in pieces.
-pub(super) struct Pieces<'a> {
-    segments: Box<dyn Iterator<Item = Result<Segment>> + 'a>,
-    offset: u64,
-    size: u64,
-    ended: bool,
-}
-
-impl<'a> Pieces<'a> {
-    /// Begins with the content of the file `entry`. For `Raw`, there are no pieces.
-    pub(super) fn open(reader: &'a dyn SnapshotReader, entry: &Entry) -> Result<Pieces<'a>> {
-        let segments: Box<dyn Iterator<Item = Result<Segment>> + 'a> = match &entry.content {
-            Content::Segments(segments) => Box::new(segments.clone().into_iter().map(Ok)),
-            Content::Recipe(_) => reader.segments(&entry.content)?,
-            Content::Empty | Content::Raw(_) => Box::new(std::iter::empty()),
-        };
-        Ok(Pieces { segments, offset: 0, size: entry.size, ended: false })
-    }
-
-    fn read(&mut self) -> Result<Option<Piece>> {
-        let mut piece = Piece { offset: self.offset, segments: Vec::new() };
-        let mut data_len = 0;
-        while data_len < PIECE_LEN && piece.segments.len() < PIECE_SEGMENTS_MAX {
-            let Some(segment) = self.segments.next() else {
-                self.ended = true;
-                break;
-            };
-            let segment = segment?;
-            let length = segment.length();
-            let end = self.offset.checked_add(length).filter(|&end| end <= self.size);
-            self.offset = match end {
-                Some(end) if length > 0 => end,
-                _ => return Err(wrong_size(self.size, "other")),
-            };
-            if matches!(segment, Segment::Chunk { .. }) {
-                data_len += length;
-            }
-            piece.segments.push(segment);
-        }
-        if self.ended && self.offset != self.size {
-            return Err(wrong_size(self.size, "fewer"));
-        }
-        Ok((!piece.segments.is_empty()).then_some(piece))
-    }
-}
-
-fn wrong_size(size: u64, what: &str) -> Error {
-    Error::corrupt("", format!("the file has {size} bytes, but its recipe has {what}"))
-}
-
-impl Iterator for Pieces<'_> {
-    type Item = Result<Piece>;
-
-    fn next(&mut self) -> Option<Result<Piece>> {
-        if self.ended {
-            return None;
-        }
-        let piece = self.read().transpose();
-        self.ended |= !matches!(piece, Some(Ok(_)));
-        piece
-    }
-}
 
 /// The bytes of a piece and their offsets in the file. Reused from piece to piece.
 #[derive(Debug, Default)]
@@ -134,8 +62,7 @@ impl Buffer {
         piece: &Piece,
         mut write: impl FnMut(&mut Buffer),
     ) -> Result<()> {
-        let mut offset = piece.offset;
-        for segment in &piece.segments {
+        for (offset, segment) in &piece.segments {
             if let Segment::Chunk { fingerprint, offset: start, length } = segment {
                 let chunk = reader.chunk(fingerprint)?;
                 let end = start.checked_add(*length);
@@ -149,12 +76,11 @@ impl Buffer {
                     );
                     Error::corrupt(format!("chunk {fingerprint}"), message)
                 })?;
-                self.push(offset, bytes);
+                self.push(*offset, bytes);
                 if self.bytes.len() >= STEP_LEN {
                     write(self);
                 }
             }
-            offset += segment.length();
         }
         Ok(())
     }
@@ -184,8 +110,10 @@ enum Name {
     Own,
     /// A temporary name, because the file that has the final name stays until this one is complete.
     Spare(Vec<u8>),
-    /// No name.
-    Nameless,
+    /// The temporary name of a large file, under which a later restore finds it again.
+    Partial(Vec<u8>),
+    /// The final name, which is that of the existing file that is changed.
+    InPlace,
 }
 
 /// A file in the target that is not complete yet.
@@ -198,14 +126,14 @@ pub(super) struct NewFile {
     /// The existing entry in the place of the file.
     occupant: Occupant,
     name: Name,
+    present: PresentBytes,
     failure: Mutex<Option<Failure>>,
     link: Option<LinkOwner>,
     data_len: AtomicU64,
 }
 
 impl NewFile {
-    /// Creates the file of `entry`. A large file has no name at first if the file system supports
-    /// that.
+    /// Creates the file of `entry`.
     pub(super) fn create(
         state: &RestoreState<'_>,
         place: Place,
@@ -214,17 +142,24 @@ impl NewFile {
         link: Option<LinkOwner>,
     ) -> std::result::Result<NewFile, Box<(Place, Entry, Failure)>> {
         match NewFile::open(state, &place, &entry, &occupant) {
-            Ok((file, identity, name)) => Ok(NewFile {
-                place,
-                entry,
-                file,
-                identity,
-                occupant,
-                name,
-                failure: Mutex::new(None),
-                link,
-                data_len: AtomicU64::new(0),
-            }),
+            Ok((file, name, present)) => {
+                let identity = match rustix::fs::fstat(&file) {
+                    Ok(stat) => Identity::of(&stat),
+                    Err(error) => return Err(Box::new((place, entry, error.into()))),
+                };
+                Ok(NewFile {
+                    place,
+                    entry,
+                    file,
+                    identity,
+                    occupant,
+                    name,
+                    present,
+                    failure: Mutex::new(None),
+                    link,
+                    data_len: AtomicU64::new(0),
+                })
+            }
             Err(failure) => Err(Box::new((place, entry, failure))),
         }
     }
@@ -234,37 +169,49 @@ impl NewFile {
         place: &Place,
         entry: &Entry,
         occupant: &Occupant,
-    ) -> std::result::Result<(File, Identity, Name), Failure> {
-        let nameless = if entry.size > PIECE_LEN && state.nameless.load(Relaxed) {
-            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-            match rustix::fs::openat(&place.handle, ".", flags, MODE_AT_FIRST) {
-                Ok(fd) => Some(fd),
-                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
-                    state.nameless.store(false, Relaxed);
-                    None
+    ) -> std::result::Result<(File, Name, PresentBytes), Failure> {
+        let nothing = PresentBytes::default();
+        let replaces = *occupant == Occupant::Replace;
+        if replaces && state.options.in_place && is_in_pieces(entry, true) {
+            match open_existing(place, &entry.name, true) {
+                Ok(Some(file)) => {
+                    let present = PresentBytes { in_file: true, existing: None };
+                    return Ok((file, Name::InPlace, present));
                 }
-                Err(error) => return Err(error.into()),
+                Ok(None) => {}
+                Err(error) => {
+                    let message =
+                        format!("replaced, because it cannot be changed in place: {error}");
+                    state.warn(&place.path(entry), &message);
+                }
             }
-        } else {
-            None
-        };
+        }
+        if entry.size > PIECE_LEN
+            && let Some(PartialFile { name, file, is_resumed }) = open_partial(place, &entry.name)?
+        {
+            let existing = match replaces {
+                // A file that cannot be read gives no bytes.
+                true => open_existing(place, &entry.name, false).unwrap_or(None),
+                false => None,
+            };
+            let shares = !is_resumed
+                && existing.as_ref().is_some_and(|existing| clone_bytes(&file, existing));
+            let existing = existing.filter(|_| !shares);
+            let present = PresentBytes { in_file: is_resumed || shares, existing };
+            return Ok((file, Name::Partial(name), present));
+        }
         let create = |name: &[u8]| {
             let flags =
                 OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
             rustix::fs::openat(&place.handle, name, flags, MODE_AT_FIRST)
         };
-        let (fd, name) = match (nameless, occupant) {
-            (Some(fd), _) => (fd, Name::Nameless),
-            (None, Occupant::Replace) => {
-                let (spare, fd) = place.make_spare(create)?;
-                (fd, Name::Spare(spare))
-            }
-            (None, occupant) => {
-                (place.make(&entry.name, occupant, create).map_err(refused_if_exists)?, Name::Own)
-            }
-        };
-        let identity = Identity::of(&rustix::fs::fstat(&fd)?);
-        Ok((File::from(fd), identity, name))
+        // A large file gets its name once it is complete.
+        if replaces || entry.size > PIECE_LEN {
+            let (spare, fd) = place.make_spare(create)?;
+            return Ok((File::from(fd), Name::Spare(spare), nothing));
+        }
+        let fd = place.make(&entry.name, occupant, create).map_err(refused_if_exists)?;
+        Ok((File::from(fd), Name::Own, nothing))
     }
 
     /// Writes the contents of `buffer`.
@@ -278,8 +225,14 @@ impl NewFile {
         }
     }
 
-    /// Gives the file its full size, so that ranges that are not written are holes.
+    /// Gives the file its full size, so that ranges that are not written are holes. A file that is
+    /// changed in place is not shortened before it is complete.
     pub(super) fn set_size(&self) {
+        let is_longer = |stat: Stat| size(&stat) > self.entry.size;
+        if matches!(self.name, Name::InPlace) && rustix::fs::fstat(&self.file).is_ok_and(is_longer)
+        {
+            return;
+        }
         if let Err(error) = self.file.set_len(self.entry.size) {
             self.fail(error.into());
         }
@@ -292,6 +245,23 @@ impl NewFile {
 
     pub(super) fn failed(&self) -> bool {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Returns the part of `piece` that is not in the target yet.
+    pub(super) fn missing(&self, state: &RestoreState<'_>, piece: Piece) -> Piece {
+        let length = piece.data_len();
+        match self.present.missing(state, &self.file, piece) {
+            Ok(missing) => {
+                let present = length - missing.data_len();
+                self.data_len.fetch_add(present, Relaxed);
+                state.monitor.progress(0, present);
+                missing
+            }
+            Err(error) => {
+                self.fail(error.into());
+                Piece { segments: Vec::new() }
+            }
+        }
     }
 
     /// Fetches and writes one piece.
@@ -316,10 +286,18 @@ impl NewFile {
         let stopped = state.stopped();
         let failure = failure.or_else(|| if stopped { None } else { self.complete(state).err() });
         if failure.is_some() || stopped {
+            let goes_on = stopped || failure.as_ref().is_some_and(Failure::is_full);
             match &self.name {
                 Name::Own => self.place.remove(&self.entry.name, self.identity),
-                Name::Spare(spare) => self.place.remove(spare, self.identity),
-                Name::Nameless => {}
+                // The next restore goes on with the file.
+                Name::Partial(_) if goes_on => {}
+                Name::Spare(spare) | Name::Partial(spare) => {
+                    self.place.remove(spare, self.identity);
+                }
+                Name::InPlace => {
+                    let message = "partly overwritten, because it is changed in place";
+                    state.warn(&self.place.path(&self.entry), message);
+                }
             }
             if let Some(failure) = failure {
                 state.fail(&self.place.path(&self.entry), &failure);
@@ -342,21 +320,39 @@ impl NewFile {
     }
 
     fn complete(&self, state: &RestoreState<'_>) -> std::result::Result<(), Failure> {
+        if matches!(self.name, Name::InPlace) {
+            self.file.set_len(self.entry.size)?;
+        }
         state.set_open(&self.file, &self.place, &self.entry);
         let own = self.entry.name.as_slice();
         match &self.name {
             Name::Own => Ok(()),
-            Name::Spare(spare) => self.place.rename(spare, own).map_err(refused_if_exists),
-            Name::Nameless => {
-                let path = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
-                let link = |name: &[u8]| {
-                    let folder = &self.place.handle;
-                    rustix::fs::linkat(CWD, &path, folder, name, AtFlags::SYMLINK_FOLLOW)
-                };
-                self.place.make(own, &self.occupant, link).map_err(refused_if_exists)
+            Name::InPlace => {
+                self.place.folder.restored.insert(self.identity);
+                Ok(())
+            }
+            Name::Spare(spare) | Name::Partial(spare) => {
+                let stat = folder::stat(&self.place.handle, spare)?;
+                if Identity::of(&stat) != self.identity {
+                    return Err(Failure::Refused("its temporary file was replaced meanwhile"));
+                }
+                match &self.occupant {
+                    Occupant::Replace => self.place.rename(spare, own),
+                    occupant => {
+                        self.place.make(own, occupant, |name| name_new(&self.place, spare, name))
+                    }
+                }
+                .map_err(refused_if_exists)
             }
         }
     }
+}
+
+/// Returns `true` if the file `entry` is restored in pieces. `is_changed` says that an existing file
+/// is changed in place.
+pub(super) fn is_in_pieces(entry: &Entry, is_changed: bool) -> bool {
+    let has_segments = matches!(entry.content, Content::Segments(_) | Content::Recipe(_));
+    entry.kind == EntryKind::File && (entry.size > PIECE_LEN || is_changed && has_segments)
 }
 
 /// Maps an error for a taken name to a refusal.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use cutpoint_repository::Entry;
 
-use super::file::{NewFile, Piece};
+use super::file::NewFile;
 use super::links::{Link, LinkOwner};
+use super::piece::Piece;
 use super::place::Place;
 
 /// A job for any thread.

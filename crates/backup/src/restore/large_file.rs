@@ -1,4 +1,5 @@
-//! Files larger than a piece, which several workers write in parallel.
+//! Files that are written in pieces, because they are large or changed in place. Several workers
+//! write them in parallel.
 
 use std::sync::Arc;
 
@@ -7,8 +8,10 @@ use cutpoint_storage::Error;
 
 use super::existing::{occupant, unchanged};
 use super::failure::Failure;
-use super::file::{NewFile, Pieces};
+use super::file::{NewFile, is_in_pieces};
 use super::links::LinkOwner;
+use super::partial_file::discard_partial;
+use super::piece::Pieces;
 use super::place::{Occupant, Place};
 use super::restore_state::RestoreState;
 
@@ -35,6 +38,7 @@ pub(super) fn begin<'a>(
     };
     match begin() {
         Ok((Occupant::Same(identity, names), _)) => {
+            discard_partial(&place, &entry.name);
             unchanged(state, place, &entry, link, identity, names);
             None
         }
@@ -54,6 +58,14 @@ pub(super) fn begin<'a>(
             None
         }
     }
+}
+
+/// Returns `true` if the file `entry` is written in pieces: a large one, and any that is changed in
+/// place.
+pub(super) fn is_large(state: &RestoreState<'_>, place: &Place, entry: &Entry) -> bool {
+    let is_changed =
+        state.options.in_place && matches!(occupant(state, place, entry), Ok(Occupant::Replace));
+    is_in_pieces(entry, is_changed)
 }
 
 /// Releases a reference to a file. The last release completes the file.

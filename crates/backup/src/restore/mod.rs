@@ -37,9 +37,18 @@
 //!
 //! A file with a damaged or missing chunk is not restored at all: the problem is reported and
 //! counted, and the restore continues with the other files. A file of up to [`PIECE_LEN`] bytes is
-//! created once all of its bytes are in memory. A larger file gets its name once it is complete. On
-//! a file system without nameless files, a larger file is written under a name and removed if it
-//! fails. A file that is replaced stays in place until the new one is complete.
+//! created once all of its bytes are in memory. A larger file is written under a temporary name and
+//! gets its own once it is complete. A file that is replaced stays in place until the new one is
+//! complete, unless it is to be changed in place.
+//!
+//! # Bytes that are there already
+//!
+//! A larger file is compared with what the target has of it, segment by segment, by the
+//! fingerprints of the chunks; only other segments are fetched (`present_bytes`). The target has the
+//! existing file, from which bytes at the same place are taken, and what an earlier restore wrote
+//! under the temporary name before it was interrupted (`partial_file`). The name depends only on
+//! that of the file, so the next restore finds it, of the same snapshot or another. It is taken over
+//! only if no other user or process can have changed it.
 //!
 //! A full target ends the restore, because nothing else would fit either. A file that exceeds the
 //! limits of the target's file system or of the process is a problem of that file alone.
@@ -59,8 +68,11 @@ mod metadata;
 mod monitor;
 mod options;
 mod owner_map;
+mod partial_file;
 mod patterns;
+mod piece;
 mod place;
+mod present_bytes;
 mod preview;
 mod report;
 mod restore_state;

@@ -28,7 +28,8 @@ pub enum Overwrite {
     /// A new file takes the place of the existing one, so other names of the existing file and the
     /// target of a symbolic link stay unchanged. The existing entry stays until the new one is
     /// complete. (A restore that is killed can leave a file `.cutpoint-restore-PROCESS-N` beside
-    /// it.) A folder is entered and gets the metadata of the snapshot. A folder in the place of
+    /// it.) Bytes that a large existing file has at the same place are shared with the new file or,
+    /// if the file system cannot do that, copied; they are not fetched. A folder is entered and gets the metadata of the snapshot. A folder in the place of
     /// something else is never removed, but reported as a problem.
     Replace,
 }
@@ -59,6 +60,10 @@ pub struct RestoreOptions {
     /// Writes nothing. The report counts what would be done, and the monitor gets each change. The
     /// target need not exist.
     pub dry_run: bool,
+    /// Changes existing files in place, so that only the blocks that differ are written. Until such a
+    /// file is complete, it is a mixture of old and new. A file with several names is replaced
+    /// nevertheless, so that its other names keep their content.
+    pub in_place: bool,
     /// Deletes, before anything is restored, entries of the target that are not in the snapshot: in
     /// folders that are restored completely, and of these only entries that the patterns include.
     /// Mount points and what is on them stay. A folder in the place of something else is deleted,
@@ -103,6 +108,7 @@ impl Default for RestoreOptions {
             specials: true,
             privileges: true,
             dry_run: false,
+            in_place: false,
             delete: false,
             verify: false,
             selection: Vec::new(),

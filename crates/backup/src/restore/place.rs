@@ -135,6 +135,9 @@ pub(super) enum Occupant {
 /// The number of the next temporary name for a file that is to replace another one.
 static SPARE_NEXT: AtomicU64 = AtomicU64::new(0);
 
+/// The beginning of every temporary name.
+pub(super) const SPARE_PREFIX: &[u8] = b".cutpoint-restore-";
+
 /// The message for a name that is taken.
 pub(super) const EXISTS: &str = "exists; not overwritten (see --overwrite)";
 /// The message for a name that belongs to a folder, which is not replaced by anything else.
@@ -220,7 +223,8 @@ impl Place {
         let process = std::process::id();
         loop {
             let number = SPARE_NEXT.fetch_add(1, Relaxed);
-            let spare = format!(".cutpoint-restore-{process}-{number}").into_bytes();
+            let mut spare = SPARE_PREFIX.to_vec();
+            spare.extend_from_slice(format!("{process}-{number}").as_bytes());
             match make(&spare) {
                 // A restore that was killed has left a file of this name.
                 Err(Errno::EXIST) => {}
@@ -251,9 +255,9 @@ impl Place {
 
     /// Records that the new entry `name` has got its name.
     fn record(&self, restored: &mut HashSet<Identity>, name: &[u8]) {
-        if self.folder.restored.has_files
-            && let Ok(stat) = folder::stat(&self.handle, name)
-        {
+        // Such a name must not be taken for that of a file in progress.
+        let is_recorded = self.folder.restored.has_files || name.starts_with(SPARE_PREFIX);
+        if is_recorded && let Ok(stat) = folder::stat(&self.handle, name) {
             restored.insert(Identity::of(&stat));
         }
     }

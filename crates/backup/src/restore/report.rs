@@ -7,6 +7,11 @@ pub struct RestoreReport {
     pub written_files: u64,
     /// The number of bytes of these files, including holes.
     pub written_bytes: u64,
+    /// The number of bytes of these files that were in the target already: in the existing file, or
+    /// written by an earlier restore that was interrupted. They were not fetched.
+    pub reused_bytes: u64,
+    /// The part of these bytes that had to be copied from an existing file to a new one.
+    pub copied_bytes: u64,
     /// The number of further names given to files, symbolic links or other entries restored before.
     pub linked_names: u64,
     /// The number of folders created.

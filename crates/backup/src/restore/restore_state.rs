@@ -18,7 +18,6 @@ use super::place::{Folder, Occupant, Place};
 use super::report::RestoreReport;
 use super::snapshot_reader::SnapshotReader;
 use super::snapshot_walk::SnapshotWalk;
-use crate::source::folder;
 use crate::source::folder::Handle;
 
 /// The shared state of one restore.
@@ -29,8 +28,6 @@ pub(super) struct RestoreState<'a> {
     pub(super) counts: Counts,
     /// The folder of the target; `None` if it does not exist, in a dry run.
     pub(super) base: Option<Handle>,
-    /// Set if files can be written before they have a name.
-    pub(super) nameless: AtomicBool,
     pub(super) owners: Owners,
     /// The paths with problems, for a verification.
     failed: Mutex<HashSet<PathBuf>>,
@@ -57,6 +54,8 @@ pub(super) struct Counts {
     pub(super) deleted_bytes: AtomicU64,
     pub(super) verified_files: AtomicU64,
     pub(super) verified_bytes: AtomicU64,
+    pub(super) reused_bytes: AtomicU64,
+    pub(super) copied_bytes: AtomicU64,
     pub(super) unchanged_entries: AtomicU64,
     pub(super) failed_entries: AtomicU64,
     pub(super) warnings: AtomicU64,
@@ -69,15 +68,12 @@ impl<'a> RestoreState<'a> {
         monitor: &'a dyn RestoreMonitor,
         base: Option<Handle>,
     ) -> RestoreState<'a> {
-        // A nameless file gets its name through this folder.
-        let nameless = folder::stat(rustix::fs::CWD, b"/proc/self/fd").is_ok();
         RestoreState {
             reader,
             options,
             monitor,
             counts: Counts::default(),
             base,
-            nameless: AtomicBool::new(nameless),
             owners: Owners::new(options),
             failed: Mutex::default(),
             stopped: AtomicBool::new(false),
@@ -104,8 +100,7 @@ impl<'a> RestoreState<'a> {
     pub(super) fn fail(&self, path: &Path, failure: &Failure) {
         match failure {
             Failure::Target(error) => {
-                if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-                {
+                if failure.is_full() {
                     self.stop(Error::new(Kind::Full, path.display(), error));
                     self.counts.failed_entries.fetch_add(1, Relaxed);
                     return;
@@ -198,6 +193,8 @@ impl<'a> RestoreState<'a> {
             deleted_bytes: counts.deleted_bytes.load(Relaxed),
             verified_files: counts.verified_files.load(Relaxed),
             verified_bytes: counts.verified_bytes.load(Relaxed),
+            reused_bytes: counts.reused_bytes.load(Relaxed),
+            copied_bytes: counts.copied_bytes.load(Relaxed),
             unchanged_entries: counts.unchanged_entries.load(Relaxed),
             failed_entries: counts.failed_entries.load(Relaxed),
             warnings: counts.warnings.load(Relaxed),

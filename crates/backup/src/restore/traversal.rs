@@ -52,9 +52,13 @@ impl<'r, 'a> Traversal<'r, 'a> {
                 }
                 break;
             };
-            let place = stack.top().and_then(|(folder, handle)| {
-                Some(Place { folder: Arc::clone(folder), handle: handle?.clone() })
-            });
+            // Another reference would keep a folder that is left from being released.
+            let place = match &step {
+                Step::Enter { .. } | Step::Item(_) => stack.top().and_then(|(folder, handle)| {
+                    Some(Place { folder: Arc::clone(folder), handle: handle?.clone() })
+                }),
+                Step::Skipped(_) | Step::Leave | Step::Problem { .. } => None,
+            };
             match (step, place) {
                 (Step::Enter { entry, role }, Some(place)) => {
                     // Defects of a folder on the way to the selection say nothing about the

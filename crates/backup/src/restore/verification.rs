@@ -1,18 +1,15 @@
 //! The verification of restored files: they are read back and compared with the snapshot.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crossbeam_channel::{Receiver, Sender};
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::{Content, Entry, EntryKind, thread_count};
-use cutpoint_storage::Result;
 use rustix::fs::{Advice, Mode, OFlags};
 
 use super::failure::Failure;
-use super::file::Pieces;
+use super::piece::{Pieces, read};
 use super::place::Place;
 use super::restore_state::{RestoreState, count};
 use super::snapshot_reader::{SnapshotReader, is_chunk};
@@ -23,6 +20,10 @@ use crate::source::{kind, size};
 
 /// The maximum number of bytes of a hole that are read at once.
 const ZEROS_STEP_LEN: u64 = 1 << 20;
+
+/// The maximum length of a segment, in bytes, that is read before its chunk. It bounds the memory,
+/// because lengths come from the snapshot.
+const SEGMENT_LEN_MAX: u64 = 64 << 20;
 
 /// A file to compare.
 type Job = (PathBuf, Place, Entry);
@@ -154,15 +155,13 @@ fn find_difference(
     }
     for piece in Pieces::open(state.reader, entry)? {
         let piece = piece?;
-        let mut offset = piece.offset;
-        for segment in &piece.segments {
+        for &(offset, segment) in &piece.segments {
             if state.stopped() {
                 return Ok(None);
             }
-            if !holds(state.reader, &file, (offset, segment), buffer)? {
+            if !holds(state.reader, &file, (offset, &segment), buffer)? {
                 return Ok(at(offset));
             }
-            offset += segment.length();
         }
     }
     Ok(None)
@@ -177,15 +176,20 @@ fn holds(
 ) -> std::result::Result<bool, Failure> {
     let length = segment.length();
     if let Segment::Chunk { fingerprint, offset: start, .. } = segment {
-        read(file, offset, length, buffer)?;
-        if is_chunk(reader, segment, buffer) {
-            return Ok(true);
+        if length <= SEGMENT_LEN_MAX {
+            read(file, offset, length, buffer)?;
+            if is_chunk(reader, segment, buffer) {
+                return Ok(true);
+            }
         }
         // A segment may be a part of a chunk, whose fingerprint says nothing about the part.
-        let chunk: Result<_> = reader.chunk(fingerprint);
-        let chunk = chunk?;
-        let part = usize::try_from(*start).ok().and_then(|start| chunk.get(start..));
-        return Ok(part.is_some_and(|part| part.starts_with(buffer)));
+        let chunk = reader.chunk(fingerprint)?;
+        let end = start.checked_add(length).and_then(|end| usize::try_from(end).ok());
+        let start = usize::try_from(*start).ok();
+        let range = start.zip(end).map(|(start, end)| start..end);
+        let Some(part) = range.and_then(|range| chunk.get(range)) else { return Ok(false) };
+        read(file, offset, length, buffer)?;
+        return Ok(buffer == part);
     }
     let mut done = 0;
     while done < length {
@@ -197,13 +201,4 @@ fn holds(
         done += step;
     }
     Ok(true)
-}
-
-/// Reads `length` bytes at `offset` into `buffer`.
-pub(super) fn read(file: &File, offset: u64, length: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
-    // The length comes from a snapshot, but cannot be more than the file has.
-    let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidData)?;
-    buffer.clear();
-    buffer.resize(length, 0);
-    file.read_exact_at(buffer, offset)
 }

@@ -11,7 +11,6 @@ use super::job::{RestoreJob, Role};
 use super::job_queue::PlannedJob;
 use super::large_file;
 use super::links::LinkOwner;
-use super::options::PIECE_LEN;
 use super::place::{Occupant, Place};
 use super::restore_state::{RestoreState, count, count_replaced};
 use super::special::make_special;
@@ -58,11 +57,14 @@ fn item(state: &RestoreState<'_>, place: Place, entry: Entry, role: Role, buffer
             Err(owner) => Some(owner),
         },
     };
-    if entry.kind == EntryKind::File && entry.size > PIECE_LEN {
+    if large_file::is_large(state, &place, &entry) {
         if let Some((file, pieces)) = large_file::begin(state, place, entry, link) {
             for piece in pieces {
                 match piece {
-                    Ok(piece) => file.write_piece(state, &piece, buffer),
+                    Ok(piece) => {
+                        let piece = file.missing(state, piece);
+                        file.write_piece(state, &piece, buffer);
+                    }
                     Err(error) => file.fail(Failure::Snapshot(error)),
                 }
                 if file.failed() || state.stopped() {

@@ -23,6 +23,7 @@ mod missing_sources;
 mod overwrite;
 mod pipeline;
 mod planned_restore;
+mod present_bytes;
 mod round_trip;
 mod special_entries;
 mod unchanged_files;

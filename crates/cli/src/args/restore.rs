@@ -19,11 +19,24 @@ use super::Selection;
 /// If PATH is a file, it is restored as by `cp`: into TARGET if that is an existing folder or ends
 /// with a slash, and otherwise as the file TARGET.
 ///
+/// An interrupted restore goes on when the same command is run again with --overwrite changed. What
+/// it has written of a file above 8 MiB lies beside the place of the file, under a name such as
+/// .cutpoint-restore-0123456789abcdef.partial, and is neither fetched nor written again.
+///
 /// A full disk ends the restore with exit code 14. A file that exceeds only the maximum file size
 /// of the file system or of `ulimit -f` is reported; the other files are restored, and the exit
 /// code is 1.
 #[derive(Debug, ClapArgs)]
-#[command(before_help = "\
+#[command(
+    before_help = "\
+Examples:
+  cutpoint restore latest --to /tmp/restored
+  cutpoint restore latest:/home/me/a.txt --to ~/old.txt
+  cutpoint restore latest --to restored --include '*.jpg'
+  cutpoint restore latest:/srv --to /srv --delete \\
+    --overwrite changed --dry-run
+      Lists what it takes to go back to the snapshot.",
+    before_long_help = "\
 Examples:
   cutpoint restore latest --to /tmp/restored
       Restores everything.
@@ -36,13 +49,16 @@ Examples:
   cutpoint restore 2026-11-20:./notes.txt --to old
       Restores a file of this folder as it was that day.
   cutpoint restore latest --to restored --include '*.jpg'
+      Restores the files that match, below their folders.
+  cutpoint restore latest --to restored --overwrite changed
+      Continues a restore that was interrupted.
   cutpoint restore latest:/srv --to /srv --delete \\
     --overwrite changed --dry-run
       Lists what it takes to go back to the snapshot.
   cutpoint restore latest --to restored \\
     --map-owner user:alice=bob --map-owner group:100=staff
-  cutpoint restore latest --to restored --overwrite changed
-      Continues a restore that was interrupted.")]
+      Gives the files of alice to bob."
+)]
 pub(crate) struct Restore {
     /// Snapshot, or folder or file in it
     #[arg(value_name = "SNAPSHOT[:PATH]")]
@@ -73,6 +89,17 @@ pub(crate) struct Restore {
     /// Replace existing files
     #[arg(long, value_enum, default_value = "never", value_name = "RULE")]
     pub(crate) overwrite: OverwriteArg,
+    /// Change existing files, instead of replacing them
+    ///
+    /// Only the blocks that differ are written. Until a file is complete, or if the restore is
+    /// interrupted, the file is a mixture of old and new. A file with several names is replaced
+    /// nevertheless. Needs --overwrite changed or replace.
+    ///
+    /// Without this option, a new file takes the place of the old one when it is complete. Bytes
+    /// that a file above 8 MiB has at the same place are not fetched: they are shared with the old
+    /// file on file systems that can do that (Btrfs, XFS), and copied on others.
+    #[arg(long)]
+    pub(crate) in_place: bool,
     /// Delete what is not in the snapshot
     ///
     /// Deletes entries of TARGET that are not in the snapshot, below the folders that are restored

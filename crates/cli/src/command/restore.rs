@@ -50,7 +50,10 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
             restore(&reader, &request.root, &request.target, &options, &silent)
         })?;
     }
-    report.begin_progress();
+    // A dry run shows lines instead, and is short.
+    if !args.dry_run {
+        report.begin_progress();
+    }
     let done = restore(&reader, &request.root, &request.target, &request.options, &monitor);
     report.end_progress();
     let done = done.map_err(explain)?;
@@ -82,10 +85,14 @@ fn request(args: &Restore, lookup: &Lookup<'_>, place: &Place<'_>) -> Result<Req
         dry_run: args.dry_run,
         delete: args.delete,
         verify: args.verify,
+        in_place: args.in_place,
         exclude: args.exclude.clone(),
         include: args.include.clone(),
         ..RestoreOptions::default()
     };
+    if args.in_place && options.overwrite == Overwrite::Never {
+        return Err(never_overwritten("--in-place"));
+    }
     if !args.map_owner.is_empty() && !options.owners {
         let message = "--map-owner: only root can set owners";
         return Err(Failure::failed(message).with_remedy("run the command as root").into());
@@ -171,6 +178,13 @@ fn folder_and_name(to: &Path) -> (PathBuf, Option<OsString>) {
     }
 }
 
+/// Returns the error of an option without effect unless something may be overwritten.
+fn never_overwritten(option: &str) -> anyhow::Error {
+    Failure::failed(format!("{option}: nothing may be overwritten"))
+        .with_remedy("add --overwrite changed or --overwrite replace")
+        .into()
+}
+
 /// Asks for the permission to delete what `preview`, a dry run, counts.
 ///
 /// # Errors
@@ -183,10 +197,7 @@ fn approve_deletion(
     preview: impl FnOnce() -> Result<RestoreReport, StoreError>,
 ) -> Result<()> {
     if Overwrite::from(args.overwrite) == Overwrite::Never {
-        let message = "--delete: nothing may be overwritten, so TARGET cannot become the same";
-        return Err(Failure::failed(message)
-            .with_remedy("add --overwrite changed or --overwrite replace")
-            .into());
+        return Err(never_overwritten("--delete"));
     }
     let id = id.short();
     if is_incomplete {
@@ -316,6 +327,8 @@ fn summarize(
             dry_run: args.dry_run,
             written_file_count: done.written_files,
             written_bytes: done.written_bytes,
+            reused_bytes: done.reused_bytes,
+            copied_bytes: done.copied_bytes,
             linked_count: done.linked_names,
             folder_count: done.made_folders,
             symlink_count: done.made_symlinks,
@@ -370,6 +383,9 @@ fn describe(id: TicketId, done: &RestoreReport, args: &Restore, report: &Report)
         args.to.display(),
         units::duration(report.elapsed()),
     );
+    if done.reused_bytes > 0 {
+        text.push_str(&format!("; {} were there already", units::size(done.reused_bytes)));
+    }
     if done.unchanged_entries > 0 {
         text.push_str(&format!("; {} unchanged", done.unchanged_entries));
     }

@@ -6,6 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use cutpoint_testing::SplitMix64;
+
 use crate::sandbox::{Run, Sandbox, describe, run};
 
 /// Restores `path` of the folder `source` with `arguments`.
@@ -384,4 +386,95 @@ fn verification_finds_what_changed_without_a_trace() {
     assert!(summary["verified_file_count"].as_u64() >= Some(5), "{summary}");
     let text = restore(&sandbox, "", &[&how[..], &["--verify"]].concat());
     text.ended(1, &["problem: hello: differs from the snapshot: other bytes from byte 0 on"]);
+}
+
+/// A mounted folder, until it is dropped.
+struct Mounted(std::path::PathBuf);
+
+impl Mounted {
+    /// Mounts the folder `what` at `place`, if that is possible.
+    fn bind(what: &Path, place: &Path) -> Option<Mounted> {
+        let mut command = Command::new("mount");
+        let status = command.arg("--bind").args([what, place]).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success()).then(|| Mounted(place.to_path_buf()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        Command::new("umount").arg(&self.0).status().ok();
+    }
+}
+
+#[test]
+fn delete_stays_on_the_mount_of_the_target() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    restore(&sandbox, "", &["--to", "back"]).well();
+    for folder in ["outside", "back/extra/mount"] {
+        fs::create_dir_all(sandbox.path(folder)).expect("made");
+    }
+    fs::write(sandbox.path("outside/precious"), "precious").expect("written");
+    // One mount is in the place of a folder of the snapshot, the other one is not.
+    let places = ["back/sub/deep", "back/extra/mount"];
+    let bind = |place| Mounted::bind(&sandbox.path("outside"), &sandbox.path(place));
+    let [Some(_deep), Some(_extra)] = places.map(bind) else {
+        println!("SKIPPED: folders cannot be mounted here");
+        return;
+    };
+    let how = ["--to", "back", "--overwrite", "changed", "--delete", "--yes"];
+    let run = restore(&sandbox, "", &how).ended(
+        1,
+        &[
+            "warning: sub/deep: nothing is deleted here: another file system",
+            "problem: extra/mount: not deleted: a mount point",
+        ],
+    );
+    assert!(sandbox.path("outside/precious").exists(), "{}", run.stderr);
+    assert!(sandbox.path("outside/text").exists(), "restored into the mounted folder");
+}
+
+#[test]
+fn in_place_needs_permission_to_overwrite() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    restore(&sandbox, "", &["--to", "back", "--in-place"])
+        .ended(2, &["--in-place: nothing may be overwritten", "--overwrite changed"]);
+}
+
+/// A restore that is killed goes on inside a file, also after a backup of another version.
+#[test]
+fn killed_restore_goes_on_inside_a_file() {
+    let sandbox = Sandbox::with_repository();
+    fs::create_dir(sandbox.path("source")).expect("made");
+    let mut bytes = SplitMix64::bytes(9, 120 << 20);
+    fs::write(sandbox.path("source/image"), &bytes).expect("written");
+    sandbox.backup("source");
+    let mut command = sandbox.command(["restore"]);
+    command.arg(format!("latest:{}", sandbox.path("source").display()));
+    let mut child =
+        command.args(["--to", "back", "--threads", "1"]).spawn().expect("the program starts");
+    let written = |path: &Path| fs::metadata(path).map_or(0, |stat| stat.blocks() * 512);
+    let partial = || {
+        let mut names = fs::read_dir(sandbox.path("back")).ok()?.flatten();
+        names.find(|name| name.file_name().to_string_lossy().ends_with(".partial"))
+    };
+    while partial().is_none_or(|partial| written(&partial.path()) < 32 << 20) {
+        assert!(child.try_wait().expect("it runs").is_none(), "it ended early");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("it ended");
+    assert!(!sandbox.path("back/image").exists(), "not complete");
+    // The next snapshot has one other byte.
+    bytes[70 << 20] ^= 1;
+    fs::write(sandbox.path("source/image"), &bytes).expect("written");
+    sandbox.backup("source");
+    let how = ["--to", "back", "--overwrite", "changed", "--json"];
+    let events = restore(&sandbox, "", &how).well().events();
+    require_content(&sandbox.path("back/image"), &bytes);
+    let summary = events.last().expect("a summary");
+    assert!(summary["reused_bytes"].as_u64() >= Some(24 << 20), "{summary}");
+    assert!(summary["fetched_bytes"].as_u64() <= Some(100 << 20), "{summary}");
+    assert!(partial().is_none(), "nothing is left");
 }

@@ -171,7 +171,7 @@ fn standard_input_becomes_a_file() {
     let cat = sandbox.run(["cat", "latest:dump.sql"]).well();
     assert!(cat.stdout == data, "the stream came back");
     sandbox.run(["restore", "latest:dump.sql", "--to", "back"]).well();
-    assert!(fs::read(sandbox.path("back/dump.sql")).is_ok_and(|bytes| bytes == data), "restored");
+    assert!(fs::read(sandbox.path("back")).is_ok_and(|bytes| bytes == data), "restored");
 }
 
 #[test]
