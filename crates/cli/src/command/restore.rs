@@ -29,8 +29,11 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let view = session.view(report)?;
     let place = Place::parse(&args.snapshot);
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
-    let Statistics { file_count, size, .. } = snapshot.statistics;
-    report.expect(Work::of_files(file_count, size));
+    // The work of a part of a snapshot is not known.
+    if is_whole(args, &place) {
+        let Statistics { file_count, size, .. } = snapshot.statistics;
+        report.expect(Work::of_files(file_count, size));
+    }
     select::warn_of_lack(id, snapshot, report);
     let is_incomplete = snapshot.partial || !snapshot.missing.is_empty();
     let reader = session.reader(view.clone(), report)?;
@@ -60,6 +63,12 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     report.flush()?;
     summarize(id, &done, &reader.statistics(), args, report)?;
     Ok(Exit::of_problems(done.failed_entries.max(report.problem_count())))
+}
+
+/// Returns `true` if everything in the snapshot is restored.
+fn is_whole(args: &Restore, place: &Place<'_>) -> bool {
+    let has_patterns = !args.include.is_empty() || !args.exclude.is_empty();
+    place.path.is_none_or(<[u8]>::is_empty) && args.paths.is_empty() && !has_patterns
 }
 
 /// The arguments of a restore in the form of the library.

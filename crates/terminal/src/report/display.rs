@@ -57,7 +57,7 @@ impl Display {
     pub(super) fn begin_terminal(&mut self) {
         let target = ProgressDrawTarget::stderr_with_hz(DRAW_HZ);
         let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}{prefix}") {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}\n{prefix}") {
             bar.set_style(style);
         }
         self.begin(Place::Terminal(bar));
@@ -182,7 +182,7 @@ fn second_line(path: &Path) -> String {
     let (_, columns) = Term::stderr().size();
     let path = escape::for_terminal(path.as_os_str().as_bytes());
     let room = usize::from(columns).saturating_sub(PATH_INDENT + 1);
-    format!("\n{:PATH_INDENT$}{}", "", last_columns(&path, room))
+    format!("{:PATH_INDENT$}{}", "", last_columns(&path, room))
 }
 
 /// Returns the end of `text` that takes at most `room` columns, behind an ellipsis if it is not
@@ -244,15 +244,17 @@ impl Rate {
     }
 }
 
-/// Describes the progress of files: time, share, files, bytes, rate, and the time left.
+/// Describes the progress of files: time, share, the time left, files, bytes, and rate. The end of
+/// the text may be cut off on a narrow terminal.
 fn progress_text(display: &Display, progress: &Progress, elapsed: Duration) -> String {
     let Work { file_count, size, read_bytes, .. } = progress.work;
     let noun = if display.noun.is_empty() { "file" } else { display.noun };
     let mut text = format!("{}  ", units::duration(elapsed));
     match &display.expected {
         Some(expected) => text.push_str(&format!(
-            "{}  {file_count} of {}, {} of {}",
+            "{}{}  {file_count} of {}, {} of {}",
             percent(progress.work.cost(), expected.cost()),
+            time_left(&display.rate, expected.cost().saturating_sub(progress.work.cost()), elapsed),
             units::count(expected.file_count.max(file_count), noun),
             units::size(read_bytes),
             units::size(expected.read_bytes.max(read_bytes)),
@@ -266,10 +268,6 @@ fn progress_text(display: &Display, progress: &Progress, elapsed: Duration) -> S
     }
     if let (Some(new), Some(stored)) = (progress.new_bytes, progress.stored_bytes) {
         text.push_str(&format!(", new {}, stored {}", units::size(new), units::size(stored)));
-    }
-    if let Some(expected) = &display.expected {
-        let left = expected.cost().saturating_sub(progress.work.cost());
-        text.push_str(&time_left(&display.rate, left, elapsed));
     }
     text
 }
@@ -344,7 +342,7 @@ mod tests {
         let text =
             last_text(&mut display, &[read(0), read(10 * MIB), read(20 * MIB), read(30 * MIB)]);
         let expected =
-            "0:03  30 %  1000 of 2000 files, 30.0 MiB of 100.0 MiB, 10.0 MiB/s, 0:07 left";
+            "0:03  30 %, 0:07 left  1000 of 2000 files, 30.0 MiB of 100.0 MiB, 10.0 MiB/s";
         assert_eq!(text, expected);
     }
 
@@ -357,7 +355,8 @@ mod tests {
         steps.extend((1..=60).map(|second| Work::of_files(0, second * MIB)));
         steps.extend((1..=30).map(|second| Work::of_files(0, (60 + 10 * second) * MIB)));
         let text = last_text(&mut display, &steps);
-        assert!(text.ends_with("360.0 MiB of 500.0 MiB, 10.0 MiB/s, 0:14 left"), "{text}");
+        assert!(text.contains(" %, 0:14 left  "), "{text}");
+        assert!(text.ends_with("360.0 MiB of 500.0 MiB, 10.0 MiB/s"), "{text}");
         assert!(display.rate.samples.len() < 30, "old samples are dropped");
     }
 
@@ -368,7 +367,7 @@ mod tests {
         assert_eq!(last_text(&mut display, &steps), "0:03  3 files, 3.0 MiB, 1.0 MiB/s");
         display.expect(Work::of_files(2, MIB));
         let text = last_text(&mut display, &steps);
-        let expected = "0:03  100 %  3 of 3 files, 3.0 MiB of 3.0 MiB, 1.0 MiB/s, 0:00 left";
+        let expected = "0:03  100 %, 0:00 left  3 of 3 files, 3.0 MiB of 3.0 MiB, 1.0 MiB/s";
         assert_eq!(text, expected, "more than was expected");
         display.expect(Work::default());
         assert!(last_text(&mut display, &[Work::default()]).starts_with("0:00  100 %"), "nothing");
