@@ -69,7 +69,10 @@ impl SourceCommand {
     /// # Errors
     ///
     /// Fails with exit code 2 if the command cannot be started.
-    pub(crate) fn start(words: &[PathBuf], interrupt: Interrupt) -> Result<(SourceCommand, SourceCommandOutput)> {
+    pub(crate) fn start(
+        words: &[PathBuf],
+        interrupt: Interrupt,
+    ) -> Result<(SourceCommand, SourceCommandOutput)> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::failed("no command given").into());
         };
@@ -104,7 +107,8 @@ impl SourceCommand {
         interrupt::set_command(state.group());
         // The name has no arguments, because these may be secrets.
         let command = SourceCommand { name: name_of(words), state: Arc::new(Mutex::new(state)) };
-        let output = SourceCommandOutput { output: Patient(output), command: command.clone(), interrupt };
+        let output =
+            SourceCommandOutput { output: Patient(output), command: command.clone(), interrupt };
         Ok((command, output))
     }
 

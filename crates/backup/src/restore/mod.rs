@@ -63,6 +63,7 @@ mod special;
 mod traversal;
 mod worker;
 
+pub(crate) use link_names::SnapshotLinkKey;
 pub use monitor::RestoreMonitor;
 pub use options::{Overwrite, PIECE_LEN, RestoreOptions};
 pub use report::RestoreReport;
