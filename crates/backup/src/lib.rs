@@ -47,8 +47,10 @@
 //! * [`source`] walks the sources and reads them.
 //! * [`save`] stores what is new and commits a snapshot.
 //! * [`restore`](mod@restore) writes the tree of a snapshot into a folder.
+//! * [`archive`] writes it as a tar or zip archive.
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod restore;
 pub mod save;
 pub mod source;

@@ -4,6 +4,7 @@ mod access;
 mod care;
 mod common;
 mod diff;
+mod dump;
 mod estimate;
 mod everyday;
 mod find;
@@ -26,6 +27,7 @@ pub(crate) use self::care::{
 };
 pub(crate) use self::common::{Encryption, Global, S3Args, Secrets};
 pub(crate) use self::diff::Diff;
+pub(crate) use self::dump::Dump;
 pub(crate) use self::estimate::Estimate;
 pub(crate) use self::everyday::{Backup, Cat, Init, Ls, Selection, Snapshots};
 pub(crate) use self::find::Find;
@@ -86,6 +88,7 @@ pub(crate) enum Command {
     Ls(Ls),
     Diff(Diff),
     Cat(Cat),
+    Dump(Dump),
     Find(Find),
     Stats(StatsArgs),
     Check(Check),

@@ -12,7 +12,7 @@ use super::links::{Link, LinkOwner};
 /// because it is reused when its file is deleted, and some file systems give the same number to
 /// several files.
 #[derive(PartialEq, Eq, Hash)]
-struct SnapshotLinkKey {
+pub(crate) struct SnapshotLinkKey {
     device: u64,
     inode: u64,
     kind: EntryKind,
@@ -29,7 +29,8 @@ struct SnapshotLinkKey {
 }
 
 impl SnapshotLinkKey {
-    fn of(entry: &Entry) -> SnapshotLinkKey {
+    /// Returns the properties of `entry`.
+    pub(crate) fn of(entry: &Entry) -> SnapshotLinkKey {
         SnapshotLinkKey {
             device: entry.device,
             inode: entry.inode,

@@ -86,6 +86,7 @@ mod traversal;
 mod verification;
 mod worker;
 
+pub(crate) use link_names::SnapshotLinkKey;
 pub use monitor::{RestoreAction, RestoreMonitor};
 pub use options::{Overwrite, PIECE_LEN, RestoreOptions};
 pub use owner_map::OwnerMap;

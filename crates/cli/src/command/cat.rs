@@ -61,7 +61,10 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
                 Some(_) => "special file".to_owned(),
             };
             return Err(Failure::failed(format!("{shown}: {kind} (expected a file)"))
-                .with_remedy("`cutpoint ls SNAPSHOT` lists the files")
+                .with_remedy(
+                    "`cutpoint ls SNAPSHOT` lists the files; `cutpoint dump SNAPSHOT:FOLDER` writes \
+                     a folder as an archive",
+                )
                 .into());
         }
     }

@@ -11,6 +11,7 @@ mod debug;
 mod deletion;
 mod diff;
 mod doctor;
+mod dump;
 mod estimate;
 mod find;
 mod forget;
@@ -71,6 +72,7 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Ls(ls) => ls::run(ls, global, report),
         Command::Diff(diff) => diff::run(diff, global, report),
         Command::Cat(cat) => cat::run(cat, global, report),
+        Command::Dump(dump) => dump::run(dump, global, report),
         Command::Find(find) => find::run(find, global, report),
         Command::Stats(args) => stats::run(args, global, report),
         Command::Check(check) => check::run(check, global, report),

@@ -291,12 +291,13 @@ fn secrets_are_never_printed() {
     let forms = forms(&sandbox);
     let key = keys(&sandbox, "phrase")[0]["id"].as_str().expect("an id").to_owned();
     let object = format!("keys/{key}");
-    let commands: [&[&str]; 14] = [
+    let commands: [&[&str]; 15] = [
         &["snapshots"],
         &["backup", "source", "--force-read"],
         &["restore", "latest", "--to", "back", "--overwrite", "replace"],
         &["ls", "latest", "-R", "-l"],
         &["cat", "latest:/nowhere"],
+        &["dump", "latest"],
         &["stats"],
         &["check", "--read-data"],
         &["config", "--compression-level", "2"],

@@ -174,6 +174,7 @@ fn snapshot_deleted_from_the_middle_is_reported_by_every_listing() {
         &["snapshots"][..],
         &["ls", "latest"],
         &["cat", "latest", path],
+        &["dump", "latest", path],
         &["restore", "latest", "--to", "back"],
         &["stats"],
         &["tag", "latest", "--add", "word"],

@@ -75,6 +75,7 @@ fn signal_ends_the_wait_for_a_server() {
         &["tag", "latest", "--add", "x"],
         &["ls", "latest"],
         &["cat", "latest:/x"],
+        &["dump", "latest:/x"],
         &["stats"],
         &["check"],
         &["doctor"],
