@@ -128,10 +128,15 @@ pub(crate) enum Summary<'a> {
     },
     /// The local copies of indexes were listed.
     Cache { folder: String, size_bytes: u64, removed_count: u64, removed_bytes: u64 },
-    /// Two snapshots were compared.
+    /// Two snapshots, or a snapshot and a place on the disk, were compared.
     Diff {
         old_snapshot: String,
-        new_snapshot: String,
+        /// `None` if the snapshot was compared with the disk.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        new_snapshot: Option<String>,
+        /// The place on the disk.
+        #[serde(flatten)]
+        path: Option<PathText>,
         #[serde(flatten)]
         counts: DifferenceCounts,
         problem_count: u64,

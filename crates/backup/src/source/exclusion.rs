@@ -20,7 +20,7 @@ const CACHE_TAG_SIGNATURE: &[u8; 43] = b"Signature: 8a477f597d28d172789f06886806
 
 /// The rules of a walk for the names to leave out.
 #[derive(Debug)]
-pub(super) struct Exclusion {
+pub struct Exclusion {
     patterns: Gitignore,
     one_file_system: bool,
     exclude_caches: bool,
@@ -28,7 +28,11 @@ pub(super) struct Exclusion {
 
 impl Exclusion {
     /// Parses the patterns of `options`.
-    pub(super) fn new(options: &WalkOptions) -> io::Result<Exclusion> {
+    ///
+    /// # Errors
+    ///
+    /// Returns `InvalidInput` if a pattern is invalid.
+    pub fn new(options: &WalkOptions) -> io::Result<Exclusion> {
         Ok(Exclusion {
             patterns: parse_patterns(&options.exclude)?,
             one_file_system: options.one_file_system,
@@ -41,8 +45,9 @@ impl Exclusion {
         !self.patterns.is_empty()
     }
 
-    /// Returns `true` if a pattern excludes `path`.
-    pub(super) fn matches(&self, path: &Path, is_folder: bool) -> bool {
+    /// Returns `true` if a pattern excludes `path`, not counting the patterns that exclude a folder
+    /// above it.
+    pub fn matches(&self, path: &Path, is_folder: bool) -> bool {
         self.patterns.matched(path, is_folder).is_ignore()
     }
 

@@ -28,7 +28,7 @@ pub mod xattrs;
 use cutpoint_repository::{EntryKind, Time};
 use rustix::fs::{FileType, Stat};
 
-pub use exclusion::check_pattern;
+pub use exclusion::{Exclusion, check_pattern};
 pub use folder::Handle;
 pub use mounts::{FileSystem, FileSystems, Kernel};
 pub(crate) use owners::OwnerIds;

@@ -172,7 +172,7 @@ fn offer(global: &Global) -> Result<bool> {
 
 /// Excludes the repository itself and the cache of this program, because both change while they are
 /// read.
-fn exclude_own(
+pub(super) fn exclude_own(
     paths: &[PathBuf],
     global: &Global,
     exclude: &mut Vec<String>,

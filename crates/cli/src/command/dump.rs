@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::Result;
 use cutpoint_backup::archive::{ArchiveOptions, ArchiveReport, write_archive};
 use cutpoint_backup::restore::RestoreMonitor;
-use cutpoint_repository::{TicketId, Time};
+use cutpoint_repository::{Statistics, TicketId, Time};
+use cutpoint_terminal::Work;
 
 use crate::args::{Dump, Global};
 use crate::event;
@@ -50,7 +51,8 @@ pub(crate) fn run(args: &Dump, global: &Global, report: &Report) -> Result<Exit>
     let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: "dump {}" };
     let entry = lookup.find(path)?.entry.map(|(entry, _)| entry);
     if entry.is_none() {
-        report.expect(snapshot.statistics.file_count, snapshot.statistics.size);
+        let Statistics { file_count, size, .. } = snapshot.statistics;
+        report.expect(Work::of_files(file_count, size));
     }
     let options = ArchiveOptions {
         format: args.format.into(),
@@ -103,11 +105,11 @@ struct Monitor<'a> {
 
 impl RestoreMonitor for Monitor<'_> {
     fn progress(&self, files: u64, bytes: u64) {
-        self.report.progress(event::Progress {
-            file_count: self.file_count.fetch_add(files, Relaxed) + files,
-            size: self.size.fetch_add(bytes, Relaxed) + bytes,
-            ..event::Progress::default()
-        });
+        let work = Work::of_files(
+            self.file_count.fetch_add(files, Relaxed) + files,
+            self.size.fetch_add(bytes, Relaxed) + bytes,
+        );
+        self.report.progress(&event::Progress { work, ..event::Progress::default() });
     }
 
     fn problem(&self, path: &Path, message: &str) {

@@ -1,6 +1,9 @@
 //! `find`: finds entries in snapshots by name.
 
+mod folder;
+mod query;
 mod search;
+mod version;
 
 use anyhow::Result;
 use cutpoint_repository::{EntryKind, Snapshot, TicketId};
@@ -26,8 +29,8 @@ pub(crate) fn run(args: &Find, global: &Global, report: &Report) -> Result<Exit>
     }
     let reader = session.reader(view.clone(), report)?;
     let mut output = Output { report, snapshots: &snapshots, match_count: 0, paths: None };
-    let roots = snapshots.iter().map(|(_, snapshot)| &snapshot.root);
-    Search::new(&reader, args, report).run(roots, |found| output.show(found))?;
+    let roots: Vec<_> = snapshots.iter().map(|(_, snapshot)| &snapshot.root).collect();
+    Search::new(&reader, args, report).run(&roots, |found| output.show(found))?;
     output.finish()?;
     Ok(Exit::of_problems(report.problem_count()))
 }

@@ -5,6 +5,7 @@ mod bursts;
 mod cut;
 mod damage;
 mod diff;
+mod diff_disk;
 mod dump_archive;
 mod estimate;
 mod failures;

@@ -9,12 +9,13 @@
 //! - Objects of one part: `config.rs`, `ticket.rs`, `commit.rs`, `prune.rs`, `segment.rs`,
 //!   `edges.rs` with `bursts.rs`, `parity.rs`, `view_part.rs`.
 //! - Containers: `toc.rs` with `grouping.rs`, `region.rs`, and `extents.rs` for delta chunks.
-//! - Chunks of metadata: `recipe.rs`, `tree.rs`.
+//! - Chunks of metadata: `recipe.rs`, `tree.rs` with `encoded_entry.rs`.
 
 pub mod bursts;
 pub mod commit;
 pub mod config;
 pub mod edges;
+pub mod encoded_entry;
 pub mod extents;
 pub mod fingerprint;
 pub mod grouping;

@@ -26,6 +26,26 @@ impl Reader {
         Segments { reader: self, stack, next }
     }
 
+    /// Returns the chunk of a tree that a segment of the tree names. It holds complete entries.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Reader::chunk`], and `Corrupt` if the segment is not one complete
+    /// chunk.
+    pub fn tree_chunk(&self, segment: &Segment) -> Result<ChunkBytes> {
+        let Segment::Chunk { fingerprint, offset: 0, length } = segment else {
+            return Err(Error::corrupt("tree", "has holes"));
+        };
+        let chunk = self.chunk(Class::Meta, fingerprint)?;
+        if chunk.len() as u64 != *length {
+            return Err(Error::corrupt(
+                format!("tree {fingerprint}"),
+                format!("has {} bytes (expected {length})", chunk.len()),
+            ));
+        }
+        Ok(chunk)
+    }
+
     /// Returns the entries of a folder, in order. Trees are read when the iterator needs them.
     pub fn tree<'a>(&'a self, content: &Content) -> Entries<'a> {
         Entries {
@@ -127,18 +147,10 @@ impl Entries<'_> {
             }
             match self.segments.next().transpose()? {
                 None => return Ok(None),
-                Some(Segment::Chunk { fingerprint, offset: 0, length }) => {
-                    let chunk = self.reader.chunk(Class::Meta, &fingerprint)?;
-                    if chunk.len() as u64 != length {
-                        return Err(Error::corrupt(
-                            format!("tree {fingerprint}"),
-                            format!("has {} bytes (expected {length})", chunk.len()),
-                        ));
-                    }
-                    self.chunk = Some(chunk);
+                Some(segment) => {
+                    self.chunk = Some(self.reader.tree_chunk(&segment)?);
                     self.position = 0;
                 }
-                Some(_) => return Err(Error::corrupt("tree", "has holes")),
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::iter::Peekable;
 
 use anyhow::Result;
@@ -45,7 +46,7 @@ pub(super) trait Sink {
     fn difference(&mut self, difference: &Difference<'_>) -> Result<()>;
 
     /// Takes the reason why `path`, or the rest of that folder, could not be compared.
-    fn problem(&mut self, path: &[u8], error: &StoreError);
+    fn problem(&mut self, path: &[u8], error: &dyn Display);
 }
 
 /// A comparison of two trees.
@@ -55,16 +56,22 @@ pub(super) struct Comparison<'a, S> {
 }
 
 impl<'a, S: Sink> Comparison<'a, S> {
-    /// Compares `old` with `new`, both at `path`, and everything below them.
+    /// Compares `old` with `new`, both at `path`, and everything below them. One of them can be
+    /// absent.
     ///
     /// # Errors
     ///
     /// Returns any error of the sink, and an error of the storage. Damaged and missing data is a
     /// problem of the sink.
-    pub(super) fn compare(&mut self, old: Entry, new: Entry, path: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn compare(
+        &mut self,
+        old: Option<Entry>,
+        new: Option<Entry>,
+        path: &mut Vec<u8>,
+    ) -> Result<()> {
         // There is one level per folder on the way, because folders can be nested deeply.
         let mut levels: Vec<Level<'a>> = Vec::new();
-        levels.extend(self.pair(Some(old), Some(new), path)?);
+        levels.extend(self.pair(old, new, path)?);
         while let Some(level) = levels.last_mut() {
             path.truncate(level.path_len);
             match level.next() {
@@ -87,7 +94,7 @@ impl<'a, S: Sink> Comparison<'a, S> {
     }
 
     /// Reports lost data, and returns any other error.
-    fn skip(&mut self, path: &[u8], error: StoreError) -> Result<()> {
+    pub(super) fn skip(&mut self, path: &[u8], error: StoreError) -> Result<()> {
         if !error.is_loss() {
             return Err(error.into());
         }
@@ -103,26 +110,15 @@ impl<'a, S: Sink> Comparison<'a, S> {
         new: Option<Entry>,
         path: &[u8],
     ) -> Result<Option<Level<'a>>> {
-        let mut parts = Vec::new();
-        let change = match (&old, &new) {
-            (Some(old), Some(new)) if old.kind != new.kind => Some(Change::Type),
-            (Some(old), Some(new)) => {
-                parts = metadata(old, new);
-                match content::is_same(self.reader, old, new) {
-                    Ok(false) => Some(Change::Content),
-                    Ok(true) => (!parts.is_empty()).then_some(Change::Metadata),
-                    Err(error) => {
-                        self.skip(path, error)?;
-                        None
-                    }
-                }
+        let is_same = match (&old, &new) {
+            (Some(old), Some(new)) if old.kind == new.kind => {
+                content::is_same(self.reader, old, new)
             }
-            (None, _) => Some(Change::Added),
-            (_, None) => Some(Change::Removed),
+            _ => Ok(false),
         };
-        if let Some(change) = change {
-            let (old, new) = (old.as_ref(), new.as_ref());
-            self.sink.difference(&Difference { path, change, old, new, metadata: parts })?;
+        match is_same {
+            Ok(is_same) => self.report(old.as_ref(), new.as_ref(), path, is_same)?,
+            Err(error) => self.skip(path, error)?,
         }
         let tree = |entry: Option<Entry>| {
             entry.filter(|entry| entry.kind == EntryKind::Folder).map(|entry| entry.content)
@@ -141,6 +137,32 @@ impl<'a, S: Sink> Comparison<'a, S> {
             })),
             Err(error) => self.skip(path, error).map(|()| None),
         }
+    }
+
+    /// Reports the difference between the entries at `path`, if there is any. `is_same` is set if
+    /// both are of the same kind and have the same content.
+    pub(super) fn report(
+        &mut self,
+        old: Option<&Entry>,
+        new: Option<&Entry>,
+        path: &[u8],
+        is_same: bool,
+    ) -> Result<()> {
+        let mut parts = Vec::new();
+        let change = match (old, new) {
+            (None, _) => Change::Added,
+            (_, None) => Change::Removed,
+            (Some(old), Some(new)) if old.kind != new.kind => Change::Type,
+            (Some(old), Some(new)) => {
+                parts = metadata(old, new);
+                match is_same {
+                    false => Change::Content,
+                    true if parts.is_empty() => return Ok(()),
+                    true => Change::Metadata,
+                }
+            }
+        };
+        self.sink.difference(&Difference { path, change, old, new, metadata: parts })
     }
 
     /// Returns the parts of two trees that are not in the other one. A chunk of a tree consists of

@@ -1,78 +1,28 @@
 //! The search of many snapshots at once.
 //!
-//! First the trees of each snapshot are read in its order, except those that an earlier snapshot has
-//! at the same path. Then all snapshots are walked side by side. Snapshots whose tree of a folder is
-//! the same are one from there on. Memory is needed for the matches and folders of all trees.
+//! First each thread reads the trees of a snapshot in its order, except those that another snapshot
+//! has at the same path. Then all snapshots are walked side by side. Snapshots whose tree of a
+//! folder is the same are one from there on. Memory is needed for the matches and folders of all
+//! trees, and for 24 bytes of each entry of a snapshot.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::hash::Hash;
+use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use anyhow::Result;
-use cutpoint_repository::{Content, Entry, EntryKind, Reader, Time};
+use cutpoint_repository::{Content, Reader};
 use cutpoint_storage::Error as StoreError;
 
+use super::folder::{Folder, Query};
+use super::version::{Presence, Version};
 use crate::args::Find;
-use crate::command::ls::is_above_sources;
-use crate::exit::Exit;
 use crate::report::Report;
 use crate::units;
-
-/// The snapshots that have something, by their positions in the list of snapshots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Presence {
-    pub(super) count: u64,
-    pub(super) first: usize,
-    pub(super) last: usize,
-}
-
-impl Presence {
-    /// Adds snapshots, none of which is counted yet.
-    fn add(&mut self, other: Presence) {
-        self.count += other.count;
-        self.first = self.first.min(other.first);
-        self.last = self.last.max(other.last);
-    }
-}
-
-/// A version of an entry.
-#[derive(Debug)]
-pub(super) struct Version {
-    pub(super) kind: EntryKind,
-    pub(super) size: u64,
-    /// `None` for a folder above the sources.
-    pub(super) mtime: Option<Time>,
-    /// The content; empty for a folder, whose tree differs whenever anything below it does.
-    content: Content,
-    ctime: Time,
-}
-
-impl Version {
-    fn new(entry: &Entry) -> Version {
-        let content = match entry.kind {
-            EntryKind::Folder => Content::Empty,
-            _ => entry.content.clone(),
-        };
-        Version {
-            kind: entry.kind,
-            size: entry.size,
-            mtime: (!is_above_sources(entry)).then_some(entry.mtime),
-            content,
-            ctime: entry.ctime,
-        }
-    }
-
-    /// Returns `true` if the versions are the same. Small files share chunks, so equal bytes can
-    /// have several contents; a file that is as it was has its ctime, however.
-    fn is_same(&self, other: &Version) -> bool {
-        self.kind == other.kind
-            && self.size == other.size
-            && self.mtime == other.mtime
-            && (self.ctime == other.ctime || self.content == other.content)
-    }
-}
 
 /// A version of an entry that was found.
 #[derive(Debug)]
@@ -83,11 +33,12 @@ pub(super) struct Match<'a> {
 }
 
 /// The versions and trees of one name in a folder.
-#[derive(Debug, Default)]
 struct Node {
+    name: Vec<u8>,
     /// The versions that match, in the order of their first snapshots.
     versions: Vec<(Version, Presence)>,
-    /// The trees, if the name is a folder that has to be searched.
+    /// The folder to search, if there is one, and its trees.
+    folder: Option<Arc<Folder>>,
     trees: HashMap<Content, Presence>,
 }
 
@@ -107,31 +58,15 @@ impl Node {
 
 /// A search.
 pub(super) struct Search<'a> {
-    reader: &'a Reader,
-    args: &'a Find,
+    query: Query<'a>,
     report: &'a Report,
-    /// The folders that were read, by path and tree.
-    folders: HashMap<(Vec<u8>, Content), Folder>,
-}
-
-/// The part of a tree that a search needs.
-struct Folder {
-    items: Vec<Item>,
-    /// The damage after the items.
-    error: Option<StoreError>,
-}
-
-/// An entry that matches, or a folder to search.
-struct Item {
-    name: Vec<u8>,
-    version: Option<Version>,
-    tree: Option<Content>,
 }
 
 impl<'s> Search<'s> {
     /// Creates a search of snapshots that `reader` reads.
     pub(super) fn new(reader: &'s Reader, args: &'s Find, report: &'s Report) -> Search<'s> {
-        Search { reader, args, report, folders: HashMap::new() }
+        let seed = RandomState::new().hash_one(());
+        Search { query: Query { reader, args, seed }, report }
     }
 
     /// Searches the snapshots with these roots, oldest first, and passes each match to `show`, in
@@ -141,124 +76,117 @@ impl<'s> Search<'s> {
     ///
     /// Returns any error of `show` and any error of reading, except damage, which is reported as a
     /// problem.
-    pub(super) fn run<'a>(
-        mut self,
-        roots: impl Iterator<Item = &'a Content>,
+    pub(super) fn run(
+        &self,
+        roots: &[&Content],
         mut show: impl FnMut(&Match<'_>) -> Result<()>,
     ) -> Result<()> {
+        let root = Folder::new(Vec::new());
+        self.read(&root, roots)?;
         let mut trees = HashMap::new();
-        for (at, root) in roots.enumerate() {
-            self.read(root)?;
-            add(&mut trees, root.clone(), Presence { count: 1, first: at, last: at });
+        for (at, tree) in roots.iter().enumerate() {
+            add(&mut trees, (*tree).clone(), Presence { count: 1, first: at, last: at });
         }
         let mut path = Vec::new();
         // An explicit stack: folders can be nested as deeply as paths.
-        let mut levels = vec![(self.folder(trees, &path).into_iter(), 0)];
+        let mut levels = vec![(self.nodes(&root, trees).into_iter(), 0)];
         while let Some((nodes, len)) = levels.last_mut() {
             path.truncate(*len);
-            let Some((name, node)) = nodes.next() else {
+            let Some(node) = nodes.next() else {
                 levels.pop();
                 continue;
             };
             path.push(b'/');
-            path.extend_from_slice(&name);
-            for (version, presence) in node.versions {
-                show(&Match { path: &path, version: &version, presence })?;
+            path.extend_from_slice(&node.name);
+            for (version, presence) in &node.versions {
+                show(&Match { path: &path, version, presence: *presence })?;
             }
-            if !node.trees.is_empty() {
-                let len = path.len();
-                levels.push((self.folder(node.trees, &path).into_iter(), len));
+            if let Some(folder) = node.folder {
+                levels.push((self.nodes(&folder, node.trees).into_iter(), path.len()));
             }
         }
         Ok(())
     }
 
-    /// Merges the trees of the folder at `path`.
-    fn folder(
-        &mut self,
-        trees: HashMap<Content, Presence>,
-        path: &[u8],
-    ) -> BTreeMap<Vec<u8>, Node> {
-        let mut nodes = BTreeMap::<Vec<u8>, Node>::new();
+    /// Reads all trees of the snapshots with these roots. Each thread reads one snapshot at a time.
+    fn read(&self, root: &Arc<Folder>, roots: &[&Content]) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let failure = Mutex::new(None);
+        let read = || {
+            while let Some(tree) = roots.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = self.read_snapshot(root, tree) {
+                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    // The other threads find no more snapshots.
+                    next.store(roots.len(), Ordering::Relaxed);
+                }
+            }
+        };
+        let thread_count = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..thread_count.min(roots.len()) {
+                scope.spawn(read);
+            }
+        });
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Reads the trees of a snapshot that no other one has at the same path. The order of a snapshot
+    /// is that in which its trees are stored, so that each region is decoded about once.
+    fn read_snapshot(&self, root: &Arc<Folder>, tree: &Content) -> Result<(), StoreError> {
+        let mut pending = Vec::new();
+        if root.add(tree) {
+            pending.push((root.clone(), tree.clone()));
+        }
+        while let Some((folder, tree)) = pending.pop() {
+            let found = folder.read(&tree, &self.query)?;
+            pending.extend(found.into_iter().rev());
+        }
+        Ok(())
+    }
+
+    /// Returns the names in `folder`, in ascending order, of its trees that are in `trees`.
+    fn nodes(&self, folder: &Folder, trees: HashMap<Content, Presence>) -> Vec<Node> {
+        let mut read = folder.take();
+        let mut presences: Vec<Option<Presence>> = vec![None; read.items.len()];
         for (tree, presence) in by_first(trees) {
-            let key = (path.to_owned(), tree);
-            let Some(folder) = self.folders.remove(&key) else { continue };
-            for item in folder.items {
-                let node = nodes.entry(item.name).or_default();
-                if let Some(version) = item.version {
-                    node.add_version(version, presence);
-                }
-                if let Some(tree) = item.tree {
-                    add(&mut node.trees, tree, presence);
+            let Some(tree) = read.trees.remove(&tree) else { continue };
+            for item in tree.items {
+                match &mut presences[item as usize] {
+                    Some(known) => known.add(presence),
+                    none => *none = Some(presence),
                 }
             }
-            if let Some(error) = folder.error {
-                self.damaged(path, presence, &error);
+            if let Some(error) = tree.error {
+                self.damaged(&folder.path, presence, &error);
             }
+        }
+        let items = read.items.into_iter().zip(presences);
+        let mut items: Vec<_> =
+            items.filter_map(|(item, presence)| Some((item, presence?))).collect();
+        items.sort_by(|(one, presence), (other, other_presence)| {
+            one.name.cmp(&other.name).then(presence.first.cmp(&other_presence.first))
+        });
+        let mut nodes: Vec<Node> = Vec::new();
+        for (item, presence) in items {
+            let mut node = match nodes.pop() {
+                Some(node) if node.name == item.name => node,
+                other => {
+                    nodes.extend(other);
+                    let (versions, trees) = (Vec::new(), HashMap::new());
+                    Node { name: item.name, versions, folder: None, trees }
+                }
+            };
+            if let Some(version) = item.version {
+                node.add_version(version, presence);
+            }
+            if let Some((folder, tree)) = item.folder {
+                node.folder = Some(folder);
+                add(&mut node.trees, tree, presence);
+            }
+            nodes.push(node);
         }
         nodes
-    }
-
-    /// Reads each tree of a snapshot that was not read at its path. The order of a snapshot is that
-    /// in which its trees are stored, so that each region is decoded about once.
-    fn read(&mut self, root: &Content) -> Result<()> {
-        let mut pending = vec![(Vec::new(), root.clone())];
-        while let Some(key) = pending.pop() {
-            if self.folders.contains_key(&key) {
-                continue;
-            }
-            let folder = self.read_folder(&key.0, &key.1)?;
-            for item in folder.items.iter().rev() {
-                if let Some(tree) = &item.tree {
-                    pending.push(([&key.0, &b"/"[..], &item.name].concat(), tree.clone()));
-                }
-            }
-            self.folders.insert(key, folder);
-        }
-        Ok(())
-    }
-
-    /// Reads the tree of the folder at `path`.
-    fn read_folder(&self, path: &[u8], tree: &Content) -> Result<Folder> {
-        let mut folder = Folder { items: Vec::new(), error: None };
-        let mut path = path.to_owned();
-        path.push(b'/');
-        let len = path.len();
-        for entry in self.reader.tree(tree) {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) if Exit::of_kind(error.kind()) == Exit::Damaged => {
-                    folder.error = Some(error);
-                    break;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            path.truncate(len);
-            path.extend_from_slice(&entry.name);
-            let version = self.matches(&entry, &path).then(|| Version::new(&entry));
-            let is_searched = entry.kind == EntryKind::Folder
-                && entry.content != Content::Empty
-                && self.args.pattern.may_match_below(&path);
-            if version.is_some() || is_searched {
-                let tree = is_searched.then_some(entry.content);
-                folder.items.push(Item { name: entry.name, version, tree });
-            }
-        }
-        Ok(folder)
-    }
-
-    /// Returns `true` if the entry at `path` fulfils all conditions. The pattern is the most
-    /// expensive one.
-    fn matches(&self, entry: &Entry, path: &[u8]) -> bool {
-        let args = self.args;
-        let is_timed = args.newer.is_some() || args.older.is_some();
-        args.kind.is_none_or(|kind| entry.kind == kind.into())
-            && (args.sizes.is_empty() || entry.kind == EntryKind::File)
-            && args.sizes.iter().all(|condition| condition.accepts(entry.size))
-            && !(is_timed && is_above_sources(entry))
-            && args.newer.is_none_or(|time| entry.mtime >= time)
-            && args.older.is_none_or(|time| entry.mtime < time)
-            && args.pattern.matches(path, entry.kind == EntryKind::Folder)
     }
 
     /// Reports a folder that is damaged. The search continues without the rest of it.
@@ -271,13 +199,13 @@ impl<'s> Search<'s> {
     }
 }
 
-fn add<K: Eq + Hash>(map: &mut HashMap<K, Presence>, key: K, presence: Presence) {
-    map.entry(key).and_modify(|known| known.add(presence)).or_insert(presence);
+fn add(map: &mut HashMap<Content, Presence>, tree: Content, presence: Presence) {
+    map.entry(tree).and_modify(|known| known.add(presence)).or_insert(presence);
 }
 
-/// Returns the items of `map` in the order of their first snapshots.
-fn by_first<K>(map: HashMap<K, Presence>) -> Vec<(K, Presence)> {
-    let mut items: Vec<_> = map.into_iter().collect();
+/// Returns the trees in the order of their first snapshots.
+fn by_first(trees: HashMap<Content, Presence>) -> Vec<(Content, Presence)> {
+    let mut items: Vec<_> = trees.into_iter().collect();
     items.sort_by_key(|(_, presence)| presence.first);
     items
 }

@@ -1,0 +1,233 @@
+//! A folder of a search, with its trees of all snapshots.
+//!
+//! Two trees of a folder have most entries in common. An entry that the tree read before has as
+//! well is recognized by a hash of its encoding, and is not decoded.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cutpoint_repository::format::encoded_entry::EncodedEntry;
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::{Content, Reader};
+use cutpoint_storage::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::query::hit;
+use super::version::Version;
+use crate::args::Find;
+
+/// The maximum number of entries of the previous tree that are skipped to find a name.
+const SKIPPED_MAX: usize = 64;
+
+/// A search, as far as folders need it.
+pub(super) struct Query<'a> {
+    pub(super) reader: &'a Reader,
+    pub(super) args: &'a Find,
+    /// The seed of the hashes, a secret of the run, so that no one can prepare two entries with the
+    /// same hash.
+    pub(super) seed: u64,
+}
+
+/// A tree that has to be read, with its folder.
+pub(super) type Job = (Arc<Folder>, Content);
+
+/// A folder: a path, and all trees that snapshots have there.
+pub(super) struct Folder {
+    /// The path, without a `/` at its end.
+    pub(super) path: Vec<u8>,
+    trees: Mutex<Trees>,
+}
+
+/// The trees of a folder.
+#[derive(Default)]
+pub(super) struct Trees {
+    pub(super) items: Vec<Item>,
+    pub(super) trees: HashMap<Content, Tree>,
+    folders: HashMap<Vec<u8>, Arc<Folder>>,
+    previous: Scanned,
+}
+
+/// An entry that matches, or a folder to search. The trees that have it refer to it by its position
+/// in [`Trees::items`].
+pub(super) struct Item {
+    pub(super) name: Vec<u8>,
+    /// The version, if the entry matches.
+    pub(super) version: Option<Version>,
+    /// The folder to search with its tree there.
+    pub(super) folder: Option<Job>,
+}
+
+/// A tree of a folder.
+#[derive(Default)]
+pub(super) struct Tree {
+    /// The positions of its items, in the order of their names.
+    pub(super) items: Vec<u32>,
+    /// The damage after these items.
+    pub(super) error: Option<Error>,
+}
+
+/// All entries of the tree that was read last.
+#[derive(Default)]
+struct Scanned {
+    entries: Vec<Known>,
+    /// The places in `entries` of the chunks of the tree.
+    chunks: HashMap<Segment, Range<usize>>,
+}
+
+/// An entry that was decoded before.
+#[derive(Clone, Copy)]
+struct Known {
+    /// The hash of the encoded entry.
+    hash: u64,
+    name_hash: u32,
+    /// The length of the encoded entry in bytes.
+    len: u32,
+    /// The position of its item; [`NO_ITEM`] if the search does not need the entry.
+    item: u32,
+}
+
+const NO_ITEM: u32 = u32::MAX;
+
+impl Folder {
+    /// Creates the folder at `path`, without trees.
+    pub(super) fn new(path: Vec<u8>) -> Arc<Folder> {
+        Arc::new(Folder { path, trees: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Trees> {
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes everything that was read.
+    pub(super) fn take(&self) -> Trees {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// Adds a tree, which the caller then has to read. Returns `false` if it was added before.
+    pub(super) fn add(&self, tree: &Content) -> bool {
+        let mut trees = self.lock();
+        let is_new = !trees.trees.contains_key(tree);
+        if is_new {
+            trees.trees.insert(tree.clone(), Tree::default());
+        }
+        is_new
+    }
+
+    /// Reads a tree that was added. Returns the trees below it that no other folder had named
+    /// before, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage. Damaged and missing data is recorded in the tree.
+    pub(super) fn read(&self, tree: &Content, query: &Query<'_>) -> Result<Vec<Job>> {
+        let mut trees = self.lock();
+        let mut scan = Scan {
+            query,
+            path: [&self.path, &b"/"[..]].concat(),
+            position: 0,
+            previous: std::mem::take(&mut trees.previous),
+            current: Scanned::default(),
+            jobs: Vec::new(),
+        };
+        let error = match scan.tree(&mut trees, tree) {
+            Ok(()) => None,
+            Err(error) if error.is_loss() => Some(error),
+            Err(error) => return Err(error),
+        };
+        let items = scan.current.entries.iter().map(|known| known.item);
+        let items = items.filter(|&item| item != NO_ITEM).collect();
+        trees.trees.insert(tree.clone(), Tree { items, error });
+        trees.previous = scan.current;
+        Ok(scan.jobs)
+    }
+}
+
+/// The state of the reading of one tree.
+struct Scan<'a> {
+    query: &'a Query<'a>,
+    /// The path of the current entry. The beginning, up to its last `/`, is that of the folder.
+    path: Vec<u8>,
+    /// The position in `previous` before which nothing is expected.
+    position: usize,
+    previous: Scanned,
+    current: Scanned,
+    jobs: Vec<Job>,
+}
+
+impl Scan<'_> {
+    fn tree(&mut self, trees: &mut Trees, tree: &Content) -> Result<()> {
+        for segment in self.query.reader.segments(tree) {
+            let segment = segment?;
+            let start = self.current.entries.len();
+            if let Some(range) = self.previous.chunks.get(&segment) {
+                self.current.entries.extend_from_slice(&self.previous.entries[range.clone()]);
+                self.position = range.end;
+            } else {
+                let chunk = self.query.reader.tree_chunk(&segment)?;
+                let mut rest: &[u8] = &chunk;
+                while !rest.is_empty() {
+                    let (known, behind) = self.first_entry(trees, rest)?;
+                    self.current.entries.push(known);
+                    rest = behind;
+                }
+            }
+            self.current.chunks.insert(segment, start..self.current.entries.len());
+        }
+        Ok(())
+    }
+
+    /// Returns the first entry of `chunk`, and the bytes behind it.
+    fn first_entry<'c>(&mut self, trees: &mut Trees, chunk: &'c [u8]) -> Result<(Known, &'c [u8])> {
+        let hash_of = |bytes: &[u8]| xxh3_64_with_seed(bytes, self.query.seed);
+        let ahead = &self.previous.entries[self.position..];
+        // The end of an entry is the end of an equal one.
+        if let Some(known) = ahead.first()
+            && let Some((bytes, behind)) = chunk.split_at_checked(known.len as usize)
+            && hash_of(bytes) == known.hash
+        {
+            self.position += 1;
+            return Ok((*known, behind));
+        }
+        let (entry, behind) = EncodedEntry::split_first(chunk)?;
+        let (hash, name_hash) = (hash_of(entry.bytes), hash_of(entry.name) as u32);
+        let is_named = |known: &Known| known.name_hash == name_hash;
+        if let Some(skipped) = ahead.iter().take(SKIPPED_MAX).position(is_named) {
+            let known = ahead[skipped];
+            self.position += skipped + 1;
+            if known.hash == hash {
+                return Ok((known, behind));
+            }
+        }
+        let item = self.item(trees, &entry)?;
+        // The length of a chunk has 32 bits.
+        let len = u32::try_from(entry.bytes.len()).unwrap_or(u32::MAX);
+        Ok((Known { hash, name_hash, len, item }, behind))
+    }
+
+    /// Adds the item of an entry, if the search needs it, and returns the position of the item.
+    fn item(&mut self, trees: &mut Trees, entry: &EncodedEntry<'_>) -> Result<u32> {
+        let parent_len = self.path.len();
+        self.path.extend_from_slice(entry.name);
+        let hit = entry.decode().map(|entry| hit(self.query.args, entry, &self.path));
+        let path = self.path.clone();
+        self.path.truncate(parent_len);
+        let Some(hit) = hit? else { return Ok(NO_ITEM) };
+        let position = u32::try_from(trees.items.len()).ok().filter(|&at| at != NO_ITEM);
+        let position = position.ok_or_else(|| {
+            Error::invalid(String::from_utf8_lossy(&path), "too many versions to search")
+        })?;
+        let name = entry.name.to_vec();
+        let folder = hit.tree.map(|tree| {
+            let folder = trees.folders.entry(name.clone()).or_insert_with(|| Folder::new(path));
+            (folder.clone(), tree)
+        });
+        if let Some((folder, tree)) = &folder
+            && folder.add(tree)
+        {
+            self.jobs.push((folder.clone(), tree.clone()));
+        }
+        trees.items.push(Item { name, version: hit.version, folder });
+        Ok(position)
+    }
+}
