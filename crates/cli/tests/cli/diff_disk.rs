@@ -303,7 +303,7 @@ fn places_on_the_disk_are_told_from_snapshots() {
     assert!(!text.contains(&format!("U {}", source.display())), "{text}");
 
     for (arguments, code, text) in [
-        (&["latest", "./nowhere"][..], 2, "./nowhere: No such file or directory"),
+        (&["latest", "./nowhere"][..], 2, "./nowhere: not found"),
         (&["latest", "./repo"], 2, "a repository cannot"),
         (&["latest", "./top"], 2, "top`: not in the snapshot"),
         (&["./source", "latest"], 2, "`./source`: not a snapshot"),

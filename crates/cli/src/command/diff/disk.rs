@@ -235,7 +235,7 @@ impl<S: Sink> DiskComparison<'_, S> {
         if old.size != new.size {
             return Ok(false);
         }
-        // The snapshot does not have what the file had at that time.
+        // An entry with a defect lacks bytes that the file had at this time.
         let is_read = self.force_read || old.defect.is_some() || old.mtime != new.mtime;
         if !is_read {
             return Ok(true);
