@@ -331,7 +331,7 @@ fn secrets_are_never_printed() {
             }
         }
     }
-    assert_eq!(runs, 56, "runs");
+    assert_eq!(runs, 60, "runs");
     // The files on the disk: the repository, the cache, and the remembered state.
     let mut files = 0;
     for folder in ["repo", "home"] {
