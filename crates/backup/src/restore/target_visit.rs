@@ -15,7 +15,7 @@ use super::restore_state::RestoreState;
 use super::snapshot_walk::{FolderRole, SnapshotWalk, Step};
 use crate::source::folder::{self, FolderStack, Handle, Identity};
 
-/// What stands in the target in the place of a folder of the snapshot.
+/// The state of the place of a folder in the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Nothing,
