@@ -195,8 +195,8 @@ impl Visitor for Deletion<'_, '_> {
         }
     }
 
-    fn leave(&mut self, walk: &mut SnapshotWalk<'_>, place: &Place) {
-        let Some(compared) = self.folders.pop() else { return };
+    fn leave(&mut self, walk: &mut SnapshotWalk<'_>, place: Option<&Place>) {
+        let (Some(compared), Some(place)) = (self.folders.pop(), place) else { return };
         if !compared.role.is_selected || !compared.is_complete {
             return;
         }

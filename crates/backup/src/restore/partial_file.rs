@@ -38,6 +38,9 @@ pub(super) struct PartialFile {
 /// an entry of the snapshot, a file that other processes could read or change, or one that another
 /// restore uses.
 pub(super) fn open_partial(place: &Place, name: &[u8]) -> Result<Option<PartialFile>, Errno> {
+    if place.folder.restored.has_temporary() {
+        return Ok(None);
+    }
     let name = partial_name(name);
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |flags| rustix::fs::openat(&place.handle, name.as_slice(), flags, MODE_AT_FIRST);
@@ -50,9 +53,7 @@ pub(super) fn open_partial(place: &Place, name: &[u8]) -> Result<Option<PartialF
         },
         Err(_) => return Ok(None),
     };
-    let stat = rustix::fs::fstat(&file)?;
-    let is_entry = place.folder.restored.has(Identity::of(&stat));
-    let is_usable = is_own(&stat) && !is_entry && lock(place, &name, &file);
+    let is_usable = is_own(&rustix::fs::fstat(&file)?) && lock(place, &name, &file);
     Ok(is_usable.then_some(PartialFile { name, file, is_resumed }))
 }
 
@@ -94,7 +95,10 @@ pub(super) fn name_new(place: &Place, from: &[u8], to: &[u8]) -> Result<(), Errn
 
 /// Removes what an earlier restore has left of the file `name`.
 pub(super) fn discard_partial(place: &Place, name: &[u8]) {
-    rustix::fs::unlinkat(&place.handle, partial_name(name).as_slice(), AtFlags::empty()).ok();
+    if !place.folder.restored.has_temporary() {
+        let name = partial_name(name);
+        rustix::fs::unlinkat(&place.handle, name.as_slice(), AtFlags::empty()).ok();
+    }
 }
 
 /// Opens the existing file `name`, to read it or to change it in place. Returns `None` if it is no

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cutpoint_repository::{Content, Entry, EntryKind};
@@ -89,12 +89,28 @@ pub(super) struct RestoredNames {
     /// Set if files are recorded. Nothing is ever replaced otherwise, so only folders need to be
     /// recorded.
     has_files: bool,
+    /// Set if an entry of the snapshot has a temporary name, which must not be taken for that of a
+    /// file in progress.
+    has_temporary: AtomicBool,
 }
 
 impl RestoredNames {
     pub(super) fn new(overwrite: Overwrite) -> RestoredNames {
         let has_files = overwrite != Overwrite::Never;
-        RestoredNames { identities: Mutex::default(), has_files }
+        let (identities, has_temporary) = (Mutex::default(), AtomicBool::new(false));
+        RestoredNames { identities, has_files, has_temporary }
+    }
+
+    /// Records the name of an entry that is about to be restored.
+    pub(super) fn announce(&self, name: &[u8]) {
+        if name.starts_with(SPARE_PREFIX) {
+            self.has_temporary.store(true, Relaxed);
+        }
+    }
+
+    /// Returns `true` if an entry with a temporary name was announced.
+    pub(super) fn has_temporary(&self) -> bool {
+        self.has_temporary.load(Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<Identity>> {
@@ -255,9 +271,9 @@ impl Place {
 
     /// Records that the new entry `name` has got its name.
     fn record(&self, restored: &mut HashSet<Identity>, name: &[u8]) {
-        // Such a name must not be taken for that of a file in progress.
-        let is_recorded = self.folder.restored.has_files || name.starts_with(SPARE_PREFIX);
-        if is_recorded && let Ok(stat) = folder::stat(&self.handle, name) {
+        if self.folder.restored.has_files
+            && let Ok(stat) = folder::stat(&self.handle, name)
+        {
             restored.insert(Identity::of(&stat));
         }
     }

@@ -115,7 +115,7 @@ impl Visitor for Preview<'_, '_> {
         }
     }
 
-    fn leave(&mut self, walk: &mut SnapshotWalk<'_>, place: &Place) {
+    fn leave(&mut self, walk: &mut SnapshotWalk<'_>, place: Option<&Place>) {
         if let Some(deletion) = &mut self.deletion {
             deletion.leave(walk, place);
         }

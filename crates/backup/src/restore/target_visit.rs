@@ -15,7 +15,7 @@ use super::restore_state::RestoreState;
 use super::snapshot_walk::{FolderRole, SnapshotWalk, Step};
 use crate::source::folder::{self, FolderStack, Handle, Identity};
 
-/// What stands in the target in the place of a folder of the snapshot.
+/// The state of the place of a folder in the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Nothing,
@@ -46,8 +46,9 @@ pub(super) trait Visitor {
     /// current folder may have more entries in the snapshot.
     fn problem(&mut self, path: &Path, failure: Failure);
 
-    /// Ends a folder that exists in the target.
-    fn leave(&mut self, walk: &mut SnapshotWalk<'_>, place: &Place) {
+    /// Ends a folder that was begun by [`Visitor::enter`]. `place` is `None` if the folder was moved
+    /// meanwhile.
+    fn leave(&mut self, walk: &mut SnapshotWalk<'_>, place: Option<&Place>) {
         let _ = (walk, place);
     }
 }
@@ -65,8 +66,8 @@ pub(super) fn visit(
     }
     while !state.stopped() {
         let Some(step) = walk.next() else {
-            if let Some(place) = position.place() {
-                visitor.leave(walk, &place);
+            if position.absent == 0 {
+                visitor.leave(walk, position.place().as_ref());
             }
             return;
         };
@@ -87,8 +88,8 @@ pub(super) fn visit(
             Step::Skipped(_) => {}
             Step::Problem { path, error } => visitor.problem(&path, Failure::Snapshot(error)),
             Step::Leave => {
-                if let Some(place) = position.place() {
-                    visitor.leave(walk, &place);
+                if position.absent == 0 {
+                    visitor.leave(walk, position.place().as_ref());
                 }
                 position.leave();
             }

@@ -75,6 +75,7 @@ impl<'r, 'a> Traversal<'r, 'a> {
                 }
                 (Step::Item(entry), Some(place)) => {
                     self.warn_of_defect(&place, &entry);
+                    place.folder.restored.announce(&entry.name);
                     self.dispatcher.send(place, entry);
                 }
                 // The folder was moved, which is reported when it is left.

@@ -156,6 +156,10 @@ impl<F: Fn() + Sync> SnapshotReader for MeddlingReader<'_, F> {
     fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes> {
         self.call().chunk(fingerprint)
     }
+
+    fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
+        self.call().fingerprint(bytes)
+    }
 }
 
 /// A snapshot with nested folders, small and large files in them, links, and several names of one
@@ -377,5 +381,9 @@ impl<F: Fn() + Sync> SnapshotReader for AtTree<'_, F> {
 
     fn chunk(&self, fingerprint: &Fingerprint) -> Result<Bytes> {
         self.store.chunk(fingerprint)
+    }
+
+    fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
+        self.store.fingerprint(bytes)
     }
 }

@@ -223,8 +223,7 @@ fn entry_with_the_name_of_a_file_in_progress_is_restored_too() {
         let target = tempfile::tempdir().unwrap();
         let options = RestoreOptions { overwrite, ..RestoreOptions::default() };
         for _ in 0..2 {
-            let monitor = ();
-            restore(&store, &root, target.path(), &options, &monitor).unwrap();
+            restore(&store, &root, target.path(), &options, &()).unwrap();
             let image = fs::read(target.path().join("image"));
             assert!(image.is_ok_and(|found| found == bytes()), "{overwrite:?}: the image");
         }

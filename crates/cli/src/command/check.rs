@@ -43,8 +43,9 @@ pub(super) fn examine(
     report.count_as("container");
     report.begin_progress();
     let done = check::check(&session.repository, &options, &monitor);
-    report.end_progress();
     monitor.affected.lock().unwrap_or_else(PoisonError::into_inner).print(report);
+    // The numbers of withheld messages come before the summary.
+    report.end_progress();
     // The data read by a check that was stopped counts as well.
     if read_data.is_some() {
         memory.save(report);

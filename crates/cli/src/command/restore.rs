@@ -400,7 +400,8 @@ fn describe(id: TicketId, done: &RestoreReport, args: &Restore, report: &Report)
     }
     if done.deleted_entries > 0 {
         let deleted = units::size(done.deleted_bytes);
-        text.push_str(&format!("; {} deleted ({deleted})", done.deleted_entries));
+        let verb = if args.dry_run { "to delete" } else { "deleted" };
+        text.push_str(&format!("; {} {verb} ({deleted})", done.deleted_entries));
     }
     if args.verify {
         let verified = units::count(done.verified_files, "file");

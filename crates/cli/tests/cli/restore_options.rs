@@ -229,7 +229,7 @@ fn dry_run_lists_changes_and_makes_none() {
     let run = restore(&sandbox, "sub", &how).ended(0, &["Would restore 1 file (97.7 KiB)"]);
     assert_eq!(listed(&run), ["+ link", "M deep/text"]);
     let run = restore(&sandbox, "sub", &[&how[..], &["--delete"]].concat());
-    let run = run.ended(0, &["; 1 deleted (3 B)"]);
+    let run = run.ended(0, &["; 1 to delete (3 B)"]);
     assert_eq!(listed(&run), ["+ link", "- own", "M deep/text"]);
     let events = restore(&sandbox, "sub", &[&how[..], &["--delete", "--json"]].concat()).well();
     let events = events.events();
