@@ -48,7 +48,7 @@ check    formatting, texts, prose, layers, licences and sources of dependencies,
          (with Python and its packages); ends with 1 and the name of the step that failed
 --quick  only what needs no building: formatting, texts, prose, layers, licences and sources, scripts
          (with ruff, if it is there)
---long   with 10^5 instead of 10^3 random interleavings, and 40,000 instead of 2000 chunks for each mean
+--long   with 10^5 instead of 400 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
 
 advisories     known vulnerabilities of dependencies, by cargo-deny; not a step of check, for the

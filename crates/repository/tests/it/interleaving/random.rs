@@ -8,7 +8,7 @@ use cutpoint_repository::rules::Mutant;
 use super::play::run;
 use crate::interleaving::world::Tally;
 
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 400;
 
 fn seeds_of_command() -> u64 {
     let seeds = std::env::var("CUTPOINT_SEEDS").ok().and_then(|text| text.parse().ok());
