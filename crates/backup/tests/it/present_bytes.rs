@@ -150,7 +150,7 @@ impl RestoreMonitor for Impatient {
 fn interrupt(store: &MemoryStore, root: &Content, target: &Path) {
     let options = RestoreOptions { threads: 1, ..options(false) };
     let error = restore(store, root, target, &options, &Impatient::default()).unwrap_err();
-    assert_eq!(error.kind(), Kind::Interrupted);
+    assert_eq!(error.kind(), Kind::Interrupted, "{error}");
     assert!(!target.join("image").exists(), "not before it is complete");
 }
 
