@@ -211,6 +211,11 @@ fn relative_path_starts_in_the_current_folder() {
     let sandbox = Sandbox::with_source();
     // The same name at the root of the snapshot, as a stream.
     fs::write(sandbox.path("source/stdin"), "the file").expect("written");
+    // And one that is in the root and in the current folder.
+    let root = sandbox.path("source");
+    let first = root.components().nth(1).expect("a name").as_os_str().to_owned();
+    fs::create_dir(root.join(&first)).expect("made");
+    fs::write(root.join(&first).join("inner"), "").expect("written");
     sandbox.backup("source");
     let stream = ["backup", "--stdin-from-command", "--tag", "stream", "--", "echo", "a stream"];
     sandbox.run(stream).well();
@@ -231,6 +236,9 @@ fn relative_path_starts_in_the_current_folder() {
     assert!(list("latest~1:.").contains("hello\n"), "the current folder");
     assert_eq!(list("latest~1:.."), "source/\n", "its parent");
     assert!(!list("latest~1:").contains("hello"), "the root");
+    let first = first.to_str().expect("UTF-8");
+    assert_eq!(list(&format!("latest~1:./{first}")), "inner\n", "in the current folder");
+    assert!(!list(&format!("latest~1:{first}")).contains("inner"), "in the root");
     // Some paths of a snapshot, and paths below a path.
     let restore = |arguments: &[&str], to: &str| {
         let to = sandbox.path(to);
