@@ -19,7 +19,7 @@ mod memory_folder;
 mod oracle;
 mod prose;
 mod sizes;
-mod tests;
+mod test_run;
 mod texts;
 
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ const SLOW_STEPS: [Step; 7] = [
     ("other targets", other_targets),
     INSTRUCTIONS,
     ("documentation", documentation),
-    ("examples in the documentation", tests::documentation_examples),
+    ("examples in the documentation", test_run::documentation_examples),
     ("data sets", data_sets),
     ("scale", scale),
 ];
@@ -158,7 +158,7 @@ fn check(is_long: bool) -> ExitCode {
 /// them wait, and because the compiler does not always use all processors.
 fn perform_all(is_long: bool) -> Result<(), String> {
     perform(&QUICK_STEPS)?;
-    let tests = timed("building of tests", || tests::start(is_long))?;
+    let tests = timed("building of tests", || test_run::start(is_long))?;
     let others = perform(&SLOW_STEPS);
     // The output of the tests is complete in any case.
     let tests = timed("tests", || tests.finish());

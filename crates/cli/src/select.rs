@@ -45,7 +45,7 @@ pub(crate) fn described(id: TicketId, snapshot: &Snapshot) -> String {
     if let Some(more) = sources.len().checked_sub(SOURCES_SHOWN_MAX).filter(|more| *more > 0) {
         shown.push_str(&format!(" and {more} more"));
     }
-    format!("snapshot {} ({time} UTC, host {host}, {shown})", id.short())
+    format!("snapshot {} ({time}, host {host}, {shown})", id.short())
 }
 
 /// Warns of a snapshot that was made with problems, by a run that was cut off, or without some of

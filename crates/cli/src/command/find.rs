@@ -49,7 +49,10 @@ impl Output<'_> {
     fn show(&mut self, found: &Match<'_>) -> Result<()> {
         let report = self.report;
         if self.match_count == 0 && !report.is_json() {
-            report.line("      size  modified (UTC)       snapshots  first     last      path")?;
+            report.line(&format!(
+                "{:>10}  {:<DATE_TIME_WIDTH$}  {:>9}  {:<8}  {:<8}  path",
+                "size", "modified", "snapshots", "first", "last"
+            ))?;
         }
         self.count(found.path);
         let (version, presence) = (found.version, found.presence);

@@ -305,7 +305,7 @@ fn places_on_the_disk_are_told_from_snapshots() {
     for (arguments, code, text) in [
         (&["latest", "./nowhere"][..], 2, "./nowhere: not found"),
         (&["latest", "./repo"], 2, "a repository cannot"),
-        (&["latest", "./top"], 2, "top`: not in the snapshot"),
+        (&["latest", "./top"], 2, "/top\n"),
         (&["./source", "latest"], 2, "`./source`: not a snapshot"),
         (&["latest", "latest", "--force-read"], 2, "NEW is a snapshot"),
         (&["latest", "latest", "--exclude", "a"], 2, "NEW is a snapshot"),

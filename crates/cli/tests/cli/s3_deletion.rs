@@ -178,7 +178,7 @@ fn prune_leaves_locked_objects_and_names_them() {
     assert!(place.names("").contains(data) && place.names("").contains(meta), "they stay");
     let hidden = place.versions("").1.len();
     place.hold(meta, "OFF");
-    let until = ["1 condemned object ", data, "the last lock ends at 2030-12-31 00:00:00 UTC"];
+    let until = ["1 condemned object ", data, "the last lock ends at 2030-12-31 00:00:00 +00:00"];
     place.run(&prune).ended(1, &until);
     assert!(!place.names("").contains(meta), "it is deleted as soon as that is allowed");
     assert!(place.versions("").1.len() > hidden, "and hidden");

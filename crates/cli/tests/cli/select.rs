@@ -115,7 +115,7 @@ fn latest_counts_back_among_the_selected_snapshots() {
     sandbox.run(["ls", &all[1][..8], "--host", "one"]).ended(
         2,
         &[&format!(
-            "snapshot {} (2026-01-01 01:00:00 UTC, host two, /srv): not selected",
+            "snapshot {} (2026-01-01 01:00:00 +00:00, host two, /srv): not selected",
             &all[1][..8]
         )],
     );
@@ -158,7 +158,7 @@ fn date_denotes_the_newest_snapshot_before_its_end() {
         assert_eq!(taken_in(&sandbox, zone, name, &[]), all[at], "{name} in {zone}");
     }
     // The name that was given, and the snapshot that was taken.
-    let note = format!("2026-01-02Z: snapshot {} (2026-01-02 00:00:00 UTC, host ", &all[3][..8]);
+    let note = format!("2026-01-02Z: snapshot {} (2026-01-02 00:00:00 +00:00, host ", &all[3][..8]);
     sandbox.run(["ls", "2026-01-02Z"]).ended(0, &[&note]);
     let quiet = sandbox.run(["ls", "2026-01-02Z", "--quiet"]).well();
     assert_eq!(quiet.stderr, "", "no note");
@@ -279,7 +279,7 @@ fn missing_path_names_the_snapshot_taken_and_the_nearest_one_that_has_it() {
     let elsewhere = at(&full, 15, "two");
     let hello = sandbox.path("source/hello").display().to_string();
     let told = format!(
-        "snapshot {} (2026-01-01 14:00:00 UTC, host one, /srv) has no {hello}\n",
+        "snapshot {} (2026-01-01 14:00:00 +00:00, host one, /srv) has no {hello}\n",
         &taken[..8]
     );
     let has = |id: &str, command: &str| {
@@ -291,10 +291,10 @@ fn missing_path_names_the_snapshot_taken_and_the_nearest_one_that_has_it() {
     sandbox.run(["cat", &place]).ended(2, &[&told, &has(&nearest, "cat {}")]);
     sandbox
         .run(["restore", &place, "--to", "back"])
-        .ended(2, &[&told, &has(&nearest, "restore {} --to FOLDER")]);
+        .ended(2, &[&told, &has(&nearest, "restore {} --to TARGET")]);
     sandbox
         .run(["restore", &taken[..8], &hello, "--to", "back"])
-        .ended(2, &[&told, &has(&nearest, "restore {} --to FOLDER")]);
+        .ended(2, &[&told, &has(&nearest, "restore {} --to TARGET")]);
     assert!(!sandbox.path("back").exists(), "nothing was restored");
     sandbox.run(["diff", &later, &place]).ended(2, &[&told, &has(&nearest, "ls {}")]);
     // A path of the current folder is named as it was tried.
