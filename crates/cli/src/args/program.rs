@@ -54,8 +54,7 @@ pub(crate) enum Shell {
 Examples:
   cutpoint cache
   cutpoint cache --max-size 10G
-      Removes the copies that were not changed for the longest
-      time, until the others take at most 10 GiB.
+      Keeps the copies changed last, up to 10 GiB.
   cutpoint cache --max-size 0
       Removes all copies.")]
 pub(crate) struct Cache {

@@ -190,7 +190,9 @@ impl Scan<'_> {
             return Ok((*known, behind));
         }
         let (entry, behind) = EncodedEntry::split_first(chunk)?;
-        let (hash, name_hash) = (hash_of(entry.bytes), hash_of(entry.name) as u32);
+        let hash = hash_of(entry.bytes);
+        // The upper half of a hash has 32 bits.
+        let name_hash = u32::try_from(hash_of(entry.name) >> 32).unwrap_or_default();
         let is_named = |known: &Known| known.name_hash == name_hash;
         if let Some(skipped) = ahead.iter().take(SKIPPED_MAX).position(is_named) {
             let known = ahead[skipped];
