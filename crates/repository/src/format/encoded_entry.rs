@@ -106,8 +106,8 @@ mod tests {
         let segment = Segment::Chunk { fingerprint, offset: 3, length: 1 << 40 };
         full.content = Content::Segments(vec![segment; 4]);
         full.xattrs = vec![(b"user.a".to_vec(), vec![1; 70_000]), (b"user.b".to_vec(), Vec::new())];
-        // An array that holds a tagged text and a map.
-        let nested = vec![0x82, 0xc1, 0x61, b'x', 0xa1, 0x01, 0x18, 0x20];
+        // An array that holds a text and a map.
+        let nested = vec![0x82, 0x61, b'x', 0xa1, 0x01, 0x18, 0x20];
         full.extra = vec![(200, nested)];
         vec![Entry::new("a", EntryKind::Fifo), full, Entry::new("c".repeat(300), EntryKind::Folder)]
     }
