@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::{cargo, root, run as run_command, target};
+use crate::{cargo, report, root, run as run_command, target};
 
 /// The exit code of a script whose condition did not occur.
 const NO_CONDITION: i32 = 77;
@@ -30,16 +30,6 @@ pub(crate) fn torture(options: &[&str]) -> ExitCode {
 /// Runs each script of `testing/attacks` `runs` times.
 pub(crate) fn run(runs: u32) -> ExitCode {
     report(build().and_then(|program| attack(&program, runs)))
-}
-
-fn report(result: Result<(), String>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("xtask: {message}");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 fn attack(program: &PathBuf, runs: u32) -> Result<(), String> {

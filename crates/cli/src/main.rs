@@ -6,6 +6,7 @@
 
 mod args;
 mod command;
+mod confirmation;
 mod coverage;
 mod defaults;
 mod event;
@@ -32,7 +33,7 @@ mod unlock;
 
 use std::process::ExitCode;
 
-use cutpoint_terminal::{escape, interrupt};
+use cutpoint_terminal::{escape, interrupt, usage};
 
 use crate::args::Args;
 use crate::report::{PROGRAM, Report};
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     // First of all, because the environment may contain a passphrase.
     hide_memory();
     // Known before the arguments are parsed, because some are times.
-    if std::env::args_os().take_while(|word| word != "--").any(|word| word == "--utc") {
+    if usage::is_given("--utc") {
         time_zone::use_utc();
     }
     // Wrong usage ends the process here, with exit code 2.

@@ -115,6 +115,12 @@ pub struct Progress {
     pub stored_bytes: Option<u64>,
 }
 
+impl From<Work> for Progress {
+    fn from(work: Work) -> Progress {
+        Progress { work, ..Progress::default() }
+    }
+}
+
 /// The counters of a progress event.
 #[derive(Debug, Serialize)]
 pub(crate) struct Counters {

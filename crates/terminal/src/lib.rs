@@ -36,4 +36,4 @@ pub use exclusion::{Exclusion, check_pattern};
 pub use output_file::OutputFile;
 pub use report::Report;
 pub use threads::Threads;
-pub use work::Work;
+pub use work::{Work, WorkSum};

@@ -9,7 +9,6 @@ use cutpoint_estimate::Savings;
 use cutpoint_estimate::scan::{Monitor, Progress, ScanCounts, ScanOptions};
 use serde::Serialize;
 
-use crate::event;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::{Exclusion, Report, Threads, Work, units};
@@ -112,8 +111,7 @@ pub struct Watch<'a> {
 impl Monitor for Watch<'_> {
     fn progress(&self, progress: &Progress) {
         let Progress { file_count, size } = *progress;
-        let work = Work::of_files(file_count, size);
-        self.report.progress(&event::Progress { work, ..event::Progress::default() });
+        self.report.progress(&Work::of_files(file_count, size).into());
     }
 
     fn expected(&self, file_count: u64, size: u64) {

@@ -27,10 +27,16 @@ pub fn parse<A: FromArgMatches>(manual: &Manual, program: Program) -> (A, String
     parsed.unwrap_or_else(|error| end(&error, &command, program))
 }
 
+/// Returns `true` if the process was given the option `option`, a word without a value. For what
+/// must be known before the arguments are parsed, or if they are wrong.
+pub fn is_given(option: &str) -> bool {
+    std::env::args_os().take_while(|word| word != "--").any(|word| word == option)
+}
+
 /// Prints the text of `error`, and ends the process.
 fn end(error: &Error, command: &Command, program: Program) -> ! {
     // The options of output are not known, because the arguments are wrong.
-    let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
+    let json = is_given("--json");
     let report = Report::new(program, &Output { json, quiet: false, verbose: 0 });
     let result = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => print(error).map(|()| Exit::Well),

@@ -1,5 +1,8 @@
 //! The work of a run that is counted in files.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 /// Work that a run has done, or that is expected of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -28,5 +31,22 @@ impl Work {
         u128::from(self.read_bytes)
             + u128::from(self.read_file_count) * READ_FILE_COST
             + u128::from(self.file_count) * FILE_COST
+    }
+}
+
+/// The sum of the work that threads have done on files that all had to be read.
+#[derive(Debug, Default)]
+pub struct WorkSum {
+    file_count: AtomicU64,
+    size: AtomicU64,
+}
+
+impl WorkSum {
+    /// Adds `file_count` files of `size` bytes in total. Returns the new sum.
+    pub fn add(&self, file_count: u64, size: u64) -> Work {
+        Work::of_files(
+            self.file_count.fetch_add(file_count, Relaxed) + file_count,
+            self.size.fetch_add(size, Relaxed) + size,
+        )
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 
 use bytes::Bytes;
-use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::format::recipe::{Segment, range_in_chunk};
 use cutpoint_repository::{Content, Entry};
 use cutpoint_storage::{Error, Result};
 
@@ -82,14 +82,8 @@ impl<'a> FileStream<'a> {
             return Ok(Part::Zeros(segment.length()));
         };
         let chunk = self.reader.chunk(&fingerprint)?;
-        let end = offset.checked_add(length).filter(|&end| end <= chunk.len() as u64);
-        let range =
-            end.and_then(|end| Some(usize::try_from(offset).ok()?..usize::try_from(end).ok()?));
-        range.map(|range| Part::Data(chunk.slice(range))).ok_or_else(|| {
-            let message =
-                format!("has {} bytes (expected {length} bytes at offset {offset})", chunk.len());
-            Error::corrupt(format!("chunk {fingerprint}"), message)
-        })
+        let range = range_in_chunk(&fingerprint, chunk.len() as u64, offset, length)?;
+        Ok(Part::Data(chunk.slice(range)))
     }
 }
 

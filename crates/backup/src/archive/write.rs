@@ -121,7 +121,7 @@ impl ArchiveWalk<'_> {
         }
         match entry.kind {
             EntryKind::File => return self.file(path, entry),
-            EntryKind::Folder if entry.mtime == Time::default() && entry.inode == 0 => {
+            EntryKind::Folder if entry.is_above_sources() => {
                 let entry = Entry { mtime: self.default_time, ..entry.clone() };
                 self.append(path, &entry, Body::Nothing)?;
                 self.report.folders += 1;

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
-use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::format::recipe::{Segment, range_in_chunk};
 use cutpoint_repository::{Content, Entry, EntryKind};
-use cutpoint_storage::{Error, Result};
+use cutpoint_storage::Result;
 use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
 
@@ -65,18 +65,8 @@ impl Buffer {
         for (offset, segment) in &piece.segments {
             if let Segment::Chunk { fingerprint, offset: start, length } = segment {
                 let chunk = reader.chunk(fingerprint)?;
-                let end = start.checked_add(*length);
-                let range = end.and_then(|end| {
-                    Some(usize::try_from(*start).ok()?..usize::try_from(end).ok()?)
-                });
-                let bytes = range.and_then(|range| chunk.get(range)).ok_or_else(|| {
-                    let message = format!(
-                        "has {} bytes (expected {length} bytes at offset {start})",
-                        chunk.len()
-                    );
-                    Error::corrupt(format!("chunk {fingerprint}"), message)
-                })?;
-                self.push(*offset, bytes);
+                let range = range_in_chunk(fingerprint, chunk.len() as u64, *start, *length)?;
+                self.push(*offset, &chunk[range]);
                 if self.bytes.len() >= STEP_LEN {
                     write(self);
                 }

@@ -21,7 +21,7 @@ const DELAY: Duration = Duration::from_secs(2);
 
 /// A second walk through the sources of a backup, ahead of the backup, which reads no file.
 pub(super) struct Lookahead<'a> {
-    /// The sources that exist.
+    /// The sources, of which some may not exist.
     pub(super) paths: Vec<PathBuf>,
     pub(super) options: WalkOptions,
     pub(super) file_systems: Arc<dyn FileSystems>,

@@ -22,7 +22,7 @@ use super::channels::Channels;
 use super::container_stage::ContainerStage;
 use super::dedup_stage::DedupStage;
 use super::lookahead::Lookahead;
-use super::monitor::BackupMonitor;
+use super::monitor::{BackupMonitor, BackupProgress};
 use super::previous_version::PreviousVersion;
 use super::put_stage;
 use super::run_state::RunState;
@@ -128,13 +128,12 @@ pub(super) fn run(
         results
     });
     let progress = state.progress();
-    let read_bytes = state.read_bytes();
     state.shutdown.result()?;
     let (Some(counts), Some((dedup, Some(root))), Some(containers), Some(())) = results else {
         return Err(Error::invalid("backup", "a stage ended early, without a cause"));
     };
     monitor.progress(&progress);
-    let statistics = statistics(&dedup, &counts, &containers.statistics, read_bytes);
+    let statistics = statistics(&dedup, &counts, &containers.statistics, &progress);
     let bursts = dedup.strategy.as_ref().and_then(|strategy| strategy.burst_statistics());
     let hits = dedup.dedup.hits().clone();
     let index_segments = containers.index_segments;
@@ -187,15 +186,15 @@ fn statistics(
     dedup: &DedupStage<'_>,
     counts: &SourceCounts,
     containers: &ContainerStatistics,
-    read_bytes: u64,
+    progress: &BackupProgress,
 ) -> Statistics {
     let delta_chunks = dedup.dedup.delta_chunks();
     Statistics {
         delta_chunk_count: delta_chunks.count,
         delta_chunk_bytes: delta_chunks.bytes,
         literal_bytes: delta_chunks.literal_bytes,
-        read_file_count: counts.read_files,
-        read_bytes,
+        read_file_count: progress.statistics.read_file_count,
+        read_bytes: progress.statistics.read_bytes,
         new_chunk_count: dedup.dedup.new_chunk_count(Class::Data),
         new_bytes: dedup.dedup.new_bytes(Class::Data),
         stored_bytes: containers.stored_bytes,

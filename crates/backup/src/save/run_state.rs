@@ -30,10 +30,6 @@ impl RunState {
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn read_bytes(&self) -> u64 {
-        self.read_bytes.load(Ordering::Relaxed)
-    }
-
     pub(super) fn add_stored(&self, bytes: u64) {
         self.stored_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -54,7 +50,7 @@ impl RunState {
     pub(super) fn progress(&self) -> BackupProgress {
         let mut statistics = *self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
         statistics.read_file_count = self.read_files.load(Ordering::Relaxed);
-        statistics.read_bytes = self.read_bytes();
+        statistics.read_bytes = self.read_bytes.load(Ordering::Relaxed);
         BackupProgress { statistics, stored_bytes: self.stored_bytes.load(Ordering::Relaxed) }
     }
 }

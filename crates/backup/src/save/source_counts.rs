@@ -4,7 +4,6 @@
 #[derive(Clone, Debug, Default)]
 pub(super) struct SourceCounts {
     pub(super) unchanged_files: u64,
-    pub(super) read_files: u64,
     pub(super) problems: u64,
     pub(super) excluded: u64,
     /// Set if the source was not read to its end, because the ticket is old.

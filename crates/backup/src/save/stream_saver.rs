@@ -44,7 +44,8 @@ impl StreamSaver<'_, '_> {
         reader: &mut dyn Read,
         begun: &mut StreamState,
     ) -> Result<SourceCounts> {
-        let mut counts = SourceCounts { read_files: 1, ..SourceCounts::default() };
+        let mut counts = SourceCounts::default();
+        self.state.add_read_file();
         let path = PathBuf::from(OsStr::from_bytes(&entry.name));
         self.monitor.reading(&path);
         let before = match self.comparison.entry_in_root(&entry.name) {

@@ -191,7 +191,6 @@ impl WalkSaver<'_, '_> {
             self.linked.insert(key);
         }
         self.set_xattrs(path, &mut entry, xattrs::of_file(file));
-        self.counts.read_files += 1;
         self.state.add_read_file();
         if entry.size == 0 {
             return self.push(Event::Entry(Box::new(entry)));

@@ -35,6 +35,7 @@ pub(crate) use owners::OwnerIds;
 pub use path_pattern::PathPattern;
 pub(crate) use pattern_set::PatternSet;
 pub use read::{FileExtent, FileExtents, SourceFile, open_file};
+pub use sources::resolve;
 pub use walk::Walk;
 pub use walk_options::WalkOptions;
 pub use walk_step::WalkStep;

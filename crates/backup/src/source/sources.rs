@@ -83,8 +83,12 @@ impl Sources {
 
 /// Makes `path` absolute and resolves every symbolic link in it except the last component, because
 /// a link named there is itself the source. A path that ends in `/`, `.` or `..` denotes a folder
-/// and is resolved completely.
-fn resolve(path: &Path) -> io::Result<PathBuf> {
+/// and is resolved completely. A backup records the result.
+///
+/// # Errors
+///
+/// Fails if the path does not exist, or if a folder in it cannot be searched.
+pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     let bytes = path.as_os_str().as_bytes();
     let last = bytes.iter().rposition(|&byte| byte == b'/').map_or(bytes, |at| &bytes[at + 1..]);
     if matches!(last, b"" | b"." | b"..") {

@@ -1,7 +1,7 @@
 //! `backup`: saves files or a stream as a snapshot.
 
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ use crate::interrupt::{Interrupt, Patient};
 use crate::report::{Report, ReportObjects};
 use crate::session::{self, New, Session};
 use crate::source_command::{self, SourceCommand};
-use crate::{escape, select, units};
+use crate::{confirmation, escape, select, units};
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
     // Impossible requests are detected before a passphrase is asked for.
@@ -159,15 +159,12 @@ fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
 
 /// Asks the user whether to create the repository.
 fn offer(global: &Global) -> Result<bool> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !confirmation::can_ask() {
         return Ok(false);
     }
     let location = session::location(global)?;
     let shown = escape::for_terminal(location.as_os_str().as_bytes());
-    write!(io::stderr(), "No repository at {shown}. Create one? [y/N] ").ok();
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    confirmation::ask(&format!("No repository at {shown}. Create one?"))
 }
 
 /// Excludes the repository itself and the cache of this program, because both change while they are

@@ -5,9 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use anyhow::Result;
-use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::format::recipe::{Segment, range_in_chunk};
 use cutpoint_repository::{Class, Content, EntryKind, Reader};
-use cutpoint_storage::Error as StoreError;
 
 use crate::args::{Cat, Global};
 use crate::escape;
@@ -79,20 +78,8 @@ fn write(reader: &Reader, content: &Content, report: &Report) -> Result<()> {
         match segment? {
             Segment::Chunk { fingerprint, offset, length } => {
                 let chunk = reader.chunk(Class::Data, &fingerprint)?;
-                let bytes = usize::try_from(offset)
-                    .ok()
-                    .zip(usize::try_from(length).ok())
-                    .and_then(|(start, len)| chunk.get(start..start.checked_add(len)?))
-                    .ok_or_else(|| {
-                        StoreError::corrupt(
-                            format!("data chunk {fingerprint}"),
-                            format!(
-                                "has {} bytes (expected {length} bytes at offset {offset})",
-                                chunk.len()
-                            ),
-                        )
-                    })?;
-                report.write(bytes)?;
+                let range = range_in_chunk(&fingerprint, chunk.len() as u64, offset, length)?;
+                report.write(&chunk[range])?;
             }
             Segment::Hole { length } | Segment::Zeros { length } => {
                 let mut left = length;

@@ -1,19 +1,17 @@
 //! `check`: verifies that everything exists and is intact.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use cutpoint_repository::verify::check::{
     self, CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, Remedy,
 };
-use cutpoint_terminal::Work;
+use cutpoint_terminal::{Work, WorkSum};
 
 use crate::args::{Check, Global};
 use crate::coverage::Memory;
-use crate::event::{self, Event, Summary};
+use crate::event::{Event, Summary};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::report::{Report, ReportObjects};
@@ -131,8 +129,7 @@ impl AffectedPaths {
 pub(super) struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
-    containers: AtomicU64,
-    bytes: AtomicU64,
+    done: WorkSum,
     /// The commands that resolve the findings.
     remedies: Mutex<BTreeSet<Remedy>>,
     affected: Mutex<AffectedPaths>,
@@ -141,9 +138,8 @@ pub(super) struct Monitor<'a> {
 impl<'a> Monitor<'a> {
     pub(super) fn new(report: &'a Report) -> Monitor<'a> {
         let interrupt = Interrupt::listen();
-        let (containers, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         let (remedies, affected) = (Mutex::default(), Mutex::default());
-        Monitor { report, interrupt, containers, bytes, remedies, affected }
+        Monitor { report, interrupt, done: WorkSum::default(), remedies, affected }
     }
 }
 
@@ -153,11 +149,7 @@ impl CheckMonitor for Monitor<'_> {
     }
 
     fn progress(&self, containers: u64, bytes: u64) {
-        let work = Work::of_files(
-            self.containers.fetch_add(containers, Relaxed) + containers,
-            self.bytes.fetch_add(bytes, Relaxed) + bytes,
-        );
-        self.report.progress(&event::Progress { work, ..event::Progress::default() });
+        self.report.progress(&self.done.add(containers, bytes).into());
     }
 
     fn finding(&self, finding: &Finding) {

@@ -8,10 +8,10 @@ mod file;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::path::Path;
 
 use anyhow::{Context, Result};
+use cutpoint_backup::source::resolve;
 use cutpoint_repository::{Entry, EntryKind, TicketId};
 
 use self::compare::{Change, Comparison, Difference, Sink};
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Diff, global: &Global, report: &Report) -> Result<Exit>
 fn with_disk(args: &Diff, global: &Global, report: &Report) -> Result<Exit> {
     // Impossible requests are detected before a passphrase is asked for.
     let disk = Path::new(&args.new);
-    let disk = resolved(disk).with_context(|| disk.display().to_string())?;
+    let disk = resolve(disk).with_context(|| disk.display().to_string())?;
     let mut walk = args.exclusion.walk_options()?;
     let mut session = Session::open(global, report)?;
     exclude_own(std::slice::from_ref(&disk), global, &mut walk.exclude, report)?;
@@ -85,19 +85,6 @@ fn with_disk(args: &Diff, global: &Global, report: &Report) -> Result<Exit> {
 fn is_on_disk(new: &OsStr) -> bool {
     let first = new.as_bytes().split(|&byte| byte == b':').next().unwrap_or_default();
     first.contains(&b'/') || matches!(first, b"." | b"..")
-}
-
-/// Returns the path as a backup records it: without symbolic links, except that the path itself can
-/// be one.
-fn resolved(path: &Path) -> io::Result<PathBuf> {
-    let is_link = fs::symlink_metadata(path)?.is_symlink();
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) if is_link => {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            Ok(parent.canonicalize()?.join(name))
-        }
-        _ => path.canonicalize(),
-    }
 }
 
 /// Returns the entry at `path` with its path from the root; for the root of a snapshot, a folder

@@ -3,17 +3,14 @@
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use anyhow::Result;
 use cutpoint_backup::archive::{ArchiveOptions, ArchiveReport, write_archive};
 use cutpoint_backup::restore::RestoreMonitor;
 use cutpoint_repository::{Statistics, TicketId, Time};
-use cutpoint_terminal::Work;
+use cutpoint_terminal::{Work, WorkSum};
 
 use crate::args::{Dump, Global};
-use crate::event;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::select::{self, Lookup, Place};
@@ -62,7 +59,7 @@ pub(crate) fn run(args: &Dump, global: &Global, report: &Report) -> Result<Exit>
             nanoseconds: 0,
         },
     };
-    let monitor = Monitor { report, file_count: AtomicU64::new(0), size: AtomicU64::new(0) };
+    let monitor = Monitor { report, done: WorkSum::default() };
     let mut output = Output { report, failure: None };
     report.begin_progress();
     let written = write_archive(&reader, &snapshot.root, &options, &mut output, &monitor);
@@ -99,17 +96,12 @@ impl Write for Output<'_> {
 
 struct Monitor<'a> {
     report: &'a Report,
-    file_count: AtomicU64,
-    size: AtomicU64,
+    done: WorkSum,
 }
 
 impl RestoreMonitor for Monitor<'_> {
     fn progress(&self, files: u64, bytes: u64) {
-        let work = Work::of_files(
-            self.file_count.fetch_add(files, Relaxed) + files,
-            self.size.fetch_add(bytes, Relaxed) + bytes,
-        );
-        self.report.progress(&event::Progress { work, ..event::Progress::default() });
+        self.report.progress(&self.done.add(files, bytes).into());
     }
 
     fn problem(&self, path: &Path, message: &str) {

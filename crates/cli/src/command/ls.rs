@@ -3,7 +3,7 @@
 mod tree;
 
 use anyhow::Result;
-use cutpoint_repository::{Content, Entry, EntryKind, Reader, Time};
+use cutpoint_repository::{Content, Entry, EntryKind, Reader};
 
 use crate::args::{Global, Ls};
 use crate::event::{self, Event, PathText};
@@ -119,18 +119,12 @@ fn long(entry: &Entry) -> String {
         owner(&entry.user, entry.user_id),
         owner(&entry.group, entry.group_id),
         entry.size,
-        if is_above_sources(entry) {
+        if entry.is_above_sources() {
             format!("{:<DATE_TIME_WIDTH$}", "-")
         } else {
             units::date_time(entry.mtime.seconds)
         },
     )
-}
-
-/// Returns `true` for a folder above the sources of a backup. A snapshot has neither its times nor
-/// its inode.
-pub(super) fn is_above_sources(entry: &Entry) -> bool {
-    entry.kind == EntryKind::Folder && entry.inode == 0 && entry.mtime == Time::default()
 }
 
 /// Formats kind and permissions like other `ls` programs: `drwxr-xr-x`.
@@ -183,7 +177,7 @@ fn as_event<'a>(entry: &'a Entry, path: &[u8], target: Option<&[u8]>) -> event::
         user: &entry.user,
         group: &entry.group,
         size: entry.size,
-        modified: (!is_above_sources(entry))
+        modified: (!entry.is_above_sources())
             .then(|| units::rfc3339(entry.mtime.seconds, entry.mtime.nanoseconds)),
         links: entry.links,
         inode: entry.inode,

@@ -1,9 +1,8 @@
 //! `prune`: frees the space that no snapshot needs any more.
 
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cutpoint_repository::gc::prune::{
     self, Phase, PruneMonitor, PruneOptions, PrunePlan, PruneReport,
 };
@@ -18,7 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::session::{self, Session};
-use crate::{escape, place, units};
+use crate::{confirmation, escape, place, units};
 use cutpoint_terminal::report::INTERRUPTED;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -101,22 +100,18 @@ pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
     if args.yes {
         return Ok(());
     }
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !confirmation::can_ask() {
         let message = "--exclusive: not confirmed, because there is no terminal";
         return Err(Failure::failed(message)
             .with_remedy("add --yes if no other client is active")
             .into());
     }
     let place = escape::for_terminal(session.repository.storage().describe().as_bytes());
-    write!(
-        io::stderr(),
+    let question = format!(
         "{place}: --exclusive ends every run that begins meanwhile. Is this the only client until \
-         the command is done? [y/N] "
-    )
-    .ok();
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+         the command is done?"
+    );
+    if confirmation::ask(&question)? {
         return Ok(());
     }
     Err(Failure::failed("--exclusive: not confirmed; nothing was done")

@@ -1,19 +1,18 @@
 //! `restore`: restores files from a snapshot.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use cutpoint_backup::restore::{
     Overwrite, OwnerMap, RestoreAction, RestoreMonitor, RestoreOptions, RestoreReport, restore,
 };
 use cutpoint_repository::read::ReadStatistics;
 use cutpoint_repository::{Content, EntryKind, Statistics, TicketId};
 use cutpoint_storage::{Error as StoreError, Kind};
-use cutpoint_terminal::Work;
 use cutpoint_terminal::units::grouped;
+use cutpoint_terminal::{Work, WorkSum};
 
 use crate::args::{Global, Restore};
 use crate::event::{self, Event, PathText, Summary};
@@ -22,7 +21,7 @@ use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::select::{self, Lookup, Place};
 use crate::session::Session;
-use crate::{escape, units};
+use crate::{confirmation, escape, units};
 
 pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
@@ -44,7 +43,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
         report,
         interrupt: Interrupt::listen(),
         is_dry_run: args.dry_run,
-        done: Done::default(),
+        done: WorkSum::default(),
     };
     if args.delete {
         approve_deletion(args, (id, is_incomplete), || {
@@ -112,22 +111,23 @@ fn request(args: &Restore, lookup: &Lookup<'_>, place: &Place<'_>) -> Result<Req
     let (mut root, mut target) = (lookup.snapshot.root.clone(), args.to.clone());
     let located = lookup.find(place.path.unwrap_or_default())?;
     let mut names: Vec<&[u8]> = select::names(&located.path).collect();
-    let is_file = located.entry.as_ref().is_some_and(|(entry, _)| entry.kind != EntryKind::Folder);
-    if let Some(below) = args.paths.first().filter(|_| is_file) {
-        let (path, below) = (escape::for_terminal(&located.path), below.display());
-        return Err(Failure::failed(format!("`{path}`: not a folder, so it has no {below}"))
-            .with_remedy("give either SNAPSHOT:FILE alone, or SNAPSHOT and paths")
-            .into());
-    }
-    options.selection = selection(lookup, place, &located.path, &args.paths)?;
     match located.entry {
-        None => {}
+        None => options.selection = selection(lookup, place, &located.path, &args.paths)?,
         Some((entry, _)) if entry.kind == EntryKind::Folder => {
+            options.selection = selection(lookup, place, &located.path, &args.paths)?;
             options.root_path = root_path(&names);
             root = entry.content.clone();
             options.folder = Some(*entry);
         }
         Some((entry, parent)) => {
+            if let Some(below) = args.paths.first() {
+                let (path, below) = (escape::for_terminal(&located.path), below.display());
+                return Err(Failure::failed(format!(
+                    "`{path}`: not a folder, so it has no {below}"
+                ))
+                .with_remedy("give either SNAPSHOT:FILE alone, or SNAPSHOT and paths")
+                .into());
+            }
             // The root is the folder of the entry then, with the entry as the only selected path.
             root = parent;
             names.pop();
@@ -219,7 +219,7 @@ fn approve_deletion(
     if args.dry_run || args.yes {
         return Ok(());
     }
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !confirmation::can_ask() {
         let message = "--delete: not confirmed, because there is no terminal";
         return Err(Failure::failed(message)
             .with_remedy("--dry-run lists what would be deleted; --yes deletes without asking")
@@ -233,16 +233,12 @@ fn approve_deletion(
         1 => "1 entry".to_owned(),
         count => format!("{} entries", grouped(count)),
     };
-    write!(
-        io::stderr(),
-        "Delete {count} ({}) of {} not in snapshot {id}? --dry-run lists them. [y/N] ",
+    let question = format!(
+        "Delete {count} ({}) of {} not in snapshot {id}? --dry-run lists them.",
         units::size(found.deleted_bytes),
         escape::for_terminal(args.to.as_os_str().as_bytes()),
-    )
-    .ok();
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+    );
+    if confirmation::ask(&question)? {
         return Ok(());
     }
     Err(Failure::failed("--delete: not confirmed; nothing was done").into())
@@ -269,27 +265,16 @@ fn explain(error: StoreError) -> anyhow::Error {
     Failure::new(Exit::of_kind(error.kind()), error.to_string()).with_remedy(remedy).into()
 }
 
-#[derive(Default)]
-struct Done {
-    files: std::sync::atomic::AtomicU64,
-    bytes: std::sync::atomic::AtomicU64,
-}
-
 struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
     is_dry_run: bool,
-    done: Done,
+    done: WorkSum,
 }
 
 impl RestoreMonitor for Monitor<'_> {
     fn progress(&self, files: u64, bytes: u64) {
-        use std::sync::atomic::Ordering::Relaxed;
-        let work = Work::of_files(
-            self.done.files.fetch_add(files, Relaxed) + files,
-            self.done.bytes.fetch_add(bytes, Relaxed) + bytes,
-        );
-        self.report.progress(&event::Progress { work, ..event::Progress::default() });
+        self.report.progress(&self.done.add(files, bytes).into());
     }
 
     fn problem(&self, path: &Path, message: &str) {

@@ -3,14 +3,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cutpoint_testing::SplitMix64;
 
-use crate::sandbox::{Run, Sandbox, describe, make_source, run};
+use crate::sandbox::{Run, Sandbox, describe, is_root, make_source, run};
 
 /// Flips a bit of the file `path`.
 pub(crate) fn flip(path: &std::path::Path, at: usize) {
@@ -21,12 +20,6 @@ pub(crate) fn flip(path: &std::path::Path, at: usize) {
 }
 
 /// A user without privileges.
-const NOBODY: u32 = 65_534;
-
-fn is_root() -> bool {
-    let id = Command::new("id").arg("-u").output().expect("`id` runs");
-    id.stdout == b"0\n"
-}
 
 #[test]
 fn missing_repository_is_reported() {
@@ -184,33 +177,6 @@ fn missing_sources_and_paths_are_reported() {
     run(command.arg(sandbox.path("source/hello"))).ended(2, &["source/hello"]);
 }
 
-/// Gives the files of `sandbox` to a user without privileges, if the test runs as root. Returns
-/// `true` if that user can run the program.
-fn give_away(sandbox: &Sandbox) -> bool {
-    if !is_root() {
-        return true;
-    }
-    let owner = format!("{NOBODY}:{NOBODY}");
-    let given = Command::new("chown").args(["-R", &owner]).arg(sandbox.path("")).status();
-    assert!(given.is_ok_and(|status| status.success()), "the files are given away");
-    let program =
-        Command::new(env!("CARGO_BIN_EXE_cutpoint")).arg("--version").uid(NOBODY).output();
-    if program.is_err() {
-        eprintln!("skipped: the program lies where only root can run it");
-    }
-    program.is_ok()
-}
-
-/// Returns a command of a user other than root, who owns the files of `sandbox`.
-fn as_user(sandbox: &Sandbox, arguments: &[&str]) -> Command {
-    let mut command = sandbox.command(arguments);
-    if is_root() {
-        // Root may do everything, so another user has to try.
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    command
-}
-
 /// `/proc/PID/environ` of a process that is not dumpable belongs to root, and only root may read
 /// it. The uses of `/proc/self/fd` in backup and restore (extended attributes, nameless files) must
 /// work all the same.
@@ -226,17 +192,17 @@ fn memory_and_environment_are_hidden_from_other_processes_of_the_user() {
     let file = sandbox.path("source/sub/deep/text");
     let flags = rustix::fs::XattrFlags::empty();
     rustix::fs::setxattr(&file, "user.color", b"red", flags).ok();
-    if !give_away(&sandbox) {
+    if !sandbox.give_away() {
         return;
     }
-    run(&mut as_user(&sandbox, &["backup", "source"])).well();
-    run(&mut as_user(&sandbox, &["restore", "latest", "--to", "back"])).well();
+    run(&mut sandbox.command_of_user(["backup", "source"])).well();
+    run(&mut sandbox.command_of_user(["restore", "latest", "--to", "back"])).well();
     let source = sandbox.path("source");
     let back = sandbox.path("back").join(source.strip_prefix("/").expect("absolute"));
     assert_eq!(describe(&back), describe(&source), "what came back");
     assert_eq!(attribute(&back.join("sub/deep/text")), attribute(&file), "its attribute, too");
 
-    let mut command = as_user(&sandbox, &["backup", "--stdin"]);
+    let mut command = sandbox.command_of_user(["backup", "--stdin"]);
     let tickets = || fs::read_dir(sandbox.path("repo/tickets")).map_or(0, Iterator::count);
     let before = tickets();
     command.stdin(Stdio::piped()).stderr(Stdio::null());
@@ -291,10 +257,10 @@ fn missing_source_makes_an_incomplete_snapshot() {
 #[test]
 fn missing_permission_is_reported() {
     let sandbox = Sandbox::with_source();
-    if !give_away(&sandbox) {
+    if !sandbox.give_away() {
         return;
     }
-    let as_user = |arguments: &[&str]| run(&mut as_user(&sandbox, arguments));
+    let as_user = |arguments: &[&str]| run(&mut sandbox.command_of_user(arguments));
     let close = |path: &str, mode| {
         fs::set_permissions(sandbox.path(path), fs::Permissions::from_mode(mode)).expect("set");
     };

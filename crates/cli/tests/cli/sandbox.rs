@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -12,6 +13,9 @@ pub(crate) use cutpoint_testing::tree::describe;
 use serde_json::Value;
 
 use crate::schema;
+
+/// The user without privileges as whom tests of root run the program.
+const NOBODY: u32 = 65_534;
 
 /// A separate folder for one test. The program gets nothing of the user's environment.
 pub(crate) struct Sandbox {
@@ -67,6 +71,36 @@ impl Sandbox {
         command
     }
 
+    /// Gives the files to a user without privileges, if the test runs as root. Returns `true` if
+    /// that user can run the program.
+    pub(crate) fn give_away(&self) -> bool {
+        if !is_root() {
+            return true;
+        }
+        let owner = format!("{NOBODY}:{NOBODY}");
+        let given = Command::new("chown").args(["-R", &owner]).arg(self.path("")).status();
+        assert!(given.is_ok_and(|status| status.success()), "the files are given away");
+        let program =
+            Command::new(env!("CARGO_BIN_EXE_cutpoint")).arg("--version").uid(NOBODY).output();
+        if program.is_err() {
+            eprintln!("skipped: the program lies where only root can run it");
+        }
+        program.is_ok()
+    }
+
+    /// Returns a command of a user other than root, who owns the files.
+    pub(crate) fn command_of_user<I>(&self, arguments: I) -> Command
+    where
+        I: IntoIterator<Item: AsRef<OsStr>>,
+    {
+        let mut command = self.command(arguments);
+        if is_root() {
+            // Root may do everything, so another user has to try.
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
     pub(crate) fn run<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Run {
         run(&mut self.command(arguments))
     }
@@ -84,6 +118,11 @@ impl Sandbox {
         let summary = events.last().expect("a summary");
         summary["snapshot"].as_str().unwrap_or_else(|| panic!("{summary}")).to_owned()
     }
+}
+
+/// Returns `true` if the tests run as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// Runs a prepared command.

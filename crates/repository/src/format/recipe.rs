@@ -8,6 +8,8 @@
 //! segments name the chunks of the stream; on level n > 0 they name recipe chunks of level n - 1,
 //! each with the length of the stream below it.
 
+use std::ops::Range;
+
 use cutpoint_storage::{Error, Result};
 use minicbor::{Decoder, Encoder};
 
@@ -48,6 +50,26 @@ pub enum Segment {
         /// The number of bytes.
         length: u64,
     },
+}
+
+/// Returns the range of a segment's bytes, `length` bytes from `offset` on, in its data chunk, which
+/// has `chunk_len` bytes.
+///
+/// # Errors
+///
+/// Returns a `Corrupt` error that names the chunk if the range ends after the chunk.
+pub fn range_in_chunk(
+    fingerprint: &Fingerprint,
+    chunk_len: u64,
+    offset: u64,
+    length: u64,
+) -> Result<Range<usize>> {
+    let end = offset.checked_add(length).filter(|&end| end <= chunk_len);
+    let range = end.and_then(|end| Some(usize::try_from(offset).ok()?..usize::try_from(end).ok()?));
+    range.ok_or_else(|| {
+        let message = format!("has {chunk_len} bytes (expected {length} bytes at offset {offset})");
+        Error::corrupt(format!("data chunk {fingerprint}"), message)
+    })
 }
 
 impl Segment {

@@ -180,6 +180,12 @@ impl Entry {
         }
     }
 
+    /// Returns `true` for a folder above the sources of a backup. A snapshot has neither its times
+    /// nor its inode.
+    pub fn is_above_sources(&self) -> bool {
+        self.kind == EntryKind::Folder && self.inode == 0 && self.mtime == Time::default()
+    }
+
     /// Appends the encoded entry to `out`.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         let mut map = MapWriter::new();

@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn share_and_time_left_follow_the_bytes_to_read() {
         let mut display = Display::default();
-        // Of 1,000,000 files, 10 have to be read, which takes most of the time.
+        // Of 2,000 files, 2 have to be read, which takes most of the time.
         let read =
             |bytes| Work { file_count: 1000, size: 0, read_file_count: 1, read_bytes: bytes };
         display.expect(Work {

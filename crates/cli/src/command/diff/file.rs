@@ -3,7 +3,7 @@
 use std::io;
 
 use cutpoint_backup::source::{FileExtent, SourceFile};
-use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::format::recipe::{Segment, range_in_chunk};
 use cutpoint_repository::{Class, Content, Reader};
 use cutpoint_storage::Error as StoreError;
 
@@ -83,14 +83,8 @@ fn has_chunk(
     }
     // The chunk has another content, or several files share it.
     let chunk = reader.chunk(Class::Data, fingerprint)?;
-    let range = usize::try_from(*offset).ok().zip(usize::try_from(*length).ok());
-    let part = range.and_then(|(start, len)| chunk.get(start..start.checked_add(len)?));
-    let part = part.ok_or_else(|| {
-        let len = chunk.len();
-        let message = format!("has {len} bytes (expected {length} at offset {offset})");
-        StoreError::corrupt(format!("chunk {fingerprint}"), message)
-    })?;
-    Ok(has_bytes(file, position, part)?)
+    let range = range_in_chunk(fingerprint, chunk.len() as u64, *offset, *length)?;
+    Ok(has_bytes(file, position, &chunk[range])?)
 }
 
 /// Returns `true` if `file` has these bytes at `position`.

@@ -4,7 +4,6 @@ use cutpoint_repository::{Content, Entry, EntryKind};
 
 use super::version::Version;
 use crate::args::Find;
-use crate::command::ls::is_above_sources;
 
 /// The part of an entry that a search needs. At least one is there.
 pub(super) struct Hit {
@@ -31,7 +30,7 @@ fn matches(args: &Find, entry: &Entry, path: &[u8]) -> bool {
     args.kind.is_none_or(|kind| entry.kind == kind.into())
         && (args.sizes.is_empty() || entry.kind == EntryKind::File)
         && args.sizes.iter().all(|condition| condition.accepts(entry.size))
-        && !(is_timed && is_above_sources(entry))
+        && !(is_timed && entry.is_above_sources())
         && args.newer.is_none_or(|time| entry.mtime >= time)
         && args.older.is_none_or(|time| entry.mtime < time)
         && args.pattern.matches(path, entry.kind == EntryKind::Folder)

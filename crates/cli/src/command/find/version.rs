@@ -2,8 +2,6 @@
 
 use cutpoint_repository::{Content, Entry, EntryKind, Time};
 
-use crate::command::ls::is_above_sources;
-
 /// The snapshots that have something, by their positions in the list of snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Presence {
@@ -42,7 +40,7 @@ impl Version {
         Version {
             kind: entry.kind,
             size: entry.size,
-            mtime: (!is_above_sources(entry)).then_some(entry.mtime),
+            mtime: (!entry.is_above_sources()).then_some(entry.mtime),
             content,
             ctime: entry.ctime,
         }

@@ -12,7 +12,7 @@ use super::places::{PlaceFindings, place};
 use crate::format::commit::{Damage, Snapshot};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
-use crate::format::recipe::Content;
+use crate::format::recipe::{Content, range_in_chunk};
 use crate::index::{Location, Scope};
 use crate::read::{ChunkBytes, Reader};
 use crate::repo::view::View;
@@ -166,12 +166,10 @@ impl<'a> ReachableChunks<'a> {
         let error = match found {
             Ok(location) => {
                 let found = u64::from(location.chunk().chunk_len);
-                if offset.checked_add(length).is_some_and(|end| end <= found) {
-                    return;
+                match range_in_chunk(&fingerprint, found, offset, length) {
+                    Ok(_) => return,
+                    Err(error) => Some(error),
                 }
-                let message =
-                    format!("has {found} bytes (expected {length} bytes at offset {offset})");
-                Some(Error::corrupt(format!("data chunk {fingerprint}"), message))
             }
             Err(error) => error,
         };
