@@ -141,6 +141,11 @@ pub(crate) fn must_wait_for_writers() -> bool {
     !is_broken!(DoesNotWait)
 }
 
+/// S1: one look at other writers serves the records that all of them had seen then, and no others.
+pub(crate) fn may_share_look(is_seen: bool) -> bool {
+    is_seen || is_broken!(SharesLook)
+}
+
 /// S3: a sweep stores again what late snapshots reach.
 pub(crate) fn must_rescue() -> bool {
     !is_broken!(RescuesNothing)

@@ -47,6 +47,8 @@ pub enum Mutant {
     DropsAttested,
     /// S1: does not wait for writers that may commit a snapshot.
     DoesNotWait,
+    /// S1: sweeps records by a look at other writers that had not seen these records.
+    SharesLook,
     /// S3: stores nothing again.
     RescuesNothing,
     /// S3: treats only what its own record condemns as condemned. Because records are swept in
@@ -86,7 +88,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 37] = [
+    pub const ALL: [Mutant; 38] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
@@ -107,6 +109,7 @@ impl Mutant {
         Mutant::DropsSwept,
         Mutant::DropsAttested,
         Mutant::DoesNotWait,
+        Mutant::SharesLook,
         Mutant::RescuesNothing,
         Mutant::SweepsApart,
         Mutant::PassesOverTaken,

@@ -12,6 +12,7 @@ use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::format::segment::Segment;
 use cutpoint_repository::gc::prune::prune;
 use cutpoint_repository::gc::sweep::{OpenWriter, Sweep, SweepReport, Sweeper};
+use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::prune_log::{AppendResult, append};
@@ -232,6 +233,51 @@ fn sweep_waits_only_for_writers_of_its_first_look() {
     late.void(Vec::new()).expect("memory takes it");
     let step = sweeper.step(&()).expect("it works");
     assert!(matches!(step, Sweep::Done(SweepReport { number: 2, .. })), "{step:?}");
+}
+
+/// The look of a sweep serves every record that all writers had seen, and no record that is put
+/// after the look, even if the listings after the look (S2) show that record.
+#[test]
+fn look_at_writers_serves_the_records_that_they_have_seen() {
+    let waits = || {
+        let storage = memory();
+        let repository = open(storage.clone(), 1).expect("it opens");
+        let begin = |process| {
+            let repository = open(storage.clone(), process).expect("it opens");
+            Writer::begin(repository, Purpose::Backup).expect("it begins")
+        };
+        let [one, two, three, _] = [[1], [2], [3], [4]].map(|files| snapshot(&repository, &files));
+        let mut first = begin(20);
+        for (number, id) in [(1, one), (2, two)] {
+            forget_these(&repository, &[id]);
+            assert_eq!(prune_whole(&repository), number);
+        }
+        let mut sweeper = Sweeper::new(repository.clone(), PATIENT);
+        assert_eq!(awaited(sweeper.step(&()), 1), [(first.ticket(), Some(20))]);
+        let late = begin(18);
+        forget_these(&repository, &[three]);
+        assert_eq!(prune_whole(&repository), 3);
+        first.void(Vec::new()).expect("memory takes it");
+        for expected in [1, 2] {
+            let step = sweeper.step(&()).expect("it works");
+            assert!(
+                matches!(step, Sweep::Done(SweepReport { number, .. }) if number == expected),
+                "the late writer has seen record {expected}: {step:?}"
+            );
+        }
+        match sweeper.step(&()).expect("it works") {
+            Sweep::Waiting { number: 3, writers } => writers[0].ticket == late.ticket(),
+            step => {
+                assert!(matches!(step, Sweep::Done(_)), "{step:?}");
+                false
+            }
+        }
+    };
+    assert!(waits(), "the rules as written");
+    rules::activate(Some(Mutant::SharesLook));
+    let waits = waits();
+    rules::activate(None);
+    assert!(!waits, "the mutant stays unnoticed");
 }
 
 /// The other objects that a sweep deletes besides containers: tickets of ended writers, and

@@ -118,6 +118,11 @@ impl ContainerLens {
     pub(crate) fn keys(&self) -> impl Iterator<Item = &(Class, PartName)> {
         self.0.iter().map(|(name, _)| name)
     }
+
+    /// Removes the containers for which `is_kept` returns `false`.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&(Class, PartName)) -> bool) {
+        self.0.retain(|(name, _)| is_kept(name));
+    }
 }
 
 impl FromIterator<((Class, PartName), u64)> for ContainerLens {

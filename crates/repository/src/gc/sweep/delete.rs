@@ -17,7 +17,7 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::prune::Prune;
 use crate::gc::locate::{ContainerLens, list_containers};
 use crate::gc::monitor::{PruneMonitor, stop_if_cancelled};
-use crate::parity;
+use crate::parity::{self, ParityListing};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::repo::view::checkpoint::PartListing;
@@ -26,6 +26,13 @@ use crate::rules;
 /// Maximum number of objects that are deleted between two looks at the monitor.
 const BATCH_COUNT_MAX: usize = 1000;
 
+/// The containers and parity objects that exist.
+#[derive(Debug)]
+pub(super) struct Listing {
+    containers: ContainerLens,
+    parity: ParityListing,
+}
+
 /// The deletions of one sweep.
 pub(super) struct Deleter<'a> {
     repository: &'a Repository,
@@ -33,8 +40,6 @@ pub(super) struct Deleter<'a> {
     prune: &'a Prune,
     view: &'a View,
     monitor: &'a dyn PruneMonitor,
-    /// The containers that existed before the first deletion, with their lengths.
-    there: ContainerLens,
     /// The containers that the record condemned.
     condemned_now: HashSet<(Class, PartName)>,
     /// The snapshots and other commits that this record or another one took.
@@ -47,49 +52,67 @@ pub(super) struct Deleter<'a> {
 
 impl<'a> Deleter<'a> {
     /// Prepares the deletion of what `prune` condemned.
-    ///
-    /// # Errors
-    ///
-    /// Returns any error of the storage.
     pub(super) fn new(
         repository: &'a Repository,
         options: &'a SweepOptions,
         prune: &'a Prune,
         view: &'a View,
         monitor: &'a dyn PruneMonitor,
-    ) -> Result<Deleter<'a>> {
-        Ok(Deleter {
+    ) -> Deleter<'a> {
+        Deleter {
             repository,
             options,
             prune,
             view,
             monitor,
-            there: list_containers(repository)?,
             condemned_now: prune.condemned.iter().copied().collect(),
             taken: view.taken(),
             now_ns: repository.environment().now_ns(),
             counts: SweepReport::default(),
             locked: LockedObjects::default(),
-        })
+        }
     }
 
     /// Deletes everything, after checking that the chunks of the `rescue` are still there. Also
     /// returns what the record condemned, and the storage keeps.
     ///
+    /// `listing` is that of the previous record, if any, or becomes that of this one. What no record
+    /// condemns is deleted only with a new listing.
+    ///
     /// # Errors
     ///
     /// Returns any error of [`Rescue::require_present`] and of the storage, and `Interrupted` if
     /// the monitor cancels.
-    pub(super) fn run(mut self, rescue: &Rescue) -> Result<(SweepReport, LockedObjects)> {
-        rescue.require_present(self.repository, &self.there)?;
-        self.delete_tickets()?;
+    pub(super) fn run(
+        mut self,
+        rescue: &Rescue,
+        listing: &mut Option<Listing>,
+    ) -> Result<(SweepReport, LockedObjects)> {
+        let is_new = listing.is_none() || rescue.count > 0;
+        let mut there = match listing.take() {
+            Some(there) if !is_new => there,
+            _ => Listing {
+                containers: list_containers(self.repository)?,
+                parity: parity::list(self.repository)?,
+            },
+        };
+        rescue.require_present(self.repository, &there.containers)?;
+        if is_new {
+            self.delete_tickets()?;
+        }
         self.delete_segments()?;
-        self.delete_parity()?;
-        self.delete_containers()?;
-        self.delete_similarity()?;
-        self.delete_view_parts()?;
-        self.counts.spared_count +=
-            delete_taken_commits(self.repository, self.options, self.view, self.monitor)?;
+        self.delete_parity(&there)?;
+        self.delete_containers(&there.containers)?;
+        // Nobody looks for these any more, not even for those that the storage keeps.
+        there.containers.retain(|name| !self.condemned_now.contains(name));
+        there.parity.retain(|name, _| !self.condemned_now.contains(name));
+        self.delete_similarity(&there.containers)?;
+        if is_new {
+            self.delete_view_parts()?;
+            self.counts.spared_count +=
+                delete_taken_commits(self.repository, self.options, self.view, self.monitor)?;
+        }
+        *listing = Some(there);
         Ok((self.counts, self.locked))
     }
 
@@ -148,19 +171,19 @@ impl<'a> Deleter<'a> {
     }
 
     /// Deletes the parity of the condemned containers.
-    fn delete_parity(&mut self) -> Result<()> {
+    fn delete_parity(&mut self, there: &Listing) -> Result<()> {
         // Deleted before its container, so that an interruption leaves no parity that a later sweep
         // does not look for. Parity that arrives after its container was swept is deleted as well,
         // because containers never return.
         let condemned = self.view.condemned();
         let (mut own, mut left_over) = (Vec::new(), Vec::new());
-        for (container, parity) in parity::list(self.repository)? {
-            let is_own = self.condemned_now.contains(&container);
+        for (container, parity) in &there.parity {
+            let is_own = self.condemned_now.contains(container);
             let is_left_over =
-                condemned.contains(&container) && !self.there.contains_key(&container);
+                condemned.contains(container) && !there.containers.contains_key(container);
             if is_own || is_left_over {
                 let names = if is_own { &mut own } else { &mut left_over };
-                names.extend(parity.into_iter().map(|(name, _)| name));
+                names.extend(parity.iter().map(|(name, _)| *name));
             }
         }
         let locks = self.delete_condemned(&own)?;
@@ -169,9 +192,9 @@ impl<'a> Deleter<'a> {
         Ok(())
     }
 
-    fn delete_containers(&mut self) -> Result<()> {
+    fn delete_containers(&mut self, there: &ContainerLens) -> Result<()> {
         let condemned = self.prune.condemned.iter();
-        let there = condemned.filter_map(|name| Some((name, *self.there.get(name)?)));
+        let there = condemned.filter_map(|name| Some((name, *there.get(name)?)));
         let (names, lens): (Vec<ObjectName>, Vec<u64>) =
             there.map(|((class, part), len)| (ObjectName::Container(*class, *part), len)).unzip();
         let locks = self.delete_condemned(&names)?;
@@ -182,10 +205,9 @@ impl<'a> Deleter<'a> {
         Ok(())
     }
 
-    /// Deletes similarity objects of ended writers of which no container is left.
-    fn delete_similarity(&mut self) -> Result<()> {
-        let left = self.there.keys().filter(|name| !self.condemned_now.contains(name));
-        let left: HashSet<TicketId> = left.map(|(_, part)| part.ticket).collect();
+    /// Deletes similarity objects of ended writers of which no container is in `left`.
+    fn delete_similarity(&mut self, left: &ContainerLens) -> Result<()> {
+        let left: HashSet<TicketId> = left.keys().map(|(_, part)| part.ticket).collect();
         let listed = self.repository.list_objects(ObjectKind::Similarity)?;
         let names = listed.into_iter().map(|(name, _)| name);
         let is_left_over = |name: &ObjectName| match name {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::Result;
 
-use super::delete::{Deleter, delete_taken_commits};
+use super::delete::{Deleter, Listing, delete_taken_commits};
 use super::options::SweepOptions;
 use super::outcome::{LockedObjects, Sweep};
 use super::rescue::{Rescuer, ended};
@@ -33,14 +33,41 @@ pub struct Sweeper {
     known: View,
     /// What the storage keeps, by the records that condemned it. This sweeper has done with them.
     locked: BTreeMap<u64, LockedObjects>,
+    /// The records that this sweeper has recorded as swept.
+    swept: BTreeSet<u64>,
+    /// The last look at other writers.
+    look: Look,
+}
+
+/// A look at other writers after which there was none to wait for (S1).
+#[derive(Debug, Default)]
+struct Look {
+    /// The records that every other writer had seen.
+    seen: BTreeSet<u64>,
+    /// The objects that were listed after the look, without those that were deleted since.
+    listing: Option<Listing>,
+}
+
+impl Look {
+    /// Returns `true` if a sweep of this record need not look again.
+    fn serves(&self, number: u64) -> bool {
+        !self.seen.is_empty() && rules::may_share_look(self.seen.contains(&number))
+    }
 }
 
 impl Sweeper {
     /// Creates a sweeper of `repository`.
     pub fn new(repository: Arc<Repository>, options: SweepOptions) -> Sweeper {
         repository.view_cache().leave_checkpoint();
-        let (waiting, known, locked) = (Waiting::default(), View::default(), BTreeMap::new());
-        Sweeper { repository, options, waiting, known, locked }
+        Sweeper {
+            repository,
+            options,
+            waiting: Waiting::default(),
+            known: View::default(),
+            locked: BTreeMap::new(),
+            swept: BTreeSet::new(),
+            look: Look::default(),
+        }
     }
 
     /// Returns the condemned objects that the storage keeps, as far as the steps have met them.
@@ -52,7 +79,8 @@ impl Sweeper {
 
     /// Sweeps the lowest record that is not swept, if that is possible now. Otherwise the caller
     /// may wait and call again. A record is passed over if this sweeper has deleted what it
-    /// condemned except for what the storage keeps.
+    /// condemned except for what the storage keeps. One look at other writers serves all records
+    /// that were old enough then, each swept by a step of its own.
     ///
     /// # Errors
     ///
@@ -63,62 +91,81 @@ impl Sweeper {
     /// [`Storage::locks`](cutpoint_storage::Storage::locks).
     pub fn step(&mut self, monitor: &dyn PruneMonitor) -> Result<Sweep> {
         self.repository.config().check_features(true)?;
-        let mut view = self.known.list_again(&self.repository)?;
-        let stepped = self.try_step(&mut view, monitor);
-        let stepped = match stepped {
+        // A failed step ends the look.
+        let mut look = std::mem::take(&mut self.look);
+        let next = self.next(&self.known).map(|(number, _)| number);
+        let mut view = match next.is_some_and(|number| look.serves(number)) {
+            true => self.known.clone(),
+            false => {
+                look = Look::default();
+                self.known.list_again(&self.repository)?
+            }
+        };
+        let stepped = match self.try_step(&mut view, &mut look, monitor) {
             // Another sweep may have deleted an object that this one was about to read.
             Err(error) if error.is_loss() && is_overtaken(&self.repository, &view)? => {
                 self.waiting.reset();
                 Err(overtaken("sweep", error))
             }
-            stepped => stepped,
+            Ok(stepped) => {
+                self.look = look;
+                Ok(stepped)
+            }
+            failed => failed,
         };
         self.known = view;
         stepped
     }
 
-    /// Does the same as [`Sweeper::step`], beginning with the view `known`, which becomes the last
-    /// listing.
-    fn try_step(&mut self, known: &mut View, monitor: &dyn PruneMonitor) -> Result<Sweep> {
-        let view = known.clone().complete(&self.repository)?;
-        known.clone_from(&view);
+    /// Returns the record to be swept next, with its number.
+    fn next(&self, view: &View) -> Option<(u64, Arc<Prune>)> {
         let swept = view.swept();
-        let is_done = |number: &u64| swept.contains(number) || self.locked.contains_key(number);
+        let is_done = |number: &u64| {
+            swept.contains(number)
+                || self.swept.contains(number)
+                || self.locked.contains_key(number)
+        };
         let mut open = view
             .prunes
             .iter()
             .filter(|(number, prune)| !is_done(number) && has_something_to_delete(prune));
         let next = open.next();
         let next = if rules::must_sweep_in_order() { next } else { open.next_back().or(next) };
-        let Some((&number, prune)) = next else {
+        next.map(|(number, prune)| (*number, prune.clone()))
+    }
+
+    /// Does the same as [`Sweeper::step`], beginning with the view `known`, which becomes the last
+    /// listing, and with `look`, which becomes the last look.
+    fn try_step(
+        &mut self,
+        known: &mut View,
+        look: &mut Look,
+        monitor: &dyn PruneMonitor,
+    ) -> Result<Sweep> {
+        let mut view = known.clone().complete(&self.repository)?;
+        known.clone_from(&view);
+        let Some((number, prune)) = self.next(&view) else {
             delete_taken_commits(&self.repository, &self.options, &view, monitor)?;
             return Ok(Sweep::Nothing);
         };
-        let until_ns = |prune: &Prune| prune.time_ns.saturating_add(self.options.settle_ns);
-        let now_ns = self.repository.environment().now_ns();
-        let is_settled = |prune: &Prune| self.options.settle_ns <= 0 || now_ns >= until_ns(prune);
-        if !is_settled(prune) {
-            return Ok(Sweep::Settling { number, until_ns: until_ns(prune) });
+        if !look.serves(number) {
+            match self.look_at_writers(number, &prune, &view)? {
+                Ok(seen) => *look = Look { seen, listing: None },
+                Err(waiting) => return Ok(waiting),
+            }
+            // S2: lists what the awaited writers have committed.
+            view = view.list_again(&self.repository)?.complete(&self.repository)?;
+            known.clone_from(&view);
         }
-        let settled = view.prunes.iter().filter(|(_, prune)| is_settled(prune));
-        let settled = settled.map(|(number, _)| *number).collect();
-        let (writers, seen) =
-            self.waiting.look(&self.repository, &self.options, &view, number, settled)?;
-        if !writers.is_empty() {
-            return Ok(Sweep::Waiting { number, writers });
-        }
-        // S2: lists what the awaited writers have committed.
-        let view = view.list_again(&self.repository)?.complete(&self.repository)?;
-        known.clone_from(&view);
-        let skipped = skipped(prune, &seen, &view);
+        let skipped = skipped(&prune, &look.seen, &view);
         if let Some(until_ns) = unseen_until_ns(&skipped, &view, self.options.settle_ns) {
             return Ok(Sweep::Settling { number, until_ns });
         }
         let repository = &self.repository;
-        let rescuer = Rescuer { repository, number, prune, skipped: &skipped, view: &view };
+        let rescuer = Rescuer { repository, number, prune: &prune, skipped: &skipped, view: &view };
         let rescue = rescuer.run(monitor)?;
-        let deleter = Deleter::new(repository, &self.options, prune, &view, monitor)?;
-        let (mut done, locked) = deleter.run(&rescue)?;
+        let deleter = Deleter::new(repository, &self.options, &prune, &view, monitor);
+        let (mut done, locked) = deleter.run(&rescue, &mut look.listing)?;
         (done.number, done.rescued_count) = (number, rescue.count);
         if !rules::may_record_swept(locked.count) {
             self.locked.insert(number, locked);
@@ -126,9 +173,34 @@ impl Sweeper {
         }
         let mut writer = Writer::begin_knowing(self.repository.clone(), Purpose::Sweep, view)?;
         match writer.commit(Outcome::Swept(number), Vec::new(), &BTreeSet::new())? {
-            CommitResult::Done => Ok(Sweep::Done(done)),
-            CommitResult::Ended => Err(ended("the sweep")),
+            CommitResult::Done => {}
+            CommitResult::Ended => return Err(ended("the sweep")),
         }
+        self.swept.insert(number);
+        // Listed after the look, so it serves the next record as well (S2).
+        known.clone_from(writer.view());
+        Ok(Sweep::Done(done))
+    }
+
+    /// S1: looks at the other writers. Returns the records that all of them have seen, or the
+    /// reason to wait, which is that of the record `number`.
+    fn look_at_writers(
+        &mut self,
+        number: u64,
+        prune: &Prune,
+        view: &View,
+    ) -> Result<Result<BTreeSet<u64>, Sweep>> {
+        let until_ns = |prune: &Prune| prune.time_ns.saturating_add(self.options.settle_ns);
+        let now_ns = self.repository.environment().now_ns();
+        let is_settled = |prune: &Prune| self.options.settle_ns <= 0 || now_ns >= until_ns(prune);
+        if !is_settled(prune) {
+            return Ok(Err(Sweep::Settling { number, until_ns: until_ns(prune) }));
+        }
+        let settled = view.prunes.iter().filter(|(_, prune)| is_settled(prune));
+        let settled = settled.map(|(number, _)| *number).collect();
+        let (writers, seen) =
+            self.waiting.look(&self.repository, &self.options, view, number, settled)?;
+        if writers.is_empty() { Ok(Ok(seen)) } else { Ok(Err(Sweep::Waiting { number, writers })) }
     }
 }
 
