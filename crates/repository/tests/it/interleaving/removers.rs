@@ -143,9 +143,10 @@ pub(super) fn sweep(actor: &mut Actor) -> Result<()> {
     for _ in 0..1 + actor.random.below(15) {
         match sweeper.step(&())? {
             Sweep::Waiting { .. } => actor.pause(20)?,
-            // The next record may be swept before this one.
-            Sweep::Locked(_) => {}
-            _ => return Ok(()),
+            // The next record may be swept before one of which something is locked. The look at
+            // other writers may serve it, too.
+            Sweep::Locked(_) | Sweep::Done(_) => {}
+            Sweep::Nothing | Sweep::Settling { .. } => return Ok(()),
         }
     }
     // The sweep has waited long enough.
