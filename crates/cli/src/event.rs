@@ -1,6 +1,7 @@
 //! The output of `--json`: one event per line, defined by `schema/json-lines-v1.schema.json`.
 
 use cutpoint_repository::Statistics;
+use cutpoint_repository::gc::footprint::Footprint;
 use cutpoint_repository::write::BurstStatistics;
 use serde::Serialize;
 
@@ -233,6 +234,9 @@ pub(crate) enum Summary<'a> {
     Tag { changed_count: u64, unchanged_count: u64 },
     /// The sizes of the repository.
     Stats(Stats),
+    /// A snapshot or a path in it was measured.
+    #[serde(rename = "stats")]
+    SnapshotStats(SnapshotStats),
     /// A check was done.
     Check {
         finding_count: u64,
@@ -382,6 +386,42 @@ pub(crate) struct Stats {
     pub(crate) index_stored_bytes: u64,
     /// The statistics of bursts; `None` if they were not requested.
     pub(crate) bursts: Option<BurstStats>,
+}
+
+/// The sizes of a snapshot, or of a path in it.
+#[derive(Serialize)]
+pub(crate) struct SnapshotStats {
+    pub(crate) snapshot: String,
+    #[serde(flatten)]
+    pub(crate) path: Option<PathText>,
+    pub(crate) file_count: u64,
+    pub(crate) logical_bytes: u64,
+    /// The chunks of the files and of their metadata.
+    pub(crate) all: ChunkSizes,
+    /// Those of these chunks that no other snapshot has.
+    pub(crate) exclusive: ChunkSizes,
+}
+
+/// The sizes of chunks.
+#[derive(Serialize)]
+pub(crate) struct ChunkSizes {
+    data_chunk_count: u64,
+    unique_bytes: u64,
+    stored_bytes: u64,
+    metadata_chunk_count: u64,
+    metadata_stored_bytes: u64,
+}
+
+impl From<Footprint> for ChunkSizes {
+    fn from(footprint: Footprint) -> ChunkSizes {
+        ChunkSizes {
+            data_chunk_count: footprint.data_chunk_count,
+            unique_bytes: footprint.data_bytes,
+            stored_bytes: footprint.stored_bytes,
+            metadata_chunk_count: footprint.metadata_chunk_count,
+            metadata_stored_bytes: footprint.metadata_stored_bytes,
+        }
+    }
 }
 
 /// The delta chunks that are bursts, which the paper keeps in its table BT.

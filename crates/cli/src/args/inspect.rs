@@ -1,21 +1,27 @@
 //! The arguments of the commands that look inside: sizes, objects, cut-points.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use cutpoint_chunking::Level;
 
+use crate::args::everyday::Selection;
 use crate::defaults::DEFAULT_CUT;
 use crate::units::parse_threads_or_zero;
 
-/// Show the size of the repository and its savings
+/// Show the size of the repository and its savings, or the size of a snapshot
 ///
-/// `logical` is the total size of all snapshots; `unique` counts each chunk once.
+/// `logical` is the total size of the files; `unique` counts each chunk once. For a snapshot, or for a
+/// path in one, `stored` is what its chunks take in the repository, and `only here` is what those
+/// take that no other snapshot has: about what `cutpoint forget` and `cutpoint prune` free.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
   cutpoint stats
   cutpoint stats --json --repo /mnt/disk/backup
+  cutpoint stats latest
+  cutpoint stats latest:/home/ann/photos
   cutpoint stats --bursts
       Counts the chunks that are a prefix and a suffix of one other chunk.")]
 pub(crate) struct StatsArgs {
@@ -24,6 +30,13 @@ pub(crate) struct StatsArgs {
     /// This is the default if the repository has the setting --delta burst.
     #[arg(long)]
     pub(crate) bursts: bool,
+    /// Measure this snapshot, or a path in it
+    ///
+    /// `cutpoint help selection` explains the names of snapshots and paths.
+    #[arg(value_name = "SNAPSHOT[:PATH]", conflicts_with = "bursts")]
+    pub(crate) snapshot: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
 }
 
 /// Print a decoded object of the repository

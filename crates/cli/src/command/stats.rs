@@ -1,4 +1,7 @@
-//! `stats`: prints the size of the repository, and the savings of each step.
+//! `stats`: prints the size of the repository and the savings of each step, or the size of a
+//! snapshot.
+
+mod snapshot;
 
 use std::collections::HashSet;
 
@@ -18,6 +21,9 @@ use crate::session::Session;
 use crate::units;
 
 pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<Exit> {
+    if let Some(name) = &args.snapshot {
+        return snapshot::run(name, &args.selection, global, report);
+    }
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let mut stats = Stats::default();

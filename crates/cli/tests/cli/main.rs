@@ -32,6 +32,7 @@ mod secrets;
 mod select;
 mod signals;
 mod source_command;
+mod stats;
 mod tiny;
 mod untrusted;
 mod usage;

@@ -32,6 +32,31 @@ pub(crate) fn mark(
     folder: Option<&Path>,
     progress: &dyn Fn(u64) -> Result<()>,
 ) -> Result<SortedRecords<LIVE_CHUNK_LEN>> {
+    mark_for(reader, roots, folder, progress, ", without which nothing is deleted")
+}
+
+/// Marks like [`mark`], for a caller that deletes nothing.
+///
+/// # Errors
+///
+/// Returns any error of [`mark`].
+pub(super) fn mark_to_count(
+    reader: &Reader,
+    roots: &[(TicketId, Content)],
+    folder: Option<&Path>,
+    progress: &dyn Fn(u64) -> Result<()>,
+) -> Result<SortedRecords<LIVE_CHUNK_LEN>> {
+    mark_for(reader, roots, folder, progress, "")
+}
+
+/// Marks for a caller for which an unreadable snapshot has this `consequence`.
+fn mark_for(
+    reader: &Reader,
+    roots: &[(TicketId, Content)],
+    folder: Option<&Path>,
+    progress: &dyn Fn(u64) -> Result<()>,
+    consequence: &'static str,
+) -> Result<SortedRecords<LIVE_CHUNK_LEN>> {
     let plan = reader.plan(PLANNED_BYTES_MAX);
     let is_far = plan.fetcher_count() > 0;
     let mut builder = LiveSetBuilder {
@@ -43,6 +68,7 @@ pub(crate) fn mark(
         root: 0,
         done: 0,
         progress,
+        consequence,
     };
     let mut marker = Marker::default();
     for roots in roots.chunks(if is_far { ROOTS_AT_ONCE } else { 1 }) {
@@ -68,6 +94,8 @@ struct LiveSetBuilder<'a> {
     root: usize,
     done: u64,
     progress: &'a dyn Fn(u64) -> Result<()>,
+    /// The consequence of an unreadable snapshot, for the error about it.
+    consequence: &'static str,
 }
 
 impl MarkSink for LiveSetBuilder<'_> {
@@ -100,7 +128,7 @@ impl MarkSink for LiveSetBuilder<'_> {
         let snapshot = self.roots.get(self.root).map_or_else(String::new, |(id, _)| id.short());
         Err(match error.kind() {
             Kind::Corrupt | Kind::Missing => {
-                error.of(format!("snapshot {snapshot}, without which nothing is deleted"))
+                error.of(format!("snapshot {snapshot}{}", self.consequence))
             }
             _ => error,
         })

@@ -42,7 +42,9 @@
 //! - `preconditions` and `marking`: shared by prune and sweep.
 //! - `prune`: condemns, and stores again what has to move.
 //! - `sweep`: deletes.
+//! - `footprint`: measures what a part of a snapshot takes, by the same marking and locating.
 
+pub mod footprint;
 pub(crate) mod locate;
 mod marking;
 mod monitor;

@@ -43,7 +43,7 @@ impl LiveChunk {
         live
     }
 
-    pub(super) fn decode(live: &[u8; LIVE_CHUNK_LEN]) -> LiveChunk {
+    pub(crate) fn decode(live: &[u8; LIVE_CHUNK_LEN]) -> LiveChunk {
         let mut fingerprint = Fingerprint([0; FINGERPRINT_LEN]);
         fingerprint.0.copy_from_slice(&live[..FINGERPRINT_LEN]);
         let flags = live[FINGERPRINT_LEN];
