@@ -206,6 +206,7 @@ impl NewFile {
 
     /// Writes the contents of `buffer`.
     pub(super) fn write(&self, state: &RestoreState<'_>, buffer: &Buffer) {
+        state.monitor.writing(&self.place.path(&self.entry));
         match buffer.write(&self.file) {
             Ok(()) => {
                 self.data_len.fetch_add(buffer.bytes.len() as u64, Relaxed);

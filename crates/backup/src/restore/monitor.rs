@@ -20,6 +20,12 @@ pub trait RestoreMonitor: Sync {
         let _ = (files, bytes);
     }
 
+    /// Reports that bytes of the file `path` of the snapshot are being written, for a display of
+    /// what takes long.
+    fn writing(&self, path: &Path) {
+        let _ = path;
+    }
+
     /// Reports that `path` of the snapshot was not restored, or was left as it was. Each path is
     /// reported once.
     fn problem(&self, path: &Path, message: &str) {

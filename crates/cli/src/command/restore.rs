@@ -277,6 +277,10 @@ impl RestoreMonitor for Monitor<'_> {
         self.report.progress(&self.done.add(files, bytes).into());
     }
 
+    fn writing(&self, path: &Path) {
+        self.report.set_path(path);
+    }
+
     fn problem(&self, path: &Path, message: &str) {
         self.report.problem(path, message);
     }

@@ -478,3 +478,14 @@ fn killed_restore_goes_on_inside_a_file() {
     assert!(summary["fetched_bytes"].as_u64() <= Some(100 << 20), "{summary}");
     assert!(partial().is_none(), "nothing is left");
 }
+
+#[test]
+fn progress_names_the_file_that_is_written() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    let events = sandbox.json(["restore", "latest", "--to", "back"]);
+    let progress = events.iter().find(|event| event["type"] == "progress").expect("progress");
+    let path = progress["path"].as_str().expect("a path");
+    let source = sandbox.path("source").display().to_string();
+    assert!(path.contains(source.trim_start_matches('/')), "{path}");
+}
