@@ -35,9 +35,18 @@ pub(crate) fn remedy(error: &anyhow::Error, command: &str) -> Option<String> {
              reused"
         }
         Exit::Conflict => "run the same command again",
-        Exit::Interrupted if is_backup => {
-            "run the same command again; data stored so far is reused"
-        }
+        Exit::Interrupted => match command {
+            "backup" => "run the same command again; data stored so far is reused",
+            "check" => {
+                "nothing was changed, and what --read-data has read counts as read; run the same \
+                 command again"
+            }
+            "prune" | "optimize" => {
+                "nothing that a snapshot needs was removed; run the same command again, or \
+                 `cutpoint prune`, which removes what this run has written in vain"
+            }
+            _ => return common::remedy(error, command),
+        },
         _ => return common::remedy(error, command),
     };
     Some(remedy.to_owned())
@@ -50,6 +59,20 @@ mod tests {
     use cutpoint_storage::Kind;
 
     use super::*;
+
+    #[test]
+    fn remedy_after_an_interruption_says_what_is_kept() {
+        let of = |command: &str| {
+            let error = StoreError::new(Kind::Interrupted, command, "interrupted");
+            remedy(&anyhow::Error::new(error), command).expect("a remedy")
+        };
+        assert!(of("backup").contains("data stored so far is reused"), "{}", of("backup"));
+        assert!(of("check").contains("nothing was changed"), "{}", of("check"));
+        for command in ["prune", "optimize"] {
+            assert!(of(command).contains("nothing that a snapshot needs"), "{}", of(command));
+        }
+        assert_eq!(of("ls"), "run the same command again");
+    }
 
     #[test]
     fn remedy_mentions_stored_data_only_for_a_full_store() {
