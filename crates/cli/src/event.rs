@@ -5,11 +5,13 @@ use cutpoint_repository::write::BurstStatistics;
 use serde::Serialize;
 
 mod difference;
+mod file;
 mod estimate;
 
 pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::Estimate;
+pub(crate) use file::File;
 
 /// A change of the target of a restore.
 #[derive(Serialize)]
@@ -34,6 +36,8 @@ pub(crate) enum Event<'a> {
     Verdict(Verdict<'a>),
     /// An entry of a snapshot.
     Entry(Box<Entry<'a>>),
+    /// The way in which a backup saves a file.
+    File(File<'a>),
     /// A difference between two snapshots.
     Difference(Difference<'a>),
     /// The local copy of the index of a repository.

@@ -169,6 +169,7 @@ impl<'a> Attempt<'a> {
             verify: options.verify,
             threads: self.context.threads(),
             started_ns: self.started_ns,
+            force_read: options.force_read,
             monitor: *monitor,
             lookahead,
         };
@@ -226,6 +227,7 @@ impl<'a> Attempt<'a> {
                 file_systems: snapshot.file_systems.clone(),
                 damaged: view.damaged_since(id),
                 index_is_complete,
+                ignored: self.context.options.ignored,
                 partial: snapshot.partial,
                 sources: sources.to_vec(),
             };

@@ -8,6 +8,7 @@ use cutpoint_repository::read::Entries;
 use cutpoint_repository::{Entry, EntryKind, Reader};
 use cutpoint_storage::Error;
 
+use super::decision::ReadReason;
 use super::monitor::BackupMonitor;
 use super::previous_version::{PreviousVersion, item};
 use crate::source::{FileSystem, Walk};
@@ -162,27 +163,39 @@ impl<'a> Comparison<'a> {
     }
 
     /// Returns `true` if any change of `before` to `entry` would show in the times of `entry`. See
-    /// [`PreviousVersion::is_settled`].
+    /// [`PreviousVersion::unsettled`].
     pub(super) fn is_settled(&self, before: &Entry, entry: &Entry) -> bool {
-        self.with_file_system(entry)
-            .is_some_and(|(previous, file_system)| previous.is_settled(before, entry, file_system))
+        self.with_file_system(entry).is_some_and(|(previous, file_system)| {
+            previous.unsettled(before, entry, file_system).is_none()
+        })
     }
 
-    /// Returns `true` if the file may be taken over by rule W3.
-    pub(super) fn is_unchanged(&self, before: &Entry, entry: &Entry) -> bool {
-        before.size == entry.size && self.is_same(before, entry)
+    /// Returns the reason why the file `entry` has to be read, given its previous version; `None`
+    /// if it may be taken over by rule W3.
+    pub(super) fn read_reason(&self, before: &Entry, entry: &Entry) -> Option<ReadReason> {
+        if before.kind == EntryKind::File && before.size != entry.size {
+            return Some(ReadReason::Size);
+        }
+        self.change(before, entry)
     }
 
     /// Returns `true` if rule W3 holds for a file whose beginning is in a checkpoint.
     pub(super) fn has_beginning(&self, before: &Entry, entry: &Entry) -> bool {
         self.current().is_some_and(|previous| previous.partial)
             && before.size < entry.size
-            && self.is_same(before, entry)
+            && self.change(before, entry).is_none()
     }
 
-    fn is_same(&self, before: &Entry, entry: &Entry) -> bool {
-        self.with_file_system(entry)
-            .is_some_and(|(previous, file_system)| previous.is_same(before, entry, file_system))
+    /// Returns `true` if the time of the last metadata change is not compared.
+    pub(super) fn ignores_ctime(&self) -> bool {
+        self.current().is_some_and(|previous| previous.ignored.ctime)
+    }
+
+    fn change(&self, before: &Entry, entry: &Entry) -> Option<ReadReason> {
+        match self.with_file_system(entry) {
+            Some((previous, file_system)) => previous.change(before, entry, file_system),
+            None => Some(ReadReason::New),
+        }
     }
 
     /// Returns the snapshot that `entry` is compared with, and the file system of `entry`.

@@ -28,6 +28,7 @@ mod comparison;
 mod container_stage;
 mod context;
 mod cutter;
+mod decision;
 mod dedup_stage;
 #[cfg(feature = "faults")]
 pub mod faults;
@@ -50,7 +51,8 @@ mod walk_saver;
 mod worker_stage;
 
 pub use backup::backup;
+pub use decision::{FileDecision, ReadReason};
 pub use monitor::{BackupMonitor, BackupProgress};
-pub use options::{BackupOptions, Parent};
+pub use options::{BackupOptions, IgnoredProperties, Parent};
 pub use report::BackupReport;
 pub use source::Source;

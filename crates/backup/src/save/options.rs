@@ -18,6 +18,17 @@ pub enum Parent {
     Snapshot(TicketId),
 }
 
+/// The properties of files that need not agree with the previous version, by which rule W3 is
+/// weakened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IgnoredProperties {
+    /// Takes a file over although its inode number has changed.
+    pub inode: bool,
+    /// Takes a file over although its time of the last metadata change (ctime) has changed: the
+    /// time of modification decides, also on file systems whose ctime proves nothing.
+    pub ctime: bool,
+}
+
 /// Options of a backup.
 #[derive(Clone, Debug)]
 pub struct BackupOptions {
@@ -25,6 +36,8 @@ pub struct BackupOptions {
     pub parent: Parent,
     /// Reads every file, whatever the parent says about it.
     pub force_read: bool,
+    /// The properties of files that need not agree with the parent.
+    pub ignored: IgnoredProperties,
     /// Makes no snapshot if nothing has changed.
     pub skip_if_unchanged: bool,
     /// The regions that are decoded before they are put.
@@ -54,6 +67,7 @@ impl Default for BackupOptions {
         BackupOptions {
             parent: Parent::Newest,
             force_read: false,
+            ignored: IgnoredProperties::default(),
             skip_if_unchanged: false,
             verify: Verify::Some,
             threads: 0,

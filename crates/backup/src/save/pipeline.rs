@@ -49,6 +49,8 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) threads: usize,
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
+    /// Set if every file is read, except those that this run has read before.
+    pub(super) force_read: bool,
     pub(super) monitor: &'a dyn BackupMonitor,
     /// The look-ahead, if the monitor wants to know the expected work.
     pub(super) lookahead: Option<Lookahead<'a>>,
@@ -106,6 +108,7 @@ pub(super) fn run(
         previous_versions: settings.previous_versions,
         bundling: bundling.as_ref(),
         started_ns: settings.started_ns,
+        force_read: settings.force_read,
         monitor,
     };
     let results = std::thread::scope(|scope| {

@@ -37,6 +37,8 @@ pub(super) struct SourceStage<'a> {
     pub(super) bundling: Option<&'a Bundling>,
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
+    /// Set if every file is read, except those that this run has read before.
+    pub(super) force_read: bool,
     pub(super) monitor: &'a dyn BackupMonitor,
 }
 
@@ -50,7 +52,8 @@ impl<'a> SourceStage<'a> {
         state: &'a RunState,
     ) -> Result<SourceCounts> {
         let SourceEnds { free_batches, jobs, dedup } = ends;
-        let SourceStage { chunker, previous_versions, bundling, started_ns, monitor } = self;
+        let SourceStage { chunker, previous_versions, bundling, started_ns, force_read, monitor } =
+            self;
         let batches = BatchFiller::new(monitor, state, free_batches, jobs);
         let mut cutter = Cutter::new(chunker, state, batches);
         let comparison = Comparison::new(previous_versions, monitor);
@@ -62,6 +65,7 @@ impl<'a> SourceStage<'a> {
                 state,
                 bundling,
                 started_ns,
+                force_read,
                 linked: HashSet::new(),
                 counts: SourceCounts::default(),
             }

@@ -10,6 +10,7 @@ use super::batch::{Event, SourceLinkKey};
 use super::bundle::Bundling;
 use super::comparison::Comparison;
 use super::cutter::{CutEnd, Cutter};
+use super::decision::{FileDecision, ReadReason};
 use super::monitor::BackupMonitor;
 use super::run_state::RunState;
 use super::shutdown::Result;
@@ -27,6 +28,8 @@ pub(super) struct WalkSaver<'r, 'a> {
     pub(super) bundling: Option<&'a Bundling>,
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
+    /// Set if every file is read, except those that this run has read before.
+    pub(super) force_read: bool,
     /// The files of several names that were saved under one of these.
     pub(super) linked: HashSet<SourceLinkKey>,
     pub(super) counts: SourceCounts,
@@ -149,23 +152,26 @@ impl WalkSaver<'_, '_> {
     fn save_file(
         &mut self,
         path: &Path,
-        mut entry: Entry,
+        entry: Entry,
         folder: &Handle,
         before: Option<Entry>,
     ) -> Result<()> {
         let key = SourceLinkKey::of(&entry);
         if entry.is_hard_link() && !self.linked.insert(key) {
+            self.monitor.decided(path, &FileDecision::Link);
             return self.push(Event::Link(Box::new(entry)));
         }
-        let before = match before {
-            Some(before) if self.comparison.is_unchanged(&before, &entry) => {
-                entry.content = before.content;
-                entry.xattrs = before.xattrs;
-                self.counts.unchanged_files += 1;
-                return self.push(Event::Entry(Box::new(entry)));
-            }
-            before => before,
+        let reason = match &before {
+            Some(before) => self.comparison.read_reason(before, &entry),
+            None if self.force_read => Some(ReadReason::Forced),
+            None => Some(ReadReason::New),
         };
+        let (reason, before) = match (reason, before) {
+            (None, Some(before)) => return self.take_over(path, entry, folder, before),
+            (reason, before) => (reason.unwrap_or(ReadReason::New), before),
+        };
+        let decision = FileDecision::Read { reason, before: before.as_ref(), now: &entry };
+        self.monitor.decided(path, &decision);
         self.monitor.reading(path);
         // The next name of the same file is read instead if this one cannot be opened. The file
         // can also have changed after the walk examined it, or can be a different one.
@@ -175,6 +181,26 @@ impl WalkSaver<'_, '_> {
             Ok(file) => self.read_file(path, entry, &file, before),
             Err(error) => self.report_unsaved(path, &error.to_string()),
         }
+    }
+
+    /// Saves a file that has not changed since `before`.
+    fn take_over(
+        &mut self,
+        path: &Path,
+        mut entry: Entry,
+        folder: &Handle,
+        before: Entry,
+    ) -> Result<()> {
+        self.monitor.decided(path, &FileDecision::Unchanged);
+        entry.content = before.content;
+        if self.comparison.ignores_ctime() {
+            // Without ctime, nothing shows a change of the attributes.
+            self.read_xattrs(path, &mut entry, folder);
+        } else {
+            entry.xattrs = before.xattrs;
+        }
+        self.counts.unchanged_files += 1;
+        self.push(Event::Entry(Box::new(entry)))
     }
 
     /// Saves an open file by reading it.

@@ -24,6 +24,7 @@ mod overwrite;
 mod pipeline;
 mod planned_restore;
 mod present_bytes;
+mod read_reasons;
 mod round_trip;
 mod special_entries;
 mod unchanged_files;

@@ -76,6 +76,12 @@ pub(crate) struct Init {
 ///
 /// `cutpoint help patterns` explains the patterns of --exclude and --exclude-file.
 ///
+/// -v prints each file that is read, with the reason: `new`, or what differs from the previous
+/// snapshot (`type`, `size`, `mtime`, `ctime`, `inode`, `file system`), or `too fresh`, `weak times`
+/// or `forced` (see --force-read), or what is wrong with the previous version (`damaged`,
+/// `incomplete`). -vv prints all files, and the values that differ. -q prints only the ID of the
+/// snapshot.
+///
 /// Ctrl-C and SIGTERM end a backup: data in progress is stored and published within 30 seconds, and
 /// the next run uses it. A second signal ends the program at once.
 #[derive(Debug, ClapArgs)]
@@ -156,6 +162,20 @@ pub(crate) struct Backup {
     /// shared mapping: use this option there.
     #[arg(long)]
     pub(crate) force_read: bool,
+    /// Do not compare inode numbers with the previous snapshot
+    ///
+    /// For file systems that number files anew at each mount, such as sshfs. The size and the times
+    /// of a file then decide.
+    #[arg(long)]
+    pub(crate) ignore_inode: bool,
+    /// Compare only mtime, not ctime, with the previous snapshot
+    ///
+    /// For file systems and programs that change ctime without a change of the content. A change
+    /// after which a program has set the old modification time again is then missed until the next
+    /// backup with --force-read. With this option, files are also taken over from file systems
+    /// whose times prove nothing, if they were modified at least a day before the previous backup.
+    #[arg(long)]
+    pub(crate) ignore_ctime: bool,
     /// Make no snapshot if nothing has changed
     #[arg(long)]
     pub(crate) skip_if_unchanged: bool,

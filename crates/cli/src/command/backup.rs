@@ -1,5 +1,7 @@
 //! `backup`: saves files or a stream as a snapshot.
 
+mod decision;
+
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cutpoint_backup::save::{
-    BackupMonitor, BackupOptions, BackupProgress, BackupReport, Parent, Source, backup,
+    BackupMonitor, BackupOptions, BackupProgress, BackupReport, FileDecision, IgnoredProperties,
+    Parent, Source, backup,
 };
 use cutpoint_backup::source::{FileSystems, Kernel};
 use cutpoint_repository::{ObjectName, Statistics, TicketId, Verify, View};
@@ -51,6 +54,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     let mut options = BackupOptions {
         parent,
         force_read: args.force_read,
+        ignored: IgnoredProperties { inode: args.ignore_inode, ctime: args.ignore_ctime },
         skip_if_unchanged: args.skip_if_unchanged,
         threads: args.threads.count(),
         tags: without_duplicates(&args.tags),
@@ -262,7 +266,8 @@ mod hurried {
 
     impl FileSystems for Hurried {
         fn of(&self, fd: BorrowedFd<'_>) -> FileSystem {
-            FileSystem { settling_ns: Some(self.0), ..Kernel.of(fd) }
+            let settling_ns = Some(self.0);
+            FileSystem { settling_ns, mtime_settling_ns: settling_ns, ..Kernel.of(fd) }
         }
 
         fn writeback_ns(&self) -> Option<i64> {
@@ -341,7 +346,10 @@ impl BackupMonitor for Monitor<'_> {
 
     fn reading(&self, path: &Path) {
         self.report.set_path(path);
-        self.report.detail_path("reading", path);
+    }
+
+    fn decided(&self, path: &Path, decision: &FileDecision<'_>) {
+        decision::tell(self.report, path, decision);
     }
 
     fn cancelled(&self) -> bool {
@@ -418,7 +426,10 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
         Some(id) => format!("Created snapshot {}.", id.short()),
         None => "Nothing has changed; no snapshot was created.".to_owned(),
     });
-    Ok(())
+    match done.snapshot.filter(|_| report.is_quiet()) {
+        Some(id) => report.line(&id.to_string()),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
