@@ -60,6 +60,6 @@ pub use restore::{
 };
 pub use save::{
     BackupMonitor, BackupOptions, BackupProgress, BackupReport, FileDecision, IgnoredProperties,
-    Parent, ReadReason, Source, backup,
+    Parent, ReadReason, Source, backup, dry_run,
 };
 pub use source::WalkOptions;

@@ -5,8 +5,8 @@ use cutpoint_repository::write::BurstStatistics;
 use serde::Serialize;
 
 mod difference;
-mod file;
 mod estimate;
+mod file;
 
 pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
@@ -84,6 +84,8 @@ pub(crate) enum Summary<'a> {
     Init { repository: String, encryption: String, cut: &'a str },
     /// A snapshot was made, or none was needed.
     Backup {
+        /// Whether nothing was stored, and the numbers are those of a dry run.
+        dry_run: bool,
         snapshot: Option<String>,
         parent: Option<String>,
         #[serde(flatten)]

@@ -74,12 +74,10 @@ impl Lookahead<'_> {
                 WalkStep::Leave => comparison.leave_folder(),
                 WalkStep::Item { path, entry, .. } => {
                     let before = comparison.begin_entry(&walk, &entry.name, &path);
-                    let is_unchanged =
-                        || {
-                            before.is_some_and(|before| {
-                                comparison.read_reason(&before, &entry).is_none()
-                            })
-                        };
+                    let is_unchanged = || {
+                        before
+                            .is_some_and(|before| comparison.read_reason(&before, &entry).is_none())
+                    };
                     if entry.kind == EntryKind::File {
                         expected.file_count += 1;
                         let is_link =

@@ -30,6 +30,7 @@ mod context;
 mod cutter;
 mod decision;
 mod dedup_stage;
+mod dry_run;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod in_order;
@@ -45,6 +46,7 @@ mod run_state;
 mod shutdown;
 mod source;
 mod source_counts;
+mod source_run;
 mod source_stage;
 mod stream_saver;
 mod walk_saver;
@@ -52,6 +54,7 @@ mod worker_stage;
 
 pub use backup::backup;
 pub use decision::{FileDecision, ReadReason};
+pub use dry_run::dry_run;
 pub use monitor::{BackupMonitor, BackupProgress};
 pub use options::{BackupOptions, IgnoredProperties, Parent};
 pub use report::BackupReport;

@@ -64,7 +64,8 @@ impl PreviousVersion<'_> {
             false => file_system.settling_ns,
         };
         let has_copy = file_system.copies_mtime && entry.ctime <= entry.mtime && !by_mtime;
-        let Some(settling_ns) = settling_ns.filter(|_| !file_system.identity.is_empty() && !has_copy)
+        let Some(settling_ns) =
+            settling_ns.filter(|_| !file_system.identity.is_empty() && !has_copy)
         else {
             return Some(ReadReason::WeakTimes);
         };
@@ -89,7 +90,8 @@ impl PreviousVersion<'_> {
             (before.inode != entry.inode && !self.ignored.inode, ReadReason::Inode),
             (before.defect.is_some(), ReadReason::Incomplete),
         ];
-        let difference = differences.into_iter().find_map(|(differs, reason)| differs.then_some(reason));
+        let difference =
+            differences.into_iter().find_map(|(differs, reason)| differs.then_some(reason));
         difference
             .or_else(|| self.unsettled(before, entry, file_system))
             .or_else(|| self.needs_damaged(before).then_some(ReadReason::Damaged))

@@ -23,9 +23,9 @@ use crate::source::Walk;
 /// The source of one run.
 pub(super) enum Input<'a> {
     /// Everything that a walk finds.
-    Walk(Walk),
+    Walk(Box<Walk>),
     /// A stream, saved as the file of the entry, and the part of it that was read before.
-    Stream(Entry, &'a mut dyn Read, &'a mut StreamState),
+    Stream(Box<Entry>, &'a mut dyn Read, &'a mut StreamState),
 }
 
 /// The stage that reads the source.
@@ -69,10 +69,10 @@ impl<'a> SourceStage<'a> {
                 linked: HashSet::new(),
                 counts: SourceCounts::default(),
             }
-            .save(walk),
+            .save(*walk),
             Input::Stream(entry, reader, begun) => {
                 StreamSaver { comparison, cutter: &mut cutter, monitor, state }
-                    .save(entry, reader, begun)
+                    .save(*entry, reader, begun)
             }
         };
         let (counts, source_ok) = match saved {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use cutpoint_backup::save::{
     BackupMonitor, BackupOptions, BackupProgress, BackupReport, FileDecision, IgnoredProperties,
-    Parent, Source, backup,
+    Parent, Source, backup, dry_run,
 };
 use cutpoint_backup::source::{FileSystems, Kernel};
 use cutpoint_repository::{ObjectName, Statistics, TicketId, Verify, View};
@@ -51,6 +51,54 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     } else {
         session.look_for_heads(report)?;
     }
+    let options = options(args, parent);
+    let monitor = Monitor::new(args.dry_run, report);
+    let name = args.stdin_filename.as_bytes().to_vec();
+    let mut command = None;
+    let source = if args.stdin_from_command {
+        let (started, output) = SourceCommand::start(words, monitor.interrupt.clone())?;
+        report.begin_once();
+        command = Some(started);
+        Source::Stream { name, reader: Box::new(output) }
+    } else if args.stdin {
+        Source::Stream { name, reader: Box::new(Patient(io::stdin())) }
+    } else {
+        Source::Files { paths: paths.to_vec(), options: walk }
+    };
+    let started_ns = session.repository.environment().now_ns();
+    report.begin_progress();
+    let run = if args.dry_run { dry_run } else { backup };
+    let done = run(&session.repository, source, &options, &monitor);
+    report.end_progress();
+    let done = match command {
+        Some(command) => of_command(done, &command, words, report)?,
+        None => done?,
+    };
+    if let Some(id) = done.snapshot {
+        session.state.add_head(&options.host, id, started_ns);
+    }
+    session.state.save(report);
+    summarize(&done, args.dry_run, report)?;
+    Ok(Exit::of_problems(done.statistics.problem_count.max(report.problem_count())))
+}
+
+/// # Errors
+///
+/// Fails if none of the sources exists, naming each of them. If only some are missing, the backup
+/// reports them.
+fn refuse_if_none_is_there(paths: &[PathBuf]) -> Result<()> {
+    let mut reasons = Vec::new();
+    for path in paths {
+        match fs::symlink_metadata(path) {
+            Ok(_) => return Ok(()),
+            Err(error) => reasons.push(format!("source {}: {error}", path.display())),
+        }
+    }
+    if reasons.is_empty() { Ok(()) } else { Err(Failure::failed(reasons.join("; ")).into()) }
+}
+
+/// Returns the options of a backup that is compared with `parent`.
+fn options(args: &Backup, parent: Parent) -> BackupOptions {
     let mut options = BackupOptions {
         parent,
         force_read: args.force_read,
@@ -68,48 +116,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     if let Some(host) = &args.host {
         options.host.clone_from(host);
     }
-    let monitor = Monitor::new(report);
-    let name = args.stdin_filename.as_bytes().to_vec();
-    let mut command = None;
-    let source = if args.stdin_from_command {
-        let (started, output) = SourceCommand::start(words, monitor.interrupt.clone())?;
-        report.begin_once();
-        command = Some(started);
-        Source::Stream { name, reader: Box::new(output) }
-    } else if args.stdin {
-        Source::Stream { name, reader: Box::new(Patient(io::stdin())) }
-    } else {
-        Source::Files { paths: paths.to_vec(), options: walk }
-    };
-    let started_ns = session.repository.environment().now_ns();
-    report.begin_progress();
-    let done = backup(&session.repository, source, &options, &monitor);
-    report.end_progress();
-    let done = match command {
-        Some(command) => of_command(done, &command, words, report)?,
-        None => done?,
-    };
-    if let Some(id) = done.snapshot {
-        session.state.add_head(&options.host, id, started_ns);
-    }
-    session.state.save(report);
-    summarize(&done, report)?;
-    Ok(Exit::of_problems(done.statistics.problem_count.max(report.problem_count())))
-}
-
-/// # Errors
-///
-/// Fails if none of the sources exists, naming each of them. If only some are missing, the backup
-/// reports them.
-fn refuse_if_none_is_there(paths: &[PathBuf]) -> Result<()> {
-    let mut reasons = Vec::new();
-    for path in paths {
-        match fs::symlink_metadata(path) {
-            Ok(_) => return Ok(()),
-            Err(error) => reasons.push(format!("source {}: {error}", path.display())),
-        }
-    }
-    if reasons.is_empty() { Ok(()) } else { Err(Failure::failed(reasons.join("; ")).into()) }
+    options
 }
 
 fn without_duplicates(tags: &[String]) -> Vec<String> {
@@ -145,6 +152,13 @@ fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
         Err(error) if Exit::of(&error) == Exit::NoRepository => error,
         opened => return opened,
     };
+    if args.dry_run {
+        let remedy = "without a repository everything is new; `cutpoint estimate` measures how \
+                      much of it would be stored";
+        return Err(Failure::new(Exit::NoRepository, missing.to_string())
+            .with_remedy(remedy)
+            .into());
+    }
     let wanted = args.init || offer(global)?;
     if !wanted {
         let text = missing.to_string();
@@ -277,6 +291,7 @@ mod hurried {
 }
 
 struct Monitor<'a> {
+    is_dry_run: bool,
     report: &'a Report,
     interrupt: Interrupt,
     /// The time at which the request to stop was first seen.
@@ -288,9 +303,10 @@ struct Monitor<'a> {
 const SHORT_END: Duration = Duration::from_secs(1);
 
 impl<'a> Monitor<'a> {
-    fn new(report: &'a Report) -> Monitor<'a> {
+    fn new(is_dry_run: bool, report: &'a Report) -> Monitor<'a> {
         let interrupt = Interrupt::listen();
-        Monitor { report, interrupt, asked: OnceLock::new(), is_end_told: AtomicBool::new(false) }
+        let (asked, is_end_told) = (OnceLock::new(), AtomicBool::new(false));
+        Monitor { is_dry_run, report, interrupt, asked, is_end_told }
     }
 
     /// Announces once that the run is ending, if that takes longer.
@@ -310,11 +326,13 @@ impl<'a> Monitor<'a> {
 
 impl BackupMonitor for Monitor<'_> {
     fn progress(&self, progress: &BackupProgress) {
-        self.tell_of_end();
+        if !self.is_dry_run {
+            self.tell_of_end();
+        }
         self.report.progress(&event::Progress {
             work: work(&progress.statistics),
             new_bytes: Some(progress.statistics.new_bytes),
-            stored_bytes: Some(progress.stored_bytes),
+            stored_bytes: (!self.is_dry_run).then_some(progress.stored_bytes),
         });
     }
 
@@ -349,7 +367,7 @@ impl BackupMonitor for Monitor<'_> {
     }
 
     fn decided(&self, path: &Path, decision: &FileDecision<'_>) {
-        decision::tell(self.report, path, decision);
+        decision::tell(self.report, self.is_dry_run, path, decision);
     }
 
     fn cancelled(&self) -> bool {
@@ -364,10 +382,11 @@ fn work(statistics: &Statistics) -> Work {
     Work { file_count, size: size.max(read_bytes), read_file_count, read_bytes }
 }
 
-fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
+fn summarize(done: &BackupReport, is_dry_run: bool, report: &Report) -> Result<()> {
     let statistics = &done.statistics;
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Backup {
+            dry_run: is_dry_run,
             snapshot: done.snapshot.map(|id| id.to_string()),
             parent: done.parent.map(|id| id.to_string()),
             statistics: statistics.into(),
@@ -380,7 +399,7 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
         }));
     }
     report.note(&format!(
-        "{}, {}, {}; read {} ({}), new {} in {}, stored {}; {}",
+        "{}, {}, {}; read {} ({}), new {} in {}{}; {}",
         units::count(statistics.file_count, "file"),
         units::count(statistics.folder_count, "folder"),
         units::size(statistics.size),
@@ -388,7 +407,10 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
         units::size(statistics.read_bytes),
         units::size(statistics.new_bytes),
         units::count(statistics.new_chunk_count, "chunk"),
-        units::size(statistics.stored_bytes),
+        match is_dry_run {
+            true => String::new(),
+            false => format!(", stored {}", units::size(statistics.stored_bytes)),
+        },
         units::duration(report.elapsed()),
     ));
     if statistics.delta_chunk_count > 0 {
@@ -421,6 +443,13 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
             "{}: the affected files are missing or differ from the source",
             units::count(statistics.problem_count, "problem")
         ));
+    }
+    if is_dry_run {
+        report.note(
+            "Dry run: nothing was stored. The size of new data is measured, before delta encoding \
+             and compression; the space that it would take in the repository is not measured.",
+        );
+        return report.flush();
     }
     report.note(&match done.snapshot {
         Some(id) => format!("Created snapshot {}.", id.short()),

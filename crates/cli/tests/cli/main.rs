@@ -6,6 +6,7 @@ mod cut;
 mod damage;
 mod diff;
 mod diff_disk;
+mod dry_run;
 mod dump_archive;
 mod estimate;
 mod failures;

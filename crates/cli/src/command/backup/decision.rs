@@ -14,14 +14,15 @@ use crate::{escape, units};
 const REASON_WIDTH: usize = 11;
 
 /// Prints the decision about the file `path`: with `-v` if the file is read, with `-vv` in any
-/// case, and then with the values that have changed.
-pub(super) fn tell(report: &Report, path: &Path, decision: &FileDecision<'_>) {
+/// case, and then with the values that have changed. The lines of a dry run are results, and `-v`
+/// prints all of them.
+pub(super) fn tell(report: &Report, is_dry_run: bool, path: &Path, decision: &FileDecision<'_>) {
     let (is_read, reason) = match decision {
         FileDecision::Read { reason, .. } => (true, reason.name()),
         FileDecision::Unchanged => (false, "unchanged"),
         FileDecision::Link => (false, "link"),
     };
-    if report.verbosity() < if is_read { 1 } else { 2 } {
+    if report.verbosity() < if is_read || is_dry_run { 1 } else { 2 } {
         return;
     }
     if report.is_json() {
@@ -31,7 +32,7 @@ pub(super) fn tell(report: &Report, path: &Path, decision: &FileDecision<'_>) {
         report.event(&Event::File(event::File { path, read: is_read, reason })).ok();
         return;
     }
-    report.detail(|| {
+    let line = || {
         let values = match decision {
             FileDecision::Read { reason, before: Some(before), now } if report.verbosity() > 1 => {
                 values(*reason, before, now)
@@ -40,7 +41,11 @@ pub(super) fn tell(report: &Report, path: &Path, decision: &FileDecision<'_>) {
         };
         let path = escape::for_terminal(path.as_os_str().as_bytes());
         format!("{reason:<REASON_WIDTH$}  {path}{values}")
-    });
+    };
+    match is_dry_run {
+        true => report.line(&line()).ok().unwrap_or_default(),
+        false => report.detail(line),
+    }
 }
 
 /// Describes the property that is the reason, as it was and as it is now.
