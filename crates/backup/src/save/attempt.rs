@@ -126,7 +126,8 @@ impl<'a> Attempt<'a> {
             let is_complete = was_complete && !counts.partial && statistics.problem_count == 0;
             // If only the file system has changed, the next run must not compare with the old one.
             let has_same_file_systems = parent.file_systems == counts.file_systems;
-            parent.root == root && has_same_file_systems && is_complete
+            let has_same_sources = parent.sources == self.sources;
+            parent.root == root && has_same_sources && has_same_file_systems && is_complete
         });
         if is_same && options.skip_if_unchanged {
             self.writer.void(index_segments)?;

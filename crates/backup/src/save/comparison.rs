@@ -132,8 +132,11 @@ impl<'a> Comparison<'a> {
             return None;
         }
         let numbers = walk.sources_at(path);
+        if numbers.is_empty() {
+            return None;
+        }
         let is_of = |previous: &PreviousVersion<'_>| {
-            previous.sources.iter().any(|each| numbers.contains(each))
+            numbers.iter().any(|number| previous.sources.contains(number))
         };
         let found = self.previous_versions.iter().position(is_of)?;
         let previous = &self.previous_versions[found];

@@ -2,6 +2,8 @@
 
 use cutpoint_repository::Entry;
 
+use crate::source::ExclusionRule;
+
 /// The reason why a backup reads a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReadReason {
@@ -68,4 +70,6 @@ pub enum FileDecision<'a> {
     Unchanged,
     /// The name is a further one of a file that was saved before.
     Link,
+    /// The name is left out, and everything below it if it is a folder.
+    Excluded(ExclusionRule),
 }

@@ -92,7 +92,8 @@ impl Lookahead<'_> {
                     }
                     comparison.leave_entry();
                 }
-                WalkStep::Problem { .. } => {}
+                WalkStep::Excluded { .. } | WalkStep::Warning { .. } | WalkStep::Problem { .. } => {
+                }
             }
         }
         Some(expected)

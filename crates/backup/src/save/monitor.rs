@@ -64,7 +64,7 @@ pub trait BackupMonitor: Sync {
         let _ = path;
     }
 
-    /// Reports, once for each name of a file, how the file is saved.
+    /// Reports, once for each name of a file and each excluded name, how the file is saved.
     fn decided(&self, path: &Path, decision: &FileDecision<'_>) {
         let _ = (path, decision);
     }

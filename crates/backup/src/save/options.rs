@@ -9,7 +9,8 @@ use crate::source::{FileSystems, Kernel};
 /// The snapshot that a backup compares its source with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parent {
-    /// The newest snapshot of the same host and sources. A partial snapshot counts, too.
+    /// The newest snapshot of the same host and sources, which can be a partial one. If there is
+    /// none, the newest complete snapshot of the host that has any of the sources.
     #[default]
     Newest,
     /// No snapshot.

@@ -36,7 +36,7 @@ pub(super) struct PreviousVersion<'a> {
     pub(super) partial: bool,
     /// The sources that are compared with this snapshot because the parent lacks them, as positions
     /// in the list of all sources. Empty for the parent itself.
-    pub(super) sources: Vec<usize>,
+    pub(super) sources: HashSet<usize>,
 }
 
 impl PreviousVersion<'_> {

@@ -68,6 +68,10 @@ impl WalkSaver<'_, '_> {
                     }
                     self.comparison.leave_entry();
                 }
+                WalkStep::Excluded { path, rule } => {
+                    self.monitor.decided(&path, &FileDecision::Excluded(rule));
+                }
+                WalkStep::Warning { path, message } => self.monitor.warning(&path, &message),
                 WalkStep::Problem { path, error } => {
                     self.report_unsaved(&path, &error.to_string())?
                 }

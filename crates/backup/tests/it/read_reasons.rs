@@ -24,7 +24,7 @@ impl BackupMonitor for Decisions {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         let reason = match decision {
             FileDecision::Read { reason, .. } => Some(*reason),
-            FileDecision::Unchanged | FileDecision::Link => None,
+            _ => None,
         };
         self.0.lock().expect("no panic").push((name, reason));
     }

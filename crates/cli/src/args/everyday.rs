@@ -113,12 +113,27 @@ snapshot is made.
       Saves the output of a pipe. Without pipefail, a failure of the first program is not detected.
   tar -c . | cutpoint backup --stdin --stdin-filename a.tar
       Saves standard input. A failure of tar is not detected: its output so far becomes a \
-snapshot."
+snapshot.
+  find . -newer stamp -print0 | \\
+    cutpoint backup --files-from0 -
+      Saves the files that another program selects."
 )]
 pub(crate) struct Backup {
     /// Files and folders to save; or the command to run, with its arguments (--stdin-from-command)
-    #[arg(value_name = "PATH", required_unless_present = "stdin", conflicts_with = "stdin")]
+    #[arg(value_name = "PATH", conflicts_with = "stdin")]
+    #[arg(required_unless_present_any = ["stdin", "files_from", "files_from0"])]
     pub(crate) paths: Vec<PathBuf>,
+    /// Save the paths listed in FILE, too; repeatable
+    ///
+    /// Each line is a path; empty lines and lines that begin with # are skipped. Relative paths
+    /// start in the current folder. `-` is standard input. A folder is saved with everything in it.
+    #[arg(long, value_name = "FILE", conflicts_with = "stream")]
+    pub(crate) files_from: Vec<PathBuf>,
+    /// Save the paths listed in FILE, each ended by a zero byte, too
+    ///
+    /// For lists that programs write, such as `find -print0`: a path can have any bytes.
+    #[arg(long, value_name = "FILE", conflicts_with = "stream", hide_short_help = true)]
+    pub(crate) files_from0: Vec<PathBuf>,
     /// Create the repository if there is none
     #[arg(long)]
     pub(crate) init: bool,
@@ -154,7 +169,7 @@ pub(crate) struct Backup {
     /// Compare with this snapshot, or with `none`
     ///
     /// Without this option, the backup compares with the newest snapshot of the same host and
-    /// paths.
+    /// paths, or else with the newest one of the host that has any of the paths.
     #[arg(long, value_name = "SNAPSHOT")]
     pub(crate) parent: Option<String>,
     /// Read every file, even if it seems unchanged
@@ -170,7 +185,7 @@ pub(crate) struct Backup {
     ///
     /// For file systems that number files anew at each mount, such as sshfs. The size and the times
     /// of a file then decide.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) ignore_inode: bool,
     /// Compare only mtime, not ctime, with the previous snapshot
     ///
@@ -178,7 +193,7 @@ pub(crate) struct Backup {
     /// after which a program has set the old modification time again is then missed until the next
     /// backup with --force-read. With this option, files are also taken over from file systems
     /// whose times prove nothing, if they were modified at least a day before the previous backup.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) ignore_ctime: bool,
     /// Store nothing: measure what is new
     ///

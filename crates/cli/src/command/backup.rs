@@ -1,6 +1,7 @@
 //! `backup`: saves files or a stream as a snapshot.
 
 mod decision;
+mod path_list;
 
 use std::fs;
 use std::io;
@@ -32,9 +33,11 @@ use crate::{confirmation, escape, select, units};
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
     // Impossible requests are detected before a passphrase is asked for.
-    let (paths, words): (&[PathBuf], &[PathBuf]) =
-        if args.stdin_from_command { (&[], &args.paths) } else { (&args.paths, &[]) };
-    refuse_if_none_is_there(paths)?;
+    let (paths, words): (Vec<PathBuf>, &[PathBuf]) = match args.stdin_from_command {
+        true => (Vec::new(), &args.paths),
+        false => (path_list::paths(args)?, &[]),
+    };
+    refuse_if_none_is_there(&paths)?;
     tag::check(&args.tags)
         .map_err(|failure| failure.with_remedy("omit --tag for a snapshot without tags"))?;
     if args.host.as_deref() == Some("") {
@@ -43,7 +46,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     }
     let mut walk = args.exclusion.walk_options()?;
     let mut session = open(args, global, report)?;
-    exclude_own(paths, global, &mut walk.exclude, report)?;
+    exclude_own(&paths, global, &mut walk.exclude, report)?;
     let parent = parent(args, &session, report)?;
     if args.stdin_from_command {
         // The command is not started for a run that cannot begin, or that will restart.
@@ -63,7 +66,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     } else if args.stdin {
         Source::Stream { name, reader: Box::new(Patient(io::stdin())) }
     } else {
-        Source::Files { paths: paths.to_vec(), options: walk }
+        Source::Files { paths, options: walk }
     };
     let started_ns = session.repository.environment().now_ns();
     report.begin_progress();
@@ -82,6 +85,9 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     Ok(Exit::of_problems(done.statistics.problem_count.max(report.problem_count())))
 }
 
+/// The maximum number of sources that the message about missing ones names.
+const REASONS_MAX: usize = 20;
+
 /// # Errors
 ///
 /// Fails if none of the sources exists, naming each of them. If only some are missing, the backup
@@ -93,6 +99,11 @@ fn refuse_if_none_is_there(paths: &[PathBuf]) -> Result<()> {
             Ok(_) => return Ok(()),
             Err(error) => reasons.push(format!("source {}: {error}", path.display())),
         }
+    }
+    let more = reasons.len().saturating_sub(REASONS_MAX);
+    reasons.truncate(REASONS_MAX);
+    if more > 0 {
+        reasons.push(format!("and {more} more that cannot be read"));
     }
     if reasons.is_empty() { Ok(()) } else { Err(Failure::failed(reasons.join("; ")).into()) }
 }

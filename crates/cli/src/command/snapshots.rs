@@ -11,6 +11,9 @@ use crate::session::Session;
 use crate::units::DATE_TIME_WIDTH;
 use crate::{escape, select, units};
 
+/// The maximum number of paths that a line has.
+const SOURCES_SHOWN_MAX: usize = 10;
+
 pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
@@ -41,9 +44,13 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
         "ID", "time", "host", "size", "stored"
     ))?;
     for (id, snapshot) in &snapshots {
-        let paths: Vec<_> =
-            snapshot.sources.iter().map(|source| escape::for_terminal(source)).collect();
+        let shown = snapshot.sources.iter().take(SOURCES_SHOWN_MAX);
+        let paths: Vec<_> = shown.map(|source| escape::for_terminal(source)).collect();
         let mut about = paths.join(" ");
+        let more = snapshot.sources.len().saturating_sub(SOURCES_SHOWN_MAX);
+        if more > 0 {
+            about.push_str(&format!("  (and {more} more)"));
+        }
         let tags = view.tags(*id, snapshot);
         if !tags.is_empty() {
             about.push_str(&format!("  [{}]", escape::for_terminal(tags.join(", ").as_bytes())));

@@ -11,4 +11,7 @@ pub(crate) struct File<'a> {
     pub(crate) read: bool,
     /// The reason for reading the file or for not reading it. The schema has the values.
     pub(crate) reason: &'a str,
+    /// The rule that excludes the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rule: Option<String>,
 }

@@ -9,6 +9,7 @@ mod diff_disk;
 mod dry_run;
 mod dump_archive;
 mod estimate;
+mod exclusion;
 mod failures;
 mod find;
 mod forget;

@@ -21,15 +21,20 @@ pub(super) fn tell(report: &Report, is_dry_run: bool, path: &Path, decision: &Fi
         FileDecision::Read { reason, .. } => (true, reason.name()),
         FileDecision::Unchanged => (false, "unchanged"),
         FileDecision::Link => (false, "link"),
+        FileDecision::Excluded(_) => (false, "excluded"),
     };
     if report.verbosity() < if is_read || is_dry_run { 1 } else { 2 } {
         return;
     }
     if report.is_json() {
         let reason = &*reason.replace(' ', "_");
+        let rule = match decision {
+            FileDecision::Excluded(rule) => Some(rule.name().replace(' ', "_")),
+            _ => None,
+        };
         let path = PathText::of(path);
         // A reader that is gone is noticed at the end of the output.
-        report.event(&Event::File(event::File { path, read: is_read, reason })).ok();
+        report.event(&Event::File(event::File { path, read: is_read, reason, rule })).ok();
         return;
     }
     let line = || {
@@ -37,6 +42,7 @@ pub(super) fn tell(report: &Report, is_dry_run: bool, path: &Path, decision: &Fi
             FileDecision::Read { reason, before: Some(before), now } if report.verbosity() > 1 => {
                 values(*reason, before, now)
             }
+            FileDecision::Excluded(rule) => format!(" ({})", rule.name()),
             _ => String::new(),
         };
         let path = escape::for_terminal(path.as_os_str().as_bytes());
