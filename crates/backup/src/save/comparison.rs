@@ -10,8 +10,9 @@ use cutpoint_storage::Error;
 
 use super::decision::ReadReason;
 use super::monitor::BackupMonitor;
+use super::moved_folders::MovedFolders;
 use super::previous_version::{PreviousVersion, item};
-use crate::source::{FileSystem, Walk};
+use crate::source::{FileSystem, Handle, Walk, born_before};
 
 /// The entries of a folder of a previous version that are still to come.
 type PreviousFolder<'a> = Peekable<Entries<'a>>;
@@ -30,6 +31,8 @@ pub(super) struct Comparison<'a> {
     folders: Vec<Option<PreviousFolder<'a>>>,
     /// The file systems of the walk, indexed by the `device` of its entries.
     file_systems: Vec<FileSystem>,
+    /// The folders that were moved; `None` until one is looked for.
+    moved: Option<MovedFolders>,
     monitor: &'a dyn BackupMonitor,
 }
 
@@ -44,6 +47,7 @@ impl<'a> Comparison<'a> {
             outer: Vec::new(),
             folders: Vec::new(),
             file_systems: Vec::new(),
+            moved: None,
             monitor,
         }
     }
@@ -83,6 +87,40 @@ impl<'a> Comparison<'a> {
     pub(super) fn begin_entry(&mut self, walk: &Walk, name: &[u8], path: &Path) -> Option<Entry> {
         self.outer.push(self.current);
         self.entry_in_folder(name, path).or_else(|| self.entry_elsewhere(walk, path))
+    }
+
+    /// Returns the previous version of the folder `entry`, which is the current entry: `before`,
+    /// which has its path, or a folder that was moved to this path. In the latter case, everything
+    /// below is compared with the snapshot that has that folder. `folder` contains the entry.
+    pub(super) fn moved(
+        &mut self,
+        before: Option<Entry>,
+        entry: &Entry,
+        folder: &Handle,
+    ) -> Option<Entry> {
+        let is_same =
+            |before: &Entry| before.kind == EntryKind::Folder && before.inode == entry.inode;
+        // A folder above the sources has no inode number.
+        if entry.inode == 0 || before.as_ref().is_some_and(is_same) {
+            return before;
+        }
+        let Some(identity) = item(&self.file_systems, entry.device).map(|it| it.identity.clone())
+        else {
+            return before;
+        };
+        let newest_ns = self.previous_versions.iter().map(|previous| previous.read_since_ns).max();
+        let is_older = |newest_ns| born_before(folder, &entry.name, newest_ns);
+        if identity.is_empty() || !newest_ns.is_some_and(is_older) {
+            return before;
+        }
+        let moved = self.moved.get_or_insert_with(|| MovedFolders::search(&self.previous_versions));
+        match moved.find(&identity, entry.inode) {
+            Some((version, found)) => {
+                self.current = version;
+                Some(found.clone())
+            }
+            None => before,
+        }
     }
 
     /// Ends the current entry.

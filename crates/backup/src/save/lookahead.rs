@@ -67,8 +67,9 @@ impl Lookahead<'_> {
             }
             comparison.add_file_systems(&walk);
             match step {
-                WalkStep::Enter { path, entry, .. } => {
+                WalkStep::Enter { path, entry, folder } => {
                     let before = comparison.begin_entry(&walk, &entry.name, &path);
+                    let before = comparison.moved(before, &entry, &folder);
                     comparison.enter_folder(before);
                 }
                 WalkStep::Leave => comparison.leave_folder(),

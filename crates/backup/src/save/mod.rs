@@ -36,6 +36,7 @@ pub mod faults;
 mod in_order;
 mod lookahead;
 mod monitor;
+mod moved_folders;
 mod options;
 mod parent;
 mod pipeline;

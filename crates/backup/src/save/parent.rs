@@ -1,6 +1,10 @@
 //! The parents of a backup: the snapshots that its source is compared with.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use cutpoint_repository::{Index, Reader, Snapshot, TicketId, View};
 use cutpoint_storage::{Error, Result};
@@ -14,6 +18,8 @@ pub(super) struct Parents {
     pub(super) parent: Option<(TicketId, Box<Snapshot>)>,
     /// The snapshots of sources that the parent lacks.
     source_parents: Vec<SourceParent>,
+    /// The snapshots of sources that are gone, and may have become folders of other sources.
+    moved_parents: Vec<SourceParent>,
     /// Set if the parent is a checkpoint of this backup.
     pub(super) continues: bool,
 }
@@ -53,7 +59,11 @@ impl Parents {
             Some((_, parent)) => source_parents(view, &options.host, sources, parent),
             None => Vec::new(),
         };
-        Ok(Parents { parent, source_parents, continues })
+        let moved_parents = match options.parent {
+            Parent::Newest if !is_stream => moved_parents(view, &options.host, sources),
+            _ => Vec::new(),
+        };
+        Ok(Parents { parent, source_parents, moved_parents, continues })
     }
 
     /// Returns the snapshots to compare with: the parent, followed by the snapshots of sources that
@@ -85,14 +95,20 @@ impl Parents {
         {
             previous_versions.push(previous(*id, snapshot, self.continues, HashSet::new()));
         }
-        if !previous_versions.is_empty() && !force_read {
-            let parents = self.source_parents.iter();
+        if !force_read {
+            let parents = self.source_parents.iter().chain(&self.moved_parents);
             previous_versions
                 .extend(parents.map(|it| previous(it.id, &it.snapshot, false, it.sources.clone())));
         }
         previous_versions
     }
 }
+
+/// The maximum number of snapshots that are searched because their sources are gone.
+const MOVED_PARENTS_MAX: usize = 4;
+
+/// The maximum number of sources of a snapshot that are examined for that.
+const SOURCES_EXAMINED_MAX: usize = 100;
 
 /// The maximum number of snapshots that are read because the parent lacks sources.
 const SOURCE_PARENTS_MAX: usize = 16;
@@ -185,6 +201,31 @@ fn source_parents(
         let numbers = found.iter().filter_map(|source| lacking.remove(source)).flatten();
         let sources = numbers.collect();
         parents.push(SourceParent { id, snapshot: Box::new(snapshot.clone()), sources });
+    }
+    parents
+}
+
+/// Returns the newest complete snapshots of other sources of this host of which a source is gone:
+/// it may have been moved into one of `sources`, or have become one. Rule W3 holds for each of these
+/// snapshots.
+fn moved_parents(view: &View, host: &str, sources: &[Vec<u8>]) -> Vec<SourceParent> {
+    let is_gone = |source: &Vec<u8>| {
+        let path = Path::new(OsStr::from_bytes(source));
+        let found = path.is_absolute().then(|| path.symlink_metadata());
+        matches!(found, Some(Err(error)) if error.kind() == io::ErrorKind::NotFound)
+    };
+    let mut seen: HashSet<&[Vec<u8>]> = HashSet::from([sources]);
+    let mut parents = Vec::new();
+    for (id, snapshot) in newest_first(view, host) {
+        let is_candidate = !snapshot.partial && seen.insert(&snapshot.sources);
+        if parents.len() < MOVED_PARENTS_MAX
+            && is_candidate
+            && snapshot.sources.iter().take(SOURCES_EXAMINED_MAX).any(is_gone)
+            && view.may_be_parent(id)
+        {
+            let snapshot = Box::new(snapshot.clone());
+            parents.push(SourceParent { id, snapshot, sources: HashSet::new() });
+        }
     }
     parents
 }

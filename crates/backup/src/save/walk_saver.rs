@@ -53,6 +53,7 @@ impl WalkSaver<'_, '_> {
             match step {
                 WalkStep::Enter { path, entry, folder } => {
                     let before = self.comparison.begin_entry(&walk, &entry.name, &path);
+                    let before = self.comparison.moved(before, &entry, &folder);
                     self.enter(&path, entry, &folder, before)?;
                 }
                 WalkStep::Leave => {

@@ -31,6 +31,7 @@ use rustix::fs::{FileType, Stat};
 
 pub use exclusion::{ExclusionRule, check_pattern};
 pub use folder::Handle;
+pub(crate) use folder::born_before;
 pub use mounts::{FileSystem, FileSystems, Kernel};
 pub(crate) use owners::OwnerIds;
 pub use path_pattern::PathPattern;

@@ -20,6 +20,7 @@ mod faults;
 mod hostile_snapshots;
 mod long_runs;
 mod missing_sources;
+mod moved_folders;
 mod overwrite;
 mod pipeline;
 mod planned_restore;

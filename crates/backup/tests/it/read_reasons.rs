@@ -1,7 +1,7 @@
 //! The reasons for which files are read.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
@@ -15,34 +15,44 @@ use crate::backup_options::files;
 use crate::manual_clock::SECOND_NS;
 use crate::unchanged_files::{DAY_NS, Place};
 
-/// A monitor that records the decisions about files, by name.
+/// A monitor that records the decisions about files.
 #[derive(Default)]
-struct Decisions(Mutex<Vec<(String, Option<ReadReason>)>>);
+struct Decisions(Mutex<Vec<(PathBuf, Option<ReadReason>)>>);
 
 impl BackupMonitor for Decisions {
     fn decided(&self, path: &Path, decision: &FileDecision<'_>) {
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         let reason = match decision {
             FileDecision::Read { reason, .. } => Some(*reason),
             _ => None,
         };
-        self.0.lock().expect("no panic").push((name, reason));
+        self.0.lock().expect("no panic").push((path.to_owned(), reason));
     }
 }
 
 impl Place {
     /// Runs a backup with `options`. Returns the files that it reads, with the reasons.
     #[track_caller]
-    fn reasons(&self, options: &BackupOptions) -> Vec<(String, ReadReason)> {
+    pub(crate) fn reasons(&self, options: &BackupOptions) -> Vec<(String, ReadReason)> {
+        self.reasons_of(self.folder.path(), options)
+    }
+
+    /// Runs a backup of `source` as [`Place::reasons`] does.
+    #[track_caller]
+    pub(crate) fn reasons_of(
+        &self,
+        source: &Path,
+        options: &BackupOptions,
+    ) -> Vec<(String, ReadReason)> {
         let decisions = Decisions::default();
-        backup(&self.repository, files(self.folder.path()), options, &decisions).expect("backup");
+        backup(&self.repository, files(source), options, &decisions).expect("backup");
         // The newest snapshot is the one with the latest start.
         self.advance(SECOND_NS);
         let decisions = decisions.0.into_inner().expect("no panic");
-        let mut names: Vec<&String> = decisions.iter().map(|(name, _)| name).collect();
-        names.dedup();
-        assert_eq!(names.len(), decisions.len(), "each file once: {decisions:?}");
-        decisions.into_iter().filter_map(|(name, reason)| Some((name, reason?))).collect()
+        let mut paths: Vec<&PathBuf> = decisions.iter().map(|(path, _)| path).collect();
+        paths.dedup();
+        assert_eq!(paths.len(), decisions.len(), "each file once: {decisions:?}");
+        let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+        decisions.iter().filter_map(|(path, reason)| Some((name(path), (*reason)?))).collect()
     }
 }
 

@@ -101,7 +101,11 @@ impl Place {
     }
 
     /// Restores the newest snapshot. Returns the path of the restored folder.
-    fn restore(&self, target: &Path, monitor: &dyn RestoreMonitor) -> (PathBuf, RestoreReport) {
+    pub(crate) fn restore(
+        &self,
+        target: &Path,
+        monitor: &dyn RestoreMonitor,
+    ) -> (PathBuf, RestoreReport) {
         let reader = self.reader();
         let view = reader.view();
         let snapshots = view.snapshots();

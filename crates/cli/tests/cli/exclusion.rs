@@ -32,7 +32,10 @@ fn saved(sandbox: &Sandbox) -> Vec<String> {
     let place = format!("latest:{}", source.display());
     let run = sandbox.run(["ls", &place, "-R"]).well();
     let above = format!("{}/", source.display());
-    let below = |line: &str| line.strip_prefix(above.trim_start_matches('/')).map(str::to_owned);
+    let below = |line: &str| {
+        let line = line.trim_start_matches('/');
+        line.strip_prefix(above.trim_start_matches('/')).map(str::to_owned)
+    };
     run.text().lines().filter_map(below).collect()
 }
 
