@@ -50,7 +50,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<Attempt<'a>> {
         let BackupContext { repository, options, monitor, .. } = context;
         let started_ns = repository.environment().now_ns();
-        let sources = names(source)?;
+        let sources = names(source, options)?;
         // A key epoch that begins during a run does not end the run, because a stream cannot be
         // read twice.
         let begin = if is_restart { Writer::begin_again } else { Writer::begin };

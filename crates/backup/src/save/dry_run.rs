@@ -31,7 +31,7 @@ pub fn dry_run(
 ) -> Result<BackupReport> {
     let context = BackupContext::new(repository, options, monitor)?;
     let started_ns = repository.environment().now_ns();
-    let sources = names(&source)?;
+    let sources = names(&source, options)?;
     let view = View::list(repository)?;
     let is_stream = matches!(source, Source::Stream { .. });
     let parents = Parents::choose(&view, options, &sources, None, is_stream)?;

@@ -18,6 +18,7 @@
 //! Threads send batches and regions to each other through `channels`, and share `run_state`. The
 //! end of a run, including its failures, belongs to `shutdown`.
 
+mod as_path;
 mod attempt;
 mod backup;
 mod batch;

@@ -1,5 +1,6 @@
 //! The options of a backup.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cutpoint_repository::{TicketId, Verify};
@@ -39,6 +40,8 @@ pub struct BackupOptions {
     pub force_read: bool,
     /// The properties of files that need not agree with the parent.
     pub ignored: IgnoredProperties,
+    /// The absolute path that the only source gets in the snapshot, in place of its own.
+    pub as_path: Option<PathBuf>,
     /// Makes no snapshot if nothing has changed.
     pub skip_if_unchanged: bool,
     /// The regions that are decoded before they are put.
@@ -69,6 +72,7 @@ impl Default for BackupOptions {
             parent: Parent::Newest,
             force_read: false,
             ignored: IgnoredProperties::default(),
+            as_path: None,
             skip_if_unchanged: false,
             verify: Verify::Some,
             threads: 0,

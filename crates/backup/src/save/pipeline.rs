@@ -16,6 +16,7 @@ use cutpoint_repository::{
 };
 use cutpoint_storage::{Error, Result};
 
+use super::as_path::AsPath;
 use super::batch::BATCH_SIZE;
 use super::bundle::Bundling;
 use super::channels::Channels;
@@ -51,6 +52,8 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) started_ns: i64,
     /// Set if every file is read, except those that this run has read before.
     pub(super) force_read: bool,
+    /// The other path of the source in the snapshot, if it gets one.
+    pub(super) as_path: Option<AsPath>,
     pub(super) monitor: &'a dyn BackupMonitor,
     /// The look-ahead, if the monitor wants to know the expected work.
     pub(super) lookahead: Option<Lookahead<'a>>,
@@ -116,6 +119,7 @@ pub(super) fn run(
         bundling: bundling.as_ref(),
         started_ns: settings.started_ns,
         force_read: settings.force_read,
+        as_path: settings.as_path,
         monitor,
     };
     let results = std::thread::scope(|scope| {

@@ -9,8 +9,10 @@ use cutpoint_repository::format::tree::check_name;
 use cutpoint_repository::{Entry, EntryKind, Index, Reader, Time, View, Writer};
 use cutpoint_storage::{Error, Result};
 
+use super::as_path::AsPath;
 use super::context::BackupContext;
 use super::lookahead::Lookahead;
+use super::options::BackupOptions;
 use super::parent::{Parents, Readers};
 use super::pipeline::{self, PipelineOutput, PipelineSettings};
 use super::previous_version::PreviousVersion;
@@ -71,6 +73,7 @@ impl SourceRun<'_> {
             threads: self.context.threads(),
             started_ns: self.started_ns,
             force_read: options.force_read,
+            as_path: as_path(source, options)?,
             monitor: *monitor,
             lookahead,
         };
@@ -103,7 +106,10 @@ impl SourceRun<'_> {
     {
         let BackupContext { options, monitor, .. } = self.context;
         match source {
-            Source::Files { paths, options: walk_options } if monitor.looks_ahead() => {
+            // The look-ahead compares by the paths on the disk.
+            Source::Files { paths, options: walk_options }
+                if monitor.looks_ahead() && options.as_path.is_none() =>
+            {
                 Some(Lookahead {
                     paths: paths.clone(),
                     options: walk_options.clone(),
@@ -133,8 +139,11 @@ impl SourceRun<'_> {
     }
 }
 
-/// Returns the absolute paths of the sources, or the name of the stream.
-pub(super) fn names(source: &Source) -> Result<Vec<Vec<u8>>> {
+/// Returns the paths of the sources in the snapshot, or the name of the stream.
+pub(super) fn names(source: &Source, options: &BackupOptions) -> Result<Vec<Vec<u8>>> {
+    if let Some(as_path) = as_path(source, options)? {
+        return Ok(vec![as_path.bytes()]);
+    }
     match source {
         Source::Files { paths, .. } => paths.iter().map(PathBuf::as_path).map(absolute).collect(),
         Source::Stream { name, .. } => {
@@ -142,6 +151,14 @@ pub(super) fn names(source: &Source) -> Result<Vec<Vec<u8>>> {
             Ok(vec![name.clone()])
         }
     }
+}
+
+/// Returns the other path of the source in the snapshot, if it gets one.
+fn as_path(source: &Source, options: &BackupOptions) -> Result<Option<AsPath>> {
+    let (Source::Files { paths, .. }, Some(path)) = (source, &options.as_path) else {
+        return Ok(None);
+    };
+    AsPath::new(path, paths).map(Some)
 }
 
 fn absolute(path: &Path) -> Result<Vec<u8>> {

@@ -6,6 +6,7 @@ use std::io::Read;
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::Entry;
 
+use super::as_path::AsPath;
 use super::batch_filler::BatchFiller;
 use super::bundle::Bundling;
 use super::channels::{SourceEnds, ToDedup};
@@ -39,6 +40,8 @@ pub(super) struct SourceStage<'a> {
     pub(super) started_ns: i64,
     /// Set if every file is read, except those that this run has read before.
     pub(super) force_read: bool,
+    /// The other path of the source in the snapshot, if it gets one.
+    pub(super) as_path: Option<AsPath>,
     pub(super) monitor: &'a dyn BackupMonitor,
 }
 
@@ -52,8 +55,8 @@ impl<'a> SourceStage<'a> {
         state: &'a RunState,
     ) -> Result<SourceCounts> {
         let SourceEnds { free_batches, jobs, dedup } = ends;
-        let SourceStage { chunker, previous_versions, bundling, started_ns, force_read, monitor } =
-            self;
+        let SourceStage { chunker, previous_versions, bundling, started_ns, monitor, .. } = self;
+        let (force_read, as_path) = (self.force_read, self.as_path);
         let batches = BatchFiller::new(monitor, state, free_batches, jobs);
         let mut cutter = Cutter::new(chunker, state, batches);
         let comparison = Comparison::new(previous_versions, monitor);
@@ -66,6 +69,9 @@ impl<'a> SourceStage<'a> {
                 bundling,
                 started_ns,
                 force_read,
+                is_above: as_path.is_some(),
+                as_path,
+                recorded_name: None,
                 linked: HashSet::new(),
                 counts: SourceCounts::default(),
             }

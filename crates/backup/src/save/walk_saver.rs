@@ -6,6 +6,7 @@ use std::path::Path;
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::{Entry, EntryKind, Time};
 
+use super::as_path::AsPath;
 use super::batch::{Event, SourceLinkKey};
 use super::bundle::Bundling;
 use super::comparison::Comparison;
@@ -30,6 +31,12 @@ pub(super) struct WalkSaver<'r, 'a> {
     pub(super) started_ns: i64,
     /// Set if every file is read, except those that this run has read before.
     pub(super) force_read: bool,
+    /// The other path of the source in the snapshot, if it gets one.
+    pub(super) as_path: Option<AsPath>,
+    /// Set if the source gets another path, and the walk is in the folders above it.
+    pub(super) is_above: bool,
+    /// The name of the source in the snapshot, from its step to its event.
+    pub(super) recorded_name: Option<Vec<u8>>,
     /// The files of several names that were saved under one of these.
     pub(super) linked: HashSet<SourceLinkKey>,
     pub(super) counts: SourceCounts,
@@ -51,23 +58,36 @@ impl WalkSaver<'_, '_> {
                 break;
             }
             match step {
+                WalkStep::Enter { path, .. }
+                    if self.is_above && walk.sources_at(&path).is_empty() => {}
+                WalkStep::Leave if self.is_above => {}
                 WalkStep::Enter { path, entry, folder } => {
-                    let before = self.comparison.begin_entry(&walk, &entry.name, &path);
+                    if !self.begin_source(&walk)? {
+                        continue;
+                    }
+                    let before = self.begin_entry(&walk, &entry, &path);
                     let before = self.comparison.moved(before, &entry, &folder);
                     self.enter(&path, entry, &folder, before)?;
                 }
+                WalkStep::Leave if self.comparison.depth() == 0 => self.end_source()?,
                 WalkStep::Leave => {
                     self.comparison.leave_folder();
                     self.push(Event::Leave)?;
+                    self.end_source()?;
                 }
                 WalkStep::Item { path, entry, folder } => {
-                    let before = self.comparison.begin_entry(&walk, &entry.name, &path);
+                    if !self.begin_source(&walk)? {
+                        self.report_unsaved(&path, "a file needs a name in --as-path")?;
+                        continue;
+                    }
+                    let before = self.begin_entry(&walk, &entry, &path);
                     if entry.kind == EntryKind::File {
                         self.save_file(&path, entry, &folder, before)?;
                     } else {
                         self.save_special(&path, entry, &folder)?;
                     }
                     self.comparison.leave_entry();
+                    self.end_source()?;
                 }
                 WalkStep::Excluded { path, rule } => {
                     self.monitor.decided(&path, &FileDecision::Excluded(rule));
@@ -85,8 +105,58 @@ impl WalkSaver<'_, '_> {
         Ok(self.counts)
     }
 
-    fn push(&mut self, event: Event) -> Result<()> {
+    fn push(&mut self, mut event: Event) -> Result<()> {
+        if let Event::Enter(entry) | Event::Entry(entry) | Event::Link(entry) | Event::File(entry) =
+            &mut event
+            && let Some(name) = self.recorded_name.take()
+        {
+            entry.name = name;
+        }
         self.cutter.batches.push(event)
+    }
+
+    /// Begins the entry of `walk` at `path`. Returns its previous version, if there is one.
+    fn begin_entry(&mut self, walk: &Walk, entry: &Entry, path: &Path) -> Option<Entry> {
+        let name = self.recorded_name.as_ref().unwrap_or(&entry.name);
+        self.comparison.begin_entry(walk, name, path)
+    }
+
+    /// Begins the source if it gets another path, and the walk has reached it: enters the folders
+    /// above it in the snapshot. Returns `false` if the source is the root folder of the snapshot,
+    /// which is no entry.
+    fn begin_source(&mut self, walk: &Walk) -> Result<bool> {
+        let Some(as_path) = self.as_path.as_ref().filter(|_| self.is_above) else {
+            return Ok(true);
+        };
+        let folders = as_path.folders();
+        self.recorded_name.clone_from(&as_path.name);
+        self.is_above = false;
+        for entry in folders {
+            let before = self.comparison.begin_entry(walk, &entry.name, Path::new("/"));
+            self.comparison.enter_folder(before);
+            self.cutter.batches.push(Event::Enter(Box::new(entry)))?;
+        }
+        Ok(self.recorded_name.is_some())
+    }
+
+    /// Ends the source if it has another path, and its own folder or file has just ended: leaves the
+    /// folders above it.
+    fn end_source(&mut self) -> Result<()> {
+        let depth = match &self.as_path {
+            Some(as_path) if self.comparison.depth() == as_path.depth() => as_path.depth(),
+            _ => return Ok(()),
+        };
+        if self.as_path.as_ref().is_some_and(|as_path| as_path.name.is_none()) {
+            // The entries of the root folder end with the walk.
+            return Ok(());
+        }
+        for _ in 0..depth {
+            self.comparison.leave_folder();
+            self.push(Event::Leave)?;
+        }
+        self.is_above = true;
+        self.recorded_name = None;
+        Ok(())
     }
 
     fn problem(&mut self, path: &Path, message: &str) {
@@ -235,6 +305,8 @@ impl WalkSaver<'_, '_> {
         match self.cutter.cut_file(file, &entry, self.started_ns)? {
             Ok(CutEnd::TicketOld(_)) => {
                 self.counts.partial = true;
+                let name = self.recorded_name.take().unwrap_or(std::mem::take(&mut entry.name));
+                entry.name = name;
                 return self.cutter.end_part(entry);
             }
             Ok(end) => entry.defect = self.defect(path, &entry, file, &end),

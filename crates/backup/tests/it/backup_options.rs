@@ -14,6 +14,7 @@ pub(crate) fn options(threads: usize) -> BackupOptions {
         parent: Parent::Newest,
         force_read: false,
         ignored: IgnoredProperties::default(),
+        as_path: None,
         skip_if_unchanged: false,
         verify: Verify::Some,
         threads,

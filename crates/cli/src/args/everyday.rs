@@ -111,6 +111,8 @@ snapshot is made.
     --stdin-from-command -- \\
     bash -o pipefail -c 'pg_dump shop | gzip --rsyncable'
       Saves the output of a pipe. Without pipefail, a failure of the first program is not detected.
+  cutpoint backup /mnt/snapshot/home --as-path /home
+      Saves a mounted snapshot of a file system under its usual path.
   tar -c . | cutpoint backup --stdin --stdin-filename a.tar
       Saves standard input. A failure of tar is not detected: its output so far becomes a \
 snapshot.
@@ -157,6 +159,13 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "NAME", requires = "stream", default_value = "stdin")]
     #[arg(value_parser = OsStringValueParser::new().try_map(parse_file_name))]
     pub(crate) stdin_filename: OsString,
+    /// Save the PATH under another path in the snapshot
+    ///
+    /// For a copy or a file-system snapshot that is mounted elsewhere. There must be one PATH. The
+    /// backup compares with the newest snapshot of the path AS. Patterns match the paths on the
+    /// disk.
+    #[arg(long, value_name = "AS", conflicts_with = "stream")]
+    pub(crate) as_path: Option<PathBuf>,
     /// Add a tag to the snapshot; repeatable
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
@@ -235,6 +244,12 @@ pub(crate) struct Snapshots {
     /// These are the forgotten snapshots that no prune has removed yet.
     #[arg(long)]
     pub(crate) forgotten: bool,
+    /// List only snapshots of interrupted runs
+    ///
+    /// A backup that takes longer than 20 hours makes such a snapshot before it continues. Files are
+    /// missing in it, and its last file may be cut short.
+    #[arg(long)]
+    pub(crate) partial: bool,
     /// The snapshots to list.
     #[command(flatten)]
     pub(crate) selection: Selection,

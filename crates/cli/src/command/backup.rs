@@ -114,6 +114,7 @@ fn options(args: &Backup, parent: Parent) -> BackupOptions {
         parent,
         force_read: args.force_read,
         ignored: IgnoredProperties { inode: args.ignore_inode, ctime: args.ignore_ctime },
+        as_path: args.as_path.clone(),
         skip_if_unchanged: args.skip_if_unchanged,
         threads: args.threads.count(),
         tags: without_duplicates(&args.tags),

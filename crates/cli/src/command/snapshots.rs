@@ -21,7 +21,8 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
     let mut snapshots = Vec::new();
     let all = if args.forgotten { view.forgotten_snapshots() } else { view.snapshots() };
     for (id, snapshot) in all {
-        if select::selects(&args.selection, &view, id, snapshot)? {
+        let is_listed = snapshot.partial || !args.partial;
+        if is_listed && select::selects(&args.selection, &view, id, snapshot)? {
             snapshots.push((id, snapshot));
         }
     }
@@ -34,7 +35,12 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
         return Ok(Exit::of_problems(report.problem_count()));
     }
     if snapshots.is_empty() {
-        report.note(if args.forgotten { "No forgotten snapshots." } else { "No snapshots." });
+        report.note(match (args.forgotten, args.partial) {
+            (false, false) => "No snapshots.",
+            (true, false) => "No forgotten snapshots.",
+            (false, true) => "No snapshots of interrupted runs.",
+            (true, true) => "No forgotten snapshots of interrupted runs.",
+        });
         return Ok(Exit::of_problems(report.problem_count()));
     }
     let width = snapshots.iter().map(|(_, snapshot)| snapshot.host.chars().count()).max();

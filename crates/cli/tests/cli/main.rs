@@ -1,6 +1,7 @@
 //! Runs the program as a process, and checks its output, its effects and its exit codes.
 
 mod alarms;
+mod as_path;
 mod bursts;
 mod cut;
 mod damage;
