@@ -17,6 +17,7 @@ use super::folder::{self, Access, FolderStack, Handle, Identity};
 use super::ignore_files::IgnoreFiles;
 use super::mounts::{FileSystem, FileSystems};
 use super::names::{LIST_BUFFER_LEN, Names};
+use super::read::block_device;
 use super::sources::Sources;
 use super::walk_options::WalkOptions;
 use super::walk_step::WalkStep;
@@ -336,6 +337,10 @@ impl Walk {
         };
         let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
         let home = if is_source { Some(stat.st_dev) } else { home };
+        if is_source && let Some(device) = block_device(&folder, &name) {
+            let entry = self.entries.device(name, &stat, &device);
+            return WalkStep::Item { path: self.here(), entry, folder };
+        }
         let Some(kind) = kind(&stat) else {
             return self.problem(io::Error::other("neither a file nor a folder nor a device"));
         };

@@ -74,6 +74,10 @@ pub(crate) struct Init {
 /// `cutpoint snapshots` shows such a snapshot as incomplete, and the next backup compares that PATH
 /// with the last snapshot that has it.
 ///
+/// A block device, or a link to one, that is named as a PATH is saved as a file with its content:
+/// `/dev/sda1`, `/dev/vg/home`. The whole device is read each time. It should not be in use: save a
+/// snapshot of a mounted LVM volume. Devices inside folders are saved as devices, without content.
+///
 /// `cutpoint help patterns` explains the patterns of --exclude and --exclude-file.
 ///
 /// -v prints each file that is read, with the reason: `new`, or what differs from the previous
@@ -111,6 +115,8 @@ snapshot is made.
     --stdin-from-command -- \\
     bash -o pipefail -c 'pg_dump shop | gzip --rsyncable'
       Saves the output of a pipe. Without pipefail, a failure of the first program is not detected.
+  cutpoint backup /dev/vg/home-snapshot --as-path /home.img
+      Saves the content of an LVM volume.
   cutpoint backup /mnt/snapshot/home --as-path /home
       Saves a mounted snapshot of a file system under its usual path.
   tar -c . | cutpoint backup --stdin --stdin-filename a.tar

@@ -5,6 +5,7 @@ mod as_path;
 mod bursts;
 mod cut;
 mod damage;
+mod devices;
 mod diff;
 mod diff_disk;
 mod dry_run;
