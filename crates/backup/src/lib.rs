@@ -59,6 +59,7 @@ pub use restore::{
     Overwrite, RestoreMonitor, RestoreOptions, RestoreReport, SnapshotReader, restore,
 };
 pub use save::{
-    BackupMonitor, BackupOptions, BackupProgress, BackupReport, Parent, Source, backup,
+    BackupMonitor, BackupOptions, BackupProgress, BackupReport, FileDecision, IgnoredProperties,
+    Parent, ReadReason, Source, backup, dry_run,
 };
 pub use source::WalkOptions;

@@ -7,10 +7,12 @@ use serde::Serialize;
 
 mod difference;
 mod estimate;
+mod file;
 
 pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::Estimate;
+pub(crate) use file::File;
 
 /// A change of the target of a restore.
 #[derive(Serialize)]
@@ -35,6 +37,8 @@ pub(crate) enum Event<'a> {
     Verdict(Verdict<'a>),
     /// An entry of a snapshot.
     Entry(Box<Entry<'a>>),
+    /// The way in which a backup saves a file.
+    File(File<'a>),
     /// A difference between two snapshots.
     Difference(Difference<'a>),
     /// The local copy of the index of a repository.
@@ -81,6 +85,8 @@ pub(crate) enum Summary<'a> {
     Init { repository: String, encryption: String, cut: &'a str },
     /// A snapshot was made, or none was needed.
     Backup {
+        /// Whether nothing was stored, and the numbers are those of a dry run.
+        dry_run: bool,
         snapshot: Option<String>,
         parent: Option<String>,
         #[serde(flatten)]

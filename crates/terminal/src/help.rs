@@ -48,7 +48,13 @@ const TEMPLATE_OF_OPTIONS: &str = "\
 pub const PATTERNS: &str = "\
 Patterns follow the rules of a .gitignore file in the root folder. A pattern without a slash, or with \
 a slash only at its end, matches anywhere; any other pattern matches in one place. A leading `!` \
-takes back what earlier patterns match: with --exclude, such files are included again.
+takes back what earlier patterns match: with --exclude, such files are included again. A pattern \
+that can match nothing, such as `[a` or `./a`, is an error.
+
+A file .cutpointignore has such patterns, one on each line, for its own folder: they are relative to \
+it. Those of inner folders have precedence over those of outer folders, and --exclude over all of \
+them. A line that can match nothing is reported and skipped. --git-ignore reads .gitignore files, \
+too.
 
 Examples:
   --exclude '*.o'

@@ -34,7 +34,7 @@ pub struct Output {
     /// Print only problems, warnings and requested output
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// Print more: each file that is read, and the causes of errors
+    /// Print more: each file that is read, and the causes of errors; -vv prints even more
     #[arg(long, short, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     pub verbose: u8,
 }
@@ -129,6 +129,16 @@ impl Report {
     /// Returns `true` if the output is for programs.
     pub fn is_json(&self) -> bool {
         self.is_json
+    }
+
+    /// Returns `true` if only problems, warnings and requested output are printed.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Returns the number of times that more output was requested.
+    pub fn verbosity(&self) -> u8 {
+        self.verbose
     }
 
     /// Returns `true` if standard output is a terminal, and the output is not for programs.

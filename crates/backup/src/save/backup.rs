@@ -47,7 +47,7 @@ pub fn backup(
     let mut read_since_ns = None;
     loop {
         let mut attempt = Attempt::begin(&context, &source, checkpoint, restarts > 0)?;
-        if attempt.continues {
+        if attempt.parents.continues {
             attempt.read_since_ns = read_since_ns;
         } else {
             read_since_ns = Some(attempt.started_ns);

@@ -78,7 +78,8 @@ pub(super) struct WorkerEnds {
 pub(super) struct DedupEnds {
     pub(super) batches: Receiver<ToDedup>,
     pub(super) free_batches: Sender<Batch>,
-    pub(super) regions: RegionEnds,
+    /// `None` if regions are dropped.
+    pub(super) regions: Option<RegionEnds>,
     pub(super) published: Receiver<BTreeSet<u64>>,
 }
 
@@ -145,7 +146,7 @@ impl Channels {
             dedup: DedupEnds {
                 batches,
                 free_batches: free_batches_out,
-                regions: regions_out,
+                regions: Some(regions_out),
                 published,
             },
             containers: ContainerEnds {

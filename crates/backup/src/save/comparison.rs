@@ -8,9 +8,11 @@ use cutpoint_repository::read::Entries;
 use cutpoint_repository::{Entry, EntryKind, Reader};
 use cutpoint_storage::Error;
 
+use super::decision::ReadReason;
 use super::monitor::BackupMonitor;
+use super::moved_folders::MovedFolders;
 use super::previous_version::{PreviousVersion, item};
-use crate::source::{FileSystem, Walk};
+use crate::source::{FileSystem, Handle, Walk, born_before};
 
 /// The entries of a folder of a previous version that are still to come.
 type PreviousFolder<'a> = Peekable<Entries<'a>>;
@@ -29,6 +31,8 @@ pub(super) struct Comparison<'a> {
     folders: Vec<Option<PreviousFolder<'a>>>,
     /// The file systems of the walk, indexed by the `device` of its entries.
     file_systems: Vec<FileSystem>,
+    /// The folders that were moved; `None` until one is looked for.
+    moved: Option<MovedFolders>,
     monitor: &'a dyn BackupMonitor,
 }
 
@@ -43,6 +47,7 @@ impl<'a> Comparison<'a> {
             outer: Vec::new(),
             folders: Vec::new(),
             file_systems: Vec::new(),
+            moved: None,
             monitor,
         }
     }
@@ -82,6 +87,40 @@ impl<'a> Comparison<'a> {
     pub(super) fn begin_entry(&mut self, walk: &Walk, name: &[u8], path: &Path) -> Option<Entry> {
         self.outer.push(self.current);
         self.entry_in_folder(name, path).or_else(|| self.entry_elsewhere(walk, path))
+    }
+
+    /// Returns the previous version of the folder `entry`, which is the current entry: `before`,
+    /// which has its path, or a folder that was moved to this path. In the latter case, everything
+    /// below is compared with the snapshot that has that folder. `folder` contains the entry.
+    pub(super) fn moved(
+        &mut self,
+        before: Option<Entry>,
+        entry: &Entry,
+        folder: &Handle,
+    ) -> Option<Entry> {
+        let is_same =
+            |before: &Entry| before.kind == EntryKind::Folder && before.inode == entry.inode;
+        // A folder above the sources has no inode number.
+        if entry.inode == 0 || before.as_ref().is_some_and(is_same) {
+            return before;
+        }
+        let Some(identity) = item(&self.file_systems, entry.device).map(|it| it.identity.clone())
+        else {
+            return before;
+        };
+        let newest_ns = self.previous_versions.iter().map(|previous| previous.read_since_ns).max();
+        let is_older = |newest_ns| born_before(folder, &entry.name, newest_ns);
+        if identity.is_empty() || !newest_ns.is_some_and(is_older) {
+            return before;
+        }
+        let moved = self.moved.get_or_insert_with(|| MovedFolders::search(&self.previous_versions));
+        match moved.find(&identity, entry.inode) {
+            Some((version, found)) => {
+                self.current = version;
+                Some(found.clone())
+            }
+            None => before,
+        }
     }
 
     /// Ends the current entry.
@@ -131,8 +170,11 @@ impl<'a> Comparison<'a> {
             return None;
         }
         let numbers = walk.sources_at(path);
+        if numbers.is_empty() {
+            return None;
+        }
         let is_of = |previous: &PreviousVersion<'_>| {
-            previous.sources.iter().any(|each| numbers.contains(each))
+            numbers.iter().any(|number| previous.sources.contains(number))
         };
         let found = self.previous_versions.iter().position(is_of)?;
         let previous = &self.previous_versions[found];
@@ -162,27 +204,39 @@ impl<'a> Comparison<'a> {
     }
 
     /// Returns `true` if any change of `before` to `entry` would show in the times of `entry`. See
-    /// [`PreviousVersion::is_settled`].
+    /// [`PreviousVersion::unsettled`].
     pub(super) fn is_settled(&self, before: &Entry, entry: &Entry) -> bool {
-        self.with_file_system(entry)
-            .is_some_and(|(previous, file_system)| previous.is_settled(before, entry, file_system))
+        self.with_file_system(entry).is_some_and(|(previous, file_system)| {
+            previous.unsettled(before, entry, file_system).is_none()
+        })
     }
 
-    /// Returns `true` if the file may be taken over by rule W3.
-    pub(super) fn is_unchanged(&self, before: &Entry, entry: &Entry) -> bool {
-        before.size == entry.size && self.is_same(before, entry)
+    /// Returns the reason why the file `entry` has to be read, given its previous version; `None`
+    /// if it may be taken over by rule W3.
+    pub(super) fn read_reason(&self, before: &Entry, entry: &Entry) -> Option<ReadReason> {
+        if before.kind == EntryKind::File && before.size != entry.size {
+            return Some(ReadReason::Size);
+        }
+        self.change(before, entry)
     }
 
     /// Returns `true` if rule W3 holds for a file whose beginning is in a checkpoint.
     pub(super) fn has_beginning(&self, before: &Entry, entry: &Entry) -> bool {
         self.current().is_some_and(|previous| previous.partial)
             && before.size < entry.size
-            && self.is_same(before, entry)
+            && self.change(before, entry).is_none()
     }
 
-    fn is_same(&self, before: &Entry, entry: &Entry) -> bool {
-        self.with_file_system(entry)
-            .is_some_and(|(previous, file_system)| previous.is_same(before, entry, file_system))
+    /// Returns `true` if the time of the last metadata change is not compared.
+    pub(super) fn ignores_ctime(&self) -> bool {
+        self.current().is_some_and(|previous| previous.ignored.ctime)
+    }
+
+    fn change(&self, before: &Entry, entry: &Entry) -> Option<ReadReason> {
+        match self.with_file_system(entry) {
+            Some((previous, file_system)) => previous.change(before, entry, file_system),
+            None => Some(ReadReason::New),
+        }
     }
 
     /// Returns the snapshot that `entry` is compared with, and the file system of `entry`.

@@ -19,7 +19,7 @@ pub(super) struct ContainerStage {
 }
 
 /// The result of the container stage.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ContainerStageResult {
     /// The index segments, for the commit.
     pub(super) index_segments: OwnSegments,

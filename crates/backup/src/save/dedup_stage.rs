@@ -262,9 +262,10 @@ impl<'a> DedupStage<'a> {
     }
 }
 
-/// Sends full regions to the workers or, if they need no encoding, to the container stage.
+/// Sends full regions to the workers or, if they need no encoding, to the container stage. A dry run
+/// drops them.
 struct RegionSender<'a> {
-    ends: RegionEnds,
+    ends: Option<RegionEnds>,
     shutdown: &'a Shutdown,
     /// The number of regions sent so far, which is the number of the next one.
     region_count: u64,
@@ -274,7 +275,8 @@ impl RegionSender<'_> {
     /// Sends the full regions of `dedup`.
     fn forward(&mut self, dedup: &mut Deduplicator) -> Result<()> {
         for region in dedup.take_regions() {
-            let buffers = self.shutdown.expect(&self.ends.free_buffers)?;
+            let Some(ends) = &self.ends else { continue };
+            let buffers = self.shutdown.expect(&ends.free_buffers)?;
             if buffers.raw.capacity() > 0 {
                 dedup.recycle(buffers.raw);
             }
@@ -282,11 +284,11 @@ impl RegionSender<'_> {
             match region.stored(buffers.encoded) {
                 Ok(region) => {
                     let region = ToContainers::Region(self.region_count, region);
-                    self.shutdown.send(&self.ends.containers, region)?;
+                    self.shutdown.send(&ends.containers, region)?;
                 }
                 Err((region, buffer)) => {
                     let job = SaveJob::Encode(self.region_count, region, buffer);
-                    self.shutdown.send(&self.ends.jobs, job)?;
+                    self.shutdown.send(&ends.jobs, job)?;
                 }
             }
             self.region_count += 1;
@@ -296,8 +298,9 @@ impl RegionSender<'_> {
 
     /// Sends the end of the regions.
     fn end(self, record: StrategyRecord) -> Result<()> {
+        let Some(ends) = &self.ends else { return Ok(()) };
         let end = ToContainers::End { region_count: self.region_count, record };
-        Ok(self.shutdown.send(&self.ends.containers, end)?)
+        Ok(self.shutdown.send(&ends.containers, end)?)
     }
 }
 

@@ -67,15 +67,18 @@ impl Lookahead<'_> {
             }
             comparison.add_file_systems(&walk);
             match step {
-                WalkStep::Enter { path, entry, .. } => {
+                WalkStep::Enter { path, entry, folder } => {
                     let before = comparison.begin_entry(&walk, &entry.name, &path);
+                    let before = comparison.moved(before, &entry, &folder);
                     comparison.enter_folder(before);
                 }
                 WalkStep::Leave => comparison.leave_folder(),
                 WalkStep::Item { path, entry, .. } => {
                     let before = comparison.begin_entry(&walk, &entry.name, &path);
-                    let is_unchanged =
-                        || before.is_some_and(|before| comparison.is_unchanged(&before, &entry));
+                    let is_unchanged = || {
+                        before
+                            .is_some_and(|before| comparison.read_reason(&before, &entry).is_none())
+                    };
                     if entry.kind == EntryKind::File {
                         expected.file_count += 1;
                         let is_link =
@@ -90,7 +93,8 @@ impl Lookahead<'_> {
                     }
                     comparison.leave_entry();
                 }
-                WalkStep::Problem { .. } => {}
+                WalkStep::Excluded { .. } | WalkStep::Warning { .. } | WalkStep::Problem { .. } => {
+                }
             }
         }
         Some(expected)

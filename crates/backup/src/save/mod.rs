@@ -18,6 +18,7 @@
 //! Threads send batches and regions to each other through `channels`, and share `run_state`. The
 //! end of a run, including its failures, belongs to `shutdown`.
 
+mod as_path;
 mod attempt;
 mod backup;
 mod batch;
@@ -28,12 +29,15 @@ mod comparison;
 mod container_stage;
 mod context;
 mod cutter;
+mod decision;
 mod dedup_stage;
+mod dry_run;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod in_order;
 mod lookahead;
 mod monitor;
+mod moved_folders;
 mod options;
 mod parent;
 mod pipeline;
@@ -44,13 +48,16 @@ mod run_state;
 mod shutdown;
 mod source;
 mod source_counts;
+mod source_run;
 mod source_stage;
 mod stream_saver;
 mod walk_saver;
 mod worker_stage;
 
 pub use backup::backup;
+pub use decision::{FileDecision, ReadReason};
+pub use dry_run::dry_run;
 pub use monitor::{BackupMonitor, BackupProgress};
-pub use options::{BackupOptions, Parent};
+pub use options::{BackupOptions, IgnoredProperties, Parent};
 pub use report::BackupReport;
 pub use source::Source;

@@ -5,6 +5,8 @@ use std::path::Path;
 use cutpoint_repository::{ObjectName, Statistics, TicketId};
 use cutpoint_storage::Error;
 
+use super::decision::FileDecision;
+
 /// The progress of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackupProgress {
@@ -60,6 +62,11 @@ pub trait BackupMonitor: Sync {
     /// Reports that the file `path` is being read, for a display of what takes long.
     fn reading(&self, path: &Path) {
         let _ = path;
+    }
+
+    /// Reports, once for each name of a file and each excluded name, how the file is saved.
+    fn decided(&self, path: &Path, decision: &FileDecision<'_>) {
+        let _ = (path, decision);
     }
 
     /// Returns `true` if the backup is to stop. Called often.

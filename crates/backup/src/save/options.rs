@@ -1,5 +1,6 @@
 //! The options of a backup.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cutpoint_repository::{TicketId, Verify};
@@ -9,13 +10,25 @@ use crate::source::{FileSystems, Kernel};
 /// The snapshot that a backup compares its source with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parent {
-    /// The newest snapshot of the same host and sources. A partial snapshot counts, too.
+    /// The newest snapshot of the same host and sources, which can be a partial one. If there is
+    /// none, the newest complete snapshot of the host that has any of the sources.
     #[default]
     Newest,
     /// No snapshot.
     None,
     /// The snapshot with this identifier.
     Snapshot(TicketId),
+}
+
+/// The properties of files that need not agree with the previous version, by which rule W3 is
+/// weakened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IgnoredProperties {
+    /// Takes a file over although its inode number has changed.
+    pub inode: bool,
+    /// Takes a file over although its time of the last metadata change (ctime) has changed: the
+    /// time of modification decides, also on file systems whose ctime proves nothing.
+    pub ctime: bool,
 }
 
 /// Options of a backup.
@@ -25,6 +38,10 @@ pub struct BackupOptions {
     pub parent: Parent,
     /// Reads every file, whatever the parent says about it.
     pub force_read: bool,
+    /// The properties of files that need not agree with the parent.
+    pub ignored: IgnoredProperties,
+    /// The absolute path that the only source gets in the snapshot, in place of its own.
+    pub as_path: Option<PathBuf>,
     /// Makes no snapshot if nothing has changed.
     pub skip_if_unchanged: bool,
     /// The regions that are decoded before they are put.
@@ -54,6 +71,8 @@ impl Default for BackupOptions {
         BackupOptions {
             parent: Parent::Newest,
             force_read: false,
+            ignored: IgnoredProperties::default(),
+            as_path: None,
             skip_if_unchanged: false,
             verify: Verify::Some,
             threads: 0,

@@ -12,14 +12,15 @@ use cutpoint_repository::write::{
     BurstStatistics, ContainerStatistics, Deduplicator, DeltaStrategy, OwnSegments, delta_strategy,
 };
 use cutpoint_repository::{
-    Class, Content, Index, PartName, Reader, Repository, Statistics, Verify, Writer,
+    Class, Content, Index, PartName, Reader, Repository, Statistics, TicketId, Verify, Writer,
 };
 use cutpoint_storage::{Error, Result};
 
+use super::as_path::AsPath;
 use super::batch::BATCH_SIZE;
 use super::bundle::Bundling;
 use super::channels::Channels;
-use super::container_stage::ContainerStage;
+use super::container_stage::{ContainerStage, ContainerStageResult};
 use super::dedup_stage::DedupStage;
 use super::lookahead::Lookahead;
 use super::monitor::{BackupMonitor, BackupProgress};
@@ -49,6 +50,10 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) threads: usize,
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
+    /// Set if every file is read, except those that this run has read before.
+    pub(super) force_read: bool,
+    /// The other path of the source in the snapshot, if it gets one.
+    pub(super) as_path: Option<AsPath>,
     pub(super) monitor: &'a dyn BackupMonitor,
     /// The look-ahead, if the monitor wants to know the expected work.
     pub(super) lookahead: Option<Lookahead<'a>>,
@@ -69,21 +74,27 @@ pub(super) struct PipelineOutput {
     pub(super) counts: SourceCounts,
 }
 
-/// Runs all stages to their end.
+/// Runs all stages to their end. Without a `writer`, new chunks are counted and dropped.
 ///
 /// # Errors
 ///
 /// Returns the first failure of any stage. Nothing is committed then, and what was put stays.
 pub(super) fn run(
-    writer: &mut Writer,
+    writer: Option<&mut Writer>,
     settings: PipelineSettings<'_>,
     input: Input<'_>,
 ) -> Result<PipelineOutput> {
-    let repository = writer.repository().clone();
+    let repository = settings.reader.repository().clone();
     let index = settings.index.clone();
-    let dedup = dedup_stage(&repository, &settings, &index, writer)?;
+    // A dry run has no ticket, and stores nothing under the one that stands for it.
+    let ticket = writer.as_ref().map_or(TicketId([0; 12]), |writer| writer.ticket());
+    let mut dedup = dedup_stage(&repository, &settings, &index, ticket)?;
     let bundling = bundling(&repository, &settings, dedup.strategy.as_deref());
-    let containers = ContainerStage::new(repository.clone(), writer.ticket());
+    if writer.is_none() {
+        // Deltas would refer to chunks that are not there.
+        dedup.strategy = None;
+    }
+    let containers = ContainerStage::new(repository.clone(), ticket);
     let worker = WorkerStage {
         keys: repository.keys(),
         bundling: bundling.as_ref(),
@@ -95,10 +106,11 @@ pub(super) fn run(
     let Channels {
         source: source_ends,
         workers,
-        dedup: dedup_ends,
+        dedup: mut dedup_ends,
         containers: container_ends,
         put,
     } = Channels::new(worker_count, batch_capacity);
+    dedup_ends.regions = dedup_ends.regions.filter(|_| writer.is_some());
     let state = RunState::default();
     let monitor = settings.monitor;
     let source = SourceStage {
@@ -106,6 +118,8 @@ pub(super) fn run(
         previous_versions: settings.previous_versions,
         bundling: bundling.as_ref(),
         started_ns: settings.started_ns,
+        force_read: settings.force_read,
+        as_path: settings.as_path,
         monitor,
     };
     let results = std::thread::scope(|scope| {
@@ -113,23 +127,28 @@ pub(super) fn run(
             spawn(scope, &state, move |state| worker.run(ends, state));
         }
         let dedup = spawn(scope, &state, move |state| dedup.run(dedup_ends, state));
-        let containers = spawn(scope, &state, move |state| containers.run(container_ends, state));
-        let index = &*settings.index;
-        let put = spawn(scope, &state, move |state| put_stage::run(writer, index, put, state));
+        let (state, index) = (&state, &*settings.index);
+        let storing = writer.map(|writer| {
+            let containers =
+                spawn(scope, state, move |state| containers.run(container_ends, state));
+            let put = spawn(scope, state, move |state| put_stage::run(writer, index, put, state));
+            (containers, put)
+        });
         let (is_running, ended) = bounded::<()>(0);
         if let Some(lookahead) = settings.lookahead {
             let ended = ended.clone();
-            spawn(scope, &state, move |state| lookahead.run(&ended, state));
+            spawn(scope, state, move |state| lookahead.run(&ended, state));
         }
-        spawn(scope, &state, move |state| report_progress(monitor, &ended, state));
-        let source = state.shutdown.stage(|| source.run(input, source_ends, &state));
-        let results = (source, join(dedup), join(containers), join(put));
+        spawn(scope, state, move |state| report_progress(monitor, &ended, state));
+        let source = state.shutdown.stage(|| source.run(input, source_ends, state));
+        let dedup = join(dedup);
+        let results = (source, dedup, join_storing(storing));
         drop(is_running);
         results
     });
     let progress = state.progress();
     state.shutdown.result()?;
-    let (Some(counts), Some((dedup, Some(root))), Some(containers), Some(())) = results else {
+    let (Some(counts), Some((dedup, Some(root))), Some(containers)) = results else {
         return Err(Error::invalid("backup", "a stage ended early, without a cause"));
     };
     monitor.progress(&progress);
@@ -155,17 +174,29 @@ fn join<T>(stage: ScopedJoinHandle<'_, Option<T>>) -> Option<T> {
     stage.join().ok().flatten()
 }
 
+/// The container stage and the put stage.
+type StoringStages<'scope> =
+    (ScopedJoinHandle<'scope, Option<ContainerStageResult>>, ScopedJoinHandle<'scope, Option<()>>);
+
+/// Returns the result of the stages that store, which a dry run does not have; `None` if they did
+/// not complete.
+fn join_storing(stages: Option<StoringStages<'_>>) -> Option<ContainerStageResult> {
+    let Some((containers, put)) = stages else { return Some(ContainerStageResult::default()) };
+    let (containers, put) = (join(containers), join(put));
+    containers.filter(|_| put.is_some())
+}
+
 /// Creates the dedup stage, with the chunks that it compares new ones with.
 fn dedup_stage<'a>(
     repository: &Repository,
     run: &PipelineSettings<'a>,
     index: &'a Index,
-    writer: &Writer,
+    ticket: TicketId,
 ) -> Result<DedupStage<'a>> {
     let config = repository.config();
     let keys = repository.keys();
     let dedup = Deduplicator::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
-    let strategy = delta_strategy(config, run.reader, index, writer.ticket());
+    let strategy = delta_strategy(config, run.reader, index, ticket);
     Ok(DedupStage::new(keys.clone(), dedup, strategy, run.cut.clone()))
 }
 

@@ -8,6 +8,8 @@ use cutpoint_repository::{
     Class, Content, Entry, EntryKind, Fingerprint, Index, Reader, Scope, Time,
 };
 
+use super::decision::ReadReason;
+use super::options::IgnoredProperties;
 use crate::source::FileSystem;
 
 /// A previous snapshot to compare with.
@@ -28,47 +30,71 @@ pub(super) struct PreviousVersion<'a> {
     pub(super) damaged: HashSet<Fingerprint>,
     /// Set if the index is complete. Otherwise, each chunk is located before a file is taken over.
     pub(super) index_is_complete: bool,
+    /// The properties of files that need not agree.
+    pub(super) ignored: IgnoredProperties,
     /// Set if the run of the snapshot was cut off, so that its last file may be incomplete.
     pub(super) partial: bool,
     /// The sources that are compared with this snapshot because the parent lacks them, as positions
     /// in the list of all sources. Empty for the parent itself.
-    pub(super) sources: Vec<usize>,
+    pub(super) sources: HashSet<usize>,
 }
 
 impl PreviousVersion<'_> {
-    /// Returns `true` if any change after the snapshot was made, to the file of `before` and
-    /// `entry`, would show in ctime, or in mtime for a file. The file is on `file_system` now.
-    pub(super) fn is_settled(
+    /// Returns the reason why a change after the snapshot was made, to the file of `before` and
+    /// `entry`, might not show in ctime, or in mtime for a file. Returns `None` if any change would
+    /// show. The file is on `file_system` now.
+    pub(super) fn unsettled(
         &self,
         before: &Entry,
         entry: &Entry,
         file_system: &FileSystem,
-    ) -> bool {
-        let is_same = item(&self.file_systems, before.device) == Some(&file_system.identity);
+    ) -> Option<ReadReason> {
+        if item(&self.file_systems, before.device) != Some(&file_system.identity) {
+            return Some(ReadReason::FileSystem);
+        }
         // A file that this run has read need not be read again. Without the checkpoint, a change
         // after that would not be in the snapshot either.
-        if self.is_own || !is_same {
-            return is_same;
+        if self.is_own {
+            return None;
         }
-        let Some(settling_ns) = file_system.settling_ns else { return false };
-        let settled_ns = self.read_since_ns.saturating_sub(settling_ns);
         let is_file = entry.kind == EntryKind::File;
-        !file_system.identity.is_empty()
-            && is_before(entry.ctime, settled_ns)
-            && (is_before(entry.mtime, settled_ns) || !is_file)
-            && (!file_system.copies_mtime || entry.ctime > entry.mtime)
+        let by_mtime = self.ignored.ctime && is_file;
+        let settling_ns = match by_mtime {
+            true => file_system.mtime_settling_ns,
+            false => file_system.settling_ns,
+        };
+        let has_copy = file_system.copies_mtime && entry.ctime <= entry.mtime && !by_mtime;
+        let Some(settling_ns) =
+            settling_ns.filter(|_| !file_system.identity.is_empty() && !has_copy)
+        else {
+            return Some(ReadReason::WeakTimes);
+        };
+        let settled_ns = self.read_since_ns.saturating_sub(settling_ns);
+        let is_settled = (is_before(entry.ctime, settled_ns) || by_mtime)
+            && (is_before(entry.mtime, settled_ns) || !is_file);
+        (!is_settled).then_some(ReadReason::TooFresh)
     }
 
-    /// Returns `true` if the file `entry` is unchanged since it was read as `before`, as far as it
-    /// was read.
-    pub(super) fn is_same(&self, before: &Entry, entry: &Entry, file_system: &FileSystem) -> bool {
-        before.kind == EntryKind::File
-            && before.defect.is_none()
-            && before.mtime == entry.mtime
-            && before.ctime == entry.ctime
-            && before.inode == entry.inode
-            && self.is_settled(before, entry, file_system)
-            && !self.needs_damaged(before)
+    /// Returns the reason why the file `entry` may have changed since it was read as `before`, as
+    /// far as it was read; `None` if it has not.
+    pub(super) fn change(
+        &self,
+        before: &Entry,
+        entry: &Entry,
+        file_system: &FileSystem,
+    ) -> Option<ReadReason> {
+        let differences = [
+            (before.kind != EntryKind::File, ReadReason::Type),
+            (before.mtime != entry.mtime, ReadReason::Mtime),
+            (before.ctime != entry.ctime && !self.ignored.ctime, ReadReason::Ctime),
+            (before.inode != entry.inode && !self.ignored.inode, ReadReason::Inode),
+            (before.defect.is_some(), ReadReason::Incomplete),
+        ];
+        let difference =
+            differences.into_iter().find_map(|(differs, reason)| differs.then_some(reason));
+        difference
+            .or_else(|| self.unsettled(before, entry, file_system))
+            .or_else(|| self.needs_damaged(before).then_some(ReadReason::Damaged))
     }
 
     /// Returns `true` if a chunk that the file needs was found damaged after the snapshot was made,

@@ -6,6 +6,7 @@ use std::io::Read;
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::Entry;
 
+use super::as_path::AsPath;
 use super::batch_filler::BatchFiller;
 use super::bundle::Bundling;
 use super::channels::{SourceEnds, ToDedup};
@@ -23,9 +24,9 @@ use crate::source::Walk;
 /// The source of one run.
 pub(super) enum Input<'a> {
     /// Everything that a walk finds.
-    Walk(Walk),
+    Walk(Box<Walk>),
     /// A stream, saved as the file of the entry, and the part of it that was read before.
-    Stream(Entry, &'a mut dyn Read, &'a mut StreamState),
+    Stream(Box<Entry>, &'a mut dyn Read, &'a mut StreamState),
 }
 
 /// The stage that reads the source.
@@ -37,6 +38,10 @@ pub(super) struct SourceStage<'a> {
     pub(super) bundling: Option<&'a Bundling>,
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
+    /// Set if every file is read, except those that this run has read before.
+    pub(super) force_read: bool,
+    /// The other path of the source in the snapshot, if it gets one.
+    pub(super) as_path: Option<AsPath>,
     pub(super) monitor: &'a dyn BackupMonitor,
 }
 
@@ -50,7 +55,8 @@ impl<'a> SourceStage<'a> {
         state: &'a RunState,
     ) -> Result<SourceCounts> {
         let SourceEnds { free_batches, jobs, dedup } = ends;
-        let SourceStage { chunker, previous_versions, bundling, started_ns, monitor } = self;
+        let SourceStage { chunker, previous_versions, bundling, started_ns, monitor, .. } = self;
+        let (force_read, as_path) = (self.force_read, self.as_path);
         let batches = BatchFiller::new(monitor, state, free_batches, jobs);
         let mut cutter = Cutter::new(chunker, state, batches);
         let comparison = Comparison::new(previous_versions, monitor);
@@ -62,13 +68,17 @@ impl<'a> SourceStage<'a> {
                 state,
                 bundling,
                 started_ns,
+                force_read,
+                is_above: as_path.is_some(),
+                as_path,
+                recorded_name: None,
                 linked: HashSet::new(),
                 counts: SourceCounts::default(),
             }
-            .save(walk),
+            .save(*walk),
             Input::Stream(entry, reader, begun) => {
                 StreamSaver { comparison, cutter: &mut cutter, monitor, state }
-                    .save(entry, reader, begun)
+                    .save(*entry, reader, begun)
             }
         };
         let (counts, source_ok) = match saved {

@@ -6,10 +6,12 @@ use std::path::Path;
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::{Entry, EntryKind, Time};
 
+use super::as_path::AsPath;
 use super::batch::{Event, SourceLinkKey};
 use super::bundle::Bundling;
 use super::comparison::Comparison;
 use super::cutter::{CutEnd, Cutter};
+use super::decision::{FileDecision, ReadReason};
 use super::monitor::BackupMonitor;
 use super::run_state::RunState;
 use super::shutdown::Result;
@@ -27,6 +29,14 @@ pub(super) struct WalkSaver<'r, 'a> {
     pub(super) bundling: Option<&'a Bundling>,
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
+    /// Set if every file is read, except those that this run has read before.
+    pub(super) force_read: bool,
+    /// The other path of the source in the snapshot, if it gets one.
+    pub(super) as_path: Option<AsPath>,
+    /// Set if the source gets another path, and the walk is in the folders above it.
+    pub(super) is_above: bool,
+    /// The name of the source in the snapshot, from its step to its event.
+    pub(super) recorded_name: Option<Vec<u8>>,
     /// The files of several names that were saved under one of these.
     pub(super) linked: HashSet<SourceLinkKey>,
     pub(super) counts: SourceCounts,
@@ -48,23 +58,41 @@ impl WalkSaver<'_, '_> {
                 break;
             }
             match step {
+                WalkStep::Enter { path, .. }
+                    if self.is_above && walk.sources_at(&path).is_empty() => {}
+                WalkStep::Leave if self.is_above => {}
                 WalkStep::Enter { path, entry, folder } => {
-                    let before = self.comparison.begin_entry(&walk, &entry.name, &path);
+                    if !self.begin_source(&walk)? {
+                        continue;
+                    }
+                    let before = self.begin_entry(&walk, &entry, &path);
+                    let before = self.comparison.moved(before, &entry, &folder);
                     self.enter(&path, entry, &folder, before)?;
                 }
+                WalkStep::Leave if self.comparison.depth() == 0 => self.end_source()?,
                 WalkStep::Leave => {
                     self.comparison.leave_folder();
                     self.push(Event::Leave)?;
+                    self.end_source()?;
                 }
                 WalkStep::Item { path, entry, folder } => {
-                    let before = self.comparison.begin_entry(&walk, &entry.name, &path);
+                    if !self.begin_source(&walk)? {
+                        self.report_unsaved(&path, "a file needs a name in --as-path")?;
+                        continue;
+                    }
+                    let before = self.begin_entry(&walk, &entry, &path);
                     if entry.kind == EntryKind::File {
                         self.save_file(&path, entry, &folder, before)?;
                     } else {
                         self.save_special(&path, entry, &folder)?;
                     }
                     self.comparison.leave_entry();
+                    self.end_source()?;
                 }
+                WalkStep::Excluded { path, rule } => {
+                    self.monitor.decided(&path, &FileDecision::Excluded(rule));
+                }
+                WalkStep::Warning { path, message } => self.monitor.warning(&path, &message),
                 WalkStep::Problem { path, error } => {
                     self.report_unsaved(&path, &error.to_string())?
                 }
@@ -77,8 +105,58 @@ impl WalkSaver<'_, '_> {
         Ok(self.counts)
     }
 
-    fn push(&mut self, event: Event) -> Result<()> {
+    fn push(&mut self, mut event: Event) -> Result<()> {
+        if let Event::Enter(entry) | Event::Entry(entry) | Event::Link(entry) | Event::File(entry) =
+            &mut event
+            && let Some(name) = self.recorded_name.take()
+        {
+            entry.name = name;
+        }
         self.cutter.batches.push(event)
+    }
+
+    /// Begins the entry of `walk` at `path`. Returns its previous version, if there is one.
+    fn begin_entry(&mut self, walk: &Walk, entry: &Entry, path: &Path) -> Option<Entry> {
+        let name = self.recorded_name.as_ref().unwrap_or(&entry.name);
+        self.comparison.begin_entry(walk, name, path)
+    }
+
+    /// Begins the source if it gets another path, and the walk has reached it: enters the folders
+    /// above it in the snapshot. Returns `false` if the source is the root folder of the snapshot,
+    /// which is no entry.
+    fn begin_source(&mut self, walk: &Walk) -> Result<bool> {
+        let Some(as_path) = self.as_path.as_ref().filter(|_| self.is_above) else {
+            return Ok(true);
+        };
+        let folders = as_path.folders();
+        self.recorded_name.clone_from(&as_path.name);
+        self.is_above = false;
+        for entry in folders {
+            let before = self.comparison.begin_entry(walk, &entry.name, Path::new("/"));
+            self.comparison.enter_folder(before);
+            self.cutter.batches.push(Event::Enter(Box::new(entry)))?;
+        }
+        Ok(self.recorded_name.is_some())
+    }
+
+    /// Ends the source if it has another path, and its own folder or file has just ended: leaves the
+    /// folders above it.
+    fn end_source(&mut self) -> Result<()> {
+        let depth = match &self.as_path {
+            Some(as_path) if self.comparison.depth() == as_path.depth() => as_path.depth(),
+            _ => return Ok(()),
+        };
+        if self.as_path.as_ref().is_some_and(|as_path| as_path.name.is_none()) {
+            // The entries of the root folder end with the walk.
+            return Ok(());
+        }
+        for _ in 0..depth {
+            self.comparison.leave_folder();
+            self.push(Event::Leave)?;
+        }
+        self.is_above = true;
+        self.recorded_name = None;
+        Ok(())
     }
 
     fn problem(&mut self, path: &Path, message: &str) {
@@ -149,23 +227,26 @@ impl WalkSaver<'_, '_> {
     fn save_file(
         &mut self,
         path: &Path,
-        mut entry: Entry,
+        entry: Entry,
         folder: &Handle,
         before: Option<Entry>,
     ) -> Result<()> {
         let key = SourceLinkKey::of(&entry);
         if entry.is_hard_link() && !self.linked.insert(key) {
+            self.monitor.decided(path, &FileDecision::Link);
             return self.push(Event::Link(Box::new(entry)));
         }
-        let before = match before {
-            Some(before) if self.comparison.is_unchanged(&before, &entry) => {
-                entry.content = before.content;
-                entry.xattrs = before.xattrs;
-                self.counts.unchanged_files += 1;
-                return self.push(Event::Entry(Box::new(entry)));
-            }
-            before => before,
+        let reason = match &before {
+            Some(before) => self.comparison.read_reason(before, &entry),
+            None if self.force_read => Some(ReadReason::Forced),
+            None => Some(ReadReason::New),
         };
+        let (reason, before) = match (reason, before) {
+            (None, Some(before)) => return self.take_over(path, entry, folder, before),
+            (reason, before) => (reason.unwrap_or(ReadReason::New), before),
+        };
+        let decision = FileDecision::Read { reason, before: before.as_ref(), now: &entry };
+        self.monitor.decided(path, &decision);
         self.monitor.reading(path);
         // The next name of the same file is read instead if this one cannot be opened. The file
         // can also have changed after the walk examined it, or can be a different one.
@@ -175,6 +256,26 @@ impl WalkSaver<'_, '_> {
             Ok(file) => self.read_file(path, entry, &file, before),
             Err(error) => self.report_unsaved(path, &error.to_string()),
         }
+    }
+
+    /// Saves a file that has not changed since `before`.
+    fn take_over(
+        &mut self,
+        path: &Path,
+        mut entry: Entry,
+        folder: &Handle,
+        before: Entry,
+    ) -> Result<()> {
+        self.monitor.decided(path, &FileDecision::Unchanged);
+        entry.content = before.content;
+        if self.comparison.ignores_ctime() {
+            // Without ctime, nothing shows a change of the attributes.
+            self.read_xattrs(path, &mut entry, folder);
+        } else {
+            entry.xattrs = before.xattrs;
+        }
+        self.counts.unchanged_files += 1;
+        self.push(Event::Entry(Box::new(entry)))
     }
 
     /// Saves an open file by reading it.
@@ -204,6 +305,8 @@ impl WalkSaver<'_, '_> {
         match self.cutter.cut_file(file, &entry, self.started_ns)? {
             Ok(CutEnd::TicketOld(_)) => {
                 self.counts.partial = true;
+                let name = self.recorded_name.take().unwrap_or(std::mem::take(&mut entry.name));
+                entry.name = name;
                 return self.cutter.end_part(entry);
             }
             Ok(end) => entry.defect = self.defect(path, &entry, file, &end),

@@ -1,6 +1,8 @@
 //! Entries from the metadata that the system has of files.
 
-use cutpoint_repository::{Entry, EntryKind};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cutpoint_repository::{Entry, EntryKind, Time};
 use rustix::fs::Stat;
 
 use super::devices::Devices;
@@ -15,6 +17,24 @@ pub(super) struct EntryBuilder {
 }
 
 impl EntryBuilder {
+    /// Creates the entry `name`, with the metadata `stat`, of a source that is the block device
+    /// `device` or a link to it: a file with the bytes of the device. Nothing shows a change of
+    /// these, so the times are those of this moment.
+    pub(super) fn device(&mut self, name: Vec<u8>, stat: &Stat, device: &Stat) -> Entry {
+        let mut entry = self.entry(name, EntryKind::File, stat);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        entry.mtime = Time {
+            seconds: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
+            nanoseconds: now.subsec_nanos(),
+        };
+        entry.ctime = entry.mtime;
+        entry.mode = mode(device);
+        entry.links = 1;
+        entry.size = size(device);
+        entry.device_number = device_number(device.st_rdev);
+        entry
+    }
+
     /// Creates the entry `name` with the metadata `stat`. It has neither a content nor extended
     /// attributes.
     pub(super) fn entry(&mut self, name: Vec<u8>, kind: EntryKind, stat: &Stat) -> Entry {

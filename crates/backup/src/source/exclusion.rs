@@ -4,26 +4,50 @@ use std::io;
 use std::path::Path;
 
 use cutpoint_repository::EntryKind;
+use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{Mode, OFlags};
 
 use super::folder::Handle;
 use super::kind;
 use super::names::Names;
-use super::walk_options::WalkOptions;
+use super::walk_options::{FolderTag, WalkOptions};
 
-/// The name of the file that marks a folder as a cache. The signature below is how the file begins.
-///
-/// Source: the Cache Directory Tagging Specification, <https://bford.info/cachedir/>.
-const CACHE_TAG_NAME: &[u8] = b"CACHEDIR.TAG";
-const CACHE_TAG_SIGNATURE: &[u8; 43] = b"Signature: 8a477f597d28d172789f06886806bc55";
+/// The rule that excludes a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExclusionRule {
+    /// A pattern of the options.
+    Pattern,
+    /// A pattern in a file of a folder.
+    IgnoreFile,
+    /// A tag in the folder of the name.
+    Tag,
+    /// The size of the file.
+    Size,
+    /// The name is on another file system.
+    FileSystem,
+}
 
-/// The rules of a walk for the names to leave out.
+impl ExclusionRule {
+    /// Returns the rule in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExclusionRule::Pattern => "pattern",
+            ExclusionRule::IgnoreFile => "ignore file",
+            ExclusionRule::Tag => "tag",
+            ExclusionRule::Size => "size",
+            ExclusionRule::FileSystem => "file system",
+        }
+    }
+}
+
+/// The rules of a walk for the names to leave out, without the files of patterns in folders.
 #[derive(Debug)]
-pub struct Exclusion {
+pub(super) struct Exclusion {
     patterns: Gitignore,
+    tags: Vec<FolderTag>,
+    larger_than: Option<u64>,
     one_file_system: bool,
-    exclude_caches: bool,
 }
 
 impl Exclusion {
@@ -32,11 +56,13 @@ impl Exclusion {
     /// # Errors
     ///
     /// Returns `InvalidInput` if a pattern is invalid.
-    pub fn new(options: &WalkOptions) -> io::Result<Exclusion> {
+    pub(super) fn new(options: &WalkOptions) -> io::Result<Exclusion> {
+        let caches = options.exclude_caches.then(FolderTag::of_caches);
         Ok(Exclusion {
-            patterns: parse_patterns(&options.exclude)?,
+            patterns: parse_all(&options.exclude, &options.exclude_any_case)?,
+            tags: caches.into_iter().chain(options.exclude_tagged.iter().cloned()).collect(),
+            larger_than: options.exclude_larger_than,
             one_file_system: options.one_file_system,
-            exclude_caches: options.exclude_caches,
         })
     }
 
@@ -45,10 +71,15 @@ impl Exclusion {
         !self.patterns.is_empty()
     }
 
-    /// Returns `true` if a pattern excludes `path`, not counting the patterns that exclude a folder
-    /// above it.
-    pub fn matches(&self, path: &Path, is_folder: bool) -> bool {
-        self.patterns.matched(path, is_folder).is_ignore()
+    /// Returns `Some(true)` if the last pattern that matches `path` is an ordinary one,
+    /// `Some(false)` if it is negated by a `!`, and `None` if no pattern matches. Patterns that
+    /// exclude a folder above `path` do not count.
+    pub(super) fn find(&self, path: &Path, is_folder: bool) -> Option<bool> {
+        match self.patterns.matched(path, is_folder) {
+            Match::None => None,
+            Match::Ignore(_) => Some(true),
+            Match::Whitelist(_) => Some(false),
+        }
     }
 
     /// Returns `true` if the walk stays on the file system `home` and `device` is another one.
@@ -56,23 +87,37 @@ impl Exclusion {
         self.one_file_system && home.is_some_and(|home| home != device)
     }
 
-    /// Returns `true` if `folder`, which has these names, is a cache to leave out.
-    pub(super) fn is_cache(&self, folder: &Handle, names: &Names) -> bool {
-        self.exclude_caches && names.contains(CACHE_TAG_NAME) && has_cache_tag(folder)
+    /// Returns `true` if a file of `size` bytes is too large.
+    pub(super) fn is_too_large(&self, size: u64) -> bool {
+        self.larger_than.is_some_and(|limit| size > limit)
     }
-}
 
-/// Returns `true` if `name` is the name of the file that marks a folder as a cache.
-pub(super) fn is_cache_tag(name: &[u8]) -> bool {
-    name == CACHE_TAG_NAME
+    /// Returns `true` if `folder`, which has these names, has a tag, so that its contents are left
+    /// out.
+    pub(super) fn is_tagged(&self, folder: &Handle, names: &Names) -> bool {
+        self.tags.iter().any(|tag| names.contains(&tag.name) && has_header(folder, tag))
+    }
+
+    /// Returns `true` if `name` is the name of a tag.
+    pub(super) fn is_tag(&self, name: &[u8]) -> bool {
+        self.tags.iter().any(|tag| tag.name == name)
+    }
 }
 
 /// Parses the lines of a `.gitignore` file in the root folder.
 pub(super) fn parse_patterns(patterns: &[String]) -> io::Result<Gitignore> {
+    parse_all(patterns, &[])
+}
+
+/// Parses such lines, followed by others that ignore the case of letters.
+fn parse_all(patterns: &[String], any_case: &[String]) -> io::Result<Gitignore> {
     let invalid = |problem| io::Error::new(io::ErrorKind::InvalidInput, problem);
     let mut builder = pattern_builder();
-    for pattern in patterns {
-        add_pattern(&mut builder, pattern).map_err(invalid)?;
+    for (patterns, ignores_case) in [(patterns, false), (any_case, true)] {
+        builder.case_insensitive(ignores_case).map_err(|error| invalid(error.to_string()))?;
+        for pattern in patterns {
+            add_pattern(&mut builder, pattern).map_err(invalid)?;
+        }
     }
     builder.build().map_err(|error| invalid(error.to_string()))
 }
@@ -98,35 +143,71 @@ pub(super) fn pattern_builder() -> GitignoreBuilder {
 ///
 /// # Errors
 ///
-/// Returns the pattern and its problem if the pattern is invalid.
+/// Returns the pattern and its problem if the pattern is invalid or cannot match anything.
 pub(super) fn add_pattern(builder: &mut GitignoreBuilder, pattern: &str) -> Result<(), String> {
-    match builder.add_line(None, pattern) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let problem = match error {
-                ignore::Error::Glob { err, .. } => err,
-                error => error.to_string(),
-            };
-            let problem = match problem.as_str() {
-                "unclosed character class; missing ']'" => "character class without ]",
-                "dangling '\\'" => "\\ without a character after it",
-                problem => problem,
-            };
-            Err(format!("pattern {pattern}: {problem}"))
-        }
-    }
+    let problem = match builder.add_line(None, pattern) {
+        Ok(_) => match idle_part(pattern) {
+            None => return Ok(()),
+            Some(part) => format!("matches nothing, because no path contains {part}"),
+        },
+        Err(ignore::Error::Glob { err, .. }) => err,
+        Err(error) => error.to_string(),
+    };
+    let problem = match problem.as_str() {
+        "unclosed character class; missing ']'" => "character class without ]",
+        "dangling '\\'" => "\\ without a character after it",
+        problem => problem,
+    };
+    Err(format!("pattern {pattern}: {problem}"))
 }
 
-/// Returns `true` if `folder` has a tag file that begins with the signature. The name alone does
-/// not count.
-fn has_cache_tag(folder: &Handle) -> bool {
+/// Returns the part of a pattern that no resolved path has, if there is one.
+fn idle_part(pattern: &str) -> Option<&'static str> {
+    let pattern = pattern.trim_end();
+    if pattern.starts_with('#') {
+        return None;
+    }
+    let body = pattern.strip_prefix('!').unwrap_or(pattern);
+    let body = body.strip_prefix('/').unwrap_or(body);
+    let body = body.strip_suffix('/').unwrap_or(body);
+    body.split('/').find_map(|name| match name {
+        "." => Some("`.`"),
+        ".." => Some("`..`"),
+        "" if !body.is_empty() => Some("`//`"),
+        _ => None,
+    })
+}
+
+/// Returns `true` if the entry of `folder` with the name of `tag` begins as a tag does. If a header
+/// is required, it must be a regular file.
+fn has_header(folder: &Handle, tag: &FolderTag) -> bool {
+    if tag.header.is_empty() {
+        return true;
+    }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut begin = [0; CACHE_TAG_SIGNATURE.len()];
-    let Ok(file) = rustix::fs::openat(folder, CACHE_TAG_NAME, flags, Mode::empty()) else {
+    let Ok(file) = rustix::fs::openat(folder, tag.name.as_slice(), flags, Mode::empty()) else {
         return false;
     };
     let is_file = rustix::fs::fstat(&file).is_ok_and(|stat| kind(&stat) == Some(EntryKind::File));
+    let mut begin = vec![0; tag.header.len()];
     is_file
         && io::Read::read_exact(&mut std::fs::File::from(file), &mut begin).is_ok()
-        && begin == *CACHE_TAG_SIGNATURE
+        && begin == tag.header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_that_can_match_nothing_are_refused() {
+        for text in ["[a", "a\\", "./a", "a/../b", "../a", "a//b", "!./a", "a/./", "[z-a]"] {
+            assert!(check_pattern(text).is_err(), "{text:?} was accepted");
+        }
+        for text in
+            ["", "# ./a", "/", ".a", "..a/", "a/.b", "/a/", "**/a", "a/**", "!a/b", "\\[a", " "]
+        {
+            assert_eq!(check_pattern(text), Ok(()), "{text:?}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
 /// The maximum number of folders of a [`FolderStack`] that stay open, besides its lowest one. The
@@ -86,6 +86,19 @@ pub(crate) fn without_atime<T>(open: impl Fn(OFlags) -> Result<T, Errno>) -> Res
 /// link itself.
 pub(crate) fn stat(folder: impl AsFd, name: &[u8]) -> Result<Stat, Errno> {
     rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Returns `false` if `name` in `folder` was created at `ns`, in nanoseconds since 1970, or later.
+/// Without a time of creation, the result is `true`.
+pub(crate) fn born_before(folder: &Handle, name: &[u8], ns: i64) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let Ok(found) = rustix::fs::statx(folder, name, flags, StatxFlags::BTIME) else { return true };
+    if found.stx_mask & StatxFlags::BTIME.bits() == 0 {
+        return true;
+    }
+    let born = found.stx_btime;
+    let born_ns = i128::from(born.tv_sec) * 1_000_000_000 + i128::from(born.tv_nsec);
+    born_ns < i128::from(ns)
 }
 
 /// The folders from a lowest one down to the current one. Only the lowest folder and the deepest

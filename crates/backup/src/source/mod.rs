@@ -13,6 +13,7 @@ mod devices;
 mod entry_builder;
 mod exclusion;
 pub(crate) mod folder;
+mod ignore_files;
 mod mounts;
 mod names;
 mod owners;
@@ -28,8 +29,9 @@ pub mod xattrs;
 use cutpoint_repository::{EntryKind, Time};
 use rustix::fs::{FileType, Stat};
 
-pub use exclusion::{Exclusion, check_pattern};
+pub use exclusion::{ExclusionRule, check_pattern};
 pub use folder::Handle;
+pub(crate) use folder::born_before;
 pub use mounts::{FileSystem, FileSystems, Kernel};
 pub(crate) use owners::OwnerIds;
 pub use path_pattern::PathPattern;
@@ -37,7 +39,7 @@ pub(crate) use pattern_set::PatternSet;
 pub use read::{FileExtent, FileExtents, SourceFile, open_file};
 pub use sources::resolve;
 pub use walk::Walk;
-pub use walk_options::WalkOptions;
+pub use walk_options::{FolderTag, WalkOptions};
 pub use walk_step::WalkStep;
 
 /// The time of the last change of the content.

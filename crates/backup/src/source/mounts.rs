@@ -21,6 +21,9 @@ pub struct FileSystem {
     /// backup, so that each change after that start shows in them. `None` if no interval is long
     /// enough.
     pub settling_ns: Option<i64>,
+    /// The same interval if only the time of modification is compared, and is trusted to show each
+    /// change.
+    pub mtime_settling_ns: Option<i64>,
     /// Set if ctime can be a copy of mtime, so that ctime shows no change unless it is later than
     /// mtime.
     pub copies_mtime: bool,
@@ -49,6 +52,16 @@ impl Times {
             Times::Weak => None,
         }
     }
+
+    /// Returns [`FileSystem::mtime_settling_ns`], given the result of
+    /// [`FileSystems::writeback_ns`].
+    fn mtime_settling_ns(self, writeback_ns: Option<i64>) -> Option<i64> {
+        match self {
+            // The clock is unknown.
+            Times::Weak => Times::Remote.settling_ns(writeback_ns),
+            times => times.settling_ns(writeback_ns),
+        }
+    }
 }
 
 /// Information about file systems, from the system or from a test.
@@ -74,6 +87,7 @@ impl FileSystems for Kernel {
         FileSystem {
             identity: mount.identity(fsid, &read_text),
             settling_ns: times.settling_ns(self.writeback_ns()),
+            mtime_settling_ns: times.mtime_settling_ns(self.writeback_ns()),
             copies_mtime: times == Times::Doubtful,
         }
     }
@@ -229,6 +243,9 @@ mod tests {
         assert_eq!(Times::Remote.settling_ns(bound(40)), bound(86_400));
         assert_eq!(Times::Doubtful.settling_ns(bound(100_000)), bound(100_000));
         assert_eq!(Times::Weak.settling_ns(bound(40)), None);
+        assert_eq!(Times::Weak.mtime_settling_ns(bound(40)), bound(86_400), "mtime is trusted");
+        assert_eq!(Times::Local.mtime_settling_ns(bound(40)), bound(60));
+        assert_eq!(Times::Weak.mtime_settling_ns(None), None, "without a bound nothing settles");
         assert_eq!(Times::Local.settling_ns(None), None, "without a bound nothing settles");
     }
 

@@ -60,14 +60,6 @@ impl Names {
         items.dedup_by(|(a, _), (b, _)| bytes[a.clone()] == bytes[b.clone()]);
     }
 
-    /// Keeps the names for which `keep` returns `true`. Returns the number of names removed.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) -> u64 {
-        let before = self.items.len();
-        let Names { bytes, items, .. } = self;
-        items.retain(|(range, _)| keep(&bytes[range.clone()]));
-        (before - items.len()) as u64
-    }
-
     /// Returns `true` if `name` is among the sorted names, taken or not.
     pub(super) fn contains(&self, name: &[u8]) -> bool {
         self.items.binary_search_by(|(range, _)| self.bytes[range.clone()].cmp(name)).is_ok()

@@ -6,17 +6,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 
 use cutpoint_repository::{Entry, EntryKind};
-use rustix::fs::{Mode, OFlags, SeekFrom, Stat};
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use super::folder::{Handle, without_atime};
 use super::{ctime, kind, links, mode, mtime, size};
 
-/// A regular file, open for reading.
+/// A regular file or a block device, open for reading.
 #[derive(Debug)]
 pub struct SourceFile {
     file: File,
+    /// The metadata; for a device, with the size and the blocks of its content.
     opened: Stat,
+    is_device: bool,
 }
 
 /// A part of a file. The extents of one file follow each other without gaps.
@@ -38,7 +40,33 @@ pub enum FileExtent {
     },
 }
 
-/// Opens the regular file that `entry` of the folder `folder` describes.
+/// Returns the metadata of the block device that `name` in `folder` is or links to, with the size of
+/// its content; `None` if there is no such device, or if it cannot be opened.
+pub(super) fn block_device(folder: &Handle, name: &[u8]) -> Option<Stat> {
+    let found = rustix::fs::statat(folder, name, AtFlags::empty()).ok()?;
+    if kind(&found) != Some(EntryKind::BlockDevice) {
+        return None;
+    }
+    Some(open_device(folder, name).ok()?.opened)
+}
+
+/// Opens a block device or a link to one.
+fn open_device(folder: &Handle, name: &[u8]) -> io::Result<SourceFile> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    let mut opened = rustix::fs::fstat(&fd)?;
+    if kind(&opened) != Some(EntryKind::BlockDevice) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no longer a block device"));
+    }
+    let len = rustix::fs::seek(&fd, SeekFrom::End(0))?;
+    opened.st_size = i64::try_from(len).unwrap_or(i64::MAX);
+    // A device has no holes.
+    opened.st_blocks = i64::try_from(len.div_ceil(512)).unwrap_or(i64::MAX);
+    Ok(SourceFile { file: File::from(fd), opened, is_device: true })
+}
+
+/// Opens the regular file that `entry` of the folder `folder` describes, or the block device if the
+/// entry has the number of one.
 ///
 /// The time of the last access is preserved if the caller owns the file or is root.
 ///
@@ -47,8 +75,11 @@ pub enum FileExtent {
 /// Returns `InvalidInput` if the name now denotes something other than a regular file, which is
 /// neither followed nor waited for. Returns any other error of the system call.
 pub fn open_file(folder: &Handle, entry: &Entry) -> io::Result<SourceFile> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let name = entry.name.as_slice();
+    if entry.device_number != 0 {
+        return open_device(folder, name);
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened =
         without_atime(|noatime| rustix::fs::openat(folder, name, flags | noatime, Mode::empty()));
     let other = || io::Error::new(io::ErrorKind::InvalidInput, "no longer a regular file");
@@ -62,7 +93,7 @@ pub fn open_file(folder: &Handle, entry: &Entry) -> io::Result<SourceFile> {
     if kind(&opened) != Some(EntryKind::File) {
         return Err(other());
     }
-    Ok(SourceFile { file: File::from(fd), opened })
+    Ok(SourceFile { file: File::from(fd), opened, is_device: false })
 }
 
 impl AsFd for SourceFile {
@@ -81,6 +112,12 @@ impl SourceFile {
     /// walk examined it. The names of owner and group are kept if the ids are the same.
     pub fn refresh(&self, entry: &mut Entry) {
         let stat = &self.opened;
+        if self.is_device {
+            // The content is saved as that of a file.
+            entry.device_number = 0;
+            entry.size = size(stat);
+            return;
+        }
         entry.mode = mode(stat);
         if entry.user_id != stat.st_uid {
             entry.user_id = stat.st_uid;
@@ -127,12 +164,15 @@ impl SourceFile {
 
     /// Compares the file, once it has been read, with `entry`. Returns a description of the change,
     /// or `None` if there is none. A change within the resolution of the file system's clock can go
-    /// unnoticed.
+    /// unnoticed, and no change of a device is noticed.
     ///
     /// # Errors
     ///
     /// Returns any error of the system call.
     pub fn changed(&self, entry: &Entry) -> io::Result<Option<String>> {
+        if self.is_device {
+            return Ok(None);
+        }
         let stat = rustix::fs::fstat(&self.file)?;
         Ok(if size(&stat) != entry.size {
             Some(format!("size changed from {} to {} bytes", entry.size, size(&stat)))

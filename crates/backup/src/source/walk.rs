@@ -12,10 +12,12 @@ use cutpoint_repository::{Content, Entry, EntryKind, Time};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use super::entry_builder::EntryBuilder;
-use super::exclusion::{Exclusion, is_cache_tag};
+use super::exclusion::{Exclusion, ExclusionRule};
 use super::folder::{self, Access, FolderStack, Handle, Identity};
+use super::ignore_files::IgnoreFiles;
 use super::mounts::{FileSystem, FileSystems};
 use super::names::{LIST_BUFFER_LEN, Names};
+use super::read::block_device;
 use super::sources::Sources;
 use super::walk_options::WalkOptions;
 use super::walk_step::WalkStep;
@@ -37,6 +39,9 @@ pub struct Walk {
     path: Vec<u8>,
     pending: VecDeque<WalkStep>,
     exclusion: Exclusion,
+    ignore_files: IgnoreFiles,
+    /// The path of the folder with a tag that was entered last.
+    tagged: Option<Vec<u8>>,
     /// The number of names excluded so far.
     excluded: u64,
     entries: EntryBuilder,
@@ -53,6 +58,8 @@ struct OpenFolder {
     path_len: usize,
     /// The file system to stay on; `None` above the sources.
     home: Option<u64>,
+    /// Set if the contents are left out, except for tags and sources.
+    is_tagged: bool,
 }
 
 impl fmt::Debug for Walk {
@@ -102,7 +109,8 @@ impl Walk {
         let handle = folder::open(rustix::fs::CWD, b"/", access)?;
         let stat = rustix::fs::fstat(&handle)?;
         let home = is_source.then_some(stat.st_dev);
-        let frame = OpenFolder { names: Names::default(), node: Some(0), path_len: 0, home };
+        let names = Names::default();
+        let frame = OpenFolder { names, node: Some(0), path_len: 0, home, is_tagged: false };
         let mut walk = Walk {
             stack: FolderStack::new(handle.clone(), Identity::of(&stat), frame),
             sources,
@@ -110,6 +118,8 @@ impl Walk {
             path: Vec::new(),
             pending: VecDeque::new(),
             exclusion,
+            ignore_files: IgnoreFiles::new(options.reads_ignore_files, options.reads_git_ignore),
+            tagged: None,
             excluded: 0,
             entries: EntryBuilder::default(),
             list_buffer: Vec::with_capacity(LIST_BUFFER_LEN),
@@ -117,8 +127,10 @@ impl Walk {
         let (names, failure) = walk.list(&handle, Some(0), is_source);
         // The root has no entry that could be marked as incomplete.
         failure.map_or(Ok(()), |(error, _)| Err(error))?;
+        let is_tagged = is_source && walk.enter_rules(&handle, &names);
         if let Some((frame, _)) = walk.stack.top() {
             frame.names = names;
+            frame.is_tagged = is_tagged;
         }
         Ok((walk, missing))
     }
@@ -188,14 +200,51 @@ impl Walk {
             names.push(name, FileType::Unknown);
         }
         names.sort();
-        if lists_all && self.exclusion.is_cache(folder, &names) {
-            let is_source = |name: &[u8]| children.is_some_and(|c| c.contains_key(name));
-            self.excluded += names.retain(|name| is_cache_tag(name) || is_source(name));
-        }
         (names, failure)
     }
 
-    /// Returns the step for one name of the current folder; `None` if the name is excluded.
+    /// Begins to use the rules that lie in the current folder, which has these names. Returns
+    /// `true` if its contents are left out.
+    fn enter_rules(&mut self, folder: &Handle, names: &Names) -> bool {
+        for (name, message) in self.ignore_files.enter(folder, &self.path, names) {
+            self.pending.push_back(WalkStep::Warning { path: self.here().join(name), message });
+        }
+        let is_tagged = self.exclusion.is_tagged(folder, names);
+        if is_tagged {
+            self.tagged = Some(self.path.clone());
+        }
+        is_tagged
+    }
+
+    /// Returns `true` if a rule about names excludes `path`, an entry of the current folder or of a
+    /// folder above it, whether it exists or not. Rules that exclude a folder above `path` do not
+    /// count.
+    pub fn excludes(&self, path: &Path, is_folder: bool) -> bool {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let folder = path.parent().map(|parent| parent.as_os_str().as_bytes());
+        let is_tagged = self.tagged.as_deref().is_some_and(|tagged| Some(tagged) == folder);
+        (is_tagged && !self.exclusion.is_tag(name)) || self.pattern_rule(path, is_folder).is_some()
+    }
+
+    /// Returns the kind of pattern that excludes `path`. The patterns of the options have
+    /// precedence.
+    fn pattern_rule(&self, path: &Path, is_folder: bool) -> Option<ExclusionRule> {
+        match self.exclusion.find(path, is_folder) {
+            Some(excludes) => excludes.then_some(ExclusionRule::Pattern),
+            None => {
+                let excludes = self.ignore_files.find(path, is_folder) == Some(true);
+                excludes.then_some(ExclusionRule::IgnoreFile)
+            }
+        }
+    }
+
+    /// Returns the step for an excluded name, which the path ends with.
+    fn exclude(&mut self, rule: ExclusionRule) -> WalkStep {
+        self.excluded += 1;
+        WalkStep::Excluded { path: self.here(), rule }
+    }
+
+    /// Returns the step for one name of the current folder.
     fn step_of_name(&mut self, name: Vec<u8>, file_type: FileType) -> Option<WalkStep> {
         let depth = self.stack.len();
         let path_len = self.path.len();
@@ -206,14 +255,14 @@ impl Walk {
         self.path.extend_from_slice(&name);
         let step = match folder {
             Some(folder) => self.step_unless_excluded(name, file_type, folder, node, home),
-            None => Some(self.problem(io::Error::other("the folder was moved or removed"))),
+            None => self.problem(io::Error::other("the folder was moved or removed")),
         };
         if self.stack.len() == depth {
             self.path.truncate(path_len);
         } else if let Some((frame, _)) = self.stack.top() {
             frame.path_len = path_len;
         }
-        step
+        Some(step)
     }
 
     /// Returns the step for the name at the end of the path, as [`Walk::step_of_name`] does. The
@@ -226,26 +275,48 @@ impl Walk {
         folder: Handle,
         node: Option<usize>,
         home: Option<u64>,
-    ) -> Option<WalkStep> {
+    ) -> WalkStep {
         let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
-        let mut known_stat = None;
-        if !is_source && home.is_some() && self.exclusion.has_patterns() {
-            let is_folder = if file_type == FileType::Unknown {
-                match folder::stat(&folder, &name) {
-                    Ok(stat) => kind(known_stat.insert(stat)) == Some(EntryKind::Folder),
-                    Err(error) => return Some(self.problem(error.into())),
-                }
-            } else {
-                file_type == FileType::Directory
-            };
-            let path = Path::new(OsStr::from_bytes(&self.path));
-            if self.exclusion.matches(path, is_folder) {
+        if is_source || home.is_none() {
+            return self.step(name, folder, None, node, home);
+        }
+        let mut stat = None;
+        match self.rule_of_name(&name, file_type, &folder, &mut stat) {
+            Err(error) => self.problem(error),
+            Ok(None) => self.step(name, folder, stat, node, home),
+            Ok(Some(rule)) if node.is_none() => self.exclude(rule),
+            // The folder is on the way to a source that was named itself.
+            Ok(Some(_)) => {
                 self.excluded += 1;
-                // The folder is on the way to a source that was named itself.
-                return node.and_then(|_| self.step(name, folder, known_stat, node, None));
+                self.step(name, folder, stat, node, None)
             }
         }
-        self.step(name, folder, known_stat, node, home)
+    }
+
+    /// Returns the rule about names that excludes the name at the end of the path, which is `name`
+    /// in `folder`. If that needs the metadata of the entry, they are in `stat` afterwards.
+    fn rule_of_name(
+        &mut self,
+        name: &[u8],
+        file_type: FileType,
+        folder: &Handle,
+        stat: &mut Option<Stat>,
+    ) -> io::Result<Option<ExclusionRule>> {
+        if self.stack.top().is_some_and(|(frame, _)| frame.is_tagged)
+            && !self.exclusion.is_tag(name)
+        {
+            return Ok(Some(ExclusionRule::Tag));
+        }
+        if !self.exclusion.has_patterns() && self.ignore_files.is_empty() {
+            return Ok(None);
+        }
+        let is_folder = match file_type {
+            FileType::Unknown => {
+                kind(stat.insert(folder::stat(folder, name)?)) == Some(EntryKind::Folder)
+            }
+            file_type => file_type == FileType::Directory,
+        };
+        Ok(self.pattern_rule(Path::new(OsStr::from_bytes(&self.path)), is_folder))
     }
 
     /// Returns the step for a name that no pattern excludes. See [`Walk::step_unless_excluded`].
@@ -256,39 +327,43 @@ impl Walk {
         stat: Option<Stat>,
         node: Option<usize>,
         home: Option<u64>,
-    ) -> Option<WalkStep> {
+    ) -> WalkStep {
         let stat = match stat.map_or_else(|| folder::stat(&folder, &name), Ok) {
             Ok(stat) => stat,
             Err(error) => {
                 self.add_missing(node);
-                return Some(self.problem(error.into()));
+                return self.problem(error.into());
             }
         };
         let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
         let home = if is_source { Some(stat.st_dev) } else { home };
+        if is_source && let Some(device) = block_device(&folder, &name) {
+            let entry = self.entries.device(name, &stat, &device);
+            return WalkStep::Item { path: self.here(), entry, folder };
+        }
         let Some(kind) = kind(&stat) else {
-            return Some(
-                self.problem(io::Error::other("neither a file nor a folder nor a device")),
-            );
+            return self.problem(io::Error::other("neither a file nor a folder nor a device"));
         };
         if kind == EntryKind::Folder {
-            return Some(self.enter(name, folder, stat, node, home));
+            return self.enter(name, folder, stat, node, home);
         }
         let Some(home) = home else {
-            return Some(self.problem(io::Error::from(io::ErrorKind::NotADirectory)));
+            return self.problem(io::Error::from(io::ErrorKind::NotADirectory));
         };
         if self.exclusion.is_foreign(stat.st_dev, Some(home)) {
-            self.excluded += 1;
-            return None;
+            return self.exclude(ExclusionRule::FileSystem);
+        }
+        if kind == EntryKind::File && !is_source && self.exclusion.is_too_large(size(&stat)) {
+            return self.exclude(ExclusionRule::Size);
         }
         let mut entry = self.entries.entry(name, kind, &stat);
         self.identify_device(&entry, &folder, &stat);
         if kind == EntryKind::Symlink
             && let Err(error) = read_target(&mut entry, &folder, &stat)
         {
-            return Some(self.problem(error));
+            return self.problem(error);
         }
-        Some(WalkStep::Item { path: self.here(), entry, folder })
+        WalkStep::Item { path: self.here(), entry, folder }
     }
 
     /// Finds out the details of the file system of `entry`, if they are unknown. That is the case
@@ -373,8 +448,9 @@ impl Walk {
             entry.ctime = Time::default();
             entry.inode = 0;
         }
+        let is_tagged = home.is_some() && self.enter_rules(&handle, &names);
         // The caller sets the length of the path.
-        let frame = OpenFolder { names, node, path_len: 0, home };
+        let frame = OpenFolder { names, node, path_len: 0, home, is_tagged };
         self.stack.push(name, handle, Identity::of(&stat), frame);
         WalkStep::Enter { path: self.here(), entry, folder }
     }
@@ -413,23 +489,18 @@ impl Iterator for Walk {
     type Item = WalkStep;
 
     fn next(&mut self) -> Option<WalkStep> {
-        loop {
-            if let Some(step) = self.pending.pop_front() {
-                return Some(step);
-            }
-            let (frame, _) = self.stack.top()?;
-            if let Some((name, file_type)) = frame.names.take() {
-                let name = name.to_vec();
-                if let Some(step) = self.step_of_name(name, file_type) {
-                    return Some(step);
-                }
-                continue;
-            }
-            let (frame, _) = self.stack.pop()?;
-            self.path.truncate(frame.path_len);
-            // The root has no steps.
-            return (self.stack.len() > 0).then_some(WalkStep::Leave);
+        if let Some(step) = self.pending.pop_front() {
+            return Some(step);
         }
+        let (frame, _) = self.stack.top()?;
+        if let Some((name, file_type)) = frame.names.take() {
+            let name = name.to_vec();
+            return self.step_of_name(name, file_type);
+        }
+        let (frame, _) = self.stack.pop()?;
+        self.path.truncate(frame.path_len);
+        // The root has no steps.
+        (self.stack.len() > 0).then_some(WalkStep::Leave)
     }
 }
 
@@ -469,7 +540,7 @@ mod tests {
             match step {
                 WalkStep::Problem { path, .. } => problems.push(path),
                 WalkStep::Item { .. } => items += 1,
-                WalkStep::Enter { .. } | WalkStep::Leave => {}
+                _ => {}
             }
         }
         (walk, problems, items)

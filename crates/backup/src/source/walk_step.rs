@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use cutpoint_repository::Entry;
 
+use super::exclusion::ExclusionRule;
 use super::folder::Handle;
 
 /// One step of a [`Walk`](super::Walk).
@@ -36,6 +37,20 @@ pub enum WalkStep {
     },
     /// The folder entered last and not left yet ends.
     Leave,
+    /// A name of the folder entered last is left out, with everything below it.
+    Excluded {
+        /// The path of the entry.
+        path: PathBuf,
+        /// The rule that excludes it.
+        rule: ExclusionRule,
+    },
+    /// A part of a file of patterns cannot be used. The walk continues without it.
+    Warning {
+        /// The path of the file.
+        path: PathBuf,
+        /// The problem.
+        message: String,
+    },
     /// Something could not be examined, opened or listed. The walk continues with the next entry.
     /// For a folder, this step comes between its `Enter` and its `Leave`.
     Problem {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use cutpoint_backup::save::{BackupOptions, Parent, Source};
+use cutpoint_backup::save::{BackupOptions, IgnoredProperties, Parent, Source};
 use cutpoint_backup::source::Kernel;
 use cutpoint_backup::source::WalkOptions;
 use cutpoint_repository::Verify;
@@ -13,6 +13,8 @@ pub(crate) fn options(threads: usize) -> BackupOptions {
     BackupOptions {
         parent: Parent::Newest,
         force_read: false,
+        ignored: IgnoredProperties::default(),
+        as_path: None,
         skip_if_unchanged: false,
         verify: Verify::Some,
         threads,

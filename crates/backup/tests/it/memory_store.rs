@@ -124,6 +124,7 @@ impl MemoryStore {
                     }
                     open.last_mut().unwrap().1.push(entry);
                 }
+                WalkStep::Excluded { .. } | WalkStep::Warning { .. } => {}
                 WalkStep::Problem { path, error } => panic!("{}: {error}", path.display()),
             }
         }

@@ -20,34 +20,35 @@ use crate::backup_options::{files, options};
 use crate::forged_snapshot::forge;
 use crate::manual_clock::{Clock, HOUR_NS, MountedFileSystem, SECOND_NS, make};
 
-const DAY_NS: i64 = 24 * HOUR_NS;
+pub(crate) const DAY_NS: i64 = 24 * HOUR_NS;
 
 /// A folder, a repository, and a clock that starts at the time of the folder's last change.
-struct Place {
-    folder: tempfile::TempDir,
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
     clock: Arc<Clock>,
-    repository: Arc<Repository>,
-    file_system: FileSystem,
+    pub(crate) repository: Arc<Repository>,
+    pub(crate) file_system: FileSystem,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(crate) fn new() -> Place {
         let (clock, _, repository) = make();
         let file_system = FileSystem {
             identity: "ext4 1".to_owned(),
             settling_ns: Some(60 * SECOND_NS),
+            mtime_settling_ns: Some(60 * SECOND_NS),
             copies_mtime: false,
         };
         let folder = tempfile::tempdir().expect("a folder");
         Place { folder, clock, repository, file_system }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().canonicalize().expect("it is there").join(name)
     }
 
     /// Writes a file and sets the clock to the time of the change.
-    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(&path, bytes).expect("written");
@@ -57,11 +58,11 @@ impl Place {
         path
     }
 
-    fn advance(&self, ns: i64) {
+    pub(crate) fn advance(&self, ns: i64) {
         self.clock.advance(ns);
     }
 
-    fn options(&self) -> BackupOptions {
+    pub(crate) fn options(&self) -> BackupOptions {
         let file_systems = Arc::new(MountedFileSystem(self.file_system.clone()));
         BackupOptions { file_systems, ..options(1) }
     }
@@ -82,7 +83,7 @@ impl Place {
     }
 
     /// Returns the entry of `path` in the newest snapshot.
-    fn entry(&self, path: &Path) -> Entry {
+    pub(crate) fn entry(&self, path: &Path) -> Entry {
         let reader = self.reader();
         let view = reader.view();
         let snapshots = view.snapshots();
@@ -100,7 +101,11 @@ impl Place {
     }
 
     /// Restores the newest snapshot. Returns the path of the restored folder.
-    fn restore(&self, target: &Path, monitor: &dyn RestoreMonitor) -> (PathBuf, RestoreReport) {
+    pub(crate) fn restore(
+        &self,
+        target: &Path,
+        monitor: &dyn RestoreMonitor,
+    ) -> (PathBuf, RestoreReport) {
         let reader = self.reader();
         let view = reader.view();
         let snapshots = view.snapshots();

@@ -42,6 +42,7 @@ fn lines(base: &Path, sources: &[&Path], options: WalkOptions) -> (Vec<String>, 
                     lines.push("-".to_owned());
                 }
             }
+            WalkStep::Excluded { .. } | WalkStep::Warning { .. } => {}
             WalkStep::Problem { path, .. } => lines.push(format!("!{}", inside(&path).unwrap())),
         }
     }
@@ -184,6 +185,7 @@ fn other_file_systems_are_not_entered() {
             }
             WalkStep::Leave => foreign = None,
             WalkStep::Item { path, .. } => assert_eq!(foreign, None, "{}", path.display()),
+            WalkStep::Excluded { .. } | WalkStep::Warning { .. } => {}
             WalkStep::Problem { .. } => {}
         }
     }
@@ -241,6 +243,7 @@ fn unlistable_folder_is_entered_and_left() {
             }
             WalkStep::Leave => depth -= 1,
             WalkStep::Item { .. } => items += 1,
+            WalkStep::Excluded { .. } | WalkStep::Warning { .. } => {}
             WalkStep::Problem { path, error } => {
                 assert!(path.ends_with("gone"), "{}", path.display());
                 assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");

@@ -61,12 +61,3 @@ pub(crate) struct Diff {
     #[command(flatten)]
     pub(crate) selection: Selection,
 }
-
-impl Diff {
-    /// Returns `true` if an option is given that only a comparison with the disk has a use for.
-    pub(crate) fn is_for_disk(&self) -> bool {
-        let Exclusion { exclude, exclude_file, exclude_caches, one_file_system } = &self.exclusion;
-        let has_patterns = !exclude.is_empty() || !exclude_file.is_empty();
-        self.force_read || has_patterns || *exclude_caches || *one_file_system
-    }
-}

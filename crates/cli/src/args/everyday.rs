@@ -74,7 +74,17 @@ pub(crate) struct Init {
 /// `cutpoint snapshots` shows such a snapshot as incomplete, and the next backup compares that PATH
 /// with the last snapshot that has it.
 ///
+/// A block device, or a link to one, that is named as a PATH is saved as a file with its content:
+/// `/dev/sda1`, `/dev/vg/home`. The whole device is read each time. It should not be in use: save a
+/// snapshot of a mounted LVM volume. Devices inside folders are saved as devices, without content.
+///
 /// `cutpoint help patterns` explains the patterns of --exclude and --exclude-file.
+///
+/// -v prints each file that is read, with the reason: `new`, or what differs from the previous
+/// snapshot (`type`, `size`, `mtime`, `ctime`, `inode`, `file system`), or `too fresh`, `weak times`
+/// or `forced` (see --force-read), or what is wrong with the previous version (`damaged`,
+/// `incomplete`). -vv prints all files, and the values that differ. -q prints only the ID of the
+/// snapshot.
 ///
 /// Ctrl-C and SIGTERM end a backup: data in progress is stored and published within 30 seconds, and
 /// the next run uses it. A second signal ends the program at once.
@@ -83,6 +93,8 @@ pub(crate) struct Init {
     before_help = "\
 Examples:
   cutpoint backup ~ --exclude-caches --exclude '*.iso'
+  cutpoint backup ~ --dry-run -v
+      Lists all files, and measures how much is new.
   cutpoint backup /etc /home --init --key-file /etc/cut.key
       For a script: creates the repository if there is none.
   cutpoint backup --stdin-filename shop.sql \\
@@ -91,6 +103,8 @@ Examples:
     before_long_help = "\
 Examples:
   cutpoint backup ~ --exclude-caches --exclude '*.iso'
+  cutpoint backup ~ --dry-run -v
+      Lists all files with the reasons for reading them, and measures how much is new.
   cutpoint backup /etc /home --init --key-file /etc/cut.key
       For a script: creates the repository if there is none.
   cutpoint backup --stdin-filename shop.sql \\
@@ -101,14 +115,33 @@ snapshot is made.
     --stdin-from-command -- \\
     bash -o pipefail -c 'pg_dump shop | gzip --rsyncable'
       Saves the output of a pipe. Without pipefail, a failure of the first program is not detected.
+  cutpoint backup /dev/vg/home-snapshot --as-path /home.img
+      Saves the content of an LVM volume.
+  cutpoint backup /mnt/snapshot/home --as-path /home
+      Saves a mounted snapshot of a file system under its usual path.
   tar -c . | cutpoint backup --stdin --stdin-filename a.tar
       Saves standard input. A failure of tar is not detected: its output so far becomes a \
-snapshot."
+snapshot.
+  find . -newer stamp -print0 | \\
+    cutpoint backup --files-from0 -
+      Saves the files that another program selects."
 )]
 pub(crate) struct Backup {
     /// Files and folders to save; or the command to run, with its arguments (--stdin-from-command)
-    #[arg(value_name = "PATH", required_unless_present = "stdin", conflicts_with = "stdin")]
+    #[arg(value_name = "PATH", conflicts_with = "stdin")]
+    #[arg(required_unless_present_any = ["stdin", "files_from", "files_from0"])]
     pub(crate) paths: Vec<PathBuf>,
+    /// Save the paths listed in FILE, too; repeatable
+    ///
+    /// Each line is a path; empty lines and lines that begin with # are skipped. Relative paths
+    /// start in the current folder. `-` is standard input. A folder is saved with everything in it.
+    #[arg(long, value_name = "FILE", conflicts_with = "stream")]
+    pub(crate) files_from: Vec<PathBuf>,
+    /// Save the paths listed in FILE, each ended by a zero byte, too
+    ///
+    /// For lists that programs write, such as `find -print0`: a path can have any bytes.
+    #[arg(long, value_name = "FILE", conflicts_with = "stream", hide_short_help = true)]
+    pub(crate) files_from0: Vec<PathBuf>,
     /// Create the repository if there is none
     #[arg(long)]
     pub(crate) init: bool,
@@ -132,6 +165,13 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "NAME", requires = "stream", default_value = "stdin")]
     #[arg(value_parser = OsStringValueParser::new().try_map(parse_file_name))]
     pub(crate) stdin_filename: OsString,
+    /// Save the PATH under another path in the snapshot
+    ///
+    /// For a copy or a file-system snapshot that is mounted elsewhere. There must be one PATH. The
+    /// backup compares with the newest snapshot of the path AS. Patterns match the paths on the
+    /// disk.
+    #[arg(long, value_name = "AS", conflicts_with = "stream")]
+    pub(crate) as_path: Option<PathBuf>,
     /// Add a tag to the snapshot; repeatable
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
@@ -144,7 +184,7 @@ pub(crate) struct Backup {
     /// Compare with this snapshot, or with `none`
     ///
     /// Without this option, the backup compares with the newest snapshot of the same host and
-    /// paths.
+    /// paths, or else with the newest one of the host that has any of the paths.
     #[arg(long, value_name = "SNAPSHOT")]
     pub(crate) parent: Option<String>,
     /// Read every file, even if it seems unchanged
@@ -156,6 +196,29 @@ pub(crate) struct Backup {
     /// shared mapping: use this option there.
     #[arg(long)]
     pub(crate) force_read: bool,
+    /// Do not compare inode numbers with the previous snapshot
+    ///
+    /// For file systems that number files anew at each mount, such as sshfs. The size and the times
+    /// of a file then decide.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) ignore_inode: bool,
+    /// Compare only mtime, not ctime, with the previous snapshot
+    ///
+    /// For file systems and programs that change ctime without a change of the content. A change
+    /// after which a program has set the old modification time again is then missed until the next
+    /// backup with --force-read. With this option, files are also taken over from file systems
+    /// whose times prove nothing, if they were modified at least a day before the previous backup.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) ignore_ctime: bool,
+    /// Store nothing: measure what is new
+    ///
+    /// Files are read, cut and looked up as in a backup, so that the size of the new data is exact,
+    /// before delta encoding and compression. The space that it would take in the repository is not
+    /// measured. Nothing is written to the repository. With -v, every file is listed with the
+    /// reason for reading it, or with `unchanged`. About 100 bytes of memory are needed for each new
+    /// chunk: 1.6 GB for 1 TB of new data.
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
     /// Make no snapshot if nothing has changed
     #[arg(long)]
     pub(crate) skip_if_unchanged: bool,
@@ -187,6 +250,12 @@ pub(crate) struct Snapshots {
     /// These are the forgotten snapshots that no prune has removed yet.
     #[arg(long)]
     pub(crate) forgotten: bool,
+    /// List only snapshots of interrupted runs
+    ///
+    /// A backup that takes longer than 20 hours makes such a snapshot before it continues. Files are
+    /// missing in it, and its last file may be cut short.
+    #[arg(long)]
+    pub(crate) partial: bool,
     /// The snapshots to list.
     #[command(flatten)]
     pub(crate) selection: Selection,

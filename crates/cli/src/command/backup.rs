@@ -1,5 +1,8 @@
 //! `backup`: saves files or a stream as a snapshot.
 
+mod decision;
+mod path_list;
+
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cutpoint_backup::save::{
-    BackupMonitor, BackupOptions, BackupProgress, BackupReport, Parent, Source, backup,
+    BackupMonitor, BackupOptions, BackupProgress, BackupReport, FileDecision, IgnoredProperties,
+    Parent, Source, backup, dry_run,
 };
 use cutpoint_backup::source::{FileSystems, Kernel};
 use cutpoint_repository::{ObjectName, Statistics, TicketId, Verify, View};
@@ -29,9 +33,11 @@ use crate::{confirmation, escape, select, units};
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
     // Impossible requests are detected before a passphrase is asked for.
-    let (paths, words): (&[PathBuf], &[PathBuf]) =
-        if args.stdin_from_command { (&[], &args.paths) } else { (&args.paths, &[]) };
-    refuse_if_none_is_there(paths)?;
+    let (paths, words): (Vec<PathBuf>, &[PathBuf]) = match args.stdin_from_command {
+        true => (Vec::new(), &args.paths),
+        false => (path_list::paths(args)?, &[]),
+    };
+    refuse_if_none_is_there(&paths)?;
     tag::check(&args.tags)
         .map_err(|failure| failure.with_remedy("omit --tag for a snapshot without tags"))?;
     if args.host.as_deref() == Some("") {
@@ -40,7 +46,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     }
     let mut walk = args.exclusion.walk_options()?;
     let mut session = open(args, global, report)?;
-    exclude_own(paths, global, &mut walk.exclude, report)?;
+    exclude_own(&paths, global, &mut walk.exclude, report)?;
     let parent = parent(args, &session, report)?;
     if args.stdin_from_command {
         // The command is not started for a run that cannot begin, or that will restart.
@@ -48,23 +54,8 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     } else {
         session.look_for_heads(report)?;
     }
-    let mut options = BackupOptions {
-        parent,
-        force_read: args.force_read,
-        skip_if_unchanged: args.skip_if_unchanged,
-        threads: args.threads.count(),
-        tags: without_duplicates(&args.tags),
-        description: args.description.clone(),
-        file_systems: file_systems(),
-        ..BackupOptions::default()
-    };
-    if args.verify_write {
-        options.verify = Verify::All;
-    }
-    if let Some(host) = &args.host {
-        options.host.clone_from(host);
-    }
-    let monitor = Monitor::new(report);
+    let options = options(args, parent);
+    let monitor = Monitor::new(args.dry_run, report);
     let name = args.stdin_filename.as_bytes().to_vec();
     let mut command = None;
     let source = if args.stdin_from_command {
@@ -75,11 +66,12 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     } else if args.stdin {
         Source::Stream { name, reader: Box::new(Patient(io::stdin())) }
     } else {
-        Source::Files { paths: paths.to_vec(), options: walk }
+        Source::Files { paths, options: walk }
     };
     let started_ns = session.repository.environment().now_ns();
     report.begin_progress();
-    let done = backup(&session.repository, source, &options, &monitor);
+    let run = if args.dry_run { dry_run } else { backup };
+    let done = run(&session.repository, source, &options, &monitor);
     report.end_progress();
     let done = match command {
         Some(command) => of_command(done, &command, words, report)?,
@@ -89,9 +81,12 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         session.state.add_head(&options.host, id, started_ns);
     }
     session.state.save(report);
-    summarize(&done, report)?;
+    summarize(&done, args.dry_run, report)?;
     Ok(Exit::of_problems(done.statistics.problem_count.max(report.problem_count())))
 }
+
+/// The maximum number of sources that the message about missing ones names.
+const REASONS_MAX: usize = 20;
 
 /// # Errors
 ///
@@ -105,7 +100,35 @@ fn refuse_if_none_is_there(paths: &[PathBuf]) -> Result<()> {
             Err(error) => reasons.push(format!("source {}: {error}", path.display())),
         }
     }
+    let more = reasons.len().saturating_sub(REASONS_MAX);
+    reasons.truncate(REASONS_MAX);
+    if more > 0 {
+        reasons.push(format!("and {more} more that cannot be read"));
+    }
     if reasons.is_empty() { Ok(()) } else { Err(Failure::failed(reasons.join("; ")).into()) }
+}
+
+/// Returns the options of a backup that is compared with `parent`.
+fn options(args: &Backup, parent: Parent) -> BackupOptions {
+    let mut options = BackupOptions {
+        parent,
+        force_read: args.force_read,
+        ignored: IgnoredProperties { inode: args.ignore_inode, ctime: args.ignore_ctime },
+        as_path: args.as_path.clone(),
+        skip_if_unchanged: args.skip_if_unchanged,
+        threads: args.threads.count(),
+        tags: without_duplicates(&args.tags),
+        description: args.description.clone(),
+        file_systems: file_systems(),
+        ..BackupOptions::default()
+    };
+    if args.verify_write {
+        options.verify = Verify::All;
+    }
+    if let Some(host) = &args.host {
+        options.host.clone_from(host);
+    }
+    options
 }
 
 fn without_duplicates(tags: &[String]) -> Vec<String> {
@@ -141,6 +164,13 @@ fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
         Err(error) if Exit::of(&error) == Exit::NoRepository => error,
         opened => return opened,
     };
+    if args.dry_run {
+        let remedy = "without a repository everything is new; `cutpoint estimate` measures how \
+                      much of it would be stored";
+        return Err(Failure::new(Exit::NoRepository, missing.to_string())
+            .with_remedy(remedy)
+            .into());
+    }
     let wanted = args.init || offer(global)?;
     if !wanted {
         let text = missing.to_string();
@@ -262,7 +292,8 @@ mod hurried {
 
     impl FileSystems for Hurried {
         fn of(&self, fd: BorrowedFd<'_>) -> FileSystem {
-            FileSystem { settling_ns: Some(self.0), ..Kernel.of(fd) }
+            let settling_ns = Some(self.0);
+            FileSystem { settling_ns, mtime_settling_ns: settling_ns, ..Kernel.of(fd) }
         }
 
         fn writeback_ns(&self) -> Option<i64> {
@@ -272,6 +303,7 @@ mod hurried {
 }
 
 struct Monitor<'a> {
+    is_dry_run: bool,
     report: &'a Report,
     interrupt: Interrupt,
     /// The time at which the request to stop was first seen.
@@ -283,9 +315,10 @@ struct Monitor<'a> {
 const SHORT_END: Duration = Duration::from_secs(1);
 
 impl<'a> Monitor<'a> {
-    fn new(report: &'a Report) -> Monitor<'a> {
+    fn new(is_dry_run: bool, report: &'a Report) -> Monitor<'a> {
         let interrupt = Interrupt::listen();
-        Monitor { report, interrupt, asked: OnceLock::new(), is_end_told: AtomicBool::new(false) }
+        let (asked, is_end_told) = (OnceLock::new(), AtomicBool::new(false));
+        Monitor { is_dry_run, report, interrupt, asked, is_end_told }
     }
 
     /// Announces once that the run is ending, if that takes longer.
@@ -305,11 +338,13 @@ impl<'a> Monitor<'a> {
 
 impl BackupMonitor for Monitor<'_> {
     fn progress(&self, progress: &BackupProgress) {
-        self.tell_of_end();
+        if !self.is_dry_run {
+            self.tell_of_end();
+        }
         self.report.progress(&event::Progress {
             work: work(&progress.statistics),
             new_bytes: Some(progress.statistics.new_bytes),
-            stored_bytes: Some(progress.stored_bytes),
+            stored_bytes: (!self.is_dry_run).then_some(progress.stored_bytes),
         });
     }
 
@@ -341,7 +376,10 @@ impl BackupMonitor for Monitor<'_> {
 
     fn reading(&self, path: &Path) {
         self.report.set_path(path);
-        self.report.detail_path("reading", path);
+    }
+
+    fn decided(&self, path: &Path, decision: &FileDecision<'_>) {
+        decision::tell(self.report, self.is_dry_run, path, decision);
     }
 
     fn cancelled(&self) -> bool {
@@ -356,10 +394,11 @@ fn work(statistics: &Statistics) -> Work {
     Work { file_count, size: size.max(read_bytes), read_file_count, read_bytes }
 }
 
-fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
+fn summarize(done: &BackupReport, is_dry_run: bool, report: &Report) -> Result<()> {
     let statistics = &done.statistics;
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Backup {
+            dry_run: is_dry_run,
             snapshot: done.snapshot.map(|id| id.to_string()),
             parent: done.parent.map(|id| id.to_string()),
             statistics: statistics.into(),
@@ -372,7 +411,7 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
         }));
     }
     report.note(&format!(
-        "{}, {}, {}; read {} ({}), new {} in {}, stored {}; {}",
+        "{}, {}, {}; read {} ({}), new {} in {}{}; {}",
         units::count(statistics.file_count, "file"),
         units::count(statistics.folder_count, "folder"),
         units::size(statistics.size),
@@ -380,7 +419,10 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
         units::size(statistics.read_bytes),
         units::size(statistics.new_bytes),
         units::count(statistics.new_chunk_count, "chunk"),
-        units::size(statistics.stored_bytes),
+        match is_dry_run {
+            true => String::new(),
+            false => format!(", stored {}", units::size(statistics.stored_bytes)),
+        },
         units::duration(report.elapsed()),
     ));
     if statistics.delta_chunk_count > 0 {
@@ -414,11 +456,21 @@ fn summarize(done: &BackupReport, report: &Report) -> Result<()> {
             units::count(statistics.problem_count, "problem")
         ));
     }
+    if is_dry_run {
+        report.note(
+            "Dry run: nothing was stored. The size of new data is measured, before delta encoding \
+             and compression; the space that it would take in the repository is not measured.",
+        );
+        return report.flush();
+    }
     report.note(&match done.snapshot {
         Some(id) => format!("Created snapshot {}.", id.short()),
         None => "Nothing has changed; no snapshot was created.".to_owned(),
     });
-    Ok(())
+    match done.snapshot.filter(|_| report.is_quiet()) {
+        Some(id) => report.line(&id.to_string()),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Diff, global: &Global, report: &Report) -> Result<Exit>
     if is_on_disk(&args.new) {
         return with_disk(args, global, report);
     }
-    if args.is_for_disk() {
+    if args.force_read || args.exclusion.is_given() {
         let message = "--force-read and the options that exclude files: NEW is a snapshot";
         let remedy = "begin the path of a file or folder on the disk with ./ or /";
         return Err(Failure::failed(message).with_remedy(remedy).into());
@@ -217,5 +217,9 @@ impl Sink for Printer<'_> {
         let path = if path.is_empty() { b"/" } else { path };
         let message = format!("cannot be compared completely: {error}");
         self.report.problem(Path::new(OsStr::from_bytes(path)), &message);
+    }
+
+    fn warning(&mut self, path: &Path, message: &str) {
+        self.report.warning(path, message);
     }
 }

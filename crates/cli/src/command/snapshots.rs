@@ -11,6 +11,9 @@ use crate::session::Session;
 use crate::units::DATE_TIME_WIDTH;
 use crate::{escape, select, units};
 
+/// The maximum number of paths that a line has.
+const SOURCES_SHOWN_MAX: usize = 10;
+
 pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
@@ -18,7 +21,8 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
     let mut snapshots = Vec::new();
     let all = if args.forgotten { view.forgotten_snapshots() } else { view.snapshots() };
     for (id, snapshot) in all {
-        if select::selects(&args.selection, &view, id, snapshot)? {
+        let is_listed = snapshot.partial || !args.partial;
+        if is_listed && select::selects(&args.selection, &view, id, snapshot)? {
             snapshots.push((id, snapshot));
         }
     }
@@ -31,7 +35,12 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
         return Ok(Exit::of_problems(report.problem_count()));
     }
     if snapshots.is_empty() {
-        report.note(if args.forgotten { "No forgotten snapshots." } else { "No snapshots." });
+        report.note(match (args.forgotten, args.partial) {
+            (false, false) => "No snapshots.",
+            (true, false) => "No forgotten snapshots.",
+            (false, true) => "No snapshots of interrupted runs.",
+            (true, true) => "No forgotten snapshots of interrupted runs.",
+        });
         return Ok(Exit::of_problems(report.problem_count()));
     }
     let width = snapshots.iter().map(|(_, snapshot)| snapshot.host.chars().count()).max();
@@ -41,9 +50,13 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
         "ID", "time", "host", "size", "stored"
     ))?;
     for (id, snapshot) in &snapshots {
-        let paths: Vec<_> =
-            snapshot.sources.iter().map(|source| escape::for_terminal(source)).collect();
+        let shown = snapshot.sources.iter().take(SOURCES_SHOWN_MAX);
+        let paths: Vec<_> = shown.map(|source| escape::for_terminal(source)).collect();
         let mut about = paths.join(" ");
+        let more = snapshot.sources.len().saturating_sub(SOURCES_SHOWN_MAX);
+        if more > 0 {
+            about.push_str(&format!("  (and {more} more)"));
+        }
         let tags = view.tags(*id, snapshot);
         if !tags.is_empty() {
             about.push_str(&format!("  [{}]", escape::for_terminal(tags.join(", ").as_bytes())));

@@ -1,13 +1,17 @@
 //! Runs the program as a process, and checks its output, its effects and its exit codes.
 
 mod alarms;
+mod as_path;
 mod bursts;
 mod cut;
 mod damage;
+mod devices;
 mod diff;
 mod diff_disk;
+mod dry_run;
 mod dump_archive;
 mod estimate;
+mod exclusion;
 mod failures;
 mod find;
 mod forget;

@@ -69,6 +69,25 @@ fn printed(run: &Run) -> String {
 }
 
 #[test]
+fn snapshots_of_interrupted_runs_are_listed_alone() {
+    let sandbox = Sandbox::with_source();
+    let original = original(&sandbox);
+    sandbox.run(["snapshots", "--partial"]).ended(0, &["No snapshots of interrupted runs."]);
+    copy(&sandbox, &original, 0, |_| {});
+    let cut_off = copy(&sandbox, &original, HOUR_NS, partial);
+    let ids = |arguments: &[&str]| -> Vec<String> {
+        let events = sandbox.json([&["snapshots"], arguments].concat());
+        events.iter().filter_map(|event| event["id"].as_str().map(str::to_owned)).collect()
+    };
+    assert_eq!(ids(&["--partial"]), [&*cut_off]);
+    assert_eq!(ids(&[]).len(), 2, "all are listed otherwise");
+    assert!(ids(&["--partial", "--host", "nowhere"]).is_empty(), "with the other options");
+    let run = sandbox.run(["snapshots", "--partial"]).well();
+    assert_eq!(run.text().lines().count(), 2, "{}", run.text());
+    assert!(run.text().contains("(interrupted, incomplete)"), "{}", run.text());
+}
+
+#[test]
 fn latest_counts_back_among_the_selected_snapshots() {
     let sandbox = Sandbox::with_source();
     let original = original(&sandbox);

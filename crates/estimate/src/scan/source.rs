@@ -214,6 +214,8 @@ impl<'a> Source<'a> {
                     self.event(Event::Leave)
                 }
                 WalkStep::Item { path, entry, folder } => self.item(&path, entry, &folder),
+                // Without a line of patterns, more is read, which the counts show.
+                WalkStep::Excluded { .. } | WalkStep::Warning { .. } => Ok(()),
                 WalkStep::Problem { path, error } => {
                     self.problem(&path, &error.to_string());
                     Ok(())

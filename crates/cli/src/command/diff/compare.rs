@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::iter::Peekable;
+use std::path::Path;
 
 use anyhow::Result;
 use cutpoint_repository::format::recipe::Segment;
@@ -47,6 +48,9 @@ pub(super) trait Sink {
 
     /// Takes the reason why `path`, or the rest of that folder, could not be compared.
     fn problem(&mut self, path: &[u8], error: &dyn Display);
+
+    /// Takes a message about `path` on the disk that is no problem.
+    fn warning(&mut self, path: &Path, message: &str);
 }
 
 /// A comparison of two trees.

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cutpoint_backup::source::{Exclusion, Handle, Walk, WalkOptions, WalkStep, open_file, xattrs};
+use cutpoint_backup::source::{Handle, Walk, WalkOptions, WalkStep, open_file, xattrs};
 use cutpoint_repository::read::Entries;
 use cutpoint_repository::{Content, Entry, EntryKind};
 use cutpoint_storage::Error as StoreError;
@@ -24,7 +24,7 @@ struct DiskComparison<'a, S> {
     comparison: Comparison<'a, S>,
     /// Reads files even if their sizes and times are those of the snapshot.
     force_read: bool,
-    exclusion: Exclusion,
+    walk: Walk,
     one_file_system: bool,
     /// The path in the snapshot of the current entry.
     path: Vec<u8>,
@@ -71,27 +71,27 @@ pub(super) fn compare<S: Sink>(
     let comparison = DiskComparison {
         comparison,
         force_read: options.force_read,
-        exclusion: Exclusion::new(&options.walk)?,
+        walk,
         one_file_system: options.walk.one_file_system,
         path,
         levels: Vec::new(),
     };
-    comparison.run(old, walk)
+    comparison.run(old)
 }
 
 impl<S: Sink> DiskComparison<'_, S> {
-    fn run(mut self, old: Entry, mut walk: Walk) -> Result<S> {
+    fn run(mut self, old: Entry) -> Result<S> {
         let mut old = Some(old);
         let root = Path::new("/");
-        if !walk.sources_at(root).is_empty() {
+        if !self.walk.sources_at(root).is_empty() {
             // The walk has no step for the root.
             self.enter(old.take(), None, root.to_owned())?;
         }
-        while let Some(step) = walk.next() {
+        while let Some(step) = self.walk.next() {
             match step {
                 // A folder above the source.
                 WalkStep::Enter { path, .. }
-                    if self.levels.is_empty() && walk.sources_at(&path).is_empty() => {}
+                    if self.levels.is_empty() && self.walk.sources_at(&path).is_empty() => {}
                 WalkStep::Leave if self.levels.is_empty() => {}
                 WalkStep::Enter { path, entry, folder } => {
                     let old = self.begin(&mut old, &entry.name)?;
@@ -107,6 +107,14 @@ impl<S: Sink> DiskComparison<'_, S> {
                     }
                 }
                 WalkStep::Leave => self.leave()?,
+                // What the snapshot has there is neither equal nor removed.
+                WalkStep::Excluded { path, .. } => {
+                    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+                    self.begin(&mut old, name)?;
+                }
+                WalkStep::Warning { path, message } => {
+                    self.comparison.sink.warning(&path, &message);
+                }
                 WalkStep::Problem { path, error } => self.unreadable(&mut old, &path, &error)?,
             }
         }
@@ -158,7 +166,7 @@ impl<S: Sink> DiskComparison<'_, S> {
     fn removed(&mut self, old: Entry) -> Result<()> {
         let Some(Some(level)) = self.levels.last() else { return Ok(()) };
         let disk = level.disk.join(OsStr::from_bytes(&old.name));
-        if self.exclusion.matches(&disk, old.kind == EntryKind::Folder) {
+        if self.walk.excludes(&disk, old.kind == EntryKind::Folder) {
             return Ok(());
         }
         let mut path = self.path[..level.path_len].to_vec();
