@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, StatxFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 /// The maximum number of folders of a [`FolderStack`] that stay open, besides its lowest one. The
@@ -88,9 +88,17 @@ pub(crate) fn stat(folder: impl AsFd, name: &[u8]) -> Result<Stat, Errno> {
     rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
+/// Returns `true`, because the time of creation is known only on Linux.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn born_before(_: &Handle, _: &[u8], _: i64) -> bool {
+    true
+}
+
 /// Returns `false` if `name` in `folder` was created at `ns`, in nanoseconds since 1970, or later.
 /// Without a time of creation, the result is `true`.
+#[cfg(target_os = "linux")]
 pub(crate) fn born_before(folder: &Handle, name: &[u8], ns: i64) -> bool {
+    use rustix::fs::StatxFlags;
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let Ok(found) = rustix::fs::statx(folder, name, flags, StatxFlags::BTIME) else { return true };
     if found.stx_mask & StatxFlags::BTIME.bits() == 0 {
