@@ -88,11 +88,16 @@ fn small_files_share_chunks_that_are_found_again() {
         let same = save(&repository, root.path(), threads);
         assert_eq!((same.read_file_count, same.new_chunk_count), (0, 0));
 
-        // Half of the folders are renamed and thus read again. New data arises only where they
-        // border on other folders.
+        // Half of the folders are replaced by copies, which are read. New data arises only where
+        // they border on other folders.
         for folder in 0..FOLDERS / 2 {
             let name = root.path().join(format!("folder {folder:02}"));
-            fs::rename(name, root.path().join(format!("gone to {folder:02}"))).expect("renamed");
+            let copy = root.path().join(format!("copy of {folder:02}"));
+            fs::create_dir(&copy).expect("a folder");
+            for file in fs::read_dir(&name).expect("a folder").map(|file| file.expect("a file")) {
+                fs::copy(file.path(), copy.join(file.file_name())).expect("copied");
+            }
+            fs::remove_dir_all(name).expect("removed");
         }
         let moved = save(&repository, root.path(), threads);
         assert!(moved.read_file_count > 200, "{moved:?}");
