@@ -28,6 +28,9 @@ pub(super) enum Meaning {
     Denied,
     /// The server does not know the operation.
     Unknown,
+    /// The server's system calls the request invalid, such as a sync of a folder where folders are
+    /// not synced.
+    Invalid,
     /// Further attempts would fail as well.
     Final,
 }
@@ -65,13 +68,6 @@ impl Failure {
         Failure { remedy: Some(remedy), ..self }
     }
 
-    /// Returns `true` if a server may answer so because it has no files that are folders, rather
-    /// than because it has failed.
-    pub(super) fn may_be_of_folders(&self) -> bool {
-        matches!(self.meaning, Meaning::Unnamed | Meaning::Unknown | Meaning::Denied)
-            && self.kind != Kind::Full
-    }
-
     /// Converts a refusal of the server.
     pub(super) fn of_status(status: &Status) -> Failure {
         let message = shortened(&status.error_message);
@@ -92,6 +88,7 @@ impl Failure {
             }
             StatusCode::OpUnsupported => Failure::new(Meaning::Unknown, text),
             StatusCode::Failure => Failure::new(Meaning::Unnamed, text),
+            StatusCode::BadMessage => Failure::new(Meaning::Invalid, text),
             _ => Failure::new(Meaning::Final, text),
         }
     }

@@ -128,7 +128,7 @@ impl Sftp {
                         connection.make_folder(&path[..end], 0o700).await?;
                         let above = path[..end].rsplit_once('/').map_or(".", |(above, _)| above);
                         let above = if above.is_empty() { "/" } else { above };
-                        connection.sync(above).await?;
+                        connection.sync_folder(above).await?;
                     }
                 }
                 Ok(())
@@ -318,8 +318,7 @@ impl Sftp {
             if connection.read(name, bytes.len() as u64).await? != *bytes {
                 return Ok(Some(false));
             }
-            connection.sync(&path).await?;
-            connection.sync(path.rsplit_once('/').map_or(".", |(folder, _)| folder)).await?;
+            connection.sync_file(&path).await?;
             Ok(Some(true))
         })
     }
@@ -362,11 +361,7 @@ impl Storage for Sftp {
     fn sync(&self, name: &str) -> Result<()> {
         require_name(name)?;
         self.tries("sync", name, |connection| {
-            let path = connection.path(name);
-            self.block_on(async {
-                connection.sync(&path).await?;
-                connection.sync(path.rsplit_once('/').map_or(".", |(folder, _)| folder)).await
-            })
+            self.block_on(connection.sync_file(&connection.path(name)))
         })
     }
 
@@ -541,9 +536,9 @@ impl Storage for Sftp {
                     }
                 }
                 for folder in &folders {
-                    connection.sync(&connection.path(folder)).await?;
+                    connection.sync_folder(&connection.path(folder)).await?;
                 }
-                connection.sync(&self.0.settings.path).await
+                connection.sync_folder(&self.0.settings.path).await
             })
         })
     }

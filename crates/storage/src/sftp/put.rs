@@ -113,15 +113,11 @@ impl Upload {
         }
         let session = &self.connection.session;
         let file = self.connection.ask(session.fsync(self.handle.name()));
-        let folder = self.connection.open_to_read(&self.folder);
+        let folder = self.connection.open_folder_to_sync(&self.folder);
         let (file, folder) = futures_util::future::join(file, folder).await;
-        if let Err(failure) = file {
-            return Err(named(&self.connection, failure).await);
-        }
-        // A server on another system may not open folders as files.
-        match folder {
-            Err(failure) if failure.may_be_of_folders() => Ok(None),
-            folder => folder.map(Some),
+        match file {
+            Err(failure) => Err(named(&self.connection, failure).await),
+            Ok(_) => folder,
         }
     }
 
@@ -150,7 +146,10 @@ impl Upload {
                     None if failure.meaning == Meaning::Unnamed => {
                         return Err(named(&connection, failure).await);
                     }
-                    None => return Err(failure.with_remedy(NO_LINKS)),
+                    None if matches!(failure.meaning, Meaning::Denied | Meaning::Unknown) => {
+                        return Err(failure.with_remedy(NO_LINKS));
+                    }
+                    None => return Err(failure),
                 },
             }
         }
@@ -218,24 +217,44 @@ impl Drop for Upload {
 const NO_LINKS: &str = "the file system of the server may have no hard links (exFAT, some network \
                         file systems): use a folder on another file system there";
 
-/// Syncs an open folder.
+/// Syncs an open folder, unless the file system of the server does not sync folders.
 async fn sync_folder(folder: Option<Handle>) -> Result<(), Failure> {
     let Some(folder) = folder else { return Ok(()) };
     let connection = &folder.connection;
     match connection.ask(connection.session.fsync(folder.name())).await {
-        Err(failure) if failure.may_be_of_folders() => Ok(()),
+        Err(failure) if matches!(failure.meaning, Meaning::Invalid | Meaning::Unknown) => Ok(()),
         synced => synced.map(|_| ()),
     }
 }
 
 impl Connection {
-    /// Syncs the file or folder at `path`, if the server can.
-    pub(super) async fn sync(self: &Arc<Self>, path: &str) -> Result<(), Failure> {
-        let handle = self.open_to_read(path).await?;
+    /// Opens a folder for a sync; `None` if the server does not open folders as files.
+    async fn open_folder_to_sync(self: &Arc<Self>, path: &str) -> Result<Option<Handle>, Failure> {
+        match self.open_to_read(path).await {
+            Err(Failure {
+                meaning: Meaning::Unnamed | Meaning::Invalid | Meaning::Unknown,
+                ..
+            }) => Ok(None),
+            folder => folder.map(Some),
+        }
+    }
+
+    /// Syncs the folder at `path`, if the server can.
+    pub(super) async fn sync_folder(self: &Arc<Self>, path: &str) -> Result<(), Failure> {
         if !self.extensions.has_fsync {
             return Ok(());
         }
-        sync_folder(Some(handle)).await
+        sync_folder(self.open_folder_to_sync(path).await?).await
+    }
+
+    /// Syncs the file at `path` and its folder, if the server can. The file must exist in any case.
+    pub(super) async fn sync_file(self: &Arc<Self>, path: &str) -> Result<(), Failure> {
+        let file = self.open_to_read(path).await?;
+        if !self.extensions.has_fsync {
+            return Ok(());
+        }
+        self.ask(self.session.fsync(file.name())).await?;
+        self.sync_folder(path.rsplit_once('/').map_or(".", |(folder, _)| folder)).await
     }
 
     /// Creates the folder at `path`. Returns `false` if it exists.
@@ -270,7 +289,7 @@ async fn make_folders(connection: &Arc<Connection>, name: &str, mode: u32) -> Re
             return Err(named(connection, failure).await);
         }
         let above = path.rsplit_once('/').map_or("", |(above, _)| above);
-        connection.sync(above).await?;
+        connection.sync_folder(above).await?;
     }
     Ok(())
 }
