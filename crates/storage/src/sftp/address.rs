@@ -72,7 +72,9 @@ impl SftpSettings {
         };
         let path = path.trim_matches('/');
         if path.is_empty() || path.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(invalid("no folder given, or a folder named . or .. or nothing"));
+            return Err(invalid(
+                "no folder given, or one with `.`, `..` or an empty name in its path",
+            ));
         }
         Ok(SftpSettings {
             user,

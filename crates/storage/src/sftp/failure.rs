@@ -100,6 +100,7 @@ impl Failure {
             printed.lines().map(shortened).filter(|line| !line.is_empty()).collect();
         let last = lines[lines.len().saturating_sub(LINES_MAX)..].join("; ");
         let text = match (last.is_empty(), status) {
+            (false, _) if last.starts_with("ssh: ") => last,
             (false, _) => format!("ssh: {last}"),
             (true, Some(status)) => format!("ssh ended: {status}"),
             (true, None) => "the connection was cut".to_owned(),
@@ -221,6 +222,7 @@ mod tests {
     #[test]
     fn lost_connection_may_come_back() {
         let refused = of("ssh: connect to host nas port 22: Connection refused");
+        assert!(refused.text.starts_with("ssh: connect"), "{refused:?}");
         assert!(refused.may_pass() && refused.remedy.is_some(), "{refused:?}");
         assert!(of("").may_pass(), "no word");
         assert!(of("client_loop: send disconnect: Broken pipe").may_pass(), "cut");
