@@ -102,8 +102,8 @@ const ROOMS: [(&str, Layers); 5] = [
             &["wait"],
             &["storage"],
             &["layer"],
-            &["faulty", "local", "memory", "probe"],
-            &["s3"],
+            &["faulty", "local", "memory", "probe", "remote"],
+            &["s3", "sftp"],
         ],
     ),
     (

@@ -1,6 +1,7 @@
 //! The commands of the workspace.
 //!
-//! - `cargo xtask check`: everything that must hold before a change lands, in one command.
+//! - `cargo xtask check`: everything that must hold before a change lands, in one command; with
+//!   `--services`, the tests that need a server.
 //! - `cargo xtask advisories`: known vulnerabilities of dependencies.
 //! - `cargo xtask release-check`: both of these.
 //! - `cargo xtask guide`: the output in README.md and docs/guide.md, compared or written.
@@ -30,7 +31,7 @@ use memory_folder::MemoryFolder;
 
 /// The help text, which is printed for unknown commands.
 const USAGE: &str = "\
-usage: cargo xtask check [--quick | --long]
+usage: cargo xtask check [--quick | --long | --services]
        cargo xtask advisories
        cargo xtask release-check
        cargo xtask guide [--write]
@@ -50,6 +51,8 @@ check    formatting, texts, prose, layers, licences and sources of dependencies,
          (with ruff, if it is there)
 --long   with 10^5 instead of 400 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
+--services  only the tests that need a server, a terminal or a file system of their own: OpenSSH. A
+         missing one is a failure; check names these tests as skipped
 
 advisories     known vulnerabilities of dependencies, by cargo-deny; not a step of check, for the
                database changes without us. Fails where cargo-deny or its database cannot be had
@@ -105,6 +108,8 @@ const SIZES: Step = ("sizes", sizes::check);
 
 const LAYERS: Step = ("layers", layers::check);
 
+const SERVICES: Step = ("services", test_run::services);
+
 const GUIDE: Step = ("guide", compare_guide);
 
 const GUIDE_WRITTEN: Step = ("guide, written", write_guide);
@@ -124,6 +129,7 @@ fn main() -> ExitCode {
         ["check"] => return check(false),
         ["check", "--long"] => return check(true),
         ["check", "--quick"] => QUICK_STEPS.to_vec(),
+        ["check", "--services"] => vec![SERVICES],
         ["advisories"] => vec![ADVISORIES],
         ["release-check"] => {
             return report(perform(&[ADVISORIES]).and_then(|()| perform_all(false)));

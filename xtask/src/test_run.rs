@@ -136,6 +136,15 @@ fn run(program: &Program, skipped: &Path, is_long: bool) -> bool {
     is_well
 }
 
+/// Runs the tests that need a server, a terminal or a file system of their own. They are in modules
+/// of the name `services`. A missing program is a failure.
+pub(crate) fn services() -> Result<(), String> {
+    let mut command = cargo(&["test", "-p", "cutpoint-storage", "-p", "cutpoint"]);
+    command.args(["--test", "it", "--test", "cli", "services::"]).env("CUTPOINT_SERVICES", "1");
+    let _memory = MemoryFolder::for_command(&mut command);
+    crate::run(command)
+}
+
 /// Runs the examples in the documentation.
 pub(crate) fn documentation_examples() -> Result<(), String> {
     crate::run(cargo(&["test", "--workspace", "--doc", "--quiet"]))

@@ -16,6 +16,7 @@ mod lag;
 mod place;
 mod recovery;
 mod remedy;
+mod remote;
 mod report;
 #[cfg(feature = "s3")]
 mod s3;

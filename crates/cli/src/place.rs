@@ -15,15 +15,18 @@ use crate::escape;
 use crate::exit::Failure;
 
 /// The supported kinds of places, for messages.
-const KNOWN: &str = "expected a folder, file:///FOLDER or s3://BUCKET/PREFIX";
+const KNOWN: &str =
+    "expected a folder, file:///FOLDER, s3://BUCKET/PREFIX or sftp://USER@HOST/PATH";
+/// The beginnings of addresses.
+const SCHEMES: [&str; 2] = ["s3://", "sftp://"];
 
-/// Returns the address if `location`, a result of [`resolve`], is in an object storage.
-pub(crate) fn s3_address(location: &Path) -> Option<&str> {
-    location.to_str().filter(|text| text.starts_with("s3://"))
+/// Returns the address if `location`, a result of [`resolve`], is not a folder of this machine.
+pub(crate) fn address(location: &Path) -> Option<&str> {
+    location.to_str().filter(|text| SCHEMES.iter().any(|scheme| text.starts_with(scheme)))
 }
 
 /// Resolves `given` to a folder, which a `file` URL is converted into, or to an address that begins
-/// with `s3://`.
+/// with one of the known schemes.
 ///
 /// # Errors
 ///
@@ -39,7 +42,7 @@ pub(crate) fn resolve(given: &Path) -> Result<PathBuf, Failure> {
     if scheme.eq_ignore_ascii_case(b"file") && rest.starts_with(b"/") {
         return folder_of_url(bytes, rest);
     }
-    if scheme == b"s3" && rest.starts_with(b"//") && given.to_str().is_some() {
+    if address(given).is_some() {
         return Ok(given.to_path_buf());
     }
     let shown = escape::for_terminal(bytes);
@@ -108,8 +111,8 @@ fn advice(scheme: &str, rest: &str) -> Option<String> {
         format!("use `--repo s3://{bucket} --s3-endpoint {endpoint}` for this bucket")
     };
     let mount = || {
-        "mount the folder of the server (SSHFS, NFS, SMB) and use the mounted folder; `cutpoint \
-         doctor` tests it"
+        "mount the folder of the server (NFS, SMB) and use the mounted folder; `cutpoint doctor` \
+         tests it"
             .to_owned()
     };
     match scheme {
@@ -121,8 +124,9 @@ fn advice(scheme: &str, rest: &str) -> Option<String> {
             "give the S3 server with --s3-endpoint, and the bucket with --repo s3://BUCKET/PREFIX"
                 .to_owned(),
         ),
-        "sftp" | "ssh" | "scp" | "smb" | "nfs" => Some(mount()),
-        _ if scheme.contains('@') => Some(mount()),
+        "sftp" | "ssh" | "scp" => Some(of_sftp(scheme, rest)),
+        "smb" | "nfs" => Some(mount()),
+        _ if scheme.contains('@') => Some(of_sftp("scp", &format!("{scheme}:{rest}"))),
         "rclone" => Some(
             "`rclone mount` provides a folder, and `rclone serve s3` a server for --s3-endpoint"
                 .to_owned(),
@@ -131,6 +135,17 @@ fn advice(scheme: &str, rest: &str) -> Option<String> {
         "local" => Some(format!("use `--repo {rest}` for this folder")),
         _ => None,
     }
+}
+
+/// Converts `ssh://USER@HOST:PORT/PATH`, of which the path is absolute, and `USER@HOST:PATH` after a
+/// scheme, of which the path is in the home folder unless it begins with `/`.
+fn of_sftp(scheme: &str, rest: &str) -> String {
+    let place = match rest.strip_prefix("//") {
+        Some(rest) if scheme == "sftp" => rest.to_owned(),
+        Some(rest) => rest.replacen('/', "//", 1),
+        None => rest.replacen(':', "/", 1),
+    };
+    format!("use `--repo sftp://{place}` for this folder of the server")
 }
 
 /// Converts restic's `s3:HOST/BUCKET/PREFIX` or `s3:https://HOST/BUCKET/PREFIX`.
@@ -204,8 +219,11 @@ mod tests {
         {
             assert_eq!(resolved(place.as_bytes()).as_deref(), Ok(place.as_bytes()), "{place}");
         }
-        assert_eq!(s3_address(Path::new("s3://b")), Some("s3://b"));
-        assert_eq!(s3_address(Path::new("./s3://b")), None, "a folder");
+        for known in ["s3://b", "sftp://me@nas:22//b"] {
+            assert_eq!(resolved(known.as_bytes()).as_deref(), Ok(known.as_bytes()), "{known}");
+            assert_eq!(address(Path::new(known)), Some(known), "an address");
+            assert_eq!(address(&Path::new(".").join(known)), None, "a folder");
+        }
     }
 
     #[test]
@@ -244,9 +262,12 @@ mod tests {
     #[test]
     fn unknown_addresses_are_refused_with_the_right_spelling() {
         for (place, spelling) in [
-            ("sftp:me@nas:/b", "SSHFS"),
-            ("sftp://me@nas/b", "SSHFS"),
-            ("me@nas:/b", "SSHFS"),
+            ("sftp:me@nas:/b", "`--repo sftp://me@nas//b`"),
+            ("sftp:me@nas:b", "`--repo sftp://me@nas/b`"),
+            ("SFTP://nas/b", "`--repo sftp://nas/b`"),
+            ("me@nas:/b", "`--repo sftp://me@nas//b`"),
+            ("ssh://me@nas:22/b", "`--repo sftp://me@nas:22//b`"),
+            ("smb://nas/b", "mounted folder"),
             ("nas:/b", "is given as `./nas:/b`"),
             ("rclone:remote:b", "rclone serve s3"),
             (
@@ -286,7 +307,7 @@ mod tests {
             ("s3:https://a.b.s3.amazonaws.com", "`--repo s3://a.b`"),
         ] {
             let error = resolved(place.as_bytes()).expect_err(place);
-            for text in ["expected a folder, file:///FOLDER or s3://BUCKET/PREFIX", spelling] {
+            for text in [KNOWN, spelling] {
                 assert!(error.contains(text), "{place}: {error}");
             }
             assert!(

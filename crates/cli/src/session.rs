@@ -10,7 +10,7 @@ use cutpoint_repository::{
     CipherSuite, InitOptions, KdfLimits, OpenOptions, Reader, Repository, Unlock, View,
 };
 use cutpoint_storage::{
-    Error as StoreError, Kind, Local, ObjectKind, Probed, Storage, System, probe,
+    Error as StoreError, Kind, Local, ObjectKind, Probed, Storage, System, Weakness, probe,
 };
 
 use crate::args::{DeltaMode, Encryption, Global, Init, Mode, Settings};
@@ -20,7 +20,7 @@ use crate::recovery::Kit;
 use crate::report::{Report, ReportObjects};
 use crate::state::{self, Rollback, State, keys_of, xdg};
 use crate::temporary::temporary_folder;
-use crate::{interrupt, place, s3, units, unlock};
+use crate::{interrupt, place, remote, units, unlock};
 
 /// The maximum number of attempts to type a passphrase.
 const TRIES: usize = 3;
@@ -226,8 +226,8 @@ pub(crate) fn open_storage(global: &Global) -> Result<Arc<dyn Storage>> {
 
 /// Opens the place `location`, as [`open_storage`] does.
 fn open_storage_at(location: &Path, global: &Global) -> Result<Arc<dyn Storage>> {
-    if let Some(storage) = open_s3(location, global)? {
-        return Ok(storage);
+    if let Some(address) = place::address(location) {
+        return remote::open(address, global);
     }
     // The error of the system, such as a missing permission, is better than "there is no such
     // folder".
@@ -246,11 +246,6 @@ fn open_storage_at(location: &Path, global: &Global) -> Result<Arc<dyn Storage>>
     Ok(Arc::new(Local::open(location)?))
 }
 
-/// Opens the storage if `location` is an address. No request is made yet.
-fn open_s3(location: &Path, global: &Global) -> Result<Option<Arc<dyn Storage>>> {
-    place::s3_address(location).map(|address| s3::open(address, &global.s3)).transpose()
-}
-
 /// Tests whether a storage creates objects atomically, and warns if it does not.
 pub(crate) fn try_out(storage: &dyn Storage, report: &Report) -> Result<Probed> {
     let probed = probe(storage, &System)?;
@@ -264,6 +259,9 @@ pub(crate) fn try_out(storage: &dyn Storage, report: &Report) -> Result<Probed> 
             storage.describe()
         ));
     }
+    for lost in may_lose(storage)? {
+        report.warn(&format!("{}: {lost}", storage.describe()));
+    }
     if probed.undeleted_count > 0 {
         report.note(&format!(
             "{}: {} in tmp/ could not be deleted; backup, restore and check do not need to delete, \
@@ -273,6 +271,19 @@ pub(crate) fn try_out(storage: &dyn Storage, report: &Report) -> Result<Probed> 
         ));
     }
     Ok(probed)
+}
+
+/// Returns what may be lost if the machine of a storage fails, as sentences.
+pub(crate) fn may_lose(storage: &dyn Storage) -> Result<Vec<String>> {
+    let weaknesses = storage.weaknesses()?.into_iter();
+    let sentence = |weakness| match weakness {
+        Weakness::CreatesInSteps(_) => None,
+        Weakness::MayLoseNewest(reason) => Some(format!(
+            "if the machine of the storage loses power, the newest objects may be lost: {reason}; \
+             `cutpoint check --read-data` finds what is lost then"
+        )),
+    };
+    Ok(weaknesses.filter_map(sentence).collect())
 }
 
 /// Returns the options for opening the repository.
@@ -504,12 +515,14 @@ fn make(
     if let Some(path) = secret.made_file() {
         report.note(&format!("Created key file {}.", path.display()));
     }
-    let storage = match open_s3(location, global)? {
+    let storage = match place::address(location) {
         Some(_) if new.is_shared => {
             let message = format!("{}: --shared applies only to folders", location.display());
             return Err(Failure::failed(message).into());
         }
-        Some(storage) => storage,
+        Some(address) => {
+            remote::create(address, global, |name| refuse_foreign_name(location, name))?
+        }
         None => {
             let create = if new.is_shared { Local::create_shared } else { Local::create };
             let folder = create(location)?;
@@ -539,7 +552,7 @@ fn make(
 
 /// Refuses a folder with entries that do not belong to a repository, such as a home folder.
 fn refuse_foreign(location: &Path) -> Result<()> {
-    if place::s3_address(location).is_some() {
+    if place::address(location).is_some() {
         return Ok(());
     }
     let entries = match fs::read_dir(location) {
@@ -551,22 +564,23 @@ fn refuse_foreign(location: &Path) -> Result<()> {
     };
     for entry in entries {
         let entry = entry.with_context(|| location.display().to_string())?;
-        let name = entry.file_name();
-        let is_own = name.to_str().is_some_and(|name| {
-            OWN_NAMES.contains(&name) || ObjectKind::ALL.iter().any(|kind| kind.folder() == name)
-        });
-        if !is_own {
-            let message = format!(
-                "{}: not empty and not a repository (found {})",
-                location.display(),
-                Path::new(&name).display()
-            );
-            return Err(Failure::failed(message)
-                .with_remedy("choose a folder that is empty or does not exist")
-                .into());
-        }
+        refuse_foreign_name(location, Path::new(&entry.file_name()))?;
     }
     Ok(())
+}
+
+/// Refuses a folder with an entry of this name, unless it is one of a repository.
+fn refuse_foreign_name(location: &Path, name: &Path) -> Result<()> {
+    let is_own = name.to_str().is_some_and(|name| {
+        OWN_NAMES.contains(&name) || ObjectKind::ALL.iter().any(|kind| kind.folder() == name)
+    });
+    if is_own {
+        return Ok(());
+    }
+    let (place, name) = (location.display(), name.display());
+    let message = format!("{place}: not empty and not a repository (found {name})");
+    let remedy = "choose a folder that is empty or does not exist";
+    Err(Failure::failed(message).with_remedy(remedy).into())
 }
 
 /// Returns a cut specification with all parameters written out. If `is_keyed`, it must be usable in

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::storage::{Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage};
+use crate::storage::{Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, Weakness};
 
 /// A storage on top of another one, for tests. Each method behaves as that of [`Storage`], and
 /// forwards the call by default. Implementing this trait implements [`Storage`].
@@ -90,6 +90,11 @@ pub trait Layer: Debug + Send + Sync {
         self.below().locks(names)
     }
 
+    /// Returns what the storage does not promise, as [`Storage::weaknesses`] does.
+    fn weaknesses(&self) -> Result<Vec<Weakness>> {
+        self.below().weaknesses()
+    }
+
     /// Replaces an object, as [`Storage::replace`] does.
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         self.below().replace(name, bytes)
@@ -166,6 +171,10 @@ impl<L: Layer> Storage for L {
 
     fn locks(&self, names: &[String]) -> Result<Vec<Option<Lock>>> {
         Layer::locks(self, names)
+    }
+
+    fn weaknesses(&self) -> Result<Vec<Weakness>> {
+        Layer::weaknesses(self)
     }
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {

@@ -47,8 +47,10 @@
 //!
 //! # Features
 //!
-//! - `s3` (default): object storages with an S3 interface, over the crate `object_store`. Without
-//!   it the crate has neither an async runtime nor an HTTP client.
+//! - `s3` (default): object storages with an S3 interface, over the crate `object_store`.
+//! - `sftp` (default): folders on SSH servers, over the system's `ssh` and the crate `russh-sftp`.
+//!
+//! Without `s3` the crate has no HTTP client, and without both no async runtime.
 #![forbid(unsafe_code)]
 
 mod environment;
@@ -60,8 +62,12 @@ mod layer;
 mod local;
 mod memory;
 mod probe;
+#[cfg(any(feature = "s3", feature = "sftp"))]
+mod remote;
 #[cfg(feature = "s3")]
 mod s3;
+#[cfg(feature = "sftp")]
+mod sftp;
 pub mod stop;
 mod storage;
 pub mod wait;
@@ -76,8 +82,11 @@ pub use memory::Memory;
 pub use probe::{Probed, probe, scratch_name, try_deletion};
 #[cfg(feature = "s3")]
 pub use s3::{Refusal, S3, S3Limits, S3Settings};
+#[cfg(feature = "sftp")]
+pub use sftp::{Sftp, SftpSettings};
 pub use storage::{
-    Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, count_max, len_max, too_long,
+    Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, Weakness, count_max, len_max,
+    too_long,
 };
 
 /// The examples of the README, as tests.

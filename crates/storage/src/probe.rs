@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::storage::{Deletion, Put, Storage};
+use crate::storage::{Deletion, Put, Storage, Weakness};
 
 /// Number of names that are raced for.
 const ROUNDS: u32 = 20;
@@ -47,14 +47,19 @@ pub struct Probed {
     pub wrong_content_count: u32,
     /// Rounds after which a listing did not show the object, or showed another length.
     pub unlisted_count: u32,
+    /// The reason for which the storage itself says that several threads may be told so, if it does.
+    pub disclaimer: Option<&'static str>,
     /// Objects that the probe has put, and that the storage did not delete.
     pub undeleted_count: u32,
 }
 
 impl Probed {
-    /// Returns `true` if exactly one put succeeded in each round, and its bytes were stored.
+    /// Returns `true` if exactly one put succeeded in each round, its bytes were stored, and the
+    /// storage does not say that this is no promise.
     pub fn creates_atomically(&self) -> bool {
-        self.several_winners_count + self.no_winner_count + self.wrong_content_count == 0
+        let found_count =
+            self.several_winners_count + self.no_winner_count + self.wrong_content_count;
+        found_count == 0 && self.disclaimer.is_none()
     }
 
     /// Returns `true` if each listing showed the object that was put before.
@@ -92,7 +97,10 @@ impl fmt::Display for Probed {
             write!(f, "{separator}in {count} of {round_count} rounds {finding}")?;
             separator = "; ";
         }
-        Ok(())
+        match self.disclaimer {
+            Some(reason) => write!(f, "{separator}{reason}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -109,8 +117,16 @@ impl fmt::Display for Probed {
 /// Returns any error of the storage, except one of deleting, if rounds fail repeatedly. Returns
 /// `Storage` if the objects vanish. The behaviour of the storage is unknown in these cases.
 pub fn probe(storage: &dyn Storage, environment: &dyn Environment) -> Result<Probed> {
-    let mut probed =
-        Probed { round_count: ROUNDS, creator_count: CREATORS.into(), ..Probed::default() };
+    let disclaimer = storage.weaknesses()?.into_iter().find_map(|weakness| match weakness {
+        Weakness::CreatesInSteps(reason) => Some(reason),
+        Weakness::MayLoseNewest(_) => None,
+    });
+    let mut probed = Probed {
+        round_count: ROUNDS,
+        creator_count: CREATORS.into(),
+        disclaimer,
+        ..Probed::default()
+    };
     let mut faults = 0;
     let mut witness = None;
     let result = (|| {

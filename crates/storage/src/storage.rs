@@ -76,6 +76,16 @@ pub enum Lock {
     Held,
 }
 
+/// A promise that a storage knows it does not keep, with the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weakness {
+    /// An object may be created by several clients at once, each of which is told that it was the
+    /// one. A test need not find that.
+    CreatesInSteps(&'static str),
+    /// The newest objects may be lost if the machine of the storage fails.
+    MayLoseNewest(&'static str),
+}
+
 /// An object that is being written to a storage in pieces. An object that is dropped before it is
 /// finished never exists, but may leave a remnant that [`Storage::clean`] removes.
 pub trait Staged: Debug + Send {
@@ -256,6 +266,16 @@ pub trait Storage: Debug + Send + Sync {
         Ok(vec![None; names.len()])
     }
 
+    /// Returns the promises that the storage knows it does not keep. What it does not know,
+    /// [`probe`](crate::probe()) has to find.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Storage` error if the storage has to be asked, and fails.
+    fn weaknesses(&self) -> Result<Vec<Weakness>> {
+        Ok(Vec::new())
+    }
+
     /// Replaces the bytes of an object in one step: a concurrent read returns either the old ones
     /// or the new ones. When this returns, the new bytes have reached the disk. The object need not
     /// exist.
@@ -285,6 +305,15 @@ pub trait Storage: Debug + Send + Sync {
 
     /// Returns a short text for messages: a path or an address.
     fn describe(&self) -> String;
+}
+
+/// Returns `true` for the name of a file that is to become an object: the name of the object, `#` and
+/// digits. Listings hide such files.
+pub(crate) fn is_staged(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.split_once('#').is_some_and(|(_, number)| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// Returns the error of an object that ends before a requested range does.

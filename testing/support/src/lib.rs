@@ -9,13 +9,17 @@ pub mod http;
 pub mod input;
 mod s3_server;
 mod s3_signature;
+mod services;
 mod skipped;
 mod splitmix;
+mod ssh_server;
 pub mod stream;
 pub mod tree;
 
 pub use artificial::Artificial;
 pub use clock::thread_cpu_time;
 pub use s3_server::{Bucket, S3Server};
+pub use services::{free_port, program, services};
 pub use skipped::skipped;
 pub use splitmix::SplitMix64;
+pub use ssh_server::SshServer;

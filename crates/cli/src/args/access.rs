@@ -11,6 +11,7 @@ Examples:
   cutpoint doctor --repo /mnt/disk/backup
   cutpoint doctor --repo s3://bucket/backup \\
     --s3-endpoint https://s3.example.org
+  cutpoint doctor --repo sftp://me@nas/backup
   cutpoint doctor --json | jq -c 'select(.trial)'";
 
 /// List, add, remove or change keys

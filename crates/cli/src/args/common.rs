@@ -15,7 +15,10 @@ use crate::units::number;
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Global {
-    /// Use the repository at LOCATION: a folder, file:///FOLDER or s3://BUCKET/PREFIX
+    /// Use the repository at LOCATION: a folder, s3://BUCKET/PREFIX or sftp://USER@HOST/PATH
+    ///
+    /// `cutpoint help s3` and `cutpoint help sftp` describe these addresses. file:///FOLDER is a
+    /// folder, too.
     // An empty CUTPOINT_REPO counts as unset, which the usual parser of paths does not let through.
     #[arg(long, short, global = true, env = "CUTPOINT_REPO", hide_env_values = true,
         value_name = "LOCATION", value_parser = OsStringValueParser::new().map(PathBuf::from))]
@@ -54,6 +57,27 @@ pub(crate) struct Global {
     /// The address of an object storage.
     #[command(flatten)]
     pub(crate) s3: S3Args,
+    /// The way to a server.
+    #[command(flatten)]
+    pub(crate) sftp: SftpArgs,
+}
+
+/// The way to an SSH server.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "SFTP")]
+pub(crate) struct SftpArgs {
+    /// Connect to sftp:// locations by COMMAND instead of `ssh`
+    ///
+    /// COMMAND is a word of a shell with its arguments, such as `ssh -i FILE -J JUMPHOST`. The
+    /// arguments of `ssh` follow it.
+    #[arg(
+        long,
+        global = true,
+        value_name = "COMMAND",
+        env = "CUTPOINT_SSH_COMMAND",
+        hide_env_values = true
+    )]
+    pub(crate) ssh_command: Option<String>,
 }
 
 /// The address of an object storage. Credentials are never given on the command line, where other

@@ -33,7 +33,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// The topics, in the order of `cutpoint --help`.
-const TOPICS: [Topic; 6] = [
+const TOPICS: [Topic; 7] = [
     Topic {
         name: "options",
         about: "Options common to all commands",
@@ -57,6 +57,12 @@ const TOPICS: [Topic; 6] = [
         about: "Repositories in an object storage",
         has_options: false,
         paragraphs: &[S3],
+    },
+    Topic {
+        name: "sftp",
+        about: "Repositories on an SSH server",
+        has_options: false,
+        paragraphs: &[SFTP],
     },
     Topic {
         name: "patterns",
@@ -137,6 +143,27 @@ Examples:
   cutpoint init -r s3://bucket/backup --s3-region eu-north-1
   cutpoint backup ~ -r s3://bucket/backup \\
     --s3-endpoint https://s3.example.org";
+
+const SFTP: &str = "\
+--repo sftp://USER@HOST:PORT/PATH names a folder on an SSH server:
+
+  sftp://me@nas/backup       the folder backup in the home folder of me
+  sftp://me@nas//srv/backup  the folder /srv/backup: a second / makes the path absolute
+  sftp://nas/backup          user and port as in ~/.ssh/config
+
+The program runs `ssh`, so that keys, agents, jump hosts and known hosts are those of `ssh`. If `ssh \
+HOST` works without a question, so do backups that no one watches. --ssh-command, or the variable \
+CUTPOINT_SSH_COMMAND, replaces the command.
+
+The server needs no program but SFTP, and the account no shell. `cutpoint init` creates the folder.
+
+`cutpoint doctor` tests a location, and says what follows if a server lacks an extension of OpenSSH.
+
+Examples:
+  cutpoint doctor -r sftp://me@nas/backup
+  cutpoint init -r sftp://me@nas/backup
+  cutpoint backup ~ -r sftp://me@nas/backup \\
+    --ssh-command 'ssh -i ~/.ssh/backup_key'";
 
 const EXIT_CODES: &str = "\
 Code 1 stands for files that could not be read, that changed while they were read, or that could not \

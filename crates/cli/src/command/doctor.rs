@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
             .into(),
         _ => error,
     })?;
-    let folder = place::s3_address(location).is_none().then_some(location.as_path());
+    let folder = place::address(location).is_none().then_some(location.as_path());
     let scratch = folder.map(ScratchFolder::new);
     let (objects, deletion) = (Vec::new(), Deletes::Unknown);
     let mut doctor = Doctor { storage: &*storage, location, report, objects, deletion };
@@ -96,6 +96,8 @@ impl Doctor<'_> {
         self.large(&run)?;
         let (elapsed, probed) = timed(|| probe(self.storage, &System))?;
         self.tell("create at once", &[elapsed], None, &probed.to_string())?;
+        let may_lose = session::may_lose(self.storage)?;
+        may_lose.iter().for_each(|lost| self.problem(lost));
         let free_bytes = folder.and_then(free_bytes);
         self.judge(&probed, free_bytes, has_repository, began)
     }

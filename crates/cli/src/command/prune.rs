@@ -153,7 +153,7 @@ pub(super) fn settle_ns(args: &Clearing, global: &Global) -> Result<i64> {
     if args.exclusive {
         return Ok(0);
     }
-    let is_folder = place::s3_address(&session::location(global)?).is_none();
+    let is_folder = place::address(&session::location(global)?).is_none();
     let default = if is_folder { SETTLE_FOLDER_NS } else { SETTLE_NS };
     Ok(args.settle.unwrap_or(default))
 }

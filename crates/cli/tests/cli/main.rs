@@ -34,6 +34,7 @@ mod sandbox;
 mod schema;
 mod secrets;
 mod select;
+mod services;
 mod signals;
 mod source_command;
 mod stats;

@@ -21,10 +21,10 @@ use self::files::{
     PRIVATE_MODE, folder_of, io_error, make_folders, modified_ns, read_file, read_range,
     sync_folder,
 };
-use self::staged::{StagedFile, is_staged};
+use self::staged::StagedFile;
 use crate::error::{Error, Result};
 use crate::kind::ObjectKind;
-use crate::storage::{Put, Staged, Storage, require_count};
+use crate::storage::{Put, Staged, Storage, is_staged, require_count};
 
 /// A folder of the local file system.
 #[derive(Debug)]

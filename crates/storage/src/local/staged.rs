@@ -49,11 +49,3 @@ impl Drop for StagedFile {
         std::fs::remove_file(&self.staged).ok();
     }
 }
-
-/// Returns `true` for the name of a staged file, which ends in `#` and digits.
-pub(super) fn is_staged(name: &str) -> bool {
-    let file = name.rsplit('/').next().unwrap_or(name);
-    file.split_once('#').is_some_and(|(_, number)| {
-        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-    })
-}

@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use super::failure::{Failure, Meaning};
 use super::{S3, SMALL_REQUESTS_MAX};
 use crate::error::{Kind, Result};
+use crate::remote::Passing;
 use crate::storage::{ObjectRange, Storage, too_short};
 
 impl S3 {

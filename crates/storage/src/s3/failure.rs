@@ -6,6 +6,7 @@ use object_store::client::{HttpError, HttpErrorKind};
 
 use super::service::{Answer, CredentialsFailure, TooLong, deepest};
 use crate::error::Kind;
+use crate::remote::Passing;
 
 /// A problem with the settings or the permissions of an object storage: the source of an error that
 /// the user can do something about.
@@ -82,6 +83,17 @@ pub(super) struct Failure {
     pub(super) refusal: Option<Refusal>,
 }
 
+impl Passing for Failure {
+    fn may_pass(&self) -> bool {
+        self.meaning == Meaning::TryAgain
+    }
+
+    fn interrupted() -> Failure {
+        let (meaning, kind) = (Meaning::Final, Kind::Interrupted);
+        Failure { meaning, kind, ..Failure::passing("interrupted") }
+    }
+}
+
 impl Failure {
     /// Creates a failure after which another attempt may succeed.
     pub(super) fn passing(text: impl Into<String>) -> Failure {
@@ -91,12 +103,6 @@ impl Failure {
             text: text.into(),
             refusal: None,
         }
-    }
-
-    /// Creates the failure of a request that a request to stop has ended.
-    pub(super) fn interrupted() -> Failure {
-        let (meaning, kind) = (Meaning::Final, Kind::Interrupted);
-        Failure { meaning, kind, ..Failure::passing("interrupted") }
     }
 
     /// Converts an error of `object_store`.

@@ -18,7 +18,6 @@ mod existence;
 mod failure;
 mod headers;
 mod listing;
-mod patience;
 mod protection;
 mod service;
 mod settings;
@@ -42,9 +41,9 @@ use tokio::runtime::Runtime;
 use self::failure::{Failure, Meaning};
 use self::headers::ShownVersions;
 use self::listing::Listed;
-use self::patience::Patience;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
+use crate::remote::Patience;
 use crate::storage::{Deletion, Lock, ObjectRange, Put, Stamped, Storage, too_short};
 
 pub use failure::Refusal;
@@ -164,32 +163,8 @@ impl S3 {
     }
 
     /// Repeats `act` as [`S3::tries`] does. A failure comes with the number of attempts.
-    fn attempts<T>(
-        &self,
-        mut act: impl FnMut() -> Result<T, Failure>,
-    ) -> Result<T, (u32, Failure)> {
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let began_ns = self.patience.now_ns();
-            let tried = if self.patience.is_over() { Err(Failure::interrupted()) } else { act() };
-            let mut failure = match tried {
-                Ok(done) => {
-                    self.patience.worked();
-                    return Ok(done);
-                }
-                Err(failure) => failure,
-            };
-            if failure.meaning == Meaning::TryAgain {
-                if self.patience.wait(tries, began_ns) {
-                    continue;
-                }
-                if self.patience.is_over() {
-                    failure = Failure::interrupted();
-                }
-            }
-            return Err((tries, failure));
-        }
+    fn attempts<T>(&self, act: impl FnMut() -> Result<T, Failure>) -> Result<T, (u32, Failure)> {
+        self.patience.attempts(act)
     }
 
     /// Returns the error of a request for `name` that failed at attempt `tries`.

@@ -7,3 +7,4 @@ mod probe;
 mod s3_answers;
 mod s3_locks;
 mod s3_stop;
+mod services;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use super::failure::Failure;
 use crate::environment::Environment;
 use crate::wait;
 
@@ -26,9 +25,18 @@ const TRY_NS_MAX: u64 = 120 * SECOND_NS;
 const PAUSE_NS: u64 = SECOND_NS / 10;
 const PAUSE_NS_MAX: u64 = 15 * SECOND_NS;
 
+/// The failure of one attempt of a request.
+pub(crate) trait Passing {
+    /// Returns `true` if another attempt may succeed.
+    fn may_pass(&self) -> bool;
+
+    /// Returns the failure of a request that a request to stop has ended.
+    fn interrupted() -> Self;
+}
+
 /// Decides whether a request is repeated, and waits until then.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     environment: Arc<dyn Environment>,
     /// Maximum number of attempts of one request.
     tries_max: u32,
@@ -46,30 +54,30 @@ struct Spent {
 impl Patience {
     /// Creates the state of a new run, in which each request is attempted at most `tries_max`
     /// times.
-    pub(super) fn new(environment: Arc<dyn Environment>, tries_max: u32) -> Patience {
+    pub(crate) fn new(environment: Arc<dyn Environment>, tries_max: u32) -> Patience {
         let (spent, has_worked) = (Mutex::default(), AtomicBool::new(false));
         Patience { environment, tries_max, spent, has_worked }
     }
 
     /// Returns the current time for [`Patience::wait`]. Time in which the machine was asleep does
     /// not count.
-    pub(super) fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         self.environment.awake_ns()
     }
 
     /// Returns the time of the wall clock, in nanoseconds since 1970.
-    pub(super) fn wall_ns(&self) -> i64 {
+    pub(crate) fn wall_ns(&self) -> i64 {
         self.environment.now_ns()
     }
 
     /// Notes that a request has succeeded.
-    pub(super) fn worked(&self) {
+    pub(crate) fn worked(&self) {
         self.has_worked.store(true, Ordering::Relaxed);
     }
 
     /// Waits after a failed attempt of a request, the number of which is `tries` (from 1) and which
     /// began at `began_ns`. Returns `true` if the request should be repeated.
-    pub(super) fn wait(&self, tries: u32, began_ns: u64) -> bool {
+    pub(crate) fn wait(&self, tries: u32, began_ns: u64) -> bool {
         let (budget_ns, tries_max) = if self.has_worked.load(Ordering::Relaxed) {
             (BUDGET_NS, self.tries_max)
         } else {
@@ -85,16 +93,46 @@ impl Patience {
     }
 
     /// Returns `true` if a request to stop has ended the waits of this thread.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         wait::is_over(&*self.environment)
+    }
+
+    /// Repeats `act`, which is one attempt, until it succeeds or must not be tried again. A failure
+    /// comes with the number of attempts.
+    pub(crate) fn attempts<T, F: Passing>(
+        &self,
+        mut act: impl FnMut() -> Result<T, F>,
+    ) -> Result<T, (u32, F)> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let began_ns = self.now_ns();
+            let tried = if self.is_over() { Err(F::interrupted()) } else { act() };
+            let mut failure = match tried {
+                Ok(done) => {
+                    self.worked();
+                    return Ok(done);
+                }
+                Err(failure) => failure,
+            };
+            if failure.may_pass() {
+                if self.wait(tries, began_ns) {
+                    continue;
+                }
+                if self.is_over() {
+                    failure = F::interrupted();
+                }
+            }
+            return Err((tries, failure));
+        }
     }
 
     /// Runs `requests`, or gives them up after a request to stop, as soon as the remaining time has
     /// passed. Runs in a runtime; the remaining time is that of the caller's thread.
-    pub(super) async fn unless_over<T>(
+    pub(crate) async fn unless_over<T, F: Passing>(
         &self,
-        requests: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
+        requests: impl Future<Output = Result<T, F>>,
+    ) -> Result<T, F> {
         let end = async {
             while !self.is_over() {
                 tokio::time::sleep(wait::LOOK_EVERY).await;
@@ -102,7 +140,7 @@ impl Patience {
         };
         match select(pin!(requests), pin!(end)).await {
             Either::Left((done, _)) => done,
-            Either::Right(_) => Err(Failure::interrupted()),
+            Either::Right(_) => Err(F::interrupted()),
         }
     }
 

@@ -1,0 +1,55 @@
+//! Repositories at addresses: the storage of each scheme.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use cutpoint_storage::{Sftp, SftpSettings, Storage};
+
+use crate::args::Global;
+use crate::interrupt;
+use crate::s3;
+
+/// The beginning of an address of SFTP.
+const SFTP: &str = "sftp://";
+
+/// Opens the storage at `address`, a result of [`place::address`](crate::place::address). No request
+/// is made yet.
+///
+/// # Errors
+///
+/// Fails if the address is invalid, or if this program is built without S3.
+pub(crate) fn open(address: &str, global: &Global) -> Result<Arc<dyn Storage>> {
+    if address.starts_with(SFTP) {
+        return Ok(Arc::new(sftp(address, global)?));
+    }
+    s3::open(address, &global.s3)
+}
+
+/// Opens the storage at `address` for a new repository. Its folder is created if there is none;
+/// otherwise `refuse` is called with each name in it.
+///
+/// # Errors
+///
+/// Fails as [`open`] does, or if the folder cannot be created, or with an error of `refuse`.
+pub(crate) fn create(
+    address: &str,
+    global: &Global,
+    refuse: impl Fn(&Path) -> Result<()>,
+) -> Result<Arc<dyn Storage>> {
+    if !address.starts_with(SFTP) {
+        return open(address, global);
+    }
+    let storage = sftp(address, global)?;
+    storage.entries()?.iter().try_for_each(|name| refuse(Path::new(name)))?;
+    storage.create_folder()?;
+    Ok(Arc::new(storage))
+}
+
+fn sftp(address: &str, global: &Global) -> Result<Sftp> {
+    let mut settings = SftpSettings::parse(address)?;
+    if let Some(command) = global.sftp.ssh_command.as_ref().filter(|command| !command.is_empty()) {
+        settings.command.clone_from(command);
+    }
+    Ok(Sftp::open(&settings, interrupt::environment())?)
+}

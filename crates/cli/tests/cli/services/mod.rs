@@ -1,0 +1,3 @@
+//! Repositories on real servers, which `cargo xtask check --services` starts.
+
+mod sftp;

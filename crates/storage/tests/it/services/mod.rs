@@ -1,0 +1,3 @@
+//! Storages on real servers, which `cargo xtask check --services` starts.
+
+mod sftp;
