@@ -39,6 +39,15 @@ impl<'a> JobQueue<'a> {
     /// Takes a job, which will read `segments`. Returns `true` if there are threads to do it.
     pub(super) fn send(&mut self, job: RestoreJob, segments: &[Segment]) -> bool {
         let Some(plan) = self.plan else { return self.jobs.send((job, None)).is_ok() };
+        // A step without room would announce nothing, and its chunks would be requested one by one.
+        if plan.fetcher_count() > 0 && !plan.has_room() {
+            while !self.waiting.is_empty() {
+                if !self.send_first() {
+                    return false;
+                }
+            }
+            plan.wait_for_room();
+        }
         let mut bytes = 0;
         let chunks = segments.iter().filter_map(|segment| match segment {
             Segment::Chunk { fingerprint, length, .. } => {

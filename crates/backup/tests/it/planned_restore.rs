@@ -151,6 +151,22 @@ fn plan_saves_requests_and_changes_nothing_else() {
     }
 }
 
+/// Each piece of a file that is larger than the plan is announced once there is room for it.
+#[test]
+fn file_larger_than_the_plan_takes_few_requests() {
+    let root = tempfile::tempdir().expect("a folder");
+    fs::write(root.path().join("large"), SplitMix64::bytes(5, 40 << 20)).expect("a file");
+    let storage: Arc<dyn Storage> = Arc::new(Far::new(Duration::from_millis(1)));
+    let repository = init(&storage, &SeededEnvironment::new(1));
+    backup(&repository, files(root.path()), &options(2), &()).expect("it is saved");
+    for threads in [1, 2] {
+        let restored = restore_last(&repository, &holding(16 << 20, threads));
+        assert_eq!(restored.problems, [], "{threads} threads");
+        let read = restored.read;
+        assert!(read.request_count * 3 < read.region_count, "{threads} threads: {read:?}");
+    }
+}
+
 #[test]
 fn far_storage_gets_concurrent_requests() {
     let root = tempfile::tempdir().expect("a folder");

@@ -53,7 +53,8 @@ fn unknown_kind_of_place_is_refused() {
         ("gs://bucket/x", "./gs://bucket/x"),
         ("C:foo", "./C:foo"),
     ] {
-        let texts = [place, "expected a folder, file:///FOLDER or s3://BUCKET/PREFIX", spelling];
+        let texts =
+            [place, "expected a folder, file:///FOLDER, s3://BUCKET/PREFIX or sftp://", spelling];
         let init = ["init", "--encryption", "none", "--repo", place];
         sandbox.run(init).ended(2, &texts);
         let backup = ["backup", "source", "--init", "--encryption", "none", "--repo", place];

@@ -95,6 +95,12 @@ impl ReadPlan<'_> {
         !self.reader.regions.wants_at_least(self.bytes_max / 2)
     }
 
+    /// Waits until there is room to begin another step, as long as steps that were handed over will
+    /// free some.
+    pub fn wait_for_room(&self) {
+        self.reader.regions.wait_for_room(self.bytes_max / 2);
+    }
+
     /// Begins a step that reads the data chunks `chunks`, and has the regions that contain them
     /// fetched. Never waits for the regions or for room.
     pub fn begin<'c>(&self, chunks: impl IntoIterator<Item = &'c Fingerprint>) -> ReadStep {

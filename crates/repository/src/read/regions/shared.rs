@@ -111,11 +111,20 @@ impl Regions {
     /// Counts a step that is handed over. Before that, waits until less than `bytes_max` is wanted
     /// or no other step is in progress.
     pub(in crate::read) fn begin_step(&self, bytes_max: usize) {
+        self.with_room(bytes_max).step_count += 1;
+    }
+
+    /// Waits until less than `bytes_max` is wanted or no step is in progress.
+    pub(in crate::read) fn wait_for_room(&self, bytes_max: usize) {
+        drop(self.with_room(bytes_max));
+    }
+
+    fn with_room(&self, bytes_max: usize) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         while state.wanted_bytes >= bytes_max && state.step_count > 0 {
             state = self.wait(state);
         }
-        state.step_count += 1;
+        state
     }
 
     /// Counts a step that was handed over as done.
