@@ -368,9 +368,10 @@ fn ticket_is_put_before_the_listing() {
     };
     let kept = run(None);
     assert!(kept.failure.is_none(), "the rules as written: {:?}", kept.failure);
+    // The sweep goes on until nothing is left, and deletes the commit of the first snapshot.
     assert_eq!(
         (kept.tally.snapshots, kept.tally.prunes, kept.tally.sweeps),
-        (2, 1, 1),
+        (1, 1, 1),
         "the script no longer runs as it says: {:?}",
         kept.tally
     );
