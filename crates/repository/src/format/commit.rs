@@ -18,7 +18,7 @@ pub struct Commit {
     /// The index segments that this commit publishes.
     pub segments: Vec<PartName>,
     /// The body of the last of `segments`, if no object has it. Only a snapshot may have one.
-    pub embedded: Option<Segment>,
+    pub embedded: Option<Box<Segment>>,
     /// The view of the writer.
     pub view: ViewRecord,
     /// The time of the commit, in nanoseconds since 1970 by the writer's clock.
@@ -175,7 +175,7 @@ impl Commit {
 
     /// Returns the body of the index segment `part`, if it lies in this commit.
     pub fn embedded_segment(&self, part: &PartName) -> Option<&Segment> {
-        self.embedded.as_ref().filter(|_| self.segments.last() == Some(part))
+        self.embedded.as_deref().filter(|_| self.segments.last() == Some(part))
     }
 
     /// Encodes the body of the object.
@@ -256,7 +256,7 @@ impl Commit {
                 (5, _) => time_ns = d.i64().map_err(malformed)?,
                 (10, Some(0)) => root = Some(Content::decode(d)?),
                 (11..=24, Some(0)) => snapshot.decode_field(key, d)?,
-                (25, Some(0)) => embedded = Some(read_embedded(d)?),
+                (25, Some(0)) => embedded = Some(Box::new(read_embedded(d)?)),
                 (10, Some(1)) => is_own = d.bool().map_err(malformed)?,
                 (10, Some(2)) => forget = read_ids(d)?,
                 (10, Some(3)) => note.snapshot = Some(TicketId(read_fixed(d)?)),

@@ -383,7 +383,7 @@ impl Writer {
         let commit = Commit {
             outcome,
             segments: names,
-            embedded,
+            embedded: embedded.map(Box::new),
             view: self.view_record(),
             time_ns: self.repository.environment().now_ns(),
             extra: Vec::new(),

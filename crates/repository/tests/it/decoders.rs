@@ -92,7 +92,7 @@ fn commit(outcome: Outcome) -> Vec<u8> {
     let view = ViewRecord { prune: 3, new: vec![TicketId([9; 12])], digest: [8; 32] };
     let extra = vec![(130, vec![0x18, 0x2a])];
     let is_snapshot = matches!(outcome, Outcome::Snapshot(_));
-    let embedded = is_snapshot.then(|| small_segment(part(2)));
+    let embedded = is_snapshot.then(|| Box::new(small_segment(part(2))));
     let segments = vec![part(1), part(2)];
     Commit { outcome, segments, embedded, view, time_ns: -5, extra }.encode()
 }

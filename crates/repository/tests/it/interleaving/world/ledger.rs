@@ -106,7 +106,7 @@ impl Ledger {
                     self.needs.insert(ticket, Arc::new(needs));
                 }
                 if let (Some(embedded), Some(part)) = (&commit.embedded, commit.segments.last()) {
-                    self.segments.insert(*part, Arc::new(embedded.clone()));
+                    self.segments.insert(*part, Arc::new((**embedded).clone()));
                 }
                 self.commits.insert(ticket, Arc::new(commit));
                 Ok(true)
