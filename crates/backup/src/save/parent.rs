@@ -48,7 +48,8 @@ impl Parents {
         checkpoint: Option<TicketId>,
         is_stream: bool,
     ) -> Result<Parents> {
-        let choose = |choice| choose_parent(view, choice, &options.host, sources);
+        let own = newest_first(view, &options.host);
+        let choose = |choice| choose_parent(view, choice, &own, sources);
         let (parent, continues) = match checkpoint.map(|own| choose(Parent::Snapshot(own))) {
             Some(Err(error)) if is_stream => return Err(error),
             Some(Ok(parent)) => (parent, true),
@@ -56,11 +57,11 @@ impl Parents {
             Some(Err(_)) | None => (choose(options.parent)?, false),
         };
         let source_parents = match &parent {
-            Some((_, parent)) => source_parents(view, &options.host, sources, parent),
+            Some((_, parent)) => source_parents(view, &own, sources, parent),
             None => Vec::new(),
         };
         let moved_parents = match options.parent {
-            Parent::Newest if !is_stream => moved_parents(view, &options.host, sources),
+            Parent::Newest if !is_stream => moved_parents(view, &own, sources),
             _ => Vec::new(),
         };
         Ok(Parents { parent, source_parents, moved_parents, continues })
@@ -122,17 +123,16 @@ struct SourceParent {
 }
 
 /// Chooses the parent by rule W3: a snapshot may be taken over if the view has it, no prune of the
-/// view has taken it, and no key epoch has begun after it.
+/// view has taken it, and no key epoch has begun after it. `own` are the snapshots of this host.
 fn choose_parent(
     view: &View,
     choice: Parent,
-    host: &str,
+    own: &[(TicketId, &Snapshot)],
     sources: &[Vec<u8>],
 ) -> Result<Option<(TicketId, Box<Snapshot>)>> {
     let parent = match choice {
         Parent::None => None,
         Parent::Newest => {
-            let own = newest_first(view, host);
             let same = own.iter().filter(|(_, snapshot)| snapshot.sources == sources);
             let known: HashSet<&Vec<u8>> = sources.iter().collect();
             let similar = own.iter().filter(|(_, snapshot)| {
@@ -172,7 +172,7 @@ fn newest_first<'v>(view: &'v View, host: &str) -> Vec<(TicketId, &'v Snapshot)>
 /// newest snapshots of this host that have them. Rule W3 holds for each of these snapshots.
 fn source_parents(
     view: &View,
-    host: &str,
+    own: &[(TicketId, &Snapshot)],
     sources: &[Vec<u8>],
     parent: &Snapshot,
 ) -> Vec<SourceParent> {
@@ -188,7 +188,7 @@ fn source_parents(
     if lacking.is_empty() {
         return parents;
     }
-    for (id, snapshot) in newest_first(view, host) {
+    for &(id, snapshot) in own {
         if lacking.is_empty() || parents.len() == SOURCE_PARENTS_MAX {
             break;
         }
@@ -208,7 +208,11 @@ fn source_parents(
 /// Returns the newest complete snapshots of other sources of this host of which a source is gone:
 /// it may have been moved into one of `sources`, or have become one. Rule W3 holds for each of these
 /// snapshots.
-fn moved_parents(view: &View, host: &str, sources: &[Vec<u8>]) -> Vec<SourceParent> {
+fn moved_parents(
+    view: &View,
+    own: &[(TicketId, &Snapshot)],
+    sources: &[Vec<u8>],
+) -> Vec<SourceParent> {
     let is_gone = |source: &Vec<u8>| {
         let path = Path::new(OsStr::from_bytes(source));
         let found = path.is_absolute().then(|| path.symlink_metadata());
@@ -216,10 +220,12 @@ fn moved_parents(view: &View, host: &str, sources: &[Vec<u8>]) -> Vec<SourcePare
     };
     let mut seen: HashSet<&[Vec<u8>]> = HashSet::from([sources]);
     let mut parents = Vec::new();
-    for (id, snapshot) in newest_first(view, host) {
+    for &(id, snapshot) in own {
+        if parents.len() == MOVED_PARENTS_MAX {
+            break;
+        }
         let is_candidate = !snapshot.partial && seen.insert(&snapshot.sources);
-        if parents.len() < MOVED_PARENTS_MAX
-            && is_candidate
+        if is_candidate
             && snapshot.sources.iter().take(SOURCES_EXAMINED_MAX).any(is_gone)
             && view.may_be_parent(id)
         {

@@ -21,7 +21,7 @@ Examples:
   cutpoint stats
   cutpoint stats --json --repo /mnt/disk/backup
   cutpoint stats latest
-  cutpoint stats latest:/home/ann/photos
+  cutpoint stats latest:/home/me/photos
   cutpoint stats --bursts
       Counts the chunks that are a prefix and a suffix of one other chunk.")]
 pub(crate) struct StatsArgs {
