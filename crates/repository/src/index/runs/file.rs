@@ -215,16 +215,20 @@ pub(super) fn open(path: &Path) -> Option<Run> {
     if head_len + blocks_len(hint_count) != len {
         return None;
     }
-    let mut tail = vec![0; usize::try_from(head_len).ok()? - FIXED_LEN];
-    file.read_exact(&mut tail).ok()?;
     let mut hasher = Xxh3::new();
     hasher.update(&fixed[..24]);
-    hasher.update(&tail);
+    let mut read = |bytes: &mut [u8]| {
+        file.read_exact(bytes)?;
+        hasher.update(bytes);
+        io::Result::Ok(())
+    };
+    let mut tables = vec![0; usize::try_from(tables_len).ok()?];
+    read(&mut tables).ok()?;
+    let filter = Filter::decode(hint_count, read).ok()?;
     if hasher.digest().to_le_bytes() != fixed[24..32] {
         return None;
     }
-    let (covers_bytes, rest) = tail.split_at(usize::try_from(covers_count * 16).ok()?);
-    let (tables, filter) = rest.split_at(usize::try_from(tables_len - covers_count * 16).ok()?);
+    let (covers_bytes, tables) = tables.split_at(usize::try_from(covers_count * 16).ok()?);
     let part = |bytes: &[u8]| bytes.first_chunk::<16>().map(|bytes| PartName::from_bytes(*bytes));
     let covers = covers_bytes.chunks_exact(16).map(part).collect::<Option<Vec<_>>>()?;
     let tables = tables.chunks_exact(CONTAINER_RECORD_LEN);
@@ -232,7 +236,6 @@ pub(super) fn open(path: &Path) -> Option<Run> {
     for record in tables {
         containers.push(ContainerRecord::decode(record).ok()?);
     }
-    let filter = Filter::decode(hint_count, filter)?;
     let hints = RunHints::File { file, path: Some(path.to_path_buf()), offset: head_len };
     let identity = identity(&covers);
     Some(Run { covers, identity, containers, hint_count, filter, hints, is_found: true })

@@ -8,6 +8,8 @@ use std::io;
 const BITS_PER_HINT: u64 = 10;
 const BLOCK_WORDS: usize = 8;
 const PROBES: u32 = 6;
+/// Number of encoded bytes that are read at a time.
+const READ_LEN: usize = 64 * 1024;
 
 /// The set of hints that a run may hold.
 #[derive(Debug)]
@@ -56,18 +58,22 @@ impl Filter {
         Ok(())
     }
 
-    /// Decodes a filter for `count` hints; `None` if the length differs.
-    pub(super) fn decode(count: u64, bytes: &[u8]) -> Option<Filter> {
+    /// Decodes a filter for `count` hints from bytes that `read` puts into its buffer, in parts of at
+    /// most [`READ_LEN`]: the encoded filter is never in memory beside the decoded one.
+    pub(super) fn decode(
+        count: u64,
+        mut read: impl FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Filter> {
         let mut filter = Filter::with_room_for(count);
-        if filter.words.len() * 8 != bytes.len() {
-            return None;
+        let mut buffer = vec![0; READ_LEN.min(filter.words.len() * 8)];
+        for words in filter.words.chunks_mut(READ_LEN / 8) {
+            let bytes = &mut buffer[..words.len() * 8];
+            read(bytes)?;
+            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+                *word = u64::from_le_bytes(*bytes);
+            }
         }
-        for (word, bytes) in filter.words.iter_mut().zip(bytes.chunks_exact(8)) {
-            let mut array = [0; 8];
-            array.copy_from_slice(bytes);
-            *word = u64::from_le_bytes(array);
-        }
-        Some(filter)
+        Ok(filter)
     }
 
     /// Returns the length of the encoded filter for `count` hints, in bytes.
@@ -87,6 +93,8 @@ fn probes(hint: u64) -> impl Iterator<Item = (usize, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     #[test]
@@ -107,12 +115,11 @@ mod tests {
             Ok(())
         };
         filter.encode(write).expect("memory takes it");
-        let again = Filter::decode(100_000, &encoded);
-        assert!(
-            again.is_some_and(|again| again.words == filter.words),
-            "encoding changed the filter"
-        );
-        assert_eq!(encoded.len() as u64, Filter::encoded_len(100_000));
-        assert_eq!(filter.bytes(), Filter::encoded_len(100_000), "memory");
+        let mut rest = &encoded[..];
+        let again = Filter::decode(100_000, |bytes| rest.read_exact(bytes)).expect("it is whole");
+        assert!(again.words == filter.words, "encoding changed the filter");
+        assert!(rest.is_empty(), "{} bytes were not read", rest.len());
+        let mut cut = &encoded[..encoded.len() - 1];
+        Filter::decode(100_000, |bytes| cut.read_exact(bytes)).expect_err("a byte is missing");
     }
 }
