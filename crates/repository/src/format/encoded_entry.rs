@@ -4,14 +4,16 @@ use cutpoint_storage::{Error, Result};
 use minicbor::Decoder;
 
 use super::map::malformed;
-use super::tree::Entry;
+use super::tree::{Entry, EntryKind};
 
-/// An entry of a tree that is not decoded. Only its length and its name are known to be well
-/// formed.
+/// An entry of a tree that is not decoded. Only its length, its name and its kind are known to be
+/// well formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodedEntry<'a> {
     /// The name, which [`EncodedEntry::decode`] checks.
     pub name: &'a [u8],
+    /// The kind.
+    pub kind: EntryKind,
     /// The complete entry.
     pub bytes: &'a [u8],
 }
@@ -21,13 +23,14 @@ impl<'a> EncodedEntry<'a> {
     ///
     /// # Errors
     ///
-    /// Returns `Corrupt` if there is no complete entry, or if it does not begin with a name.
+    /// Returns `Corrupt` if there is no complete entry, or if it does not begin with a name and a
+    /// kind.
     pub fn split_first(chunk: &'a [u8]) -> Result<(EncodedEntry<'a>, &'a [u8])> {
         let (bytes, rest) = item_len(chunk)
             .and_then(|len| chunk.split_at_checked(len))
             .ok_or_else(|| Error::corrupt("tree", "malformed metadata: truncated entry"))?;
-        let name = name(bytes).map_err(|error| error.of("tree"))?;
-        Ok((EncodedEntry { name, bytes }, rest))
+        let (name, kind) = name_and_kind(bytes).map_err(|error| error.of("tree"))?;
+        Ok((EncodedEntry { name, kind, bytes }, rest))
     }
 
     /// Decodes the entry.
@@ -40,14 +43,23 @@ impl<'a> EncodedEntry<'a> {
     }
 }
 
-/// Returns the name in an encoded entry: the value of the lowest key, which comes first.
-fn name(entry: &[u8]) -> Result<&[u8]> {
+/// Returns the name and the kind in an encoded entry: the values of the two lowest keys, which come
+/// first.
+fn name_and_kind(entry: &[u8]) -> Result<(&[u8], EntryKind)> {
     let d = &mut Decoder::new(entry);
-    let count = d.map().map_err(malformed)?;
-    if count == Some(0) || d.u32().map_err(malformed)? != 0 {
-        return Err(Error::corrupt("", "malformed metadata: tree entry without a name"));
+    let count = d.map().map_err(malformed)?.unwrap_or_default();
+    let expect_key = |d: &mut Decoder<'_>, key| match d.u32().map_err(malformed)? {
+        found if found == key => Ok(()),
+        _ => Err(Error::corrupt("", "malformed metadata: tree entry without a name and a kind")),
+    };
+    if count < 2 {
+        return Err(Error::corrupt("", "malformed metadata: tree entry of fewer than two fields"));
     }
-    d.bytes().map_err(malformed)
+    expect_key(d, 0)?;
+    let name = d.bytes().map_err(malformed)?;
+    expect_key(d, 1)?;
+    let kind = EntryKind::from_code(d.u64().map_err(malformed)?)?;
+    Ok((name, kind))
 }
 
 /// Returns the length of the CBOR item at the beginning of `bytes`; `None` if it is truncated or
@@ -92,7 +104,7 @@ mod tests {
     use super::*;
     use crate::format::fingerprint::Fingerprint;
     use crate::format::recipe::{Content, Segment};
-    use crate::format::tree::{EntryKind, Time};
+    use crate::format::tree::Time;
 
     /// Returns entries with every field, and with lengths of all widths.
     fn entries() -> Vec<Entry> {
@@ -126,6 +138,7 @@ mod tests {
         for entry in &entries {
             let (first, behind) = EncodedEntry::split_first(rest).expect("an entry");
             assert_eq!(first.name, entry.name, "name");
+            assert_eq!(first.kind, entry.kind, "kind");
             assert_eq!(first.bytes, encoded(std::slice::from_ref(entry)), "bytes");
             assert_eq!(first.decode().expect("decoded"), *entry, "entry");
             rest = behind;
@@ -142,6 +155,9 @@ mod tests {
         for bytes in [
             &[0xa0][..],
             &[0xa1, 0x01, 0x41, b'x'],
+            &[0xa1, 0x00, 0x41, b'x'],
+            &[0xa2, 0x00, 0x41, b'x', 0x02, 0x00],
+            &[0xa2, 0x00, 0x41, b'x', 0x01, 0x18, 0xff],
             &[0xa1, 0x00, 0x61, b'x'],
             &[0xbf, 0x00, 0x41, b'x', 0xff],
             &[0x5b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],

@@ -53,7 +53,7 @@ impl EntryKind {
         }
     }
 
-    fn from_code(code: u64) -> Result<EntryKind> {
+    pub(super) fn from_code(code: u64) -> Result<EntryKind> {
         Ok(match code {
             0 => EntryKind::File,
             1 => EntryKind::Folder,

@@ -13,7 +13,7 @@ use cutpoint_repository::{Content, Reader};
 use cutpoint_storage::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::query::hit;
+use super::query::{Hit, hit};
 use super::version::Version;
 use crate::args::Find;
 
@@ -29,8 +29,13 @@ pub(super) struct Query<'a> {
     pub(super) seed: u64,
 }
 
-/// A tree that has to be read, with its folder.
-pub(super) type Job = (Arc<Folder>, Content);
+/// A tree that has to be read.
+pub(super) struct Job {
+    pub(super) folder: Arc<Folder>,
+    pub(super) tree: Content,
+    /// The number of the tree in its folder.
+    pub(super) number: u32,
+}
 
 /// A folder: a path, and all trees that snapshots have there.
 pub(super) struct Folder {
@@ -43,7 +48,9 @@ pub(super) struct Folder {
 #[derive(Default)]
 pub(super) struct Trees {
     pub(super) items: Vec<Item>,
-    pub(super) trees: HashMap<Content, Tree>,
+    /// The trees, by their numbers.
+    pub(super) trees: Vec<Tree>,
+    numbers: HashMap<Content, u32>,
     folders: HashMap<Vec<u8>, Arc<Folder>>,
     previous: Scanned,
 }
@@ -54,8 +61,8 @@ pub(super) struct Item {
     pub(super) name: Vec<u8>,
     /// The version, if the entry matches.
     pub(super) version: Option<Version>,
-    /// The folder to search with its tree there.
-    pub(super) folder: Option<Job>,
+    /// The folder to search, with the number of its tree there.
+    pub(super) folder: Option<(Arc<Folder>, u32)>,
 }
 
 /// A tree of a folder.
@@ -71,7 +78,8 @@ pub(super) struct Tree {
 #[derive(Default)]
 struct Scanned {
     entries: Vec<Known>,
-    /// The places in `entries` of the chunks of the tree.
+    /// The places in `entries` of the chunks of the tree, if there are several. A tree of one chunk
+    /// is known as a whole.
     chunks: HashMap<Segment, Range<usize>>,
 }
 
@@ -104,30 +112,36 @@ impl Folder {
         std::mem::take(&mut *self.lock())
     }
 
-    /// Adds a tree, which the caller then has to read. Returns `false` if it was added before.
-    pub(super) fn add(&self, tree: &Content) -> bool {
+    /// Adds a tree. Returns its number, and `true` if it was not there before: the caller then has
+    /// to read it.
+    pub(super) fn add(&self, tree: &Content) -> (u32, bool) {
         let mut trees = self.lock();
-        let is_new = !trees.trees.contains_key(tree);
-        if is_new {
-            trees.trees.insert(tree.clone(), Tree::default());
+        if let Some(&number) = trees.numbers.get(tree) {
+            return (number, false);
         }
-        is_new
+        // There is a snapshot for each tree, so that their number has 32 bits.
+        let number = u32::try_from(trees.trees.len()).unwrap_or(u32::MAX);
+        trees.numbers.insert(tree.clone(), number);
+        trees.trees.push(Tree::default());
+        (number, true)
     }
 
-    /// Reads a tree that was added. Returns the trees below it that no other folder had named
-    /// before, in the order of their names.
+    /// Reads the tree of this number, which was added. Returns the trees below it that no other
+    /// folder had named before, in the order of their names.
     ///
     /// # Errors
     ///
     /// Returns any error of the storage. Damaged and missing data is recorded in the tree.
-    pub(super) fn read(&self, tree: &Content, query: &Query<'_>) -> Result<Vec<Job>> {
+    pub(super) fn read(&self, tree: &Content, number: u32, query: &Query<'_>) -> Result<Vec<Job>> {
         let mut trees = self.lock();
+        let previous = std::mem::take(&mut trees.previous);
+        let entries = Vec::with_capacity(previous.entries.len());
         let mut scan = Scan {
             query,
             path: [&self.path, &b"/"[..]].concat(),
             position: 0,
-            previous: std::mem::take(&mut trees.previous),
-            current: Scanned::default(),
+            previous,
+            current: Scanned { entries, chunks: HashMap::new() },
             jobs: Vec::new(),
         };
         let error = match scan.tree(&mut trees, tree) {
@@ -137,7 +151,7 @@ impl Folder {
         };
         let items = scan.current.entries.iter().map(|known| known.item);
         let items = items.filter(|&item| item != NO_ITEM).collect();
-        trees.trees.insert(tree.clone(), Tree { items, error });
+        trees.trees[number as usize] = Tree { items, error };
         trees.previous = scan.current;
         Ok(scan.jobs)
     }
@@ -157,6 +171,7 @@ struct Scan<'a> {
 
 impl Scan<'_> {
     fn tree(&mut self, trees: &mut Trees, tree: &Content) -> Result<()> {
+        let mut chunks = Vec::new();
         for segment in self.query.reader.segments(tree) {
             let segment = segment?;
             let start = self.current.entries.len();
@@ -172,7 +187,10 @@ impl Scan<'_> {
                     rest = behind;
                 }
             }
-            self.current.chunks.insert(segment, start..self.current.entries.len());
+            chunks.push((segment, start..self.current.entries.len()));
+        }
+        if chunks.len() > 1 {
+            self.current.chunks.extend(chunks);
         }
         Ok(())
     }
@@ -211,24 +229,31 @@ impl Scan<'_> {
     fn item(&mut self, trees: &mut Trees, entry: &EncodedEntry<'_>) -> Result<u32> {
         let parent_len = self.path.len();
         self.path.extend_from_slice(entry.name);
-        let hit = entry.decode().map(|entry| hit(self.query.args, entry, &self.path));
-        let path = self.path.clone();
+        let hit = hit(self.query.args, entry, &self.path);
+        let item = hit.and_then(|hit| match hit {
+            Some(hit) => self.add_item(trees, entry.name, hit),
+            None => Ok(NO_ITEM),
+        });
         self.path.truncate(parent_len);
-        let Some(hit) = hit? else { return Ok(NO_ITEM) };
+        item
+    }
+
+    /// Adds an item for the entry at the current path, and returns its position.
+    fn add_item(&mut self, trees: &mut Trees, name: &[u8], hit: Hit) -> Result<u32> {
         let position = u32::try_from(trees.items.len()).ok().filter(|&at| at != NO_ITEM);
         let position = position.ok_or_else(|| {
-            Error::invalid(String::from_utf8_lossy(&path), "too many versions to search")
+            Error::invalid(String::from_utf8_lossy(&self.path), "too many versions to search")
         })?;
-        let name = entry.name.to_vec();
+        let name = name.to_vec();
         let folder = hit.tree.map(|tree| {
-            let folder = trees.folders.entry(name.clone()).or_insert_with(|| Folder::new(path));
-            (folder.clone(), tree)
+            let new = || Folder::new(self.path.clone());
+            let folder = trees.folders.entry(name.clone()).or_insert_with(new).clone();
+            let (number, is_new) = folder.add(&tree);
+            if is_new {
+                self.jobs.push(Job { folder: folder.clone(), tree, number });
+            }
+            (folder, number)
         });
-        if let Some((folder, tree)) = &folder
-            && folder.add(tree)
-        {
-            self.jobs.push((folder.clone(), tree.clone()));
-        }
         trees.items.push(Item { name, version: hit.version, folder });
         Ok(position)
     }

@@ -5,7 +5,6 @@
 //! folder is the same are one from there on. Memory is needed for the matches and folders of all
 //! trees, and for 24 bytes of each entry of a snapshot.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +17,7 @@ use anyhow::Result;
 use cutpoint_repository::{Content, Reader};
 use cutpoint_storage::Error as StoreError;
 
-use super::folder::{Folder, Query};
+use super::folder::{Folder, Job, Query};
 use super::version::{Presence, Version};
 use crate::args::Find;
 use crate::report::Report;
@@ -37,9 +36,10 @@ struct Node {
     name: Vec<u8>,
     /// The versions that match, in the order of their first snapshots.
     versions: Vec<(Version, Presence)>,
-    /// The folder to search, if there is one, and its trees.
+    /// The folder to search, if there is one, and the numbers of its trees. A tree can be there
+    /// several times, with different snapshots.
     folder: Option<Arc<Folder>>,
-    trees: HashMap<Content, Presence>,
+    trees: Vec<(u32, Presence)>,
 }
 
 impl Node {
@@ -83,13 +83,12 @@ impl<'s> Search<'s> {
     ) -> Result<()> {
         let root = Folder::new(Vec::new());
         self.read(&root, roots)?;
-        let mut trees = HashMap::new();
-        for (at, tree) in roots.iter().enumerate() {
-            add(&mut trees, (*tree).clone(), Presence { count: 1, first: at, last: at });
-        }
+        let presence = |at| Presence { count: 1, first: at, last: at };
+        let trees = roots.iter().enumerate().map(|(at, tree)| (root.add(tree).0, presence(at)));
+        let trees: Vec<_> = trees.collect();
         let mut path = Vec::new();
         // An explicit stack: folders can be nested as deeply as paths.
-        let mut levels = vec![(self.nodes(&root, trees).into_iter(), 0)];
+        let mut levels = vec![(self.nodes(&root, &trees).into_iter(), 0)];
         while let Some((nodes, len)) = levels.last_mut() {
             path.truncate(*len);
             let Some(node) = nodes.next() else {
@@ -102,7 +101,7 @@ impl<'s> Search<'s> {
                 show(&Match { path: &path, version, presence: *presence })?;
             }
             if let Some(folder) = node.folder {
-                levels.push((self.nodes(&folder, node.trees).into_iter(), path.len()));
+                levels.push((self.nodes(&folder, &node.trees).into_iter(), path.len()));
             }
         }
         Ok(())
@@ -135,28 +134,28 @@ impl<'s> Search<'s> {
     /// is that in which its trees are stored, so that each region is decoded about once.
     fn read_snapshot(&self, root: &Arc<Folder>, tree: &Content) -> Result<(), StoreError> {
         let mut pending = Vec::new();
-        if root.add(tree) {
-            pending.push((root.clone(), tree.clone()));
+        if let (number, true) = root.add(tree) {
+            pending.push(Job { folder: root.clone(), tree: tree.clone(), number });
         }
-        while let Some((folder, tree)) = pending.pop() {
-            let found = folder.read(&tree, &self.query)?;
+        while let Some(Job { folder, tree, number }) = pending.pop() {
+            let found = folder.read(&tree, number, &self.query)?;
             pending.extend(found.into_iter().rev());
         }
         Ok(())
     }
 
-    /// Returns the names in `folder`, in ascending order, of its trees that are in `trees`.
-    fn nodes(&self, folder: &Folder, trees: HashMap<Content, Presence>) -> Vec<Node> {
-        let mut read = folder.take();
-        let mut presences: Vec<Option<Presence>> = vec![None; read.items.len()];
-        for (tree, presence) in by_first(trees) {
-            let Some(tree) = read.trees.remove(&tree) else { continue };
-            for item in tree.items {
-                match &mut presences[item as usize] {
-                    Some(known) => known.add(presence),
-                    none => *none = Some(presence),
-                }
-            }
+    /// Returns the names in `folder`, in ascending order, of its trees of these numbers.
+    fn nodes(&self, folder: &Folder, trees: &[(u32, Presence)]) -> Vec<Node> {
+        let read = folder.take();
+        let mut of_trees = vec![None; read.trees.len()];
+        trees.iter().for_each(|&(number, presence)| add(&mut of_trees, number, presence));
+        let of_trees = read.trees.into_iter().zip(of_trees);
+        let mut trees: Vec<_> =
+            of_trees.filter_map(|(tree, presence)| Some((tree, presence?))).collect();
+        trees.sort_by_key(|(_, presence)| presence.first);
+        let mut presences = vec![None; read.items.len()];
+        for (tree, presence) in trees {
+            tree.items.iter().for_each(|&item| add(&mut presences, item, presence));
             if let Some(error) = tree.error {
                 self.damaged(&folder.path, presence, &error);
             }
@@ -173,16 +172,16 @@ impl<'s> Search<'s> {
                 Some(node) if node.name == item.name => node,
                 other => {
                     nodes.extend(other);
-                    let (versions, trees) = (Vec::new(), HashMap::new());
+                    let (versions, trees) = (Vec::new(), Vec::new());
                     Node { name: item.name, versions, folder: None, trees }
                 }
             };
             if let Some(version) = item.version {
                 node.add_version(version, presence);
             }
-            if let Some((folder, tree)) = item.folder {
+            if let Some((folder, number)) = item.folder {
                 node.folder = Some(folder);
-                add(&mut node.trees, tree, presence);
+                node.trees.push((number, presence));
             }
             nodes.push(node);
         }
@@ -199,13 +198,10 @@ impl<'s> Search<'s> {
     }
 }
 
-fn add(map: &mut HashMap<Content, Presence>, tree: Content, presence: Presence) {
-    map.entry(tree).and_modify(|known| known.add(presence)).or_insert(presence);
-}
-
-/// Returns the trees in the order of their first snapshots.
-fn by_first(trees: HashMap<Content, Presence>) -> Vec<(Content, Presence)> {
-    let mut items: Vec<_> = trees.into_iter().collect();
-    items.sort_by_key(|(_, presence)| presence.first);
-    items
+/// Adds snapshots to those that have the tree or the item of this number.
+fn add(presences: &mut [Option<Presence>], number: u32, presence: Presence) {
+    match &mut presences[number as usize] {
+        Some(known) => known.add(presence),
+        none => *none = Some(presence),
+    }
 }
