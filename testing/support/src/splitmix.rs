@@ -42,11 +42,10 @@ impl SplitMix64 {
 
     /// Returns `size` bytes: the next numbers as 8 little-endian bytes each, the last one cut off.
     pub fn take(&mut self, size: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(size.next_multiple_of(8));
-        while bytes.len() < size {
-            bytes.extend_from_slice(&self.next().to_le_bytes());
+        let mut bytes = vec![0; size];
+        for part in bytes.chunks_mut(8) {
+            part.copy_from_slice(&self.next().to_le_bytes()[..part.len()]);
         }
-        bytes.truncate(size);
         bytes
     }
 

@@ -203,7 +203,7 @@ impl<'a> Cutter<'a> {
         let open = self.batches.batch()?;
         // The bytes before a file in the batch belong to another file, so no chunk may depend on
         // them.
-        debug_assert_eq!(self.chunker.context_size(), 0, "a spec is bounded");
+        assert_eq!(self.chunker.context_size(), 0, "a spec is bounded");
         loop {
             let filled = &open.batch.bytes[..open.fill];
             self.chunker.next_cuts(filled, start, has_more, &mut self.cut_points);

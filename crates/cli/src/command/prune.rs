@@ -247,6 +247,7 @@ fn sweep_records(
     freed: &mut FreedSpace,
 ) -> Result<()> {
     let mut faster_count = 0;
+    let mut told = String::new();
     loop {
         freed.waiting = None;
         match sweeper.step(monitor) {
@@ -264,7 +265,12 @@ fn sweep_records(
                 freed.rescued_count += swept.rescued_count;
             }
             Ok(waiting) if wait => {
-                monitor.report.show(|| waiting_text(&waiting));
+                let text = waiting_text(&waiting);
+                if text != told {
+                    monitor.report.note(&format!("{text}."));
+                    told.clone_from(&text);
+                }
+                monitor.report.show(|| text);
                 monitor.interrupt.sleep(LOOK_EVERY);
                 prune_stop(monitor)?;
             }

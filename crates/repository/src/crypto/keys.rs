@@ -68,7 +68,7 @@ impl Keyring {
             }
             Ok::<_, minicbor::encode::Error<std::convert::Infallible>>(())
         })();
-        debug_assert!(written.is_ok(), "writing to a vector does not fail");
+        assert!(written.is_ok(), "writing to a vector does not fail");
         Zeroizing::new(e.into_writer())
     }
 

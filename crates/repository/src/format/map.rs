@@ -35,7 +35,7 @@ impl MapWriter {
     }
 
     fn key(&mut self, key: u32) -> &mut Encoder<Vec<u8>> {
-        debug_assert!(self.key_last.is_none_or(|last| last < key), "key {key} is out of order");
+        assert!(self.key_last.is_none_or(|last| last < key), "key {key} is out of order");
         self.key_last = Some(key);
         self.count += 1;
         self.body.u32(key).expect(NEVER)

@@ -89,7 +89,7 @@ impl Segment {
     /// Panics in debug builds if a length is 0 or needs more than 62 bits.
     pub fn pack_into(&self, out: &mut Vec<u8>) {
         let length = self.length();
-        debug_assert!(length > 0 && length < 1 << 62, "segment length {length}");
+        assert!(length > 0 && length < 1 << 62, "segment length {length}");
         match self {
             Segment::Chunk { fingerprint, offset: 0, .. } => {
                 push_varint(out, length << 2);

@@ -194,7 +194,7 @@ impl Extension<'_> {
     }
 
     fn add(&mut self, name: ObjectName, object: Bytes) -> Result<()> {
-        debug_assert!(matches!(name.kind(), ObjectKind::Commit | ObjectKind::Prune), "{name}");
+        assert!(matches!(name.kind(), ObjectKind::Commit | ObjectKind::Prune), "{name}");
         let len = OBJECT_LEN_LEN + object.len();
         if self.filled_bytes + len > PART_BYTES {
             self.put()?;
