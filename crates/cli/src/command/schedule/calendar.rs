@@ -24,7 +24,7 @@ pub(super) enum Calendar {
     /// On this day of each month.
     Monthly(u8, Clock),
     /// An expression of systemd.
-    OnCalendar(String),
+    Expression(String),
 }
 
 impl Calendar {
@@ -60,7 +60,7 @@ impl Calendar {
             [days, clock] if weekly(days, clock).is_some() => weekly(days, clock),
             // Specifiers of systemd have no meaning in a time.
             _ if text.contains(['%', '\n', '\\']) => None,
-            _ => Some(Calendar::OnCalendar(text.trim().to_owned())),
+            _ => Some(Calendar::Expression(text.trim().to_owned())),
         };
         parsed.ok_or_else(wrong)
     }
@@ -76,7 +76,7 @@ impl Calendar {
                 format!("{} *-*-* {}", names.join(","), time(clock))
             }
             Calendar::Monthly(day, clock) => format!("*-*-{day:02} {}", time(clock)),
-            Calendar::OnCalendar(text) => text.clone(),
+            Calendar::Expression(text) => text.clone(),
         }
     }
 
@@ -92,7 +92,7 @@ impl Calendar {
             Calendar::Monthly(day, Clock { hour, minute }) => {
                 Some(format!("{minute} {hour} {day} * *"))
             }
-            Calendar::OnCalendar(_) => None,
+            Calendar::Expression(_) => None,
         }
     }
 
@@ -101,7 +101,7 @@ impl Calendar {
     /// missed runs.
     pub(super) fn missed_after_hours(&self) -> Option<u32> {
         match self {
-            Calendar::Hourly(_) | Calendar::OnCalendar(_) => None,
+            Calendar::Hourly(_) | Calendar::Expression(_) => None,
             Calendar::Daily(_) => Some(24 + 1),
             Calendar::Weekly(days, _) => {
                 let next = days.iter().cycle().skip(1);
@@ -120,7 +120,7 @@ impl Calendar {
             Calendar::Daily(clock) | Calendar::Weekly(_, clock) | Calendar::Monthly(_, clock) => {
                 clock.minute
             }
-            Calendar::OnCalendar(_) => 0,
+            Calendar::Expression(_) => 0,
         };
         (minute + 30) % 60
     }
