@@ -11,11 +11,12 @@ mod find;
 mod forget;
 mod help;
 mod inspect;
+mod keeping;
 mod program;
 mod restore;
 mod settings;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 use cutpoint_terminal::help::STYLES;
 use cutpoint_terminal::report::Program;
 use cutpoint_terminal::usage;
@@ -34,6 +35,7 @@ pub(crate) use self::find::Find;
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
+pub(crate) use self::keeping::{Run, Schedule};
 pub(crate) use self::program::{Cache, Completions, Man, Shell, Version};
 pub(crate) use self::restore::Restore;
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
@@ -66,6 +68,17 @@ impl Args {
         usage::parse(&help::MANUAL, program)
     }
 
+    /// Parses a command line, whose first word is the name of the program.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the argument that cannot be used.
+    pub(crate) fn of_words(words: &[String]) -> Result<Args, clap::Error> {
+        let mut command = Args::layout();
+        let matches = command.try_get_matches_from_mut(words)?;
+        Args::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
     /// Returns the command line with the layout of its help, for scripts and manual pages.
     pub(crate) fn layout() -> clap::Command {
         help::MANUAL.command()
@@ -79,6 +92,8 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     Backup(Backup),
     Restore(Restore),
+    Run(Run),
+    Schedule(Schedule),
     Snapshots(Snapshots),
     Forget(Forget),
     Prune(Prune),

@@ -8,11 +8,13 @@ use serde::Serialize;
 mod difference;
 mod estimate;
 mod file;
+mod run;
 
 pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::Estimate;
 pub(crate) use file::File;
+pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
 
 /// A change of the target of a restore.
 #[derive(Serialize)]
@@ -49,6 +51,8 @@ pub(crate) enum Event<'a> {
     Change(Change<'a>),
     /// A version of an entry that was found in snapshots.
     Match(Match),
+    /// A profile, in the list of all.
+    Profile(Profile<'a>),
     /// A setting of the repository.
     Setting { name: &'a str, value: serde_json::Value },
     /// A chunk.
@@ -135,6 +139,10 @@ pub(crate) enum Summary<'a> {
     },
     /// The local copies of indexes were listed.
     Cache { folder: String, size_bytes: u64, removed_count: u64, removed_bytes: u64 },
+    /// A profile was run.
+    Run(Run<'a>),
+    /// A schedule of a profile was printed or written.
+    Schedule { profile: &'a str, system: &'a str, files: Vec<ScheduleFile<'a>> },
     /// Two snapshots, or a snapshot and a place on the disk, were compared.
     Diff {
         old_snapshot: String,

@@ -13,10 +13,13 @@ mod event;
 mod exit;
 mod key_id;
 mod lag;
+mod machine_key;
 mod place;
+mod profile;
 mod recovery;
 mod remedy;
 mod remote;
+mod replace;
 mod report;
 #[cfg(feature = "s3")]
 mod s3;

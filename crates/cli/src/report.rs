@@ -42,6 +42,7 @@ impl ReportObjects for Report {
 
     fn finding(&self, kind: &str, object: &str, message: &str, remedies: &[Remedy]) {
         if self.is_json() {
+            self.keep(kind, object.as_bytes(), message);
             let remedies = remedies.iter().map(ToString::to_string).collect();
             self.tell(&Event::Finding(Finding { kind, object, message, remedies }));
         } else {

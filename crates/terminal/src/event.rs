@@ -31,6 +31,15 @@ impl<'a, E: Serialize> Line<'a, E> {
     }
 }
 
+/// Returns `event` as a JSON document with line breaks, for a file.
+///
+/// # Errors
+///
+/// Fails if a value has no form in JSON.
+pub fn document(event: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(&Line::new(event)).map(|text| text + "\n")
+}
+
 /// A path, which can be any bytes. `path` is for display. `path_bytes` (hexadecimal) is present if
 /// `path` cannot represent all bytes.
 #[derive(Debug, Serialize)]

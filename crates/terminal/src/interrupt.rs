@@ -163,6 +163,12 @@ pub fn begin_end() {
     }
 }
 
+/// Marks the process as having work to finish, even after a signal, until the guard is dropped. The
+/// limit for it is [`stop::PUBLISHING_MAX`].
+pub fn hold() -> stop::Hold {
+    STOP.hold()
+}
+
 /// Returns the clocks and randomness of the system, with the request to stop that signals make.
 pub fn environment() -> Arc<dyn Environment> {
     Arc::new(Interruptible::new(System, STOP.clone()))

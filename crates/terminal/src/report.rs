@@ -3,6 +3,7 @@
 //! else.
 
 mod display;
+mod record;
 
 use std::collections::HashSet;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -19,6 +20,7 @@ use clap::Args;
 use serde::Serialize;
 
 use self::display::Display;
+pub use self::record::Record;
 use crate::escape;
 use crate::event::{Common, Line, Message, PathText, Phase, Progress};
 use crate::exit::{self, Exit, StdoutClosed};
@@ -67,6 +69,10 @@ pub struct Report {
     /// The messages that were reported: class, path and text of each.
     told: Mutex<HashSet<(&'static str, Option<PathBuf>, String)>>,
     kinds: Mutex<MessageKinds>,
+    /// What was reported; `None` if nobody asks for it.
+    record: Option<Mutex<Record>>,
+    hides_lines: bool,
+    is_silent: bool,
 }
 
 /// The message about the end of a run by a signal.
@@ -97,6 +103,35 @@ impl Report {
             begins_once: AtomicBool::new(false),
             told: Mutex::default(),
             kinds: Mutex::default(),
+            record: None,
+            hides_lines: false,
+            is_silent: false,
+        }
+    }
+
+    /// Keeps what is reported ([`Report::into_record`]), for a command that runs this one as a part.
+    /// If the output is quiet, lines of
+    /// results are not printed either.
+    #[must_use]
+    pub fn recorded(self) -> Report {
+        Report { record: Some(Mutex::default()), hides_lines: self.is_quiet, ..self }
+    }
+
+    /// Prints no messages, for work that repeats what another report has told.
+    #[must_use]
+    pub fn silent(self) -> Report {
+        Report { is_silent: true, ..self }
+    }
+
+    /// Returns what was reported. It is empty unless [`Report::recorded`] was called.
+    pub fn into_record(self) -> Record {
+        let record = self.record.map(|record| record.into_inner());
+        record.map(|record| record.unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
+    }
+
+    fn record(&self, add: impl FnOnce(&mut Record)) {
+        if let Some(record) = &self.record {
+            add(&mut record.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
@@ -182,6 +217,9 @@ impl Report {
 
     /// Writes a line of a result to standard output.
     pub fn line(&self, text: &str) -> Result<()> {
+        if self.hides_lines {
+            return Ok(());
+        }
         let mut out = self.out();
         written(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")))
     }
@@ -202,6 +240,16 @@ impl Report {
         written(out.write_all(b"\n"))
     }
 
+    /// Reports the summary of the command. Only programs see it.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Report::event`].
+    pub fn summary(&self, event: &impl Serialize) -> Result<()> {
+        self.record(|record| record.summary = serde_json::to_value(Line::new(event)).ok());
+        if self.is_json { self.event(event) } else { Ok(()) }
+    }
+
     /// Writes `event` and flushes it. Failures are ignored, because the run continues even if the
     /// reader is gone.
     pub fn tell(&self, event: &impl Serialize) {
@@ -219,6 +267,9 @@ impl Report {
 
     /// Prints a line to standard error, around the progress display.
     fn say(&self, text: &str) {
+        if self.is_silent {
+            return;
+        }
         let print = || {
             // There is no remedy if standard error is closed.
             writeln!(io::stderr(), "{text}").ok();
@@ -289,7 +340,13 @@ impl Report {
     /// Prints a message of `class` about `object` to standard error, or withholds it if too many
     /// of its kind were printed.
     pub fn say_of(&self, class: &str, object: &[u8], message: &str) {
+        self.keep(class, object, message);
         self.say_limited(class, Some(object), message);
+    }
+
+    /// Keeps a message about `object` that is printed in another form ([`Report::recorded`]).
+    pub fn keep(&self, class: &str, object: &[u8], message: &str) {
+        self.record(|record| record.add(|| told(class, Some(object), message)));
     }
 
     fn say_limited(&self, class: &str, object: Option<&[u8]>, message: &str) {
@@ -312,6 +369,8 @@ impl Report {
 
     fn message(&self, class: &'static str, path: Option<&Path>, message: &str, remedies: &[&str]) {
         let message = &*exit::plain(message);
+        let object = path.map(|path| path.as_os_str().as_bytes());
+        self.record(|record| record.add(|| told(class, object, message)));
         if self.is_json {
             let remedies = remedies.to_vec();
             let message = Message { path: path.map(PathText::of), message, remedies };
@@ -321,7 +380,7 @@ impl Report {
             });
             return;
         }
-        self.say_limited(class, path.map(|path| path.as_os_str().as_bytes()), message);
+        self.say_limited(class, object, message);
     }
 
     /// Starts the display of progress: on a terminal at standard error, otherwise as a line a minute
@@ -425,6 +484,7 @@ impl Report {
             message => message,
         };
         let remedy = (self.program.remedy)(error, &self.command);
+        self.record(|record| record.add(|| told("error", None, &message)));
         if self.is_json {
             self.tell(&Common::Error {
                 kind: exit.name(),

@@ -56,8 +56,14 @@ fn print(text: &Error) -> Result<()> {
     })
 }
 
-/// Returns the failure for an error of usage: the argument, the problem, and the next step.
-fn failure(error: &Error, command: &str) -> Failure {
+/// Returns the argument that an error of usage is about, without its value.
+pub fn argument(error: &Error) -> Option<String> {
+    words(error, ContextKind::InvalidArg).first().map(|text| name_of(text))
+}
+
+/// Returns the failure for an error of usage of `command`: the argument, the problem, and the next
+/// step.
+pub fn failure(error: &Error, command: &str) -> Failure {
     let argument = |kind| words(error, kind).first().map(|text| name_of(text));
     let object = argument(ContextKind::InvalidArg).unwrap_or_else(|| command.to_owned());
     let value = || words(error, ContextKind::InvalidValue).first().cloned().unwrap_or_default();

@@ -88,14 +88,19 @@ pub(crate) struct NewSecrets {
 #[command(before_help = "\
 Examples:
   cutpoint key add --label laptop
-  cutpoint key add --new-key-file /etc/cutpoint.key
-      Creates a key file, for a machine.
+  cutpoint key add --for-machine --label laptop
+      Creates a key file, for backups that no one watches.
   cutpoint key add --new-recovery-kit kit.txt
       Writes the keys as text, to be printed.")]
 pub(crate) struct KeyAdd {
     /// The source of the secret.
     #[command(flatten)]
     pub(crate) secrets: NewSecrets,
+    /// Create the key file of this machine, or use it if it exists
+    ///
+    /// The file is ~/.config/cutpoint/machine.key (in XDG_CONFIG_HOME), readable by its owner alone.
+    #[arg(long, group = "new")]
+    pub(crate) for_machine: bool,
     /// Write a recovery kit to the new file FILE; `-` is standard output
     #[arg(long, value_name = "FILE", group = "new")]
     pub(crate) new_recovery_kit: Option<PathBuf>,

@@ -12,7 +12,7 @@ use crate::key_id;
 use crate::units::number;
 
 /// The options of every command.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Global {
     /// Use the repository at LOCATION: a folder, s3://BUCKET/PREFIX or sftp://USER@HOST/PATH
@@ -63,7 +63,7 @@ pub(crate) struct Global {
 }
 
 /// The way to an SSH server.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "SFTP")]
 pub(crate) struct SftpArgs {
     /// Connect to sftp:// locations by COMMAND instead of `ssh`
@@ -82,7 +82,7 @@ pub(crate) struct SftpArgs {
 
 /// The address of an object storage. Credentials are never given on the command line, where other
 /// users can read them.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "S3")]
 pub(crate) struct S3Args {
     /// Use the S3 server at URL instead of AWS: https://HOST, or http://HOST without TLS
@@ -100,7 +100,7 @@ pub(crate) struct S3Args {
 }
 
 /// The sources of secrets.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Secrets")]
 pub(crate) struct Secrets {
     /// Read the passphrase from FILE, without a line break at its end

@@ -26,8 +26,9 @@ before_help = "\
 Examples:
   cutpoint init --repo /mnt/disk/backup
       Asks for a passphrase, and shows a recovery kit: print it and keep it away from the computer.
-  cutpoint init --key-file backup.key --recovery-kit kit.txt
-      For a machine: creates a key file, and writes the recovery kit to kit.txt.
+  cutpoint init --for-machine --recovery-kit kit.txt
+      For backups that no one watches: creates a key file instead of asking for a passphrase, and \
+writes the recovery kit to kit.txt.
   cutpoint init --encryption none
   cutpoint init --repo /mnt/team2 --like /mnt/team1
       A second repository with keys of its own, whose chunks are comparable with the first.
@@ -42,6 +43,13 @@ pub(crate) struct Init {
     /// Enter.
     #[arg(long, value_name = "FILE")]
     pub(crate) recovery_kit: Option<PathBuf>,
+    /// Create a key file for this machine instead of asking for a passphrase
+    ///
+    /// The file is ~/.config/cutpoint/machine.key (in XDG_CONFIG_HOME), readable by its owner alone.
+    /// If it exists, its key is used. Keep a copy of it, or the recovery kit, away from the machine:
+    /// without one of them, nothing can be restored once the machine is lost.
+    #[arg(long)]
+    pub(crate) for_machine: bool,
     /// Share the repository with the group of the folder
     ///
     /// All members of the group may use the repository (mode 2770). Without this option, only its
@@ -59,10 +67,16 @@ pub(crate) struct Init {
     /// Open the repository of --like with this key file or recovery kit
     ///
     /// Without this option and --like-passphrase-file, the passphrase of REPO is asked for.
-    #[arg(long, value_name = "FILE", requires = "like")]
+    #[arg(long, value_name = "FILE", requires = "like", hide_short_help = true)]
     pub(crate) like_key_file: Option<PathBuf>,
     /// Open the repository of --like with the passphrase in FILE
-    #[arg(long, value_name = "FILE", requires = "like", conflicts_with = "like_key_file")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "like",
+        conflicts_with = "like_key_file",
+        hide_short_help = true
+    )]
     pub(crate) like_passphrase_file: Option<PathBuf>,
 }
 

@@ -17,7 +17,7 @@ use crate::exit::{self, Exit};
 pub(crate) const MANUAL: Manual = Manual {
     program: "cutpoint",
     groups: &GROUPS,
-    groups_in_short_help: 3,
+    groups_in_short_help: 2,
     topics: &TOPICS,
     parser: Args::command,
     common_options: Global::augment_args,
@@ -25,15 +25,21 @@ pub(crate) const MANUAL: Manual = Manual {
 
 /// The groups of commands, in the order of `cutpoint --help`.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Every day", &["init", "backup", "snapshots", "ls", "find", "diff", "cat", "dump", "restore"]),
-    ("Care", &["check", "repair", "forget", "hold", "tag", "prune", "optimize", "config"]),
+    (
+        "Every day",
+        &["init", "backup", "snapshots", "ls", "find", "diff", "cat", "dump", "restore", "run"],
+    ),
+    (
+        "Care",
+        &["check", "repair", "forget", "hold", "tag", "prune", "optimize", "config", "schedule"],
+    ),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),
     ("Program", &["cache", "version", "completions", "man"]),
 ];
 
 /// The topics, in the order of `cutpoint --help`.
-const TOPICS: [Topic; 7] = [
+const TOPICS: [Topic; 8] = [
     Topic {
         name: "options",
         about: "Options common to all commands",
@@ -51,6 +57,12 @@ const TOPICS: [Topic; 7] = [
         about: "Passphrases and keys",
         has_options: false,
         paragraphs: &[SECRETS],
+    },
+    Topic {
+        name: "profiles",
+        about: "Files that say what `cutpoint run` does",
+        has_options: false,
+        paragraphs: &[PROFILES],
     },
     Topic {
         name: "s3",
@@ -122,6 +134,45 @@ If none is given, the program asks for the passphrase on the terminal.
 
 `cutpoint help options` describes these options. A new passphrase of `cutpoint key` comes from its \
 own options, else from CUTPOINT_NEW_PASSPHRASE, else from the terminal.";
+
+const PROFILES: &str = "\
+A profile is the file ~/.config/cutpoint/NAME.toml (in XDG_CONFIG_HOME, or the folder of --config or \
+CUTPOINT_CONFIG):
+
+  repository  = \"sftp://me@nas/backup\"
+  key-file    = \"~/.config/cutpoint/machine.key\"
+  sources     = [\"~\", \"/etc\"]
+  check       = \"5%\"
+  metrics     = \"/var/lib/node-exporter/home.prom\"
+
+  [backup]
+  exclude         = [\"*.iso\", \"~/Downloads/\"]
+  exclude-caches  = true
+
+  [forget]
+  keep-daily    = 7
+  keep-monthly  = 12
+
+  [prune]
+
+  [hooks]
+  before      = \"pg_dump -f ~/shop.sql shop\"
+  on-failure  = \"mail -s \\\"$CUTPOINT_SUMMARY\\\" me\"
+
+A key in the tables backup, forget and prune is the option of that name, without its hyphens. A \
+switch is true or false; an option that can be repeated has a value or a list. Paths are absolute or \
+begin with ~/. An unknown key is an error.
+
+A part that has no table, and no check key, is not done. The rules of forget apply to the snapshots \
+of this host with these sources, unless the table has host, path or tag. A profile holds no secret: \
+it names a file or a command that has it.
+
+Hooks are executed by `sh -c`, with CUTPOINT_PROFILE, CUTPOINT_REPO, CUTPOINT_RUN_ID and \
+CUTPOINT_HOOK in the environment, and `after` and `on-failure` also with CUTPOINT_EXIT_CODE, \
+CUTPOINT_SNAPSHOT, CUTPOINT_SUMMARY, and the report at standard input. If `before` fails, only \
+`on-failure` follows; `after` is executed in any other case.
+
+docs/profiles.md lists all keys, and has recipes for mail, web hooks and keyrings.";
 
 const S3: &str = "\
 --repo s3://BUCKET/PREFIX names a repository in a bucket, which must exist.

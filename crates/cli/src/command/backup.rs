@@ -396,19 +396,20 @@ fn work(statistics: &Statistics) -> Work {
 
 fn summarize(done: &BackupReport, is_dry_run: bool, report: &Report) -> Result<()> {
     let statistics = &done.statistics;
+    report.summary(&Event::Summary(Summary::Backup {
+        dry_run: is_dry_run,
+        snapshot: done.snapshot.map(|id| id.to_string()),
+        parent: done.parent.map(|id| id.to_string()),
+        statistics: statistics.into(),
+        missing_sources: done.missing_sources.iter().map(|path| PathText::new(path)).collect(),
+        bursts: done.bursts.as_ref().map(Into::into),
+        unchanged_file_count: done.unchanged_file_count,
+        excluded_count: done.excluded_count,
+        restart_count: done.restart_count,
+        elapsed_ns: report.elapsed_ns(),
+    }))?;
     if report.is_json() {
-        return report.event(&Event::Summary(Summary::Backup {
-            dry_run: is_dry_run,
-            snapshot: done.snapshot.map(|id| id.to_string()),
-            parent: done.parent.map(|id| id.to_string()),
-            statistics: statistics.into(),
-            missing_sources: done.missing_sources.iter().map(|path| PathText::new(path)).collect(),
-            bursts: done.bursts.as_ref().map(Into::into),
-            unchanged_file_count: done.unchanged_file_count,
-            excluded_count: done.excluded_count,
-            restart_count: done.restart_count,
-            elapsed_ns: report.elapsed_ns(),
-        }));
+        return Ok(());
     }
     report.note(&format!(
         "{}, {}, {}; read {} ({}), new {} in {}{}; {}",

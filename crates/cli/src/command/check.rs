@@ -196,9 +196,10 @@ fn summarize(
     read_data: Option<Portion>,
     report: &Report,
 ) -> Result<()> {
+    let elapsed_ns = report.elapsed_ns();
+    report.summary(&Event::Summary(summary(done, recorded, read_data, elapsed_ns)))?;
     if report.is_json() {
-        let elapsed_ns = report.elapsed_ns();
-        return report.event(&Event::Summary(summary(done, recorded, read_data, elapsed_ns)));
+        return Ok(());
     }
     note_extent(done, read_data, report);
     note_containers(done, report);

@@ -281,15 +281,13 @@ fn as_event<'a>(
 }
 
 fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Report) -> Result<()> {
-    if report.is_json() {
-        return report.event(&Event::Summary(Summary::Forget {
-            dry_run: args.dry_run,
-            kept_count,
-            forgotten_count,
-            restored_count: 0,
-            restored: Vec::new(),
-        }));
-    }
+    report.summary(&Event::Summary(Summary::Forget {
+        dry_run: args.dry_run,
+        kept_count,
+        forgotten_count,
+        restored_count: 0,
+        restored: Vec::new(),
+    }))?;
     let (forgot, kept) = if args.dry_run { ("Would forget", "keep") } else { ("Forgot", "kept") };
     let count = units::count(forgotten_count, "snapshot");
     report.note(&format!("{forgot} {count}, {kept} {kept_count}."));

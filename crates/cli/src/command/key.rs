@@ -15,7 +15,7 @@ use crate::recovery::Kit;
 use crate::report::Report;
 use crate::session::Session;
 use crate::units::DATE_TIME_WIDTH;
-use crate::{escape, units, unlock};
+use crate::{escape, machine_key, units, unlock};
 
 /// The number of digits shown of the id of a key.
 const ID_DIGITS: usize = 8;
@@ -156,9 +156,22 @@ fn add(args: &KeyAdd, session: &Session, report: &Report) -> Result<()> {
         let kit = Kit::create(path, report)?;
         kit.write(repository, &args.label, report)?
     } else {
-        let secret = unlock::for_new_key(&args.secrets, report)?;
+        let of_machine = match args.for_machine {
+            true => Some(NewSecrets {
+                new_passphrase_file: None,
+                new_passphrase_command: None,
+                new_key_file: Some(machine_key::file()?),
+            }),
+            false => None,
+        };
+        let secrets = of_machine.as_ref().unwrap_or(&args.secrets);
+        let secret = unlock::for_new_key(secrets, report)?;
         note_made(&secret, report);
-        repository.add_key(&secret.unlock, &args.label)?
+        let id = repository.add_key(&secret.unlock, &args.label)?;
+        if let Some(path) = of_machine.as_ref().and_then(|secrets| secrets.new_key_file.as_ref()) {
+            report.note(&machine_key::advice(path));
+        }
+        id
     };
     report.note(&format!("Added key {}, which opens the repository.", shown(id)));
     tell("add", Some(id), repository, report)

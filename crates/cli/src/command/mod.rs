@@ -24,6 +24,8 @@ mod optimize;
 mod prune;
 mod repair;
 mod restore;
+mod run;
+mod schedule;
 mod snapshots;
 mod stats;
 mod tag;
@@ -63,6 +65,11 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Config(settings) => config::run(settings, global, report),
         Command::Backup(backup) => backup::run(backup, global, report),
         Command::Restore(restore) => restore::run(restore, global, report),
+        Command::Run(profile) => run::run(profile, global, report, &|args, report| {
+            // A part is a command of its own, which restarts by itself.
+            self::run(args, report)
+        }),
+        Command::Schedule(schedule) => schedule::run(schedule, report),
         Command::Snapshots(snapshots) => snapshots::run(snapshots, global, report),
         Command::Forget(forget) => forget::run(forget, global, report),
         Command::Prune(prune) => prune::run(prune, global, report),

@@ -18,6 +18,7 @@ mod forget;
 mod guide;
 mod help;
 mod json;
+mod keeping;
 mod keys;
 mod modes;
 mod optimize;

@@ -140,6 +140,11 @@ impl Coverage {
         };
     }
 
+    /// Returns the time of the last read of a container; `None` if it was never read.
+    pub(super) fn last_read_ns(&self, class: Class, part: PartName) -> Option<i64> {
+        self.last_reads.get(&(class, part)).map(|read| read.time_ns)
+    }
+
     /// Returns the part of `containers` that was read.
     pub(super) fn covered(&self, containers: &[Container]) -> CoverageTotals {
         let mut covered = CoverageTotals::default();

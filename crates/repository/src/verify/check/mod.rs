@@ -42,6 +42,7 @@ mod report;
 mod run;
 mod settings;
 mod snapshots;
+mod unread;
 mod view;
 
 pub use coverage::{Coverage, CoverageTotals, Portion};
@@ -52,3 +53,4 @@ pub use report::CheckReport;
 pub(crate) use run::find_missing;
 pub use run::{check, record};
 pub(crate) use snapshots::MissingData;
+pub use unread::oldest_unread_ns;
