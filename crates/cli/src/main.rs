@@ -18,6 +18,11 @@ mod recovery;
 mod remedy;
 mod remote;
 mod report;
+#[cfg(feature = "rest")]
+mod rest;
+#[cfg(not(feature = "rest"))]
+#[path = "no_rest.rs"]
+mod rest;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(not(feature = "s3"))]

@@ -5,13 +5,14 @@ use anyhow::Result;
 use crate::args::{Global, Init};
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
+use crate::place;
 use crate::report::Report;
 use crate::session::{self, New};
 
 pub(crate) fn run(args: &Init, global: &Global, report: &Report) -> Result<Exit> {
     let location = session::location(global)?;
     if !session::is_missing(global)? {
-        let message = format!("{}: a repository exists already", location.display());
+        let message = format!("{}: a repository exists already", place::shown(&location));
         return Err(Failure::failed(message)
             .with_remedy("choose another --repo, or use the repository as it is")
             .into());

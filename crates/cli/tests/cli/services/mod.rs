@@ -1,3 +1,4 @@
 //! Repositories on real servers, which `cargo xtask check --services` starts.
 
+mod rest;
 mod sftp;
