@@ -88,6 +88,13 @@ impl Failure {
         Failure::new(Meaning::Final, text).with_remedy(OTHER_SERVER)
     }
 
+    /// Returns the failure of a place that holds a repository of restic.
+    pub(super) fn of_restic() -> Failure {
+        Failure::new(Meaning::Final, "a repository of restic is here").with_remedy(
+            "choose another path: restic and cutpoint have the same names for different objects",
+        )
+    }
+
     /// Returns the failure of a server that cannot be reached or does not answer.
     pub(super) fn of_network(is_unreached: bool, text: String) -> Failure {
         let failure = Failure::new(Meaning::TryAgain, text);
@@ -174,7 +181,7 @@ const OLD: &str = "this version of rclone, or another program of --rclone-comman
                    restic --stdio`: install rclone 1.40 or later";
 
 /// What rclone or a shell prints, in lower case, and the remedy. The first that fits counts.
-const REMEDIES: [(&str, &str); 15] = [
+const REMEDIES: [(&str, &str); 16] = [
     ("didn't find section in config file", NO_REMOTE),
     ("didn't find backend called", NO_REMOTE),
     ("unable to decrypt configuration", ENCRYPTED),
@@ -189,6 +196,7 @@ const REMEDIES: [(&str, &str); 15] = [
     ("unauthorized", RECONNECT),
     ("permission denied", DENIED_BY_REMOTE),
     ("accessdenied", DENIED_BY_REMOTE),
+    ("read-only file system", DENIED_BY_REMOTE),
     ("access denied", DENIED_BY_REMOTE),
 ];
 

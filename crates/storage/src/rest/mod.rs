@@ -42,9 +42,9 @@ pub use address::RestSettings;
 
 /// Maximum number of attempts of one request.
 const TRIES_MAX: u32 = 12;
-/// Number of ranges that are requested before they are needed. An answer takes as long as the
-/// transfer of megabytes.
-const REQUESTS_AHEAD_MAX: usize = 8;
+/// Number of ranges that are requested before they are needed. A range of a restore is often as short
+/// as a region, 128 KiB, so that many are needed to hide the distance to a remote.
+const REQUESTS_AHEAD_MAX: usize = 32;
 /// Maximum number of requests at a time for small objects.
 const SMALL_REQUESTS_MAX: usize = 32;
 /// Number of names of one folder from which on a listing is cheaper than a request for each.
@@ -112,15 +112,13 @@ impl Rest {
     ///
     /// # Errors
     ///
-    /// Returns an `Invalid` error if the place holds a repository of restic, and `Storage` if the
-    /// server fails.
+    /// Returns a `Storage` error if the place holds a repository of restic, or if the server fails.
     pub fn require_free(&self) -> Result<()> {
         let ask = || self.block_on(self.requests.is_of_restic());
-        if !self.tries("look for a repository", "config", ask)? {
-            return Ok(());
+        match self.tries("look for a repository", "config", ask)? {
+            true => Err(self.error("create a repository", "config", 1, Failure::of_restic())),
+            false => Ok(()),
         }
-        let error = Error::invalid(&self.address, "a repository of restic is here");
-        Err(error.with_remedy("choose another path; cutpoint and restic do not share a folder"))
     }
 
     /// Runs `requests`, unless a request to stop leaves no time for them.

@@ -176,8 +176,12 @@ impl Requests {
         let answer = within(LISTING_SILENCE_MAX, answer).await?;
         let answer = match self.require(answer, &[200]).await {
             Err(failure) if failure.meaning == Meaning::Missing => {
-                let text = format!("the server lists no folder {folder}/");
-                return Err(Failure::of_other_server(text));
+                let is_of_restic = self.is_of_restic().await.unwrap_or(false);
+                return Err(if is_of_restic {
+                    Failure::of_restic()
+                } else {
+                    Failure::of_other_server(format!("the server lists no folder {folder}/"))
+                });
             }
             answer => answer?,
         };

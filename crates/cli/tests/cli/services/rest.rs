@@ -51,8 +51,8 @@ fn backup_over_rclone_is_restored() {
     run(&["restore", &inner, "--to", "back"]).ended(0, &["Restored"]);
     is_equal(&sandbox, "back");
     run(&["forget", "--keep-last", "1", "--path", "source"]).ended(0, &[]);
-    run(&["prune", "--settle", "0s"]).ended(2, &["--exclusive"]);
-    run(&["prune", "--settle", "0s", "--exclusive"]).ended(0, &[]);
+    run(&["prune"]).ended(2, &["--exclusive"]);
+    run(&["prune", "--exclusive", "--yes"]).ended(0, &[]);
     run(&["check", "--read-data"]).ended(0, &["No problems found"]);
     // The same folder without rclone.
     let mut local = sandbox.command(["check", "--key-file", "key"]);
@@ -117,7 +117,7 @@ fn append_only_server_takes_backups_only() {
     run(&["init", "--encryption", "none"]).ended(0, &["Created repository"]);
     run(&["backup", "source"]).ended(0, &["Created snapshot"]);
     run(&["forget", "latest"]).ended(0, &[]);
-    run(&["prune", "--exclusive"]).ended(2, &["403", "--append-only"]);
+    run(&["prune", "--exclusive", "--yes"]).ended(2, &["403", "--append-only"]);
     run(&["check", "--read-data"]).ended(0, &["No problems found"]);
 }
 

@@ -122,8 +122,8 @@ fn rclone_part_of_an_object_is_replaced_after_a_failure_only() {
     // The first process is killed while it stores, and the next one sees what is there.
     let (seen, path) = (folder.path().join("seen"), file.display());
     let script = format!(
-        "exec 3<&0; if ! test -e {path}; then {0} --bwlimit 1M \"$@\" <&3 & while ! test -s {path}; do sleep \
-         0.1; done; kill -9 $!; exit 1; fi; stat -c %s {path} >>{1}; exec {0} \"$@\"",
+        "exec 3<&0; if ! test -e {path}; then {0} --bwlimit 1M \"$@\" <&3 & while ! test -s {path}; \
+         do sleep 0.1; done; kill -9 $!; exit 1; fi; stat -c %s {path} >>{1}; exec {0} \"$@\"",
         rclone_command(),
         seen.display()
     );
