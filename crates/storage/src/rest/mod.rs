@@ -14,6 +14,7 @@
 //! missing is therefore confirmed by a listing of its folder.
 
 mod address;
+mod answer;
 mod client;
 mod failure;
 mod listing;

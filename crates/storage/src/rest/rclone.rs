@@ -14,7 +14,7 @@ use object_store::client::{HttpRequest, HttpRequestBody};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use super::client::Answer;
+use super::answer::Answer;
 use super::failure::{Failure, Meaning};
 
 /// The maximum time for rclone to end after its input has ended.

@@ -12,7 +12,8 @@ use http::{HeaderValue, Method, Request};
 use object_store::client::HttpRequestBody;
 
 use super::address::RestSettings;
-use super::client::{Answer, Client, within};
+use super::answer::{Answer, within};
+use super::client::Client;
 use super::failure::{Failure, Meaning};
 use super::listing;
 use super::names::path_of;
