@@ -103,7 +103,7 @@ const ROOMS: [(&str, Layers); 5] = [
             &["storage"],
             &["layer"],
             &["faulty", "local", "memory", "probe", "remote"],
-            &["s3", "sftp"],
+            &["rest", "s3", "sftp"],
         ],
     ),
     (

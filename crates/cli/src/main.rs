@@ -21,6 +21,11 @@ mod remedy;
 mod remote;
 mod replace;
 mod report;
+#[cfg(feature = "rest")]
+mod rest;
+#[cfg(not(feature = "rest"))]
+#[path = "no_rest.rs"]
+mod rest;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(not(feature = "s3"))]

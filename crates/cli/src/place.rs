@@ -13,16 +13,31 @@ use percent_encoding::percent_decode;
 
 use crate::escape;
 use crate::exit::Failure;
+use crate::rest;
 
 /// The supported kinds of places, for messages.
-const KNOWN: &str =
-    "expected a folder, file:///FOLDER, s3://BUCKET/PREFIX or sftp://USER@HOST/PATH";
+const KNOWN: &str = "expected a folder, file:///FOLDER, s3://BUCKET/PREFIX, \
+                     sftp://USER@HOST/PATH, rclone:REMOTE:PATH or rest:URL";
 /// The beginnings of addresses.
-const SCHEMES: [&str; 2] = ["s3://", "sftp://"];
+const SCHEMES: [&str; 4] = ["rclone:", "rest:", "s3://", "sftp://"];
 
 /// Returns the address if `location`, a result of [`resolve`], is not a folder of this machine.
 pub(crate) fn address(location: &Path) -> Option<&str> {
     location.to_str().filter(|text| SCHEMES.iter().any(|scheme| text.starts_with(scheme)))
+}
+
+/// Returns a location without the password that an address may have, for messages and files.
+pub(crate) fn without_password(location: &Path) -> PathBuf {
+    let is_rest = |text: &&str| ["rclone:", "rest:"].iter().any(|scheme| text.starts_with(scheme));
+    match address(location).filter(is_rest) {
+        Some(address) => PathBuf::from(rest::shown(address)),
+        None => location.to_path_buf(),
+    }
+}
+
+/// Returns a location as a text for messages.
+pub(crate) fn shown(location: &Path) -> String {
+    without_password(location).display().to_string()
 }
 
 /// Resolves `given` to a folder, which a `file` URL is converted into, or to an address that begins
@@ -121,16 +136,13 @@ fn advice(scheme: &str, rest: &str) -> Option<String> {
         "b2" => Some(of_bucket("https://s3.REGION.backblazeb2.com")),
         "gs" => Some(of_bucket("https://storage.googleapis.com")),
         "http" | "https" => Some(
-            "give the S3 server with --s3-endpoint, and the bucket with --repo s3://BUCKET/PREFIX"
+            "give an S3 server with --s3-endpoint, and the bucket with --repo s3://BUCKET/PREFIX; \
+             a server of restic's REST protocol is --repo rest:URL"
                 .to_owned(),
         ),
         "sftp" | "ssh" | "scp" => Some(of_sftp(scheme, rest)),
         "smb" | "nfs" => Some(mount()),
         _ if scheme.contains('@') => Some(of_sftp("scp", &format!("{scheme}:{rest}"))),
-        "rclone" => Some(
-            "`rclone mount` provides a folder, and `rclone serve s3` a server for --s3-endpoint"
-                .to_owned(),
-        ),
         "file" => Some("write file:///FOLDER, with three slashes".to_owned()),
         "local" => Some(format!("use `--repo {rest}` for this folder")),
         _ => None,
@@ -214,12 +226,21 @@ mod tests {
 
     #[test]
     fn folders_and_known_addresses_are_accepted() {
-        for place in
-            ["/a", "a", "a/b:c", "./sftp:me@nas:/b", "./C:foo", "/x:y", "s3://b/p", "..", ""]
-        {
+        for place in [
+            "/a",
+            "a",
+            "a/b:c",
+            "./sftp:me@nas:/b",
+            "./rclone:x:a",
+            "./C:foo",
+            "/x:y",
+            "s3://b/p",
+            "..",
+            "",
+        ] {
             assert_eq!(resolved(place.as_bytes()).as_deref(), Ok(place.as_bytes()), "{place}");
         }
-        for known in ["s3://b", "sftp://me@nas:22//b"] {
+        for known in ["s3://b", "sftp://me@nas:22//b", "rclone:x:a", "rest:http://h/a/"] {
             assert_eq!(resolved(known.as_bytes()).as_deref(), Ok(known.as_bytes()), "{known}");
             assert_eq!(address(Path::new(known)), Some(known), "an address");
             assert_eq!(address(&Path::new(".").join(known)), None, "a folder");
@@ -269,7 +290,7 @@ mod tests {
             ("ssh://me@nas:22/b", "`--repo sftp://me@nas:22//b`"),
             ("smb://nas/b", "mounted folder"),
             ("nas:/b", "is given as `./nas:/b`"),
-            ("rclone:remote:b", "rclone serve s3"),
+            ("RCLONE:remote:b", "`./RCLONE:remote:b`"),
             (
                 "b2:bucket:p/q",
                 "`--repo s3://bucket/p/q --s3-endpoint https://s3.REGION.backblazeb2.com`",
@@ -280,8 +301,8 @@ mod tests {
                 "`--repo s3://bucket/x --s3-endpoint https://storage.googleapis.com`",
             ),
             ("azure:container:/", "`./azure:container:/`"),
-            ("rest:https://host/", "expected a folder"),
             ("https://host/bucket", "--s3-endpoint"),
+            ("http://host/a/", "--repo rest:URL"),
             ("local:/a", "`--repo /a`"),
             ("C:foo", "is given as `./C:foo`"),
             ("C:\\foo", "a folder of this name"),

@@ -7,27 +7,31 @@ use anyhow::Result;
 use cutpoint_storage::{Sftp, SftpSettings, Storage};
 
 use crate::args::Global;
-use crate::interrupt;
-use crate::s3;
+use crate::{interrupt, rest, s3};
 
 /// The beginning of an address of SFTP.
 const SFTP: &str = "sftp://";
+/// The beginnings of addresses behind restic's REST protocol.
+const REST: [&str; 2] = ["rclone:", "rest:"];
 
 /// Opens the storage at `address`, a result of [`place::address`](crate::place::address). No request
 /// is made yet.
 ///
 /// # Errors
 ///
-/// Fails if the address is invalid, or if this program is built without S3.
+/// Fails if the address is invalid, or if this program is built without its kind.
 pub(crate) fn open(address: &str, global: &Global) -> Result<Arc<dyn Storage>> {
     if address.starts_with(SFTP) {
         return Ok(Arc::new(sftp(address, global)?));
     }
+    if is_rest(address) {
+        return rest::open(address, &global.rest);
+    }
     s3::open(address, &global.s3)
 }
 
-/// Opens the storage at `address` for a new repository. Its folder is created if there is none;
-/// otherwise `refuse` is called with each name in it.
+/// Opens the storage at `address` for a new repository. On an SSH server its folder is created if
+/// there is none; otherwise `refuse` is called with each name in it.
 ///
 /// # Errors
 ///
@@ -37,6 +41,9 @@ pub(crate) fn create(
     global: &Global,
     refuse: impl Fn(&Path) -> Result<()>,
 ) -> Result<Arc<dyn Storage>> {
+    if is_rest(address) {
+        return rest::create(address, &global.rest);
+    }
     if !address.starts_with(SFTP) {
         return open(address, global);
     }
@@ -44,6 +51,10 @@ pub(crate) fn create(
     storage.entries()?.iter().try_for_each(|name| refuse(Path::new(name)))?;
     storage.create_folder()?;
     Ok(Arc::new(storage))
+}
+
+fn is_rest(address: &str) -> bool {
+    REST.iter().any(|scheme| address.starts_with(scheme))
 }
 
 fn sftp(address: &str, global: &Global) -> Result<Sftp> {

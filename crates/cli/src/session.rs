@@ -187,7 +187,7 @@ fn refuse_encryption(repository: &Repository, location: &Path, global: &Global) 
     match global.secrets.encryption {
         Some(wanted) if wanted != Encryption::Auto && wanted.suite() != suite => {
             let message =
-                format!("{}: the encryption of the repository is {suite}", location.display());
+                format!("{}: the encryption of the repository is {suite}", place::shown(location));
             Err(Failure::new(Exit::WrongKey, message)
                 .with_remedy("--encryption applies only to a new repository")
                 .into())
@@ -215,7 +215,7 @@ pub(crate) fn location(global: &Global) -> Result<PathBuf> {
 }
 
 fn none_at(location: &Path) -> Failure {
-    Failure::new(Exit::NoRepository, format!("{}: no repository found", location.display()))
+    Failure::new(Exit::NoRepository, format!("{}: no repository found", place::shown(location)))
         .with_remedy("check --repo, or create a repository with `cutpoint init`")
 }
 
@@ -414,7 +414,7 @@ pub(crate) fn options_like(
     let Some(like) = &args.like else { return Ok(None) };
     let location = place::resolve(like)?;
     let repository = open_like(&location, args, global, report).map_err(|error| {
-        let option = format!("--like {}", location.display());
+        let option = format!("--like {}", place::shown(&location));
         if Exit::of(&error) == Exit::NoRepository {
             let message = format!("{option}: no repository found");
             let failure = Failure::new(Exit::NoRepository, message);
@@ -480,7 +480,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     report.note(&format!(
         "Created repository {} at {}: encryption {}, cut {}.",
         config.repository,
-        location.display(),
+        place::shown(location),
         config.suite,
         config.cut
     ));
@@ -517,7 +517,7 @@ fn make(
     }
     let storage = match place::address(location) {
         Some(_) if new.is_shared => {
-            let message = format!("{}: --shared applies only to folders", location.display());
+            let message = format!("{}: --shared applies only to folders", place::shown(location));
             return Err(Failure::failed(message).into());
         }
         Some(address) => {

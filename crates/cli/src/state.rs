@@ -14,6 +14,7 @@ use cutpoint_repository::{ObjectName, Repository, TicketId, View};
 use cutpoint_storage::Storage;
 
 use crate::exit::{Exit, Failure};
+use crate::place;
 use crate::report::Report;
 use crate::units;
 
@@ -61,7 +62,8 @@ pub(crate) const ACCEPT_EFFECT: &str =
 impl State {
     /// Returns the state of a repository that was just created.
     pub(crate) fn new(repository: &Repository, location: &Path) -> State {
-        let remembered = RememberedState::new(folder().as_ref(), repository, location);
+        let remembered =
+            RememberedState::new(folder().as_ref(), repository, &place::without_password(location));
         State { remembered, rollback: Rollback::Refuse, is_older: false }
     }
 
@@ -79,8 +81,9 @@ impl State {
         report: &Report,
     ) -> Result<State> {
         let folder = folder();
+        let location = place::without_password(location);
         let (remembered, recognition) =
-            RememberedState::load(folder.as_ref(), repository, location);
+            RememberedState::load(folder.as_ref(), repository, &location);
         if let Some(unread) = remembered.unread() {
             warn_of_unread(unread, report);
         }
@@ -239,7 +242,7 @@ pub(crate) fn unlisted_settings(repository: &Repository) -> Result<Option<Object
 
 /// Returns the keys that last opened the repositories found at `location`.
 pub(crate) fn keys_of(location: &Path) -> Vec<[u8; 16]> {
-    folder().map(|folder| folder.keys_of(location)).unwrap_or_default()
+    folder().map(|folder| folder.keys_of(&place::without_password(location))).unwrap_or_default()
 }
 
 /// Fails if the settings were changed meanwhile: this is a conflict, and not an older state.

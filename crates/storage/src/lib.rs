@@ -47,10 +47,11 @@
 //!
 //! # Features
 //!
+//! - `rest` (default): remotes of `rclone`, and servers of restic's REST protocol.
 //! - `s3` (default): object storages with an S3 interface, over the crate `object_store`.
 //! - `sftp` (default): folders on SSH servers, over the system's `ssh` and the crate `russh-sftp`.
 //!
-//! Without `s3` the crate has no HTTP client, and without both no async runtime.
+//! Without `rest` and `s3` the crate has no HTTP client, and without all three no async runtime.
 #![forbid(unsafe_code)]
 
 mod environment;
@@ -62,8 +63,10 @@ mod layer;
 mod local;
 mod memory;
 mod probe;
-#[cfg(any(feature = "s3", feature = "sftp"))]
+#[cfg(any(feature = "rest", feature = "s3", feature = "sftp"))]
 mod remote;
+#[cfg(feature = "rest")]
+mod rest;
 #[cfg(feature = "s3")]
 mod s3;
 #[cfg(feature = "sftp")]
@@ -80,6 +83,8 @@ pub use layer::Layer;
 pub use local::Local;
 pub use memory::Memory;
 pub use probe::{Probed, probe, scratch_name, try_deletion};
+#[cfg(feature = "rest")]
+pub use rest::{Rest, RestSettings};
 #[cfg(feature = "s3")]
 pub use s3::{Refusal, S3, S3Limits, S3Settings};
 #[cfg(feature = "sftp")]

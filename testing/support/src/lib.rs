@@ -7,6 +7,7 @@ mod clock;
 pub mod digest;
 pub mod http;
 pub mod input;
+mod rclone;
 mod s3_server;
 mod s3_signature;
 mod services;
@@ -18,6 +19,7 @@ pub mod tree;
 
 pub use artificial::Artificial;
 pub use clock::thread_cpu_time;
+pub use rclone::{RcloneServer, rclone_command};
 pub use s3_server::{Bucket, S3Server};
 pub use services::{free_port, program, services};
 pub use skipped::skipped;

@@ -15,10 +15,11 @@ use crate::units::number;
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Global {
-    /// Use the repository at LOCATION: a folder, s3://BUCKET/PREFIX or sftp://USER@HOST/PATH
+    /// Use the repository at LOCATION: a folder, s3://BUCKET/PREFIX, sftp://USER@HOST/PATH,
+    /// rclone:REMOTE:PATH or rest:URL
     ///
-    /// `cutpoint help s3` and `cutpoint help sftp` describe these addresses. file:///FOLDER is a
-    /// folder, too.
+    /// `cutpoint help s3`, `cutpoint help sftp` and `cutpoint help rclone` describe these addresses.
+    /// file:///FOLDER is a folder, too.
     // An empty CUTPOINT_REPO counts as unset, which the usual parser of paths does not let through.
     #[arg(long, short, global = true, env = "CUTPOINT_REPO", hide_env_values = true,
         value_name = "LOCATION", value_parser = OsStringValueParser::new().map(PathBuf::from))]
@@ -60,6 +61,27 @@ pub(crate) struct Global {
     /// The way to a server.
     #[command(flatten)]
     pub(crate) sftp: SftpArgs,
+    /// The program behind remotes of rclone.
+    #[command(flatten)]
+    pub(crate) rest: RestArgs,
+}
+
+/// The program behind remotes of rclone.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Rclone")]
+pub(crate) struct RestArgs {
+    /// Serve rclone: locations by COMMAND instead of `rclone`
+    ///
+    /// COMMAND is a word of a shell with its arguments, such as `rclone --config FILE --bwlimit
+    /// 5M`. The arguments of `rclone serve restic` follow it.
+    #[arg(
+        long,
+        global = true,
+        value_name = "COMMAND",
+        env = "CUTPOINT_RCLONE_COMMAND",
+        hide_env_values = true
+    )]
+    pub(crate) rclone_command: Option<String>,
 }
 
 /// The way to an SSH server.

@@ -77,6 +77,12 @@ const TOPICS: [Topic; 8] = [
         paragraphs: &[SFTP],
     },
     Topic {
+        name: "rclone",
+        about: "Repositories in a remote of rclone, or on a REST server",
+        has_options: false,
+        paragraphs: &[RCLONE],
+    },
+    Topic {
         name: "patterns",
         about: "Patterns that exclude files",
         has_options: false,
@@ -215,6 +221,28 @@ Examples:
   cutpoint init -r sftp://me@nas/backup
   cutpoint backup ~ -r sftp://me@nas/backup \\
     --ssh-command 'ssh -i ~/.ssh/backup_key'";
+
+const RCLONE: &str = "\
+--repo rclone:REMOTE:PATH names a path in a remote of rclone, which `rclone config` sets up for some \
+70 storage services. The program runs `rclone serve restic --stdio`; --rclone-command, or the \
+variable CUTPOINT_RCLONE_COMMAND, replaces the command. If `rclone lsd REMOTE:` works without a \
+question, so do backups that no one watches.
+
+--repo rest:URL names a server that speaks restic's REST protocol: `rclone serve restic` on another \
+machine. The rest-server of restic takes only objects of restic. User and password are part of the \
+URL, or come from CUTPOINT_REST_USER and CUTPOINT_REST_PASSWORD.
+
+The protocol creates objects in two steps, so that prune needs --exclusive, and interrupted runs are \
+not resumed. Backups of several machines may run at the same time.
+
+The files are those of a repository in a folder, which `rclone copy` moves to a remote and back.
+
+Examples:
+  cutpoint doctor -r rclone:drive:backup
+  cutpoint init -r rclone:drive:backup
+  cutpoint backup ~ -r rclone:drive:backup \\
+    --rclone-command 'rclone --bwlimit 5M'
+  cutpoint prune --exclusive -r rest:https://me@nas:8000/a/";
 
 const EXIT_CODES: &str = "\
 Code 1 stands for files that could not be read, that changed while they were read, or that could not \

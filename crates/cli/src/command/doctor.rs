@@ -38,6 +38,8 @@ pub(crate) fn run(global: &Global, report: &Report) -> Result<Exit> {
     let folder = place::address(location).is_none().then_some(location.as_path());
     let scratch = folder.map(ScratchFolder::new);
     let (objects, deletion) = (Vec::new(), Deletes::Unknown);
+    // An address may have a password.
+    let location = &place::without_password(location);
     let mut doctor = Doctor { storage: &*storage, location, report, objects, deletion };
     let result = doctor.examine(began, folder);
     doctor.clean_up();

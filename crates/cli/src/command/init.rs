@@ -5,16 +5,16 @@ use anyhow::Result;
 use crate::args::{Encryption, Global, Init};
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
-use crate::machine_key;
 use crate::report::Report;
 use crate::session::{self, New};
+use crate::{machine_key, place};
 
 pub(crate) fn run(args: &Init, global: &Global, report: &Report) -> Result<Exit> {
     let of_machine = if args.for_machine { Some(for_machine(global)?) } else { None };
     let global = of_machine.as_ref().unwrap_or(global);
     let location = session::location(global)?;
     if !session::is_missing(global)? {
-        let message = format!("{}: a repository exists already", location.display());
+        let message = format!("{}: a repository exists already", place::shown(&location));
         return Err(Failure::failed(message)
             .with_remedy("choose another --repo, or use the repository as it is")
             .into());

@@ -48,13 +48,13 @@ fn unknown_kind_of_place_is_refused() {
     for (place, spelling) in [
         ("sftp:me@nas:/b", "./sftp:me@nas:/b"),
         ("s3:host.example/bucket", "--repo s3://bucket --s3-endpoint https://host.example"),
-        ("rclone:remote:b", "./rclone:remote:b"),
+        ("dropbox:b", "./dropbox:b"),
         ("b2:bucket:p", "--repo s3://bucket/p"),
         ("gs://bucket/x", "./gs://bucket/x"),
         ("C:foo", "./C:foo"),
     ] {
         let texts =
-            [place, "expected a folder, file:///FOLDER, s3://BUCKET/PREFIX or sftp://", spelling];
+            [place, "expected a folder, file:///FOLDER, s3://BUCKET/PREFIX, sftp://", spelling];
         let init = ["init", "--encryption", "none", "--repo", place];
         sandbox.run(init).ended(2, &texts);
         let backup = ["backup", "source", "--init", "--encryption", "none", "--repo", place];

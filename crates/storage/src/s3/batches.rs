@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use super::failure::{Failure, Meaning};
 use super::{S3, SMALL_REQUESTS_MAX};
 use crate::error::{Kind, Result};
-use crate::remote::Passing;
+use crate::remote::{Passing, settle};
 use crate::storage::{ObjectRange, Storage, too_short};
 
 impl S3 {
@@ -72,16 +72,6 @@ impl S3 {
         name: impl Fn(usize) -> &'a String,
         again: impl Fn(usize) -> Result<T>,
     ) -> Vec<Result<T>> {
-        let mut is_down = false;
-        let settled = answered.into_iter().enumerate().map(|(at, answer)| match answer {
-            Ok(answer) => Ok(answer),
-            Err(failure) if is_down || failure.meaning != Meaning::TryAgain => {
-                Err(self.error("get", name(at), 1, failure))
-            }
-            Err(_) => again(at).inspect_err(|error| {
-                is_down |= matches!(error.kind(), Kind::Storage | Kind::Interrupted);
-            }),
-        });
-        settled.collect()
+        settle(answered, |at, failure| self.error("get", name(at), 1, failure), again)
     }
 }

@@ -33,7 +33,7 @@ use self::staged::StagedUpload;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::kind::ObjectKind;
-use crate::remote::{Passing, Patience};
+use crate::remote::{Passing, Patience, settle};
 use crate::storage::{
     ObjectRange, Put, Staged, Stamped, Storage, Weakness, count_max, is_staged, too_short,
 };
@@ -208,20 +208,10 @@ impl Sftp {
         let answered = answered.unwrap_or_else(|_: Failure| {
             (0..names.len()).map(|_| Err(Failure::interrupted())).collect()
         });
-        let mut is_down = false;
-        let settled = answered.into_iter().enumerate().map(|(at, answer)| match answer {
-            Ok(answer) => {
-                self.0.patience.worked();
-                Ok(answer)
-            }
-            Err(failure) if is_down || !failure.may_pass() => {
-                Err(self.error(verb, names[at], 1, failure))
-            }
-            Err(_) => again(at).inspect_err(|error| {
-                is_down |= matches!(error.kind(), Kind::Storage | Kind::Interrupted);
-            }),
-        });
-        settled.collect()
+        if answered.iter().any(Result::is_ok) {
+            self.0.patience.worked();
+        }
+        settle(answered, |at, failure| self.error(verb, names[at], 1, failure), again)
     }
 
     /// Lists the files below `prefix`, with those that are on their way.

@@ -1,4 +1,5 @@
 //! Repositories on real servers, which `cargo xtask check --services` starts.
 
 mod keeping;
+mod rest;
 mod sftp;

@@ -1,3 +1,4 @@
 //! Storages on real servers, which `cargo xtask check --services` starts.
 
+mod rest;
 mod sftp;

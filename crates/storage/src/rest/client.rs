@@ -1,0 +1,116 @@
+//! The way to a server: a network, or the pipes of `rclone`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpErrorKind, HttpRequest, ReqwestConnector,
+};
+
+use super::address::{RestSettings, Server};
+use super::answer::Answer;
+use super::failure::{Failure, Meaning};
+use super::rclone::Rclone;
+use crate::error::{Error, Result as StoreResult};
+
+/// The maximum time for establishing a connection.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// The way to a server.
+#[derive(Debug)]
+pub(super) enum Client {
+    /// A network.
+    Network(HttpClient),
+    /// A process.
+    Rclone {
+        command: String,
+        remote: String,
+        /// The process, once there is one.
+        running: tokio::sync::Mutex<Option<Arc<Rclone>>>,
+    },
+}
+
+impl Client {
+    /// Creates the client. No request is made, and no process started.
+    ///
+    /// # Errors
+    ///
+    /// Returns an `Invalid` error if no HTTP client can be made.
+    pub(super) fn open(settings: &RestSettings) -> StoreResult<Client> {
+        match &settings.server {
+            Server::Rclone(remote) => Ok(Client::Rclone {
+                command: settings.command.clone(),
+                remote: remote.clone(),
+                running: tokio::sync::Mutex::default(),
+            }),
+            Server::Url(url) => {
+                let options = ClientOptions::new()
+                    .with_timeout_disabled()
+                    .with_connect_timeout(CONNECT_MAX)
+                    .with_allow_http(url.starts_with("http://"));
+                let connected = ReqwestConnector::default().connect(&options);
+                connected.map(Client::Network).map_err(|error| {
+                    Error::invalid(settings.describe(), "invalid settings").with_source(error)
+                })
+            }
+        }
+    }
+
+    /// Makes a request. Starts the process if there is none, or no longer.
+    pub(super) async fn call(&self, request: HttpRequest) -> Result<Answer, Failure> {
+        let Client::Network(client) = self else {
+            return self.running().await?.call(request).await;
+        };
+        let answer = client.execute(request).await.map_err(|error| {
+            Failure::of_network(error.kind() == HttpErrorKind::Connect, deepest(&error))
+        })?;
+        let (parts, body) = answer.into_parts();
+        let pieces = body.bytes_stream().map_err(|error| {
+            Failure::new(Meaning::TryAgain, format!("the answer was cut: {}", deepest(&error)))
+        });
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body: pieces.boxed() })
+    }
+
+    async fn running(&self) -> Result<Arc<Rclone>, Failure> {
+        let Client::Rclone { command, remote, running } = self else {
+            return Err(Failure::new(Meaning::Final, "no process"));
+        };
+        let mut running = running.lock().await;
+        if let Some(rclone) = running.as_ref().filter(|rclone| !rclone.is_lost()) {
+            return Ok(rclone.clone());
+        }
+        let started = Arc::new(Rclone::start(command, remote).await?);
+        *running = Some(started.clone());
+        Ok(started)
+    }
+
+    /// Returns what rclone has printed on the failure of a request, if it is rclone that answers.
+    pub(super) async fn printed(&self) -> String {
+        let Client::Rclone { running, .. } = self else { return String::new() };
+        let rclone = running.lock().await.clone();
+        match rclone {
+            Some(rclone) => rclone.take_printed().await,
+            None => String::new(),
+        }
+    }
+
+    /// Ends the process, if there is one.
+    pub(super) async fn end(&self) {
+        let Client::Rclone { running, .. } = self else { return };
+        let rclone = running.lock().await.take();
+        if let Some(rclone) = rclone.filter(|rclone| !rclone.is_lost()) {
+            rclone.end().await;
+        }
+    }
+}
+
+/// Returns the root cause of an error as a text.
+fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    deepest.to_string()
+}

@@ -1,0 +1,193 @@
+//! The command `rclone`, which serves a remote over HTTP/2 on its standard input and output.
+
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt};
+use http_body_util::BodyExt;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use object_store::client::{HttpRequest, HttpRequestBody};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+
+use super::answer::Answer;
+use super::failure::{Failure, Meaning};
+
+/// The maximum time for rclone to end after its input has ended.
+const END_MAX: Duration = Duration::from_secs(2);
+/// The interval at which the end of rclone is looked for.
+const END_EVERY: Duration = Duration::from_millis(10);
+/// The time within which rclone prints the reason of an answer that it has given.
+const PRINT_MAX: Duration = Duration::from_millis(50);
+/// The maximum number of bytes of what rclone prints that are kept.
+const PRINTED_MAX: usize = 16 * 1024;
+/// The maximum number of bytes of one answer, and of all, that arrive before they are wanted.
+const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
+/// The maximum number of bytes of an answer in one frame.
+const FRAME_MAX: u32 = 256 * 1024;
+/// The number of bytes that a pipe holds: the maximum of Linux for any process.
+#[cfg(target_os = "linux")]
+const PIPE_LEN: usize = 1024 * 1024;
+/// The variable that forbids rclone to ask for the password of its configuration: it would read the
+/// requests as the answer.
+const ASK_PASSWORD: (&str, &str) = ("RCLONE_ASK_PASSWORD", "false");
+
+/// A running rclone, and the connection to it.
+#[derive(Debug)]
+pub(super) struct Rclone {
+    /// `None` once rclone is told to end.
+    requests: Mutex<Option<SendRequest<HttpRequestBody>>>,
+    child: Mutex<Child>,
+    printed: Arc<Mutex<Vec<u8>>>,
+    is_lost: AtomicBool,
+}
+
+impl Drop for Rclone {
+    fn drop(&mut self) {
+        let mut child = lock(&self.child);
+        child.kill().ok();
+        child.wait().ok();
+    }
+}
+
+impl Rclone {
+    /// Starts the command for `remote`. It ignores the signals that a terminal or a service manager
+    /// sends to all processes of a group, because this process may still have something to store.
+    /// It sees what other clients put and delete, because it does not remember listings. Must be
+    /// called in a runtime.
+    pub(super) async fn start(command: &str, remote: &str) -> Result<Rclone, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::new(Meaning::Final, format!("cannot start {command}: {error}"))
+        };
+        let script = format!("trap '' HUP INT QUIT TERM; exec {command} \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "sh", "serve", "restic", "--stdio", "--cache-objects=false"]);
+        // Where deletions hide objects by default, they remove them instead, as the caller expects.
+        shell.args(["--b2-hard-delete", "--", remote]);
+        if std::env::var_os(ASK_PASSWORD.0).is_none() {
+            shell.env(ASK_PASSWORD.0, ASK_PASSWORD.1);
+        }
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = shell.spawn().map_err(failed)?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let printed: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let (Some(input), Some(output), Some(errors)) = pipes else {
+            return Err(failed(std::io::Error::other("no pipes")));
+        };
+        widen(&input);
+        widen(&output);
+        let input = pipe::Sender::from_owned_fd(input.into()).map_err(failed)?;
+        let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
+        let errors = pipe::Receiver::from_owned_fd(errors.into()).map_err(failed)?;
+        tokio::spawn(gather(errors, Arc::clone(&printed)));
+        let handshake = http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_frame_size(FRAME_MAX)
+            .handshake(TokioIo::new(tokio::io::join(output, input)))
+            .await;
+        let (child, is_lost) = (Mutex::new(child), AtomicBool::new(false));
+        let rclone = Rclone { requests: Mutex::default(), child, printed, is_lost };
+        let (requests, connection) = match handshake {
+            Ok(connected) => connected,
+            Err(_) => return Err(rclone.loss().await),
+        };
+        tokio::spawn(connection);
+        *lock(&rclone.requests) = Some(requests);
+        Ok(rclone)
+    }
+
+    /// Makes a request.
+    pub(super) async fn call(self: Arc<Self>, request: HttpRequest) -> Result<Answer, Failure> {
+        let Some(mut requests) = lock(&self.requests).clone() else {
+            return Err(self.loss().await);
+        };
+        if requests.ready().await.is_err() {
+            return Err(self.loss().await);
+        }
+        let answer = match requests.send_request(request).await {
+            Ok(answer) => answer,
+            Err(_) => return Err(self.loss_or_refusal().await),
+        };
+        let (parts, body) = answer.into_parts();
+        let pieces = body.into_data_stream().map_err(|error| {
+            Failure::new(Meaning::TryAgain, format!("the answer was cut: {error}"))
+        });
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body: pieces.boxed() })
+    }
+
+    /// Returns `true` if a request had no answer, so that the connection is of no further use.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
+    }
+
+    /// Takes what rclone has printed, after the time within which it prints the reason of a failure.
+    pub(super) async fn take_printed(&self) -> String {
+        tokio::time::sleep(PRINT_MAX).await;
+        let printed = std::mem::take(&mut *lock(&self.printed));
+        String::from_utf8_lossy(&printed).into_owned()
+    }
+
+    /// Returns the failure of a request that was not answered: rclone has ended, or has refused this
+    /// request alone.
+    async fn loss_or_refusal(&self) -> Failure {
+        if lock(&self.requests).as_ref().is_none_or(SendRequest::is_closed) {
+            return self.loss().await;
+        }
+        Failure::of_command(None, &self.take_printed().await)
+    }
+
+    /// Returns the failure of a connection that is gone. The reason is what rclone prints before its
+    /// end.
+    async fn loss(&self) -> Failure {
+        self.is_lost.store(true, Ordering::Relaxed);
+        let status = self.wait().await;
+        Failure::of_command(status, &self.take_printed().await)
+    }
+
+    /// Ends rclone, which has answered all requests.
+    pub(super) async fn end(&self) {
+        drop(lock(&self.requests).take());
+        self.wait().await;
+    }
+
+    /// Waits a moment for rclone to end.
+    async fn wait(&self) -> Option<ExitStatus> {
+        for _ in 0..END_MAX.as_millis() / END_EVERY.as_millis() {
+            if let Ok(Some(status)) = lock(&self.child).try_wait() {
+                return Some(status);
+            }
+            tokio::time::sleep(END_EVERY).await;
+        }
+        None
+    }
+}
+
+/// Lets a pipe hold as many bytes as the system permits to every process, so that both ends are woken
+/// less often. It works without, too, more slowly.
+fn widen(pipe: impl AsFd) {
+    #[cfg(target_os = "linux")]
+    rustix::pipe::fcntl_setpipe_size(pipe, PIPE_LEN).ok();
+    #[cfg(not(target_os = "linux"))]
+    let _ = pipe;
+}
+
+/// Keeps the end of what rclone prints.
+async fn gather(mut errors: pipe::Receiver, printed: Arc<Mutex<Vec<u8>>>) {
+    let mut piece = [0; 4096];
+    while let Ok(len @ 1..) = errors.read(&mut piece).await {
+        let mut printed = lock(&printed);
+        printed.extend_from_slice(&piece[..len]);
+        let excess = printed.len().saturating_sub(PRINTED_MAX);
+        printed.drain(..excess);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
