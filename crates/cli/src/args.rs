@@ -11,6 +11,7 @@ mod find;
 mod forget;
 mod help;
 mod inspect;
+mod mount;
 mod program;
 mod restore;
 mod settings;
@@ -34,6 +35,7 @@ pub(crate) use self::find::Find;
 pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
+pub(crate) use self::mount::Mount;
 pub(crate) use self::program::{Cache, Completions, Man, Shell, Version};
 pub(crate) use self::restore::Restore;
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
@@ -89,6 +91,7 @@ pub(crate) enum Command {
     Diff(Diff),
     Cat(Cat),
     Dump(Dump),
+    Mount(Mount),
     Find(Find),
     Stats(StatsArgs),
     Check(Check),
