@@ -334,7 +334,7 @@ impl Browser {
                 Segment::Hole { .. } | Segment::Zeros { .. } => bytes.resize(bytes.len() + len, 0),
                 Segment::Chunk { fingerprint, offset: in_chunk, .. } => {
                     let chunk = self.chunks.get(&fingerprint)?;
-                    let begin = in_chunk + (offset - start);
+                    let begin = in_chunk.saturating_add(offset - start);
                     let range =
                         range_in_chunk(&fingerprint, chunk.len() as u64, begin, len as u64)?;
                     bytes.extend_from_slice(&chunk[range]);

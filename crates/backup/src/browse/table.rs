@@ -56,9 +56,10 @@ impl NodeIdentity {
         NodeIdentity { first: hash(1), second: hash(2) }
     }
 
-    /// Returns the number that the node has, unless another node has it already.
+    /// Returns the number that the node has, unless another node has it already. It is positive as a
+    /// signed number, too.
     pub(super) fn number(&self) -> u64 {
-        self.first.max(ROOT + 1)
+        (self.first >> 1).max(ROOT + 1)
     }
 }
 
@@ -106,7 +107,7 @@ impl NodeTable {
                 node.kind = kind;
                 return Some(number);
             }
-            number = number.wrapping_add(1).max(ROOT + 1);
+            number = ((number + 1) & (u64::MAX >> 1)).max(ROOT + 1);
         }
         self.0.get_mut(&parent)?.children += 1;
         let node = Node {

@@ -1,3 +1,4 @@
-//! Repositories on real servers, which `cargo xtask check --services` starts.
+//! Repositories on real servers, and mounted snapshots, which `cargo xtask check --services` tests.
 
+mod mount;
 mod sftp;
