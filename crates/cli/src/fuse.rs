@@ -202,7 +202,8 @@ impl Mounted {
 /// Adds a remedy to a failure of mounting.
 fn explain(folder: &Path, error: &io::Error) -> anyhow::Error {
     let text = error.to_string();
-    let failure = Failure::failed(format!("{}: cannot be mounted: {}", folder.display(), text.trim()));
+    let failure =
+        Failure::failed(format!("{}: cannot be mounted: {}", folder.display(), text.trim()));
     if text.contains("user_allow_other") {
         let remedy = "add the line `user_allow_other` to /etc/fuse.conf, or omit --allow-other";
         return failure.with_remedy(remedy).into();

@@ -308,8 +308,7 @@ impl Browser {
                 Errno::IO
             });
         }
-        let segment_at =
-            |offset| self.recipes.segment_at(&entry.content, offset).ok().flatten();
+        let segment_at = |offset| self.recipes.segment_at(&entry.content, offset).ok().flatten();
         self.ahead.note(node, (offset, end), entry.size, segment_at);
         let mut bytes = Vec::with_capacity(usize::try_from(end - offset).unwrap_or(len));
         match self.fill(&entry, (offset, end), &mut bytes) {

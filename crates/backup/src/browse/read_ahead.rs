@@ -1,19 +1,19 @@
-//! Read-ahead: chunks that a sequential reader will need next are decoded by other threads.
+//! Read-ahead: regions that a sequential reader will need next are decoded by other threads.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crossbeam_channel::{Sender, TrySendError, bounded};
+use crossbeam_channel::{Sender, bounded};
 use cutpoint_repository::Fingerprint;
 use cutpoint_repository::format::recipe::Segment;
 
 use super::chunks::Chunks;
 
-/// The distance up to which chunks are read ahead, in bytes.
+/// The distance up to which regions are decoded ahead, in bytes. The reader keeps more.
 const DISTANCE: u64 = 8 << 20;
-/// The approximate number of bytes that one thread reads ahead at a time. It is the size of a
-/// region, so that threads decode different ones.
-const JOB_LEN: u64 = 2 << 20;
+/// The distance of the chunks that are read ahead, in bytes. It is the size of a region, so that one
+/// chunk has each region decoded, and threads decode different ones.
+const STRIDE: u64 = 2 << 20;
 /// The tolerance in which a read counts as the continuation of the one before, in bytes: several
 /// threads answer at once, so that reads come out of order.
 const TOLERANCE: u64 = 1 << 20;
@@ -25,7 +25,7 @@ const FILES_MAX: usize = 256;
 struct Run {
     /// The end of the read that went farthest.
     end: u64,
-    /// The end of what was handed to the threads.
+    /// The offset of the next chunk that is read ahead.
     ahead: u64,
 }
 
@@ -33,21 +33,19 @@ struct Run {
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     runs: Mutex<HashMap<u64, Run>>,
-    jobs: Sender<Vec<Fingerprint>>,
+    jobs: Sender<Fingerprint>,
 }
 
 impl ReadAhead {
     /// Starts `threads` threads, which end when the value is dropped.
     pub(super) fn new(chunks: &Arc<Chunks>, threads: usize) -> ReadAhead {
-        let (jobs, receiver) = bounded::<Vec<Fingerprint>>(threads * 2);
+        let (jobs, receiver) = bounded::<Fingerprint>(threads * 2);
         for _ in 0..threads {
             let (chunks, receiver) = (Arc::clone(chunks), receiver.clone());
             std::thread::spawn(move || {
-                for job in receiver {
-                    for fingerprint in job {
-                        // The reader that needs the chunk gets the error.
-                        chunks.get(&fingerprint).ok();
-                    }
+                for fingerprint in receiver {
+                    // The reader that needs the chunk gets the error.
+                    chunks.get(&fingerprint).ok();
                 }
             });
         }
@@ -79,12 +77,13 @@ impl ReadAhead {
         run.end = run.end.max(end);
         run.ahead = run.ahead.max(run.end);
         let target = (run.end + DISTANCE).min(size);
-        while run.ahead < target && (target - run.ahead >= JOB_LEN || target == size) {
-            let (job, job_end) = job(run.ahead, target, &segment_at);
-            match self.jobs.try_send(job) {
-                Ok(()) => run.ahead = job_end,
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => break,
+        while run.ahead < target {
+            if let Some((_, Segment::Chunk { fingerprint, .. })) = segment_at(run.ahead)
+                && self.jobs.try_send(fingerprint).is_err()
+            {
+                break;
             }
+            run.ahead += STRIDE;
         }
         if run.end >= size {
             runs.remove(&node);
@@ -92,22 +91,4 @@ impl ReadAhead {
             runs.insert(node, run);
         }
     }
-}
-
-/// Returns the chunks from `start` on for one thread, and where they end.
-fn job(
-    start: u64,
-    target: u64,
-    segment_at: impl Fn(u64) -> Option<(u64, Segment)>,
-) -> (Vec<Fingerprint>, u64) {
-    let mut chunks = Vec::new();
-    let (mut at, end) = (start, target.min(start + JOB_LEN));
-    while at < end {
-        let Some((begin, segment)) = segment_at(at) else { return (chunks, target) };
-        if let Segment::Chunk { fingerprint, .. } = segment {
-            chunks.push(fingerprint);
-        }
-        at = begin + segment.length();
-    }
-    (chunks, at)
 }

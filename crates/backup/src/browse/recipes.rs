@@ -10,7 +10,7 @@ use cutpoint_storage::Result;
 use super::sized_cache::SizedCache;
 
 /// The maximum size of decoded recipe chunks that are kept, in bytes.
-const BYTES_MAX: usize = 8 << 20;
+const BYTES_MAX: usize = 6 << 20;
 
 /// The size of a page, in which holes are counted.
 const PAGE_LEN: u64 = 4096;

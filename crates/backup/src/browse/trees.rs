@@ -10,7 +10,7 @@ use cutpoint_storage::{Error, Result};
 use super::sized_cache::SizedCache;
 
 /// The maximum size of decoded entries that are kept, in bytes.
-const ENTRIES_BYTES_MAX: usize = 16 << 20;
+const ENTRIES_BYTES_MAX: usize = 12 << 20;
 /// The maximum size of the lists of chunks of large folders that are kept, in bytes.
 const LISTS_BYTES_MAX: usize = 4 << 20;
 

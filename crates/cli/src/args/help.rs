@@ -25,7 +25,10 @@ pub(crate) const MANUAL: Manual = Manual {
 
 /// The groups of commands, in the order of `cutpoint --help`.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Every day", &["init", "backup", "snapshots", "ls", "find", "diff", "cat", "dump", "mount", "restore"]),
+    (
+        "Every day",
+        &["init", "backup", "snapshots", "ls", "find", "diff", "cat", "dump", "mount", "restore"],
+    ),
     ("Care", &["check", "repair", "forget", "hold", "tag", "prune", "optimize", "config"]),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),

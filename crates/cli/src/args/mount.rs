@@ -8,35 +8,35 @@ use cutpoint_terminal::Threads;
 use super::Selection;
 
 /// Show snapshots as a folder
-///
-/// DIR, an empty folder, shows the snapshots until the command ends, for any program that reads
-/// files. Nothing in it can be changed. It has these folders:
-///
-///   latest          the newest snapshot
-///   by-time/TIME    all snapshots by the time of their backup
-///   hosts/HOST/     those of a host: `latest` and by time
-///   tags/TAG/       those with a tag: `latest` and by time
-///   ids/ID          all snapshots by their IDs
-///
-/// All but those in ids/ are symbolic links to ids/, so that `grep -r` searches each snapshot once
-/// if it begins at DIR. With a slash at its end, `latest/` is the folder itself.
-///
-/// New snapshots appear after 3 seconds at the latest. Backups and `cutpoint prune` can run
-/// meanwhile. A forgotten snapshot disappears; what is still open in it can be read until a prune
-/// deletes its data.
-///
-/// The command runs in the foreground. Ctrl-C, SIGTERM or `fusermount3 -u DIR` unmounts the folder.
-/// If a program still uses the folder, it keeps the files that it has open, and the command ends with
-/// it, or at the next Ctrl-C. To run the command in the background, put a `&` behind it, with a
-/// secret that need not be typed (`cutpoint help secrets`).
-///
-/// Only the user who runs the command can enter DIR, and that user can read everything in it.
-///
-/// A damaged range of a file cannot be read (input/output error), is reported once, and makes the
-/// exit code 1. The rest of the file can be read.
 #[derive(Debug, ClapArgs)]
 #[command(
-    verbatim_doc_comment,
+    long_about = "\
+Show snapshots as a folder
+
+DIR, an empty folder, shows the snapshots until the command ends, for any program that reads files. \
+Nothing in it can be changed. It has these entries:
+
+  latest        the newest snapshot
+  by-time/TIME  all snapshots, by the time of their backup
+  hosts/HOST/   those of a host, by time and as `latest`
+  tags/TAG/     those with a tag, by time and as `latest`
+  ids/ID        all snapshots, by their IDs
+
+All but those in ids/ are symbolic links to ids/, so that a program that searches DIR reads each \
+snapshot once. With a slash at its end, `latest/` is the folder itself.
+
+New snapshots appear within a few seconds. Backups and `cutpoint prune` can run meanwhile. A \
+forgotten snapshot disappears; what is open in it can be read until a prune deletes its data.
+
+The command runs in the foreground. Ctrl-C, SIGTERM or `fusermount3 -u DIR` unmounts the folder. If \
+a program still uses the folder, the program keeps what it has open, and the command ends with it, \
+or at the next Ctrl-C. A `&` behind the command puts it in the background; it needs a secret that \
+need not be typed then (`cutpoint help secrets`).
+
+Only the user who runs the command can enter DIR, and can read everything in it.
+
+A damaged range of a file cannot be read (input/output error), is reported once, and makes the exit \
+code 1. The rest of the file can be read.",
     before_help = "\
 Examples:
   mkdir ~/snapshots

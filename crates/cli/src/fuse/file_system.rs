@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use cutpoint_backup::browse::{Attributes, Browser};
 use cutpoint_repository::{EntryKind, Time};
 use fuser::{
-    AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
     ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyXattr, Request,
 };
 
@@ -44,8 +44,7 @@ fn errno(error: rustix::io::Errno) -> Errno {
 fn system_time(time: Time) -> SystemTime {
     let epoch = SystemTime::UNIX_EPOCH;
     let whole = Duration::from_secs(time.seconds.unsigned_abs());
-    let whole =
-        if time.seconds < 0 { epoch.checked_sub(whole) } else { epoch.checked_add(whole) };
+    let whole = if time.seconds < 0 { epoch.checked_sub(whole) } else { epoch.checked_add(whole) };
     let fraction = Duration::from_nanos(time.nanoseconds.into());
     whole.and_then(|whole| whole.checked_add(fraction)).unwrap_or(epoch)
 }

@@ -1,8 +1,8 @@
 //! A guard: a process that unmounts the folder if this process is killed.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::os::unix::process::CommandExt;
 
 /// The script of the guard. Its input ends with this process.
 const SCRIPT: &str = r#"read -r line; "$1" -uqz -- "$2" || umount -l -- "$2""#;
