@@ -14,6 +14,7 @@ use crate::exit::Failure;
 pub(crate) enum Mounted {}
 
 /// The end of an attempt to unmount a folder.
+#[allow(dead_code, reason = "nothing is mounted without the feature")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unmounted {
     Entirely,
@@ -41,7 +42,7 @@ impl Mounted {
     ///
     /// # Errors
     ///
-    /// Always fails.
+    /// Always fails, with exit code 2.
     pub(crate) fn new(folder: &Path, _: Browser, _: bool, _: usize) -> Result<Mounted> {
         examine(folder)?;
         Err(Failure::failed("not mounted").into())

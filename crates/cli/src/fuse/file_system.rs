@@ -145,6 +145,7 @@ impl Filesystem for SnapshotFileSystem {
         reply.error(Errno::ENOSYS);
     }
 
+    // sizes: table, the library defines the parameters
     fn read(
         &self,
         _: &Request,
