@@ -448,6 +448,8 @@ impl Browser {
                 let (snapshot, _) = table.snapshot(parent).ok_or(Errno::STALE)?;
                 NodeIdentity::of(&(snapshot, SnapshotLinkKey::of(entry)))
             }
+            // A link that leads elsewhere is another node, because targets are cached by node.
+            Found::Link(target, _) => NodeIdentity::of(&(parent, name, target)),
             _ => NodeIdentity::of(&(parent, name)),
         };
         let node = table.add(parent, name, kind, identity).ok_or(Errno::STALE)?;

@@ -91,6 +91,7 @@ fn open_file_is_read_across_a_prune_that_moves_it() {
     let mut whole = vec![0; kept.len()];
     file.read_exact_at(&mut whole, 0).expect("read after the prune");
     assert!(whole == kept, "all of it");
+    drop(file);
     let (code, log) = mounted.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(!log.contains("b:"), "no problem: {log}");
@@ -122,6 +123,7 @@ fn damaged_range_alone_cannot_be_read() {
     let (first, last) = (damaged.first().expect("damage"), damaged.last().expect("damage"));
     assert!(last - first <= 2 << 20, "one region: {first} to {last}");
     assert!(damaged.len() > 1, "all of it: {damaged:?}");
+    drop(file);
     assert!(fs::read(&path).is_err(), "the whole file has the damaged range");
     let other = mounted.latest(&sandbox.path("source/other"));
     assert_eq!(fs::read(other).expect("read"), b"well", "the other file");
