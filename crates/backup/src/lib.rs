@@ -48,9 +48,11 @@
 //! * [`save`] stores what is new and commits a snapshot.
 //! * [`restore`](mod@restore) writes the tree of a snapshot into a folder.
 //! * [`archive`] writes it as a tar or zip archive.
+//! * [`browse`] answers the questions of a read-only file system that shows all snapshots.
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod browse;
 pub mod restore;
 pub mod save;
 pub mod source;

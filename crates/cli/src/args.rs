@@ -12,6 +12,7 @@ mod forget;
 mod help;
 mod inspect;
 mod keeping;
+mod mount;
 mod program;
 mod restore;
 mod settings;
@@ -36,6 +37,7 @@ pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
 pub(crate) use self::keeping::{Run, Schedule};
+pub(crate) use self::mount::Mount;
 pub(crate) use self::program::{Cache, Completions, Man, Shell, Version};
 pub(crate) use self::restore::Restore;
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
@@ -104,6 +106,7 @@ pub(crate) enum Command {
     Diff(Diff),
     Cat(Cat),
     Dump(Dump),
+    Mount(Mount),
     Find(Find),
     Stats(StatsArgs),
     Check(Check),

@@ -79,6 +79,12 @@ pub(crate) enum Event<'a> {
     ObjectContent { name: &'a str, kind: &'a str, length_bytes: u64, epoch: u32, text: &'a str },
     /// A key that opens the repository.
     Key(Key<'a>),
+    /// The folder that shows the snapshots from now on.
+    Mounted {
+        #[serde(flatten)]
+        path: PathText,
+        snapshot_count: u64,
+    },
 }
 
 /// The result of a command.
@@ -157,6 +163,8 @@ pub(crate) enum Summary<'a> {
         problem_count: u64,
         elapsed_ns: u64,
     },
+    /// Snapshots were shown as a folder, which has been unmounted.
+    Mount { problem_count: u64, request_count: u64, fetched_bytes: u64, elapsed_ns: u64 },
     /// Snapshots were searched.
     Find { snapshot_count: u64, path_count: u64, match_count: u64, elapsed_ns: u64 },
     /// Unneeded containers were condemned and deleted, or would be.

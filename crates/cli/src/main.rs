@@ -11,6 +11,11 @@ mod coverage;
 mod defaults;
 mod event;
 mod exit;
+#[cfg(all(feature = "mount", target_os = "linux"))]
+mod fuse;
+#[cfg(not(all(feature = "mount", target_os = "linux")))]
+#[path = "no_fuse.rs"]
+mod fuse;
 mod key_id;
 mod lag;
 mod machine_key;

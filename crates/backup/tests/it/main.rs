@@ -11,6 +11,7 @@ mod memory_store;
 mod seeded_repository;
 
 // Tests.
+mod browsing;
 mod bundles;
 mod bursts;
 mod damaged_snapshots;

@@ -27,7 +27,19 @@ pub(crate) const MANUAL: Manual = Manual {
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Every day",
-        &["init", "backup", "snapshots", "ls", "find", "diff", "cat", "dump", "restore", "run"],
+        &[
+            "init",
+            "backup",
+            "snapshots",
+            "ls",
+            "find",
+            "diff",
+            "cat",
+            "dump",
+            "mount",
+            "restore",
+            "run",
+        ],
     ),
     (
         "Care",

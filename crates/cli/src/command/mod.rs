@@ -20,6 +20,7 @@ mod init;
 mod key;
 mod ls;
 mod man;
+mod mount;
 mod optimize;
 mod prune;
 mod repair;
@@ -80,6 +81,7 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Diff(diff) => diff::run(diff, global, report),
         Command::Cat(cat) => cat::run(cat, global, report),
         Command::Dump(dump) => dump::run(dump, global, report),
+        Command::Mount(mount) => mount::run(mount, global, report),
         Command::Find(find) => find::run(find, global, report),
         Command::Stats(args) => stats::run(args, global, report),
         Command::Check(check) => check::run(check, global, report),

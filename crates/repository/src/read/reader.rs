@@ -87,6 +87,17 @@ impl Reader {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Lists the repository again, and returns the view of that listing. Snapshots that were
+    /// committed meanwhile can be read from then on.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`View::list`] or [`Index::refresh`].
+    pub fn refresh(&self) -> Result<View> {
+        self.list_again(self.listings.load(Ordering::Acquire))?;
+        Ok(self.view())
+    }
+
     /// Returns a chunk whose fingerprint has been verified (R4).
     ///
     /// # Errors

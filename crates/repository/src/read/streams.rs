@@ -46,32 +46,39 @@ impl Reader {
         Ok(chunk)
     }
 
-    /// Returns the entries of a folder, in order. Trees are read when the iterator needs them.
-    pub fn tree<'a>(&'a self, content: &Content) -> Entries<'a> {
-        Entries {
-            segments: self.segments(content),
-            reader: self,
-            chunk: None,
-            position: 0,
-            name_last: Vec::new(),
+    /// Returns the entries in the chunk of a tree that a segment of the tree names.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Reader::tree_chunk`], and `Corrupt` if the chunk has anything but
+    /// entries with ascending names.
+    pub fn tree_entries(&self, segment: &Segment) -> Result<Vec<Entry>> {
+        let chunk = self.tree_chunk(segment)?;
+        let mut entries: Vec<Entry> = Vec::new();
+        let d = &mut Decoder::new(&chunk);
+        while d.position() < chunk.len() {
+            let entry = Entry::decode(d).map_err(|error| error.of("tree"))?;
+            if entries.last().is_some_and(|last| last.name >= entry.name) {
+                return Err(not_ascending());
+            }
+            entries.push(entry);
         }
+        Ok(entries)
     }
-}
 
-/// An iterator over the segments of a stream.
-#[derive(Debug)]
-pub struct Segments<'a> {
-    reader: &'a Reader,
-    stack: Vec<(u32, std::vec::IntoIter<Segment>)>,
-    /// The next recipe chunk to read, with the level and the length that it must have.
-    next: Option<(Fingerprint, Option<(u32, u64)>)>,
-}
-
-impl Segments<'_> {
-    fn descend(&mut self) -> Result<()> {
-        let Some((fingerprint, expected)) = self.next.take() else { return Ok(()) };
+    /// Returns a chunk of a recipe. `expected` is the level and the length of the stream below it
+    /// that the chunk above states; the first chunk of a recipe has none above it.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Reader::chunk`], and `Corrupt` if the chunk is not what is expected.
+    pub fn recipe_chunk(
+        &self,
+        fingerprint: &Fingerprint,
+        expected: Option<(u32, u64)>,
+    ) -> Result<RecipeChunk> {
         let object = || format!("recipe {fingerprint}");
-        let bytes = self.reader.chunk(Class::Meta, &fingerprint)?;
+        let bytes = self.chunk(Class::Meta, fingerprint)?;
         let recipe = RecipeChunk::decode(&bytes).map_err(|error| error.of(object()))?;
         if let Some((level, length)) = expected {
             let found: u64 = recipe.segments.iter().map(Segment::length).sum();
@@ -87,6 +94,38 @@ impl Segments<'_> {
                 ));
             }
         }
+        Ok(recipe)
+    }
+
+    /// Returns the entries of a folder, in order. Trees are read when the iterator needs them.
+    pub fn tree<'a>(&'a self, content: &Content) -> Entries<'a> {
+        Entries {
+            segments: self.segments(content),
+            reader: self,
+            chunk: None,
+            position: 0,
+            name_last: Vec::new(),
+        }
+    }
+}
+
+fn not_ascending() -> Error {
+    Error::corrupt("tree", "names are not in ascending order")
+}
+
+/// An iterator over the segments of a stream.
+#[derive(Debug)]
+pub struct Segments<'a> {
+    reader: &'a Reader,
+    stack: Vec<(u32, std::vec::IntoIter<Segment>)>,
+    /// The next recipe chunk to read, with the level and the length that it must have.
+    next: Option<(Fingerprint, Option<(u32, u64)>)>,
+}
+
+impl Segments<'_> {
+    fn descend(&mut self) -> Result<()> {
+        let Some((fingerprint, expected)) = self.next.take() else { return Ok(()) };
+        let recipe = self.reader.recipe_chunk(&fingerprint, expected)?;
         self.stack.push((recipe.level, recipe.segments.into_iter()));
         Ok(())
     }
@@ -138,7 +177,7 @@ impl Entries<'_> {
                     self.position = d.position();
                     // Ascending names cannot repeat, and two folders can be compared in one pass.
                     if !self.name_last.is_empty() && self.name_last >= entry.name {
-                        return Err(Error::corrupt("tree", "names are not in ascending order"));
+                        return Err(not_ascending());
                     }
                     self.name_last.clone_from(&entry.name);
                     return Ok(Some(entry));

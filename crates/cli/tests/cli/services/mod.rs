@@ -1,5 +1,6 @@
-//! Repositories on real servers, which `cargo xtask check --services` starts.
+//! Repositories on real servers, and mounted snapshots, which `cargo xtask check --services` tests.
 
 mod keeping;
+mod mount;
 mod rest;
 mod sftp;

@@ -1,0 +1,567 @@
+//! The browser: the questions of a file system, and their answers from the repository.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use cutpoint_repository::format::recipe::{Segment, range_in_chunk};
+use cutpoint_repository::{Content, Entry, EntryKind, Reader, Time, thread_count};
+use cutpoint_storage::Error;
+use rustix::io::Errno;
+
+use super::attributes::Attributes;
+use super::chunks::Chunks;
+use super::position::{ListedEntry, parts, position};
+use super::read_ahead::ReadAhead;
+use super::recipes::Recipes;
+use super::snapshots::SnapshotSource;
+use super::table::{NodeIdentity, NodeKind, NodeTable};
+use super::top::{SnapshotRoot, TopEntry, TopFolder};
+use super::trees::{EntryPlace, Trees};
+use crate::restore::SnapshotLinkKey;
+use crate::source::OwnerIds;
+
+/// The maximum length of a name that can be shown, in bytes. Linux refuses to list longer ones.
+const NAME_LEN_MAX: usize = 1024;
+/// The maximum number of problems that are remembered, so that each is reported once.
+const PROBLEMS_MAX: usize = 10_000;
+/// The maximum number of threads that read ahead from a remote storage.
+const AHEAD_THREADS_MAX: usize = 8;
+
+/// Options of a [`Browser`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrowseOptions {
+    /// The owner of the folders at the top.
+    pub user_id: u32,
+    /// The group of the folders at the top.
+    pub group_id: u32,
+    /// The minimum time between two listings of the repository.
+    pub refresh_interval: Duration,
+    /// The number of threads that read ahead; 0 stands for as many as the machine has. For a remote
+    /// storage, there are more.
+    pub threads: usize,
+}
+
+impl Default for BrowseOptions {
+    /// The folders at the top belong to the caller, and the repository is listed every 3 seconds at
+    /// most.
+    fn default() -> BrowseOptions {
+        BrowseOptions {
+            user_id: rustix::process::geteuid().as_raw(),
+            group_id: rustix::process::getegid().as_raw(),
+            refresh_interval: Duration::from_secs(3),
+            threads: 0,
+        }
+    }
+}
+
+/// The snapshots of a repository as a tree of nodes. Can be shared by threads.
+///
+/// Errors are those of a file system: `ENOENT` if there is no such name, `ESTALE` if the caller does
+/// not refer to the node any more, `ENOTDIR` and `EINVAL` for a question that the kind of the node
+/// does not answer, and `EIO` for what cannot be read.
+pub struct Browser {
+    source: Box<dyn SnapshotSource>,
+    options: BrowseOptions,
+    table: Mutex<NodeTable>,
+    top: Mutex<Arc<TopFolder>>,
+    /// The time of the last listing of the repository.
+    listed: Mutex<Option<Instant>>,
+    trees: Trees,
+    recipes: Recipes,
+    chunks: Arc<Chunks>,
+    ahead: ReadAhead,
+    owners: Mutex<OwnerIds>,
+    /// The paths whose problems were reported.
+    reported: Mutex<HashSet<Vec<u8>>>,
+}
+
+impl std::fmt::Debug for Browser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Browser").finish_non_exhaustive()
+    }
+}
+
+/// A node with what it stands for.
+enum Found {
+    Folder(Arc<TopFolder>),
+    Link(Vec<u8>, Time),
+    Snapshot(Arc<SnapshotRoot>),
+    Entry(EntryPlace),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Browser {
+    /// Creates a browser that reads by `reader`, and lists the snapshots of `source`.
+    pub fn new(
+        reader: Arc<Reader>,
+        source: Box<dyn SnapshotSource>,
+        options: BrowseOptions,
+    ) -> Browser {
+        let requests = reader.repository().storage().requests_ahead_max().min(AHEAD_THREADS_MAX);
+        let threads = thread_count(options.threads).max(requests);
+        let chunks = Arc::new(Chunks::new(Arc::clone(&reader)));
+        let browser = Browser {
+            source,
+            options,
+            table: Mutex::new(NodeTable::new()),
+            top: Mutex::default(),
+            listed: Mutex::default(),
+            trees: Trees::new(Arc::clone(&reader)),
+            recipes: Recipes::new(reader),
+            ahead: ReadAhead::new(&chunks, threads),
+            chunks,
+            owners: Mutex::default(),
+            reported: Mutex::default(),
+        };
+        browser.refresh();
+        browser
+    }
+
+    /// Returns the number of nodes that are referred to.
+    pub fn node_count(&self) -> usize {
+        lock(&self.table).len()
+    }
+
+    /// Returns up to `count` nodes, as the numbers of their parents and their names, that a caller
+    /// with a limited memory should forget.
+    pub fn some_nodes(&self, count: usize) -> Vec<(u64, Arc<[u8]>)> {
+        lock(&self.table).some_leaves(count)
+    }
+
+    /// Finds the node `name` in the folder `parent`, and adds a reference to it.
+    ///
+    /// # Errors
+    ///
+    /// Returns `ENOENT`, `ESTALE`, `ENOTDIR` or `EIO`.
+    pub fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attributes, Errno> {
+        let found = match self.found(parent, true)? {
+            Found::Folder(folder) => match folder.entries.get(name).ok_or(Errno::NOENT)? {
+                TopEntry::Folder(folder) => Found::Folder(Arc::clone(folder)),
+                TopEntry::Link(target, time) => Found::Link(target.clone(), *time),
+                TopEntry::Snapshot(root) => Found::Snapshot(Arc::clone(root)),
+            },
+            folder => {
+                let content = folder.tree().ok_or(Errno::NOTDIR)?;
+                let entry = self.trees.find(content, name);
+                let entry = entry.map_err(|error| self.fail(parent, Some(name), &error))?;
+                Found::Entry(entry.ok_or(Errno::NOENT)?)
+            }
+        };
+        self.add(parent, name, &found)
+    }
+
+    /// Removes `count` references to a node, each of which a lookup or a listing has added.
+    pub fn forget(&self, node: u64, count: u64) {
+        lock(&self.table).forget(node, count);
+    }
+
+    /// Returns the properties of a node.
+    ///
+    /// # Errors
+    ///
+    /// Returns `ESTALE` or `EIO`.
+    pub fn attributes(&self, node: u64) -> Result<Attributes, Errno> {
+        let found = self.found(node, false)?;
+        self.properties(node, &found)
+    }
+
+    /// Returns the target of a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// Returns `EINVAL` if the node is none, `ESTALE` or `EIO`.
+    pub fn read_link(&self, node: u64) -> Result<Vec<u8>, Errno> {
+        match self.found(node, false)? {
+            Found::Link(target, _) => Ok(target),
+            Found::Entry(entry) if entry.kind == EntryKind::Symlink => match &entry.content {
+                Content::Raw(target) if !target.contains(&0) => Ok(target.clone()),
+                _ => {
+                    let error = Error::corrupt("", "a symbolic link without a target");
+                    Err(self.fail(node, None, &error))
+                }
+            },
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// Returns the extended attributes of a node: names and values, sorted by name.
+    ///
+    /// # Errors
+    ///
+    /// Returns `ESTALE` or `EIO`.
+    pub fn xattrs(&self, node: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+        match self.found(node, false)? {
+            Found::Entry(entry) => Ok(entry.xattrs.clone()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Lists the folder `node` from `from` on: 0 at first, then [`ListedEntry::next`]. Positions 1
+    /// and 2 stand for the first entry, too. `visit` gets each entry, and returns `false` if it does
+    /// not take the entry and those behind it. Each entry that it takes adds a reference.
+    ///
+    /// # Errors
+    ///
+    /// Returns `ESTALE`, `ENOTDIR`, or `EIO` if the next entry cannot be read.
+    pub fn list(
+        &self,
+        node: u64,
+        from: u64,
+        visit: &mut dyn FnMut(&ListedEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        let folder = self.found(node, from == 0)?;
+        if let Found::Folder(folder) = &folder {
+            return self.list_top(node, folder, from, visit);
+        }
+        let content = folder.tree().ok_or(Errno::NOTDIR)?;
+        let (mut at, mut is_first) = (parts(from), true);
+        loop {
+            let (place, entry) = match self.trees.entry_at(content, at) {
+                Ok(Some(found)) => found,
+                Ok(None) => return Ok(()),
+                // The entries before the problem are delivered first.
+                Err(_) if !is_first => return Ok(()),
+                Err(error) => return Err(self.fail(node, None, &error)),
+            };
+            at = (place.0, place.1 + 1);
+            if entry.name.len() > NAME_LEN_MAX {
+                let error = Error::invalid("", "the name is too long for this system");
+                self.fail(node, Some(&entry.name), &error);
+                continue;
+            }
+            let next = position(at.0, at.1);
+            let name = entry.name.clone();
+            if !self.visit(node, &name, next, &Found::Entry(entry), visit)? {
+                return Ok(());
+            }
+            is_first = false;
+        }
+    }
+
+    fn list_top(
+        &self,
+        node: u64,
+        folder: &TopFolder,
+        from: u64,
+        visit: &mut dyn FnMut(&ListedEntry<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        let (_, first) = parts(from);
+        for (index, (name, entry)) in folder.entries.iter().enumerate().skip(first) {
+            let found = match entry {
+                TopEntry::Folder(folder) => Found::Folder(Arc::clone(folder)),
+                TopEntry::Link(target, time) => Found::Link(target.clone(), *time),
+                TopEntry::Snapshot(root) => Found::Snapshot(Arc::clone(root)),
+            };
+            if !self.visit(node, name, position(0, index + 1), &found, visit)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows an entry of a listing. Returns `false` if it was not taken.
+    fn visit(
+        &self,
+        parent: u64,
+        name: &[u8],
+        next: u64,
+        found: &Found,
+        visit: &mut dyn FnMut(&ListedEntry<'_>) -> bool,
+    ) -> Result<bool, Errno> {
+        let attributes = &self.add(parent, name, found)?;
+        let is_taken = visit(&ListedEntry { name, next, attributes });
+        if !is_taken {
+            self.forget(attributes.node, 1);
+        }
+        Ok(is_taken)
+    }
+
+    /// Returns `len` bytes of a file from `offset` on, or fewer at its end.
+    ///
+    /// # Errors
+    ///
+    /// Returns `EISDIR` or `EINVAL` if the node is no file, `ESTALE`, or `EIO` if any of the bytes
+    /// cannot be read.
+    pub fn read(&self, node: u64, offset: u64, len: usize) -> Result<Vec<u8>, Errno> {
+        let entry = match self.found(node, false)? {
+            Found::Entry(entry) if entry.kind == EntryKind::File => entry,
+            Found::Entry(entry) if entry.kind != EntryKind::Folder => return Err(Errno::INVAL),
+            Found::Link(..) => return Err(Errno::INVAL),
+            _ => return Err(Errno::ISDIR),
+        };
+        let end = entry.size.min(offset.saturating_add(len as u64));
+        if offset >= end {
+            return Ok(Vec::new());
+        }
+        if let Content::Raw(bytes) = &entry.content {
+            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            let range = bytes.get(place(offset)..place(end));
+            return range.map(<[u8]>::to_vec).ok_or_else(|| {
+                self.fail(node, None, &wrong_size(entry.size));
+                Errno::IO
+            });
+        }
+        let segment_at = |offset| self.recipes.segment_at(&entry.content, offset).ok().flatten();
+        self.ahead.note(node, (offset, end), entry.size, segment_at);
+        let mut bytes = Vec::with_capacity(usize::try_from(end - offset).unwrap_or(len));
+        match self.fill(&entry, (offset, end), &mut bytes) {
+            Ok(()) => Ok(bytes),
+            Err(error) => Err(self.fail(node, None, &error)),
+        }
+    }
+
+    /// Appends the bytes `offset..end` of the file `entry`.
+    fn fill(
+        &self,
+        entry: &Entry,
+        (mut offset, end): (u64, u64),
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), Arc<Error>> {
+        while offset < end {
+            let found = self.recipes.segment_at(&entry.content, offset)?;
+            let (start, segment) = found.ok_or_else(|| wrong_size(entry.size))?;
+            let segment_end = end.min(start + segment.length());
+            let len = usize::try_from(segment_end - offset).unwrap_or(usize::MAX);
+            match segment {
+                Segment::Hole { .. } | Segment::Zeros { .. } => bytes.resize(bytes.len() + len, 0),
+                Segment::Chunk { fingerprint, offset: in_chunk, .. } => {
+                    let chunk = self.chunks.get(&fingerprint)?;
+                    let begin = in_chunk.saturating_add(offset - start);
+                    let range =
+                        range_in_chunk(&fingerprint, chunk.len() as u64, begin, len as u64)?;
+                    bytes.extend_from_slice(&chunk[range]);
+                }
+            }
+            offset = segment_end;
+        }
+        Ok(())
+    }
+
+    /// Returns the first offset from `offset` on that lies in data or, if `is_hole` is set, in a hole
+    /// of a file. The end of the file counts as a hole.
+    ///
+    /// # Errors
+    ///
+    /// Returns `ENXIO` if there is none, `EINVAL` if the node is no file, `ESTALE` or `EIO`.
+    pub fn seek(&self, node: u64, offset: u64, is_hole: bool) -> Result<u64, Errno> {
+        let entry = match self.found(node, false)? {
+            Found::Entry(entry) if entry.kind == EntryKind::File => entry,
+            _ => return Err(Errno::INVAL),
+        };
+        let mut at = offset;
+        while at < entry.size {
+            if matches!(entry.content, Content::Raw(_)) {
+                return Ok(if is_hole { entry.size } else { at });
+            }
+            let found = self.recipes.segment_at(&entry.content, at);
+            let found = found.map_err(|error| self.fail(node, None, &error))?;
+            let Some((start, segment)) = found else {
+                return Err(self.fail(node, None, &wrong_size(entry.size)));
+            };
+            if is_hole != matches!(segment, Segment::Chunk { .. }) {
+                return Ok(at);
+            }
+            at = start + segment.length();
+        }
+        if is_hole && offset < entry.size { Ok(entry.size) } else { Err(Errno::NXIO) }
+    }
+
+    // -----------------------------------------------------------------------------------------
+    // Nodes.
+
+    /// Returns what a node stands for. With `refreshes`, the folders at the top may be brought up to
+    /// date.
+    fn found(&self, node: u64, refreshes: bool) -> Result<Found, Errno> {
+        let known = lock(&self.table).get(node).cloned().ok_or(Errno::STALE)?;
+        match known.kind {
+            NodeKind::Snapshot(root) => Ok(Found::Snapshot(root)),
+            NodeKind::Top => {
+                if refreshes {
+                    self.refresh();
+                }
+                self.found_at_top(node)
+            }
+            NodeKind::Folder(_) | NodeKind::Leaf => {
+                let parent = lock(&self.table).get(known.parent).cloned().ok_or(Errno::STALE)?;
+                let entry = match &parent.kind {
+                    NodeKind::Snapshot(root) => self.trees.find(&root.content, &known.name),
+                    NodeKind::Folder(content) => self.trees.find(content, &known.name),
+                    NodeKind::Top | NodeKind::Leaf => return Err(Errno::STALE),
+                };
+                let entry = entry.map_err(|error| self.fail(node, None, &error))?;
+                Ok(Found::Entry(entry.ok_or(Errno::STALE)?))
+            }
+        }
+    }
+
+    fn found_at_top(&self, node: u64) -> Result<Found, Errno> {
+        let mut folder = Arc::clone(&*lock(&self.top));
+        let names = lock(&self.table).names(node);
+        for (index, name) in names.iter().enumerate() {
+            match folder.entries.get(&**name).ok_or(Errno::STALE)? {
+                TopEntry::Folder(below) => folder = Arc::clone(below),
+                TopEntry::Link(target, time) if index + 1 == names.len() => {
+                    return Ok(Found::Link(target.clone(), *time));
+                }
+                _ => return Err(Errno::STALE),
+            }
+        }
+        Ok(Found::Folder(folder))
+    }
+
+    /// Lists the repository again, unless that was done a moment ago, or another thread is doing it.
+    fn refresh(&self) {
+        let mut listed = match self.listed.try_lock() {
+            Ok(listed) => listed,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if listed.is_some_and(|time| time.elapsed() < self.options.refresh_interval) {
+            return;
+        }
+        if let Some(snapshots) = self.source.list() {
+            *lock(&self.top) = Arc::new(TopFolder::root(&snapshots));
+        }
+        *listed = Some(Instant::now());
+    }
+
+    /// Adds a reference to the node `name` of `parent`, and returns its properties.
+    fn add(&self, parent: u64, name: &[u8], found: &Found) -> Result<Attributes, Errno> {
+        let kind = match found {
+            Found::Folder(_) | Found::Link(..) => NodeKind::Top,
+            Found::Snapshot(root) => NodeKind::Snapshot(Arc::clone(root)),
+            Found::Entry(entry) if entry.kind == EntryKind::Folder => {
+                NodeKind::Folder(Arc::new(entry.content.clone()))
+            }
+            Found::Entry(_) => NodeKind::Leaf,
+        };
+        let mut table = lock(&self.table);
+        let identity = match found {
+            Found::Entry(entry) if entry.is_hard_link() => {
+                let (snapshot, _) = table.snapshot(parent).ok_or(Errno::STALE)?;
+                NodeIdentity::of(&(snapshot, SnapshotLinkKey::of(entry)))
+            }
+            // A link that leads elsewhere is another node, because targets are cached by node.
+            Found::Link(target, _) => NodeIdentity::of(&(parent, name, target)),
+            _ => NodeIdentity::of(&(parent, name)),
+        };
+        let node = table.add(parent, name, kind, identity).ok_or(Errno::STALE)?;
+        drop(table);
+        self.properties(node, found).inspect_err(|_| self.forget(node, 1))
+    }
+
+    fn properties(&self, node: u64, found: &Found) -> Result<Attributes, Errno> {
+        let top = |kind, mode, size, time, is_constant| Attributes {
+            node,
+            kind,
+            mode,
+            user_id: self.options.user_id,
+            group_id: self.options.group_id,
+            size,
+            blocks: 0,
+            mtime: time,
+            ctime: time,
+            links: 1,
+            device_number: 0,
+            is_constant,
+        };
+        let entry = match found {
+            Found::Folder(folder) => {
+                return Ok(top(EntryKind::Folder, 0o555, 0, folder.time, false));
+            }
+            Found::Link(target, time) => {
+                return Ok(top(EntryKind::Symlink, 0o777, target.len() as u64, *time, false));
+            }
+            Found::Snapshot(root) => return Ok(top(EntryKind::Folder, 0o555, 0, root.time, false)),
+            Found::Entry(entry) => entry,
+        };
+        let blocks = match entry.kind {
+            EntryKind::File => {
+                let counted = self.recipes.block_count(&entry.content, entry.size);
+                // A file that cannot be read is listed nevertheless.
+                counted.unwrap_or_else(|error| {
+                    self.fail(node, None, &error);
+                    entry.size.div_ceil(512)
+                })
+            }
+            _ => 0,
+        };
+        let has_size = matches!(entry.kind, EntryKind::File | EntryKind::Symlink);
+        let (user_id, group_id) = self.owners(entry);
+        let (mut mtime, mut ctime) = (entry.mtime, entry.ctime);
+        if entry.is_above_sources() {
+            let snapshot = lock(&self.table).snapshot(node);
+            mtime = snapshot.map_or(mtime, |(_, root)| root.time);
+            ctime = mtime;
+        }
+        Ok(Attributes {
+            node,
+            kind: entry.kind,
+            mode: entry.mode,
+            user_id,
+            group_id,
+            size: if has_size { entry.size } else { 0 },
+            blocks,
+            mtime,
+            ctime,
+            links: if entry.kind == EntryKind::Folder { 1 } else { entry.links },
+            device_number: entry.device_number,
+            is_constant: true,
+        })
+    }
+
+    /// Returns the owner and the group of `entry` on this system, as a restore sets them.
+    fn owners(&self, entry: &Entry) -> (u32, u32) {
+        let mut ids = lock(&self.owners);
+        let user = (!entry.user.is_empty()).then(|| ids.user(&entry.user)).flatten();
+        let group = (!entry.group.is_empty()).then(|| ids.group(&entry.group)).flatten();
+        (user.unwrap_or(entry.user_id), group.unwrap_or(entry.group_id))
+    }
+
+    /// Reports that `node`, or `name` in it, cannot be read, once.
+    fn fail(&self, node: u64, name: Option<&[u8]>, error: &Error) -> Errno {
+        let table = lock(&self.table);
+        let id = table.snapshot(node).map(|(_, root)| root.id.short());
+        let names = table.names(node);
+        drop(table);
+        let mut path = id.unwrap_or_default().into_bytes();
+        path.push(b':');
+        // The folder `ids` and the snapshot are not part of the path.
+        for name in names.iter().skip(2).map(|name| &**name).chain(name) {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+        let mut reported = lock(&self.reported);
+        if reported.len() >= PROBLEMS_MAX {
+            reported.clear();
+        }
+        let is_new = reported.insert(path.clone());
+        drop(reported);
+        if is_new {
+            self.source.problem(Path::new(OsStr::from_bytes(&path)), error);
+        }
+        Errno::IO
+    }
+}
+
+impl Found {
+    /// Returns the tree of a folder in a snapshot.
+    fn tree(&self) -> Option<&Content> {
+        match self {
+            Found::Snapshot(root) => Some(&root.content),
+            Found::Entry(entry) if entry.kind == EntryKind::Folder => Some(&entry.content),
+            _ => None,
+        }
+    }
+}
+
+fn wrong_size(size: u64) -> Error {
+    Error::corrupt("", format!("the file has {size} bytes, but its recipe has other"))
+}

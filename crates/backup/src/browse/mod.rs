@@ -1,0 +1,60 @@
+//! Browsing: the snapshots of a repository as one tree of numbered nodes, which can be shown as a
+//! read-only file system.
+//!
+//! [`Browser`] answers the questions of such a file system: which node has a name in a folder, what
+//! the properties of a node are, and which bytes a range of a file has. It knows nothing of FUSE.
+//!
+//! # Folders at the top
+//!
+//! ```text
+//! latest -> ids/5f3a91c0
+//! by-time/2026-11-20T14:30:00+01:00 -> ../ids/5f3a91c0
+//! hosts/laptop/latest -> ../../ids/5f3a91c0
+//! hosts/laptop/2026-11-20T14:30:00+01:00 -> ../../ids/5f3a91c0
+//! tags/weekly/...
+//! ids/5f3a91c0/home/me/...
+//! ```
+//!
+//! Only `ids` has the snapshots themselves; all other names are symbolic links, so that a program
+//! that walks through everything sees each snapshot once. A lookup or a listing at the top lists
+//! the repository again, if that has not been done for a while.
+//!
+//! # Files
+//!
+//! - `snapshots.rs`: the source of the list of snapshots. `top.rs`: the folders at the top.
+//! - `table.rs`: the nodes that the caller has been told of. The number of a node is a hash of its
+//!   path or, if a file has several names in the snapshot, of what its names have in common. It is
+//!   the same after the node was forgotten.
+//! - `trees.rs`, `recipes.rs`, `chunks.rs`: folders, segments and bytes of files, decoded and kept
+//!   within limits (`sized_cache.rs`).
+//! - `read_ahead.rs`: threads that decode what a sequential reader will need next.
+//! - `attributes.rs`: the properties of a node. `browser.rs` puts everything together.
+//!
+//! # Hostile snapshots
+//!
+//! A name that no folder can hold (empty, `.`, `..`, or with `/` or a zero byte) makes the chunk of
+//! the tree that contains it unreadable. Names of hosts and tags, which can be any text, are
+//! escaped.
+//!
+//! # Failures
+//!
+//! What cannot be read is reported to the [`SnapshotSource`], and fails with `EIO` for that range,
+//! name or folder alone. A damaged chunk is not tried again for half a minute.
+
+mod attributes;
+mod browser;
+mod chunks;
+mod position;
+mod read_ahead;
+mod recipes;
+mod sized_cache;
+mod snapshots;
+mod table;
+mod top;
+mod trees;
+
+pub use attributes::Attributes;
+pub use browser::{BrowseOptions, Browser};
+pub use position::ListedEntry;
+pub use snapshots::{ListedSnapshot, SnapshotSource};
+pub use table::ROOT;
