@@ -66,6 +66,7 @@ impl Patience {
     }
 
     /// Returns the time of the wall clock, in nanoseconds since 1970.
+    #[cfg(feature = "s3")]
     pub(crate) fn wall_ns(&self) -> i64 {
         self.environment.now_ns()
     }
