@@ -48,9 +48,11 @@
 //! * [`save`] stores what is new and commits a snapshot.
 //! * [`restore`](mod@restore) writes the tree of a snapshot into a folder.
 //! * [`archive`] writes it as a tar or zip archive.
+//! * [`copy`](mod@copy) saves snapshots again: in another repository, or without some entries.
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod copy;
 pub mod restore;
 pub mod save;
 pub mod source;

@@ -57,6 +57,8 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) monitor: &'a dyn BackupMonitor,
     /// The look-ahead, if the monitor wants to know the expected work.
     pub(super) lookahead: Option<Lookahead<'a>>,
+    /// The repository from which chunks are copied as they are.
+    pub(super) source: Option<&'a Reader>,
 }
 
 /// The result of a run. Everything is put, and nothing is committed.
@@ -89,7 +91,12 @@ pub(super) fn run(
     // A dry run has no ticket, and stores nothing under the one that stands for it.
     let ticket = writer.as_ref().map_or(TicketId([0; 12]), |writer| writer.ticket());
     let mut dedup = dedup_stage(&repository, &settings, &index, ticket)?;
-    let bundling = bundling(&repository, &settings, dedup.strategy.as_deref());
+    dedup.source = settings.source;
+    // Chunks that are copied as they are stay as they are.
+    let bundling = match dedup.source {
+        Some(_) => None,
+        None => bundling(&repository, &settings, dedup.strategy.as_deref()),
+    };
     if writer.is_none() {
         // Deltas would refer to chunks that are not there.
         dedup.strategy = None;

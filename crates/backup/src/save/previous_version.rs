@@ -97,9 +97,14 @@ impl PreviousVersion<'_> {
             .or_else(|| self.needs_damaged(before).then_some(ReadReason::Damaged))
     }
 
+    /// Returns `true` if nothing that the snapshot needs can be incomplete, damaged or missing.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.partial && self.damaged.is_empty() && self.index_is_complete
+    }
+
     /// Returns `true` if a chunk that the file needs was found damaged after the snapshot was made,
     /// or cannot be found.
-    fn needs_damaged(&self, before: &Entry) -> bool {
+    pub(super) fn needs_damaged(&self, before: &Entry) -> bool {
         if self.damaged.is_empty() && self.index_is_complete {
             return false;
         }

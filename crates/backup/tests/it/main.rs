@@ -13,6 +13,7 @@ mod seeded_repository;
 // Tests.
 mod bundles;
 mod bursts;
+mod copies;
 mod damaged_snapshots;
 mod deep_folders;
 mod delta_chunks;

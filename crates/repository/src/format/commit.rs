@@ -8,6 +8,7 @@ use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, re
 use super::recipe::Content;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
+use crate::format::repository_id::RepositoryId;
 use crate::format::segment::Segment;
 
 /// The body of `commits/<t>`.
@@ -102,6 +103,19 @@ pub struct Snapshot {
     /// The start of the run, in nanoseconds since 1970, if the run continued from a checkpoint
     /// (rule W8). No file was read before it. `None` if it is `started_ns`.
     pub read_since_ns: Option<i64>,
+    /// The snapshot of another repository of which this one is a copy.
+    pub origin: Option<Origin>,
+}
+
+/// The snapshot that was copied, and the repository in which it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The repository in which a backup has made the snapshot.
+    pub repository: RepositoryId,
+    /// The snapshot in that repository.
+    pub snapshot: TicketId,
+    /// Set unless this is the checkpoint of a copy that was cut off (rule W8).
+    pub is_complete: bool,
 }
 
 /// The amount of data in a snapshot, and the amount that it added. Sizes are in bytes.
@@ -201,6 +215,7 @@ impl Commit {
                 if let Some(segment) = &self.embedded {
                     map.bytes(25, &segment.encode());
                 }
+                snapshot.encode_origin(&mut map);
             }
             Outcome::Void { is_own: false } | Outcome::Rescue => {}
             Outcome::Void { is_own: true } => {
@@ -243,6 +258,8 @@ impl Commit {
         let mut swept = None;
         let mut is_own = false;
         let mut embedded = None;
+        let mut origin = None;
+        let mut origin_is_complete = true;
         let extra = read_map(d, |key, d| {
             // The meaning of the keys from 10 depends on the kind, which comes first.
             match (key, kind) {
@@ -257,6 +274,8 @@ impl Commit {
                 (10, Some(0)) => root = Some(Content::decode(d)?),
                 (11..=24, Some(0)) => snapshot.decode_field(key, d)?,
                 (25, Some(0)) => embedded = Some(Box::new(read_embedded(d)?)),
+                (26, Some(0)) => origin = Some(read_origin(d)?),
+                (27, Some(0)) => origin_is_complete = d.bool().map_err(malformed)?,
                 (10, Some(1)) => is_own = d.bool().map_err(malformed)?,
                 (10, Some(2)) => forget = read_ids(d)?,
                 (10, Some(3)) => note.snapshot = Some(TicketId(read_fixed(d)?)),
@@ -277,6 +296,8 @@ impl Commit {
             0 => {
                 snapshot.root = required(root, "root of a snapshot")?;
                 snapshot.check_missing()?;
+                snapshot.origin =
+                    origin.map(|origin| Origin { is_complete: origin_is_complete, ..origin });
                 Outcome::Snapshot(Box::new(snapshot))
             }
             1 => Outcome::Void { is_own },
@@ -308,6 +329,23 @@ fn read_embedded(d: &mut Decoder<'_>) -> Result<Segment> {
         return Err(Error::corrupt("", message));
     }
     Segment::decode(body)
+}
+
+/// Decodes an origin: the ids of a repository and of a snapshot.
+fn read_origin(d: &mut Decoder<'_>) -> Result<Origin> {
+    let ids = read_array(d, |d| Ok(d.bytes().map_err(malformed)?.to_vec()))?;
+    let origin = match &ids[..] {
+        [repository, snapshot] => repository[..].try_into().ok().zip(snapshot[..].try_into().ok()),
+        _ => None,
+    };
+    let (repository, snapshot) = origin.ok_or_else(|| {
+        Error::corrupt(
+            "",
+            "malformed snapshot: an origin is the ids of a repository and a snapshot",
+        )
+    })?;
+    let (repository, snapshot) = (RepositoryId(repository), TicketId(snapshot));
+    Ok(Origin { repository, snapshot, is_complete: true })
 }
 
 /// Validates an embedded segment, which is the last of `segments`: it names containers of its own
@@ -348,7 +386,13 @@ impl Snapshot {
             missing: Vec::new(),
             file_systems: Vec::new(),
             read_since_ns: None,
+            origin: None,
         }
+    }
+
+    /// Returns the origin, if this is a complete copy of a snapshot of another repository.
+    pub fn copied_from(&self) -> Option<Origin> {
+        self.origin.filter(|origin| origin.is_complete)
     }
 
     fn encode(&self, map: &mut MapWriter) {
@@ -386,6 +430,16 @@ impl Snapshot {
         }
         if let Some(read_since_ns) = self.read_since_ns {
             map.int(24, read_since_ns);
+        }
+    }
+
+    /// Encodes the origin, whose key follows that of an embedded segment.
+    fn encode_origin(&self, map: &mut MapWriter) {
+        if let Some(Origin { repository, snapshot, is_complete }) = self.origin {
+            map.array_of_bytes(26, &[&repository.0[..], &snapshot.0[..]]);
+            if !is_complete {
+                map.bool(27, false);
+            }
         }
     }
 

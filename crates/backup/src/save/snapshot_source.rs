@@ -1,0 +1,176 @@
+//! The source of a copy: a snapshot of another repository, or of the same one.
+
+use std::sync::Arc;
+
+use cutpoint_repository::format::commit::Origin;
+use cutpoint_repository::{
+    Class, Content, Reader, Repository, RepositoryId, Snapshot, Statistics, TicketId, View,
+};
+use cutpoint_storage::{Error, Result};
+
+/// A snapshot that is saved again: in another repository, or without some of its entries.
+#[derive(Debug)]
+pub struct SnapshotSource {
+    /// A reader of the repository that has the snapshot.
+    pub reader: Arc<Reader>,
+    /// The identifier of the snapshot in that repository.
+    pub id: TicketId,
+    /// The snapshot, with its current tags and description.
+    pub snapshot: Snapshot,
+    /// The form of the result.
+    pub form: CopyForm,
+}
+
+/// The form in which a snapshot is saved again.
+#[derive(Debug)]
+pub enum CopyForm {
+    /// A copy in another repository.
+    Copy {
+        /// The repository in which a backup has made the snapshot, and its identifier there.
+        origin: (RepositoryId, TicketId),
+        /// Earlier snapshots, by their origins, and their root folders at the source, best first.
+        /// The first one of which the target has a copy is compared with the snapshot, so that
+        /// unchanged files and folders need not be read.
+        bases: Vec<((RepositoryId, TicketId), Content)>,
+    },
+    /// A snapshot of the same repository, without the entries that these patterns match. No file is
+    /// read.
+    Rewrite {
+        /// Patterns by the rules of a `.gitignore` file in the root folder.
+        exclude: Vec<String>,
+    },
+}
+
+/// The snapshot of the target that a copy is compared with.
+pub(super) struct CopyBase {
+    pub(super) id: TicketId,
+    pub(super) snapshot: Box<Snapshot>,
+    /// The root folder, at the source, of the snapshot that this one was made from.
+    pub(super) source_root: Content,
+}
+
+impl SnapshotSource {
+    /// Chooses the snapshot of `view` to compare with: a checkpoint of this copy, or a copy of an
+    /// earlier snapshot. Its files may be taken over by rule W3.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Missing` if a snapshot that is rewritten is not in the view any more.
+    pub(super) fn base(&self, view: &View) -> Result<Option<CopyBase>> {
+        let (origin, bases) = match &self.form {
+            CopyForm::Copy { origin, bases } => (origin, bases),
+            CopyForm::Rewrite { .. } => {
+                let commit = view.commits.get(&self.id).filter(|_| view.may_take_over(self.id));
+                let snapshot = commit.and_then(|commit| commit.snapshot()).ok_or_else(|| {
+                    let object = format!("snapshot {}", self.id.short());
+                    Error::missing(object, "removed by a prune of another client")
+                })?;
+                return Ok(Some(CopyBase {
+                    id: self.id,
+                    snapshot: Box::new(snapshot.clone()),
+                    source_root: self.snapshot.root.clone(),
+                }));
+            }
+        };
+        let find = |wanted: &(RepositoryId, TicketId), is_complete: bool| {
+            let is_wanted = |origin: &Origin| {
+                (origin.repository, origin.snapshot) == *wanted && origin.is_complete == is_complete
+            };
+            let snapshots = view.snapshots().into_iter();
+            let mut found = snapshots.filter(|(id, copy)| {
+                copy.origin.is_some_and(|o| is_wanted(&o)) && view.may_be_parent(*id)
+            });
+            // The newest checkpoint has the most.
+            found.next_back()
+        };
+        let own = std::iter::once((origin, &self.snapshot.root, false));
+        let earlier = bases.iter().map(|(origin, root)| (origin, root, true));
+        Ok(own.chain(earlier).find_map(|(origin, root, is_complete)| {
+            let (id, snapshot) = find(origin, is_complete)?;
+            let snapshot = Box::new(snapshot.clone());
+            Some(CopyBase { id, snapshot, source_root: root.clone() })
+        }))
+    }
+
+    /// Returns `true` if a chunk of the source is the same chunk, with the same fingerprint, in
+    /// `target`.
+    pub(super) fn keeps_chunks(&self, target: &Repository) -> bool {
+        let source = self.reader.repository();
+        let (ours, theirs) = (source.keys(), target.keys());
+        let is_keyed = target.config().cut_is_keyed;
+        let probe = |keys: &cutpoint_repository::Keys| {
+            (keys.fingerprint(Class::Data, b"chunk"), keys.cut_material::<32>())
+        };
+        self.snapshot.cut == target.config().cut
+            && source.config().cut == target.config().cut
+            && source.config().cut_is_keyed == is_keyed
+            && probe(ours) == probe(theirs)
+    }
+
+    /// The patterns of the entries to leave out.
+    pub(super) fn exclude(&self) -> &[String] {
+        match &self.form {
+            CopyForm::Copy { .. } => &[],
+            CopyForm::Rewrite { exclude } => exclude,
+        }
+    }
+
+    /// Gives `made`, the result of a run, everything that the snapshot of the source records.
+    pub(super) fn describe(&self, made: &mut Snapshot) {
+        let Snapshot { sources, host, user, tags, description, missing, .. } =
+            self.snapshot.clone();
+        let counted = made.statistics;
+        let is_checkpoint = made.partial;
+        let of_source = self.snapshot.statistics;
+        let mut statistics = Statistics {
+            new_chunk_count: counted.new_chunk_count,
+            new_bytes: counted.new_bytes,
+            stored_bytes: counted.stored_bytes,
+            delta_chunk_count: counted.delta_chunk_count,
+            delta_chunk_bytes: counted.delta_chunk_bytes,
+            literal_bytes: counted.literal_bytes,
+            ..of_source
+        };
+        // Whole folders of a copy can be taken over, which are not counted.
+        if is_checkpoint || matches!(self.form, CopyForm::Rewrite { .. }) {
+            statistics.file_count = counted.file_count;
+            statistics.folder_count = counted.folder_count;
+            statistics.other_count = counted.other_count;
+            statistics.size = counted.size;
+        }
+        *made = Snapshot {
+            root: made.root.clone(),
+            cut: made.cut.clone(),
+            program: made.program.clone(),
+            parent: made.parent,
+            partial: is_checkpoint || self.snapshot.partial,
+            statistics,
+            origin: match self.form {
+                CopyForm::Copy { origin: (repository, snapshot), .. } => {
+                    Some(Origin { repository, snapshot, is_complete: !is_checkpoint })
+                }
+                CopyForm::Rewrite { .. } => None,
+            },
+            sources,
+            host,
+            user,
+            started_ns: self.snapshot.started_ns,
+            finished_ns: self.snapshot.finished_ns,
+            tags,
+            description,
+            missing,
+            file_systems: self.file_systems(),
+            read_since_ns: self.snapshot.read_since_ns,
+        };
+    }
+
+    /// Returns the identities of the file systems. If the snapshot may not be a parent at the
+    /// source, no backup may take files over from its copy either (E2), so they have no identity.
+    fn file_systems(&self) -> Vec<String> {
+        let file_systems = &self.snapshot.file_systems;
+        match self.reader.view().may_be_parent(self.id) {
+            true => file_systems.clone(),
+            false => vec![String::new(); file_systems.len()],
+        }
+    }
+}
