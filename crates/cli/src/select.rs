@@ -275,7 +275,13 @@ fn by_digits<'a>(
     wanted: &str,
     selection: &Selection,
 ) -> Result<Option<(TicketId, &'a Snapshot)>> {
-    candidates.retain(|(id, _)| id.to_string().starts_with(wanted));
+    let is_own = |id: TicketId| id.to_string().starts_with(wanted);
+    let has_own = candidates.iter().any(|(id, _)| is_own(*id));
+    // A copy is also found by the id of its original, unless a snapshot of that id is here.
+    candidates.retain(|(id, snapshot)| match has_own {
+        true => is_own(*id),
+        false => snapshot.copied_from().is_some_and(|origin| is_own(origin.snapshot)),
+    });
     let mut selected = Vec::new();
     for (id, snapshot) in &candidates {
         if selects(selection, view, *id, snapshot)? {

@@ -132,6 +132,9 @@ pub(crate) struct Secrets {
     /// command asks for no secret.
     #[arg(long, global = true, value_enum, value_name = "CIPHER")]
     pub(crate) encryption: Option<Encryption>,
+    /// Set for the repository that `cutpoint copy` reads.
+    #[arg(skip)]
+    pub(crate) is_source: bool,
 }
 
 fn parse_key_id(text: &str) -> Result<[u8; 16], String> {

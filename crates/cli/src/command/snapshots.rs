@@ -64,6 +64,9 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
         if held.contains(id) {
             about.push_str("  (held)");
         }
+        if let Some(origin) = snapshot.copied_from() {
+            about.push_str(&format!("  (copy of {})", origin.snapshot.short()));
+        }
         if view.epoch_of(*id) < view.epoch {
             about.push_str(&format!("  (key epoch {})", view.epoch_of(*id)));
         }
@@ -107,6 +110,10 @@ fn as_event<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> event::
         missing_sources: snapshot.missing_sources().map(PathText::new).collect(),
         parent: snapshot.parent.map(|parent| parent.to_string()),
         partial: snapshot.partial,
+        origin: snapshot.copied_from().map(|origin| event::Origin {
+            repository: origin.repository.to_string(),
+            snapshot: origin.snapshot.to_string(),
+        }),
         epoch: view.epoch_of(id),
         held: false,
         forgotten: false,
