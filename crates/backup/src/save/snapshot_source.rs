@@ -77,11 +77,12 @@ impl SnapshotSource {
                 (origin.repository, origin.snapshot) == *wanted && origin.is_complete == is_complete
             };
             let snapshots = view.snapshots().into_iter();
-            let mut found = snapshots.filter(|(id, copy)| {
+            let found = snapshots.filter(|(id, copy)| {
                 copy.origin.is_some_and(|o| is_wanted(&o)) && view.may_be_parent(*id)
             });
-            // The newest checkpoint has the most.
-            found.next_back()
+            // All checkpoints of a copy have the times of the original, and tickets have no order,
+            // but each continues one before, so that the newest has the most.
+            found.max_by_key(|(id, copy)| (copy.statistics.size, *id))
         };
         let own = std::iter::once((origin, &self.snapshot.root, false));
         let earlier = bases.iter().map(|(origin, root)| (origin, root, true));
