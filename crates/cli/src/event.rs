@@ -246,6 +246,12 @@ pub(crate) enum Summary<'a> {
         copied_count: u64,
         /// The number of snapshots that the repository had already.
         present_count: u64,
+        /// The number of snapshots whose copies lack entries.
+        reduced_count: u64,
+        /// The number of snapshots whose copies were forgotten.
+        forgotten_count: u64,
+        /// The number of snapshots that `--only-newer` has left out.
+        older_count: u64,
         failed_count: u64,
         read_file_count: u64,
         read_bytes: u64,
@@ -374,6 +380,8 @@ pub(crate) struct Saved {
     pub(crate) saved: Option<String>,
     pub(crate) read_file_count: u64,
     pub(crate) read_bytes: u64,
+    /// The number of entries that could not be read and are not in the new snapshot.
+    pub(crate) lacking_count: u64,
 }
 
 /// A key that opens the repository, without its secret.
@@ -607,6 +615,8 @@ pub(crate) struct Snapshot<'a> {
 pub(crate) struct Origin {
     pub(crate) repository: String,
     pub(crate) snapshot: String,
+    /// Set if the copy has all entries of the original.
+    pub(crate) complete: bool,
 }
 
 /// The decision about a snapshot.

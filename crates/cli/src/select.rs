@@ -280,7 +280,7 @@ fn by_digits<'a>(
     // A copy is also found by the id of its original, unless a snapshot of that id is here.
     candidates.retain(|(id, snapshot)| match has_own {
         true => is_own(*id),
-        false => snapshot.copied_from().is_some_and(|origin| is_own(origin.snapshot)),
+        false => snapshot.original().is_some_and(|origin| is_own(origin.snapshot)),
     });
     let mut selected = Vec::new();
     for (id, snapshot) in &candidates {

@@ -16,6 +16,6 @@ mod run;
 mod survey;
 
 pub use monitor::CopyMonitor;
-pub use plan::{CopyPlan, PlannedCopy, plan_copies};
+pub use plan::{CopyPlan, CopyRules, PlannedCopy, plan_copies};
 pub use rewrite::{PlannedRewrite, RewritePlan, plan_rewrites, rewrite};
 pub use run::{CopyReport, copy};

@@ -9,7 +9,7 @@ use cutpoint_storage::{Error, Result};
 use super::monitor::CopyMonitor;
 use super::plan::current;
 use super::run::{CopyReport, Run};
-use super::survey::{is_of_snapshot, survey};
+use super::survey::survey;
 use crate::save::{BackupOptions, CopyForm};
 
 /// A snapshot that will be rewritten.
@@ -74,12 +74,13 @@ pub fn plan_rewrites(
         let Some(snapshot) = commit.and_then(|commit| commit.snapshot()) else {
             return Err(Error::missing(format!("snapshot {}", id.short()), "not found"));
         };
-        let of_all = survey(reader, &snapshot.root, None, &[], monitor);
-        let both = of_all
-            .and_then(|all| Ok((all, survey(reader, &snapshot.root, None, exclude, monitor)?)));
+        let of_all = survey("rewrite", reader, &snapshot.root, None, &[], monitor);
+        let both = of_all.and_then(|all| {
+            Ok((all, survey("rewrite", reader, &snapshot.root, None, exclude, monitor)?))
+        });
         let (all, kept) = match both {
             Ok(both) => both,
-            Err(error) if is_of_snapshot(&error) => {
+            Err(error) if error.is_loss() => {
                 monitor.failed(*id, &error);
                 plan.failed_count += 1;
                 continue;
@@ -119,7 +120,7 @@ fn rewritten(
             && (new.started_ns, new.finished_ns) == (old.started_ns, old.finished_ns)
             && new.statistics.problem_count == old.statistics.problem_count;
         if is_made_of
-            && survey(reader, &new.root, None, exclude, monitor)
+            && survey("rewrite", reader, &new.root, None, exclude, monitor)
                 .is_ok_and(|survey| survey.excluded_count == 0)
         {
             return Ok(Some(each));
@@ -144,7 +145,7 @@ pub fn rewrite(
     let mut report = CopyReport { failed_count: plan.failed_count, ..CopyReport::default() };
     for planned in &plan.rewrites {
         let form = CopyForm::Rewrite { exclude: plan.exclude.clone() };
-        let run = Run { repository, reader: &plan.reader, options, monitor };
+        let run = Run { name: "rewrite", repository, reader: &plan.reader, options, monitor };
         run.save(planned.id, &planned.snapshot, form, &mut report)?;
     }
     Ok(report)

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use cutpoint_repository::{Reader, Repository, Snapshot, TicketId};
-use cutpoint_storage::Result;
+use cutpoint_storage::{Error, Kind, Result};
 
 use super::monitor::CopyMonitor;
 use super::plan::CopyPlan;
-use super::survey::is_of_snapshot;
 use crate::save::{BackupOptions, BackupReport, CopyForm, SnapshotSource, Source, backup};
 
 /// The result of a copy.
@@ -58,7 +57,7 @@ pub fn copy(
     let mut report = CopyReport { failed_count: plan.failed.len() as u64, ..CopyReport::default() };
     for planned in &plan.copies {
         let form = CopyForm::Copy { origin: planned.origin, bases: planned.bases.clone() };
-        let run = Run { repository, reader: &plan.reader, options, monitor };
+        let run = Run { name: "copy", repository, reader: &plan.reader, options, monitor };
         run.save(planned.id, &planned.snapshot, form, &mut report)?;
     }
     Ok(report)
@@ -66,6 +65,8 @@ pub fn copy(
 
 /// The parts of a run that all snapshots share.
 pub(super) struct Run<'a> {
+    /// The name of the operation, for messages.
+    pub(super) name: &'static str,
     pub(super) repository: &'a Arc<Repository>,
     pub(super) reader: &'a Arc<Reader>,
     pub(super) options: &'a BackupOptions,
@@ -88,9 +89,13 @@ impl Run<'_> {
                 report.add(id, &done);
                 self.monitor.saved(id, &done);
             }
-            Err(error) if is_of_snapshot(&error) => {
+            Err(error) if error.is_loss() => {
                 report.failed_count += 1;
                 self.monitor.failed(id, &error);
+            }
+            // The pipeline is that of a backup.
+            Err(error) if error.kind() == Kind::Interrupted && error.object() == "backup" => {
+                return Err(Error::new(Kind::Interrupted, self.name, "interrupted"));
             }
             Err(error) => return Err(error),
         }

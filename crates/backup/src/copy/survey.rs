@@ -24,8 +24,9 @@ pub(super) struct Survey {
 }
 
 /// Walks through the tree `root`, compared with the tree `earlier`, without what the patterns
-/// `exclude` match.
+/// `exclude` match. `name` is that of the operation.
 pub(super) fn survey(
+    name: &str,
     reader: &Reader,
     root: &Content,
     earlier: Option<&Content>,
@@ -37,7 +38,7 @@ pub(super) fn survey(
     let mut survey = Survey::default();
     while let Some(step) = steps.next()? {
         if monitor.cancelled() {
-            return Err(Error::new(Kind::Interrupted, "copy", "interrupted"));
+            return Err(Error::new(Kind::Interrupted, name, "interrupted"));
         }
         match step {
             CopyStep::Entry(entry) if entry.kind == EntryKind::File => {
@@ -50,15 +51,14 @@ pub(super) fn survey(
                 survey.read_file_count += 1;
                 survey.read_bytes += entry.size;
             }
+            // The bytes of the file count with its first name.
+            CopyStep::Link(_) => survey.file_count += 1,
+            // The copy will report the damage.
+            CopyStep::Damaged(_) => {}
             CopyStep::Entry(_) | CopyStep::Folder(_) | CopyStep::Enter(_) | CopyStep::Leave => {}
         }
     }
     survey.excluded_count = steps.excluded_count;
     survey.unmatched = steps.unmatched_patterns().map(str::to_owned).collect();
     Ok(survey)
-}
-
-/// Returns `true` if an error concerns one snapshot, so that others may be readable.
-pub(super) fn is_of_snapshot(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Corrupt | Kind::Missing)
 }

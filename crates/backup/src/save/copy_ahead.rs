@@ -1,14 +1,16 @@
 //! The jobs of a copy, made ahead of the one that is being done, so that a plan can fetch the
 //! chunks that they will need.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::read::{ChunkBytes, ReadPlan, ReadStep, Segments};
 use cutpoint_repository::{Class, Entry, Fingerprint, Index, Reader, Scope};
 use cutpoint_storage::{Error, Result};
 
-use super::batch::SourceLinkKey;
 use super::copy_steps::{CopyStep, CopySteps};
 
 /// The maximum number of jobs made ahead.
@@ -23,17 +25,20 @@ const PIECE_LEN: u64 = 8 << 20;
 pub(super) enum CopyJob {
     /// A step that needs no chunk.
     Step(CopyStep),
-    /// A further name of a file that came before.
-    Link(Box<Entry>),
     /// A file, whose pieces follow.
     File(CopiedFile),
     /// A part of the file that began last.
     Piece(Piece),
+    /// The rest of the file that began last cannot be read.
+    Damaged(Error),
+    /// The rest of the folder that began last, with this path, cannot be read.
+    DamagedFolder(PathBuf, Error),
 }
 
 /// A file whose content is copied.
 #[derive(Debug)]
 pub(super) struct CopiedFile {
+    pub(super) path: PathBuf,
     pub(super) entry: Box<Entry>,
     /// The previous version of the file at the target.
     pub(super) before: Option<Box<Entry>>,
@@ -70,10 +75,10 @@ pub(super) struct CopyAhead<'p, 'a> {
     jobs: VecDeque<CopyJob>,
     /// The file of which pieces are still to come, and the number of bytes to skip.
     file: Option<(Segments<'a>, u64)>,
-    /// The first names of files with several names.
-    linked: HashMap<SourceLinkKey, Entry>,
     /// The chunk that was read last.
     chunk: Option<(Fingerprint, ChunkBytes)>,
+    /// Set while an error is returned that concerns the current file only.
+    is_of_file: bool,
 }
 
 impl<'p, 'a> CopyAhead<'p, 'a> {
@@ -92,8 +97,8 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
             continues,
             jobs: VecDeque::new(),
             file: None,
-            linked: HashMap::new(),
             chunk: None,
+            is_of_file: false,
         }
     }
 
@@ -112,6 +117,12 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
     pub(super) fn segment(&mut self) -> Result<Option<CopySegment>> {
         loop {
             self.fill()?;
+            if let Some(CopyJob::Damaged(_)) = self.jobs.front()
+                && let Some(CopyJob::Damaged(error)) = self.jobs.pop_front()
+            {
+                self.is_of_file = true;
+                return Err(error);
+            }
             let Some(CopyJob::Piece(piece)) = self.jobs.front_mut() else { return Ok(None) };
             if !piece.is_handed_over {
                 self.plan.hand_over(&mut piece.step);
@@ -145,13 +156,32 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
     pub(super) fn chunk(&mut self, fingerprint: &Fingerprint, end: u64) -> Result<&ChunkBytes> {
         let chunk = match self.chunk.take() {
             Some((kept, bytes)) if kept == *fingerprint => bytes,
-            _ => self.reader.chunk(Class::Data, fingerprint)?,
+            _ => self.reader.chunk(Class::Data, fingerprint).inspect_err(|error| {
+                self.is_of_file = error.is_loss();
+            })?,
         };
         if (chunk.len() as u64) < end {
+            self.is_of_file = true;
             let message = format!("has {} bytes (expected at least {end})", chunk.len());
             return Err(Error::corrupt(format!("chunk {fingerprint}"), message));
         }
         Ok(&self.chunk.insert((*fingerprint, chunk)).1)
+    }
+
+    /// Skips the rest of the current file, if the error that ended it concerns no other. Returns
+    /// `false` otherwise.
+    pub(super) fn skip_file(&mut self) -> bool {
+        if !std::mem::take(&mut self.is_of_file) {
+            return false;
+        }
+        while let Some(CopyJob::Piece(_) | CopyJob::Damaged(_)) = self.jobs.front() {
+            self.jobs.pop_front();
+        }
+        if self.jobs.is_empty() {
+            // No later file has begun.
+            self.file = None;
+        }
+        true
     }
 
     /// Fills `buffer` with bytes of the current file. Returns their number, and `false` if a hole
@@ -184,15 +214,24 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
     fn fill(&mut self) -> Result<()> {
         while self.jobs.is_empty() || (self.jobs.len() < JOBS_MAX && self.plan.has_room()) {
             if let Some((segments, skipped_len)) = &mut self.file {
-                match piece(segments, skipped_len, self.known, self.plan)? {
-                    Some(piece) => self.jobs.push_back(CopyJob::Piece(piece)),
-                    None => self.file = None,
+                let job = match piece(segments, skipped_len, self.known, self.plan)? {
+                    PieceResult::Piece(piece) => Some(CopyJob::Piece(piece)),
+                    PieceResult::Damaged(error) => Some(CopyJob::Damaged(error)),
+                    PieceResult::End => None,
+                };
+                if !matches!(job, Some(CopyJob::Piece(_))) {
+                    self.file = None;
                 }
+                self.jobs.extend(job);
                 continue;
             }
             match self.steps.next()? {
                 None => return Ok(()),
                 Some(CopyStep::File(entry, before)) => self.begin_file(entry, before),
+                Some(CopyStep::Damaged(error)) => {
+                    let path = self.steps.path.clone();
+                    self.jobs.push_back(CopyJob::DamagedFolder(path, error));
+                }
                 Some(step) => self.jobs.push_back(CopyJob::Step(step)),
             }
         }
@@ -200,38 +239,38 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
     }
 
     fn begin_file(&mut self, entry: Box<Entry>, before: Option<Box<Entry>>) {
-        if entry.is_hard_link() {
-            let key = SourceLinkKey::of(&entry);
-            let is_same = |first: &Entry| {
-                (&first.content, &first.xattrs, first.defect)
-                    == (&entry.content, &entry.xattrs, entry.defect)
-            };
-            if self.linked.get(&key).is_some_and(is_same) {
-                self.jobs.push_back(CopyJob::Link(entry));
-                return;
-            }
-            self.linked.insert(key, (*entry).clone());
-        }
         let begun = before.as_ref().filter(|_| self.continues);
         let covered_len = begun.map_or(0, |before| before.size.min(entry.size));
         self.file = Some((self.reader.segments(&entry.content), covered_len));
-        self.jobs.push_back(CopyJob::File(CopiedFile { entry, before, covered_len }));
+        let path = self.steps.path.join(OsStr::from_bytes(&entry.name));
+        self.jobs.push_back(CopyJob::File(CopiedFile { path, entry, before, covered_len }));
     }
 }
 
-/// Returns the next piece of a file, after `skipped_len` bytes; `None` at the end of the file.
+/// The result of [`piece`].
+enum PieceResult {
+    Piece(Piece),
+    /// The rest of the file cannot be read.
+    Damaged(Error),
+    End,
+}
+
+/// Returns the next piece of a file, after `skipped_len` bytes.
 fn piece(
     segments: &mut Segments<'_>,
     skipped_len: &mut u64,
     known: Option<&Index>,
     plan: &ReadPlan<'_>,
-) -> Result<Option<Piece>> {
+) -> Result<PieceResult> {
     let mut taken = VecDeque::new();
     let mut len = 0;
     let mut is_any = false;
     for segment in segments {
         is_any = true;
-        let segment = segment?;
+        let segment = match segment {
+            Err(error) if error.is_loss() => return Ok(PieceResult::Damaged(error)),
+            segment => segment?,
+        };
         let skipped = segment.length().min(*skipped_len);
         *skipped_len -= skipped;
         let Some(segment) = without_beginning(segment, skipped) else { continue };
@@ -254,7 +293,10 @@ fn piece(
         Segment::Hole { .. } | Segment::Zeros { .. } => None,
     });
     let step = plan.begin(needed);
-    Ok(is_any.then_some(Piece { segments: taken, step, is_handed_over: false }))
+    Ok(match is_any {
+        true => PieceResult::Piece(Piece { segments: taken, step, is_handed_over: false }),
+        false => PieceResult::End,
+    })
 }
 
 /// Returns `segment` without its first `len` bytes; `None` if nothing is left.

@@ -1,5 +1,6 @@
 //! The steps of a copy: the tree of a snapshot, compared with that of an earlier one.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::iter::Peekable;
 use std::os::unix::ffi::OsStrExt;
@@ -9,6 +10,7 @@ use cutpoint_repository::read::Entries;
 use cutpoint_repository::{Content, Entry, EntryKind, Reader};
 use cutpoint_storage::{Error, Result};
 
+use super::batch::SourceLinkKey;
 use super::previous_version::PreviousVersion;
 use crate::source::PatternSet;
 
@@ -21,10 +23,14 @@ pub(crate) enum CopyStep {
     Leave,
     /// An entry with a content that the target can use.
     Entry(Box<Entry>),
+    /// A further name of a file that came before, in this walk.
+    Link(Box<Entry>),
     /// A folder that is equal to that of the earlier snapshot, with the content at the target.
     Folder(Box<Entry>),
     /// An entry whose content has to be copied, and its previous version at the target.
     File(Box<Entry>, Option<Box<Entry>>),
+    /// The rest of the folder that began last cannot be read.
+    Damaged(Error),
 }
 
 /// The trees that a copy is compared with.
@@ -33,12 +39,14 @@ pub(crate) struct CopyComparison<'a> {
     pub(super) source_root: Content,
     /// The copy of that snapshot; `None` if there will be one.
     pub(super) target: Option<PreviousVersion<'a>>,
+    /// Set if `target` is a checkpoint of the same copy, which can have the beginning of a file.
+    pub(super) continues: bool,
 }
 
 impl CopyComparison<'_> {
     /// Returns a comparison with an earlier snapshot of the source alone.
     pub(crate) fn of_source(source_root: Content) -> CopyComparison<'static> {
-        CopyComparison { source_root, target: None }
+        CopyComparison { source_root, target: None, continues: false }
     }
 }
 
@@ -58,7 +66,10 @@ pub(crate) struct CopySteps<'a> {
     comparison: Option<CopyComparison<'a>>,
     exclude: PatternSet,
     levels: Vec<Level<'a>>,
-    path: PathBuf,
+    /// The first names of files with several names, with the contents at the source.
+    linked: HashMap<SourceLinkKey, Entry>,
+    /// The path of the innermost open folder.
+    pub(super) path: PathBuf,
     /// The number of entries that patterns have excluded.
     pub(crate) excluded_count: u64,
 }
@@ -81,6 +92,7 @@ impl<'a> CopySteps<'a> {
             comparison,
             exclude,
             levels: Vec::new(),
+            linked: HashMap::new(),
             path: PathBuf::from("/"),
             excluded_count: 0,
         };
@@ -113,11 +125,19 @@ impl<'a> CopySteps<'a> {
     ///
     /// # Errors
     ///
-    /// Returns the error of a tree that cannot be read.
+    /// Returns the error of a tree that cannot be read, except that a copy goes on without the rest
+    /// of a folder other than the root.
     pub(crate) fn next(&mut self) -> Result<Option<CopyStep>> {
         loop {
+            let is_tolerant = self.levels.len() > 1 && self.exclude.is_empty();
             let Some(level) = self.levels.last_mut() else { return Ok(None) };
-            let Some(entry) = level.entries.next().transpose()? else {
+            let next = match level.entries.next().transpose() {
+                Err(error) if is_tolerant && error.is_loss() => {
+                    return Ok(Some(CopyStep::Damaged(error)));
+                }
+                next => next?,
+            };
+            let Some(entry) = next else {
                 self.levels.pop();
                 self.path.pop();
                 return Ok((!self.levels.is_empty()).then_some(CopyStep::Leave));
@@ -134,6 +154,7 @@ impl<'a> CopySteps<'a> {
             }
             return Ok(Some(match is_folder {
                 true => self.folder(entry, earlier, target),
+                false if self.is_link(&entry) => CopyStep::Link(Box::new(entry)),
                 false => self.item(entry, earlier.as_ref(), target),
             }));
         }
@@ -170,7 +191,24 @@ impl<'a> CopySteps<'a> {
         CopyStep::Enter(Box::new(entry))
     }
 
-    /// Returns the step of an entry that is not a folder.
+    /// Returns `true` if `entry` is a further name of a file. Remembers the first one.
+    fn is_link(&mut self, entry: &Entry) -> bool {
+        if entry.kind != EntryKind::File || !entry.is_hard_link() {
+            return false;
+        }
+        let key = SourceLinkKey::of(entry);
+        let is_same = |first: &Entry| {
+            (&first.content, &first.xattrs, first.defect)
+                == (&entry.content, &entry.xattrs, entry.defect)
+        };
+        if self.linked.get(&key).is_some_and(is_same) {
+            return true;
+        }
+        self.linked.insert(key, entry.clone());
+        false
+    }
+
+    /// Returns the step of an entry that is neither a folder nor a further name of a file.
     fn item(&self, mut entry: Entry, earlier: Option<&Entry>, target: Option<Entry>) -> CopyStep {
         if matches!(entry.content, Content::Empty | Content::Raw(_)) {
             return CopyStep::Entry(Box::new(entry));

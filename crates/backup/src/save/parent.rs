@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use cutpoint_repository::format::commit::CopyCoverage;
 use cutpoint_repository::{Content, Index, Reader, Snapshot, TicketId, View};
 use cutpoint_storage::{Error, Result};
 
@@ -25,8 +26,9 @@ pub(super) struct Parents {
     moved_parents: Vec<SourceParent>,
     /// Set if the parent is a checkpoint of this backup.
     pub(super) continues: bool,
-    /// The root folder, at the source of a copy, of the snapshot that the parent was made from.
-    source_root: Option<Content>,
+    /// The root folder, at the source of a copy, of the snapshot that the parent was made from, and
+    /// the part of that snapshot that the parent has.
+    copied: Option<(Content, CopyCoverage)>,
 }
 
 /// The repository as an attempt reads it.
@@ -73,13 +75,13 @@ impl Parents {
             Parent::Newest if !is_stream => moved_parents(view, &own, sources),
             _ => Vec::new(),
         };
-        Ok(Parents { parent, source_parents, moved_parents, continues, source_root: None })
+        Ok(Parents { parent, source_parents, moved_parents, continues, copied: None })
     }
 
     /// Chooses the parent of a copy: a checkpoint of it, or a copy of an earlier snapshot.
     fn of_copy(view: &View, source: &SnapshotSource) -> Result<Parents> {
-        let (parent, source_root) = match source.base(view)? {
-            Some(base) => (Some((base.id, base.snapshot)), Some(base.source_root)),
+        let (parent, copied) = match source.base(view)? {
+            Some(base) => (Some((base.id, base.snapshot)), Some((base.source_root, base.coverage))),
             None => (None, None),
         };
         Ok(Parents {
@@ -87,7 +89,7 @@ impl Parents {
             source_parents: Vec::new(),
             moved_parents: Vec::new(),
             continues: false,
-            source_root,
+            copied,
         })
     }
 
@@ -96,8 +98,13 @@ impl Parents {
         &self,
         previous_versions: &[PreviousVersion<'v>],
     ) -> Option<CopyComparison<'v>> {
-        let (source_root, target) = self.source_root.clone().zip(previous_versions.first())?;
-        Some(CopyComparison { source_root, target: Some(target.clone()) })
+        let ((source_root, coverage), target) =
+            self.copied.clone().zip(previous_versions.first())?;
+        let mut target = target.clone();
+        // Folders of such a copy may lack entries.
+        target.partial |= coverage != CopyCoverage::Complete;
+        let continues = coverage == CopyCoverage::Begun;
+        Some(CopyComparison { source_root, target: Some(target), continues })
     }
 
     /// Returns the snapshots to compare with: the parent, followed by the snapshots of sources that

@@ -32,7 +32,8 @@ pub(super) struct PreviousVersion<'a> {
     pub(super) index_is_complete: bool,
     /// The properties of files that need not agree.
     pub(super) ignored: IgnoredProperties,
-    /// Set if the run of the snapshot was cut off, so that its last file may be incomplete.
+    /// Set if the run of the snapshot was cut off, so that its last file may be incomplete, or if
+    /// the snapshot is a copy without some of the entries.
     pub(super) partial: bool,
     /// The sources that are compared with this snapshot because the parent lacks them, as positions
     /// in the list of all sources. Empty for the parent itself.

@@ -1,8 +1,6 @@
 //! Saves the tree of a snapshot, of another repository or of the same one.
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use cutpoint_repository::format::recipe::Segment;
@@ -17,7 +15,7 @@ use super::copy_steps::{CopyComparison, CopyStep, CopySteps};
 use super::cutter::{CutEnd, Cutter};
 use super::monitor::BackupMonitor;
 use super::run_state::RunState;
-use super::shutdown::Result;
+use super::shutdown::{Halt, Result};
 use super::snapshot_source::SnapshotSource;
 use super::source_counts::SourceCounts;
 
@@ -72,8 +70,7 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
     pub(super) fn save(mut self, input: CopyInput<'_>) -> Result<SourceCounts> {
         let CopyInput { source, comparison, known } = input;
         let reader = &*source.reader;
-        let target = comparison.as_ref().and_then(|it| it.target.as_ref());
-        let begun = target.filter(|target| target.partial && source.exclude().is_empty());
+        let begun = comparison.as_ref().filter(|it| it.continues).and_then(|it| it.target.as_ref());
         let begun = begun.map(|target| target.reader);
         let steps = CopySteps::new(reader, &source.snapshot.root, comparison, source.exclude())?;
         let plan = reader.plan(PLAN_BYTES_MAX);
@@ -87,7 +84,7 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
                 self.cutter.batches.check_stop()?;
                 self.counts.partial |= self.state.is_old();
                 if !self.counts.partial {
-                    self.run(job, &mut ahead, begun)?;
+                    self.run(source, job, &mut ahead, begun)?;
                 }
                 if self.counts.partial {
                     // Rule W8: the complete part becomes a checkpoint. Open folders end here.
@@ -105,6 +102,7 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
     /// Does a job. `begun` reads the checkpoint of this copy, if there is one.
     fn run(
         &mut self,
+        source: &SnapshotSource,
         job: CopyJob,
         ahead: &mut CopyAhead<'_, '_>,
         begun: Option<&Reader>,
@@ -123,22 +121,37 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
                 Event::Entry(entry)
             }
             CopyJob::Step(CopyStep::Folder(entry)) => Event::Entry(entry),
-            CopyJob::Link(entry) => Event::Link(entry),
-            CopyJob::File(file) => return self.copy_file(file, ahead, begun),
-            // The pieces of a file are taken with it, and it is no step.
-            CopyJob::Piece(_) | CopyJob::Step(CopyStep::File(..)) => return Ok(()),
+            CopyJob::Step(CopyStep::Link(entry)) => Event::Link(entry),
+            CopyJob::File(file) => return self.copy_file(source, file, ahead, begun),
+            CopyJob::DamagedFolder(path, error) => {
+                source.check_exists()?;
+                return self.report_unsaved(&source.named(&path), &error);
+            }
+            // The pieces of a file are taken with it, and neither it nor damage is a step.
+            CopyJob::Piece(_)
+            | CopyJob::Damaged(_)
+            | CopyJob::Step(CopyStep::File(..) | CopyStep::Damaged(_)) => return Ok(()),
         };
         self.cutter.batches.push(event)
     }
 
+    /// Reports that `path`, in the innermost open folder or that folder, is not or not completely
+    /// copied.
+    fn report_unsaved(&mut self, path: &Path, error: &Error) -> Result<()> {
+        self.counts.problems += 1;
+        self.monitor.problem(path, &format!("not copied: {error}"));
+        self.cutter.batches.push(Event::Lacking)
+    }
+
     fn copy_file(
         &mut self,
+        source: &SnapshotSource,
         file: CopiedFile,
         ahead: &mut CopyAhead<'_, '_>,
         begun: Option<&Reader>,
     ) -> Result<()> {
-        let CopiedFile { entry, before, covered_len } = file;
-        self.monitor.reading(Path::new(OsStr::from_bytes(&entry.name)));
+        let CopiedFile { path, entry, before, covered_len } = file;
+        self.monitor.reading(&path);
         self.state.add_read_file();
         self.cutter.begin_file(before.as_deref())?;
         if let (Some(before), Some(reader)) = (&before, begun)
@@ -148,9 +161,17 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
             let object = String::from_utf8_lossy(&entry.name).into_owned();
             return Err(Error::corrupt(object, "the checkpoint lacks data that was copied").into());
         }
-        let is_complete = match ahead.keeps_chunks() {
-            true => self.copy_chunks(entry.size, ahead)?,
-            false => self.cut(entry.size, ahead)?,
+        let copied = match ahead.keeps_chunks() {
+            true => self.copy_chunks(entry.size, ahead),
+            false => self.cut(entry.size, ahead),
+        };
+        let is_complete = match copied {
+            Err(Halt::Failed(error)) if source.exclude().is_empty() && ahead.skip_file() => {
+                source.check_exists()?;
+                self.cutter.batches.push(Event::Dropped)?;
+                return self.report_unsaved(&source.named(&path), &error);
+            }
+            copied => copied?,
         };
         if !is_complete {
             self.counts.partial = true;

@@ -1,8 +1,11 @@
 //! The source of a copy: a snapshot of another repository, or of the same one.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cutpoint_repository::format::commit::Origin;
+use cutpoint_repository::format::commit::{CopyCoverage, Origin};
 use cutpoint_repository::{
     Class, Content, Reader, Repository, RepositoryId, Snapshot, Statistics, TicketId, View,
 };
@@ -47,6 +50,8 @@ pub(super) struct CopyBase {
     pub(super) snapshot: Box<Snapshot>,
     /// The root folder, at the source, of the snapshot that this one was made from.
     pub(super) source_root: Content,
+    /// The part of that snapshot that this one has. A checkpoint is one of this copy.
+    pub(super) coverage: CopyCoverage,
 }
 
 impl SnapshotSource {
@@ -69,28 +74,48 @@ impl SnapshotSource {
                     id: self.id,
                     snapshot: Box::new(snapshot.clone()),
                     source_root: self.snapshot.root.clone(),
+                    coverage: CopyCoverage::Complete,
                 }));
             }
         };
-        let find = |wanted: &(RepositoryId, TicketId), is_complete: bool| {
-            let is_wanted = |origin: &Origin| {
-                (origin.repository, origin.snapshot) == *wanted && origin.is_complete == is_complete
-            };
-            let snapshots = view.snapshots().into_iter();
-            let found = snapshots.filter(|(id, copy)| {
-                copy.origin.is_some_and(|o| is_wanted(&o)) && view.may_be_parent(*id)
+        let copies = copies(view);
+        let find = |wanted: &(RepositoryId, TicketId), is_begun: bool| {
+            let found = copies.get(wanted)?.iter().filter(|(id, _, coverage)| {
+                (*coverage == CopyCoverage::Begun) == is_begun && view.may_be_parent(*id)
             });
             // All checkpoints of a copy have the times of the original, and tickets have no order,
             // but each continues one before, so that the newest has the most.
-            found.max_by_key(|(id, copy)| (copy.statistics.size, *id))
+            found.max_by_key(|(id, copy, coverage)| {
+                (*coverage == CopyCoverage::Complete, copy.statistics.size, *id)
+            })
         };
-        let own = std::iter::once((origin, &self.snapshot.root, false));
-        let earlier = bases.iter().map(|(origin, root)| (origin, root, true));
-        Ok(own.chain(earlier).find_map(|(origin, root, is_complete)| {
-            let (id, snapshot) = find(origin, is_complete)?;
+        let own = std::iter::once((origin, &self.snapshot.root, true));
+        let earlier = bases.iter().map(|(origin, root)| (origin, root, false));
+        Ok(own.chain(earlier).find_map(|(origin, root, is_begun)| {
+            let (id, snapshot, coverage) = *find(origin, is_begun)?;
             let snapshot = Box::new(snapshot.clone());
-            Some(CopyBase { id, snapshot, source_root: root.clone() })
+            Some(CopyBase { id, snapshot, source_root: root.clone(), coverage })
         }))
+    }
+
+    /// Returns the path of an entry with the snapshot before it, as commands take it.
+    pub(super) fn named(&self, path: &Path) -> PathBuf {
+        let mut name = OsString::from(format!("{}:", self.id.short()));
+        name.push(path);
+        PathBuf::from(name)
+    }
+
+    /// Returns an error if the snapshot is not there any more.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Missing` if a prune has removed the snapshot from the newest view of the reader.
+    pub(super) fn check_exists(&self) -> Result<()> {
+        if self.reader.view().may_take_over(self.id) {
+            return Ok(());
+        }
+        let message = "forgotten, and removed by a prune meanwhile";
+        Err(Error::missing(format!("snapshot {}", self.id.short()), message))
     }
 
     /// Returns `true` if a chunk of the source is the same chunk, with the same fingerprint, in
@@ -130,6 +155,7 @@ impl SnapshotSource {
             delta_chunk_count: counted.delta_chunk_count,
             delta_chunk_bytes: counted.delta_chunk_bytes,
             literal_bytes: counted.literal_bytes,
+            problem_count: of_source.problem_count + counted.problem_count,
             ..of_source
         };
         // Whole folders of a copy can be taken over, which are not counted.
@@ -146,12 +172,7 @@ impl SnapshotSource {
             parent: made.parent,
             partial: is_checkpoint || self.snapshot.partial,
             statistics,
-            origin: match self.form {
-                CopyForm::Copy { origin: (repository, snapshot), .. } => {
-                    Some(Origin { repository, snapshot, is_complete: !is_checkpoint })
-                }
-                CopyForm::Rewrite { .. } => None,
-            },
+            origin: self.origin(is_checkpoint, counted.problem_count),
             sources,
             host,
             user,
@@ -165,6 +186,29 @@ impl SnapshotSource {
         };
     }
 
+    /// Returns the origin of the result, which is a checkpoint or has lost entries to problems.
+    fn origin(&self, is_checkpoint: bool, problem_count: u64) -> Option<Box<Origin>> {
+        let coverage = match (is_checkpoint, problem_count) {
+            (true, _) => CopyCoverage::Begun,
+            (false, 0) => CopyCoverage::Complete,
+            (false, _) => CopyCoverage::Reduced,
+        };
+        match &self.form {
+            CopyForm::Copy { origin: (repository, snapshot), .. } => {
+                let (repository, snapshot) = (*repository, *snapshot);
+                Some(Box::new(Origin { repository, snapshot, coverage }))
+            }
+            // The next copy finds that its snapshot was here, and does not bring back what was
+            // left out. The rest of a checkpoint is still to be copied.
+            CopyForm::Rewrite { .. } => {
+                let of_copy = self.snapshot.origin.as_deref();
+                let origin = of_copy.filter(|it| it.coverage != CopyCoverage::Begun);
+                let coverage = CopyCoverage::Reduced;
+                origin.map(|origin| Box::new(Origin { coverage, ..*origin }))
+            }
+        }
+    }
+
     /// Returns the identities of the file systems. If the snapshot may not be a parent at the
     /// source, no backup may take files over from its copy either (E2), so they have no identity.
     fn file_systems(&self) -> Vec<String> {
@@ -174,4 +218,18 @@ impl SnapshotSource {
             false => vec![String::new(); file_systems.len()],
         }
     }
+}
+
+/// Returns the listed copies of a view by their origins.
+fn copies(
+    view: &View,
+) -> HashMap<(RepositoryId, TicketId), Vec<(TicketId, &Snapshot, CopyCoverage)>> {
+    let mut copies: HashMap<_, Vec<_>> = HashMap::new();
+    for (id, snapshot) in view.snapshots() {
+        if let Some(origin) = snapshot.origin.as_deref() {
+            let of_origin = copies.entry((origin.repository, origin.snapshot)).or_default();
+            of_origin.push((id, snapshot, origin.coverage));
+        }
+    }
+    copies
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cutpoint_backup::copy::{CopyMonitor, CopyReport, copy, plan_copies, plan_rewrites, rewrite};
+use cutpoint_backup::copy::{
+    CopyMonitor, CopyReport, CopyRules, copy, plan_copies, plan_rewrites, rewrite,
+};
 use cutpoint_backup::save::{BackupMonitor, BackupProgress, backup};
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::{
@@ -63,7 +65,8 @@ fn copy_with(
     let reader = reader(source);
     let wanted: Vec<TicketId> = reader.view().snapshots().iter().map(|(id, _)| *id).collect();
     let view = View::list(target).expect("it lists");
-    let plan = plan_copies(&reader, target, &view, &wanted, monitor)?;
+    let rules = CopyRules::default();
+    let plan = plan_copies(&reader, target, &view, &wanted, rules, monitor)?;
     copy(target, &plan, &options(2), monitor)
 }
 

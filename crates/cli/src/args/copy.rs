@@ -19,6 +19,13 @@ use super::{Global, S3Args, Secrets, Selection};
 /// command continues; run again later, it copies only new snapshots. Forgotten snapshots, and those
 /// of interrupted runs, are only copied if their IDs are given. Holds are not copied.
 ///
+/// A copy that was forgotten or rewritten here does not come back, unless --again is given. Once
+/// `cutpoint prune` has removed a forgotten copy, nothing is known of it: if this repository keeps
+/// snapshots for a shorter time than the other one, use --only-newer.
+///
+/// A file that cannot be read, because the other repository is damaged, is reported, and the rest
+/// of the snapshot is copied. The exit code is 1 then.
+///
 /// A copy has an ID of its own, but the ID of the original names it, too.
 ///
 /// If this repository was created with `cutpoint init --like`, chunks are copied as they are, and
@@ -30,7 +37,9 @@ Examples:
       Copies all snapshots; asks for both passphrases.
   cutpoint copy --from s3://bucket/backup --host web1 \\
     --from-key-file web.key --key-file backup.key
-  cutpoint copy --from /mnt/old 5f3a91c0 --dry-run")]
+  cutpoint copy --from /mnt/old 5f3a91c0 --dry-run
+  cutpoint copy --from /mnt/disk/backup --only-newer
+      Then, `cutpoint forget` and `prune` may be stricter here.")]
 pub(crate) struct Copy {
     /// Copy these snapshots only
     ///
@@ -59,6 +68,16 @@ pub(crate) struct Copy {
     /// Set the region of the bucket of --from
     #[arg(long, value_name = "REGION")]
     pub(crate) from_s3_region: Option<String>,
+    /// Copy again snapshots whose copies were forgotten or lack files
+    ///
+    /// A copy lacks files that could not be read, or that `cutpoint rewrite` has removed here.
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Leave out snapshots older than the newest copy
+    ///
+    /// The newest copy of the same host and paths counts.
+    #[arg(long)]
+    pub(crate) only_newer: bool,
     /// Show what would be copied, and change nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
@@ -108,6 +127,9 @@ impl Copy {
 /// and times, host and tags stay. The old snapshots stay as well, until --forget or `cutpoint
 /// forget` removes them from the list. The files are gone for good after a prune has removed the
 /// old snapshots.
+///
+/// Copies in other repositories keep the files: rewrite them there, too. A later `cutpoint copy`
+/// does not bring the files back into a copy that was rewritten.
 ///
 /// Without SNAPSHOT and options that select snapshots, all snapshots are examined. Those that have
 /// nothing to remove are left as they are.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use cutpoint_backup::copy::{CopyMonitor, CopyPlan, CopyReport, copy, plan_copies};
+use cutpoint_backup::copy::{CopyMonitor, CopyPlan, CopyReport, CopyRules, copy, plan_copies};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupProgress, BackupReport};
 use cutpoint_repository::{ObjectName, Statistics, TicketId, Verify, View};
 use cutpoint_storage::{Error, Kind};
@@ -27,9 +27,10 @@ pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit>
     let view = source.view(report)?;
     let reader = Arc::new(source.reader(view.clone(), report)?);
     let wanted = wanted(&args.snapshots, &args.selection, &view, false, report)?;
-    let monitor = Monitor::new(&view, report);
+    let monitor = Monitor::new("copied", &view, report);
     report.begin_progress();
-    let plan = plan_copies(&reader, &target.repository, &target_view, &wanted, &monitor);
+    let rules = CopyRules { again: args.again, only_newer: args.only_newer };
+    let plan = plan_copies(&reader, &target.repository, &target_view, &wanted, rules, &monitor);
     let plan = plan.inspect_err(|_| report.end_progress()).map_err(explain)?;
     if args.dry_run {
         report.end_progress();
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit>
         && error.kind() == Kind::Interrupted
     {
         report.note(&format!(
-            "{} of {} copied; the same command continues, and does not store again what is stored.",
+            "{} of {} copied.",
             saved.len(),
             units::count(plan.copies.len() as u64, "snapshot")
         ));
@@ -131,6 +132,8 @@ fn explain(error: Error) -> anyhow::Error {
 
 /// Reports the events of copies.
 pub(super) struct Monitor<'a> {
+    /// The participle of the operation.
+    done_name: &'static str,
     view: &'a View,
     report: &'a Report,
     backup: backup::Monitor<'a>,
@@ -141,9 +144,10 @@ pub(super) struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    pub(super) fn new(view: &'a View, report: &'a Report) -> Monitor<'a> {
+    pub(super) fn new(done_name: &'static str, view: &'a View, report: &'a Report) -> Monitor<'a> {
         let backup = backup::Monitor::new(false, report);
-        Monitor { view, report, backup, done: Mutex::default(), saved: Mutex::default() }
+        let (done, saved) = (Mutex::default(), Mutex::default());
+        Monitor { done_name, view, report, backup, done, saved }
     }
 
     fn described(&self, id: TicketId) -> String {
@@ -184,6 +188,10 @@ impl BackupMonitor for Monitor<'_> {
         self.backup.unreadable(name, error);
     }
 
+    fn problem(&self, path: &Path, message: &str) {
+        self.backup.problem(path, message);
+    }
+
     fn reading(&self, path: &Path) {
         self.backup.reading(path);
     }
@@ -212,15 +220,21 @@ impl CopyMonitor for Monitor<'_> {
                 saved: Some(made.to_string()),
                 read_file_count: statistics.read_file_count,
                 read_bytes: statistics.read_bytes,
+                lacking_count: statistics.problem_count,
             }));
         } else {
-            self.report.note(&format!("{}: saved as {}", self.described(id), made.short()));
+            let lacking = match statistics.problem_count {
+                0 => String::new(),
+                count => format!(", without {count} that cannot be read"),
+            };
+            let described = self.described(id);
+            self.report.note(&format!("{described}: saved as {}{lacking}", made.short()));
         }
     }
 
     fn failed(&self, id: TicketId, error: &Error) {
         let path = format!("snapshot {}", id.short());
-        self.report.problem(Path::new(&path), &format!("skipped, because it is damaged: {error}"));
+        self.report.problem(Path::new(&path), &format!("not {}: {error}", self.done_name));
     }
 }
 
@@ -233,6 +247,7 @@ fn show(plan: &CopyPlan, report: &Report) -> Result<()> {
                 saved: None,
                 read_file_count: planned.read_file_count,
                 read_bytes: planned.read_bytes,
+                lacking_count: 0,
             }))?;
             continue;
         }
@@ -259,6 +274,9 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
             dry_run: args.dry_run,
             copied_count: if args.dry_run { planned_count } else { done.saved.len() as u64 },
             present_count,
+            reduced_count: plan.reduced.len() as u64,
+            forgotten_count: plan.forgotten.len() as u64,
+            older_count: plan.older.len() as u64,
             failed_count: if args.dry_run { plan.failed.len() as u64 } else { done.failed_count },
             read_file_count,
             read_bytes,
@@ -269,6 +287,7 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
         }));
     }
     let size = units::size(read_bytes);
+    tell_of_left_out(args, plan, report);
     if args.dry_run {
         report.note(&format!(
             "Would copy {}, {size} in {}; {present_count} already here.",
@@ -288,10 +307,40 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
     ));
     if done.failed_count > 0 {
         report.warn(&format!(
-            "{} not copied; `cutpoint repair snapshots` on the repository of --from saves what is \
-             left of them",
+            "{} not copied; if the repository of --from is damaged, `cutpoint repair snapshots` \
+             there saves what is left of them",
             units::count(done.failed_count, "snapshot")
         ));
     }
     Ok(())
+}
+
+/// Says which snapshots are not copied because of their copies, and how to copy them.
+fn tell_of_left_out(args: &Copy, plan: &CopyPlan, report: &Report) {
+    let snapshots = |count: usize| units::count(count as u64, "snapshot");
+    if !plan.forgotten.is_empty() {
+        report.note(&format!(
+            "{} not copied again, because the copies were forgotten here; --again copies them.",
+            snapshots(plan.forgotten.len())
+        ));
+    }
+    if !plan.reduced.is_empty() {
+        report.note(&format!(
+            "{} not copied again, although the copies lack files that could not be read or were \
+             removed by `cutpoint rewrite`; --again copies them.",
+            snapshots(plan.reduced.len())
+        ));
+    }
+    if !plan.older.is_empty() {
+        let older = snapshots(plan.older.len());
+        report.note(&format!("{older} older than the newest copy left out (--only-newer)."));
+    }
+    let older = plan.copies.iter().filter(|planned| planned.is_older).count();
+    if older > 0 && !args.again {
+        report.note(&format!(
+            "{} older than the newest copy of the same host and paths. If a prune has removed \
+             copies here on purpose, --only-newer keeps them from coming back.",
+            snapshots(older)
+        ));
+    }
 }

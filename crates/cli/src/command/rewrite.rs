@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Rewrite, global: &Global, report: &Report) -> Result<Ex
     let view = session.view(report)?;
     let reader = Arc::new(session.reader(view.clone(), report)?);
     let wanted = wanted(&args.snapshots, &args.selection, &view, true, report)?;
-    let monitor = Monitor::new(&view, report);
+    let monitor = Monitor::new("rewritten", &view, report);
     report.begin_progress();
     let plan = plan_rewrites(&reader, &wanted, &args.exclude, &monitor);
     let plan = plan.inspect_err(|_| report.end_progress())?;

@@ -1,6 +1,7 @@
 //! `snapshots`: lists the snapshots.
 
 use anyhow::Result;
+use cutpoint_repository::format::commit::CopyCoverage;
 use cutpoint_repository::{Snapshot, TicketId, View};
 
 use crate::args::{Global, Snapshots};
@@ -64,8 +65,12 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
         if held.contains(id) {
             about.push_str("  (held)");
         }
-        if let Some(origin) = snapshot.copied_from() {
-            about.push_str(&format!("  (copy of {})", origin.snapshot.short()));
+        if let Some(origin) = snapshot.original() {
+            let parts = match origin.coverage {
+                CopyCoverage::Complete => "",
+                CopyCoverage::Begun | CopyCoverage::Reduced => "parts of ",
+            };
+            about.push_str(&format!("  (copy of {parts}{})", origin.snapshot.short()));
         }
         if view.epoch_of(*id) < view.epoch {
             about.push_str(&format!("  (key epoch {})", view.epoch_of(*id)));
@@ -110,9 +115,10 @@ fn as_event<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> event::
         missing_sources: snapshot.missing_sources().map(PathText::new).collect(),
         parent: snapshot.parent.map(|parent| parent.to_string()),
         partial: snapshot.partial,
-        origin: snapshot.copied_from().map(|origin| event::Origin {
+        origin: snapshot.original().map(|origin| event::Origin {
             repository: origin.repository.to_string(),
             snapshot: origin.snapshot.to_string(),
+            complete: origin.coverage == CopyCoverage::Complete,
         }),
         epoch: view.epoch_of(id),
         held: false,

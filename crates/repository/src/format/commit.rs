@@ -104,7 +104,7 @@ pub struct Snapshot {
     /// (rule W8). No file was read before it. `None` if it is `started_ns`.
     pub read_since_ns: Option<i64>,
     /// The snapshot of another repository of which this one is a copy.
-    pub origin: Option<Origin>,
+    pub origin: Option<Box<Origin>>,
 }
 
 /// The snapshot that was copied, and the repository in which it was made.
@@ -114,8 +114,20 @@ pub struct Origin {
     pub repository: RepositoryId,
     /// The snapshot in that repository.
     pub snapshot: TicketId,
-    /// Set unless this is the checkpoint of a copy that was cut off (rule W8).
-    pub is_complete: bool,
+    /// The part of the original that the copy has.
+    pub coverage: CopyCoverage,
+}
+
+/// The part of the original that a copy has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CopyCoverage {
+    /// Everything.
+    #[default]
+    Complete,
+    /// What was copied until a checkpoint (rule W8). Another copy continues from it.
+    Begun,
+    /// Everything except entries that could not be read, or were left out by a rewrite.
+    Reduced,
 }
 
 /// The amount of data in a snapshot, and the amount that it added. Sizes are in bytes.
@@ -259,7 +271,7 @@ impl Commit {
         let mut is_own = false;
         let mut embedded = None;
         let mut origin = None;
-        let mut origin_is_complete = true;
+        let mut coverage = CopyCoverage::Complete;
         let extra = read_map(d, |key, d| {
             // The meaning of the keys from 10 depends on the kind, which comes first.
             match (key, kind) {
@@ -275,7 +287,7 @@ impl Commit {
                 (11..=24, Some(0)) => snapshot.decode_field(key, d)?,
                 (25, Some(0)) => embedded = Some(Box::new(read_embedded(d)?)),
                 (26, Some(0)) => origin = Some(read_origin(d)?),
-                (27, Some(0)) => origin_is_complete = d.bool().map_err(malformed)?,
+                (27, Some(0)) => coverage = CopyCoverage::decode(d)?,
                 (10, Some(1)) => is_own = d.bool().map_err(malformed)?,
                 (10, Some(2)) => forget = read_ids(d)?,
                 (10, Some(3)) => note.snapshot = Some(TicketId(read_fixed(d)?)),
@@ -296,8 +308,7 @@ impl Commit {
             0 => {
                 snapshot.root = required(root, "root of a snapshot")?;
                 snapshot.check_missing()?;
-                snapshot.origin =
-                    origin.map(|origin| Origin { is_complete: origin_is_complete, ..origin });
+                snapshot.origin = origin.map(|origin| Box::new(Origin { coverage, ..origin }));
                 Outcome::Snapshot(Box::new(snapshot))
             }
             1 => Outcome::Void { is_own },
@@ -345,7 +356,26 @@ fn read_origin(d: &mut Decoder<'_>) -> Result<Origin> {
         )
     })?;
     let (repository, snapshot) = (RepositoryId(repository), TicketId(snapshot));
-    Ok(Origin { repository, snapshot, is_complete: true })
+    Ok(Origin { repository, snapshot, coverage: CopyCoverage::Complete })
+}
+
+impl CopyCoverage {
+    fn number(self) -> u64 {
+        match self {
+            CopyCoverage::Complete => 0,
+            CopyCoverage::Begun => 1,
+            CopyCoverage::Reduced => 2,
+        }
+    }
+
+    fn decode(d: &mut Decoder<'_>) -> Result<CopyCoverage> {
+        match d.u64().map_err(malformed)? {
+            0 => Ok(CopyCoverage::Complete),
+            1 => Ok(CopyCoverage::Begun),
+            2 => Ok(CopyCoverage::Reduced),
+            other => Err(Error::corrupt("", format!("unknown coverage of a copy: {other}"))),
+        }
+    }
 }
 
 /// Validates an embedded segment, which is the last of `segments`: it names containers of its own
@@ -390,9 +420,16 @@ impl Snapshot {
         }
     }
 
+    /// Returns the origin, if this is a copy of a snapshot of another repository, and no
+    /// checkpoint.
+    pub fn original(&self) -> Option<Origin> {
+        let origin = self.origin.as_deref().copied();
+        origin.filter(|origin| origin.coverage != CopyCoverage::Begun)
+    }
+
     /// Returns the origin, if this is a complete copy of a snapshot of another repository.
     pub fn copied_from(&self) -> Option<Origin> {
-        self.origin.filter(|origin| origin.is_complete)
+        self.original().filter(|origin| origin.coverage == CopyCoverage::Complete)
     }
 
     fn encode(&self, map: &mut MapWriter) {
@@ -435,10 +472,10 @@ impl Snapshot {
 
     /// Encodes the origin, whose key follows that of an embedded segment.
     fn encode_origin(&self, map: &mut MapWriter) {
-        if let Some(Origin { repository, snapshot, is_complete }) = self.origin {
+        if let Some(Origin { repository, snapshot, coverage }) = self.origin.as_deref() {
             map.array_of_bytes(26, &[&repository.0[..], &snapshot.0[..]]);
-            if !is_complete {
-                map.bool(27, false);
+            if *coverage != CopyCoverage::Complete {
+                map.uint(27, coverage.number());
             }
         }
     }
