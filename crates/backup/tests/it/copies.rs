@@ -3,19 +3,21 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use cutpoint_backup::copy::{
     CopyMonitor, CopyReport, CopyRules, copy, plan_copies, plan_rewrites, rewrite,
 };
 use cutpoint_backup::save::{BackupMonitor, BackupProgress, backup};
+use cutpoint_repository::gc::prune::{PruneOptions, prune};
+use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::{
     CipherSuite, Class, Content, Entry, EntryKind, InitOptions, Reader, Repository, Snapshot,
     TicketId, Unlock, View,
 };
-use cutpoint_storage::{Environment, Kind, Memory, Storage};
+use cutpoint_storage::{Environment, Error, Kind, Memory, Storage};
 use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
@@ -203,6 +205,7 @@ fn copy_between_keys_and_cuts_keeps_everything() {
     // with the same content is a link.
     let size = second.statistics.size;
     assert!(report.read_bytes < size + 40_000, "unchanged files are taken over: {report:?}");
+    assert!(second.statistics.new_bytes < 100_000, "the rest is deduplicated: {second:?}");
     let again = copy_all(&source, &target);
     assert_eq!(again, CopyReport::default(), "nothing is left to copy");
     // A backup to the target continues with the copies.
@@ -348,4 +351,251 @@ fn rewritten_snapshots_lack_the_path_and_keep_the_rest() {
     }
     let again = plan_rewrites(&reader_after, &[report.saved[0].1], &exclude, &()).expect("a plan");
     assert_eq!((again.rewrites.len(), again.unchanged_count), (0, 1), "nothing is left to remove");
+}
+
+/// Returns the number of names and the total size of the files in a tree. A file of several names
+/// counts once in the size.
+fn measure(reader: &Reader, tree: &Content) -> (u64, u64) {
+    let mut inodes = std::collections::HashSet::new();
+    let (mut count, mut size) = (0, 0);
+    for (_, entry, _) in entries(reader, tree, "") {
+        if entry.kind == EntryKind::File {
+            count += 1;
+            if inodes.insert(entry.inode) {
+                size += entry.size;
+            }
+        }
+    }
+    (count, size)
+}
+
+#[test]
+fn file_of_several_names_counts_once() {
+    let folder = tempfile::tempdir().expect("folder");
+    let source = source(folder.path());
+    let reader_before = reader(&source);
+    let view = reader_before.view();
+    let first = view.snapshots()[0];
+    let (count, size) = measure(&reader_before, &first.1.root);
+    assert_eq!((count, size), (first.1.statistics.file_count, first.1.statistics.size), "a backup");
+    let target = other();
+    let target_view = View::list(&target).expect("it lists");
+    let rules = CopyRules::default();
+    let plan = plan_copies(&reader_before, &target, &target_view, &[first.0], rules, &());
+    let plan = plan.expect("a plan");
+    let planned = &plan.copies[0];
+    assert_eq!((planned.read_file_count, planned.read_bytes), (count - 1, size), "the plan");
+    let report = copy(&target, &plan, &options(2), &()).expect("a copy");
+    assert_eq!((report.read_file_count, report.read_bytes), (count - 1, size), "the copy");
+
+    // Without one of the two names, all of the bytes stay; without both, the file is gone.
+    let rewritten = |exclude: &[&str]| {
+        let exclude: Vec<String> = exclude.iter().map(|it| (*it).to_owned()).collect();
+        let plan = plan_rewrites(&reader_before, &[first.0], &exclude, &()).expect("a plan");
+        let planned = plan.rewrites[0].clone();
+        let report = rewrite(&source, &plan, &options(2), &()).expect("it rewrites");
+        let reader = reader(&source);
+        let made = reader.view().commits[&report.saved[0].1].snapshot().expect("one").clone();
+        let statistics = (made.statistics.file_count, made.statistics.size);
+        assert_eq!(statistics, measure(&reader, &made.root), "the new snapshot");
+        (planned.excluded_file_count, planned.excluded_bytes)
+    };
+    assert_eq!(rewritten(&["/**/large"]), (1, 0), "one name of two");
+    assert_eq!(rewritten(&["large*"]), (2, 2_000_000), "both names");
+}
+
+/// A snapshot of an interrupted run has the beginning of a file, which then changed. Its copy is
+/// what the next one is compared with, but nothing of the file is taken from it.
+#[test]
+fn copy_beside_that_of_a_checkpoint_has_the_new_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("long");
+    fs::write(&path, SplitMix64::bytes(3, LONG_LEN)).expect("a file");
+    let (clock, storage, source) = make();
+    backup(&source, files(folder.path()), &options(2), &Ages::new(&clock, &storage)).expect("one");
+    let partial = reader(&source).view().snapshots()[0].0;
+    fs::write(&path, SplitMix64::bytes(4, LONG_LEN)).expect("a file");
+    let report = backup(&source, files(folder.path()), &options(2), &()).expect("a backup");
+    let wanted = [partial, report.snapshot.expect("a snapshot")];
+    let (source, target) = (reader(&source), other());
+    let view = View::list(&target).expect("it lists");
+    let plan = plan_copies(&source, &target, &view, &wanted, CopyRules::default(), &());
+    let report = copy(&target, &plan.expect("a plan"), &options(2), &()).expect("a copy");
+    let target = reader(&target);
+    let made = target.view().commits[&report.saved[1].1].snapshot().expect("a snapshot").clone();
+    assert_eq!(made.parent, Some(report.saved[0].1), "compared with the checkpoint");
+    let found = entries(&target, &made.root, "");
+    let is_new = found.last().is_some_and(|it| it.2 == SplitMix64::bytes(4, LONG_LEN));
+    assert!(is_new, "the bytes of the second snapshot");
+}
+
+/// Removes everything that no snapshot needs.
+fn prune_all(repository: &Arc<Repository>) {
+    let options = PruneOptions { unused_max: 0.0, is_alone: true, ..PruneOptions::default() };
+    prune(repository, &options, &(), |_| true).expect("it prunes").expect("approved");
+    let options = SweepOptions { settle_ns: 0, end_others: true, ..SweepOptions::default() };
+    let swept = Sweeper::new(repository.clone(), options).step(&()).expect("it sweeps");
+    assert!(matches!(swept, Sweep::Done(_)), "{swept:?}");
+}
+
+/// Forgets a snapshot of the source and prunes there, while a file is copied.
+struct PrunesAt {
+    repository: Arc<Repository>,
+    forgotten: TicketId,
+    name: &'static str,
+    is_done: AtomicBool,
+    failed: Mutex<Vec<String>>,
+}
+
+impl PrunesAt {
+    fn new(repository: &Arc<Repository>, forgotten: TicketId, name: &'static str) -> PrunesAt {
+        let (is_done, failed) = (AtomicBool::new(false), Mutex::default());
+        PrunesAt { repository: repository.clone(), forgotten, name, is_done, failed }
+    }
+}
+
+impl BackupMonitor for PrunesAt {
+    fn reading(&self, path: &Path) {
+        if path.ends_with(self.name) && !self.is_done.swap(true, Ordering::SeqCst) {
+            let forgotten = |_: &View| Ok::<_, cutpoint_storage::Error>(vec![self.forgotten]);
+            cutpoint_repository::forget(&self.repository, forgotten).expect("it forgets");
+            let storage = self.repository.storage();
+            let data = || storage.list("data").expect("it lists");
+            let before = data();
+            prune_all(&self.repository);
+            let is_gone = before.iter().any(|it| !data().contains(it));
+            assert!(is_gone, "the prune deletes containers: {before:?}");
+        }
+    }
+
+    fn problem(&self, path: &Path, message: &str) {
+        self.failed.lock().expect("no panic").push(format!("{}: {message}", path.display()));
+    }
+}
+
+impl CopyMonitor for PrunesAt {
+    fn failed(&self, id: TicketId, error: &Error) {
+        self.failed.lock().expect("no panic").push(format!("{}: {error}", id.short()));
+    }
+}
+
+/// Makes a repository with a snapshot of two large files, and one of the second file alone, in the
+/// same containers.
+fn with_shared_containers(folder: &Path) -> Arc<Repository> {
+    let random = |seed| SplitMix64::bytes(seed, 3_000_000);
+    fs::write(folder.join("a"), random(1)).expect("file");
+    fs::write(folder.join("b"), random(2)).expect("file");
+    fs::write(folder.join("c"), random(3)).expect("file");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let repository = init(&storage, &SeededEnvironment::new(1));
+    backup(&repository, files(folder), &options(2), &()).expect("a backup");
+    fs::remove_file(folder.join("b")).expect("removed");
+    backup(&repository, files(folder), &options(2), &()).expect("a backup");
+    repository
+}
+
+/// Rule R3: chunks that a prune of the source has moved are found in their new containers.
+#[test]
+fn copy_beside_a_prune_of_the_source_finds_moved_chunks() {
+    let folder = tempfile::tempdir().expect("folder");
+    let source = with_shared_containers(folder.path());
+    let ids: Vec<TicketId> = reader(&source).view().snapshots().iter().map(|it| it.0).collect();
+    let target = other();
+    let monitor = PrunesAt::new(&source, ids[0], "a");
+    let reader_before = reader(&source);
+    let view = View::list(&target).expect("it lists");
+    let rules = CopyRules::default();
+    let plan = plan_copies(&reader_before, &target, &view, &ids[1..], rules, &monitor);
+    let report = copy(&target, &plan.expect("a plan"), &options(2), &monitor).expect("a copy");
+    assert_eq!(report.failed_count, 0, "{:?}", monitor.failed);
+    assert!(monitor.is_done.load(Ordering::SeqCst), "it was pruned meanwhile");
+    assert_eq!(*monitor.failed.lock().expect("no panic"), [""; 0]);
+    let (source, target) = (reader(&source), reader(&target));
+    let root = |reader: &Reader| reader.view().snapshots()[0].1.root.clone();
+    let (left, right) = (root(&source), root(&target));
+    assert!(entries(&source, &left, "") == entries(&target, &right, ""), "the entries");
+    let copied = target.view().snapshots()[0].1.copied_from();
+    assert!(copied.is_some(), "the copy is complete");
+}
+
+/// A snapshot that a prune removes while it is copied is no damage.
+#[test]
+fn snapshot_pruned_meanwhile_is_named() {
+    let folder = tempfile::tempdir().expect("folder");
+    let source = with_shared_containers(folder.path());
+    let first = reader(&source).view().snapshots()[0].0;
+    let target = other();
+    let monitor = PrunesAt::new(&source, first, "a");
+    let report = copy_with(&source, &target, &monitor).expect("a copy");
+    let failed = monitor.failed.lock().expect("no panic").join("; ");
+    assert!(failed.contains("removed by a prune meanwhile"), "{failed}");
+    assert_eq!((report.saved.len(), report.failed_count), (1, 1), "the other one is copied");
+    assert!(!failed.contains("not copied"), "no file is blamed: {failed}");
+    assert_sound(&target);
+}
+
+/// Flips a bit in each container that `folder` of a storage has.
+fn damage(repository: &Arc<Repository>, folder: &str) {
+    let storage = repository.storage();
+    for (name, len) in storage.list(folder).expect("it lists") {
+        let mut bytes = storage.get(&name).expect("it is there").to_vec();
+        bytes[(len / 2) as usize] ^= 1;
+        storage.delete(&name).expect("it goes");
+        storage.put_new(&name, bytes.into()).expect("it comes back");
+    }
+}
+
+/// Collects what a copy reports.
+#[derive(Default)]
+struct Problems(Mutex<Vec<String>>);
+
+impl BackupMonitor for Problems {
+    fn problem(&self, path: &Path, message: &str) {
+        self.0.lock().expect("no panic").push(format!("{}: {message}", path.display()));
+    }
+}
+
+impl CopyMonitor for Problems {}
+
+#[test]
+fn damage_at_the_source_costs_the_files_in_it_only() {
+    let folder = tempfile::tempdir().expect("folder");
+    let source = with_shared_containers(folder.path());
+    let second = reader(&source).view().snapshots()[1].0;
+    damage(&source, "data");
+    for target in [other(), like(&source)] {
+        let monitor = Problems::default();
+        let report = copy_with(&source, &target, &monitor).expect("a copy");
+        assert_eq!((report.saved.len(), report.failed_count), (2, 0), "{report:?}");
+        let problems = monitor.0.into_inner().expect("no panic");
+        let path = folder.path().join("a").display().to_string();
+        assert!(problems.iter().all(|it| it.contains("authentication")), "{problems:?}");
+        let of_second = format!("{}:{}/", second.short(), folder.path().display());
+        let named: Vec<_> = problems.iter().filter(|it| it.starts_with(&of_second)).collect();
+        assert!(named.len() == 1 || named.len() == 2, "{problems:?} of {path}");
+        let (from, to) = (reader(&source), reader(&target));
+        let (view, expected) = (to.view(), from.view());
+        for ((_, copy), (_, original)) in view.snapshots().iter().zip(expected.snapshots()) {
+            assert_eq!(copy.copied_from(), None, "it is not complete");
+            assert!(copy.original().is_some(), "but it is a copy");
+            assert!(copy.statistics.problem_count > original.statistics.problem_count);
+            for (path, entry, bytes) in entries(&to, &copy.root, "") {
+                if entry.kind == EntryKind::File {
+                    let name = path.rsplit('/').next().expect("a name");
+                    let seed = 1 + u64::from(name.as_bytes()[0] - b'a');
+                    assert!(bytes == SplitMix64::bytes(seed, 3_000_000), "{path} is whole");
+                }
+            }
+        }
+        let lacking: usize = problems.len();
+        let count = |reader: &Reader| -> usize {
+            let view = reader.view();
+            view.snapshots().iter().map(|it| measure(reader, &it.1.root).0 as usize).sum()
+        };
+        assert_eq!(count(&to) + lacking, 5, "what is not reported is there");
+        assert_sound(&target);
+        // Nothing is copied again by itself.
+        let again = copy_with(&source, &target, &Problems::default()).expect("a copy");
+        assert_eq!(again, CopyReport::default(), "nothing is copied again");
+    }
 }
