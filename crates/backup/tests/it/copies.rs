@@ -534,14 +534,20 @@ fn snapshot_pruned_meanwhile_is_named() {
     assert_sound(&target);
 }
 
-/// Flips a bit in each container that `folder` of a storage has.
+/// Flips a bit in the middle of an object.
+fn damage_one(storage: &dyn Storage, name: &str) {
+    let mut bytes = storage.get(name).expect("it is there").to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    storage.delete(name).expect("it goes");
+    storage.put_new(name, bytes.into()).expect("it comes back");
+}
+
+/// Flips a bit in each object of a folder of a repository.
 fn damage(repository: &Arc<Repository>, folder: &str) {
     let storage = repository.storage();
-    for (name, len) in storage.list(folder).expect("it lists") {
-        let mut bytes = storage.get(&name).expect("it is there").to_vec();
-        bytes[(len / 2) as usize] ^= 1;
-        storage.delete(&name).expect("it goes");
-        storage.put_new(&name, bytes.into()).expect("it comes back");
+    for (name, _) in storage.list(folder).expect("it lists") {
+        damage_one(&**storage, &name);
     }
 }
 
@@ -598,4 +604,45 @@ fn damage_at_the_source_costs_the_files_in_it_only() {
         let again = copy_with(&source, &target, &Problems::default()).expect("a copy");
         assert_eq!(again, CopyReport::default(), "nothing is copied again");
     }
+}
+
+/// The tree of a folder cannot be read. The other folders are copied, and the folder stays as a
+/// folder that lacks something.
+#[test]
+fn damaged_tree_costs_its_folder_only() {
+    let folder = tempfile::tempdir().expect("folder");
+    let fill = |name: &str| {
+        fs::create_dir(folder.path().join(name)).expect("folder");
+        for number in 0..300 {
+            let path = folder.path().join(name).join(format!("a file with the number {number}"));
+            fs::write(path, format!("{name} {number}")).expect("file");
+        }
+    };
+    fill("first");
+    let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+    let source = init(&storage, &SeededEnvironment::new(1));
+    backup(&source, files(folder.path()), &options(2), &()).expect("a backup");
+    let of_first = storage.list("meta").expect("it lists");
+    fill("second");
+    let report = backup(&source, files(folder.path()), &options(2), &()).expect("a backup");
+    let second = report.snapshot.expect("a snapshot");
+    for (name, _) in &of_first {
+        damage_one(&*storage, name);
+    }
+    let (target, monitor) = (other(), Problems::default());
+    let report = copy_with(&source, &target, &monitor).expect("a copy");
+    assert_eq!((report.saved.len(), report.failed_count), (1, 1), "no root, no copy: {report:?}");
+    let problems = monitor.0.into_inner().expect("no panic");
+    let lost = format!("{}:{}/first: not copied", second.short(), folder.path().display());
+    assert!(problems.len() == 1 && problems[0].starts_with(&lost), "{problems:?}");
+    let target_reader = reader(&target);
+    let view = target_reader.view();
+    let copied = view.snapshots()[0].1;
+    assert!(copied.copied_from().is_none() && copied.original().is_some(), "it lacks something");
+    let found = entries(&target_reader, &copied.root, "");
+    let named = |name: &str| found.iter().filter(|it| it.0.contains(name)).count();
+    assert_eq!((named("/first"), named("/second/")), (1, 300), "the folder, and the other files");
+    let lacking = found.iter().find(|it| it.0.ends_with("/first")).expect("the folder");
+    assert!(lacking.1.defect.is_some(), "it is marked");
+    assert_sound(&target);
 }
