@@ -200,8 +200,8 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
                 Segment::Chunk { fingerprint, offset, length } => {
                     let chunk = self.chunk(&fingerprint, offset.saturating_add(length))?;
                     // The chunk is in memory up to the end of the segment.
-                    let start = offset as usize;
-                    room[..len].copy_from_slice(&chunk[start..start + len]);
+                    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                    room[..len].copy_from_slice(&chunk[start..][..len]);
                 }
             }
             self.advance(len as u64);

@@ -220,10 +220,11 @@ impl SnapshotSource {
     }
 }
 
+/// A listed copy, and the part of its original that it has.
+type ListedCopy<'v> = (TicketId, &'v Snapshot, CopyCoverage);
+
 /// Returns the listed copies of a view by their origins.
-fn copies(
-    view: &View,
-) -> HashMap<(RepositoryId, TicketId), Vec<(TicketId, &Snapshot, CopyCoverage)>> {
+fn copies(view: &View) -> HashMap<(RepositoryId, TicketId), Vec<ListedCopy<'_>>> {
     let mut copies: HashMap<_, Vec<_>> = HashMap::new();
     for (id, snapshot) in view.snapshots() {
         if let Some(origin) = snapshot.origin.as_deref() {

@@ -99,9 +99,11 @@ impl SourceRun<'_> {
             Source::Stream { name, reader } => {
                 Input::Stream(Box::new(stream_entry(name, self.started_ns)), reader, stream)
             }
-            Source::Snapshot(source) => {
-                Input::Copy(CopyInput { source, comparison, known: kept.map(|_| &*index) })
-            }
+            Source::Snapshot(source) => Input::Copy(Box::new(CopyInput {
+                source,
+                comparison,
+                known: kept.map(|_| &*index),
+            })),
         };
         Ok((pipeline::run(writer, settings, input)?, missing))
     }

@@ -29,7 +29,7 @@ pub(super) enum Input<'a> {
     /// A stream, saved as the file of the entry, and the part of it that was read before.
     Stream(Box<Entry>, &'a mut dyn Read, &'a mut StreamState),
     /// A snapshot.
-    Copy(CopyInput<'a>),
+    Copy(Box<CopyInput<'a>>),
 }
 
 /// The stage that reads the source.
@@ -84,7 +84,7 @@ impl<'a> SourceStage<'a> {
                     .save(*entry, reader, begun)
             }
             Input::Copy(input) => {
-                SnapshotSaver::new(&mut cutter, monitor, state, bundling).save(input)
+                SnapshotSaver::new(&mut cutter, monitor, state, bundling).save(*input)
             }
         };
         let (counts, source_ok) = match saved {

@@ -112,6 +112,10 @@ fn entries(reader: &Reader, tree: &Content, path: &str) -> Vec<(String, Entry, V
     all
 }
 
+fn as_usize(number: u64) -> usize {
+    usize::try_from(number).expect("it is small")
+}
+
 /// Returns the bytes of a file, in which each hole is one `h` for 4096 bytes.
 fn bytes_of(reader: &Reader, content: &Content) -> Vec<u8> {
     use cutpoint_repository::format::recipe::Segment;
@@ -119,10 +123,10 @@ fn bytes_of(reader: &Reader, content: &Content) -> Vec<u8> {
     for segment in reader.segments(content) {
         match segment.expect("a segment") {
             Segment::Hole { length } => bytes.extend(vec![b'h'; (length / 4096) as usize]),
-            Segment::Zeros { length } => bytes.extend(vec![0; length as usize]),
+            Segment::Zeros { length } => bytes.extend(vec![0; as_usize(length)]),
             Segment::Chunk { fingerprint, offset, length } => {
                 let chunk = reader.chunk(Class::Data, &fingerprint).expect("a chunk");
-                bytes.extend(&chunk[offset as usize..(offset + length) as usize]);
+                bytes.extend(&chunk[as_usize(offset)..as_usize(offset + length)]);
             }
         }
     }
@@ -596,7 +600,7 @@ fn damage_at_the_source_costs_the_files_in_it_only() {
         }
         let count = |reader: &Reader| -> usize {
             let view = reader.view();
-            view.snapshots().iter().map(|it| measure(reader, &it.1.root).0 as usize).sum()
+            view.snapshots().iter().map(|it| as_usize(measure(reader, &it.1.root).0)).sum()
         };
         assert_eq!(count(&to) + problems.len(), 7, "what is not reported is there");
         assert_sound(&target);
