@@ -121,7 +121,7 @@ const ROOMS: [(&str, Layers); 5] = [
             &["verify"],
         ],
     ),
-    ("cutpoint-backup", &[&["source"], &["restore"], &["archive", "browse", "save"]]),
+    ("cutpoint-backup", &[&["source"], &["restore"], &["archive", "browse", "save"], &["copy"]]),
     (
         "cutpoint-estimate",
         &[&["clock", "counter", "error", "savings"], &["scan"], &["sampler"], &["estimate"]],

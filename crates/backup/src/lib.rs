@@ -49,10 +49,12 @@
 //! * [`restore`](mod@restore) writes the tree of a snapshot into a folder.
 //! * [`archive`] writes it as a tar or zip archive.
 //! * [`browse`] answers the questions of a read-only file system that shows all snapshots.
+//! * [`copy`](mod@copy) saves snapshots again: in another repository, or without some entries.
 #![forbid(unsafe_code)]
 
 pub mod archive;
 pub mod browse;
+pub mod copy;
 pub mod restore;
 pub mod save;
 pub mod source;

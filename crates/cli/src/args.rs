@@ -3,6 +3,7 @@
 mod access;
 mod care;
 mod common;
+mod copy;
 mod diff;
 mod dump;
 mod estimate;
@@ -28,6 +29,7 @@ pub(crate) use self::care::{
     Repairable,
 };
 pub(crate) use self::common::{Encryption, Global, RestArgs, S3Args, Secrets};
+pub(crate) use self::copy::{Copy, Rewrite};
 pub(crate) use self::diff::Diff;
 pub(crate) use self::dump::Dump;
 pub(crate) use self::estimate::Estimate;
@@ -102,6 +104,8 @@ pub(crate) enum Command {
     Optimize(Optimize),
     Hold(Hold),
     Tag(Tag),
+    Copy(Copy),
+    Rewrite(Rewrite),
     Ls(Ls),
     Diff(Diff),
     Cat(Cat),

@@ -77,6 +77,8 @@ pub(crate) enum Event<'a> {
     Object { name: &'a str, stored_bytes: u64 },
     /// The content of an object of the repository.
     ObjectContent { name: &'a str, kind: &'a str, length_bytes: u64, epoch: u32, text: &'a str },
+    /// A snapshot that was copied, rewritten, or would be copied.
+    Saved(Saved),
     /// A key that opens the repository.
     Key(Key<'a>),
     /// The folder that shows the snapshots from now on.
@@ -254,6 +256,38 @@ pub(crate) enum Summary<'a> {
     Hold { held_count: u64, released_count: u64 },
     /// The tags or descriptions of snapshots were changed.
     Tag { changed_count: u64, unchanged_count: u64 },
+    /// Snapshots were copied, or would be.
+    Copy {
+        dry_run: bool,
+        copied_count: u64,
+        /// The number of snapshots that the repository had already.
+        present_count: u64,
+        /// The number of snapshots whose copies lack entries.
+        reduced_count: u64,
+        /// The number of snapshots whose copies were forgotten.
+        forgotten_count: u64,
+        /// The number of snapshots that `--only-newer` has left out.
+        older_count: u64,
+        failed_count: u64,
+        read_file_count: u64,
+        read_bytes: u64,
+        new_chunk_count: u64,
+        new_bytes: u64,
+        stored_bytes: u64,
+        elapsed_ns: u64,
+    },
+    /// Snapshots were saved again without some of their files, or would be.
+    Rewrite {
+        dry_run: bool,
+        rewritten_count: u64,
+        unchanged_count: u64,
+        failed_count: u64,
+        forgotten_count: u64,
+        excluded_file_count: u64,
+        excluded_bytes: u64,
+        stored_bytes: u64,
+        elapsed_ns: u64,
+    },
     /// The sizes of the repository.
     Stats(Stats),
     /// A snapshot or a path in it was measured.
@@ -352,6 +386,18 @@ pub(crate) enum Summary<'a> {
         counts: cutpoint_terminal::scan::ScanTotals,
         elapsed_ns: u64,
     },
+}
+
+/// A snapshot that was saved again.
+#[derive(Serialize)]
+pub(crate) struct Saved {
+    pub(crate) snapshot: String,
+    /// The new snapshot; `None` in a dry run.
+    pub(crate) saved: Option<String>,
+    pub(crate) read_file_count: u64,
+    pub(crate) read_bytes: u64,
+    /// The number of entries that could not be read and are not in the new snapshot.
+    pub(crate) lacking_count: u64,
 }
 
 /// A key that opens the repository, without its secret.
@@ -569,6 +615,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) missing_sources: Vec<PathText>,
     pub(crate) parent: Option<String>,
     pub(crate) partial: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<Origin>,
     pub(crate) epoch: u32,
     pub(crate) held: bool,
     pub(crate) forgotten: bool,
@@ -576,6 +624,15 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) program: &'a str,
     #[serde(flatten)]
     pub(crate) statistics: Counts,
+}
+
+/// The snapshot that was copied.
+#[derive(Serialize)]
+pub(crate) struct Origin {
+    pub(crate) repository: String,
+    pub(crate) snapshot: String,
+    /// Set if the copy has all entries of the original.
+    pub(crate) complete: bool,
 }
 
 /// The decision about a snapshot.

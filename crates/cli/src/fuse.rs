@@ -95,7 +95,7 @@ fn helper() -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     folders.extend(["/usr/bin", "/bin", "/sbin"].map(PathBuf::from));
     let found = |name: &&str| folders.iter().map(|it| it.join(name)).find(|it| it.is_file());
-    HELPERS.iter().find_map(|name| found(&name))
+    HELPERS.iter().find_map(found)
 }
 
 /// A mounted folder. It is unmounted when dropped.

@@ -8,7 +8,7 @@ use crate::s3;
 
 /// Returns the remedy for `error`, if one is known.
 pub(crate) fn remedy(error: &anyhow::Error, command: &str) -> Option<String> {
-    let is_backup = command == "backup";
+    let is_backup = matches!(command, "backup" | "copy");
     if let Some(failure) = error.chain().find_map(|cause| cause.downcast_ref::<Failure>())
         && (failure.remedy().is_some() || Exit::of(error) != Exit::Interrupted)
     {
@@ -37,6 +37,14 @@ pub(crate) fn remedy(error: &anyhow::Error, command: &str) -> Option<String> {
         Exit::Conflict => "run the same command again",
         Exit::Interrupted => match command {
             "backup" => "run the same command again; data stored so far is reused",
+            "copy" => {
+                "run the same command again; complete copies are kept, and data stored so far is \
+                 reused"
+            }
+            "rewrite" => {
+                "run the same command again; snapshots that were rewritten are kept, and none was \
+                 forgotten"
+            }
             "check" => {
                 "nothing was changed, and what --read-data has read counts as read; run the same \
                  command again"
@@ -68,6 +76,8 @@ mod tests {
         };
         assert!(of("backup").contains("data stored so far is reused"), "{}", of("backup"));
         assert!(of("check").contains("nothing was changed"), "{}", of("check"));
+        assert!(of("copy").contains("complete copies are kept"), "{}", of("copy"));
+        assert!(of("rewrite").contains("none was forgotten"), "{}", of("rewrite"));
         for command in ["prune", "optimize"] {
             assert!(of(command).contains("nothing that a snapshot needs"), "{}", of(command));
         }

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use cutpoint_repository::format::commit::Origin;
 use cutpoint_repository::{Content, Entry, ObjectName, Reader, Snapshot, TicketId, View};
 
 pub(crate) use self::name::Place;
@@ -275,7 +276,17 @@ fn by_digits<'a>(
     wanted: &str,
     selection: &Selection,
 ) -> Result<Option<(TicketId, &'a Snapshot)>> {
-    candidates.retain(|(id, _)| id.to_string().starts_with(wanted));
+    let is_own = |id: TicketId| id.to_string().starts_with(wanted);
+    let is_copy = |origin: Option<Origin>| origin.is_some_and(|origin| is_own(origin.snapshot));
+    // A copy is also found by the id of its original, unless a snapshot of that id is here. One
+    // that lacks files is found if there is no complete one.
+    let has_own = candidates.iter().any(|(id, _)| is_own(*id));
+    let has_copy = candidates.iter().any(|(_, snapshot)| is_copy(snapshot.copied_from()));
+    candidates.retain(|(id, snapshot)| match (has_own, has_copy) {
+        (true, _) => is_own(*id),
+        (false, true) => is_copy(snapshot.copied_from()),
+        (false, false) => is_copy(snapshot.original()),
+    });
     let mut selected = Vec::new();
     for (id, snapshot) in &candidates {
         if selects(selection, view, *id, snapshot)? {

@@ -34,9 +34,13 @@ const OTHERS_MODE: u32 = 0o077;
 /// The environment variable with the passphrase of a new key.
 const NEW_PASSPHRASE_VARIABLE: &str = "CUTPOINT_NEW_PASSPHRASE";
 
+/// The environment variable with the passphrase of the repository that `copy` reads.
+const FROM_PASSPHRASE_VARIABLE: &str = "CUTPOINT_FROM_PASSPHRASE";
+
 /// The environment variables with secrets of this program. They are withheld from the commands that
 /// it runs.
-pub(crate) const SECRET_VARIABLES: [&str; 2] = [PASSPHRASE_VARIABLE, NEW_PASSPHRASE_VARIABLE];
+pub(crate) const SECRET_VARIABLES: [&str; 3] =
+    [PASSPHRASE_VARIABLE, NEW_PASSPHRASE_VARIABLE, FROM_PASSPHRASE_VARIABLE];
 
 /// The possible sources of one secret. The first one present is used.
 struct Sources<'a> {
@@ -52,7 +56,10 @@ impl<'a> Sources<'a> {
             key_file: secrets.key_file.as_deref(),
             passphrase_file: secrets.passphrase_file.as_deref(),
             passphrase_command: secrets.passphrase_command.as_deref(),
-            variable: PASSPHRASE_VARIABLE,
+            variable: match secrets.is_source {
+                true => FROM_PASSPHRASE_VARIABLE,
+                false => PASSPHRASE_VARIABLE,
+            },
         }
     }
 

@@ -97,6 +97,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The name and the value of an extended attribute.
+pub type Xattr = (Vec<u8>, Vec<u8>);
+
 impl Browser {
     /// Creates a browser that reads by `reader`, and lists the snapshots of `source`.
     pub fn new(
@@ -196,7 +199,7 @@ impl Browser {
     /// # Errors
     ///
     /// Returns `ESTALE` or `EIO`.
-    pub fn xattrs(&self, node: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+    pub fn xattrs(&self, node: u64) -> Result<Vec<Xattr>, Errno> {
         match self.found(node, false)? {
             Found::Entry(entry) => Ok(entry.xattrs.clone()),
             _ => Ok(Vec::new()),

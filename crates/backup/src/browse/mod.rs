@@ -54,7 +54,7 @@ mod top;
 mod trees;
 
 pub use attributes::Attributes;
-pub use browser::{BrowseOptions, Browser};
+pub use browser::{BrowseOptions, Browser, Xattr};
 pub use position::ListedEntry;
 pub use snapshots::{ListedSnapshot, SnapshotSource};
 pub use table::ROOT;

@@ -56,8 +56,7 @@ impl<'a> Attempt<'a> {
         let begin = if is_restart { Writer::begin_again } else { Writer::begin };
         let writer = begin((*repository).clone(), Purpose::Backup)?;
         writer.ended().iter().for_each(|ended| monitor.resumed(*ended));
-        let is_stream = matches!(source, Source::Stream { .. });
-        let parents = Parents::choose(writer.view(), options, &sources, checkpoint, is_stream)?;
+        let parents = Parents::choose(writer.view(), options, source, &sources, checkpoint)?;
         Ok(Attempt {
             context,
             writer,
@@ -79,7 +78,7 @@ impl<'a> Attempt<'a> {
         // From here on there is something to publish, even after a request to stop.
         let _hold = environment.stop().map(Stop::hold);
         let output = self.run_pipeline(source, stream);
-        let result = output.and_then(|output| self.commit(output));
+        let result = output.and_then(|output| self.commit(output, source));
         let Err(error) = result else { return result };
         // Nothing is committed, but the stored data stays, and no other client has to wait for this
         // ticket. If even that fails, the next run of this machine ends the ticket.
@@ -114,7 +113,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Commits the output of the pipeline as a snapshot.
-    fn commit(&mut self, output: PipelineOutput) -> Result<AttemptResult> {
+    fn commit(&mut self, output: PipelineOutput, source: &Source) -> Result<AttemptResult> {
         let mut report = BackupReport::of(&output, &self.parents, &self.sources, &self.missing)?;
         let PipelineOutput { root, index_segments, hits, counts, .. } = output;
         self.missing.extend(&counts.missing_sources);
@@ -133,7 +132,7 @@ impl<'a> Attempt<'a> {
             self.writer.void(index_segments)?;
             return Ok(AttemptResult::Complete(Box::new(report)));
         }
-        let snapshot = Snapshot {
+        let mut snapshot = Snapshot {
             root,
             sources: self.sources.clone(),
             host: options.host.clone(),
@@ -150,7 +149,11 @@ impl<'a> Attempt<'a> {
             missing: missing.collect(),
             file_systems: counts.file_systems,
             read_since_ns: self.read_since_ns,
+            origin: None,
         };
+        if let Source::Snapshot(source) = source {
+            source.describe(&mut snapshot);
+        }
         let commit = Outcome::Snapshot(Box::new(snapshot));
         match self.writer.commit(commit, index_segments, &hits)? {
             CommitResult::Ended => Ok(AttemptResult::Ended),

@@ -39,6 +39,8 @@ pub(super) enum Event {
     Part { offset: u64, length: u64 },
     /// The next segment of the current file: a hole, or one taken over from the parent.
     Segment(Segment),
+    /// The next segment of the current file, from a chunk that the index has, most likely.
+    Known(Segment),
     /// The current file is complete. Its size follows from its segments.
     File(Box<Entry>),
     /// The current file could not be read to its end. Everything of it so far is dropped.

@@ -5,6 +5,7 @@ use std::io;
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::{Content, Entry, EntryKind, Reader};
+use cutpoint_storage::Error;
 
 use super::batch::{Cut, Event};
 use super::batch_filler::BatchFiller;
@@ -85,6 +86,53 @@ impl<'a> Cutter<'a> {
         }
         self.batches.push(Event::Dropped)?;
         Ok(false)
+    }
+
+    /// Adds a hole or zeros to the current file.
+    pub(super) fn push_segment(&mut self, segment: Segment) -> Result<()> {
+        self.covered_len += segment.length();
+        self.batches.push(Event::Segment(segment))
+    }
+
+    /// Adds a part of a chunk that the target probably has to the current file.
+    pub(super) fn push_known(&mut self, segment: Segment) -> Result<()> {
+        self.covered_len += segment.length();
+        self.batches.push(Event::Known(segment))
+    }
+
+    /// Stores a chunk. If `is_whole` is set, adds it to the current file; otherwise
+    /// [`Cutter::push_part`] adds its parts to files.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the chunk is longer than a batch.
+    pub(super) fn push_chunk(&mut self, chunk: &[u8], is_whole: bool) -> Result<()> {
+        let open = self.batches.batch()?;
+        if open.batch.bytes.len() - open.fill < chunk.len() {
+            self.batches.send()?;
+        }
+        let open = self.batches.batch()?;
+        let (start, end) = (open.fill, open.fill + chunk.len());
+        let room = open.batch.bytes.get_mut(start..end).ok_or_else(|| {
+            let message = format!("longer than the cut specification allows ({} B)", chunk.len());
+            Error::invalid("chunk", message)
+        })?;
+        room.copy_from_slice(chunk);
+        open.fill = end;
+        let cut = Cut::new(start..end);
+        match is_whole {
+            true => {
+                self.covered_len += chunk.len() as u64;
+                self.batches.push(Event::Chunk(cut))
+            }
+            false => self.batches.push(Event::Bundle(cut, None)),
+        }
+    }
+
+    /// Adds a part of the chunk that was stored last to the current file.
+    pub(super) fn push_part(&mut self, offset: u64, length: u64) -> Result<()> {
+        self.covered_len += length;
+        self.batches.push(Event::Part { offset, length })
     }
 
     /// Rule W8: ends a file whose beginning is in the checkpoint. The next attempt continues there.

@@ -8,7 +8,7 @@ use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::write::{
     Deduplicator, DeltaStrategy, RecipeWriter, StrategyRecord, TreeWriter,
 };
-use cutpoint_repository::{Class, Content, Entry, EntryKind, Keys, Statistics};
+use cutpoint_repository::{Class, Content, Entry, EntryKind, Keys, Reader, Statistics};
 use cutpoint_storage::Error;
 
 use super::batch::{Batch, Cut, Event, SourceLinkKey};
@@ -39,6 +39,8 @@ pub(super) struct DedupStage<'a> {
     /// The strategy by which new chunks are compared with old ones, if the settings ask for one.
     pub(super) strategy: Option<Box<dyn DeltaStrategy + 'a>>,
     cut: String,
+    /// The repository from which chunks are copied as they are.
+    pub(super) source: Option<&'a Reader>,
     folders: Vec<OpenFolder>,
     file: Option<RecipeWriter>,
     /// The chunk that small files share at present.
@@ -62,6 +64,7 @@ impl<'a> DedupStage<'a> {
             dedup,
             strategy,
             cut,
+            source: None,
             folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
             file: None,
             bundle: None,
@@ -168,6 +171,10 @@ impl<'a> DedupStage<'a> {
                     self.push_segment(bundle.segment(offset, length))?;
                 }
                 Event::Segment(segment) => self.push_segment(segment)?,
+                Event::Known(segment) => {
+                    self.refer(&segment)?;
+                    self.push_segment(segment)?;
+                }
                 Event::File(mut entry) => {
                     self.compare_with(None);
                     let recipe = self.file.take();
@@ -204,6 +211,18 @@ impl<'a> DedupStage<'a> {
             Some(strategy) => self.dedup.store_similar(cut.fingerprint, chunk, &mut **strategy)?,
         };
         if self.dedup.has_regions() { forward(&mut self.dedup) } else { Ok(()) }
+    }
+
+    /// Refers to the chunk of a segment by rule W2. Stores the chunk if it does not count.
+    fn refer(&mut self, segment: &Segment) -> Result<()> {
+        let Segment::Chunk { fingerprint, .. } = segment else { return Ok(()) };
+        if self.dedup.refer(Class::Data, fingerprint)? {
+            return Ok(());
+        }
+        let source = self.source.ok_or_else(misordered)?;
+        let chunk = source.chunk(Class::Data, fingerprint)?;
+        self.dedup.store(Class::Data, *fingerprint, &chunk)?;
+        Ok(())
     }
 
     fn compare_with(&mut self, previous: Option<&Content>) {

@@ -33,8 +33,7 @@ pub fn dry_run(
     let started_ns = repository.environment().now_ns();
     let sources = names(&source, options)?;
     let view = View::list(repository)?;
-    let is_stream = matches!(source, Source::Stream { .. });
-    let parents = Parents::choose(&view, options, &sources, None, is_stream)?;
+    let parents = Parents::choose(&view, options, &source, &sources, None)?;
     let run = SourceRun { context: &context, view, parents: &parents, started_ns };
     let (output, missing) = run.run(None, &mut source, &mut StreamState::default())?;
     BackupReport::of(&output, &parents, &sources, &missing)

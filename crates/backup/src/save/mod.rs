@@ -6,7 +6,8 @@
 //!
 //! 1. **Source** (`source_stage`): `walk_saver` finds the file, and `comparison` finds its previous
 //!    version. An unchanged file is taken over without being read. Otherwise, `cutter` reads the
-//!    bytes into a batch and cuts them into chunks. `stream_saver` does the same for a stream.
+//!    bytes into a batch and cuts them into chunks. `stream_saver` does the same for a stream, and
+//!    `snapshot_saver` for a snapshot that is copied.
 //! 2. **Workers** (`worker_stage`): fingerprint the chunks of a batch. `bundle` joins small files
 //!    into one chunk before.
 //! 3. **Dedup** (`dedup_stage`): drops the chunks that the index knows, appends the new ones to a
@@ -28,6 +29,8 @@ mod channels;
 mod comparison;
 mod container_stage;
 mod context;
+mod copy_ahead;
+pub(crate) mod copy_steps;
 mod cutter;
 mod decision;
 mod dedup_stage;
@@ -46,6 +49,8 @@ mod put_stage;
 mod report;
 mod run_state;
 mod shutdown;
+mod snapshot_saver;
+mod snapshot_source;
 mod source;
 mod source_counts;
 mod source_run;
@@ -60,4 +65,5 @@ pub use dry_run::dry_run;
 pub use monitor::{BackupMonitor, BackupProgress};
 pub use options::{BackupOptions, IgnoredProperties, Parent};
 pub use report::BackupReport;
+pub use snapshot_source::{CopyForm, SnapshotSource};
 pub use source::Source;

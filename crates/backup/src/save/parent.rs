@@ -6,11 +6,15 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cutpoint_repository::{Index, Reader, Snapshot, TicketId, View};
+use cutpoint_repository::format::commit::CopyCoverage;
+use cutpoint_repository::{Content, Index, Reader, Snapshot, TicketId, View};
 use cutpoint_storage::{Error, Result};
 
+use super::copy_steps::CopyComparison;
 use super::options::{BackupOptions, Parent};
 use super::previous_version::PreviousVersion;
+use super::snapshot_source::SnapshotSource;
+use super::source::Source;
 
 /// The snapshots that the source of an attempt is compared with.
 pub(super) struct Parents {
@@ -22,6 +26,9 @@ pub(super) struct Parents {
     moved_parents: Vec<SourceParent>,
     /// Set if the parent is a checkpoint of this backup.
     pub(super) continues: bool,
+    /// The root folder, at the source of a copy, of the snapshot that the parent was made from, and
+    /// the part of that snapshot that the parent has.
+    copied: Option<(Content, CopyCoverage)>,
 }
 
 /// The repository as an attempt reads it.
@@ -34,20 +41,24 @@ pub(super) struct Readers<'v> {
 }
 
 impl Parents {
-    /// Chooses the parents of `sources` from `view`: `checkpoint`, if there is one, or as `options`
-    /// say.
+    /// Chooses the parents of `source` from `view`: `checkpoint`, if there is one, or as `options`
+    /// say. `sources` are its paths. A snapshot that is copied chooses its parent itself.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`choose_parent`]. An error about a checkpoint is only returned if the
-    /// source `is_stream`.
+    /// Returns any error of [`choose_parent`] and of [`SnapshotSource::base`]. An error about a
+    /// checkpoint is only returned if the source is a stream.
     pub(super) fn choose(
         view: &View,
         options: &BackupOptions,
+        source: &Source,
         sources: &[Vec<u8>],
         checkpoint: Option<TicketId>,
-        is_stream: bool,
     ) -> Result<Parents> {
+        if let Source::Snapshot(source) = source {
+            return Parents::of_copy(view, source);
+        }
+        let is_stream = matches!(source, Source::Stream { .. });
         let own = newest_first(view, &options.host);
         let choose = |choice| choose_parent(view, choice, &own, sources);
         let (parent, continues) = match checkpoint.map(|own| choose(Parent::Snapshot(own))) {
@@ -64,7 +75,36 @@ impl Parents {
             Parent::Newest if !is_stream => moved_parents(view, &own, sources),
             _ => Vec::new(),
         };
-        Ok(Parents { parent, source_parents, moved_parents, continues })
+        Ok(Parents { parent, source_parents, moved_parents, continues, copied: None })
+    }
+
+    /// Chooses the parent of a copy: a checkpoint of it, or a copy of an earlier snapshot.
+    fn of_copy(view: &View, source: &SnapshotSource) -> Result<Parents> {
+        let (parent, copied) = match source.base(view)? {
+            Some(base) => (Some((base.id, base.snapshot)), Some((base.source_root, base.coverage))),
+            None => (None, None),
+        };
+        Ok(Parents {
+            parent,
+            source_parents: Vec::new(),
+            moved_parents: Vec::new(),
+            continues: false,
+            copied,
+        })
+    }
+
+    /// Returns the comparison of a copy, if `previous_versions`, those of these parents, have one.
+    pub(super) fn copy_comparison<'v>(
+        &self,
+        previous_versions: &[PreviousVersion<'v>],
+    ) -> Option<CopyComparison<'v>> {
+        let ((source_root, coverage), target) =
+            self.copied.clone().zip(previous_versions.first())?;
+        let mut target = target.clone();
+        // Folders of such a copy may lack entries.
+        target.partial |= coverage != CopyCoverage::Complete;
+        let continues = coverage == CopyCoverage::Begun;
+        Some(CopyComparison { source_root, target: Some(target), continues })
     }
 
     /// Returns the snapshots to compare with: the parent, followed by the snapshots of sources that

@@ -57,6 +57,8 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) monitor: &'a dyn BackupMonitor,
     /// The look-ahead, if the monitor wants to know the expected work.
     pub(super) lookahead: Option<Lookahead<'a>>,
+    /// The repository from which chunks are copied as they are.
+    pub(super) source: Option<&'a Reader>,
 }
 
 /// The result of a run. Everything is put, and nothing is committed.
@@ -197,12 +199,14 @@ fn dedup_stage<'a>(
     let keys = repository.keys();
     let dedup = Deduplicator::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
     let strategy = delta_strategy(config, run.reader, index, ticket);
-    Ok(DedupStage::new(keys.clone(), dedup, strategy, run.cut.clone()))
+    let mut stage = DedupStage::new(keys.clone(), dedup, strategy, run.cut.clone());
+    stage.source = run.source;
+    Ok(stage)
 }
 
 /// Returns the rules by which small files share chunks, if they do. They share chunks only where
 /// delta chunks have any number of extents, so that one changed file in a bundle costs only its own
-/// changes.
+/// changes. Chunks that are copied as they are stay as they are.
 fn bundling(
     repository: &Repository,
     run: &PipelineSettings<'_>,
@@ -210,7 +214,8 @@ fn bundling(
 ) -> Option<Bundling> {
     let chunk_len_max = run.chunker.chunk_size_max().unwrap_or(usize::MAX);
     let is_bundled = strategy.is_some_and(DeltaStrategy::is_fine_grained);
-    is_bundled.then(|| Bundling::new(repository.keys().clone(), chunk_len_max))
+    (is_bundled && run.source.is_none())
+        .then(|| Bundling::new(repository.keys().clone(), chunk_len_max))
 }
 
 fn statistics(

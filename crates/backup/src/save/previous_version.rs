@@ -32,7 +32,8 @@ pub(super) struct PreviousVersion<'a> {
     pub(super) index_is_complete: bool,
     /// The properties of files that need not agree.
     pub(super) ignored: IgnoredProperties,
-    /// Set if the run of the snapshot was cut off, so that its last file may be incomplete.
+    /// Set if the run of the snapshot was cut off, so that its last file may be incomplete, or if
+    /// the snapshot is a copy without some of the entries.
     pub(super) partial: bool,
     /// The sources that are compared with this snapshot because the parent lacks them, as positions
     /// in the list of all sources. Empty for the parent itself.
@@ -97,9 +98,14 @@ impl PreviousVersion<'_> {
             .or_else(|| self.needs_damaged(before).then_some(ReadReason::Damaged))
     }
 
+    /// Returns `true` if nothing that the snapshot needs can be incomplete, damaged or missing.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.partial && self.damaged.is_empty() && self.index_is_complete
+    }
+
     /// Returns `true` if a chunk that the file needs was found damaged after the snapshot was made,
     /// or cannot be found.
-    fn needs_damaged(&self, before: &Entry) -> bool {
+    pub(super) fn needs_damaged(&self, before: &Entry) -> bool {
         if self.damaged.is_empty() && self.index_is_complete {
             return false;
         }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use super::snapshot_source::SnapshotSource;
 use crate::source::WalkOptions;
 
 /// The source of a backup.
@@ -24,6 +26,9 @@ pub enum Source {
         /// again.
         reader: Box<dyn Read + Send>,
     },
+    /// A snapshot of another repository, or of the same one. Host, times, tags and other properties
+    /// of the result are those of the snapshot.
+    Snapshot(Arc<SnapshotSource>),
 }
 
 impl fmt::Debug for Source {
@@ -32,6 +37,7 @@ impl fmt::Debug for Source {
             Source::Files { paths, options } => {
                 f.debug_struct("Files").field("paths", paths).field("options", options).finish()
             }
+            Source::Snapshot(source) => f.debug_tuple("Snapshot").field(&source.id).finish(),
             Source::Stream { name, .. } => {
                 f.debug_struct("Stream").field("name", name).finish_non_exhaustive()
             }

@@ -16,6 +16,7 @@ use super::options::BackupOptions;
 use super::parent::{Parents, Readers};
 use super::pipeline::{self, PipelineOutput, PipelineSettings};
 use super::previous_version::PreviousVersion;
+use super::snapshot_saver::CopyInput;
 use super::source::Source;
 use super::source_stage::Input;
 use super::stream_saver::StreamState;
@@ -63,6 +64,12 @@ impl SourceRun<'_> {
             monitor.warning(path, NO_BOUND);
         }
         let lookahead = self.lookahead(source, &previous_versions);
+        let comparison = self.parents.copy_comparison(&previous_versions);
+        let copied = match source {
+            Source::Snapshot(source) => Some(source.clone()),
+            Source::Files { .. } | Source::Stream { .. } => None,
+        };
+        let kept = copied.as_ref().filter(|source| source.keeps_chunks(repository));
         let settings = PipelineSettings {
             index: index.clone(),
             chunker: &*self.context.chunker,
@@ -76,6 +83,7 @@ impl SourceRun<'_> {
             as_path: as_path(source, options)?,
             monitor: *monitor,
             lookahead,
+            source: kept.map(|source| &*source.reader),
         };
         let mut missing = BTreeSet::new();
         let input = match source {
@@ -91,11 +99,16 @@ impl SourceRun<'_> {
             Source::Stream { name, reader } => {
                 Input::Stream(Box::new(stream_entry(name, self.started_ns)), reader, stream)
             }
+            Source::Snapshot(source) => Input::Copy(Box::new(CopyInput {
+                source,
+                comparison,
+                known: kept.map(|_| &*index),
+            })),
         };
         Ok((pipeline::run(writer, settings, input)?, missing))
     }
 
-    /// Returns the look-ahead, if the monitor wants one and the source is no stream.
+    /// Returns the look-ahead, if the monitor wants one and the source are files.
     fn lookahead<'v>(
         &self,
         source: &Source,
@@ -150,6 +163,7 @@ pub(super) fn names(source: &Source, options: &BackupOptions) -> Result<Vec<Vec<
             check_name(name).map_err(|error| Error::invalid("--stdin-filename", error))?;
             Ok(vec![name.clone()])
         }
+        Source::Snapshot(source) => Ok(source.snapshot.sources.clone()),
     }
 }
 

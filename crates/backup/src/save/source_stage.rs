@@ -16,6 +16,7 @@ use super::monitor::BackupMonitor;
 use super::previous_version::PreviousVersion;
 use super::run_state::RunState;
 use super::shutdown::{Halt, Result};
+use super::snapshot_saver::{CopyInput, SnapshotSaver};
 use super::source_counts::SourceCounts;
 use super::stream_saver::{StreamSaver, StreamState};
 use super::walk_saver::WalkSaver;
@@ -27,6 +28,8 @@ pub(super) enum Input<'a> {
     Walk(Box<Walk>),
     /// A stream, saved as the file of the entry, and the part of it that was read before.
     Stream(Box<Entry>, &'a mut dyn Read, &'a mut StreamState),
+    /// A snapshot.
+    Copy(Box<CopyInput<'a>>),
 }
 
 /// The stage that reads the source.
@@ -79,6 +82,9 @@ impl<'a> SourceStage<'a> {
             Input::Stream(entry, reader, begun) => {
                 StreamSaver { comparison, cutter: &mut cutter, monitor, state }
                     .save(*entry, reader, begun)
+            }
+            Input::Copy(input) => {
+                SnapshotSaver::new(&mut cutter, monitor, state, bundling).save(*input)
             }
         };
         let (counts, source_ok) = match saved {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use cutpoint_backup::copy::CopyMonitor;
 use cutpoint_backup::restore::{RestoreOptions, restore};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, Source, backup};
 use cutpoint_backup::source::FileSystem;
@@ -261,7 +262,7 @@ fn long_run_without_its_checkpoint_reads_the_files_again() {
 
 /// Makes two tickets grow old one after the other while a file is read, in two steps each as above.
 /// Each step waits until the ticket was renewed after the previous one.
-struct Ages {
+pub(crate) struct Ages {
     clock: Arc<Clock>,
     storage: Arc<dyn Storage>,
     asked: AtomicU64,
@@ -270,7 +271,7 @@ struct Ages {
 }
 
 impl Ages {
-    fn new(clock: &Arc<Clock>, storage: &Arc<dyn Storage>) -> Ages {
+    pub(crate) fn new(clock: &Arc<Clock>, storage: &Arc<dyn Storage>) -> Ages {
         let (clock, storage) = (clock.clone(), storage.clone());
         Ages { clock, storage, asked: AtomicU64::new(0), steps: AtomicU64::new(0), steps_max: 4 }
     }
@@ -294,7 +295,9 @@ impl BackupMonitor for Ages {
     }
 }
 
-const LONG_LEN: usize = 80 << 20;
+impl CopyMonitor for Ages {}
+
+pub(crate) const LONG_LEN: usize = 80 << 20;
 
 /// Checks the snapshots that a run with [`Ages`] has made of one long file, which must restore to
 /// `bytes`.

@@ -14,6 +14,7 @@ mod seeded_repository;
 mod browsing;
 mod bundles;
 mod bursts;
+mod copies;
 mod damaged_snapshots;
 mod deep_folders;
 mod delta_chunks;

@@ -67,7 +67,7 @@ pub(crate) struct Global {
 }
 
 /// The program behind remotes of rclone.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Rclone")]
 pub(crate) struct RestArgs {
     /// Serve rclone: locations by COMMAND instead of `rclone`
@@ -154,6 +154,9 @@ pub(crate) struct Secrets {
     /// command asks for no secret.
     #[arg(long, global = true, value_enum, value_name = "CIPHER")]
     pub(crate) encryption: Option<Encryption>,
+    /// Set for the repository that `cutpoint copy` reads.
+    #[arg(skip)]
+    pub(crate) is_source: bool,
 }
 
 fn parse_key_id(text: &str) -> Result<[u8; 16], String> {

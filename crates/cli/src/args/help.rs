@@ -43,7 +43,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Care",
-        &["check", "repair", "forget", "hold", "tag", "prune", "optimize", "config", "schedule"],
+        &[
+            "check", "repair", "forget", "hold", "tag", "prune", "optimize", "copy", "rewrite",
+            "config", "schedule",
+        ],
     ),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),
@@ -51,7 +54,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// The topics, in the order of `cutpoint --help`.
-const TOPICS: [Topic; 8] = [
+const TOPICS: [Topic; 9] = [
     Topic {
         name: "options",
         about: "Options common to all commands",
@@ -125,7 +128,8 @@ A snapshot is named in one of these forms:
 
 The time of a snapshot is the start of its backup. A date is local time, or UTC with a Z at its end. \
 It can have seconds (14:30:59), and a space instead of the T. A note says which snapshot was taken. \
-Snapshots of interrupted runs are only found by their IDs.
+Snapshots of interrupted runs are only found by their IDs. A copy (`cutpoint copy`) is also found \
+by the ID of its original.
 
 --host, --tag and --path restrict all forms to snapshots of a machine, with a tag, or of a path. \
 --path compares with the paths that were given to `cutpoint backup`, not with files below them.
@@ -151,7 +155,9 @@ The passphrase or key comes from the first of these that is given:
 If none is given, the program asks for the passphrase on the terminal.
 
 `cutpoint help options` describes these options. A new passphrase of `cutpoint key` comes from its \
-own options, else from CUTPOINT_NEW_PASSPHRASE, else from the terminal.";
+own options, else from CUTPOINT_NEW_PASSPHRASE, else from the terminal. That of the repository \
+from which `cutpoint copy` reads comes from --from-key-file and the like, else from \
+CUTPOINT_FROM_PASSPHRASE, else from the terminal.";
 
 const PROFILES: &str = "\
 A profile is the file ~/.config/cutpoint/NAME.toml (in XDG_CONFIG_HOME, or the folder of --config or \

@@ -302,7 +302,7 @@ mod hurried {
     }
 }
 
-struct Monitor<'a> {
+pub(super) struct Monitor<'a> {
     is_dry_run: bool,
     report: &'a Report,
     interrupt: Interrupt,
@@ -315,7 +315,7 @@ struct Monitor<'a> {
 const SHORT_END: Duration = Duration::from_secs(1);
 
 impl<'a> Monitor<'a> {
-    fn new(is_dry_run: bool, report: &'a Report) -> Monitor<'a> {
+    pub(super) fn new(is_dry_run: bool, report: &'a Report) -> Monitor<'a> {
         let interrupt = Interrupt::listen();
         let (asked, is_end_told) = (OnceLock::new(), AtomicBool::new(false));
         Monitor { is_dry_run, report, interrupt, asked, is_end_told }

@@ -6,6 +6,7 @@ mod cat;
 mod check;
 mod completions;
 mod config;
+mod copy;
 mod cut;
 mod debug;
 mod deletion;
@@ -25,6 +26,7 @@ mod optimize;
 mod prune;
 mod repair;
 mod restore;
+mod rewrite;
 mod run;
 mod schedule;
 mod snapshots;
@@ -77,6 +79,8 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Optimize(optimize) => optimize::run(optimize, global, report),
         Command::Hold(hold) => hold::run(hold, global, report),
         Command::Tag(tag) => tag::run(tag, global, report),
+        Command::Copy(copy) => copy::run(copy, global, report),
+        Command::Rewrite(rewrite) => rewrite::run(rewrite, global, report),
         Command::Ls(ls) => ls::run(ls, global, report),
         Command::Diff(diff) => diff::run(diff, global, report),
         Command::Cat(cat) => cat::run(cat, global, report),

@@ -1,6 +1,9 @@
 //! `snapshots`: lists the snapshots.
 
+use std::collections::HashSet;
+
 use anyhow::Result;
+use cutpoint_repository::format::commit::CopyCoverage;
 use cutpoint_repository::{Snapshot, TicketId, View};
 
 use crate::args::{Global, Snapshots};
@@ -50,34 +53,7 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
         "ID", "time", "host", "size", "stored"
     ))?;
     for (id, snapshot) in &snapshots {
-        let shown = snapshot.sources.iter().take(SOURCES_SHOWN_MAX);
-        let paths: Vec<_> = shown.map(|source| escape::for_terminal(source)).collect();
-        let mut about = paths.join(" ");
-        let more = snapshot.sources.len().saturating_sub(SOURCES_SHOWN_MAX);
-        if more > 0 {
-            about.push_str(&format!("  (and {more} more)"));
-        }
-        let tags = view.tags(*id, snapshot);
-        if !tags.is_empty() {
-            about.push_str(&format!("  [{}]", escape::for_terminal(tags.join(", ").as_bytes())));
-        }
-        if held.contains(id) {
-            about.push_str("  (held)");
-        }
-        if view.epoch_of(*id) < view.epoch {
-            about.push_str(&format!("  (key epoch {})", view.epoch_of(*id)));
-        }
-        if snapshot.partial {
-            about.push_str("  (interrupted, incomplete)");
-        }
-        if !snapshot.missing.is_empty() {
-            let missing = select::listed(snapshot.missing_sources());
-            about.push_str(&format!("  (incomplete: without {missing})"));
-        }
-        if snapshot.statistics.problem_count > 0 {
-            let problems = units::count(snapshot.statistics.problem_count, "problem");
-            about.push_str(&format!("  ({problems})"));
-        }
+        let about = about(&view, &held, *id, snapshot);
         report.line(&format!(
             "{:<8}  {:<DATE_TIME_WIDTH$}  {:<width$}  {:>10}  {:>10}  {about}",
             id.short(),
@@ -94,6 +70,46 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
     Ok(Exit::of_problems(report.problem_count()))
 }
 
+/// Returns the paths, tags and state of a snapshot.
+fn about(view: &View, held: &HashSet<TicketId>, id: TicketId, snapshot: &Snapshot) -> String {
+    let shown = snapshot.sources.iter().take(SOURCES_SHOWN_MAX);
+    let paths: Vec<_> = shown.map(|source| escape::for_terminal(source)).collect();
+    let mut about = paths.join(" ");
+    let more = snapshot.sources.len().saturating_sub(SOURCES_SHOWN_MAX);
+    if more > 0 {
+        about.push_str(&format!("  (and {more} more)"));
+    }
+    let tags = view.tags(id, snapshot);
+    if !tags.is_empty() {
+        about.push_str(&format!("  [{}]", escape::for_terminal(tags.join(", ").as_bytes())));
+    }
+    if held.contains(&id) {
+        about.push_str("  (held)");
+    }
+    if let Some(origin) = snapshot.original() {
+        let parts = match origin.coverage {
+            CopyCoverage::Complete => "",
+            CopyCoverage::Begun | CopyCoverage::Reduced => "parts of ",
+        };
+        about.push_str(&format!("  (copy of {parts}{})", origin.snapshot.short()));
+    }
+    if view.epoch_of(id) < view.epoch {
+        about.push_str(&format!("  (key epoch {})", view.epoch_of(id)));
+    }
+    if snapshot.partial {
+        about.push_str("  (interrupted, incomplete)");
+    }
+    if !snapshot.missing.is_empty() {
+        let missing = select::listed(snapshot.missing_sources());
+        about.push_str(&format!("  (incomplete: without {missing})"));
+    }
+    if snapshot.statistics.problem_count > 0 {
+        let problems = units::count(snapshot.statistics.problem_count, "problem");
+        about.push_str(&format!("  ({problems})"));
+    }
+    about
+}
+
 fn as_event<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> event::Snapshot<'a> {
     event::Snapshot {
         id: id.to_string(),
@@ -107,6 +123,11 @@ fn as_event<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> event::
         missing_sources: snapshot.missing_sources().map(PathText::new).collect(),
         parent: snapshot.parent.map(|parent| parent.to_string()),
         partial: snapshot.partial,
+        origin: snapshot.original().map(|origin| event::Origin {
+            repository: origin.repository.to_string(),
+            snapshot: origin.snapshot.to_string(),
+            complete: origin.coverage == CopyCoverage::Complete,
+        }),
         epoch: view.epoch_of(id),
         held: false,
         forgotten: false,

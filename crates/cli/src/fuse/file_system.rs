@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn device_numbers_have_the_form_of_the_kernel() {
-        for (major, minor) in [(0, 0), (1, 3), (8, 17), (259, 0x12345), (0xfff, 0xf_ffff)] {
+        for (major, minor) in [(0_u32, 0_u32), (1, 3), (8, 17), (259, 0x12345), (0xfff, 0xf_ffff)] {
             let number = device(u64::from(major) << 32 | u64::from(minor));
             let number = u64::from(number);
             let found = (number >> 8 & 0xfff, (number & 0xff) | (number >> 12 & 0xf_ff00));

@@ -55,7 +55,7 @@ fn set_time(path: &Path, since_1970: Duration) {
 }
 
 /// Adds entries with everything that needs a PAX record.
-fn add_extremes(source: &Path) {
+pub(crate) fn add_extremes(source: &Path) {
     let long = "long name ".repeat(15);
     let deep = source.join("x".repeat(120)).join("\u{fc}".repeat(60)).join(&long);
     fs::create_dir_all(&deep).expect("folders are made");
@@ -99,7 +99,7 @@ fn add_extremes(source: &Path) {
 }
 
 /// Returns the extended attributes of everything in a folder.
-fn attributes(folder: &Path) -> Vec<(PathBuf, Vec<u8>, Vec<u8>)> {
+pub(crate) fn attributes(folder: &Path) -> Vec<(PathBuf, Vec<u8>, Vec<u8>)> {
     let mut all = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {

@@ -3,6 +3,7 @@
 mod alarms;
 mod as_path;
 mod bursts;
+mod copy;
 mod cut;
 mod damage;
 mod devices;

@@ -69,6 +69,8 @@ fn signal_ends_the_wait_for_a_server() {
         &["restore", "latest", "--to", "back"],
         &["snapshots"],
         &["forget", "latest"],
+        &["copy", "--from", "s3://bucket/y"],
+        &["rewrite", "--exclude", "x"],
         &["prune"],
         &["optimize"],
         &["hold", "latest"],
@@ -113,8 +115,8 @@ fn signal_ends_the_wait_for_a_server() {
         assert_eq!(code, Some(130), "{what}: {said}");
         assert!(said.contains("interrupted"), "{what}: {said}");
         assert!(said.contains("run the same command again"), "{what}: {said}");
-        // Only a backup reuses what it has stored.
-        let is_backup = arguments.first() == Some(&"backup");
+        // Only a backup and a copy reuse what they have stored.
+        let is_backup = matches!(arguments.first(), Some(&"backup" | &"copy"));
         assert_eq!(said.contains("is reused"), is_backup, "{what}: {said}");
         assert!(elapsed < LIMIT, "{what} takes {elapsed:?}");
     }
@@ -234,6 +236,7 @@ fn signal_ends_the_wait_for_a_silent_storage() {
             (&["check", "--read-data"], "data/"),
             (&["restore", "latest", "--to", "back"], "data/"),
             (&["backup", "source"], "meta/"),
+            (&["rewrite", "--exclude", "big"], "meta/"),
             (&PRUNE, "meta/"),
         ] {
             let lie = Lie::Silent { method: "GET", folder, is_half };

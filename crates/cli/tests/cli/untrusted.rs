@@ -86,6 +86,11 @@ impl Server {
         Server { address, serving }
     }
 
+    /// Returns the URL of the server.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Returns `true` once the server has fallen silent.
     pub(crate) fn is_silent(&self) -> bool {
         self.serving.is_silent()

@@ -117,6 +117,16 @@ impl Deduplicator {
         Ok(true)
     }
 
+    /// Returns `true` if a chunk is known (rules W2 and C3), so that the caller may refer to it
+    /// without storing it.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the index.
+    pub fn refer(&mut self, class: Class, fingerprint: &Fingerprint) -> Result<bool> {
+        self.known.contains(class, fingerprint)
+    }
+
     /// Returns `true` if a chunk was stored by this writer or is in its index. If `only_full` is
     /// set, only full chunks count. References of delta chunks are not checked.
     ///

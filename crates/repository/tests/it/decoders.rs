@@ -13,7 +13,7 @@ use cutpoint_repository::crypto::{
     wrap_keyring,
 };
 use cutpoint_repository::format::commit::{
-    Commit, Damage, EMBEDDED_LEN_MAX, Note, Outcome, ViewRecord,
+    Commit, CopyCoverage, Damage, EMBEDDED_LEN_MAX, Note, Origin, Outcome, ViewRecord,
 };
 use cutpoint_repository::format::config::Config;
 use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
@@ -72,6 +72,11 @@ fn snapshot() -> Snapshot {
         missing: vec![1],
         file_systems: vec!["ext4 0123456789abcdef".to_owned(), String::new()],
         read_since_ns: Some(-2),
+        origin: Some(Box::new(Origin {
+            repository: RepositoryId([8; 16]),
+            snapshot: TicketId([9; 12]),
+            coverage: CopyCoverage::Reduced,
+        })),
     }
 }
 

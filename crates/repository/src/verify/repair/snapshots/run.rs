@@ -205,6 +205,8 @@ fn write(id: TicketId, survey: &Rewriter<'_>) -> Result<Option<RepairOutcome>> {
             description => format!("{description} (repaired from {})", id.short()),
         },
         statistics,
+        // A copy that lacks something must be made again.
+        origin: None,
         ..old
     };
     let committed = inline.commit(Outcome::Snapshot(Box::new(snapshot)))?;

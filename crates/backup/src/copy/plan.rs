@@ -1,0 +1,244 @@
+//! The plan of a copy: the snapshots that the target lacks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cutpoint_repository::format::commit::CopyCoverage;
+use cutpoint_repository::{Content, Reader, Repository, RepositoryId, Snapshot, TicketId, View};
+use cutpoint_storage::{Error, Result};
+
+use super::monitor::CopyMonitor;
+use super::survey::survey;
+
+/// The maximum number of earlier snapshots that a copy may be compared with.
+const BASES_MAX: usize = 16;
+
+/// The repository in which a backup has made a snapshot, and the identifier of the snapshot there.
+pub(super) type OriginKey = (RepositoryId, TicketId);
+
+/// A snapshot that will be copied.
+#[derive(Clone, Debug)]
+pub struct PlannedCopy {
+    /// The identifier of the snapshot at the source.
+    pub id: TicketId,
+    /// The snapshot, with its current tags and description.
+    pub snapshot: Snapshot,
+    /// The number of files that have to be copied, because no snapshot that was copied before has
+    /// them.
+    pub read_file_count: u64,
+    /// The total size of these files in bytes.
+    pub read_bytes: u64,
+    /// Set if there is a copy of a newer snapshot of the same host and paths.
+    pub is_older: bool,
+    pub(super) origin: OriginKey,
+    /// Earlier snapshots to compare with, best first, and their root folders at the source.
+    pub(super) bases: Vec<(OriginKey, Content)>,
+}
+
+/// The rules about snapshots of which the target has had copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyRules {
+    /// Copies a snapshot again if its copy was forgotten or lacks entries.
+    pub again: bool,
+    /// Leaves out snapshots that are older than the newest copy of the same host and paths.
+    pub only_newer: bool,
+}
+
+/// The snapshots that will be copied, and those that will not be.
+#[derive(Debug)]
+pub struct CopyPlan {
+    /// A reader of the source.
+    pub(super) reader: Arc<Reader>,
+    /// The snapshots that the target lacks, oldest first.
+    pub copies: Vec<PlannedCopy>,
+    /// The snapshots that the target has, and their identifiers there.
+    pub present: Vec<(TicketId, TicketId)>,
+    /// The snapshots of which the target has a copy that lacks entries, and its identifier there.
+    pub reduced: Vec<(TicketId, TicketId)>,
+    /// The snapshots whose copies were forgotten, and the identifiers of these.
+    pub forgotten: Vec<(TicketId, TicketId)>,
+    /// The snapshots that are left out because they are older than the newest copy.
+    pub older: Vec<TicketId>,
+    /// The snapshots of which the trees cannot be read.
+    pub failed: Vec<TicketId>,
+}
+
+/// Finds out which of the snapshots `wanted` of `reader` the repository `target` lacks.
+///
+/// # Errors
+///
+/// Returns `Invalid` if both repositories are the same, `Missing` if the source has no snapshot
+/// `wanted`, and `Interrupted` if the monitor cancels the run. Returns any error of the storage of
+/// the source. A snapshot that cannot be read is reported to the monitor instead.
+pub fn plan_copies(
+    reader: &Arc<Reader>,
+    target: &Repository,
+    target_view: &View,
+    wanted: &[TicketId],
+    rules: CopyRules,
+    monitor: &dyn CopyMonitor,
+) -> Result<CopyPlan> {
+    let source_id = reader.repository().config().repository;
+    let target_id = target.config().repository;
+    if source_id == target_id {
+        let message = "source and target are the same repository, or copies of one";
+        return Err(Error::invalid("copy", message));
+    }
+    let view = reader.view();
+    let mut there = There::of(target_id, target_view);
+    let sources: Vec<_> = view.snapshots().into_iter().chain(view.forgotten_snapshots()).collect();
+    let mut plan = CopyPlan {
+        reader: reader.clone(),
+        copies: Vec::new(),
+        present: Vec::new(),
+        reduced: Vec::new(),
+        forgotten: Vec::new(),
+        older: Vec::new(),
+        failed: Vec::new(),
+    };
+    let total = wanted.len() as u64;
+    for ((id, snapshot), number) in find(&sources, wanted)?.into_iter().zip(1..) {
+        monitor.examined(number, total);
+        let origin = key(source_id, id, snapshot);
+        let is_older = there.has_newer(snapshot);
+        match there.copies.get(&origin) {
+            Some((Presence::Listed, copy)) => plan.present.push((id, *copy)),
+            Some((Presence::Reduced, copy)) if !rules.again => plan.reduced.push((id, *copy)),
+            Some((Presence::Forgotten, copy)) if !rules.again => plan.forgotten.push((id, *copy)),
+            None if is_older && rules.only_newer => plan.older.push(id),
+            _ => {
+                let bases = bases(source_id, &sources, (id, snapshot));
+                let base = bases.iter().find(|(base, _)| there.lists(base));
+                let root = base.map(|(_, root)| root);
+                let work = match survey("copy", reader, &snapshot.root, root, &[], monitor) {
+                    Ok(work) => work,
+                    Err(error) if error.is_loss() => {
+                        monitor.failed(id, &error);
+                        plan.failed.push(id);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                there.copies.insert(origin, (Presence::Listed, id));
+                plan.copies.push(PlannedCopy {
+                    id,
+                    snapshot: current(&view, id, snapshot),
+                    read_file_count: work.read_file_count,
+                    read_bytes: work.read_bytes,
+                    is_older,
+                    origin,
+                    bases,
+                });
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// Returns the snapshots `wanted` of `sources`, oldest first.
+fn find<'v>(
+    sources: &[(TicketId, &'v Snapshot)],
+    wanted: &[TicketId],
+) -> Result<Vec<(TicketId, &'v Snapshot)>> {
+    let by_id: HashMap<TicketId, &Snapshot> = sources.iter().copied().collect();
+    let mut found = Vec::new();
+    for id in wanted {
+        let snapshot = by_id.get(id);
+        let missing = || Error::missing(format!("snapshot {}", id.short()), "not found");
+        found.push((*id, *snapshot.ok_or_else(missing)?));
+    }
+    found.sort_by_key(|(id, snapshot)| (snapshot.started_ns, *id));
+    Ok(found)
+}
+
+/// The state of a copy at the target. The greatest one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Presence {
+    Forgotten,
+    /// Listed, without some of the entries.
+    Reduced,
+    Listed,
+}
+
+/// The snapshots of the target.
+struct There<'v> {
+    /// The copies and the snapshots that were made there, by their origins.
+    copies: HashMap<OriginKey, (Presence, TicketId)>,
+    /// The start of the newest copy of each host and its paths.
+    newest_ns: HashMap<(&'v str, &'v [Vec<u8>]), i64>,
+}
+
+impl<'v> There<'v> {
+    fn of(target_id: RepositoryId, view: &'v View) -> There<'v> {
+        let (mut copies, mut newest_ns) = (HashMap::new(), HashMap::new());
+        let listed = view.snapshots().into_iter().map(|it| (it, Presence::Listed));
+        let forgotten = view.forgotten_snapshots().into_iter();
+        let forgotten = forgotten.map(|it| (it, Presence::Forgotten));
+        for ((id, snapshot), presence) in listed.chain(forgotten) {
+            let origin = snapshot.origin.as_deref();
+            let (presence, key) = match origin.map(|origin| (origin.coverage, origin)) {
+                None => (presence, (target_id, id)),
+                Some((CopyCoverage::Begun, _)) => continue,
+                Some((coverage, origin)) => {
+                    let newest = newest_ns.entry((&*snapshot.host, &*snapshot.sources));
+                    let newest = newest.or_insert(snapshot.started_ns);
+                    *newest = snapshot.started_ns.max(*newest);
+                    let is_reduced = coverage == CopyCoverage::Reduced;
+                    let presence =
+                        if is_reduced { presence.min(Presence::Reduced) } else { presence };
+                    (presence, (origin.repository, origin.snapshot))
+                }
+            };
+            let known = copies.entry(key).or_insert((presence, id));
+            *known = (*known).max((presence, id));
+        }
+        There { copies, newest_ns }
+    }
+
+    /// Returns `true` if a copy can be compared with that of `origin`.
+    fn lists(&self, origin: &OriginKey) -> bool {
+        self.copies.get(origin).is_some_and(|(presence, _)| *presence > Presence::Forgotten)
+    }
+
+    /// Returns `true` if there was a copy of a newer snapshot of the same host and paths.
+    fn has_newer(&self, snapshot: &Snapshot) -> bool {
+        let newest = self.newest_ns.get(&(&*snapshot.host, &*snapshot.sources));
+        newest.is_some_and(|newest_ns| *newest_ns > snapshot.started_ns)
+    }
+}
+
+/// Returns the repository in which a backup has made a snapshot of `repository`, and the identifier
+/// of the snapshot there.
+fn key(repository: RepositoryId, id: TicketId, snapshot: &Snapshot) -> OriginKey {
+    match snapshot.copied_from() {
+        Some(origin) => (origin.repository, origin.snapshot),
+        None => (repository, id),
+    }
+}
+
+/// Returns the earlier ones of `sources` that a snapshot may be compared with, best first: those of
+/// the same host, the newest before the others, those of the same paths before all.
+fn bases(
+    repository: RepositoryId,
+    sources: &[(TicketId, &Snapshot)],
+    (id, snapshot): (TicketId, &Snapshot),
+) -> Vec<(OriginKey, Content)> {
+    let is_earlier = |each: &(TicketId, &Snapshot)| {
+        (each.1.started_ns, each.0) < (snapshot.started_ns, id) && each.1.host == snapshot.host
+    };
+    let mut bases: Vec<_> = sources.iter().filter(|each| is_earlier(each)).collect();
+    bases.sort_by_key(|(each, it)| {
+        (it.sources == snapshot.sources, !it.partial, it.started_ns, *each)
+    });
+    let bases = bases.into_iter().rev().take(BASES_MAX);
+    bases.map(|(id, it)| (key(repository, *id, it), it.root.clone())).collect()
+}
+
+/// Returns a snapshot with its current tags and description, which a note can have changed.
+pub(super) fn current(view: &View, id: TicketId, snapshot: &Snapshot) -> Snapshot {
+    Snapshot {
+        tags: view.tags(id, snapshot).to_vec(),
+        description: view.description(id, snapshot).to_owned(),
+        ..snapshot.clone()
+    }
+}

@@ -1,0 +1,346 @@
+//! `copy`: copies snapshots from another repository.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Result;
+use cutpoint_backup::copy::{CopyMonitor, CopyPlan, CopyReport, CopyRules, copy, plan_copies};
+use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupProgress, BackupReport};
+use cutpoint_repository::{ObjectName, Statistics, TicketId, Verify, View};
+use cutpoint_storage::{Error, Kind};
+use cutpoint_terminal::Work;
+
+use super::backup;
+use crate::args::{Copy, Global, Selection};
+use crate::event::{self, Event, Phase, Summary, Unit};
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+use crate::session::Session;
+use crate::{place, select, units};
+
+pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit> {
+    let mut target = Session::open(global, report)?;
+    let target_view = target.view(report)?;
+    let mut source = open_source(args, global, report)?;
+    let view = source.view(report)?;
+    let reader = Arc::new(source.reader(view.clone(), report)?);
+    let wanted = wanted(&args.snapshots, &args.selection, &view, false, report)?;
+    let monitor = Monitor::new("copied", &view, report);
+    report.begin_progress();
+    let rules = CopyRules { again: args.again, only_newer: args.only_newer };
+    let plan = plan_copies(&reader, &target.repository, &target_view, &wanted, rules, &monitor);
+    let plan = plan.inspect_err(|_| report.end_progress()).map_err(explain)?;
+    if args.dry_run {
+        report.end_progress();
+        show(&plan, report)?;
+        summarize(args, &plan, &CopyReport::default(), report)?;
+        return Ok(Exit::of_problems(report.problem_count()));
+    }
+    let verify = if args.verify_write { Verify::All } else { Verify::Some };
+    let threads = args.threads.count();
+    let options = BackupOptions { verify, threads, ..BackupOptions::default() };
+    let counts = plan.copies.iter().map(|it| (it.read_file_count, it.read_bytes));
+    let (file_count, bytes) = counts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    report.expect(Work::of_files(file_count, bytes));
+    let done = copy(&target.repository, &plan, &options, &monitor);
+    report.end_progress();
+    let saved = monitor.saved.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (id, copy) in &saved {
+        let planned = plan.copies.iter().find(|planned| planned.id == *id);
+        if let Some(planned) = planned {
+            target.state.add_head(&planned.snapshot.host, *copy, planned.snapshot.started_ns);
+        }
+    }
+    target.state.save(report);
+    if let Err(error) = &done
+        && error.kind() == Kind::Interrupted
+    {
+        report.note(&format!(
+            "{} of {} copied.",
+            saved.len(),
+            units::count(plan.copies.len() as u64, "snapshot")
+        ));
+    }
+    summarize(args, &plan, &done?, report)?;
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+/// Opens the repository of `--from`.
+fn open_source(args: &Copy, global: &Global, report: &Report) -> Result<Session> {
+    Session::open(&args.source(global), report).map_err(|error| {
+        let shown = place::resolve(&args.from).unwrap_or_else(|_| args.from.clone());
+        let option = format!("--from {}", shown.display());
+        match Exit::of(&error) {
+            Exit::NoRepository => {
+                Failure::new(Exit::NoRepository, format!("{option}: no repository found"))
+                    .with_remedy("check --from, the place of an existing repository")
+                    .into()
+            }
+            Exit::WrongKey => Failure::new(Exit::WrongKey, format!("{option}: {error}"))
+                .with_remedy(
+                    "give its secret with --from-passphrase-file, --from-passphrase-command, \
+                     --from-key-file or CUTPOINT_FROM_PASSPHRASE",
+                )
+                .into(),
+            _ => error.context(option),
+        }
+    })
+}
+
+/// Returns the named snapshots, or else all that are listed and selected. Of these, snapshots of
+/// interrupted runs are left out unless `with_partial` is set.
+pub(super) fn wanted(
+    named: &[OsString],
+    selection: &Selection,
+    view: &View,
+    with_partial: bool,
+    report: &Report,
+) -> Result<Vec<TicketId>> {
+    let mut wanted = Vec::new();
+    if named.is_empty() {
+        for (id, snapshot) in view.snapshots() {
+            if (with_partial || !snapshot.partial)
+                && select::selects(selection, view, id, snapshot)?
+            {
+                wanted.push(id);
+            }
+        }
+        if wanted.is_empty() && !view.snapshots().is_empty() {
+            report.warn("no snapshot is selected: check --host, --tag and --path");
+        }
+        return Ok(wanted);
+    }
+    for text in named {
+        let (id, _) = select::snapshot(view, text, selection, report)?;
+        if !wanted.contains(&id) {
+            wanted.push(id);
+        }
+    }
+    Ok(wanted)
+}
+
+fn explain(error: Error) -> anyhow::Error {
+    match error.kind() {
+        Kind::Invalid => Failure::failed(error.to_string())
+            .with_remedy("--from names the repository to read, and --repo the one to write")
+            .into(),
+        _ => error.into(),
+    }
+}
+
+/// Reports the events of copies.
+pub(super) struct Monitor<'a> {
+    /// The participle of the operation.
+    done_name: &'static str,
+    view: &'a View,
+    report: &'a Report,
+    backup: backup::Monitor<'a>,
+    /// The work of the snapshots that are complete.
+    done: Mutex<BackupProgress>,
+    /// The snapshots that are complete, and their new identifiers.
+    pub(super) saved: Mutex<Vec<(TicketId, TicketId)>>,
+}
+
+impl<'a> Monitor<'a> {
+    pub(super) fn new(done_name: &'static str, view: &'a View, report: &'a Report) -> Monitor<'a> {
+        let backup = backup::Monitor::new(false, report);
+        let (done, saved) = (Mutex::default(), Mutex::default());
+        Monitor { done_name, view, report, backup, done, saved }
+    }
+
+    fn described(&self, id: TicketId) -> String {
+        let snapshot = self.view.commits.get(&id).and_then(|commit| commit.snapshot());
+        snapshot.map_or_else(
+            || format!("snapshot {}", id.short()),
+            |snapshot| select::described(id, snapshot),
+        )
+    }
+
+    /// Returns the sum of the complete snapshots and `progress`.
+    fn total(&self, progress: &BackupProgress) -> BackupProgress {
+        let done = *self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let (a, b) = (done.statistics, progress.statistics);
+        let statistics = Statistics {
+            read_file_count: a.read_file_count + b.read_file_count,
+            read_bytes: a.read_bytes + b.read_bytes,
+            // What is taken over is not expected, either.
+            file_count: a.read_file_count + b.read_file_count,
+            size: a.read_bytes + b.read_bytes,
+            new_bytes: a.new_bytes + b.new_bytes,
+            ..Statistics::default()
+        };
+        BackupProgress { statistics, stored_bytes: done.stored_bytes + progress.stored_bytes }
+    }
+}
+
+impl BackupMonitor for Monitor<'_> {
+    fn progress(&self, progress: &BackupProgress) {
+        self.backup.progress(&self.total(progress));
+    }
+
+    fn resumed(&self, ended: TicketId) {
+        self.backup.resumed(ended);
+    }
+
+    fn unreadable(&self, name: &ObjectName, error: &Error) {
+        self.backup.unreadable(name, error);
+    }
+
+    fn problem(&self, path: &Path, message: &str) {
+        self.backup.problem(path, message);
+    }
+
+    fn reading(&self, path: &Path) {
+        self.backup.reading(path);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.backup.cancelled()
+    }
+}
+
+impl CopyMonitor for Monitor<'_> {
+    fn examined(&self, count: u64, total: u64) {
+        let name = "Examining snapshots";
+        self.report.phase(&Phase { name, done: count, total: Some(total), unit: Unit::Items });
+    }
+
+    fn saved(&self, id: TicketId, done: &BackupReport) {
+        let statistics = done.statistics;
+        let total =
+            self.total(&BackupProgress { statistics, stored_bytes: statistics.stored_bytes });
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = total;
+        let Some(made) = done.snapshot else { return };
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner).push((id, made));
+        if self.report.is_json() {
+            self.report.tell(&Event::Saved(event::Saved {
+                snapshot: id.to_string(),
+                saved: Some(made.to_string()),
+                read_file_count: statistics.read_file_count,
+                read_bytes: statistics.read_bytes,
+                lacking_count: statistics.problem_count,
+            }));
+        } else {
+            let lacking = match statistics.problem_count {
+                0 => String::new(),
+                count => format!(", without {count} that cannot be read"),
+            };
+            let described = self.described(id);
+            self.report.note(&format!("{described}: saved as {}{lacking}", made.short()));
+        }
+    }
+
+    fn failed(&self, id: TicketId, error: &Error) {
+        let path = format!("snapshot {}", id.short());
+        self.report.problem(Path::new(&path), &format!("not {}: {error}", self.done_name));
+    }
+}
+
+/// Prints the snapshots that would be copied.
+fn show(plan: &CopyPlan, report: &Report) -> Result<()> {
+    for planned in &plan.copies {
+        if report.is_json() {
+            report.event(&Event::Saved(event::Saved {
+                snapshot: planned.id.to_string(),
+                saved: None,
+                read_file_count: planned.read_file_count,
+                read_bytes: planned.read_bytes,
+                lacking_count: 0,
+            }))?;
+            continue;
+        }
+        report.line(&format!(
+            "{}: {} in {} to read",
+            select::described(planned.id, &planned.snapshot),
+            units::size(planned.read_bytes),
+            units::count(planned.read_file_count, "file"),
+        ))?;
+    }
+    report.flush()
+}
+
+fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -> Result<()> {
+    let present_count = plan.present.len() as u64;
+    let planned_count = plan.copies.len() as u64;
+    let read = plan.copies.iter().map(|it| (it.read_file_count, it.read_bytes));
+    let (read_file_count, read_bytes) = match args.dry_run {
+        true => read.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1)),
+        false => (done.read_file_count, done.read_bytes),
+    };
+    if report.is_json() {
+        return report.event(&Event::Summary(Summary::Copy {
+            dry_run: args.dry_run,
+            copied_count: if args.dry_run { planned_count } else { done.saved.len() as u64 },
+            present_count,
+            reduced_count: plan.reduced.len() as u64,
+            forgotten_count: plan.forgotten.len() as u64,
+            older_count: plan.older.len() as u64,
+            failed_count: if args.dry_run { plan.failed.len() as u64 } else { done.failed_count },
+            read_file_count,
+            read_bytes,
+            new_chunk_count: done.new_chunk_count,
+            new_bytes: done.new_bytes,
+            stored_bytes: done.stored_bytes,
+            elapsed_ns: report.elapsed_ns(),
+        }));
+    }
+    let size = units::size(read_bytes);
+    tell_of_left_out(args, plan, report);
+    if args.dry_run {
+        report.note(&format!(
+            "Would copy {}, {size} in {}; {present_count} already here.",
+            units::count(planned_count, "snapshot"),
+            units::count(read_file_count, "file"),
+        ));
+        return Ok(());
+    }
+    report.note(&format!(
+        "Copied {}, {size} in {}: new {} in {}, stored {}; {present_count} already here; {}",
+        units::count(done.saved.len() as u64, "snapshot"),
+        units::count(read_file_count, "file"),
+        units::size(done.new_bytes),
+        units::count(done.new_chunk_count, "chunk"),
+        units::size(done.stored_bytes),
+        units::duration(report.elapsed()),
+    ));
+    if done.failed_count > 0 {
+        report.warn(&format!(
+            "{} not copied; if the repository of --from is damaged, `cutpoint repair snapshots` \
+             there saves what is left of them",
+            units::count(done.failed_count, "snapshot")
+        ));
+    }
+    Ok(())
+}
+
+/// Says which snapshots are not copied because of their copies, and how to copy them.
+fn tell_of_left_out(args: &Copy, plan: &CopyPlan, report: &Report) {
+    let snapshots = |count: usize| units::count(count as u64, "snapshot");
+    if !plan.forgotten.is_empty() {
+        report.note(&format!(
+            "{} not copied again, because the copies were forgotten here; --again copies them.",
+            snapshots(plan.forgotten.len())
+        ));
+    }
+    if !plan.reduced.is_empty() {
+        report.note(&format!(
+            "{} not copied again, although the copies lack files that could not be read or were \
+             removed by `cutpoint rewrite`; --again copies them.",
+            snapshots(plan.reduced.len())
+        ));
+    }
+    if !plan.older.is_empty() {
+        let older = snapshots(plan.older.len());
+        report.note(&format!("{older} older than the newest copy left out (--only-newer)."));
+    }
+    let older = plan.copies.iter().filter(|planned| planned.is_older).count();
+    if older > 0 && !args.again {
+        report.note(&format!(
+            "{} older than the newest copy of the same host and paths. If a prune has removed \
+             copies here on purpose, --only-newer keeps them from coming back.",
+            snapshots(older)
+        ));
+    }
+}
