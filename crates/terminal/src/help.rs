@@ -197,6 +197,7 @@ impl Manual {
     fn overview(&self, root: &Command, is_long: bool) -> String {
         let program = self.program;
         let mut text = String::new();
+        let mut named = Vec::new();
         for (number, (heading, names)) in self.groups.iter().enumerate() {
             let commands = names.iter().filter_map(|name| root.find_subcommand(name));
             if is_long || number < self.groups_in_short_help {
@@ -209,8 +210,11 @@ impl Manual {
                 push_table(&mut text, heading, rows);
             } else {
                 let names: Vec<&str> = commands.map(Command::get_name).collect();
-                push_line(&mut text, &format!("{heading}: {}\n", names.join(", ")));
+                named.push(format!("{heading}: {}", names.join(", ")));
             }
+        }
+        if !named.is_empty() {
+            push_line(&mut text, &format!("{}\n", named.join("\n")));
         }
         if is_long {
             let rows = self.topics.iter().map(|topic| (topic.name, topic.about.to_owned()));

@@ -63,10 +63,10 @@ pub(crate) struct Copy {
     #[arg(long, value_name = "COMMAND", group = "from_secret")]
     pub(crate) from_passphrase_command: Option<OsString>,
     /// Use the S3 server at URL for --from, as --s3-endpoint does for --repo
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", hide_short_help = true)]
     pub(crate) from_s3_endpoint: Option<String>,
     /// Set the region of the bucket of --from
-    #[arg(long, value_name = "REGION")]
+    #[arg(long, value_name = "REGION", hide_short_help = true)]
     pub(crate) from_s3_region: Option<String>,
     /// Copy again snapshots whose copies were forgotten or lack files
     ///

@@ -8,7 +8,7 @@ use cutpoint_backup::archive::ArchiveFormat;
 
 use super::Selection;
 
-/// Write a folder of a snapshot to standard output, as a tar or zip archive
+/// Write a folder of a snapshot to standard output, as tar or zip
 ///
 /// Paths in the archive start in the folder PATH, which is itself the member `./` of a tar archive.
 /// If PATH is a file, it is the only member. `cutpoint cat` writes a file without an archive.

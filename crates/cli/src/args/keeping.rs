@@ -78,7 +78,7 @@ pub(crate) struct ConfigFolder {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// Print units of systemd, or lines of cron, that run a profile regularly
+/// Print units of systemd or lines of cron that run a profile
 ///
 /// The units or lines contain all that they need, also in an empty environment. Missed runs are
 /// caught up: systemd starts a missed run once the machine is on again (Persistent=true); of the

@@ -42,8 +42,8 @@ Examples:
   mkdir ~/snapshots
   cutpoint mount ~/snapshots
       In another terminal: ls ~/snapshots/latest/home
-  cutpoint mount /mnt/old --key-file /etc/cut.key &
-      Runs in the background.
+  cutpoint mount /mnt/old --key-file /etc/cut.key
+      Asks for nothing, so that it can run in the background.
   cutpoint mount ~/snapshots --host laptop --tag weekly
       Shows only the snapshots that have both.
   cp -a ~/snapshots/by-time/2026-11-20*/home/me/letters .
