@@ -210,11 +210,11 @@ impl Manual {
                 push_table(&mut text, heading, rows);
             } else {
                 let names: Vec<&str> = commands.map(Command::get_name).collect();
-                named.push(format!("{heading}: {}", names.join(", ")));
+                named.push((*heading, names.join(", ")));
             }
         }
         if !named.is_empty() {
-            push_line(&mut text, &format!("{}\n", named.join("\n")));
+            push_table(&mut text, "More commands", named.into_iter());
         }
         if is_long {
             let rows = self.topics.iter().map(|topic| (topic.name, topic.about.to_owned()));
@@ -254,8 +254,10 @@ fn help_option() -> Arg {
 /// Appends a heading, a row for each name with its text, and an empty line.
 fn push_table<'a>(text: &mut String, heading: &str, rows: impl Iterator<Item = (&'a str, String)>) {
     push_line(text, &format!("{heading}:"));
+    let rows: Vec<_> = rows.collect();
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or_default().max(10);
     for (name, about) in rows {
-        push_line(text, &format!("  {name:<10}  {about}"));
+        push_line(text, &format!("  {name:<width$}  {about}"));
     }
     text.push('\n');
 }

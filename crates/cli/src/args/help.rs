@@ -24,7 +24,7 @@ pub(crate) const MANUAL: Manual = Manual {
 };
 
 /// The groups of commands, in the order of `cutpoint --help`.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Every day",
         &[
@@ -44,10 +44,11 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Care",
         &[
-            "check", "repair", "forget", "hold", "tag", "prune", "optimize", "copy", "rewrite",
-            "config", "schedule",
+            "check", "repair", "forget", "hold", "tag", "prune", "optimize", "rewrite", "config",
+            "schedule",
         ],
     ),
+    ("Other repositories", &["copy"]),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),
     ("Program", &["cache", "version", "completions", "man"]),

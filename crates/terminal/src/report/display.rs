@@ -99,8 +99,13 @@ impl Display {
         }
     }
 
+    /// Sets the expected work. The next progress is an event at once, because it is the first that
+    /// can be compared with the expectation.
     pub(super) fn expect(&mut self, work: Work) {
         self.expected = Some(work);
+        if let Place::Events(last) = &mut self.place {
+            *last = None;
+        }
     }
 
     pub(super) fn count_as(&mut self, noun: &'static str) {
