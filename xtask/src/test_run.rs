@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::cargo;
 use crate::memory_folder::MemoryFolder;
+use crate::{cargo, linting_cargo};
 
 /// The number of test programs that run at once. Some of them wait most of the time.
 const PROGRAMS_AT_ONCE: usize = 2;
@@ -44,17 +44,27 @@ impl RunningTests {
     }
 }
 
-/// Builds the test programs of the workspace.
+/// Builds all targets of the workspace, and returns the test programs. A warning is an error.
 fn build() -> Result<Vec<Program>, String> {
-    let mut command = cargo(&["test", "--workspace", "--no-run", "--quiet"]);
-    command.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+    let mut command = linting_cargo(&["test", "--workspace", "--all-targets", "--no-run"]);
+    command.args(["--quiet", "--message-format", "json"]).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let (mut diagnostics, mut programs) = (Vec::new(), Vec::new());
+    for message in messages {
+        programs.extend(program(&message));
+        // The library of a package and its unit tests have most diagnostics in common.
+        let rendered = message["message"]["rendered"].as_str().map(str::to_owned);
+        diagnostics.extend(rendered.filter(|text| !diagnostics.contains(text)));
+    }
+    diagnostics.iter().for_each(|text| eprint!("{text}"));
     if !output.status.success() {
         return Err(format!("{command:?} ended with {}", output.status));
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut programs: Vec<Program> = messages.filter_map(|message| program(&message)).collect();
+    if !diagnostics.is_empty() {
+        return Err(format!("{} warnings of the compiler and of clippy", diagnostics.len()));
+    }
     // Integration tests take the longest, so they are started first.
     programs.sort_by_key(|program| !program.is_integration_test);
     match programs.is_empty() {
@@ -65,10 +75,10 @@ fn build() -> Result<Vec<Program>, String> {
 
 /// Returns the test program that a message of cargo names, if it names one.
 fn program(message: &Value) -> Option<Program> {
-    let is_test = message["profile"]["test"].as_bool().unwrap_or_default();
+    let target = &message["target"];
+    let is_test = message["profile"]["test"] == true && target["kind"][0] != "bench";
     let path = message["executable"].as_str().filter(|_| is_test)?;
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
-    let target = &message["target"];
     Some(Program {
         name: format!("{}: {}", folder.file_name()?.display(), target["name"].as_str()?),
         path: PathBuf::from(path),
@@ -147,7 +157,7 @@ pub(crate) fn services() -> Result<(), String> {
 
 /// Runs the examples in the documentation.
 pub(crate) fn documentation_examples() -> Result<(), String> {
-    crate::run(cargo(&["test", "--workspace", "--doc", "--quiet"]))
+    crate::run(linting_cargo(&["test", "--workspace", "--doc", "--quiet"]))
 }
 
 #[cfg(test)]

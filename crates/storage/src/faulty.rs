@@ -58,6 +58,8 @@ struct Plan {
     fault: Fault,
     calls: AtomicU64,
     failures: AtomicU64,
+    /// The number of the first call that failed as planned, `u64::MAX` before it.
+    first_failure: AtomicU64,
     /// The space freed by deletions from a full storage and not used again, in bytes.
     room: AtomicU64,
 }
@@ -71,6 +73,7 @@ impl Faulty {
                 fault,
                 calls: AtomicU64::new(0),
                 failures: AtomicU64::new(0),
+                first_failure: AtomicU64::new(u64::MAX),
                 room: AtomicU64::new(0),
             }),
         }
@@ -84,6 +87,13 @@ impl Faulty {
     /// Returns the number of calls that failed as planned.
     pub fn failures(&self) -> u64 {
         self.plan.failures.load(Ordering::SeqCst)
+    }
+
+    /// Returns `true` if the call with this number was the first that failed as planned. If no
+    /// fault is due at that call, as a fault of puts at another call, the run is the same as with
+    /// the number of a later call, or without a fault.
+    pub fn failed_first_at(&self, call: u64) -> bool {
+        self.plan.first_failure.load(Ordering::SeqCst) == call
     }
 
     fn call<T>(
@@ -107,6 +117,7 @@ impl Plan {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         let fail = |kind, message: &str| {
             self.failures.fetch_add(1, Ordering::SeqCst);
+            self.first_failure.fetch_min(call, Ordering::SeqCst);
             Err(Error::new(kind, name, message))
         };
         let dead = || fail(Kind::Storage, "the faulty storage is dead");
