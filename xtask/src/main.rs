@@ -43,23 +43,23 @@ usage: cargo xtask check [--quick | --long | --services]
        cargo xtask torture [--seed N] [--seconds N] [--storm-seconds N] [--s3]
        cargo xtask attacks [RUNS]
 
-check    formatting, texts, prose, layers, licences and sources of dependencies, lints, other targets (those whose
-         standard library is installed), instructions of the kernels (their assembly, on x86-64),
-         documentation, builders of data sets (with Python), tests, the small cases of research/scale
-         (with Python and its packages); ends with 1 and the name of the step that failed
---quick  only what needs no building: formatting, texts, prose, layers, licences and sources, scripts
-         (with ruff, if it is there)
+check    formatting, texts, prose, layers, sizes, licences and sources of dependencies, scripts, tests,
+         lints (by the compiler of clippy, which builds the tests), other targets (those whose standard
+         library is installed), instructions of the kernels (their assembly, on x86-64), documentation,
+         builders of data sets (with Python), the small cases of research/scale (with Python and its
+         packages); ends with 1 and the name of the step that failed
+--quick  only what needs no building: formatting to scripts (with ruff, if it is there)
 --long   with 10^5 instead of 400 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
- --services  only the tests that need a server, a terminal or a file system of their own: OpenSSH,
-          rclone, FUSE. A missing one is a failure; check names these tests as skipped
+--services  only the tests that need a server, a terminal or a file system of their own: OpenSSH,
+         rclone, FUSE. A missing one is a failure; check names these tests as skipped
 
 advisories     known vulnerabilities of dependencies, by cargo-deny; not a step of check, for the
                database changes without us. Fails where cargo-deny or its database cannot be had
 release-check  check and advisories: what must hold before a release
 instructions, layers, prose  that step of check alone
-sizes          functions over 80 lines or with more than six parameters, and files over 600 lines of
-               code, but for tables with `// sizes: table, REASON` above; not a step of check yet
+sizes          that step of check alone: functions over 80 lines or with more than six parameters, and
+               files over 600 lines of code, but for tables with `// sizes: table, REASON` above
 
 guide    runs the commands of README.md and docs/guide.md, and compares what they print with the pages
          (one of the tests of check); with --write, writes it into the pages
