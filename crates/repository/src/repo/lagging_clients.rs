@@ -71,22 +71,22 @@ pub(super) fn mark_new(repository: &Repository) -> Result<()> {
 }
 
 /// W9: announces a client whose listings may lag, unless that was done before, and waits until its
-/// listings show what was put before. `tell` is called with the time until which this takes, in
-/// nanoseconds since 1970, before a wait begins.
+/// listings show what was put before: for `lag`, the maximum by which they may lag ([`LAG_MAX`]).
+/// `tell` is called repeatedly during that wait, with the time of its end in nanoseconds since 1970.
 ///
 /// Every writer calls this function itself. A program calls it before, to tell its user.
 ///
 /// # Errors
 ///
 /// Returns any error of the storage, and `Interrupted` if a request to stop ends the wait.
-pub fn announce(repository: &Repository, tell: &mut dyn FnMut(i64)) -> Result<()> {
+pub fn announce(repository: &Repository, lag: Duration, tell: &mut dyn FnMut(i64)) -> Result<()> {
     if !rules::must_announce_lag() || repository.is_lag_announced() || !may_lag(repository)? {
         return Ok(());
     }
     if !is_known(repository)? {
         put(repository, ANNOUNCED)?;
         if rules::must_wait_out_lag() {
-            wait_out(repository, tell)?;
+            wait_out(repository, lag, tell)?;
         }
         put(repository, IN_FORCE)?;
     }
@@ -100,17 +100,18 @@ fn is_known(repository: &Repository) -> Result<bool> {
     Ok(repository.storage().head(&path(mark))?.is_some())
 }
 
-/// Waits for [`LAG_MAX`], or until another client has waited long enough.
-fn wait_out(repository: &Repository, tell: &mut dyn FnMut(i64)) -> Result<()> {
+/// Waits for `lag`, or until another client has waited long enough.
+fn wait_out(repository: &Repository, lag: Duration, tell: &mut dyn FnMut(i64)) -> Result<()> {
     let environment = &**repository.environment();
-    let lag_ns = u64::try_from(LAG_MAX.as_nanos()).unwrap_or(u64::MAX);
-    tell(environment.now_ns().saturating_add(i64::try_from(lag_ns).unwrap_or(i64::MAX)));
+    let lag_ns = u64::try_from(lag.as_nanos()).unwrap_or(u64::MAX);
+    let until_ns = i64::try_from(lag_ns).unwrap_or(i64::MAX).saturating_add(environment.now_ns());
     let began_ns = environment.elapsed_ns();
     loop {
         let waited_ns = environment.elapsed_ns().saturating_sub(began_ns);
         if waited_ns >= lag_ns || is_known(repository)? {
             return Ok(());
         }
+        tell(until_ns);
         let left = Duration::from_nanos(lag_ns - waited_ns);
         if !wait::sleep(environment, left.min(LOOK_EVERY)) {
             return Err(wait::interrupted(path(ANNOUNCED)));

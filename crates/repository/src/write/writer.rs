@@ -18,7 +18,7 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::segment::Segment;
 use crate::format::ticket::Purpose;
 use crate::parity;
-use crate::repo::lagging_clients::announce;
+use crate::repo::lagging_clients::{LAG_MAX, announce};
 use crate::repo::liveness::{OpenTickets, listed_tickets, require_alone};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
@@ -130,7 +130,7 @@ impl Writer {
         Beginning { is_alone, known, is_at_work, leaves_dead }: Beginning,
     ) -> Result<Writer> {
         repository.config().check_features(true)?;
-        announce(&repository, &mut |_| ())?;
+        announce(&repository, LAG_MAX, &mut |_| ())?;
         let early =
             if rules::must_list_after_ticket() { None } else { Some(View::list(&repository)?) };
         let ticket = match put_ticket(&repository, purpose) {
