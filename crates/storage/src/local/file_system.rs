@@ -54,9 +54,10 @@ fn is_local(_: &Path) -> Result<bool> {
 ///
 /// Left out are network file systems (NFS, SMB, Ceph, AFS), file systems that several machines mount
 /// at once (GFS2, OCFS2), shares of a virtual machine (9p, virtiofs), FUSE, which may be any of
-/// them, and those that lie on others (overlay, eCryptfs).
+/// them, and eCryptfs, which may lie on any of them. The layers of a mounted overlay must not be
+/// changed by another way, so that its mount sees all changes.
 #[cfg(target_os = "linux")]
-const LOCAL: [u64; 17] = [
+const LOCAL: [u64; 18] = [
     0xef53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
     0x9123_683e, // Btrfs
@@ -72,6 +73,7 @@ const LOCAL: [u64; 17] = [
     0x4d44,      // FAT
     0x2011_bab0, // exFAT
     0x482b,      // HFS+
+    0x794c_7630, // overlay
     0x0102_1994, // tmpfs
     0x8584_58f6, // ramfs
 ];
