@@ -11,7 +11,7 @@ use cutpoint_repository::repo::liveness::{AT_WORK_NS, others_at_work};
 use cutpoint_storage::{Deletion, Error, Kind};
 
 use super::deletion::{locked_until, report_locked, require_deletion};
-use super::waiting::{Waits, announce_lag, pending_text};
+use super::waiting::{Delay, Waits, announce_lag, pending_text};
 use crate::args::{Clearing, Global, Prune};
 use crate::event::{self, Event, Summary, Unit};
 use crate::exit::{Exit, Failure};
@@ -152,6 +152,7 @@ pub(super) struct FreedSpace {
     /// The condemned objects that the storage keeps.
     pub(super) locked: LockedObjects,
     pub(super) waiting: Option<Sweep>,
+    delay: Delay,
 }
 
 /// Returns the options of the sweeps of a run that has probed the storage, unless it is to be the
@@ -198,7 +199,8 @@ pub(super) fn between_sweeps(
     sweeping: SweepOptions,
     act: impl FnOnce() -> Result<PruneReport>,
 ) -> Result<(PruneReport, FreedSpace)> {
-    let mut freed = FreedSpace::default();
+    let delay = if args.settle.is_some() { Delay::Demanded } else { Delay::Lag };
+    let mut freed = FreedSpace { delay, ..FreedSpace::default() };
     let mut sweep_earlier = || match sweep(session, sweeping, false, monitor, &mut freed) {
         // If a snapshot is damaged and already forgotten, `act` must take it before the deletion
         // can continue.
@@ -255,7 +257,7 @@ fn sweep_records(
     freed: &mut FreedSpace,
 ) -> Result<()> {
     let mut faster_count = 0;
-    let mut waits = Waits::new(monitor.report);
+    let mut waits = Waits::new(monitor.report, freed.delay);
     loop {
         freed.waiting = None;
         match sweeper.step(monitor) {
@@ -481,7 +483,7 @@ pub(super) fn say_freed(pruned: &PruneReport, freed: &FreedSpace, report: &Repor
         ));
     }
     if let Some(waiting) = &freed.waiting {
-        let pending = pending_text(pruned, waiting, command);
+        let pending = pending_text(pruned, waiting, freed.delay, command);
         report.note(&format!("{pending}; with --wait, one run frees this data."));
     }
 }

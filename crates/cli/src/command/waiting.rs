@@ -20,21 +20,32 @@ const WRITER_NS_MAX: i64 = 24 * 3600 * SECOND_NS;
 /// The interval between two events about one wait.
 const EVENT_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The reason for the minimum age of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Delay {
+    /// Listings of some client may lag.
+    #[default]
+    Lag,
+    /// The user demands it.
+    Demanded,
+}
+
 /// The messages about the waits of a run.
 pub(super) struct Waits<'a> {
     report: &'a Report,
+    delay: Delay,
     /// The last text, and the time of the event about it.
     told: Option<(String, Instant)>,
 }
 
 impl<'a> Waits<'a> {
-    pub(super) fn new(report: &'a Report) -> Waits<'a> {
-        Waits { report, told: None }
+    pub(super) fn new(report: &'a Report, delay: Delay) -> Waits<'a> {
+        Waits { report, delay, told: None }
     }
 
     /// Tells why a sweep waits, and until when. Called repeatedly during the wait.
     pub(super) fn tell_sweep(&mut self, waiting: &Sweep) {
-        let text = format!("Waiting: {}", sweep_text(waiting));
+        let text = format!("Waiting: {}", sweep_text(waiting, self.delay));
         self.tell(text, |message| sweep_event(waiting, message));
     }
 
@@ -58,7 +69,7 @@ impl<'a> Waits<'a> {
 /// Announces, before the first run that writes, that listings of this client may lag. Tells why that
 /// takes time, and until when.
 pub(super) fn announce_lag(session: &Session, report: &Report) -> Result<()> {
-    let mut waits = Waits::new(report);
+    let mut waits = Waits::new(report, Delay::Lag);
     let announced = announce(&session.repository, lag(), &mut |until_ns| {
         if waits.told.is_none() {
             report.begin_progress();
@@ -106,22 +117,28 @@ fn end_ns(writers: &[OpenWriter]) -> Option<i64> {
     Some(last_ns.saturating_add(WRITER_NS_MAX))
 }
 
-fn sweep_text(waiting: &Sweep) -> String {
+fn sweep_text(waiting: &Sweep, delay: Delay) -> String {
     match waiting {
         Sweep::Settling { number, .. } | Sweep::Waiting { number, .. } => {
-            format!("containers condemned by prune {number} can be deleted {}", when(waiting))
+            format!(
+                "containers condemned by prune {number} can be deleted {}",
+                when(waiting, delay)
+            )
         }
         Sweep::Nothing | Sweep::Done(_) | Sweep::Locked(_) => String::new(),
     }
 }
 
 /// Describes the moment from which a sweep can continue, with the reason.
-fn when(waiting: &Sweep) -> String {
+fn when(waiting: &Sweep, delay: Delay) -> String {
     match waiting {
-        Sweep::Settling { until_ns, .. } => format!(
-            "after {}, because listings of some client may lag, or --settle demands it",
-            time(*until_ns)
-        ),
+        Sweep::Settling { until_ns, .. } => {
+            let reason = match delay {
+                Delay::Lag => "because listings of some client may lag",
+                Delay::Demanded => "by --settle",
+            };
+            format!("after {}, {reason}", time(*until_ns))
+        }
         Sweep::Waiting { writers, .. } => {
             let names: Vec<String> = writers.iter().map(writer_text).collect();
             let end = end_ns(writers).map_or_else(String::new, |end_ns| {
@@ -155,7 +172,12 @@ fn sweep_event(waiting: &Sweep, message: String) -> WaitingFor<'_> {
 
 /// Describes what waits for the next run of `command`, with its size if it was condemned by this
 /// run.
-pub(super) fn pending_text(pruned: &PruneReport, waiting: &Sweep, command: &str) -> String {
+pub(super) fn pending_text(
+    pruned: &PruneReport,
+    waiting: &Sweep,
+    delay: Delay,
+    command: &str,
+) -> String {
     let (Sweep::Settling { number, .. } | Sweep::Waiting { number, .. }) = waiting else {
         return String::new();
     };
@@ -164,7 +186,7 @@ pub(super) fn pending_text(pruned: &PruneReport, waiting: &Sweep, command: &str)
     } else {
         format!("Containers condemned by prune {number}")
     };
-    format!("{what} will be freed by the next {command} {}", when(waiting))
+    format!("{what} will be freed by the next {command} {}", when(waiting, delay))
 }
 
 fn writer_text(writer: &OpenWriter) -> String {

@@ -68,7 +68,8 @@ fn demanded_delay_is_kept_and_its_end_is_told() {
     let (sandbox, _) = start();
     let before = data_bytes(&sandbox);
     let run = sandbox.run(["prune", "--settle", "1h"]).well();
-    assert!(run.stderr.contains("will be freed by the next prune after"), "{}", run.stderr);
+    let told = ["will be freed by the next prune after", "by --settle"];
+    assert!(told.iter().all(|text| run.stderr.contains(text)), "{}", run.stderr);
     assert!(data_bytes(&sandbox) >= before, "it is too early");
     let events = sandbox.json(["prune", "--settle", "0"]);
     let summary = events.last().expect("a summary");

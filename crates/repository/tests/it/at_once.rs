@@ -10,7 +10,7 @@ use cutpoint_repository::gc::sweep::{AtOnce, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::repo::lagging_clients::{LAG_MAX, announce, may_lag};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::{ObjectName, Purpose, Repository, Writer};
-use cutpoint_storage::{Environment, Layer, Memory, Result, Storage, Visibility};
+use cutpoint_storage::{Layer, Memory, Result, Storage, Visibility};
 
 use crate::support::backup::{back_up, init, open, restore_all};
 use crate::support::pruning::{WHOLE, forget};
@@ -84,15 +84,13 @@ fn marks(storage: &dyn Storage) -> Vec<String> {
 
 #[test]
 fn record_is_swept_at_once_where_listings_show_puts_at_once() {
-    use {AtOnce::*, Visibility::*};
-
     for (promise, at_once, is_swept) in [
-        (Visibility::AtOnce, Never, false),
-        (Visibility::AtOnce, AsPromised, true),
-        (Visibility::AtOnce, AsProbed, true),
-        (IfProbed, AsPromised, false),
-        (IfProbed, AsProbed, true),
-        (Later, AsProbed, false),
+        (Visibility::AtOnce, AtOnce::Never, false),
+        (Visibility::AtOnce, AtOnce::AsPromised, true),
+        (Visibility::AtOnce, AtOnce::AsProbed, true),
+        (Visibility::IfProbed, AtOnce::AsPromised, false),
+        (Visibility::IfProbed, AtOnce::AsProbed, true),
+        (Visibility::Later, AtOnce::AsProbed, false),
     ] {
         let storage = Promising::new(promise);
         let repository = condemned(&storage);
@@ -140,11 +138,12 @@ fn open_backup_is_awaited_by_a_sweep_at_once() {
 fn announced_client_keeps_every_sweep_from_hurrying() {
     let storage = Promising::new(Visibility::AtOnce);
     let repository = condemned(&storage);
-    storage.put_new("tickets/lagging", "as another client does".into()).expect("it is put");
+    Storage::put_new(&*storage, "tickets/lagging", "as another client does".into())
+        .expect("it is put");
     let mut sweeper = Sweeper::new(repository, sweeping(AtOnce::AsPromised));
     let step = sweeper.step(&()).expect("it works");
     assert!(matches!(step, Sweep::Settling { .. }), "{step:?}");
-    storage.delete("tickets/lagging").expect("it goes");
+    Storage::delete(&*storage, "tickets/lagging").expect("it goes");
     assert!(matches!(sweeper.step(&()), Ok(Sweep::Done(_))), "the mark alone was in the way");
 }
 
@@ -171,7 +170,7 @@ fn first_writer_with_lagging_listings_waits_once() {
     let storage = Promising::new(Visibility::Later);
     init(storage.clone()).expect("an empty storage takes a repository");
     for mark in marks(&*storage) {
-        storage.delete(&mark).expect("it goes");
+        Storage::delete(&*storage, &mark).expect("it goes");
     }
     let lag_ns = u64::try_from(LAG_MAX.as_nanos()).expect("minutes");
     for is_first in [true, false] {
@@ -189,14 +188,15 @@ fn first_writer_with_lagging_listings_waits_once() {
 fn wait_of_an_announcement_tells_its_end_and_ends_with_that_of_another_client() {
     let storage = Promising::new(Visibility::Later);
     init(storage.clone()).expect("an empty storage takes a repository");
-    storage.delete("tickets/lagging.1").expect("it goes");
+    Storage::delete(&*storage, "tickets/lagging.1").expect("it goes");
     let repository = open(storage.clone(), 1).expect("it opens");
     let mut told = Vec::new();
     let began_ns = repository.environment().now_ns();
     announce(&repository, Duration::from_secs(100), &mut |until_ns| {
         told.push(until_ns);
         if told.len() == 2 {
-            storage.put_new("tickets/lagging.1", "by another client".into()).expect("it is put");
+            Storage::put_new(&*storage, "tickets/lagging.1", "by another client".into())
+                .expect("it is put");
         }
     })
     .expect("it works");
