@@ -3,7 +3,7 @@
 # Verdict: exit 0 held, 1 fell, 77 the condition did not occur.
 . "$(dirname "$0")/lib/suspended.bash"
 scene 12
-suspend prune --settle 0s -v
+suspend prune -v
 B backup other -q
 other=$?
 echo "B's backup: exit $other"

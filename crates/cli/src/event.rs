@@ -9,12 +9,14 @@ mod difference;
 mod estimate;
 mod file;
 mod run;
+mod waiting;
 
 pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::Estimate;
 pub(crate) use file::File;
 pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
+pub(crate) use waiting::{WaitingFor, WaitingWriter};
 
 /// A change of the target of a restore.
 #[derive(Serialize)]
@@ -61,6 +63,8 @@ pub(crate) enum Event<'a> {
     Estimate(Box<Estimate>),
     /// A finding of a check.
     Finding(Finding<'a>),
+    /// A wait for other clients, told when it begins and then once a minute.
+    Waiting(WaitingFor<'a>),
     /// The result of a trial of a place for repositories.
     Trial(Trial<'a>),
     /// A loss in a snapshot.
@@ -321,6 +325,8 @@ pub(crate) enum Summary<'a> {
         may_be_shared: bool,
         creates_atomically: bool,
         lists_at_once: bool,
+        /// Whether a prune frees space at once, if no client is announced whose listings may lag.
+        frees_at_once: bool,
         /// The effect of a deletion: `removes`, `hides`, `refused` or `unknown`.
         deletion: &'a str,
         may_be_locked: bool,

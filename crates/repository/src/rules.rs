@@ -61,6 +61,26 @@ pub(crate) fn may_replace_commit() -> bool {
     is_broken!(Overwrites)
 }
 
+/// W9: a client whose listings may lag announces itself before its first ticket.
+pub(crate) fn must_announce_lag() -> bool {
+    !is_broken!(HidesLag)
+}
+
+/// W9: after its announcement, such a client waits until its listings show what was put before.
+pub(crate) fn must_wait_out_lag() -> bool {
+    !is_broken!(DoesNotWaitOutLag)
+}
+
+/// W9: an announcement of another client counts once that client has waited.
+pub(crate) fn must_await_mark() -> bool {
+    !is_broken!(TrustsNewMark)
+}
+
+/// R3: the maximum number of further listings for one chunk, while each shows something new.
+pub(crate) fn listings_max() -> u32 {
+    if is_broken!(ListsAgainOnce) { 1 } else { 8 }
+}
+
 /// E1: a writer writes nothing if an object claims a key epoch above its own.
 pub(crate) fn may_write_below_epoch() -> bool {
     is_broken!(WritesBelowEpoch)
@@ -139,6 +159,24 @@ pub(crate) fn must_attest() -> bool {
 /// S1: a sweep waits for writers that may commit a snapshot.
 pub(crate) fn must_wait_for_writers() -> bool {
     !is_broken!(DoesNotWait)
+}
+
+/// S1: tickets are listed after the record was seen.
+pub(crate) fn must_look_after_record() -> bool {
+    !is_broken!(LooksTooEarly)
+}
+
+/// S1: a record is swept at once only if the storage promises that listings show puts at once, and
+/// no client is announced to which this does not apply. A client that prunes on a storage without
+/// the promise is announced itself, so that either condition alone would protect the data there.
+pub(crate) fn may_sweep_at_once(is_promised: bool, is_announced: bool) -> bool {
+    let is_heeded = is_announced && !is_broken!(IgnoresLaggingClients);
+    (is_promised && !is_heeded) || is_broken!(HurriesAnywhere)
+}
+
+/// S1: a record that is swept at once is synced before anything is deleted.
+pub(crate) fn must_confirm_record() -> bool {
+    !is_broken!(TrustsVisibleRecord)
 }
 
 /// S1: one look at other writers serves the records that all of them had seen then, and no others.

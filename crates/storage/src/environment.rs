@@ -4,6 +4,7 @@
 //! with its own [`Environment`] repeats a run byte for byte.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
 use crate::stop::Stop;
@@ -22,6 +23,11 @@ pub trait Environment: Debug + Send + Sync {
     /// sleeps, on systems that have one.
     fn awake_ns(&self) -> u64 {
         self.elapsed_ns()
+    }
+
+    /// Blocks this thread for `time`. Waits consist of many short calls.
+    fn block(&self, time: Duration) {
+        std::thread::sleep(time);
     }
 
     /// Fills `bytes` with unpredictable random bytes.
@@ -90,6 +96,10 @@ impl<E: Environment> Environment for Interruptible<E> {
 
     fn elapsed_ns(&self) -> u64 {
         self.inner.elapsed_ns()
+    }
+
+    fn block(&self, time: Duration) {
+        self.inner.block(time);
     }
 
     fn random(&self, bytes: &mut [u8]) -> Result<()> {

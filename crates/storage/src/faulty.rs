@@ -8,7 +8,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{Error, Kind, Result};
-use crate::storage::{Deletion, Lock, Put, Staged, Storage};
+use crate::storage::{Deletion, Lock, Put, Staged, Storage, Visibility};
 
 /// The time between looking and putting in a put that looks first.
 const RACE: Duration = Duration::from_millis(2);
@@ -279,6 +279,10 @@ impl Storage for Faulty {
 
     fn prepare(&self) -> Result<()> {
         self.call(None, "", |inner| inner.prepare())
+    }
+
+    fn visibility(&self) -> Result<Visibility> {
+        self.inner.visibility()
     }
 
     fn describe(&self) -> String {

@@ -5,7 +5,9 @@ use std::fmt::Debug;
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::storage::{Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, Weakness};
+use crate::storage::{
+    Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, Visibility, Weakness,
+};
 
 /// A storage on top of another one, for tests. Each method behaves as that of [`Storage`], and
 /// forwards the call by default. Implementing this trait implements [`Storage`].
@@ -95,6 +97,11 @@ pub trait Layer: Debug + Send + Sync {
         self.below().weaknesses()
     }
 
+    /// Returns the promise about listings, as [`Storage::visibility`] does.
+    fn visibility(&self) -> Result<Visibility> {
+        self.below().visibility()
+    }
+
     /// Replaces an object, as [`Storage::replace`] does.
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         self.below().replace(name, bytes)
@@ -175,6 +182,10 @@ impl<L: Layer> Storage for L {
 
     fn weaknesses(&self) -> Result<Vec<Weakness>> {
         Layer::weaknesses(self)
+    }
+
+    fn visibility(&self) -> Result<Visibility> {
+        Layer::visibility(self)
     }
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {

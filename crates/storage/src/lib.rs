@@ -90,8 +90,8 @@ pub use s3::{Refusal, S3, S3Limits, S3Settings};
 #[cfg(feature = "sftp")]
 pub use sftp::{Sftp, SftpSettings};
 pub use storage::{
-    Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, Weakness, count_max, len_max,
-    too_long,
+    Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, Visibility, Weakness, count_max,
+    len_max, too_long,
 };
 
 /// The examples of the README, as tests.

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::storage::{Put, Storage, require_count, too_long, too_short};
+use crate::storage::{Put, Storage, Visibility, require_count, too_long, too_short};
 
 /// A storage in memory; its objects are lost when the process ends.
 #[derive(Debug, Default)]
@@ -125,6 +125,10 @@ impl Storage for Memory {
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         self.objects().put(name, bytes);
         Ok(())
+    }
+
+    fn visibility(&self) -> Result<Visibility> {
+        Ok(Visibility::AtOnce)
     }
 
     fn describe(&self) -> String {

@@ -86,6 +86,19 @@ pub enum Weakness {
     MayLoseNewest(&'static str),
 }
 
+/// The promise of a storage about its listings. It concerns objects that any client has put, through
+/// this storage or by another way to the same objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visibility {
+    /// A listing shows every object whose put was completed before the listing began.
+    AtOnce,
+    /// The same as [`Visibility::AtOnce`], unless a [`probe`](crate::probe()) finds the contrary.
+    IfProbed,
+    /// A listing may show an object some time after its put was completed, because a client or a
+    /// server keeps older listings, or because nothing is known about the storage.
+    Later,
+}
+
 /// An object that is being written to a storage in pieces. An object that is dropped before it is
 /// finished never exists, but may leave a remnant that [`Storage::clean`] removes.
 pub trait Staged: Debug + Send {
@@ -274,6 +287,15 @@ pub trait Storage: Debug + Send + Sync {
     /// Returns a `Storage` error if the storage has to be asked, and fails.
     fn weaknesses(&self) -> Result<Vec<Weakness>> {
         Ok(Vec::new())
+    }
+
+    /// Returns the promise of the storage about its listings.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Storage` error if the storage has to be asked, and fails.
+    fn visibility(&self) -> Result<Visibility> {
+        Ok(Visibility::Later)
     }
 
     /// Replaces the bytes of an object in one step: a concurrent read returns either the old ones

@@ -48,7 +48,7 @@ pub fn sleep(environment: &dyn Environment, time: Duration) -> bool {
             return true;
         }
         let slice = left.min(LOOK_EVERY);
-        std::thread::sleep(slice);
+        environment.block(slice);
         left -= slice;
     }
     false

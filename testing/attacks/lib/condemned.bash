@@ -5,7 +5,7 @@
 # Suspends the command $1 with its further options, lets B end it, resumes it, and ends the script with the verdict.
 attack() {
   scene 24
-  suspend "$1" --settle 0s -v "${@:2}"
+  suspend "$1" -v "${@:2}"
   # By the storage's own stamps nothing was heard of A for three days.
   touch -d '3 days ago' repo/tickets/* "$staged"
   B backup other -q

@@ -65,7 +65,7 @@ resume() {
 
 # The newest snapshot has everything, after one more prune.
 judge() {
-  A prune --settle 0s -q
+  A prune -q
   echo "the next prune: exit $?"
   A check --read-data --no-record > check.out 2>&1 || { fall "check ends with $?"; tail -4 check.out; }
   A restore "$(tail -1 ids):$work/src" --to back -q || fall "restore ends with $?"

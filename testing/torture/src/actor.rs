@@ -254,7 +254,7 @@ impl<'a> Actor<'a> {
 
     /// Prunes with at most this share of unused data left.
     pub(crate) fn prune_to(&mut self, share: &str) -> Result<(), String> {
-        let ended = self.disturbed(&["prune", "--settle", "0", "--unused-max", share])?;
+        let ended = self.disturbed(&["prune", "--unused-max", share])?;
         let Some(ended) = ended else { return Ok(()) };
         add(&self.world.tally.prunes, 1);
         let deleted = ended.events.last().and_then(|summary| summary["deleted_bytes"].as_u64());
@@ -266,7 +266,7 @@ impl<'a> Actor<'a> {
         let tally = &self.world.tally;
         let (arguments, count): (&[&str], _) = match self.random.below(4) {
             0 => (&["repair", "index"], &tally.repairs),
-            _ => (&["optimize", "--settle", "0", "--all"], &tally.optimizes),
+            _ => (&["optimize", "--all"], &tally.optimizes),
         };
         if self.disturbed(arguments)?.is_some() {
             add(count, 1);

@@ -204,9 +204,10 @@ pub(crate) struct ReadFirst {
 
 /// Delete data that no snapshot needs
 ///
-/// Removes forgotten snapshots for good, and condemns data that no other snapshot needs. Condemned
-/// data is deleted once no other client can refer to it: by the next prune that runs late enough,
-/// or by this one with --wait. Backups may run at the same time.
+/// Removes forgotten snapshots for good, and deletes data that no other snapshot needs: at once if
+/// no backup is running, otherwise by the next prune, or by this one with --wait. Backups may run at
+/// the same time. Where listings of some client may lag behind (network shares, SFTP), data is
+/// deleted some time after it was condemned (--settle).
 ///
 /// Credentials for S3 need the permission to delete objects, which no backup needs. In a bucket
 /// with object lock, locked objects stay: they are named, the exit code is 1, and a later prune
@@ -217,11 +218,9 @@ pub(crate) struct ReadFirst {
 Examples:
   cutpoint prune --dry-run
   cutpoint prune
-      Deletes what earlier prunes have condemned, then condemns.
+      Frees space at once, unless a backup is running.
   cutpoint prune --wait
-      Also waits until newly condemned data can be deleted.
-  cutpoint prune --exclusive --yes
-      Deletes at once: no other client uses the repository now.
+      Waits for running backups, then frees what they have kept.
   cutpoint prune --unused-max 20% --rewrite-max 10g
       Rewrites less, and leaves more unused data.")]
 pub(crate) struct Prune {
@@ -248,9 +247,12 @@ pub(crate) struct Clearing {
     pub(crate) wait: bool,
     /// Delete only what a prune condemned TIME ago
     ///
-    /// The default is 10min for a folder, and 24h for other storage.
+    /// Without this option, data is deleted as soon as no running backup can need it, in a folder of a
+    /// disk of this machine, and in S3 if a test finds that listings show new objects at once.
+    /// Otherwise, or if another client has written by a network share, SFTP or rclone, the default is
+    /// 10min for a folder, and 24h for other storage.
     ///
-    /// TIME must be at least twice the maximum delay of the listings of the storage.
+    /// TIME must be at least twice the maximum delay of the listings of any client.
     #[arg(long, value_name = "TIME", value_parser = parse_wait)]
     pub(crate) settle: Option<i64>,
     /// Do not wait for other clients; running backups will have to restart

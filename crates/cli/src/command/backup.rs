@@ -22,6 +22,7 @@ use cutpoint_storage::{Error, Kind, stop};
 use cutpoint_terminal::Work;
 
 use super::tag;
+use super::waiting::announce_lag;
 use crate::args::{Backup, Global, Selection, Settings};
 use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
@@ -53,6 +54,9 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         session.view(report)?.require_epoch()?;
     } else {
         session.look_for_heads(report)?;
+    }
+    if !args.dry_run {
+        announce_lag(&session, report)?;
     }
     let options = options(args, parent);
     let monitor = Monitor::new(args.dry_run, report);

@@ -13,6 +13,7 @@ use cutpoint_storage::{Error, Kind};
 use cutpoint_terminal::Work;
 
 use super::backup;
+use super::waiting::announce_lag;
 use crate::args::{Copy, Global, Selection};
 use crate::event::{self, Event, Phase, Summary, Unit};
 use crate::exit::{Exit, Failure};
@@ -23,6 +24,9 @@ use crate::{place, select, units};
 pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit> {
     let mut target = Session::open(global, report)?;
     let target_view = target.view(report)?;
+    if !args.dry_run {
+        announce_lag(&target, report)?;
+    }
     let mut source = open_source(args, global, report)?;
     let view = source.view(report)?;
     let reader = Arc::new(source.reader(view.clone(), report)?);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use cutpoint_storage::{
-    Deletion, Error as StoreError, Kind, ObjectKind, Probed, Put, Storage, System, probe,
-    scratch_name,
+    Deletion, Error as StoreError, Kind, ObjectKind, Probed, Put, Storage, System, Visibility,
+    probe, scratch_name,
 };
 
 use super::deletion::{HIDES, lacking};
@@ -307,6 +307,7 @@ impl Doctor<'_> {
                 may_be_shared,
                 creates_atomically: probed.creates_atomically(),
                 lists_at_once: probed.lists_at_once(),
+                frees_at_once: self.shows_puts_at_once(may_be_shared)?,
                 deletion: match self.deletion {
                     Deletes::Known(deletion) if deletion.hides => "hides",
                     Deletes::Known(_) => "removes",
@@ -338,6 +339,14 @@ impl Doctor<'_> {
                  runs: not resumed."
             }
         })?;
+        if may_prune {
+            self.report.line(match self.shows_puts_at_once(may_be_shared)? {
+                true => "A prune frees space: at once, if no backup is running.",
+                false => {
+                    "A prune frees space: some time after it (--settle), because listings may lag."
+                }
+            })?;
+        }
         if self.known().hides {
             self.report.line(&format!("Deleted objects: {HIDES}."))?;
         }
@@ -345,6 +354,15 @@ impl Doctor<'_> {
             self.report.line("Object lock: yes. A prune leaves locked objects, and names them.")?;
         }
         Ok(())
+    }
+
+    /// Returns `true` if listings show at once what any client has put. `is_probed` is the result of
+    /// the probe.
+    fn shows_puts_at_once(&self, is_probed: bool) -> Result<bool> {
+        Ok(match self.storage.visibility()? {
+            Visibility::AtOnce | Visibility::IfProbed => is_probed,
+            Visibility::Later => false,
+        })
     }
 
     /// Returns the effect of a deletion; as of a storage that removes objects if it is not known.

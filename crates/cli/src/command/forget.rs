@@ -11,6 +11,7 @@ use cutpoint_repository::snapshots::retention::{Candidate, Group, GroupKey, Reas
 use cutpoint_repository::verify::repair::repaired_as;
 use cutpoint_repository::{Class, Content, EntryKind, Reader, Snapshot, TicketId, View};
 
+use super::waiting::announce_lag;
 use crate::args::{Forget, Global, GroupBy};
 use crate::event::{self, Event, PathText, Summary};
 use crate::exit::{Exit, Failure};
@@ -27,6 +28,9 @@ pub(crate) fn run(args: &Forget, global: &Global, report: &Report) -> Result<Exi
     refuse_nonsense(args)?;
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
+    if !args.dry_run {
+        announce_lag(&session, report)?;
+    }
     if args.undo {
         undo(args, &session, &view, report)?;
     } else if !args.snapshots.is_empty() {

@@ -6,6 +6,7 @@ use anyhow::Result;
 use cutpoint_repository::TicketId;
 use cutpoint_repository::snapshots;
 
+use super::waiting::announce_lag;
 use crate::args::{Global, Hold};
 use crate::event::{Event, Summary};
 use crate::exit::Exit;
@@ -16,6 +17,7 @@ use crate::{select, units};
 pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
+    announce_lag(&session, report)?;
     let mut ids: BTreeSet<TicketId> = BTreeSet::new();
     for text in &args.snapshots {
         ids.insert(select::any_snapshot(&view, text, &args.selection, report)?);

@@ -33,6 +33,7 @@ mod snapshots;
 mod stats;
 mod tag;
 mod version;
+mod waiting;
 
 use anyhow::Result;
 use cutpoint_storage::ObjectKind;

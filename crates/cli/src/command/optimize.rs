@@ -4,13 +4,15 @@ use anyhow::Result;
 use cutpoint_repository::gc::prune::{
     OptimizeOptions, PrunePlan, PruneReport, optimize, plan_optimize,
 };
+use cutpoint_repository::gc::sweep::SweepOptions;
 use cutpoint_storage::Deletion;
 
 use super::deletion::{locked_until, report_locked};
 use super::prune::{
     FreedSpace, Monitor, approve_alone, between_sweeps, other_lines, require_shareable, say_freed,
-    settle_ns, show_lines,
+    show_lines, sweeping,
 };
+use super::waiting::announce_lag;
 use crate::args::{Global, Optimize};
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
@@ -34,8 +36,11 @@ pub(crate) fn run(args: &Optimize, global: &Global, report: &Report) -> Result<E
         true => None,
         false => Some(require_shareable(&args.clearing, &session, report)?),
     };
+    if !args.dry_run {
+        announce_lag(&session, report)?;
+    }
     report.begin_progress();
-    let done = run_optimize(args, &session, &options, &monitor, settle_ns(&args.clearing, global)?);
+    let done = run_optimize(args, &session, &options, &monitor, sweeping(&args.clearing, global)?);
     report.end_progress();
     let (optimized, freed) = done?;
     session.remember_prune(optimized.number, report);
@@ -49,14 +54,14 @@ fn run_optimize(
     session: &Session,
     options: &OptimizeOptions,
     monitor: &Monitor<'_>,
-    settle_ns: i64,
+    sweeping: SweepOptions,
 ) -> Result<(PruneReport, FreedSpace)> {
     let repository = &session.repository;
     if args.dry_run {
         let plan = plan_optimize(repository, options, monitor)?;
         return Ok((PruneReport { plan, ..PruneReport::default() }, FreedSpace::default()));
     }
-    between_sweeps(&args.clearing, session, monitor, settle_ns, || {
+    between_sweeps(&args.clearing, session, monitor, sweeping, || {
         let done = optimize(repository, options, monitor, |plan| {
             // A note is never refused.
             show_lines(&plan_lines(plan, false), false, monitor.report()).is_ok()

@@ -6,11 +6,12 @@ use anyhow::Result;
 use cutpoint_repository::gc::prune::{
     self, Phase, PruneMonitor, PruneOptions, PrunePlan, PruneReport,
 };
-use cutpoint_repository::gc::sweep::{LockedObjects, OpenWriter, Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::gc::sweep::{AtOnce, LockedObjects, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::repo::liveness::{AT_WORK_NS, others_at_work};
 use cutpoint_storage::{Deletion, Error, Kind};
 
 use super::deletion::{locked_until, report_locked, require_deletion};
+use super::waiting::{Delay, Waits, announce_lag, pending_text};
 use crate::args::{Clearing, Global, Prune};
 use crate::event::{self, Event, Summary, Unit};
 use crate::exit::{Exit, Failure};
@@ -22,7 +23,8 @@ use cutpoint_terminal::report::INTERRUPTED;
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// The default age, in nanoseconds, that a prune in a folder must reach before a sweep deletes what
-/// it has condemned: twice the time for which network file systems show old listings.
+/// it has condemned, if listings of some client may lag: twice the time for which network file
+/// systems show old listings.
 const SETTLE_FOLDER_NS: i64 = 600 * SECOND_NS;
 /// The corresponding age in other storages, in nanoseconds.
 const SETTLE_NS: i64 = 24 * 3600 * SECOND_NS;
@@ -46,8 +48,11 @@ pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit
         true => None,
         false => Some(require_shareable(&args.clearing, &session, report)?),
     };
+    if !args.dry_run {
+        announce_lag(&session, report)?;
+    }
     report.begin_progress();
-    let done = prune(args, &session, &options, &monitor, settle_ns(&args.clearing, global)?);
+    let done = prune(args, &session, &options, &monitor, sweeping(&args.clearing, global)?);
     report.end_progress();
     let (pruned, freed) = done?;
     session.remember_prune(pruned.number, report);
@@ -147,15 +152,21 @@ pub(super) struct FreedSpace {
     /// The condemned objects that the storage keeps.
     pub(super) locked: LockedObjects,
     pub(super) waiting: Option<Sweep>,
+    delay: Delay,
 }
 
-pub(super) fn settle_ns(args: &Clearing, global: &Global) -> Result<i64> {
-    if args.exclusive {
-        return Ok(0);
-    }
+/// Returns the options of the sweeps of a run that has probed the storage, unless it is to be the
+/// only client.
+pub(super) fn sweeping(args: &Clearing, global: &Global) -> Result<SweepOptions> {
     let is_folder = place::address(&session::location(global)?).is_none();
     let default = if is_folder { SETTLE_FOLDER_NS } else { SETTLE_NS };
-    Ok(args.settle.unwrap_or(default))
+    let (settle_ns, at_once) = match args.settle {
+        _ if args.exclusive => (0, AtOnce::Never),
+        Some(settle_ns) => (settle_ns, AtOnce::Never),
+        None => (default, AtOnce::AsProbed),
+    };
+    let end_others = args.exclusive;
+    Ok(SweepOptions { settle_ns, at_once, end_others, ..SweepOptions::default() })
 }
 
 fn prune(
@@ -163,14 +174,14 @@ fn prune(
     session: &Session,
     options: &PruneOptions,
     monitor: &Monitor<'_>,
-    settle_ns: i64,
+    sweeping: SweepOptions,
 ) -> Result<(PruneReport, FreedSpace)> {
     let repository = &session.repository;
     if args.dry_run {
         let plan = prune::plan(repository, options, monitor)?;
         return Ok((PruneReport { plan, ..PruneReport::default() }, FreedSpace::default()));
     }
-    between_sweeps(&args.clearing, session, monitor, settle_ns, || {
+    between_sweeps(&args.clearing, session, monitor, sweeping, || {
         let pruned = prune::prune(repository, options, monitor, |plan| {
             // A note is never refused.
             show_lines(&plan_lines(plan, false), false, monitor.report).is_ok()
@@ -185,12 +196,11 @@ pub(super) fn between_sweeps(
     args: &Clearing,
     session: &Session,
     monitor: &Monitor<'_>,
-    settle_ns: i64,
+    sweeping: SweepOptions,
     act: impl FnOnce() -> Result<PruneReport>,
 ) -> Result<(PruneReport, FreedSpace)> {
-    let sweeping =
-        SweepOptions { settle_ns, end_others: args.exclusive, ..SweepOptions::default() };
-    let mut freed = FreedSpace::default();
+    let delay = if args.settle.is_some() { Delay::Demanded } else { Delay::Lag };
+    let mut freed = FreedSpace { delay, ..FreedSpace::default() };
     let mut sweep_earlier = || match sweep(session, sweeping, false, monitor, &mut freed) {
         // If a snapshot is damaged and already forgotten, `act` must take it before the deletion
         // can continue.
@@ -247,7 +257,7 @@ fn sweep_records(
     freed: &mut FreedSpace,
 ) -> Result<()> {
     let mut faster_count = 0;
-    let mut told = String::new();
+    let mut waits = Waits::new(monitor.report, freed.delay);
     loop {
         freed.waiting = None;
         match sweeper.step(monitor) {
@@ -265,12 +275,7 @@ fn sweep_records(
                 freed.rescued_count += swept.rescued_count;
             }
             Ok(waiting) if wait => {
-                let text = waiting_text(&waiting);
-                if text != told {
-                    monitor.report.note(&format!("{text}."));
-                    told.clone_from(&text);
-                }
-                monitor.report.show(|| text);
+                waits.tell_sweep(&waiting);
                 monitor.interrupt.sleep(LOOK_EVERY);
                 prune_stop(monitor)?;
             }
@@ -415,60 +420,6 @@ pub(super) fn other_lines(plan: &PrunePlan, dry_run: bool) -> Vec<String> {
     lines
 }
 
-fn waiting_text(waiting: &Sweep) -> String {
-    match waiting {
-        Sweep::Settling { number, .. } | Sweep::Waiting { number, .. } => {
-            format!("Containers condemned by prune {number} can be deleted {}", when(waiting))
-        }
-        Sweep::Nothing | Sweep::Done(_) | Sweep::Locked(_) => String::new(),
-    }
-}
-
-/// Describes the moment from which a sweep can continue.
-fn when(waiting: &Sweep) -> String {
-    match waiting {
-        Sweep::Settling { until_ns, .. } => format!(
-            "after {} (another client may still need this data)",
-            units::date_time(until_ns.div_euclid(SECOND_NS))
-        ),
-        Sweep::Waiting { writers, .. } => {
-            let names: Vec<String> = writers.iter().map(writer_text).collect();
-            format!("once these clients have ended: {}", names.join(", "))
-        }
-        Sweep::Nothing | Sweep::Done(_) | Sweep::Locked(_) => String::new(),
-    }
-}
-
-/// Describes what waits for the next run of `command`, with its size if it was condemned by this
-/// run.
-fn pending_text(pruned: &PruneReport, waiting: &Sweep, command: &str) -> String {
-    let (Sweep::Settling { number, .. } | Sweep::Waiting { number, .. }) = waiting else {
-        return String::new();
-    };
-    let what = if pruned.number == Some(*number) {
-        units::size(pruned.plan.condemned_bytes + pruned.plan.rewritten_bytes)
-    } else {
-        format!("Containers condemned by prune {number}")
-    };
-    format!("{what} will be freed by the next {command} {}", when(waiting))
-}
-
-fn writer_text(writer: &OpenWriter) -> String {
-    let ticket = writer.ticket.short();
-    match &writer.process {
-        Some(process) => format!(
-            "backup {ticket} (host {}, process {}, last seen at {})",
-            process.host,
-            process.process_id,
-            units::date_time(writer.time_ns.div_euclid(SECOND_NS))
-        ),
-        None => format!(
-            "{ticket} (unreadable ticket; --exclusive ends its writer once the ticket is 3 hours \
-             old)"
-        ),
-    }
-}
-
 fn summarize(
     args: &Prune,
     pruned: &PruneReport,
@@ -532,7 +483,7 @@ pub(super) fn say_freed(pruned: &PruneReport, freed: &FreedSpace, report: &Repor
         ));
     }
     if let Some(waiting) = &freed.waiting {
-        let pending = pending_text(pruned, waiting, command);
+        let pending = pending_text(pruned, waiting, freed.delay, command);
         report.note(&format!("{pending}; with --wait, one run frees this data."));
     }
 }

@@ -12,6 +12,7 @@ use cutpoint_repository::verify::repair::{
 use cutpoint_repository::{ObjectName, TicketId};
 
 use super::check;
+use super::waiting::announce_lag;
 use crate::args::{Global, Repair, RepairData, RepairObjects, RepairSnapshots, Repairable};
 use crate::event::{self, ByteRange, Event, PathText, Summary};
 use crate::exit::Exit;
@@ -25,6 +26,7 @@ pub(crate) fn run(args: &Repair, global: &Global, report: &Report) -> Result<Exi
         _ => Session::open(global, report)?,
     };
     session.look_for_heads(report)?;
+    announce_lag(&session, report)?;
     match &args.what {
         Repairable::Objects(args) => objects(&session, args, report),
         Repairable::Data(args) => data(&session, args, report),

@@ -8,6 +8,7 @@ use cutpoint_backup::save::BackupOptions;
 use cutpoint_repository::{TicketId, snapshots};
 
 use super::copy::{Monitor, wanted};
+use super::waiting::announce_lag;
 use crate::args::{Global, Rewrite};
 use crate::event::{Event, Summary};
 use crate::exit::Exit;
@@ -21,6 +22,9 @@ pub(crate) fn run(args: &Rewrite, global: &Global, report: &Report) -> Result<Ex
     }
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
+    if !args.dry_run {
+        announce_lag(&session, report)?;
+    }
     let reader = Arc::new(session.reader(view.clone(), report)?);
     let wanted = wanted(&args.snapshots, &args.selection, &view, true, report)?;
     let monitor = Monitor::new("rewritten", &view, report);

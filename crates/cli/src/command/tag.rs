@@ -6,6 +6,7 @@ use anyhow::Result;
 use cutpoint_repository::TicketId;
 use cutpoint_repository::snapshots;
 
+use super::waiting::announce_lag;
 use crate::args::{Global, Tag};
 use crate::event::{Event, Summary};
 use crate::exit::{Exit, Failure};
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &Tag, global: &Global, report: &Report) -> Result<Exit> 
         .map_err(|failure| failure.with_remedy("use --clear to remove all tags"))?;
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
+    announce_lag(&session, report)?;
     let mut ids: BTreeSet<TicketId> = BTreeSet::new();
     for text in &args.snapshots {
         ids.insert(select::snapshot(&view, text, &args.selection, report)?.0);

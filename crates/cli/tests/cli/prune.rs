@@ -1,11 +1,14 @@
 //! Freeing the space that no snapshot needs.
 
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cutpoint_testing::SplitMix64;
 
-use crate::sandbox::{Sandbox, describe};
+use crate::sandbox::{Sandbox, describe, run_with_input};
+use crate::schema;
 
 /// Creates two snapshots. The first one has a file that the second one lacks, and is forgotten.
 fn start() -> (Sandbox, String) {
@@ -42,16 +45,15 @@ fn dry_run_changes_nothing() {
 }
 
 #[test]
-fn forgotten_data_is_freed_once_no_client_can_need_it() {
+fn prune_of_a_sole_client_frees_space_at_once() {
     let (sandbox, _) = start();
     let before = data_bytes(&sandbox);
     let run = sandbox.run(["prune"]).well();
-    assert!(run.stderr.contains("will be freed by the next prune after"), "{}", run.stderr);
-    assert!(data_bytes(&sandbox) >= before, "it is too early");
-    let events = sandbox.json(["prune", "--settle", "0"]);
-    let summary = events.last().expect("a summary");
-    assert!(summary["deleted_bytes"].as_u64() > Some(0), "{summary}");
-    assert_eq!(summary["waiting"], false, "{summary}");
+    assert!(
+        run.stderr.contains("Deleted ") && !run.stderr.contains("next prune"),
+        "{}",
+        run.stderr
+    );
     assert!(data_bytes(&sandbox) + 1_000_000 < before, "the file that is gone still takes room");
     sandbox.run(["forget", "--undo", "--last"]).ended(2, &["prune"]);
     sandbox.run(["check", "--read-data"]).well();
@@ -59,6 +61,139 @@ fn forgotten_data_is_freed_once_no_client_can_need_it() {
     let source = sandbox.path("source");
     let back = sandbox.path("back").join(source.strip_prefix("/").expect("an absolute path"));
     assert_eq!(describe(&back), describe(&source), "what came back");
+}
+
+#[test]
+fn demanded_delay_is_kept_and_its_end_is_told() {
+    let (sandbox, _) = start();
+    let before = data_bytes(&sandbox);
+    let run = sandbox.run(["prune", "--settle", "1h"]).well();
+    let told = ["will be freed by the next prune after", "by --settle"];
+    assert!(told.iter().all(|text| run.stderr.contains(text)), "{}", run.stderr);
+    assert!(data_bytes(&sandbox) >= before, "it is too early");
+    let events = sandbox.json(["prune", "--settle", "0"]);
+    let summary = events.last().expect("a summary");
+    assert!(summary["deleted_bytes"].as_u64() > Some(0), "{summary}");
+    assert_eq!(summary["waiting"], false, "{summary}");
+}
+
+#[test]
+fn client_with_lagging_listings_delays_every_prune() {
+    let (sandbox, _) = start();
+    let before = data_bytes(&sandbox);
+    // As a client puts it that writes by a network share.
+    std::fs::write(sandbox.path("repo/tickets/lagging"), "").expect("written");
+    let run = sandbox.run(["prune"]).well();
+    let told = "because listings of some client may lag";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    assert!(data_bytes(&sandbox) >= before, "the other client may not have seen the record");
+    sandbox.run(["check"]).well();
+}
+
+/// Starts a backup of standard input, and waits until it has begun.
+fn running_backup(sandbox: &Sandbox) -> Child {
+    let tickets = || std::fs::read_dir(sandbox.path("repo/tickets")).expect("a folder").count();
+    let before = tickets();
+    let mut command = sandbox.command(["backup", "--stdin", "--stdin-filename", "bulk"]);
+    let child = command.stdin(Stdio::piped()).stderr(Stdio::null()).stdout(Stdio::null());
+    let child = child.spawn().expect("the program starts");
+    let began = Instant::now();
+    while tickets() == before {
+        assert!(began.elapsed() < Duration::from_secs(60), "it begins");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Its view is made.
+    std::thread::sleep(Duration::from_millis(500));
+    child
+}
+
+/// The backup finds its bytes in a container that the prune condemns meanwhile.
+#[test]
+fn data_that_a_running_backup_may_need_stays_until_it_has_ended() {
+    let (sandbox, _) = start();
+    let before = data_bytes(&sandbox);
+    let mut backup = running_backup(&sandbox);
+    let run = sandbox.run(["prune"]).well();
+    let told = "will be freed by the next prune once these clients have ended, at the latest about";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    assert!(data_bytes(&sandbox) >= before, "the backup may need it");
+    let mut command = sandbox.command(["prune", "--wait", "--json"]);
+    let mut waiting = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+    let mut lines = BufReader::new(waiting.stdout.take().expect("a pipe")).lines();
+    let mut events = lines.by_ref().map(|line| line.expect("text")).map(|line| {
+        let event: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        schema::validate(&event).unwrap_or_else(|error| panic!("{line}: {error}"));
+        event
+    });
+    let event = events.find(|event| event["type"] == "waiting").expect("the wait is told");
+    assert_eq!(event["reason"], "writers", "{event}");
+    assert!(event["until"].is_string() && event["writers"][0]["host"].is_string(), "{event}");
+    let mut stdin = backup.stdin.take().expect("a pipe");
+    stdin.write_all(&SplitMix64::bytes(1, 2_000_000)).expect("it reads");
+    drop(stdin);
+    assert!(backup.wait().expect("it ends").success(), "it was not ended");
+    let summary = events.last().expect("a summary");
+    assert_eq!(summary["waiting"], false, "{summary}");
+    assert!(waiting.wait().expect("it ends").success(), "it was not ended");
+    sandbox.run(["check", "--read-data"]).well();
+    let restored = sandbox.run(["cat", "latest:/bulk"]).well().stdout;
+    assert!(restored == SplitMix64::bytes(1, 2_000_000), "what came back");
+}
+
+/// Backups begin and end while prunes free space at once.
+#[test]
+fn backups_lose_nothing_to_prunes_that_free_at_once() {
+    let (sandbox, _) = start();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let prunes = scope.spawn(|| {
+            let mut deleted_bytes = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                let run = sandbox.run(["prune", "--json", "--unused-max", "0%"]);
+                assert!(matches!(run.code, Some(0 | 15)), "{}", run.stderr);
+                let summary = run.events().pop().expect("a summary");
+                deleted_bytes += summary["deleted_bytes"].as_u64().unwrap_or(0);
+            }
+            deleted_bytes
+        });
+        for round in 0..6 {
+            // Bytes that the round before has saved, and its prune may have condemned.
+            let bytes = SplitMix64::bytes(1, 1_000_000 + 100_000 * (round % 2));
+            let arguments = ["backup", "--stdin", "--stdin-filename", "bulk", "--json"];
+            let run = run_with_input(&mut sandbox.command(arguments), &bytes).well();
+            let summary = run.events().pop().expect("a summary");
+            let id = summary["snapshot"].as_str().expect("an id").to_owned();
+            let restored = sandbox.run(["cat", &format!("{id}:/bulk")]).well().stdout;
+            assert!(restored == bytes, "round {round}: what came back");
+            sandbox.run(["forget", &id]).well();
+        }
+        is_over.store(true, Ordering::SeqCst);
+        assert!(prunes.join().expect("it ends") > 0, "space was freed");
+    });
+    sandbox.run(["prune"]).well();
+    sandbox.run(["check", "--read-data"]).well();
+}
+
+/// R3, from outside: all containers move, and are deleted, while a reader is in the middle of a file.
+#[test]
+fn reader_finds_chunks_that_were_moved_and_deleted_at_once() {
+    let sandbox = Sandbox::with_source();
+    let bytes = SplitMix64::bytes(7, 48_000_000);
+    std::fs::write(sandbox.path("source/bulk"), &bytes).expect("written");
+    sandbox.backup("source");
+    let path = sandbox.path("source/bulk");
+    let name = format!("latest:{}", path.to_str().expect("text"));
+    let mut command = sandbox.command(["cat", &name]);
+    let mut reader = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+    let mut stdout = reader.stdout.take().expect("a pipe");
+    let mut restored = vec![0; 100_000];
+    stdout.read_exact(&mut restored).expect("the first bytes");
+    let events = sandbox.json(["optimize", "--all"]);
+    let summary = events.last().expect("a summary");
+    assert!(summary["deleted_bytes"].as_u64() > Some(40_000_000), "{summary}");
+    stdout.read_to_end(&mut restored).expect("the other bytes");
+    assert!(reader.wait().expect("it ends").success(), "the reader has found all chunks");
+    assert!(restored == bytes, "what came back");
 }
 
 #[test]

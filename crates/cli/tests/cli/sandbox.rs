@@ -67,6 +67,8 @@ impl Sandbox {
             .env("CUTPOINT_REPO", self.path("repo"))
             // Otherwise, files that a test has just written would take a minute to settle.
             .env("CUTPOINT_TEST_SETTLING_S", "2")
+            // Otherwise, the first run over a network would wait for minutes.
+            .env("CUTPOINT_TEST_LAG_S", "0")
             .stdin(Stdio::null());
         command
     }

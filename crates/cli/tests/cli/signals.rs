@@ -147,7 +147,7 @@ fn signal_ends_the_wait_for_another_client() {
     send("TERM", &pruner);
     let (code, said, elapsed) = end(&mut pruner, "prune --wait");
     assert_eq!(code, Some(130), "{said}");
-    let reason = "can be deleted once these clients have ended: backup ";
+    let reason = "can be deleted once these clients have ended, at the latest about ";
     assert!(said.contains(reason), "the reason is told at once, in a pipe, too: {said}");
     assert!(elapsed < LIMIT, "{elapsed:?}");
     send("INT", &writer);

@@ -2,9 +2,10 @@
 //! hold nothing else.
 //!
 //! It takes two steps, both without locks. A *prune* ([`prune`]) condemns containers by a numbered
-//! record, and deletes nothing. A *sweep* ([`sweep`]) deletes the condemned containers, after a
-//! delay (in the program: 10 minutes for a folder, 24 hours otherwise). Rules P1 to P7 and S1 to S5
-//! of `docs/protocol.md` have the proof.
+//! record, and deletes nothing. A *sweep* ([`sweep`]) deletes the condemned containers: at once if
+//! listings of all clients show puts at once, and otherwise after a delay (in the program: 10 minutes
+//! for a folder, 24 hours elsewhere). Rules P1 to P7 and S1 to S5 of `docs/protocol.md` have the
+//! proof.
 //!
 //! # What a running backup needs is not deleted
 //!

@@ -16,6 +16,7 @@ use crate::format::names::{ObjectName, PartName};
 use crate::index::{Index, Location, Scope};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
+use crate::rules;
 
 /// Maximum number of recently read chunks that are kept, because small files share them.
 const CHUNKS_MAX: usize = 8;
@@ -39,6 +40,22 @@ pub struct Reader {
 fn nowhere(class: Class, fingerprint: &Fingerprint) -> Error {
     let message = "not in any container listed in the index";
     Error::missing(format!("{class} chunk {fingerprint}"), message)
+}
+
+/// The result of another listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relisted {
+    /// Nothing has changed, so another attempt finds nothing new.
+    Same,
+    /// Nothing has changed, but a segment could not be read, and may be readable now.
+    Unreadable,
+    /// There is a newer view.
+    Newer,
+}
+
+/// Returns `true` if two views have the same commits and prune records.
+fn has_same_names(one: &View, other: &View) -> bool {
+    one.commits.keys().eq(other.commits.keys()) && one.prunes.keys().eq(other.prunes.keys())
 }
 
 impl Reader {
@@ -65,9 +82,17 @@ impl Reader {
     /// Returns any error of [`View::list`] or [`Index::open`].
     pub fn open(repository: Arc<Repository>, mut view: View) -> Result<Reader> {
         let index = Arc::new(Index::open_to_read(repository.clone(), &view)?);
-        if index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
-            view = view.list_again(&repository)?;
+        for _ in 0..rules::listings_max() {
+            if !index.unreadable().values().any(|error| error.kind() == Kind::Missing) {
+                break;
+            }
+            let newer = view.list_again(&repository)?;
+            let is_same = has_same_names(&newer, &view);
+            view = newer;
             index.refresh(&view)?;
+            if is_same {
+                break;
+            }
         }
         Ok(Reader::new(repository, index, view))
     }
@@ -94,8 +119,7 @@ impl Reader {
     ///
     /// Returns any error of [`View::list`] or [`Index::refresh`].
     pub fn refresh(&self) -> Result<View> {
-        self.list_again(self.listings.load(Ordering::Acquire))?;
-        Ok(self.view())
+        self.list_again(self.listings.load(Ordering::Acquire)).map(|_| self.view())
     }
 
     /// Returns a chunk whose fingerprint has been verified (R4).
@@ -103,8 +127,8 @@ impl Reader {
     /// # Errors
     ///
     /// Returns `Missing` if the index has no place for the chunk, and `Corrupt` if the stored bytes
-    /// are not those of the chunk. Both are returned only after another listing and another attempt
-    /// (R3), and `Missing` only from an index that this process has itself built from the segments.
+    /// are not those of the chunk. Both are returned only after another listing has shown nothing new,
+    /// or after several further attempts (R3), and `Missing` only from an index that this process has itself built from the segments.
     pub fn chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let lock = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it =
@@ -122,35 +146,40 @@ impl Reader {
     }
 
     fn reread_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
-        let listings = self.listings.load(Ordering::Acquire);
-        let mut error = match self.try_chunk(class, fingerprint) {
-            Ok(chunk) => return Ok(chunk),
-            Err(error) => error,
-        };
-        if error.is_loss() && self.list_again(listings)? {
-            error = match self.try_chunk(class, fingerprint) {
+        let mut left = rules::listings_max();
+        let error = loop {
+            let listings = self.listings.load(Ordering::Acquire);
+            let error = match self.try_chunk(class, fingerprint) {
                 Ok(chunk) => return Ok(chunk),
                 Err(error) => error,
             };
-        }
+            if !error.is_loss() || left == 0 {
+                break error;
+            }
+            left -= 1;
+            match self.list_again(listings)? {
+                Relisted::Same => break error,
+                Relisted::Unreadable => left = 0,
+                // Another prune and sweep may come before the next attempt.
+                Relisted::Newer => {}
+            }
+        };
         if error.kind() == Kind::Missing && self.rebuild_index()? {
             return self.try_chunk(class, fingerprint);
         }
         Err(error)
     }
 
-    /// Takes up a newer view, because a sweep may have moved the missing object. Returns `true` if
-    /// any thread has done so since the listing number `listings`.
-    fn list_again(&self, listings: u64) -> Result<bool> {
+    /// Takes up a newer view, because a sweep may have moved the missing object. A view that any
+    /// thread has taken up since the listing number `listings` is newer as well.
+    fn list_again(&self, listings: u64) -> Result<Relisted> {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let newer = view.list_again(&self.repository)?;
-        // Equal views are not enough: an unreadable segment may be readable now, and another thread
-        // may have taken up a newer view since the attempt.
-        let is_same = newer.commits.keys().eq(view.commits.keys())
-            && newer.prunes.keys().eq(view.prunes.keys())
-            && self.index.unreadable().is_empty();
-        if is_same && self.listings.load(Ordering::Acquire) == listings {
-            return Ok(false);
+        let is_newer =
+            !has_same_names(&newer, &view) || self.listings.load(Ordering::Acquire) != listings;
+        // An unreadable segment may be readable now.
+        if !is_newer && self.index.unreadable().is_empty() {
+            return Ok(Relisted::Same);
         }
         // The view is replaced only after the index: if the index fails, the next attempt must not
         // take the view for known.
@@ -162,7 +191,7 @@ impl Reader {
             self.index.refresh(&view)?;
         }
         self.listings.fetch_add(1, Ordering::Release);
-        Ok(true)
+        Ok(if is_newer { Relisted::Newer } else { Relisted::Unreadable })
     }
 
     /// Rebuilds the cached part of the index, because a damaged cache must not be taken for a loss.

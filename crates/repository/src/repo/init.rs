@@ -1,9 +1,10 @@
 //! Creating a repository.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage};
 
+use super::lagging_clients;
 use super::options::{InitOptions, OpenOptions};
 use super::repository::Repository;
 use super::set_config::changed_settings;
@@ -65,6 +66,7 @@ impl Repository {
             options: OpenOptions::default(),
             unopened: Vec::new(),
             view_cache: ViewCache::default(),
+            lag_announced: OnceLock::new(),
         };
         repository.put_reserve()?;
         let own = repository.put_key(&keyring, unlock, "")?;
@@ -77,6 +79,8 @@ impl Repository {
             }
             Err(error) => return Err(error),
         }
+        // If this fails, the first writer puts the mark.
+        lagging_clients::mark_new(&repository).ok();
         // The config now tells every other `init` that it has lost. Keys that remain of other
         // clients open nothing, and are skipped.
         for (name, _) in left_over {

@@ -25,6 +25,7 @@ use cutpoint_storage::{
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::repository_id::RepositoryId;
 use crate::format::ticket::{MachineValue, Ticket};
+use crate::repo::lagging_clients::is_mark;
 use crate::repo::repository::Repository;
 use crate::rules;
 
@@ -209,6 +210,15 @@ pub(crate) struct OpenTicket {
 /// The writers that have not ended.
 pub(crate) type OpenTickets = BTreeMap<TicketId, OpenTicket>;
 
+/// One listing of tickets.
+#[derive(Debug, Default)]
+pub(crate) struct TicketListing {
+    /// All tickets, including those of writers that have ended.
+    pub(crate) tickets: OpenTickets,
+    /// Set if listings of some client may lag ([`crate::repo::lagging_clients`]).
+    pub(crate) has_lagging_clients: bool,
+}
+
 /// Returns the writers that have not ended. A writer that is not among them has ended, or began
 /// after the listing.
 ///
@@ -216,7 +226,16 @@ pub(crate) type OpenTickets = BTreeMap<TicketId, OpenTicket>;
 ///
 /// Returns any error of the storage.
 pub(crate) fn open_tickets(repository: &Repository) -> Result<OpenTickets> {
-    let mut open = listed_tickets(repository)?;
+    without_ended(repository, listed_tickets(repository)?.tickets)
+}
+
+/// Removes the writers that have ended from `tickets`, which were listed before.
+///
+/// # Errors
+///
+/// Returns any error of the storage.
+pub(crate) fn without_ended(repository: &Repository, tickets: OpenTickets) -> Result<OpenTickets> {
+    let mut open = tickets;
     for (name, _) in repository.list_objects(ObjectKind::Commit)? {
         if let ObjectName::Commit(ticket) = name {
             open.remove(&ticket);
@@ -231,11 +250,13 @@ pub(crate) fn open_tickets(repository: &Repository) -> Result<OpenTickets> {
 /// # Errors
 ///
 /// Returns any error of the storage.
-pub(crate) fn listed_tickets(repository: &Repository) -> Result<OpenTickets> {
-    let mut tickets = OpenTickets::new();
+pub(crate) fn listed_tickets(repository: &Repository) -> Result<TicketListing> {
+    let mut listing = TicketListing::default();
+    let tickets = &mut listing.tickets;
     for Stamped { name, stamp_ns } in
         repository.storage().list_stamped(ObjectKind::Ticket.folder())?
     {
+        listing.has_lagging_clients |= is_mark(&name);
         let Ok(name @ ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&name) else {
             continue;
         };
@@ -244,7 +265,7 @@ pub(crate) fn listed_tickets(repository: &Repository) -> Result<OpenTickets> {
             *newest = OpenTicket { name, renewal, stamp_ns };
         }
     }
-    Ok(tickets)
+    Ok(listing)
 }
 
 /// Removes the writers that began less than [`YOUNG_NS`] before `own`, by the stamps of the listing.

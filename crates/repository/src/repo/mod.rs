@@ -10,11 +10,13 @@
 //! - `liveness.rs`: the evidence by which a writer is presumed dead.
 //! - `remembered/`: the newest state of a repository that this machine remembers, so that an older
 //!   one is refused. [`Guard`](remembered::Guard) opens a repository with this protection.
-//! - `lagging.rs`: listings that do not show yet what was put.
+//! - `lagging.rs`: listings that do not show yet what was put; `lagging_clients.rs`: the mark of
+//!   clients whose listings may do so.
 
 mod init;
 pub mod keys;
 pub mod lagging;
+pub mod lagging_clients;
 mod listing;
 pub mod liveness;
 mod newest_config;

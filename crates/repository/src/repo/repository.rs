@@ -1,7 +1,7 @@
 //! An open repository: a storage, the keys that open it, and its settings.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage};
 
@@ -27,6 +27,8 @@ pub struct Repository {
     pub(super) options: OpenOptions,
     pub(super) unopened: UnopenedSettings,
     pub(super) view_cache: ViewCache,
+    /// Set once this process has found that clients with lagging listings are announced.
+    pub(super) lag_announced: OnceLock<()>,
 }
 
 impl Repository {
@@ -113,6 +115,7 @@ impl Repository {
             options,
             unopened,
             view_cache: ViewCache::default(),
+            lag_announced: OnceLock::new(),
         })
     }
 
@@ -135,6 +138,16 @@ impl Repository {
     pub fn with_temporary_folder(mut self, folder: PathBuf) -> Repository {
         self.temporary_folder = Some(folder);
         self
+    }
+
+    /// Returns `true` if this process has found the announcement of clients with lagging listings.
+    pub(super) fn is_lag_announced(&self) -> bool {
+        self.lag_announced.get().is_some()
+    }
+
+    /// Remembers that clients with lagging listings are announced.
+    pub(super) fn set_lag_announced(&self) {
+        self.lag_announced.get_or_init(|| ());
     }
 
     /// Returns the cache of commits and prune records.

@@ -18,6 +18,14 @@ pub enum Mutant {
     TakesExistsForOwn,
     /// W6: replaces the commit of another client by its own.
     Overwrites,
+    /// W9: does not announce that its listings may lag.
+    HidesLag,
+    /// W9: does not wait after its announcement.
+    DoesNotWaitOutLag,
+    /// W9: does not wait if another client has announced itself, although that one still waits.
+    TrustsNewMark,
+    /// R3: lists again only once.
+    ListsAgainOnce,
     /// P5: if other clients were faster, takes the next number without judging their records.
     TakesNextNumber,
     /// P5: does not publish again what commits of the snapshots that it takes had published.
@@ -47,6 +55,14 @@ pub enum Mutant {
     DropsAttested,
     /// S1: does not wait for writers that may commit a snapshot.
     DoesNotWait,
+    /// S1: lists tickets before the records.
+    LooksTooEarly,
+    /// S1: sweeps at once on any storage.
+    HurriesAnywhere,
+    /// S1: sweeps at once although clients with lagging listings are announced.
+    IgnoresLaggingClients,
+    /// S1: sweeps at once a record that is visible and need not have reached the disk.
+    TrustsVisibleRecord,
     /// S1: sweeps records by a look at other writers that had not seen these records.
     SharesLook,
     /// S3: stores nothing again.
@@ -88,13 +104,17 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 38] = [
+    pub const ALL: [Mutant; 46] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
         Mutant::TrustsHits,
         Mutant::TakesExistsForOwn,
         Mutant::Overwrites,
+        Mutant::HidesLag,
+        Mutant::DoesNotWaitOutLag,
+        Mutant::TrustsNewMark,
+        Mutant::ListsAgainOnce,
         Mutant::TakesNextNumber,
         Mutant::DropsSegmentsOfTaken,
         Mutant::DropsEmbedded,
@@ -109,6 +129,10 @@ impl Mutant {
         Mutant::DropsSwept,
         Mutant::DropsAttested,
         Mutant::DoesNotWait,
+        Mutant::LooksTooEarly,
+        Mutant::HurriesAnywhere,
+        Mutant::IgnoresLaggingClients,
+        Mutant::TrustsVisibleRecord,
         Mutant::SharesLook,
         Mutant::RescuesNothing,
         Mutant::SweepsApart,

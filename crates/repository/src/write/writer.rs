@@ -18,6 +18,7 @@ use crate::format::names::{ObjectName, PartName, TicketId};
 use crate::format::segment::Segment;
 use crate::format::ticket::Purpose;
 use crate::parity;
+use crate::repo::lagging_clients::{LAG_MAX, announce};
 use crate::repo::liveness::{OpenTickets, listed_tickets, require_alone};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
@@ -56,14 +57,15 @@ struct Beginning {
 }
 
 impl Writer {
-    /// Begins a writer: puts a ticket, then lists what exists (W1), and lists again if a dead writer
+    /// Begins a writer: announces that listings of this client may lag, if they may (W9; the first
+    /// time in a repository, this takes five minutes), puts a ticket, then lists what exists (W1), and lists again if a dead writer
     /// had to be ended. On storage that, by the settings, lets several clients create one object, no
     /// other writer is ended.
     ///
     /// # Errors
     ///
     /// Returns `Unsupported` if this version must not write to the repository, `Corrupt` if a prune
-    /// record cannot be read, and any error of the storage.
+    /// record cannot be read, and any error of [`announce`] and of the storage.
     pub fn begin(repository: Arc<Repository>, purpose: Purpose) -> Result<Writer> {
         Writer::begin_with(repository, purpose, Beginning::default())
     }
@@ -128,6 +130,7 @@ impl Writer {
         Beginning { is_alone, known, is_at_work, leaves_dead }: Beginning,
     ) -> Result<Writer> {
         repository.config().check_features(true)?;
+        announce(&repository, LAG_MAX, &mut |_| ())?;
         let early =
             if rules::must_list_after_ticket() { None } else { Some(View::list(&repository)?) };
         let ticket = match put_ticket(&repository, purpose) {
@@ -145,7 +148,7 @@ impl Writer {
         // Otherwise both the commit and the void of a ticket could be taken for the first.
         let may_end_others = is_alone || repository.config().creates_atomically();
         let tickets = match may_end_others && !leaves_dead {
-            true => listed_tickets(&repository)?,
+            true => listed_tickets(&repository)?.tickets,
             false => OpenTickets::new(),
         };
         let mut view = known.list_again(&repository)?;

@@ -12,7 +12,7 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::edges::SimilarityObject;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
-use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
+use cutpoint_repository::gc::sweep::{AtOnce, SweepOptions, Sweeper};
 use cutpoint_repository::read::StoredBurst;
 use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
@@ -154,7 +154,12 @@ impl Store {
 
     fn prune(&self, options: &PruneOptions) {
         prune(&self.repository, options, &(), |_| true).expect("it works");
-        let options = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
+        let options = SweepOptions {
+            settle_ns: 0,
+            at_once: AtOnce::Never,
+            commit_ns: i64::MAX,
+            end_others: true,
+        };
         Sweeper::new(self.repository.clone(), options).step(&()).expect("it is swept");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
-use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::gc::sweep::{AtOnce, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::verify::repair::{IndexOptions, repair_index};
 use cutpoint_repository::write::Inline;
 use cutpoint_repository::{
@@ -54,7 +54,12 @@ fn retire(storage: &Arc<dyn Storage>, snapshots: &[TicketId]) {
 
 /// Sweeps everything, and deletes taken commits at once.
 fn sweep_commits(storage: &Arc<dyn Storage>) {
-    let options = SweepOptions { settle_ns: 0, commit_ns: i64::MIN, end_others: true };
+    let options = SweepOptions {
+        settle_ns: 0,
+        at_once: AtOnce::Never,
+        commit_ns: i64::MIN,
+        end_others: true,
+    };
     let mut sweeper = Sweeper::new(open(storage), options);
     while !matches!(sweeper.step(&()).expect("it works"), Sweep::Nothing) {}
 }

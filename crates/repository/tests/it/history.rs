@@ -8,7 +8,7 @@ use crate::support::machine::Machine;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, plan, prune};
-use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::gc::sweep::{AtOnce, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::snapshots::{forget, hold, note, release};
 use cutpoint_repository::{ObjectName, Purpose, Repository, TicketId, View, Writer};
@@ -17,7 +17,8 @@ use cutpoint_storage::{Error, Memory, ObjectKind, Storage};
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 
 /// Deletes commits as soon as their record is swept.
-const AT_ONCE: SweepOptions = SweepOptions { settle_ns: 0, commit_ns: i64::MIN, end_others: false };
+const AT_ONCE: SweepOptions =
+    SweepOptions { settle_ns: 0, at_once: AtOnce::Never, commit_ns: i64::MIN, end_others: false };
 
 struct Fixture {
     storage: Arc<dyn Storage>,

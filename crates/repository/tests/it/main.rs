@@ -1,5 +1,6 @@
 //! The tests of the repository through its public interface, one module a topic.
 
+mod at_once;
 mod atomic_creation;
 mod bursts;
 mod cache;

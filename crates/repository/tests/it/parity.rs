@@ -13,7 +13,7 @@ use bytes::Bytes;
 use cutpoint_repository::crypto::HEADER_LEN;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
-use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::gc::sweep::{AtOnce, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::verify::check::{
     CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, check, record,
 };
@@ -438,7 +438,12 @@ fn go_on_to_prune(repository: &Arc<Repository>) -> Result<()> {
 
 /// Sweeps, and returns the number of deleted parity objects.
 fn sweep_all(repository: &Arc<Repository>) -> Result<u64> {
-    let options = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
+    let options = SweepOptions {
+        settle_ns: 0,
+        at_once: AtOnce::Never,
+        commit_ns: i64::MAX,
+        end_others: true,
+    };
     let mut sweeper = Sweeper::new(repository.clone(), options);
     let mut parity_count = 0;
     while let Sweep::Done(swept) = sweeper.step(&())? {

@@ -9,7 +9,7 @@ use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
-use cutpoint_repository::gc::sweep::{SweepOptions, Sweeper};
+use cutpoint_repository::gc::sweep::{AtOnce, SweepOptions, Sweeper};
 use cutpoint_repository::index::load_toc;
 use cutpoint_repository::snapshots::forget;
 use cutpoint_repository::write::{DeltaEncoder, Inline};
@@ -363,7 +363,12 @@ fn hints_are_deleted_with_their_last_container() {
     prune(&repository, &PruneOptions::default(), &(), |_| true).expect("it works");
     store(&repository, &[new()], None, false);
     assert_eq!(hints(&*storage).len(), 2, "old and new");
-    let options = SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
+    let options = SweepOptions {
+        settle_ns: 0,
+        at_once: AtOnce::Never,
+        commit_ns: i64::MAX,
+        end_others: true,
+    };
     Sweeper::new(repository.clone(), options).step(&()).expect("it is swept");
     let left = hints(&*storage);
     assert!(left.len() == 1 && left != old, "{left:?}");

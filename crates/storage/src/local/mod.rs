@@ -5,6 +5,7 @@
 //! removes the files of puts that were cut off.
 
 mod access;
+mod file_system;
 mod files;
 mod staged;
 
@@ -24,7 +25,7 @@ use self::files::{
 use self::staged::StagedFile;
 use crate::error::{Error, Result};
 use crate::kind::ObjectKind;
-use crate::storage::{Put, Staged, Storage, is_staged, require_count};
+use crate::storage::{Put, Staged, Storage, Visibility, is_staged, require_count};
 
 /// A folder of the local file system.
 #[derive(Debug)]
@@ -252,6 +253,10 @@ impl Storage for Local {
             cleaning.folder(kind.folder(), 1)?;
         }
         Ok(cleaning.removed)
+    }
+
+    fn visibility(&self) -> Result<Visibility> {
+        file_system::visibility(&self.root)
     }
 
     fn describe(&self) -> String {

@@ -44,7 +44,7 @@ use self::listing::Listed;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::remote::Patience;
-use crate::storage::{Deletion, Lock, ObjectRange, Put, Stamped, Storage, too_short};
+use crate::storage::{Deletion, Lock, ObjectRange, Put, Stamped, Storage, Visibility, too_short};
 
 pub use failure::Refusal;
 pub use settings::{S3Limits, S3Settings};
@@ -435,6 +435,11 @@ impl Storage for S3 {
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         self.tries("replace", name, || self.put_by(name, &bytes, PutMode::Overwrite))
+    }
+
+    /// S3 promises this since 2020; not every server with its interface does.
+    fn visibility(&self) -> Result<Visibility> {
+        Ok(Visibility::IfProbed)
     }
 
     fn describe(&self) -> String {

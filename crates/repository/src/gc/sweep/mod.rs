@@ -22,6 +22,6 @@ mod skipped;
 mod sweeper;
 mod wait;
 
-pub use options::SweepOptions;
+pub use options::{AtOnce, SweepOptions};
 pub use outcome::{LockedObjects, OpenWriter, Sweep, SweepReport};
 pub use sweeper::Sweeper;

@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cutpoint_storage::Result;
+use cutpoint_storage::{Result, Visibility};
 
 use super::delete::{Deleter, Listing, delete_taken_commits};
-use super::options::SweepOptions;
+use super::options::{AtOnce, SweepOptions};
 use super::outcome::{LockedObjects, Sweep};
 use super::rescue::{Rescuer, ended};
 use super::skipped::{skipped, unseen_until_ns};
-use super::wait::Waiting;
+use super::wait::{Found, Waiting};
 use crate::format::commit::Outcome;
+use crate::format::names::ObjectName;
 use crate::format::prune::Prune;
 use crate::format::ticket::Purpose;
 use crate::gc::monitor::PruneMonitor;
+use crate::repo::liveness::{TicketListing, listed_tickets};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
@@ -44,6 +46,8 @@ pub struct Sweeper {
 struct Look {
     /// The records that every other writer had seen.
     seen: BTreeSet<u64>,
+    /// Set if these records need not have settled.
+    is_at_once: bool,
     /// The objects that were listed after the look, without those that were deleted since.
     listing: Option<Listing>,
 }
@@ -80,7 +84,8 @@ impl Sweeper {
     /// Sweeps the lowest record that is not swept, if that is possible now. Otherwise the caller
     /// may wait and call again. A record is passed over if this sweeper has deleted what it
     /// condemned except for what the storage keeps. One look at other writers serves all records
-    /// that were old enough then, each swept by a step of its own.
+    /// that were old enough then, each swept by a step of its own. On storage that shows puts at
+    /// once, any age is enough ([`SweepOptions::at_once`]).
     ///
     /// # Errors
     ///
@@ -93,6 +98,11 @@ impl Sweeper {
         self.repository.config().check_features(true)?;
         // A failed step ends the look.
         let mut look = std::mem::take(&mut self.look);
+        let early = if rules::must_look_after_record() {
+            None
+        } else {
+            Some(listed_tickets(&self.repository)?)
+        };
         let next = self.next(&self.known).map(|(number, _)| number);
         let mut view = match next.is_some_and(|number| look.serves(number)) {
             true => self.known.clone(),
@@ -101,7 +111,7 @@ impl Sweeper {
                 self.known.list_again(&self.repository)?
             }
         };
-        let stepped = match self.try_step(&mut view, &mut look, monitor) {
+        let stepped = match self.try_step(&mut view, &mut look, early, monitor) {
             // Another sweep may have deleted an object that this one was about to read.
             Err(error) if error.is_loss() && is_overtaken(&self.repository, &view)? => {
                 self.waiting.reset();
@@ -140,6 +150,7 @@ impl Sweeper {
         &mut self,
         known: &mut View,
         look: &mut Look,
+        early: Option<TicketListing>,
         monitor: &dyn PruneMonitor,
     ) -> Result<Sweep> {
         let mut view = known.clone().complete(&self.repository)?;
@@ -149,8 +160,12 @@ impl Sweeper {
             return Ok(Sweep::Nothing);
         };
         if !look.serves(number) {
-            match self.look_at_writers(number, &prune, &view)? {
-                Ok(seen) => *look = Look { seen, listing: None },
+            let listed = match early {
+                Some(early) => early,
+                None => listed_tickets(&self.repository)?,
+            };
+            match self.look_at_writers(number, &prune, &view, listed)? {
+                Ok(looked) => *look = looked,
                 Err(waiting) => return Ok(waiting),
             }
             // S2: lists what the awaited writers have committed.
@@ -164,6 +179,11 @@ impl Sweeper {
         let repository = &self.repository;
         let rescuer = Rescuer { repository, number, prune: &prune, skipped: &skipped, view: &view };
         let rescue = rescuer.run(monitor)?;
+        if look.is_at_once && rules::must_confirm_record() {
+            // The client that has put the record may have died before it was synced. Without the
+            // record, what it condemned would be missing after a power cut.
+            repository.storage().sync(&ObjectName::Prune(number).to_string())?;
+        }
         let deleter = Deleter::new(repository, &self.options, &prune, &view, monitor);
         let (mut done, locked) = deleter.run(&rescue, &mut look.listing)?;
         (done.number, done.rescued_count) = (number, rescue.count);
@@ -182,25 +202,44 @@ impl Sweeper {
         Ok(Sweep::Done(done))
     }
 
-    /// S1: looks at the other writers. Returns the records that all of them have seen, or the
-    /// reason to wait, which is that of the record `number`.
+    /// S1: looks at the other writers, whose tickets were listed after `view`. Returns the look, or
+    /// the reason to wait, which is that of the record `number`.
     fn look_at_writers(
         &mut self,
         number: u64,
         prune: &Prune,
         view: &View,
-    ) -> Result<Result<BTreeSet<u64>, Sweep>> {
+        listed: TicketListing,
+    ) -> Result<Result<Look, Sweep>> {
+        let is_promised = self.shows_puts_at_once()?;
+        let is_at_once = rules::may_sweep_at_once(is_promised, listed.has_lagging_clients)
+            && self.options.at_once != AtOnce::Never;
         let until_ns = |prune: &Prune| prune.time_ns.saturating_add(self.options.settle_ns);
         let now_ns = self.repository.environment().now_ns();
-        let is_settled = |prune: &Prune| self.options.settle_ns <= 0 || now_ns >= until_ns(prune);
+        let is_settled =
+            |prune: &Prune| is_at_once || self.options.settle_ns <= 0 || now_ns >= until_ns(prune);
         if !is_settled(prune) {
             return Ok(Err(Sweep::Settling { number, until_ns: until_ns(prune) }));
         }
         let settled = view.prunes.iter().filter(|(_, prune)| is_settled(prune));
-        let settled = settled.map(|(number, _)| *number).collect();
+        let records = settled.map(|(number, _)| *number).collect();
+        let found = Found { records, tickets: listed.tickets };
         let (writers, seen) =
-            self.waiting.look(&self.repository, &self.options, view, number, settled)?;
-        if writers.is_empty() { Ok(Ok(seen)) } else { Ok(Err(Sweep::Waiting { number, writers })) }
+            self.waiting.look(&self.repository, &self.options, view, number, found)?;
+        match writers.is_empty() {
+            true => Ok(Ok(Look { seen, is_at_once, listing: None })),
+            false => Ok(Err(Sweep::Waiting { number, writers })),
+        }
+    }
+
+    /// Returns `true` if listings of this client show what others have put.
+    fn shows_puts_at_once(&self) -> Result<bool> {
+        let is_enough = match self.repository.storage().visibility()? {
+            Visibility::AtOnce => true,
+            Visibility::IfProbed => self.options.at_once == AtOnce::AsProbed,
+            Visibility::Later => false,
+        };
+        Ok(is_enough && self.repository.config().creates_atomically())
     }
 }
 

@@ -8,7 +8,7 @@ use super::options::SweepOptions;
 use super::outcome::OpenWriter;
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::ticket::{Purpose, Ticket};
-use crate::repo::liveness::{Judge, open_tickets, read_tickets};
+use crate::repo::liveness::{Judge, OpenTickets, read_tickets, without_ended};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
@@ -24,6 +24,13 @@ struct FirstLook {
     seen: BTreeSet<u64>,
 }
 
+/// The records that may be swept, and the tickets that were listed after they were seen.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) records: BTreeSet<u64>,
+    pub(super) tickets: OpenTickets,
+}
+
 /// The waiting of a sweep: the number of the record, and the result of the first look.
 #[derive(Debug, Default)]
 pub(super) struct Waiting(Option<(u64, FirstLook)>);
@@ -35,7 +42,7 @@ impl Waiting {
     }
 
     /// S1: returns the open writers that may commit a snapshot which refers to condemned
-    /// containers, and those of the `settled` records that every other writer has seen. `view` was
+    /// containers, and those of the `found` records that every other writer has seen. `view` was
     /// listed before.
     ///
     /// # Errors
@@ -47,12 +54,12 @@ impl Waiting {
         options: &SweepOptions,
         view: &View,
         number: u64,
-        settled: BTreeSet<u64>,
+        found: Found,
     ) -> Result<(Vec<OpenWriter>, BTreeSet<u64>)> {
         if !rules::must_wait_for_writers() {
-            return Ok((Vec::new(), settled));
+            return Ok((Vec::new(), found.records));
         }
-        let mut open = open_tickets(repository)?;
+        let mut open = without_ended(repository, found.tickets)?;
         // These writers have ended, and their commits were deleted (P6).
         let taken = view.taken();
         open.retain(|ticket, _| !taken.contains(ticket));
@@ -65,7 +72,7 @@ impl Waiting {
                 open.remove(&ended);
             }
         }
-        let mut seen = settled;
+        let mut seen = found.records;
         if let Some((of, first)) = &self.0
             && *of == number
         {

@@ -5,6 +5,7 @@
 //! run the code of the repository, and their actions are random.
 
 mod actor;
+mod at_once;
 mod play;
 mod random;
 mod readers;

@@ -8,9 +8,11 @@ use cutpoint_testing::SplitMix64;
 
 use super::actor::Actor;
 use super::readers::{check, read_all};
-use super::removers::{end_random_writer, hold, optimize, prune, repair, sweep};
+use super::removers::{end_random_writer, hold, optimize, prune, prune_and_sweep, repair, sweep};
 use super::writers::back_up;
-use crate::interleaving::world::{Role, Tally, World, is_rough};
+use crate::interleaving::world::{
+    Role, Tally, World, has_lagging_clients, is_rough, sweeps_at_once,
+};
 
 pub(super) const STEPS: u64 = 4500;
 
@@ -19,7 +21,8 @@ pub(super) type Act = fn(&mut Actor) -> Result<()>;
 /// The actors of a run: (role, action, number of repetitions, turns before it begins).
 pub(super) type Cast = Vec<(Role, Act, usize, usize)>;
 
-pub(super) fn cast(random: &mut SplitMix64, is_rough: bool) -> Cast {
+pub(super) fn cast(random: &mut SplitMix64, seed: u64) -> Cast {
+    let is_rough = is_rough(seed);
     let writer =
         Role { may_be_mutant: true, may_crash: true, has_bad_network: true, ..Role::default() };
     let sweeper = Role { may_delete: true, ..writer };
@@ -27,8 +30,15 @@ pub(super) fn cast(random: &mut SplitMix64, is_rough: bool) -> Cast {
     for _ in 0..3 + random.below(3) {
         cast.push((writer, back_up, 8, random.below(60)));
     }
-    for _ in 0..2 {
-        cast.push((writer, prune, 8, random.below(200)));
+    for number in 0..2 {
+        let (role, act): (Role, Act) = match sweeps_at_once(seed) && number == 0 {
+            true => (sweeper, prune_and_sweep),
+            false => (writer, prune),
+        };
+        cast.push((role, act, 8, random.below(200)));
+    }
+    if has_lagging_clients(seed) {
+        cast.push((Role { lags: true, ..writer }, back_up, 8, random.below(1500)));
     }
     for _ in 0..1 + random.below(2) {
         cast.push((sweeper, sweep, 8, 50 + random.below(200)));
@@ -60,7 +70,7 @@ pub(super) struct Ran {
 
 pub(super) fn run(seed: u64, mutant: Option<Mutant>) -> Ran {
     let mut random = SplitMix64::new(seed);
-    let cast = cast(&mut random, is_rough(seed));
+    let cast = cast(&mut random, seed);
     let world = World::new(seed, STEPS, None);
     play(seed, &world, cast, mutant)
 }

@@ -21,7 +21,7 @@ fn read_file(reader: &Reader, entry: &Entry) -> Result<()> {
     if bytes == expected { Ok(()) } else { Err(Error::invalid(name, "comes back as other bytes")) }
 }
 
-fn read_folder(reader: &Reader, content: &Content) -> Result<()> {
+pub(super) fn read_folder(reader: &Reader, content: &Content) -> Result<()> {
     for entry in reader.tree(content) {
         let entry = entry?;
         match entry.kind {
@@ -47,8 +47,8 @@ pub(super) fn read_all(actor: &mut Actor) -> Result<()> {
 }
 
 /// Retries `act` until it works or nothing was deleted during an attempt: then the failure is real,
-/// unless a prune has taken the snapshot. (A reader lists again once. In this world, without a
-/// settle delay, an entire sweep may come between that listing and the next read.)
+/// unless a prune has taken the snapshot. (A reader lists again several times. In this world, more
+/// sweeps may come between its listings and reads.)
 fn until_quiet<T>(
     actor: &mut Actor,
     snapshot: Option<TicketId>,

@@ -134,11 +134,20 @@ pub(super) fn prune_all(actor: &mut Actor) -> Result<()> {
     pruning::prune(&actor.repository, &PruneOptions::default(), &(), |_| true).map(drop)
 }
 
+/// Prunes as a sole user: sweeps the new record as soon as it is put.
+pub(super) fn prune_and_sweep(actor: &mut Actor) -> Result<()> {
+    prune(actor)?;
+    let options = SweepOptions { commit_ns: i64::MIN, ..actor.world.sweeping() };
+    let mut sweeper = Sweeper::new(actor.repository.clone(), options);
+    while let Sweep::Done(_) | Sweep::Locked(_) = sweeper.step(&())? {}
+    Ok(())
+}
+
 pub(super) fn sweep(actor: &mut Actor) -> Result<()> {
     let end_others = actor.chance(4);
     // Commits may be deleted at once, although requests come late in this world.
     let commit_ns = if actor.chance(2) { i64::MIN } else { SweepOptions::default().commit_ns };
-    let options = SweepOptions { settle_ns: 0, commit_ns, end_others };
+    let options = SweepOptions { commit_ns, end_others, ..actor.world.sweeping() };
     let mut sweeper = Sweeper::new(actor.repository.clone(), options);
     for _ in 0..1 + actor.random.below(15) {
         match sweeper.step(&())? {

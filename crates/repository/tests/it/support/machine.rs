@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use cutpoint_storage::{Environment, Process, Result};
 use cutpoint_testing::SplitMix64;
@@ -34,6 +35,11 @@ impl Environment for Machine {
 
     fn elapsed_ns(&self) -> u64 {
         self.clock_ns.fetch_add(1_000_000, Ordering::SeqCst)
+    }
+
+    fn block(&self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).expect("a short time");
+        self.clock_ns.fetch_add(ns, Ordering::SeqCst);
     }
 
     fn random(&self, bytes: &mut [u8]) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::toc::{ChunkRecord, Form};
 use cutpoint_repository::gc::prune::{PruneMonitor, PruneOptions};
-use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, SweepReport, Sweeper};
+use cutpoint_repository::gc::sweep::{AtOnce, Sweep, SweepOptions, SweepReport, Sweeper};
 use cutpoint_repository::index::load_toc;
 use cutpoint_repository::verify::check::{CheckMonitor, CheckOptions, Finding, Portion, check};
 use cutpoint_repository::{
@@ -29,10 +29,10 @@ pub(crate) const WHOLE: PruneOptions = PruneOptions {
 
 /// Options of a sweep that ends no writer that may be alive.
 pub(crate) const PATIENT: SweepOptions =
-    SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: false };
+    SweepOptions { settle_ns: 0, at_once: AtOnce::Never, commit_ns: i64::MAX, end_others: false };
 
 pub(crate) const ALONE: SweepOptions =
-    SweepOptions { settle_ns: 0, commit_ns: i64::MAX, end_others: true };
+    SweepOptions { settle_ns: 0, at_once: AtOnce::Never, commit_ns: i64::MAX, end_others: true };
 
 pub(crate) fn memory() -> Arc<dyn Storage> {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());

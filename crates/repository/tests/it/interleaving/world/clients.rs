@@ -1,11 +1,12 @@
 //! The storage and the environment of each actor.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cutpoint_repository::{CipherSuite, InitOptions, Repository, Unlock};
 use cutpoint_storage::{
-    Environment, Error, Kind, Lock, Memory, Process, Put, Result, Staged, Storage,
+    Environment, Error, Kind, Lock, Memory, Process, Put, Result, Staged, Storage, Visibility,
 };
 use cutpoint_testing::SplitMix64;
 
@@ -45,8 +46,10 @@ impl World {
     ) -> (Arc<dyn Storage>, Arc<dyn Environment>) {
         let mut random = SplitMix64::new(seed.wrapping_mul(1009).wrapping_add(actor as u64));
         // Wall clocks are wrong by days, in either direction, and in rough runs by up to forty
-        // days.
+        // days; not in a script, where clients must not take each other for dead by chance.
+        let is_scripted = self.lock().script.is_some();
         let skew_s = match random.below(3) {
+            _ if is_scripted => 0,
             0 => 0,
             _ if is_rough(seed) => random.below(80 * 24 * 3600) as i64 - 40 * 24 * 3600,
             _ => random.below(5 * 24 * 3600) as i64 - 2 * 24 * 3600,
@@ -139,7 +142,7 @@ impl Turnstile {
                     }
                     // Done, but the answer is lost.
                     1 => {
-                        let put = state.put(memory, name, bytes)?;
+                        let put = state.put(memory, name, bytes, Some(self.actor))?;
                         self.stamp(state, name, put);
                         return Err(Error::new(Kind::Storage, name, "the connection broke"));
                     }
@@ -148,7 +151,7 @@ impl Turnstile {
                     _ => {}
                 }
             }
-            let put = state.put(memory, name, bytes)?;
+            let put = state.put(memory, name, bytes, Some(self.actor))?;
             self.stamp(state, name, put);
             Ok(put)
         })
@@ -214,7 +217,11 @@ impl Storage for Turnstile {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        self.call(format!("list {prefix}"), |_, memory| memory.list(prefix))
+        self.call(format!("list {prefix}"), |state, memory| {
+            let mut found = memory.list(prefix)?;
+            found.retain(|(name, _)| state.is_listed(name, self.actor));
+            Ok(found)
+        })
     }
 
     fn delete(&self, name: &str) -> Result<()> {
@@ -228,6 +235,12 @@ impl Storage for Turnstile {
         self.call("locks".to_owned(), |state, _| {
             Ok(names.iter().map(|name| state.is_locked(name).then_some(Lock::Held)).collect())
         })
+    }
+
+    fn visibility(&self) -> Result<Visibility> {
+        let world = self.world.upgrade().ok_or_else(over)?;
+        let lags = world.lock().actors[self.actor].role.lags;
+        Ok(if lags { Visibility::Later } else { Visibility::AtOnce })
     }
 
     fn describe(&self) -> String {
@@ -257,6 +270,12 @@ impl Environment for Place {
 
     fn elapsed_ns(&self) -> u64 {
         self.clock_ns()
+    }
+
+    fn block(&self, time: Duration) {
+        if let Some(world) = self.world.upgrade() {
+            world.lock().clock_ns += u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        }
     }
 
     fn random(&self, bytes: &mut [u8]) -> Result<()> {

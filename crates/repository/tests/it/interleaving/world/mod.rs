@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use cutpoint_repository::format::commit::Outcome;
+use cutpoint_repository::gc::sweep::{AtOnce, SweepOptions};
 use cutpoint_repository::{Content, Entry, ObjectName, TicketId};
 use cutpoint_storage::{Error, Kind, Memory, ObjectKind, Put, Result, Storage};
 use cutpoint_testing::SplitMix64;
@@ -23,6 +24,9 @@ use tempfile::TempDir;
 const SECOND_NS: u64 = 1_000_000_000;
 
 const HOUR_NS: u64 = 3600 * SECOND_NS;
+
+/// The time by which the listings of some actors lag: a little less than is assumed.
+const LAG_NS: u64 = 290 * SECOND_NS;
 
 /// The time at which the world begins.
 const CLOCK_BEGIN_NS: u64 = 1_000 * 24 * HOUR_NS;
@@ -41,6 +45,8 @@ pub(crate) struct Role {
     pub(crate) may_crash: bool,
     /// Set if the actor's puts may come late: after an error, or a second time.
     pub(crate) has_bad_network: bool,
+    /// Set if the actor's listings may show what others have put a while later.
+    pub(crate) lags: bool,
 }
 
 /// The order of actors, in tests that determine it. Each line is an actor and a moment; a call is
@@ -60,6 +66,8 @@ pub(crate) enum Until {
 #[derive(Debug)]
 pub(crate) struct World {
     state: Mutex<State>,
+    /// Set if records are swept as soon as they are seen, and otherwise never settle.
+    sweeps_at_once: bool,
     memory: Memory,
     /// The caches of the actors.
     caches: TempDir,
@@ -84,6 +92,8 @@ struct State {
     unstaged_count: u64,
     /// The stamp of each object, except for those that came late.
     stamps: HashMap<String, i64>,
+    /// The time of each put, and the actor that made it.
+    births: HashMap<String, (Option<usize>, u64)>,
     /// The seed of the locks of objects, if the storage keeps some of them from deletion.
     locks: Option<u64>,
     script: Option<std::vec::IntoIter<(usize, Until)>>,
@@ -151,6 +161,17 @@ pub(crate) fn is_rough(seed: u64) -> bool {
     seed % 5 == 4
 }
 
+/// Returns `true` if the records of the runs of this seed are swept as soon as they are seen, and
+/// otherwise never settle.
+pub(crate) fn sweeps_at_once(seed: u64) -> bool {
+    seed.is_multiple_of(2)
+}
+
+/// Returns `true` if a client with lagging listings comes in the runs of this seed.
+pub(crate) fn has_lagging_clients(seed: u64) -> bool {
+    seed % 8 == 6
+}
+
 fn over() -> Error {
     Error::new(Kind::Interrupted, "", "this process has been stopped")
 }
@@ -174,6 +195,7 @@ impl World {
                 staged_count: 0,
                 unstaged_count: 0,
                 stamps: HashMap::new(),
+                births: HashMap::new(),
                 locks: (script.is_none() && seed % 3 == 1).then_some(seed),
                 script: script.map(Vec::into_iter),
                 line: None,
@@ -181,6 +203,7 @@ impl World {
                 trace_hash: 0,
                 ledger: Ledger::default(),
             }),
+            sweeps_at_once: sweeps_at_once(seed),
             memory: Memory::new(),
             caches: TempDir::new().expect("made"),
         }
@@ -320,6 +343,15 @@ impl World {
             self.memory.delete(&name).expect("memory deletes");
             ledger.present.remove(&name);
         }
+    }
+
+    /// Returns the options of the sweeps of this world.
+    pub(crate) fn sweeping(&self) -> SweepOptions {
+        let (settle_ns, at_once) = match self.sweeps_at_once {
+            true => (i64::MAX, AtOnce::AsPromised),
+            false => (0, AtOnce::Never),
+        };
+        SweepOptions { settle_ns, at_once, ..SweepOptions::default() }
     }
 
     /// Returns the number of deleted objects so far.
@@ -473,17 +505,27 @@ impl State {
                 continue;
             }
             let (_, name, bytes) = self.late.swap_remove(at);
-            let put = self.put(memory, &name, bytes);
+            let put = self.put(memory, &name, bytes, None);
             self.note(usize::MAX, &format!("late put {name} {put:?}"), true);
         }
     }
 
-    fn put(&mut self, memory: &Memory, name: &str, bytes: Bytes) -> Result<Put> {
+    /// Puts an object for an actor, or by a request that comes late.
+    fn put(
+        &mut self,
+        memory: &Memory,
+        name: &str,
+        bytes: Bytes,
+        actor: Option<usize>,
+    ) -> Result<Put> {
         if let Err(message) = self.ledger.attempt(name, &bytes) {
             self.fail(message);
             return Err(over());
         }
         let put = memory.put_new(name, bytes.clone())?;
+        if put == Put::Created {
+            self.births.insert(name.to_owned(), (actor, self.clock_ns));
+        }
         if put == Put::Created
             && let Err(message) = self.ledger.created(name, &bytes)
         {
@@ -491,6 +533,17 @@ impl State {
             return Err(over());
         }
         Ok(put)
+    }
+
+    /// Returns `true` if a listing of `actor` shows the object.
+    fn is_listed(&self, name: &str, actor: usize) -> bool {
+        let lagging = [ObjectKind::Ticket, ObjectKind::Commit, ObjectKind::Prune];
+        if !ObjectKind::of_path(name).is_some_and(|kind| lagging.contains(&kind)) {
+            return true;
+        }
+        let Some((by, at_ns)) = self.births.get(name) else { return true };
+        let is_new = self.clock_ns.saturating_sub(*at_ns) < LAG_NS;
+        !(is_new && self.actors[actor].role.lags && *by != Some(actor))
     }
 
     /// Returns `true` if the storage keeps the object from deletion: for a while, or as long as the

@@ -1,0 +1,226 @@
+//! Sweeps that free space at once, and the storages on which they do (S1, W9). The orders of calls in
+//! which each rule matters are in `interleaving/at_once.rs`.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cutpoint_repository::gc::prune::prune;
+use cutpoint_repository::gc::sweep::{AtOnce, Sweep, SweepOptions, Sweeper};
+use cutpoint_repository::repo::lagging_clients::{LAG_MAX, announce, may_lag};
+use cutpoint_repository::rules::{self, Mutant};
+use cutpoint_repository::{ObjectName, Purpose, Repository, Writer};
+use cutpoint_storage::{Layer, Memory, Result, Storage, Visibility};
+
+use crate::support::backup::{back_up, init, open, restore_all};
+use crate::support::pruning::{WHOLE, forget};
+
+/// A storage that promises this about its listings, and knows which objects have not reached the
+/// disk.
+#[derive(Debug)]
+struct Promising {
+    inner: Memory,
+    visibility: Visibility,
+    unsynced: Mutex<BTreeSet<String>>,
+    /// Objects that were deleted while others had not reached the disk.
+    deleted_early: Mutex<Vec<String>>,
+}
+
+impl Promising {
+    fn new(visibility: Visibility) -> Arc<Promising> {
+        let storage = Promising {
+            inner: Memory::new(),
+            visibility,
+            unsynced: Mutex::default(),
+            deleted_early: Mutex::default(),
+        };
+        Arc::new(storage)
+    }
+}
+
+impl Layer for Promising {
+    fn below(&self) -> &dyn Storage {
+        &self.inner
+    }
+
+    fn sync(&self, name: &str) -> Result<()> {
+        self.unsynced.lock().expect("no test panics in here").remove(name);
+        self.inner.sync(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        let is_early = !self.unsynced.lock().expect("no test panics in here").is_empty();
+        // A test object for the time of the storage is no loss.
+        if is_early && !name.starts_with("tmp/") {
+            self.deleted_early.lock().expect("no test panics in here").push(name.to_owned());
+        }
+        self.inner.delete(name)
+    }
+
+    fn visibility(&self) -> Result<Visibility> {
+        Ok(self.visibility)
+    }
+}
+
+/// Makes two snapshots, and condemns what only the first one needs.
+fn condemned(storage: &Arc<Promising>) -> Arc<Repository> {
+    init(storage.clone()).expect("an empty storage takes a repository");
+    let repository = open(storage.clone(), 1).expect("it opens");
+    back_up(&repository, &[1, 2], false).expect("it works");
+    back_up(&repository, &[2], false).expect("it works");
+    forget(&repository, &[0]).expect("it works");
+    prune(&repository, &WHOLE, &(), |_| true).expect("it works");
+    repository
+}
+
+fn sweeping(at_once: AtOnce) -> SweepOptions {
+    SweepOptions { at_once, ..SweepOptions::default() }
+}
+
+fn marks(storage: &dyn Storage) -> Vec<String> {
+    let names = storage.list("tickets").expect("it lists").into_iter().map(|(name, _)| name);
+    names.filter(|name| name.contains("lagging")).collect()
+}
+
+#[test]
+fn record_is_swept_at_once_where_listings_show_puts_at_once() {
+    for (promise, at_once, is_swept) in [
+        (Visibility::AtOnce, AtOnce::Never, false),
+        (Visibility::AtOnce, AtOnce::AsPromised, true),
+        (Visibility::AtOnce, AtOnce::AsProbed, true),
+        (Visibility::IfProbed, AtOnce::AsPromised, false),
+        (Visibility::IfProbed, AtOnce::AsProbed, true),
+        (Visibility::Later, AtOnce::AsProbed, false),
+    ] {
+        let storage = Promising::new(promise);
+        let repository = condemned(&storage);
+        let step = Sweeper::new(repository.clone(), sweeping(at_once)).step(&()).expect("it works");
+        let is_done = matches!(step, Sweep::Done(report) if report.container_count > 0);
+        assert_eq!(is_done, is_swept, "{promise:?}, {at_once:?}: {step:?}");
+        assert_eq!(matches!(step, Sweep::Settling { .. }), !is_swept, "{promise:?}: {step:?}");
+        restore_all(&repository).expect("what is kept comes back");
+    }
+}
+
+#[test]
+fn settings_without_atomic_creation_exclude_sweeping_at_once() {
+    let storage = Promising::new(Visibility::IfProbed);
+    let repository = condemned(&storage);
+    let mut config = repository.config().clone();
+    config.set_creates_atomically(false);
+    let mut repository = Arc::into_inner(repository).expect("no other owner");
+    repository.set_config(config).expect("it works");
+    let repository = Arc::new(repository);
+    assert!(may_lag(&repository).expect("it is known"), "an earlier probe has found that");
+    let step = Sweeper::new(repository, sweeping(AtOnce::AsProbed)).step(&()).expect("it works");
+    assert!(matches!(step, Sweep::Settling { .. }), "{step:?}");
+}
+
+#[test]
+fn open_backup_is_awaited_by_a_sweep_at_once() {
+    let storage = Promising::new(Visibility::AtOnce);
+    let repository = condemned(&storage);
+    let mut writer = Writer::begin(open(storage.clone(), 1).expect("it opens"), Purpose::Backup)
+        .expect("it begins");
+    let mut sweeper = Sweeper::new(repository, sweeping(AtOnce::AsPromised));
+    for _ in 0..2 {
+        let step = sweeper.step(&()).expect("it works");
+        assert!(
+            matches!(&step, Sweep::Waiting { writers, .. } if writers[0].ticket == writer.ticket()),
+            "{step:?}"
+        );
+    }
+    writer.void(Vec::new()).expect("it ends");
+    assert!(matches!(sweeper.step(&()), Ok(Sweep::Done(_))), "nothing is in the way");
+}
+
+#[test]
+fn announced_client_keeps_every_sweep_from_hurrying() {
+    let storage = Promising::new(Visibility::AtOnce);
+    let repository = condemned(&storage);
+    Storage::put_new(&*storage, "tickets/lagging", "as another client does".into())
+        .expect("it is put");
+    let mut sweeper = Sweeper::new(repository, sweeping(AtOnce::AsPromised));
+    let step = sweeper.step(&()).expect("it works");
+    assert!(matches!(step, Sweep::Settling { .. }), "{step:?}");
+    Storage::delete(&*storage, "tickets/lagging").expect("it goes");
+    assert!(matches!(sweeper.step(&()), Ok(Sweep::Done(_))), "the mark alone was in the way");
+}
+
+#[test]
+fn repository_on_lagging_storage_is_marked_from_the_beginning() {
+    for (promise, expected) in [
+        (Visibility::AtOnce, vec![]),
+        (Visibility::IfProbed, vec![]),
+        (Visibility::Later, vec!["tickets/lagging", "tickets/lagging.1"]),
+    ] {
+        let storage = Promising::new(promise);
+        init(storage.clone()).expect("an empty storage takes a repository");
+        assert_eq!(marks(&*storage), expected, "{promise:?}");
+        let repository = open(storage.clone(), 1).expect("it opens");
+        let began_ns = repository.environment().elapsed_ns();
+        back_up(&repository, &[1], false).expect("it works");
+        let elapsed_ns = repository.environment().elapsed_ns() - began_ns;
+        assert!(elapsed_ns < 60_000_000_000, "{promise:?}: nothing is waited for");
+    }
+}
+
+#[test]
+fn first_writer_with_lagging_listings_waits_once() {
+    let storage = Promising::new(Visibility::Later);
+    init(storage.clone()).expect("an empty storage takes a repository");
+    for mark in marks(&*storage) {
+        Storage::delete(&*storage, &mark).expect("it goes");
+    }
+    let lag_ns = u64::try_from(LAG_MAX.as_nanos()).expect("minutes");
+    for is_first in [true, false] {
+        let repository = open(storage.clone(), 1).expect("it opens");
+        let began_ns = repository.environment().elapsed_ns();
+        let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
+        writer.void(Vec::new()).expect("it ends");
+        let elapsed_ns = repository.environment().elapsed_ns() - began_ns;
+        assert_eq!(elapsed_ns >= lag_ns, is_first, "{elapsed_ns} ns");
+        assert_eq!(marks(&*storage).len(), 2, "both marks are put");
+    }
+}
+
+#[test]
+fn wait_of_an_announcement_tells_its_end_and_ends_with_that_of_another_client() {
+    let storage = Promising::new(Visibility::Later);
+    init(storage.clone()).expect("an empty storage takes a repository");
+    Storage::delete(&*storage, "tickets/lagging.1").expect("it goes");
+    let repository = open(storage.clone(), 1).expect("it opens");
+    let mut told = Vec::new();
+    let began_ns = repository.environment().now_ns();
+    announce(&repository, Duration::from_secs(100), &mut |until_ns| {
+        told.push(until_ns);
+        if told.len() == 2 {
+            Storage::put_new(&*storage, "tickets/lagging.1", "by another client".into())
+                .expect("it is put");
+        }
+    })
+    .expect("it works");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0] >= began_ns + 100_000_000_000 && told[0] == told[1], "{told:?}");
+    let elapsed_ns = repository.environment().now_ns() - began_ns;
+    assert!(elapsed_ns < 60_000_000_000, "the other client has waited long enough");
+}
+
+/// S1: the client that has put the record died before the record had reached the disk.
+#[test]
+fn record_is_synced_before_it_is_swept_at_once() {
+    let sweep = |mutant| {
+        let storage = Promising::new(Visibility::AtOnce);
+        let repository = condemned(&storage);
+        let record = ObjectName::Prune(1).to_string();
+        storage.unsynced.lock().expect("no test panics in here").insert(record);
+        rules::activate(mutant);
+        let step = Sweeper::new(repository, sweeping(AtOnce::AsPromised)).step(&());
+        rules::activate(None);
+        assert!(matches!(step, Ok(Sweep::Done(_))), "{step:?}");
+        let deleted = storage.deleted_early.lock().expect("no test panics in here");
+        deleted.clone()
+    };
+    assert_eq!(sweep(None), Vec::<String>::new(), "the rules as written");
+    assert_ne!(sweep(Some(Mutant::TrustsVisibleRecord)), Vec::<String>::new(), "unnoticed");
+}
