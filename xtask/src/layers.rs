@@ -121,7 +121,15 @@ const ROOMS: [(&str, Layers); 5] = [
             &["verify"],
         ],
     ),
-    ("cutpoint-backup", &[&["source"], &["restore"], &["archive", "browse", "save"], &["copy"]]),
+    (
+        "cutpoint-backup",
+        &[
+            &["source"],
+            &["restore", "tar_input", "trees"],
+            &["archive", "browse", "save"],
+            &["copy"],
+        ],
+    ),
     (
         "cutpoint-estimate",
         &[&["clock", "counter", "error", "savings"], &["scan"], &["sampler"], &["estimate"]],

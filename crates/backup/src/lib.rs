@@ -58,6 +58,8 @@ pub mod copy;
 pub mod restore;
 pub mod save;
 pub mod source;
+mod tar_input;
+mod trees;
 
 pub use restore::{
     Overwrite, RestoreMonitor, RestoreOptions, RestoreReport, SnapshotReader, restore,

@@ -20,9 +20,9 @@ use super::recipes::Recipes;
 use super::snapshots::SnapshotSource;
 use super::table::{NodeIdentity, NodeKind, NodeTable};
 use super::top::{SnapshotRoot, TopEntry, TopFolder};
-use super::trees::{EntryPlace, Trees};
 use crate::restore::SnapshotLinkKey;
 use crate::source::OwnerIds;
+use crate::trees::{EntryPlace, Trees};
 
 /// The maximum length of a name that can be shown, in bytes. Linux refuses to list longer ones.
 const NAME_LEN_MAX: usize = 1024;

@@ -25,8 +25,8 @@
 //! - `table.rs`: the nodes that the caller has been told of. The number of a node is a hash of its
 //!   path or, if a file has several names in the snapshot, of what its names have in common. It is
 //!   the same after the node was forgotten.
-//! - `trees.rs`, `recipes.rs`, `chunks.rs`: folders, segments and bytes of files, decoded and kept
-//!   within limits (`sized_cache.rs`).
+//! - `recipes.rs`, `chunks.rs`, and `trees/` beside this folder: segments and bytes of files, and
+//!   folders, decoded and kept within limits.
 //! - `read_ahead.rs`: threads that decode what a sequential reader will need next.
 //! - `attributes.rs`: the properties of a node. `browser.rs` puts everything together.
 //!
@@ -47,11 +47,9 @@ mod chunks;
 mod position;
 mod read_ahead;
 mod recipes;
-mod sized_cache;
 mod snapshots;
 mod table;
 mod top;
-mod trees;
 
 pub use attributes::Attributes;
 pub use browser::{BrowseOptions, Browser, Xattr};

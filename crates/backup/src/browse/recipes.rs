@@ -7,7 +7,7 @@ use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::{Content, Fingerprint, Reader};
 use cutpoint_storage::Result;
 
-use super::sized_cache::SizedCache;
+use crate::trees::SizedCache;
 
 /// The maximum size of decoded recipe chunks that are kept, in bytes.
 const BYTES_MAX: usize = 6 << 20;

@@ -21,28 +21,35 @@ impl AsPath {
     ///
     /// # Errors
     ///
-    /// Returns `Invalid` if the path is not absolute or has a component `..`, if there is not
-    /// exactly one source, or if the source is the root folder.
+    /// Returns any error of [`AsPath::of_root`], and `Invalid` if there is not exactly one source, or
+    /// if the source is the root folder.
     pub(super) fn new(path: &Path, sources: &[PathBuf]) -> Result<AsPath> {
-        let invalid =
-            |message: &str| Error::invalid(format!("--as-path {}", path.display()), message);
         let [source] = sources else {
-            return Err(invalid("needs exactly one path to save"));
+            return Err(invalid(path, "needs exactly one path to save"));
         };
         if source.canonicalize().is_ok_and(|source| source == Path::new("/")) {
-            return Err(invalid("the root folder cannot get another path"));
+            return Err(invalid(path, "the root folder cannot get another path"));
         }
+        AsPath::of_root(path)
+    }
+
+    /// Parses the path for a source that is the root of a tree.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the path is not absolute or has a component `..`.
+    pub(super) fn of_root(path: &Path) -> Result<AsPath> {
         let mut names = Vec::new();
         let mut components = path.components();
         if components.next() != Some(Component::RootDir) {
-            return Err(invalid("not an absolute path"));
+            return Err(invalid(path, "not an absolute path"));
         }
         for component in components {
             match component {
                 Component::Normal(name) if check_name(name.as_bytes()).is_ok() => {
                     names.push(name.as_bytes().to_vec());
                 }
-                _ => return Err(invalid("not a path that a file can have")),
+                _ => return Err(invalid(path, "not a path that a file can have")),
             }
         }
         let name = names.pop();
@@ -65,18 +72,23 @@ impl AsPath {
         self.above.len()
     }
 
-    /// Returns the entries of the folders above the source. They have no times, like all folders
-    /// above a source.
+    /// Returns the entries of the folders above the source.
     pub(super) fn folders(&self) -> Vec<Entry> {
-        let folder = |name: &Vec<u8>| {
-            let mut entry = Entry::new(name.as_slice(), EntryKind::Folder);
-            entry.mode = 0o755;
-            entry.user_id = rustix::process::geteuid().as_raw();
-            entry.group_id = rustix::process::getegid().as_raw();
-            entry
-        };
-        self.above.iter().map(folder).collect()
+        self.above.iter().map(|name| folder_above(name)).collect()
     }
+}
+
+/// Returns the entry of a folder above a source. It has no times, like all such folders.
+pub(super) fn folder_above(name: &[u8]) -> Entry {
+    let mut entry = Entry::new(name, EntryKind::Folder);
+    entry.mode = 0o755;
+    entry.user_id = rustix::process::geteuid().as_raw();
+    entry.group_id = rustix::process::getegid().as_raw();
+    entry
+}
+
+fn invalid(path: &Path, message: &str) -> Error {
+    Error::invalid(format!("--as-path {}", path.display()), message)
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub fn backup(
                 checkpoint = Some(snapshot);
                 losses = 0;
             }
-            AttemptResult::Ended if matches!(source, Source::Stream { .. }) => {
+            AttemptResult::Ended if source.is_stream() => {
                 return Err(Error::new(
                     Kind::Conflict,
                     "standard input",

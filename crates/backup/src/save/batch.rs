@@ -17,7 +17,8 @@ pub(super) const BATCH_SIZE: usize = 1 << 20;
 /// The number of events at which a batch ends, too, because trees of empty files have no bytes.
 pub(super) const BATCH_EVENTS_MAX: usize = 4096;
 
-/// An event at the source. Events come in the order of the snapshot's trees.
+/// An event at the source. Except for members of archives, events come in the order of the
+/// snapshot's trees.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A folder begins.
@@ -28,6 +29,11 @@ pub(super) enum Event {
     Entry(Box<Entry>),
     /// A further name of a file that came before.
     Link(Box<Entry>),
+    /// The path in the snapshot of the next entry, a member of an archive. Such entries come in any
+    /// order.
+    Member(Vec<u8>),
+    /// A further name, `path`, of the member that has the name `target`.
+    MemberLink { path: Vec<u8>, target: Vec<u8> },
     /// A file begins. The events up to [`Event::File`] or [`Event::Dropped`] belong to it. Holds
     /// the content of the file's previous version, if there is one.
     Begin(Option<Box<Content>>),

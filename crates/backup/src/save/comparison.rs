@@ -62,6 +62,12 @@ impl<'a> Comparison<'a> {
         self.current().map(|previous| previous.reader)
     }
 
+    /// Returns the snapshot of `before`, the previous version of the current file, if nothing that
+    /// the file needs can be incomplete, damaged or missing.
+    pub(super) fn whole_version(&self, before: &Entry) -> Option<&PreviousVersion<'a>> {
+        self.current().filter(|previous| !previous.partial && !previous.needs_damaged(before))
+    }
+
     /// Opens the root folder of the parent, for a walk.
     pub(super) fn open_root(&mut self) {
         let root = self.current().map(|previous| previous.reader.tree(&previous.root).peekable());

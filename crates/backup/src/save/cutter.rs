@@ -27,6 +27,8 @@ pub(super) enum CutEnd {
     End,
     /// The last byte that could be read, before the expected end.
     Short,
+    /// A cut-point at which the caller asked for the end.
+    Stopped,
     /// A place before the end, because the ticket is old. Holds the bytes that were read, but are
     /// in no chunk.
     TicketOld(Vec<u8>),
@@ -50,6 +52,11 @@ impl<'a> Cutter<'a> {
         batches: BatchFiller<'a>,
     ) -> Cutter<'a> {
         Cutter { chunker, state, batches, covered_len: 0, cut_points: Vec::new() }
+    }
+
+    /// The chunker.
+    pub(super) fn chunker(&self) -> &'a dyn Chunker {
+        self.chunker
     }
 
     /// The number of bytes of the current file that its events cover.
@@ -199,8 +206,20 @@ impl<'a> Cutter<'a> {
     pub(super) fn cut(
         &mut self,
         tail: &[u8],
+        read: impl FnMut(&mut [u8]) -> io::Result<(usize, bool)>,
+        may_stop: impl Fn(u64) -> bool,
+    ) -> Result<io::Result<CutEnd>> {
+        self.cut_until(tail, read, may_stop, &mut |_| Ok(false))
+    }
+
+    /// Cuts as [`Cutter::cut`] does, but ends at the first cut-point, as an offset in the file, for
+    /// which `is_end` returns `true`. Bytes that were read behind it are dropped.
+    pub(super) fn cut_until(
+        &mut self,
+        tail: &[u8],
         mut read: impl FnMut(&mut [u8]) -> io::Result<(usize, bool)>,
         may_stop: impl Fn(u64) -> bool,
+        is_end: &mut dyn FnMut(u64) -> Result<bool>,
     ) -> Result<io::Result<CutEnd>> {
         let open = self.batches.batch()?;
         let mut start = open.fill;
@@ -228,8 +247,15 @@ impl<'a> Cutter<'a> {
                     return Ok(Ok(CutEnd::TicketOld(tail)));
                 }
             }
-            start = self.cut_batch(start, has_more)?;
+            let is_stopped = self.cut_batch(&mut start, has_more, is_end)?;
             let open = self.batches.batch()?;
+            if is_stopped {
+                open.fill = start;
+                if open.is_full() {
+                    self.batches.send()?;
+                }
+                return Ok(Ok(CutEnd::Stopped));
+            }
             if !has_more {
                 // All bytes are in chunks now.
                 if open.is_full() {
@@ -246,22 +272,31 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// Cuts the bytes of the current batch from `start` on. Returns the end of the last chunk.
-    fn cut_batch(&mut self, mut start: usize, has_more: bool) -> Result<usize> {
+    /// Cuts the bytes of the current batch from `start` on, and moves `start` to the end of the last
+    /// chunk. Returns `true` if `is_end` has returned `true` for that place.
+    fn cut_batch(
+        &mut self,
+        start: &mut usize,
+        has_more: bool,
+        is_end: &mut dyn FnMut(u64) -> Result<bool>,
+    ) -> Result<bool> {
         let open = self.batches.batch()?;
         // The bytes before a file in the batch belong to another file, so no chunk may depend on
         // them.
         assert_eq!(self.chunker.context_size(), 0, "a spec is bounded");
         loop {
             let filled = &open.batch.bytes[..open.fill];
-            self.chunker.next_cuts(filled, start, has_more, &mut self.cut_points);
+            self.chunker.next_cuts(filled, *start, has_more, &mut self.cut_points);
             if self.cut_points.is_empty() {
-                return Ok(start);
+                return Ok(false);
             }
             for end in self.cut_points.drain(..) {
-                open.batch.events.push(Event::Chunk(Cut::new(start..end)));
-                self.covered_len += (end - start) as u64;
-                start = end;
+                open.batch.events.push(Event::Chunk(Cut::new(*start..end)));
+                self.covered_len += (end - *start) as u64;
+                *start = end;
+                if is_end(self.covered_len)? {
+                    return Ok(true);
+                }
             }
         }
     }

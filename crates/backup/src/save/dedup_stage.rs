@@ -2,6 +2,9 @@
 //! and trees.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::format::tree::Defect;
@@ -14,8 +17,10 @@ use cutpoint_storage::Error;
 use super::batch::{Batch, Cut, Event, SourceLinkKey};
 use super::channels::{DedupEnds, RegionEnds, SaveJob, ToContainers, ToDedup};
 use super::in_order::InOrder;
+use super::member_stage::MemberStage;
 use super::run_state::RunState;
 use super::shutdown::{Result, Shutdown};
+use crate::tar_input::MemberStep;
 
 /// A folder with entries still to come.
 struct OpenFolder {
@@ -41,6 +46,8 @@ pub(super) struct DedupStage<'a> {
     cut: String,
     /// The repository from which chunks are copied as they are.
     pub(super) source: Option<&'a Reader>,
+    /// The members so far, if the source is an archive.
+    pub(super) members: Option<MemberStage<'a>>,
     folders: Vec<OpenFolder>,
     file: Option<RecipeWriter>,
     /// The chunk that small files share at present.
@@ -49,7 +56,9 @@ pub(super) struct DedupStage<'a> {
     links: HashMap<SourceLinkKey, LinkedFile>,
     pub(super) statistics: Statistics,
     /// The number of further names of files whose first name could not be read.
-    pub(super) links_without_content: u64,
+    links_without_content: u64,
+    /// The number of members of an archive that are not saved.
+    refused_members: u64,
 }
 
 impl<'a> DedupStage<'a> {
@@ -65,13 +74,20 @@ impl<'a> DedupStage<'a> {
             strategy,
             cut,
             source: None,
+            members: None,
             folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
             file: None,
             bundle: None,
             links: HashMap::new(),
             statistics: Statistics::default(),
             links_without_content: 0,
+            refused_members: 0,
         }
+    }
+
+    /// The number of entries that are not saved, except those that the source stage has counted.
+    pub(super) fn problem_count(&self) -> u64 {
+        self.links_without_content + self.refused_members
     }
 
     /// Processes all batches. Returns the stage, and the content of the root folder if the source
@@ -108,6 +124,7 @@ impl<'a> DedupStage<'a> {
             }
         }
         let root = if source_ok {
+            self.save_members(state, &mut |dedup| sender.forward(dedup))?;
             Some(self.finish()?)
         } else {
             // The chunks stored so far are published all the same, so that the next run finds them.
@@ -155,6 +172,8 @@ impl<'a> DedupStage<'a> {
                         }
                     }
                 }
+                Event::Member(path) => self.members()?.begin(path),
+                Event::MemberLink { path, target } => self.members()?.link(&path, &target)?,
                 Event::Begin(previous) => self.compare_with(previous.as_deref()),
                 Event::Chunk(cut) => {
                     self.store(&cut, bytes, forward)?;
@@ -190,6 +209,49 @@ impl<'a> DedupStage<'a> {
                     self.file = None;
                 }
                 Event::Lacking => self.lack(),
+            }
+        }
+        Ok(())
+    }
+
+    fn members(&mut self) -> Result<&mut MemberStage<'a>> {
+        Ok(self.members.as_mut().ok_or_else(misordered)?)
+    }
+
+    /// Builds the trees of the members of an archive, if the source is one. `forward` sends the
+    /// regions of the deduplicator that are full.
+    fn save_members(
+        &mut self,
+        state: &RunState,
+        forward: &mut dyn FnMut(&mut Deduplicator) -> Result<()>,
+    ) -> Result<()> {
+        let Some(mut members) = self.members.take() else { return Ok(()) };
+        let monitor = members.monitor();
+        let mut steps = members.finish(&self.keys)?;
+        while let Some(step) = steps.next_step()? {
+            state.shutdown.check()?;
+            match step {
+                MemberStep::Enter(entry) => {
+                    self.folders.push(OpenFolder { entry: Some(entry), tree: TreeWriter::new() });
+                }
+                MemberStep::Leave => self.leave()?,
+                MemberStep::Entry(entry) => {
+                    let key = SourceLinkKey::of(&entry);
+                    self.add(*entry, key)?;
+                }
+                MemberStep::Link(entry) => {
+                    self.push(&entry)?;
+                    self.statistics.file_count += 1;
+                }
+                MemberStep::Problem(path, reason) => {
+                    self.refused_members += 1;
+                    let path = Path::new(OsStr::from_bytes(&path));
+                    monitor.problem(path, &format!("not saved: {reason}"));
+                    self.lack();
+                }
+            }
+            if self.dedup.has_regions() {
+                forward(&mut self.dedup)?;
             }
         }
         Ok(())
@@ -248,8 +310,11 @@ impl<'a> DedupStage<'a> {
         }
     }
 
-    /// Adds an entry. If it is a file with several names, further names find it by `key`.
+    /// Adds an entry; that of a member of an archive later. If it is a file with several names, further names find it by `key`.
     fn add(&mut self, entry: Entry, key: SourceLinkKey) -> Result<()> {
+        if let Some(members) = &mut self.members {
+            return Ok(members.push(&entry)?);
+        }
         self.push(&entry)?;
         if entry.kind == EntryKind::File {
             self.statistics.file_count += 1;

@@ -6,8 +6,8 @@
 //!
 //! 1. **Source** (`source_stage`): `walk_saver` finds the file, and `comparison` finds its previous
 //!    version. An unchanged file is taken over without being read. Otherwise, `cutter` reads the
-//!    bytes into a batch and cuts them into chunks. `stream_saver` does the same for a stream, and
-//!    `snapshot_saver` for a snapshot that is copied.
+//!    bytes into a batch and cuts them into chunks; `changed_file` reads only what a map lists. `stream_saver` does the same for a stream, and
+//!    `snapshot_saver` for a snapshot that is copied, and `tar_saver` for a tar archive.
 //! 2. **Workers** (`worker_stage`): fingerprint the chunks of a batch. `bundle` joins small files
 //!    into one chunk before.
 //! 3. **Dedup** (`dedup_stage`): drops the chunks that the index knows, appends the new ones to a
@@ -22,9 +22,12 @@
 mod as_path;
 mod attempt;
 mod backup;
+mod base_segments;
 mod batch;
 mod batch_filler;
 mod bundle;
+mod changed_blocks;
+mod changed_file;
 mod channels;
 mod comparison;
 mod container_stage;
@@ -39,6 +42,7 @@ mod dry_run;
 pub mod faults;
 mod in_order;
 mod lookahead;
+mod member_stage;
 mod monitor;
 mod moved_folders;
 mod options;
@@ -56,10 +60,12 @@ mod source_counts;
 mod source_run;
 mod source_stage;
 mod stream_saver;
+mod tar_saver;
 mod walk_saver;
 mod worker_stage;
 
 pub use backup::backup;
+pub use changed_blocks::ChangedBlocks;
 pub use decision::{FileDecision, ReadReason};
 pub use dry_run::dry_run;
 pub use monitor::{BackupMonitor, BackupProgress};

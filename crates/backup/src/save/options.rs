@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cutpoint_repository::{TicketId, Verify};
 
+use super::changed_blocks::ChangedBlocks;
 use crate::source::{FileSystems, Kernel};
 
 /// The snapshot that a backup compares its source with.
@@ -42,6 +43,8 @@ pub struct BackupOptions {
     pub ignored: IgnoredProperties,
     /// The absolute path that the only source gets in the snapshot, in place of its own.
     pub as_path: Option<PathBuf>,
+    /// The map of the changed blocks of the only source, a device or file, which is read by it.
+    pub changed_blocks: Option<Arc<ChangedBlocks>>,
     /// Makes no snapshot if nothing has changed.
     pub skip_if_unchanged: bool,
     /// The regions that are decoded before they are put.
@@ -73,6 +76,7 @@ impl Default for BackupOptions {
             force_read: false,
             ignored: IgnoredProperties::default(),
             as_path: None,
+            changed_blocks: None,
             skip_if_unchanged: false,
             verify: Verify::Some,
             threads: 0,

@@ -58,7 +58,7 @@ impl Parents {
         if let Source::Snapshot(source) = source {
             return Parents::of_copy(view, source);
         }
-        let is_stream = matches!(source, Source::Stream { .. });
+        let is_stream = source.is_stream();
         let own = newest_first(view, &options.host);
         let choose = |choice| choose_parent(view, choice, &own, sources);
         let (parent, continues) = match checkpoint.map(|own| choose(Parent::Snapshot(own))) {
@@ -120,6 +120,7 @@ impl Parents {
             reader: readers.reader,
             index: readers.index,
             root: snapshot.root.clone(),
+            cut: snapshot.cut.clone(),
             read_since_ns: snapshot.read_since_ns.unwrap_or(snapshot.started_ns),
             is_own,
             file_systems: snapshot.file_systems.clone(),

@@ -19,10 +19,13 @@ use cutpoint_storage::{Error, Result};
 use super::as_path::AsPath;
 use super::batch::BATCH_SIZE;
 use super::bundle::Bundling;
-use super::channels::Channels;
+use super::changed_blocks::ChangedBlocks;
+use super::changed_file::BlockMap;
+use super::channels::{Channels, DedupEnds};
 use super::container_stage::{ContainerStage, ContainerStageResult};
 use super::dedup_stage::DedupStage;
 use super::lookahead::Lookahead;
+use super::member_stage::MemberStage;
 use super::monitor::{BackupMonitor, BackupProgress};
 use super::previous_version::PreviousVersion;
 use super::put_stage;
@@ -54,11 +57,15 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) force_read: bool,
     /// The other path of the source in the snapshot, if it gets one.
     pub(super) as_path: Option<AsPath>,
+    /// The map by which the only file is read, if there is one.
+    pub(super) changed_blocks: Option<&'a ChangedBlocks>,
     pub(super) monitor: &'a dyn BackupMonitor,
     /// The look-ahead, if the monitor wants to know the expected work.
     pub(super) lookahead: Option<Lookahead<'a>>,
     /// The repository from which chunks are copied as they are.
     pub(super) source: Option<&'a Reader>,
+    /// Set if the source is an archive, whose members come in any order.
+    pub(super) is_tar: bool,
 }
 
 /// The result of a run. Everything is put, and nothing is committed.
@@ -102,19 +109,16 @@ pub(super) fn run(
         bundling: bundling.as_ref(),
         level: repository.config().compression_level,
     };
-    let worker_count = settings.threads.max(1);
     let chunk_len_max = settings.chunker.needed_size_max();
     let batch_capacity = BATCH_SIZE.max(chunk_len_max.unwrap_or(BATCH_SIZE) * 2);
-    let Channels {
-        source: source_ends,
-        workers,
-        dedup: mut dedup_ends,
-        containers: container_ends,
-        put,
-    } = Channels::new(worker_count, batch_capacity);
-    dedup_ends.regions = dedup_ends.regions.filter(|_| writer.is_some());
+    let channels = Channels::new(settings.threads.max(1), batch_capacity);
+    let Channels { source: source_ends, workers, containers: container_ends, put, .. } = channels;
+    let regions = channels.dedup.regions.filter(|_| writer.is_some());
+    let dedup_ends = DedupEnds { regions, ..channels.dedup };
     let state = RunState::default();
     let monitor = settings.monitor;
+    let (keys, cut) = (repository.keys(), &*settings.cut);
+    let map = settings.changed_blocks.map(|changed| BlockMap { changed, keys, cut });
     let source = SourceStage {
         chunker: settings.chunker,
         previous_versions: settings.previous_versions,
@@ -122,6 +126,7 @@ pub(super) fn run(
         started_ns: settings.started_ns,
         force_read: settings.force_read,
         as_path: settings.as_path,
+        map,
         monitor,
     };
     let results = std::thread::scope(|scope| {
@@ -201,6 +206,9 @@ fn dedup_stage<'a>(
     let strategy = delta_strategy(config, run.reader, index, ticket);
     let mut stage = DedupStage::new(keys.clone(), dedup, strategy, run.cut.clone());
     stage.source = run.source;
+    if run.is_tar {
+        stage.members = Some(MemberStage::new(repository.temporary_folder(), run.monitor));
+    }
     Ok(stage)
 }
 
@@ -234,7 +242,7 @@ fn statistics(
         new_chunk_count: dedup.dedup.new_chunk_count(Class::Data),
         new_bytes: dedup.dedup.new_bytes(Class::Data),
         stored_bytes: containers.stored_bytes,
-        problem_count: counts.problems + dedup.links_without_content,
+        problem_count: counts.problems + dedup.problem_count(),
         ..dedup.statistics
     }
 }

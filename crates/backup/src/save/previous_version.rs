@@ -19,6 +19,8 @@ pub(super) struct PreviousVersion<'a> {
     /// The index of the writer: the chunks that are known and may be referenced.
     pub(super) index: &'a Index,
     pub(super) root: Content,
+    /// The cut specification of the snapshot.
+    pub(super) cut: String,
     /// The time, in nanoseconds since 1970, before which no file of the snapshot was read.
     pub(super) read_since_ns: i64,
     /// Set if the snapshot is a checkpoint of this run, which has itself read the files in it.

@@ -208,7 +208,7 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
             let end = self.cutter.cut(&[], read, |covered_len| covered_len + NEARLY_LEN < size)?;
             match (end, failure) {
                 (Ok(CutEnd::TicketOld(_)), _) => return Ok(false),
-                (Ok(CutEnd::End | CutEnd::Short), _) => {}
+                (Ok(CutEnd::End | CutEnd::Short | CutEnd::Stopped), _) => {}
                 (Err(_), Some(error)) => return Err(error.into()),
                 (Err(error), None) => return Err(Error::invalid("copy", error).into()),
             }

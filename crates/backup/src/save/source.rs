@@ -1,4 +1,4 @@
-//! The source of a backup: paths of the file system, or a stream.
+//! The source of a backup: paths of the file system, a stream, an archive, or a snapshot.
 
 use std::fmt;
 use std::io::Read;
@@ -26,9 +26,20 @@ pub enum Source {
         /// again.
         reader: Box<dyn Read + Send>,
     },
+    /// A tar archive: its members are the entries of the snapshot, below
+    /// [`BackupOptions::as_path`](super::BackupOptions::as_path) if that is given. The reader may
+    /// return `TimedOut` as that of a stream may.
+    Tar(Box<dyn Read + Send>),
     /// A snapshot of another repository, or of the same one. Host, times, tags and other properties
     /// of the result are those of the snapshot.
     Snapshot(Arc<SnapshotSource>),
+}
+
+impl Source {
+    /// Returns `true` if the source can be read only once.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Source::Stream { .. } | Source::Tar(_))
+    }
 }
 
 impl fmt::Debug for Source {
@@ -38,6 +49,7 @@ impl fmt::Debug for Source {
                 f.debug_struct("Files").field("paths", paths).field("options", options).finish()
             }
             Source::Snapshot(source) => f.debug_tuple("Snapshot").field(&source.id).finish(),
+            Source::Tar(_) => f.write_str("Tar"),
             Source::Stream { name, .. } => {
                 f.debug_struct("Stream").field("name", name).finish_non_exhaustive()
             }

@@ -10,6 +10,7 @@ use cutpoint_repository::{Entry, EntryKind, Index, Reader, Time, View, Writer};
 use cutpoint_storage::{Error, Result};
 
 use super::as_path::AsPath;
+use super::changed_blocks::ChangedBlocks;
 use super::context::BackupContext;
 use super::lookahead::Lookahead;
 use super::options::BackupOptions;
@@ -67,7 +68,7 @@ impl SourceRun<'_> {
         let comparison = self.parents.copy_comparison(&previous_versions);
         let copied = match source {
             Source::Snapshot(source) => Some(source.clone()),
-            Source::Files { .. } | Source::Stream { .. } => None,
+            Source::Files { .. } | Source::Stream { .. } | Source::Tar(_) => None,
         };
         let kept = copied.as_ref().filter(|source| source.keeps_chunks(repository));
         let settings = PipelineSettings {
@@ -81,9 +82,11 @@ impl SourceRun<'_> {
             started_ns: self.started_ns,
             force_read: options.force_read,
             as_path: as_path(source, options)?,
+            changed_blocks: changed_blocks(source, options)?,
             monitor: *monitor,
             lookahead,
             source: kept.map(|source| &*source.reader),
+            is_tar: matches!(source, Source::Tar(_)),
         };
         let mut missing = BTreeSet::new();
         let input = match source {
@@ -99,6 +102,7 @@ impl SourceRun<'_> {
             Source::Stream { name, reader } => {
                 Input::Stream(Box::new(stream_entry(name, self.started_ns)), reader, stream)
             }
+            Source::Tar(reader) => Input::Tar(reader),
             Source::Snapshot(source) => Input::Copy(Box::new(CopyInput {
                 source,
                 comparison,
@@ -163,16 +167,34 @@ pub(super) fn names(source: &Source, options: &BackupOptions) -> Result<Vec<Vec<
             check_name(name).map_err(|error| Error::invalid("--stdin-filename", error))?;
             Ok(vec![name.clone()])
         }
+        Source::Tar(_) => Ok(vec![b"/".to_vec()]),
         Source::Snapshot(source) => Ok(source.snapshot.sources.clone()),
     }
 }
 
 /// Returns the other path of the source in the snapshot, if it gets one.
 fn as_path(source: &Source, options: &BackupOptions) -> Result<Option<AsPath>> {
-    let (Source::Files { paths, .. }, Some(path)) = (source, &options.as_path) else {
-        return Ok(None);
-    };
-    AsPath::new(path, paths).map(Some)
+    match (source, &options.as_path) {
+        (Source::Files { paths, .. }, Some(path)) => AsPath::new(path, paths).map(Some),
+        (Source::Tar(_), Some(path)) => AsPath::of_root(path).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the map of changed blocks, if the source has one.
+///
+/// # Errors
+///
+/// Returns `Invalid` if the source is not a single file or device.
+fn changed_blocks<'a>(
+    source: &Source,
+    options: &'a BackupOptions,
+) -> Result<Option<&'a ChangedBlocks>> {
+    let Some(map) = options.changed_blocks.as_deref() else { return Ok(None) };
+    match source {
+        Source::Files { paths, .. } if paths.len() == 1 && !paths[0].is_dir() => Ok(Some(map)),
+        _ => Err(Error::invalid("--changed-blocks", "needs exactly one path, a device or a file")),
+    }
 }
 
 fn absolute(path: &Path) -> Result<Vec<u8>> {

@@ -9,6 +9,7 @@ use cutpoint_repository::Entry;
 use super::as_path::AsPath;
 use super::batch_filler::BatchFiller;
 use super::bundle::Bundling;
+use super::changed_file::BlockMap;
 use super::channels::{SourceEnds, ToDedup};
 use super::comparison::Comparison;
 use super::cutter::Cutter;
@@ -19,6 +20,7 @@ use super::shutdown::{Halt, Result};
 use super::snapshot_saver::{CopyInput, SnapshotSaver};
 use super::source_counts::SourceCounts;
 use super::stream_saver::{StreamSaver, StreamState};
+use super::tar_saver::TarSaver;
 use super::walk_saver::WalkSaver;
 use crate::source::Walk;
 
@@ -28,6 +30,8 @@ pub(super) enum Input<'a> {
     Walk(Box<Walk>),
     /// A stream, saved as the file of the entry, and the part of it that was read before.
     Stream(Box<Entry>, &'a mut dyn Read, &'a mut StreamState),
+    /// A tar archive.
+    Tar(&'a mut dyn Read),
     /// A snapshot.
     Copy(Box<CopyInput<'a>>),
 }
@@ -45,6 +49,8 @@ pub(super) struct SourceStage<'a> {
     pub(super) force_read: bool,
     /// The other path of the source in the snapshot, if it gets one.
     pub(super) as_path: Option<AsPath>,
+    /// The map by which the only file is read, if there is one.
+    pub(super) map: Option<BlockMap<'a>>,
     pub(super) monitor: &'a dyn BackupMonitor,
 }
 
@@ -59,9 +65,10 @@ impl<'a> SourceStage<'a> {
     ) -> Result<SourceCounts> {
         let SourceEnds { free_batches, jobs, dedup } = ends;
         let SourceStage { chunker, previous_versions, bundling, started_ns, monitor, .. } = self;
-        let (force_read, as_path) = (self.force_read, self.as_path);
+        let (force_read, as_path, map) = (self.force_read, self.as_path, self.map);
         let batches = BatchFiller::new(monitor, state, free_batches, jobs);
         let mut cutter = Cutter::new(chunker, state, batches);
+        let previous = previous_versions.first().cloned();
         let comparison = Comparison::new(previous_versions, monitor);
         let saved = match input {
             Input::Walk(walk) => WalkSaver {
@@ -72,6 +79,7 @@ impl<'a> SourceStage<'a> {
                 bundling,
                 started_ns,
                 force_read,
+                map,
                 is_above: as_path.is_some(),
                 as_path,
                 recorded_name: None,
@@ -82,6 +90,11 @@ impl<'a> SourceStage<'a> {
             Input::Stream(entry, reader, begun) => {
                 StreamSaver { comparison, cutter: &mut cutter, monitor, state }
                     .save(*entry, reader, begun)
+            }
+            Input::Tar(reader) => {
+                let mut saver = TarSaver::new(&mut cutter, monitor, state, previous.as_ref());
+                saver.bundling = bundling;
+                saver.save(reader, as_path.as_ref())
             }
             Input::Copy(input) => {
                 SnapshotSaver::new(&mut cutter, monitor, state, bundling).save(*input)

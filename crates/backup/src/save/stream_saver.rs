@@ -84,7 +84,7 @@ impl StreamSaver<'_, '_> {
             Error::new(Kind::Invalid, "standard input", error.to_string())
         })?;
         match end {
-            CutEnd::End | CutEnd::Short => {
+            CutEnd::End | CutEnd::Short | CutEnd::Stopped => {
                 self.cutter.batches.push(Event::File(Box::new(entry)))?;
             }
             CutEnd::TicketOld(tail) => {
@@ -109,7 +109,7 @@ impl StreamSaver<'_, '_> {
 }
 
 /// Returns `true` if the stream has no bytes at the moment.
-fn is_patient(error: &io::Error) -> bool {
+pub(super) fn is_patient(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut};
     matches!(error.kind(), Interrupted | TimedOut)
 }

@@ -1,14 +1,18 @@
 //! Saves the entries that a walk finds.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::Path;
 
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::{Entry, EntryKind, Time};
+use cutpoint_storage::Error;
 
 use super::as_path::AsPath;
+use super::base_segments::BaseSegments;
 use super::batch::{Event, SourceLinkKey};
 use super::bundle::Bundling;
+use super::changed_file::{BlockMap, ChangedFile, is_cut_by, unsuitable};
 use super::comparison::Comparison;
 use super::cutter::{CutEnd, Cutter};
 use super::decision::{FileDecision, ReadReason};
@@ -31,6 +35,8 @@ pub(super) struct WalkSaver<'r, 'a> {
     pub(super) started_ns: i64,
     /// Set if every file is read, except those that this run has read before.
     pub(super) force_read: bool,
+    /// The map by which the only file is read, if there is one.
+    pub(super) map: Option<BlockMap<'a>>,
     /// The other path of the source in the snapshot, if it gets one.
     pub(super) as_path: Option<AsPath>,
     /// Set if the source gets another path, and the walk is in the folders above it.
@@ -42,7 +48,7 @@ pub(super) struct WalkSaver<'r, 'a> {
     pub(super) counts: SourceCounts,
 }
 
-impl WalkSaver<'_, '_> {
+impl<'a> WalkSaver<'_, 'a> {
     /// Saves everything that `walk` finds.
     pub(super) fn save(mut self, mut walk: Walk) -> Result<SourceCounts> {
         self.comparison.open_root();
@@ -242,8 +248,10 @@ impl WalkSaver<'_, '_> {
             None => Some(ReadReason::New),
         };
         let (reason, before) = match (reason, before) {
-            (None, Some(before)) => return self.take_over(path, entry, folder, before),
-            (reason, before) => (reason.unwrap_or(ReadReason::New), before),
+            (None, Some(before)) if self.map.is_none() => {
+                return self.take_over(path, entry, folder, before);
+            }
+            (reason, before) => (reason.unwrap_or(ReadReason::Forced), before),
         };
         let decision = FileDecision::Read { reason, before: before.as_ref(), now: &entry };
         self.monitor.decided(path, &decision);
@@ -302,7 +310,11 @@ impl WalkSaver<'_, '_> {
         {
             self.cutter.copy_segments(reader, &before.content, before.size)?;
         }
-        match self.cutter.cut_file(file, &entry, self.started_ns)? {
+        let cut = match self.map {
+            Some(map) => self.cut_changed(map, path, &entry, file, before.as_ref())?,
+            None => self.cutter.cut_file(file, &entry, self.started_ns)?,
+        };
+        match cut {
             Ok(CutEnd::TicketOld(_)) => {
                 self.counts.partial = true;
                 let name = self.recorded_name.take().unwrap_or(std::mem::take(&mut entry.name));
@@ -322,6 +334,53 @@ impl WalkSaver<'_, '_> {
             && self.bundling.is_some_and(|bundling| bundling.may_end(&entry.name));
         self.push(Event::File(Box::new(entry)))?;
         if ends_bundle { self.cutter.batches.send() } else { Ok(()) }
+    }
+
+    /// Reads and cuts the blocks of a file that `map` lists, and takes the others over from
+    /// `before`.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if there is no suitable previous version.
+    fn cut_changed(
+        &mut self,
+        map: BlockMap<'a>,
+        path: &Path,
+        entry: &Entry,
+        file: &SourceFile,
+        before: Option<&Entry>,
+    ) -> Result<io::Result<CutEnd>> {
+        let unusable = |reason: &str| {
+            let message = format!(
+                "--changed-blocks cannot be used: {reason}\n  run the backup once without the option"
+            );
+            Error::invalid(path.display(), message)
+        };
+        let Some(before) = before else {
+            return Err(unusable("no previous snapshot has this path").into());
+        };
+        if let Some(reason) = unsuitable(before, entry, map.changed) {
+            return Err(unusable(&reason).into());
+        }
+        let version = self.comparison.whole_version(before);
+        let mut base = None;
+        if let Some(version) = version
+            && is_cut_by(version.reader, before, map.cut, &version.cut)?
+        {
+            let (reader, chunker) = (version.reader, self.cutter.chunker());
+            base = BaseSegments::new(reader, &before.content, chunker, map.changed);
+        }
+        let Some(base) = base else {
+            if version.is_none() {
+                let message =
+                    "data of the previous snapshot is damaged or missing: read completely";
+                self.monitor.warning(path, message);
+            }
+            return self.cutter.cut_file(file, entry, self.started_ns);
+        };
+        let path = path.display().to_string();
+        let salt = self.started_ns.cast_unsigned();
+        ChangedFile { file, path, base, keys: map.keys, salt }.save(self.cutter)
     }
 
     /// Compares a file that was read up to `end` with its state before. Reports a difference, and

@@ -15,6 +15,7 @@ pub(crate) fn options(threads: usize) -> BackupOptions {
         force_read: false,
         ignored: IgnoredProperties::default(),
         as_path: None,
+        changed_blocks: None,
         skip_if_unchanged: false,
         verify: Verify::Some,
         threads,

@@ -14,6 +14,7 @@ mod seeded_repository;
 mod browsing;
 mod bundles;
 mod bursts;
+mod changed_blocks;
 mod copies;
 mod damaged_snapshots;
 mod deep_folders;

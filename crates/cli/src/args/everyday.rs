@@ -131,11 +131,17 @@ snapshot is made.
       Saves the output of a pipe. Without pipefail, a failure of the first program is not detected.
   cutpoint backup /dev/vg/home-snapshot --as-path /home.img
       Saves the content of an LVM volume.
+  rbd diff --from-snap mon pool/vm@tue --format json | \
+    cutpoint backup /dev/rbd0 --as-path /vm --changed-blocks -
+      Reads only what has changed since the last backup.
   cutpoint backup /mnt/snapshot/home --as-path /home
       Saves a mounted snapshot of a file system under its usual path.
   tar -c . | cutpoint backup --stdin --stdin-filename a.tar
-      Saves standard input. A failure of tar is not detected: its output so far becomes a \
-snapshot.
+      Saves standard input as one file. A failure of tar is not detected: its output so far \
+becomes a snapshot.
+  cutpoint backup --stdin-tar --as-path /srv \
+    --stdin-from-command -- ssh web1 tar -C /srv -c .
+      Saves the members of an archive as folders and files.
   find . -newer stamp -print0 | \\
     cutpoint backup --files-from0 -
       Saves the files that another program selects."
@@ -143,18 +149,23 @@ snapshot.
 pub(crate) struct Backup {
     /// Files and folders to save; or the command to run, with its arguments (--stdin-from-command)
     #[arg(value_name = "PATH", conflicts_with = "stdin")]
-    #[arg(required_unless_present_any = ["stdin", "files_from", "files_from0"])]
+    #[arg(required_unless_present_any = ["stdin", "stdin_tar", "files_from", "files_from0"])]
     pub(crate) paths: Vec<PathBuf>,
     /// Save the paths listed in FILE, too; repeatable
     ///
     /// Each line is a path; empty lines and lines that begin with # are skipped. Relative paths
     /// start in the current folder. `-` is standard input. A folder is saved with everything in it.
-    #[arg(long, value_name = "FILE", conflicts_with = "stream")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stream", "stdin_tar"])]
     pub(crate) files_from: Vec<PathBuf>,
     /// Save the paths listed in FILE, each ended by a zero byte, too
     ///
     /// For lists that programs write, such as `find -print0`: a path can have any bytes.
-    #[arg(long, value_name = "FILE", conflicts_with = "stream", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["stream", "stdin_tar"],
+        hide_short_help = true
+    )]
     pub(crate) files_from0: Vec<PathBuf>,
     /// Create the repository if there is none
     #[arg(long)]
@@ -175,17 +186,52 @@ pub(crate) struct Backup {
     /// The output is saved as one file. No snapshot is made if the command fails.
     #[arg(long, group = "stream")]
     pub(crate) stdin_from_command: bool,
+    /// Save the members of a tar archive from standard input
+    ///
+    /// With --stdin-from-command, the archive is the output of the command. Folders, files, links,
+    /// devices, owners, times, extended attributes, ACLs and holes are saved as a backup of the files
+    /// would save them, for ustar, PAX and GNU archives that are not compressed. Every member is
+    /// read; equal data is stored once. Of several members with the same name, the last one counts.
+    /// A leading `/` is removed; names with `..`, and names below a link or a file, are reported and
+    /// not saved. A truncated archive makes no snapshot. The snapshot has the source `/`, or the path
+    /// of --as-path, so that it is told apart from others. Entries are sorted in temporary files. The
+    /// archive must end within 20 hours.
+    #[arg(long, conflicts_with = "stdin")]
+    pub(crate) stdin_tar: bool,
     /// Name the file of a saved stream
-    #[arg(long, value_name = "NAME", requires = "stream", default_value = "stdin")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "stream",
+        conflicts_with = "stdin_tar",
+        default_value = "stdin"
+    )]
     #[arg(value_parser = OsStringValueParser::new().try_map(parse_file_name))]
     pub(crate) stdin_filename: OsString,
     /// Save the PATH under another path in the snapshot
     ///
     /// For a copy or a file-system snapshot that is mounted elsewhere. There must be one PATH. The
     /// backup compares with the newest snapshot of the path AS. Patterns match the paths on the
-    /// disk.
-    #[arg(long, value_name = "AS", conflicts_with = "stream")]
+    /// disk. With --stdin-tar, AS is the folder of the archive's members.
+    #[arg(long, value_name = "AS", conflicts_with = "stdin")]
     pub(crate) as_path: Option<PathBuf>,
+    /// Read only the changed blocks of a device or image, listed in FILE
+    ///
+    /// Each line of FILE is an offset and a length in bytes, decimal or as 0x...; text behind `#` is
+    /// skipped. The JSON of `rbd diff --format json` and of `nbdinfo --json
+    /// --map=qemu:dirty-bitmap:NAME` is understood as well. `-` is standard input. Everything else
+    /// is taken over from the previous snapshot of the same PATH, or the one of --parent, which must
+    /// have the same size. FILE must list all changes since the device was in the state of that
+    /// snapshot: a change that it does not list is not saved, and is missing in all later snapshots
+    /// until the device is read completely. One in 64 chunks that are taken over is read and
+    /// compared; a difference fails the backup. Back up without this option from time to time.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["stdin", "stdin_tar", "force_read", "files_from", "files_from0"],
+        hide_short_help = true
+    )]
+    pub(crate) changed_blocks: Option<PathBuf>,
     /// Add a tag to the snapshot; repeatable
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,

@@ -1,10 +1,11 @@
 //! `backup`: saves files or a stream as a snapshot.
 
+mod changed_blocks;
 mod decision;
 mod path_list;
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,7 @@ use crate::{confirmation, escape, select, units};
 
 pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exit> {
     // Impossible requests are detected before a passphrase is asked for.
+    refuse_contradictions(args)?;
     let (paths, words): (Vec<PathBuf>, &[PathBuf]) = match args.stdin_from_command {
         true => (Vec::new(), &args.paths),
         false => (path_list::paths(args)?, &[]),
@@ -46,6 +48,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         return Err(failure.with_remedy("omit --host for the name of this machine").into());
     }
     let mut walk = args.exclusion.walk_options()?;
+    let changed_blocks = args.changed_blocks.as_deref().map(changed_blocks::read).transpose()?;
     let mut session = open(args, global, report)?;
     exclude_own(&paths, global, &mut walk.exclude, report)?;
     let parent = parent(args, &session, report)?;
@@ -58,19 +61,22 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     if !args.dry_run {
         announce_lag(&session, report)?;
     }
-    let options = options(args, parent);
+    let mut options = options(args, parent);
+    options.changed_blocks = changed_blocks.map(Arc::new);
     let monitor = Monitor::new(args.dry_run, report);
-    let name = args.stdin_filename.as_bytes().to_vec();
-    let mut command = None;
-    let source = if args.stdin_from_command {
+    let (stream, command): (Option<Box<dyn Read + Send>>, _) = if args.stdin_from_command {
         let (started, output) = SourceCommand::start(words, monitor.interrupt.clone())?;
         report.begin_once();
-        command = Some(started);
-        Source::Stream { name, reader: Box::new(output) }
-    } else if args.stdin {
-        Source::Stream { name, reader: Box::new(Patient(io::stdin())) }
+        (Some(Box::new(output)), Some(started))
+    } else if args.stdin || args.stdin_tar {
+        (Some(Box::new(Patient(io::stdin()))), None)
     } else {
-        Source::Files { paths, options: walk }
+        (None, None)
+    };
+    let source = match stream {
+        Some(reader) if args.stdin_tar => Source::Tar(reader),
+        Some(reader) => Source::Stream { name: args.stdin_filename.as_bytes().to_vec(), reader },
+        None => Source::Files { paths, options: walk },
     };
     let started_ns = session.repository.environment().now_ns();
     report.begin_progress();
@@ -87,6 +93,30 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
     session.state.save(report);
     summarize(&done, args.dry_run, report)?;
     Ok(Exit::of_problems(done.statistics.problem_count.max(report.problem_count())))
+}
+
+/// # Errors
+///
+/// Fails if options contradict each other that the parser of the command line accepts.
+fn refuse_contradictions(args: &Backup) -> Result<()> {
+    let (message, remedy) = if args.stdin_tar && !args.stdin_from_command && !args.paths.is_empty()
+    {
+        let remedy = "omit the paths, or give the command that writes the archive after `--`, with \
+                      --stdin-from-command";
+        ("--stdin-tar: cannot be used with paths to save", remedy)
+    } else if args.stdin_tar && args.exclusion.is_given() {
+        let remedy = "leave the files out of the archive, for example by `tar --exclude`";
+        ("--stdin-tar: patterns and other exclusions do not apply to an archive", remedy)
+    } else if args.changed_blocks.is_some() && args.stdin_from_command {
+        let remedy = "name the device or image as a path";
+        ("--changed-blocks: needs a path to save", remedy)
+    } else if args.as_path.is_some() && args.stdin_from_command && !args.stdin_tar {
+        let remedy = "name the file of the stream by --stdin-filename";
+        ("--as-path: needs a path to save, or --stdin-tar", remedy)
+    } else {
+        return Ok(());
+    };
+    Err(Failure::failed(message).with_remedy(remedy).into())
 }
 
 /// The maximum number of sources that the message about missing ones names.

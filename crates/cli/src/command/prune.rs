@@ -68,11 +68,21 @@ pub(super) fn require_shareable(
     session: &Session,
     report: &Report,
 ) -> Result<Deletion> {
-    let deletion = require_deletion(session, report)?;
-    if !args.exclusive {
-        require_atomic(session, report)?;
+    let require = || {
+        let deletion = require_deletion(session, report)?;
+        if !args.exclusive {
+            require_atomic(session, report)?;
+        }
+        Ok(deletion)
+    };
+    match require() {
+        // What frees space must be able to begin on a full disk.
+        Err(error) if Exit::of(&error) == Exit::Full => {
+            session.repository.give_up_reserve();
+            require()
+        }
+        required => required,
     }
-    Ok(deletion)
 }
 
 /// Requires a storage that creates objects atomically, because the record of a prune must be the

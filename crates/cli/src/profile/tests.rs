@@ -17,6 +17,7 @@ const LEFT_OUT: [(&str, &[&str]); 3] = [
     (
         "backup",
         &[
+            "changed-blocks",
             "dry-run",
             "files-from",
             "files-from0",
@@ -26,6 +27,7 @@ const LEFT_OUT: [(&str, &[&str]); 3] = [
             "stdin",
             "stdin-filename",
             "stdin-from-command",
+            "stdin-tar",
         ],
     ),
     ("forget", &["allow-empty", "dry-run", "last", "undo"]),

@@ -395,11 +395,11 @@ fn messages_are_escaped_for_a_terminal() {
 }
 
 /// A small file system at `folder` of the sandbox, until it is dropped.
-struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(pub(crate) PathBuf);
 
 impl SmallDisk {
     /// Mounts a file system. Returns `None`, with a message, if the test may not mount.
-    fn mount(sandbox: &Sandbox, folder: &str, size: &str) -> Option<SmallDisk> {
+    pub(crate) fn mount(sandbox: &Sandbox, folder: &str, size: &str) -> Option<SmallDisk> {
         let path = sandbox.path(folder);
         fs::create_dir_all(&path).expect("a folder is made");
         let options = format!("size={size},mode=700");

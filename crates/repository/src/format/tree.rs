@@ -265,6 +265,15 @@ impl Entry {
         Ok(entry)
     }
 
+    /// Decodes the bytes that [`Entry::encode_into`] appends.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Entry::decode`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Entry> {
+        Entry::decode(&mut Decoder::new(bytes))
+    }
+
     /// Returns `true` if this entry is a file that has other names.
     pub fn is_hard_link(&self) -> bool {
         self.kind != EntryKind::Folder && self.links > 1

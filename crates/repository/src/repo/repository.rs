@@ -161,7 +161,7 @@ impl Repository {
     }
 
     /// Returns the folder for temporary files of this repository, if it has one.
-    pub(crate) fn temporary_folder(&self) -> Option<PathBuf> {
+    pub fn temporary_folder(&self) -> Option<PathBuf> {
         self.temporary_folder.clone()
     }
 

@@ -23,8 +23,8 @@ impl Repository {
     }
 
     /// Frees the space that is reserved for a full disk. The reserve is not an object, so that a
-    /// writer may delete it.
-    pub(crate) fn give_up_reserve(&self) {
+    /// writer may delete it. The next writer puts it again, if there is space.
+    pub fn give_up_reserve(&self) {
         self.storage.delete(RESERVE).ok();
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct SortedRecords<const N: usize> {
     files: Vec<SortedRun>,
 }
 
-fn failed(error: io::Error) -> Error {
+pub(super) fn failed(error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::StorageFull => Kind::Full,
         _ => Kind::Storage,

@@ -4,5 +4,6 @@ pub(crate) mod cache;
 pub(crate) mod display;
 pub(crate) mod extsort;
 pub(crate) mod private_file;
+pub(crate) mod record_sort;
 pub(crate) mod threads;
 pub(crate) mod tolerance;

@@ -7,7 +7,7 @@ use cutpoint_repository::Fingerprint;
 /// A map from fingerprints with two generations, limited by the size of its values. A value that
 /// has not been used for a whole generation is dropped.
 #[derive(Debug)]
-pub(super) struct SizedCache<V> {
+pub(crate) struct SizedCache<V> {
     young: HashMap<Fingerprint, (V, usize)>,
     old: HashMap<Fingerprint, (V, usize)>,
     young_bytes: usize,
@@ -16,12 +16,12 @@ pub(super) struct SizedCache<V> {
 
 impl<V: Clone> SizedCache<V> {
     /// Creates a cache for values of `bytes_max` bytes altogether.
-    pub(super) fn new(bytes_max: usize) -> SizedCache<V> {
+    pub(crate) fn new(bytes_max: usize) -> SizedCache<V> {
         let (young, old) = (HashMap::new(), HashMap::new());
         SizedCache { young, old, young_bytes: 0, generation_bytes_max: bytes_max / 2 }
     }
 
-    pub(super) fn get(&mut self, key: &Fingerprint) -> Option<V> {
+    pub(crate) fn get(&mut self, key: &Fingerprint) -> Option<V> {
         if let Some((value, _)) = self.young.get(key) {
             return Some(value.clone());
         }
@@ -31,7 +31,7 @@ impl<V: Clone> SizedCache<V> {
     }
 
     /// Keeps a value of `size` bytes. A value larger than a generation is the only one in it.
-    pub(super) fn put(&mut self, key: Fingerprint, value: V, size: usize) {
+    pub(crate) fn put(&mut self, key: Fingerprint, value: V, size: usize) {
         if self.young_bytes.saturating_add(size) > self.generation_bytes_max {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;

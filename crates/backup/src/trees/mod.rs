@@ -1,13 +1,16 @@
 //! Folders of snapshots: the entries of their trees, chunk by chunk, so that a folder of any size
 //! takes little memory.
 
+mod sized_cache;
+
+use std::borrow::Borrow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::{Content, Entry, Reader};
 use cutpoint_storage::{Error, Result};
 
-use super::sized_cache::SizedCache;
+pub(crate) use self::sized_cache::SizedCache;
 
 /// The maximum size of decoded entries that are kept, in bytes.
 const ENTRIES_BYTES_MAX: usize = 12 << 20;
@@ -16,7 +19,7 @@ const LISTS_BYTES_MAX: usize = 4 << 20;
 
 /// An entry, inside the decoded chunk that has it.
 #[derive(Clone, Debug)]
-pub(super) struct EntryPlace {
+pub(crate) struct EntryPlace {
     chunk: Arc<Vec<Entry>>,
     index: usize,
 }
@@ -31,14 +34,14 @@ impl std::ops::Deref for EntryPlace {
 
 /// The trees that were read last.
 #[derive(Debug)]
-pub(super) struct Trees {
-    reader: Arc<Reader>,
+pub(crate) struct Trees<R = Arc<Reader>> {
+    reader: R,
     chunks: Mutex<SizedCache<Arc<Vec<Entry>>>>,
     lists: Mutex<SizedCache<Arc<Vec<Segment>>>>,
 }
 
-impl Trees {
-    pub(super) fn new(reader: Arc<Reader>) -> Trees {
+impl<R: Borrow<Reader>> Trees<R> {
+    pub(crate) fn new(reader: R) -> Trees<R> {
         Trees {
             reader,
             chunks: Mutex::new(SizedCache::new(ENTRIES_BYTES_MAX)),
@@ -58,7 +61,7 @@ impl Trees {
         if let Some(list) = lock().get(fingerprint) {
             return Ok(list);
         }
-        let list: Vec<Segment> = self.reader.segments(content).collect::<Result<_>>()?;
+        let list: Vec<Segment> = self.reader.borrow().segments(content).collect::<Result<_>>()?;
         let list = Arc::new(list);
         lock().put(*fingerprint, Arc::clone(&list), list.len() * size_of::<Segment>());
         Ok(list)
@@ -72,13 +75,13 @@ impl Trees {
         if let Some(chunk) = lock().get(fingerprint) {
             return Ok(chunk);
         }
-        let chunk = Arc::new(self.reader.tree_entries(segment)?);
+        let chunk = Arc::new(self.reader.borrow().tree_entries(segment)?);
         lock().put(*fingerprint, Arc::clone(&chunk), chunk.iter().map(memory_len).sum());
         Ok(chunk)
     }
 
     /// Returns the entry `name` of the folder `content`, if there is one.
-    pub(super) fn find(&self, content: &Content, name: &[u8]) -> Result<Option<EntryPlace>> {
+    pub(crate) fn find(&self, content: &Content, name: &[u8]) -> Result<Option<EntryPlace>> {
         let segments = self.segments(content)?;
         // The chunk whose first name is the last that is not greater.
         let (mut low, mut high) = (0, segments.len());
@@ -99,7 +102,7 @@ impl Trees {
 
     /// Returns the entry at a position of the folder `content`, or the next one: the number of its
     /// chunk, and its number in the chunk. Also returns the position. `None` at the end.
-    pub(super) fn entry_at(
+    pub(crate) fn entry_at(
         &self,
         content: &Content,
         (mut number, mut index): (usize, usize),
