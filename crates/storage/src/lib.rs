@@ -37,7 +37,9 @@
 //! # Adding a storage
 //!
 //! Implement [`Storage`], and run the suite of `tests/it/contract.rs` over it. [`Layer`] wraps a
-//! storage and changes some of its calls; [`Faulty`] is such a layer for tests.
+//! storage and changes some of its calls; [`Faulty`] is such a layer for tests. A storage behind a
+//! connection takes tokens of a [`Throttle`] for each piece that it moves; [`Limited`] does so for all
+//! others.
 //!
 //! # Waiting
 //!
@@ -60,6 +62,7 @@ mod faulty;
 pub mod hex;
 mod kind;
 mod layer;
+mod limited;
 mod local;
 mod memory;
 mod probe;
@@ -73,6 +76,7 @@ mod s3;
 mod sftp;
 pub mod stop;
 mod storage;
+mod throttle;
 pub mod wait;
 
 pub use environment::{Environment, Interruptible, Process, System};
@@ -80,6 +84,7 @@ pub use error::{Error, Kind, Result};
 pub use faulty::{Fault, Faulty};
 pub use kind::ObjectKind;
 pub use layer::Layer;
+pub use limited::Limited;
 pub use local::Local;
 pub use memory::Memory;
 pub use probe::{Probed, probe, scratch_name, try_deletion};
@@ -93,6 +98,7 @@ pub use storage::{
     Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, Visibility, Weakness, count_max,
     len_max, too_long,
 };
+pub use throttle::{RateLimits, Throttle};
 
 /// The examples of the README, as tests.
 #[cfg(doctest)]
