@@ -103,7 +103,7 @@ const ROOMS: [(&str, Layers); 5] = [
             &["storage", "throttle"],
             &["layer"],
             &["faulty", "limited", "local", "memory", "probe", "remote"],
-            &["rest", "s3", "sftp"],
+            &["cloud", "rest", "s3", "sftp"],
         ],
     ),
     (

@@ -5,6 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod args;
+#[cfg(feature = "clouds")]
+mod cloud;
+#[cfg(not(feature = "clouds"))]
+#[path = "no_cloud.rs"]
+mod cloud;
 mod command;
 mod confirmation;
 mod coverage;

@@ -7,10 +7,12 @@ use anyhow::Result;
 use cutpoint_storage::{Sftp, SftpSettings, Storage};
 
 use crate::args::Global;
-use crate::{interrupt, rest, s3, throttle};
+use crate::{cloud, interrupt, rest, s3, throttle};
 
 /// The beginning of an address of SFTP.
 const SFTP: &str = "sftp://";
+/// The beginnings of addresses in clouds other than S3.
+const CLOUDS: [&str; 2] = ["azure://", "gs://"];
 /// The beginnings of addresses behind restic's REST protocol.
 const REST: [&str; 2] = ["rclone:", "rest:"];
 
@@ -26,6 +28,9 @@ pub(crate) fn open(address: &str, global: &Global) -> Result<Arc<dyn Storage>> {
     }
     if is_rest(address) {
         return rest::open(address, global);
+    }
+    if CLOUDS.iter().any(|scheme| address.starts_with(scheme)) {
+        return cloud::open(address, global);
     }
     s3::open(address, global)
 }

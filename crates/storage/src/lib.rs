@@ -49,13 +49,17 @@
 //!
 //! # Features
 //!
+//! - `clouds` (default): Azure Blob Storage and Google Cloud Storage, over the crate `object_store`.
 //! - `rest` (default): remotes of `rclone`, and servers of restic's REST protocol.
 //! - `s3` (default): object storages with an S3 interface, over the crate `object_store`.
 //! - `sftp` (default): folders on SSH servers, over the system's `ssh` and the crate `russh-sftp`.
 //!
-//! Without `rest` and `s3` the crate has no HTTP client, and without all three no async runtime.
+//! Without `clouds`, `rest` and `s3` the crate has no HTTP client, and without all four no async
+//! runtime.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "clouds")]
+mod cloud;
 mod environment;
 mod error;
 mod faulty;
@@ -66,7 +70,7 @@ mod limited;
 mod local;
 mod memory;
 mod probe;
-#[cfg(any(feature = "rest", feature = "s3", feature = "sftp"))]
+#[cfg(any(feature = "clouds", feature = "rest", feature = "s3", feature = "sftp"))]
 mod remote;
 #[cfg(feature = "rest")]
 mod rest;
@@ -79,6 +83,8 @@ mod storage;
 mod throttle;
 pub mod wait;
 
+#[cfg(feature = "clouds")]
+pub use cloud::{Cloud, CloudSettings};
 pub use environment::{Environment, Interruptible, Process, System};
 pub use error::{Error, Kind, Result};
 pub use faulty::{Fault, Faulty};

@@ -105,7 +105,7 @@ impl Throttle {
     }
 
     /// Waits until `len` bytes may move. The caller gives the future up after a request to stop.
-    #[cfg(any(feature = "rest", feature = "s3", feature = "sftp"))]
+    #[cfg(any(feature = "clouds", feature = "rest", feature = "s3", feature = "sftp"))]
     pub(crate) async fn pass(&self, direction: Direction, len: usize) {
         let time = self.take(direction, len);
         if !time.is_zero() {
@@ -114,7 +114,7 @@ impl Throttle {
     }
 
     /// Takes the tokens of `len` bytes, and returns the time until these may move.
-    #[cfg(any(feature = "rest", feature = "s3", feature = "sftp"))]
+    #[cfg(any(feature = "clouds", feature = "rest", feature = "s3", feature = "sftp"))]
     pub(crate) fn take(&self, direction: Direction, len: usize) -> Duration {
         self.bucket(direction).map_or(Duration::ZERO, |(bucket, environment)| {
             bucket.take(environment.awake_ns(), len as u64)
@@ -124,7 +124,7 @@ impl Throttle {
     /// Returns the total time in which transfers of any request have waited, or will have once those
     /// end that wait now. Simultaneous waits count once. A limit for the silence of a server grows
     /// with it.
-    #[cfg(any(feature = "rest", feature = "s3", feature = "sftp"))]
+    #[cfg(any(feature = "clouds", feature = "rest", feature = "s3", feature = "sftp"))]
     pub(crate) fn waited(&self, direction: Direction) -> Duration {
         let bucket = self.bucket(direction);
         bucket.map_or(Duration::ZERO, |(bucket, _)| Duration::from_nanos(bucket.state().waited_ns))

@@ -15,10 +15,10 @@ use crate::units::{number, parse_rate};
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Global {
-    /// Use the repository at LOCATION: a folder, s3://BUCKET/PREFIX, sftp://USER@HOST/PATH,
-    /// rclone:REMOTE:PATH or rest:URL
+    /// Use the repository at LOCATION: a folder, s3://BUCKET/PREFIX, azure://CONTAINER/PREFIX,
+    /// gs://BUCKET/PREFIX, sftp://USER@HOST/PATH, rclone:REMOTE:PATH or rest:URL
     ///
-    /// `cutpoint help s3`, `cutpoint help sftp` and `cutpoint help rclone` describe these addresses.
+    /// `cutpoint help s3`, `help clouds`, `help sftp` and `help rclone` describe these addresses.
     /// file:///FOLDER is a folder, too.
     // An empty CUTPOINT_REPO counts as unset, which the usual parser of paths does not let through.
     #[arg(long, short, global = true, env = "CUTPOINT_REPO", hide_env_values = true,
