@@ -33,7 +33,8 @@ use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::remote::{self, Passing, Patience, settle};
 use crate::storage::{
-    Deletion, ObjectRange, Put, Stamped, Storage, count_max, require_count, too_long, too_short,
+    Deletion, ObjectRange, Put, Stamped, Storage, Visibility, count_max, require_count, too_long,
+    too_short,
 };
 use crate::throttle::{Direction, Throttle};
 
@@ -448,6 +449,11 @@ impl Storage for Cloud {
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         let put = || self.put_once(name, &bytes, PutMode::Overwrite);
         self.tries("replace", name, put).map_err(Error::of_put)
+    }
+
+    /// Both services promise this. An emulator, or another server in their place, may not.
+    fn visibility(&self) -> Result<Visibility> {
+        Ok(Visibility::IfProbed)
     }
 
     fn describe(&self) -> String {
