@@ -100,10 +100,10 @@ const ROOMS: [(&str, Layers); 5] = [
             &["error", "hex", "kind", "stop"],
             &["environment"],
             &["wait"],
-            &["storage"],
+            &["storage", "throttle"],
             &["layer"],
-            &["faulty", "local", "memory", "probe", "remote"],
-            &["rest", "s3", "sftp"],
+            &["faulty", "limited", "local", "memory", "probe", "remote"],
+            &["cloud", "rest", "s3", "sftp"],
         ],
     ),
     (

@@ -52,7 +52,8 @@ check    formatting, texts, prose, layers, sizes, licences and sources of depend
 --long   with 10^5 instead of 400 random interleavings, and 40,000 instead of 2000 chunks for each mean
          size (about half an hour more)
 --services  only the tests that need a server, a terminal or a file system of their own: OpenSSH,
-         rclone, FUSE. A missing one is a failure; check names these tests as skipped
+         rclone, Azurite, fake-gcs-server, FUSE. A missing one is a failure; check names these tests
+         as skipped
 
 advisories     known vulnerabilities of dependencies, by cargo-deny; not a step of check, for the
                database changes without us. Fails where cargo-deny or its database cannot be had

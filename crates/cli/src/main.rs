@@ -5,6 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod args;
+#[cfg(feature = "clouds")]
+mod cloud;
+#[cfg(not(feature = "clouds"))]
+#[path = "no_cloud.rs"]
+mod cloud;
 mod command;
 mod confirmation;
 mod coverage;
@@ -20,6 +25,7 @@ mod key_id;
 mod lag;
 mod machine_key;
 mod place;
+mod priority;
 mod profile;
 mod recovery;
 mod remedy;
@@ -41,6 +47,7 @@ mod session;
 mod source_command;
 mod state;
 mod temporary;
+mod throttle;
 mod time_zone;
 mod units;
 mod unlock;
@@ -62,9 +69,14 @@ fn main() -> ExitCode {
     // Wrong usage ends the process here, with exit code 2.
     let (args, command) = Args::of_process(PROGRAM);
     debug_assert_eq!(args.global.utc, time_zone::is_utc(), "the time zone is known early");
+    // Threads that are started from now on have the same priority.
+    let lowered = args.global.load.low_priority.then(priority::lower);
     // The report lives until the process ends, because the end by a signal is reported, too.
     let report = Report::new(PROGRAM, &args.global.output).of_command(command);
     let report: &'static Report = Box::leak(Box::new(report));
+    if let Some(lowered) = lowered {
+        lowered.tell(report);
+    }
     let result = interrupt::watch(report).and_then(|()| command::run(&args, report));
     interrupt::begin_end();
     // The output so far is flushed before the message about the reason of the end.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use cutpoint_storage::Storage;
 
-use crate::args::RestArgs;
+use crate::args::Global;
 use crate::exit::Failure;
 
 /// Refuses the address.
@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// # Errors
 ///
 /// Always fails, with exit code 2.
-pub(crate) fn open(address: &str, _: &RestArgs) -> Result<Arc<dyn Storage>> {
+pub(crate) fn open(address: &str, _: &Global) -> Result<Arc<dyn Storage>> {
     let (scheme, _) = address.split_once(':').unwrap_or_default();
     let failure = Failure::failed(format!("{scheme}: this program is built without REST"));
     Err(failure.with_remedy("install it with the feature `rest`, which is on by default").into())
@@ -24,8 +24,8 @@ pub(crate) fn open(address: &str, _: &RestArgs) -> Result<Arc<dyn Storage>> {
 /// # Errors
 ///
 /// Always fails, with exit code 2.
-pub(crate) fn create(address: &str, args: &RestArgs) -> Result<Arc<dyn Storage>> {
-    open(address, args)
+pub(crate) fn create(address: &str, global: &Global) -> Result<Arc<dyn Storage>> {
+    open(address, global)
 }
 
 /// Returns the scheme of an address, because the rest may have a password.

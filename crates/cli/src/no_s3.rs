@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use cutpoint_storage::Storage;
 
-use crate::args::S3Args;
+use crate::args::Global;
 use crate::exit::Failure;
 
 /// Refuses the address.
@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// # Errors
 ///
 /// Always fails, with exit code 2.
-pub(crate) fn open(address: &str, _: &S3Args) -> Result<Arc<dyn Storage>> {
+pub(crate) fn open(address: &str, _: &Global) -> Result<Arc<dyn Storage>> {
     let failure = Failure::failed(format!("{address}: this program is built without S3"));
     Err(failure.with_remedy("install it with the feature `s3`, which is on by default").into())
 }

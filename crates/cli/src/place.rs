@@ -17,9 +17,10 @@ use crate::rest;
 
 /// The supported kinds of places, for messages.
 const KNOWN: &str = "expected a folder, file:///FOLDER, s3://BUCKET/PREFIX, \
-                     sftp://USER@HOST/PATH, rclone:REMOTE:PATH or rest:URL";
+                     azure://CONTAINER/PREFIX, gs://BUCKET/PREFIX, sftp://USER@HOST/PATH, \
+                     rclone:REMOTE:PATH or rest:URL";
 /// The beginnings of addresses.
-const SCHEMES: [&str; 4] = ["rclone:", "rest:", "s3://", "sftp://"];
+const SCHEMES: [&str; 6] = ["azure://", "gs://", "rclone:", "rest:", "s3://", "sftp://"];
 
 /// Returns the address if `location`, a result of [`resolve`], is not a folder of this machine.
 pub(crate) fn address(location: &Path) -> Option<&str> {
@@ -134,7 +135,15 @@ fn advice(scheme: &str, rest: &str) -> Option<String> {
         "s3" if rest.starts_with("//") => Some("write s3://BUCKET/PREFIX".to_owned()),
         "s3" => Some(of_s3(rest)),
         "b2" => Some(of_bucket("https://s3.REGION.backblazeb2.com")),
-        "gs" => Some(of_bucket("https://storage.googleapis.com")),
+        "azure" | "gs" => {
+            let place = bucket(path);
+            Some(format!("use `--repo {scheme}://{}`", place.trim_end_matches('/')))
+        }
+        "webdav" | "webdavs" | "dav" | "davs" => Some(
+            "set up the server as a remote of rclone (`rclone config`, type webdav), and use \
+             --repo rclone:REMOTE:PATH"
+                .to_owned(),
+        ),
         "http" | "https" => Some(
             "give an S3 server with --s3-endpoint, and the bucket with --repo s3://BUCKET/PREFIX; \
              a server of restic's REST protocol is --repo rest:URL"
@@ -240,7 +249,14 @@ mod tests {
         ] {
             assert_eq!(resolved(place.as_bytes()).as_deref(), Ok(place.as_bytes()), "{place}");
         }
-        for known in ["s3://b", "sftp://me@nas:22//b", "rclone:x:a", "rest:http://h/a/"] {
+        for known in [
+            "s3://b",
+            "azure://c/p",
+            "gs://b/p",
+            "sftp://me@nas:22//b",
+            "rclone:x:a",
+            "rest:http://h/a/",
+        ] {
             assert_eq!(resolved(known.as_bytes()).as_deref(), Ok(known.as_bytes()), "{known}");
             assert_eq!(address(Path::new(known)), Some(known), "an address");
             assert_eq!(address(&Path::new(".").join(known)), None, "a folder");
@@ -295,12 +311,10 @@ mod tests {
                 "b2:bucket:p/q",
                 "`--repo s3://bucket/p/q --s3-endpoint https://s3.REGION.backblazeb2.com`",
             ),
-            ("gs:bucket:/p", "`--repo s3://bucket/p --s3-endpoint https://storage.googleapis.com`"),
-            (
-                "gs://bucket/x",
-                "`--repo s3://bucket/x --s3-endpoint https://storage.googleapis.com`",
-            ),
+            ("gs:bucket:/p", "`--repo gs://bucket/p`"),
+            ("azure:container:/", "`--repo azure://container`"),
             ("azure:container:/", "`./azure:container:/`"),
+            ("webdav://host/a", "--repo rclone:REMOTE:PATH"),
             ("https://host/bucket", "--s3-endpoint"),
             ("http://host/a/", "--repo rest:URL"),
             ("local:/a", "`--repo /a`"),

@@ -318,6 +318,10 @@ pub(crate) fn apply(global: &Global, parts: &mut [Args], is_dry_run: bool) -> Re
         own.no_cache |= global.no_cache;
         own.accept_rollback |= global.accept_rollback;
         own.ignore_newer |= global.ignore_newer;
+        let (load, given) = (&mut own.load, &global.load);
+        load.limit_upload = given.limit_upload.or(load.limit_upload);
+        load.limit_download = given.limit_download.or(load.limit_download);
+        load.low_priority |= given.low_priority;
         match &mut part.command {
             Command::Backup(backup) => backup.dry_run = is_dry_run,
             Command::Forget(forget) => forget.dry_run = is_dry_run,

@@ -7,10 +7,12 @@ use anyhow::Result;
 use cutpoint_storage::{Sftp, SftpSettings, Storage};
 
 use crate::args::Global;
-use crate::{interrupt, rest, s3};
+use crate::{cloud, interrupt, rest, s3, throttle};
 
 /// The beginning of an address of SFTP.
 const SFTP: &str = "sftp://";
+/// The beginnings of addresses in clouds other than S3.
+const CLOUDS: [&str; 2] = ["azure://", "gs://"];
 /// The beginnings of addresses behind restic's REST protocol.
 const REST: [&str; 2] = ["rclone:", "rest:"];
 
@@ -25,9 +27,12 @@ pub(crate) fn open(address: &str, global: &Global) -> Result<Arc<dyn Storage>> {
         return Ok(Arc::new(sftp(address, global)?));
     }
     if is_rest(address) {
-        return rest::open(address, &global.rest);
+        return rest::open(address, global);
     }
-    s3::open(address, &global.s3)
+    if CLOUDS.iter().any(|scheme| address.starts_with(scheme)) {
+        return cloud::open(address, global);
+    }
+    s3::open(address, global)
 }
 
 /// Opens the storage at `address` for a new repository. On an SSH server its folder is created if
@@ -42,7 +47,7 @@ pub(crate) fn create(
     refuse: impl Fn(&Path) -> Result<()>,
 ) -> Result<Arc<dyn Storage>> {
     if is_rest(address) {
-        return rest::create(address, &global.rest);
+        return rest::create(address, global);
     }
     if !address.starts_with(SFTP) {
         return open(address, global);
@@ -62,5 +67,6 @@ fn sftp(address: &str, global: &Global) -> Result<Sftp> {
     if let Some(command) = global.sftp.ssh_command.as_ref().filter(|command| !command.is_empty()) {
         settings.command.clone_from(command);
     }
+    settings.throttle = throttle::shared(&global.load);
     Ok(Sftp::open(&settings, interrupt::environment())?)
 }

@@ -14,9 +14,9 @@ use anyhow::{Context, Result};
 use cutpoint_storage::{Refusal, S3, S3Settings, Storage};
 use serde::Deserialize;
 
-use crate::args::S3Args;
+use crate::args::{Global, S3Args};
 use crate::exit::Failure;
-use crate::interrupt;
+use crate::{interrupt, throttle};
 
 const KEY_ID: &str = "AWS_ACCESS_KEY_ID";
 const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
@@ -29,8 +29,10 @@ const TOKEN_FILE: &str = "AWS_WEB_IDENTITY_TOKEN_FILE";
 /// # Errors
 ///
 /// Fails if the address is invalid, or if the requested profile has no usable credentials.
-pub(crate) fn open(address: &str, args: &S3Args) -> Result<Arc<dyn Storage>> {
-    Ok(Arc::new(S3::open(&settings(address, args)?, interrupt::environment())?))
+pub(crate) fn open(address: &str, global: &Global) -> Result<Arc<dyn Storage>> {
+    let mut settings = settings(address, &global.s3)?;
+    settings.throttle = throttle::shared(&global.load);
+    Ok(Arc::new(S3::open(&settings, interrupt::environment())?))
 }
 
 /// Returns everything that is needed to open the storage at `address`.

@@ -20,7 +20,7 @@ use crate::recovery::Kit;
 use crate::report::{Report, ReportObjects};
 use crate::state::{self, Rollback, State, keys_of, xdg};
 use crate::temporary::temporary_folder;
-use crate::{interrupt, place, remote, units, unlock};
+use crate::{interrupt, place, remote, throttle, units, unlock};
 
 /// The maximum number of attempts to type a passphrase.
 const TRIES: usize = 3;
@@ -243,7 +243,7 @@ fn open_storage_at(location: &Path, global: &Global) -> Result<Arc<dyn Storage>>
             return Err(anyhow::Error::new(error).context(location.display().to_string()));
         }
     }
-    Ok(Arc::new(Local::open(location)?))
+    Ok(throttle::limited(Arc::new(Local::open(location)?), &global.load))
 }
 
 /// Tests whether a storage creates objects atomically, and warns if it does not.
@@ -533,7 +533,7 @@ fn make(
                     location.display()
                 ));
             }
-            Arc::new(folder)
+            throttle::limited(Arc::new(folder), &global.load)
         }
     };
     let probed = try_out(&*storage, report)?;

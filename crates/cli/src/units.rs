@@ -30,6 +30,18 @@ pub(crate) fn parse_count(text: &str) -> Result<u32, String> {
     }
 }
 
+/// The minimum limit of a rate, in bytes per second. A slower client could not keep its ticket alive
+/// beside its other transfers.
+const RATE_MIN: u64 = 16 * 1024;
+
+/// Parses a rate in bytes per second: a size, which `/s` may follow. 0 means no limit.
+pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
+    match parse_large_size(text.strip_suffix("/s").unwrap_or(text))? {
+        rate if rate == 0 || rate >= RATE_MIN => Ok(rate),
+        _ => Err(format!("{text} is out of range (expected at least 16KiB/s, or 0 for no limit)")),
+    }
+}
+
 /// Parses a waiting time, in nanoseconds: a number with s, min, h or d, or 0.
 pub(crate) fn parse_wait(text: &str) -> Result<i64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -269,6 +281,16 @@ mod tests {
         }
         for text in ["", "7", "d", "0d", "1s", "1dd", "-1d", "1 d", "400000000y", "1\u{e9}"] {
             assert!(parse_span(text).is_err(), "{text:?} was taken for a time");
+        }
+    }
+
+    #[test]
+    fn rates_are_sizes_per_second() {
+        for (text, rate) in [("5MiB/s", 5 << 20), ("5M", 5 << 20), ("16k/s", 16 << 10), ("0", 0)] {
+            assert_eq!(parse_rate(text), Ok(rate), "{text}");
+        }
+        for text in ["", "/s", "5MiB/m", "5MiB /s", "16383", "1k", "-1"] {
+            assert!(parse_rate(text).is_err(), "{text:?} was taken for a rate");
         }
     }
 

@@ -37,7 +37,9 @@
 //! # Adding a storage
 //!
 //! Implement [`Storage`], and run the suite of `tests/it/contract.rs` over it. [`Layer`] wraps a
-//! storage and changes some of its calls; [`Faulty`] is such a layer for tests.
+//! storage and changes some of its calls; [`Faulty`] is such a layer for tests. A storage behind a
+//! connection takes tokens of a [`Throttle`] for each piece that it moves; [`Limited`] does so for all
+//! others.
 //!
 //! # Waiting
 //!
@@ -47,23 +49,28 @@
 //!
 //! # Features
 //!
+//! - `clouds` (default): Azure Blob Storage and Google Cloud Storage, over the crate `object_store`.
 //! - `rest` (default): remotes of `rclone`, and servers of restic's REST protocol.
 //! - `s3` (default): object storages with an S3 interface, over the crate `object_store`.
 //! - `sftp` (default): folders on SSH servers, over the system's `ssh` and the crate `russh-sftp`.
 //!
-//! Without `rest` and `s3` the crate has no HTTP client, and without all three no async runtime.
+//! Without `clouds`, `rest` and `s3` the crate has no HTTP client, and without all four no async
+//! runtime.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "clouds")]
+mod cloud;
 mod environment;
 mod error;
 mod faulty;
 pub mod hex;
 mod kind;
 mod layer;
+mod limited;
 mod local;
 mod memory;
 mod probe;
-#[cfg(any(feature = "rest", feature = "s3", feature = "sftp"))]
+#[cfg(any(feature = "clouds", feature = "rest", feature = "s3", feature = "sftp"))]
 mod remote;
 #[cfg(feature = "rest")]
 mod rest;
@@ -73,13 +80,17 @@ mod s3;
 mod sftp;
 pub mod stop;
 mod storage;
+mod throttle;
 pub mod wait;
 
+#[cfg(feature = "clouds")]
+pub use cloud::{Cloud, CloudSettings};
 pub use environment::{Environment, Interruptible, Process, System};
 pub use error::{Error, Kind, Result};
 pub use faulty::{Fault, Faulty};
 pub use kind::ObjectKind;
 pub use layer::Layer;
+pub use limited::Limited;
 pub use local::Local;
 pub use memory::Memory;
 pub use probe::{Probed, probe, scratch_name, try_deletion};
@@ -93,6 +104,7 @@ pub use storage::{
     Deletion, Lock, ObjectRange, Put, Staged, Stamped, Storage, Visibility, Weakness, count_max,
     len_max, too_long,
 };
+pub use throttle::{RateLimits, Throttle};
 
 /// The examples of the README, as tests.
 #[cfg(doctest)]

@@ -80,6 +80,25 @@ impl Request {
         reader.read_exact(&mut body)?;
         Ok(Some(Request { verb, target, head: head.kept, body }))
     }
+
+    /// Returns `true` if the head has this field with this value.
+    pub fn has(&self, name: &str, value: &str) -> bool {
+        let field = format!("{name}: {value}").to_ascii_lowercase();
+        let head = String::from_utf8_lossy(&self.head).to_ascii_lowercase();
+        head.lines().any(|line| line == field)
+    }
+
+    /// Directs the request to another target and host.
+    pub fn redirect(&mut self, verb: &str, target: &str, host: &str) {
+        let head = String::from_utf8_lossy(&self.head).into_owned();
+        let fields = head.lines().skip(1).filter(|line| {
+            let name = line.split(':').next().unwrap_or_default();
+            !name.eq_ignore_ascii_case("host")
+        });
+        let mut text = format!("{verb} {target} HTTP/1.1\r\nHost: {host}\r\n");
+        fields.for_each(|field| text.push_str(&format!("{field}\r\n")));
+        (self.verb, self.target, self.head) = (verb.to_owned(), target.to_owned(), text.into());
+    }
 }
 
 /// An answer of the server.

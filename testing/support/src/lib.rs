@@ -4,6 +4,7 @@
 
 mod artificial;
 mod clock;
+mod cloud_servers;
 pub mod digest;
 pub mod http;
 pub mod input;
@@ -19,6 +20,7 @@ pub mod tree;
 
 pub use artificial::Artificial;
 pub use clock::thread_cpu_time;
+pub use cloud_servers::CloudServer;
 pub use rclone::{RcloneServer, rclone_command};
 pub use s3_server::{Bucket, S3Server};
 pub use services::{free_port, program, services};

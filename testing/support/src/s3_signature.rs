@@ -72,7 +72,7 @@ impl Signer<'_> {
 }
 
 /// Returns the HMAC of `text` with SHA-256 (RFC 2104).
-fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
+pub(crate) fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     let mut block = [0; BLOCK_LEN];
     let hashed = sha256(key);
     let key = if key.len() > BLOCK_LEN { &hashed } else { key };
@@ -82,7 +82,7 @@ fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
 }
 
 /// Encodes bytes in Base64 (RFC 4648).
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for part in bytes.chunks(3) {

@@ -9,16 +9,16 @@ use cutpoint_repository::{CipherSuite, InitOptions, KdfLimits};
 use cutpoint_terminal::report::Output;
 
 use crate::key_id;
-use crate::units::number;
+use crate::units::{number, parse_rate};
 
 /// The options of every command.
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Global {
-    /// Use the repository at LOCATION: a folder, s3://BUCKET/PREFIX, sftp://USER@HOST/PATH,
-    /// rclone:REMOTE:PATH or rest:URL
+    /// Use the repository at LOCATION: a folder, s3://BUCKET/PREFIX, azure://CONTAINER/PREFIX,
+    /// gs://BUCKET/PREFIX, sftp://USER@HOST/PATH, rclone:REMOTE:PATH or rest:URL
     ///
-    /// `cutpoint help s3`, `cutpoint help sftp` and `cutpoint help rclone` describe these addresses.
+    /// `cutpoint help s3`, `help clouds`, `help sftp` and `help rclone` describe these addresses.
     /// file:///FOLDER is a folder, too.
     // An empty CUTPOINT_REPO counts as unset, which the usual parser of paths does not let through.
     #[arg(long, short, global = true, env = "CUTPOINT_REPO", hide_env_values = true,
@@ -52,6 +52,9 @@ pub(crate) struct Global {
     /// that they say is used. Use this option if such an object was planted.
     #[arg(long, global = true)]
     pub(crate) ignore_newer: bool,
+    /// The load on the network and on the machine.
+    #[command(flatten)]
+    pub(crate) load: LoadArgs,
     /// The source of the secret.
     #[command(flatten)]
     pub(crate) secrets: Secrets,
@@ -64,6 +67,30 @@ pub(crate) struct Global {
     /// The program behind remotes of rclone.
     #[command(flatten)]
     pub(crate) rest: RestArgs,
+}
+
+/// The load on the network and on the machine.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Load")]
+pub(crate) struct LoadArgs {
+    /// Send at most RATE bytes per second to the repository, such as 5MiB/s
+    ///
+    /// All connections of the command share the limit, which holds for folders, too. It counts the
+    /// bytes of objects, and no headers. Each second keeps it, except that up to 0.1 s of it are
+    /// saved during pauses. 0 is no limit.
+    #[arg(long, global = true, value_name = "RATE", value_parser = parse_rate)]
+    pub(crate) limit_upload: Option<u64>,
+    /// Receive at most RATE bytes per second from the repository
+    ///
+    /// As --limit-upload.
+    #[arg(long, global = true, value_name = "RATE", value_parser = parse_rate)]
+    pub(crate) limit_download: Option<u64>,
+    /// Let other programs use processors and disks first
+    ///
+    /// The program then runs as with `nice -n 19` and `ionice -c idle`, and so do the commands that
+    /// it starts.
+    #[arg(long, global = true)]
+    pub(crate) low_priority: bool,
 }
 
 /// The program behind remotes of rclone.

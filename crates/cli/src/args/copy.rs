@@ -102,6 +102,7 @@ impl Copy {
             no_cache: global.no_cache,
             accept_rollback: global.accept_rollback,
             ignore_newer: global.ignore_newer,
+            load: global.load.clone(),
             secrets: Secrets {
                 passphrase_file: self.from_passphrase_file.clone(),
                 passphrase_command: self.from_passphrase_command.clone(),

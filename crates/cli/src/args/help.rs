@@ -55,7 +55,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 ];
 
 /// The topics, in the order of `cutpoint --help`.
-const TOPICS: [Topic; 9] = [
+const TOPICS: [Topic; 10] = [
     Topic {
         name: "options",
         about: "Options common to all commands",
@@ -85,6 +85,12 @@ const TOPICS: [Topic; 9] = [
         about: "Repositories in an object storage",
         has_options: false,
         paragraphs: &[S3],
+    },
+    Topic {
+        name: "clouds",
+        about: "Repositories in Azure or Google Cloud Storage",
+        has_options: false,
+        paragraphs: &[CLOUDS],
     },
     Topic {
         name: "sftp",
@@ -219,6 +225,30 @@ Examples:
   cutpoint init -r s3://bucket/backup --s3-region eu-north-1
   cutpoint backup ~ -r s3://bucket/backup \\
     --s3-endpoint https://s3.example.org";
+
+const CLOUDS: &str = "\
+--repo azure://CONTAINER/PREFIX names a repository in Azure Blob Storage, and --repo \
+gs://BUCKET/PREFIX one in Google Cloud Storage. The container or bucket must exist.
+
+Credentials are never given on the command line. Those of Azure come from
+
+  AZURE_STORAGE_ACCOUNT    the name of the storage account
+  AZURE_STORAGE_KEY        its key, or
+  AZURE_STORAGE_SAS_TOKEN  a shared access signature
+
+or from AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or from the managed identity of the \
+machine. Those of Google come from the file that GOOGLE_APPLICATION_CREDENTIALS names, from `gcloud \
+auth application-default login`, or from the machine.
+
+Objects are created atomically, so that several machines can share a repository. `cutpoint doctor` \
+tests a location before it holds a repository.
+
+Other storage services are remotes of rclone (`cutpoint help rclone`), WebDAV among them.
+
+Examples:
+  cutpoint doctor -r azure://box/backup
+  cutpoint init -r gs://bucket/backup
+  cutpoint backup ~ -r gs://bucket/backup";
 
 const SFTP: &str = "\
 --repo sftp://USER@HOST:PORT/PATH names a folder on an SSH server:

@@ -19,7 +19,7 @@ use crate::args::{Global, Run};
 use crate::exit::{Exit, Failure};
 use crate::profile::{self, Profile};
 use crate::report::Report;
-use crate::{interrupt, units};
+use crate::{interrupt, priority, units};
 
 pub(super) fn run(
     args: &Run,
@@ -34,7 +34,7 @@ pub(super) fn run(
     // The report of a run that is stopped is written, too.
     let _hold = interrupt::hold();
     let mut outcome = Outcome::begin(name, args.dry_run)?;
-    let profile = match prepare(name, &folder, global, args) {
+    let profile = match prepare(name, &folder, global, args, report) {
         Ok(profile) => profile,
         Err(error) => {
             let message = format!("{error:#}");
@@ -71,9 +71,18 @@ pub(super) fn run(
     Ok(outcome.exit)
 }
 
-fn prepare(name: &str, folder: &Path, global: &Global, args: &Run) -> Result<Profile> {
+fn prepare(
+    name: &str,
+    folder: &Path,
+    global: &Global,
+    args: &Run,
+    report: &Report,
+) -> Result<Profile> {
     let mut profile = Profile::load(name, folder)?;
     profile::apply(global, &mut profile.parts, args.dry_run)?;
+    if profile.parts.iter().any(|part| part.global.load.low_priority) {
+        priority::lower().tell(report);
+    }
     Ok(profile)
 }
 

@@ -50,7 +50,7 @@ const fn key(table: &'static str, name: &'static str, kind: Kind) -> Key {
 }
 
 /// All keys, in the order of their documentation.
-pub(crate) const KEYS: [Key; 57] = [
+pub(crate) const KEYS: [Key; 60] = [
     key("", "repository", Kind::Place),
     key("", "key-file", Kind::Path),
     key("", "passphrase-file", Kind::Path),
@@ -61,6 +61,9 @@ pub(crate) const KEYS: [Key; 57] = [
     key("", "s3-region", Kind::Plain),
     key("", "ssh-command", Kind::Plain),
     key("", "no-cache", Kind::Plain),
+    key("", "limit-upload", Kind::Plain),
+    key("", "limit-download", Kind::Plain),
+    key("", "low-priority", Kind::Plain),
     key("", "sources", Kind::OwnPath),
     key("", "check", Kind::Portion),
     key("", "report", Kind::OwnPath),

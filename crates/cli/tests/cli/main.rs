@@ -22,6 +22,7 @@ mod help;
 mod json;
 mod keeping;
 mod keys;
+mod load;
 mod modes;
 mod optimize;
 mod program;

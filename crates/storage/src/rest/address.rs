@@ -6,6 +6,7 @@ use http::Uri;
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Result};
+use crate::throttle::Throttle;
 
 /// The forms of addresses, for messages.
 const RCLONE_FORM: &str =
@@ -29,6 +30,8 @@ pub struct RestSettings {
     /// The command that is run instead of `rclone`, as a word of a shell with its arguments. Those
     /// of `rclone` follow it.
     pub command: String,
+    /// The limits of the rates of transfers.
+    pub throttle: Throttle,
 }
 
 /// A server, and the way to it.
@@ -63,6 +66,7 @@ impl RestSettings {
             user,
             password,
             command: RCLONE.to_owned(),
+            throttle: Throttle::default(),
         };
         if let Some(remote) = address.strip_prefix("rclone:") {
             return Ok(of(Server::Rclone(parse_remote(address, remote)?), None, None));

@@ -1,22 +1,18 @@
 //! The way to a server: a network, or the pipes of `rclone`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::ClientOptions;
-use object_store::client::{
-    HttpClient, HttpConnector, HttpErrorKind, HttpRequest, ReqwestConnector,
-};
+use object_store::client::{HttpClient, HttpErrorKind, HttpRequest};
 
 use super::address::{RestSettings, Server};
 use super::answer::Answer;
 use super::failure::{Failure, Meaning};
 use super::rclone::Rclone;
 use crate::error::{Error, Result as StoreResult};
-
-/// The maximum time for establishing a connection.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+use crate::remote::http::{self, CONNECT_MAX};
+use crate::throttle::Throttle;
 
 /// The way to a server.
 #[derive(Debug)]
@@ -27,6 +23,7 @@ pub(super) enum Client {
     Rclone {
         command: String,
         remote: String,
+        throttle: Throttle,
         /// The process, once there is one.
         running: tokio::sync::Mutex<Option<Arc<Rclone>>>,
     },
@@ -43,6 +40,7 @@ impl Client {
             Server::Rclone(remote) => Ok(Client::Rclone {
                 command: settings.command.clone(),
                 remote: remote.clone(),
+                throttle: settings.throttle.clone(),
                 running: tokio::sync::Mutex::default(),
             }),
             Server::Url(url) => {
@@ -50,7 +48,7 @@ impl Client {
                     .with_timeout_disabled()
                     .with_connect_timeout(CONNECT_MAX)
                     .with_allow_http(url.starts_with("http://"));
-                let connected = ReqwestConnector::default().connect(&options);
+                let connected = http::connect(&options, &settings.throttle);
                 connected.map(Client::Network).map_err(|error| {
                     Error::invalid(settings.describe(), "invalid settings").with_source(error)
                 })
@@ -74,14 +72,14 @@ impl Client {
     }
 
     async fn running(&self) -> Result<Arc<Rclone>, Failure> {
-        let Client::Rclone { command, remote, running } = self else {
+        let Client::Rclone { command, remote, throttle, running } = self else {
             return Err(Failure::new(Meaning::Final, "no process"));
         };
         let mut running = running.lock().await;
         if let Some(rclone) = running.as_ref().filter(|rclone| !rclone.is_lost()) {
             return Ok(rclone.clone());
         }
-        let started = Arc::new(Rclone::start(command, remote).await?);
+        let started = Arc::new(Rclone::start(command, remote, throttle).await?);
         *running = Some(started.clone());
         Ok(started)
     }

@@ -10,12 +10,14 @@ use futures_util::{StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use object_store::client::{HttpRequest, HttpRequestBody};
+use object_store::client::HttpRequest;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use super::answer::Answer;
 use super::failure::{Failure, Meaning};
+use crate::remote::{ThrottledBody, http::whole};
+use crate::throttle::{Direction, Throttle};
 
 /// The maximum time for rclone to end after its input has ended.
 const END_MAX: Duration = Duration::from_secs(2);
@@ -28,6 +30,9 @@ const PRINTED_MAX: usize = 16 * 1024;
 /// The maximum number of bytes of one answer, and of all, that arrive before they are wanted.
 const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
+/// The same if the rate of what is received has a limit, which these bytes would exceed.
+const LIMITED_STREAM_WINDOW: u32 = 128 * 1024;
+const LIMITED_CONNECTION_WINDOW: u32 = 512 * 1024;
 /// The maximum number of bytes of an answer in one frame.
 const FRAME_MAX: u32 = 256 * 1024;
 /// The number of bytes that a pipe holds: the maximum of Linux for any process.
@@ -41,10 +46,11 @@ const ASK_PASSWORD: (&str, &str) = ("RCLONE_ASK_PASSWORD", "false");
 #[derive(Debug)]
 pub(super) struct Rclone {
     /// `None` once rclone is told to end.
-    requests: Mutex<Option<SendRequest<HttpRequestBody>>>,
+    requests: Mutex<Option<SendRequest<ThrottledBody>>>,
     child: Mutex<Child>,
     printed: Arc<Mutex<Vec<u8>>>,
     is_lost: AtomicBool,
+    throttle: Throttle,
 }
 
 impl Drop for Rclone {
@@ -58,9 +64,13 @@ impl Drop for Rclone {
 impl Rclone {
     /// Starts the command for `remote`. It ignores the signals that a terminal or a service manager
     /// sends to all processes of a group, because this process may still have something to store.
-    /// It sees what other clients put and delete, because it does not remember listings. Must be
-    /// called in a runtime.
-    pub(super) async fn start(command: &str, remote: &str) -> Result<Rclone, Failure> {
+    /// It sees what other clients put and delete, because it does not remember listings. Requests
+    /// keep the limit of `throttle`. Must be called in a runtime.
+    pub(super) async fn start(
+        command: &str,
+        remote: &str,
+        throttle: &Throttle,
+    ) -> Result<Rclone, Failure> {
         let failed = |error: std::io::Error| {
             Failure::new(Meaning::Final, format!("cannot start {command}: {error}"))
         };
@@ -85,14 +95,19 @@ impl Rclone {
         let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
         let errors = pipe::Receiver::from_owned_fd(errors.into()).map_err(failed)?;
         tokio::spawn(gather(errors, Arc::clone(&printed)));
+        let (stream_window, connection_window) = match throttle.piece_len(Direction::Download) {
+            Some(_) => (LIMITED_STREAM_WINDOW, LIMITED_CONNECTION_WINDOW),
+            None => (STREAM_WINDOW, CONNECTION_WINDOW),
+        };
         let handshake = http2::Builder::new(TokioExecutor::new())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(stream_window)
+            .initial_connection_window_size(connection_window)
             .max_frame_size(FRAME_MAX)
             .handshake(TokioIo::new(tokio::io::join(output, input)))
             .await;
         let (child, is_lost) = (Mutex::new(child), AtomicBool::new(false));
-        let rclone = Rclone { requests: Mutex::default(), child, printed, is_lost };
+        let (requests, throttle) = (Mutex::default(), throttle.clone());
+        let rclone = Rclone { requests, child, printed, is_lost, throttle };
         let (requests, connection) = match handshake {
             Ok(connected) => connected,
             Err(_) => return Err(rclone.loss().await),
@@ -110,6 +125,7 @@ impl Rclone {
         if requests.ready().await.is_err() {
             return Err(self.loss().await);
         }
+        let request = request.map(|body| ThrottledBody::new(whole(body), &self.throttle));
         let answer = match requests.send_request(request).await {
             Ok(answer) => answer,
             Err(_) => return Err(self.loss_or_refusal().await),

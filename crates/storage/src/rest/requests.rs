@@ -12,12 +12,13 @@ use http::{HeaderValue, Method, Request};
 use object_store::client::HttpRequestBody;
 
 use super::address::RestSettings;
-use super::answer::{Answer, within};
+use super::answer::{Answer, within, within_for};
 use super::client::Client;
 use super::failure::{Failure, Meaning};
 use super::listing;
 use super::names::path_of;
 use crate::error::Result as StoreResult;
+use crate::throttle::{Direction, Throttle};
 
 /// The media type of listings with sizes, version 2 of the protocol.
 const LISTING_TYPE: &str = "application/vnd.x.restic.rest.v2";
@@ -47,6 +48,7 @@ pub(super) struct Requests {
     client: Client,
     url: String,
     authorization: Option<HeaderValue>,
+    throttle: Throttle,
 }
 
 impl Requests {
@@ -64,7 +66,8 @@ impl Requests {
             Some(value)
         });
         let client = Client::open(settings)?;
-        Ok(Requests { client, url: settings.url().to_owned(), authorization })
+        let (url, throttle) = (settings.url().to_owned(), settings.throttle.clone());
+        Ok(Requests { client, url, authorization, throttle })
     }
 
     /// Makes a request for `path`, and returns the answer, which may report a failure.
@@ -99,7 +102,7 @@ impl Requests {
             return Ok(answer);
         }
         // A part of the text is sufficient, and none if it cannot be read.
-        let text = answer.read(REFUSAL_LEN_MAX, SILENCE_MAX).await.ok().flatten();
+        let text = answer.read(REFUSAL_LEN_MAX, SILENCE_MAX, &self.throttle).await.ok().flatten();
         let text = text.unwrap_or_default();
         let printed = if status >= 500 { self.client.printed().await } else { String::new() };
         Err(Failure::of_answer(status, &String::from_utf8_lossy(&text), &printed))
@@ -108,7 +111,7 @@ impl Requests {
     /// Describes the object at `path`; `None` if there is none.
     pub(super) async fn head(&self, path: &str) -> Result<Option<About>, Failure> {
         let answer = self.ask(Method::HEAD, path, None, Bytes::new());
-        let answer = within(SILENCE_MAX, answer).await?;
+        let answer = within(SILENCE_MAX, &self.throttle, answer).await?;
         let answer = match self.require(answer, &[200]).await {
             Err(failure) if failure.meaning == Meaning::Missing => return Ok(None),
             answer => answer?,
@@ -132,10 +135,12 @@ impl Requests {
             let last = range.end.saturating_sub(1);
             (RANGE, format!("bytes={}-{last}", range.start))
         });
-        let answer = within(SILENCE_MAX, self.ask(Method::GET, path, header, Bytes::new())).await?;
+        let answer =
+            within(SILENCE_MAX, &self.throttle, self.ask(Method::GET, path, header, Bytes::new()))
+                .await?;
         let answer = self.require(answer, &expected).await?;
         let announced = answer.len();
-        match answer.read(len_max, SILENCE_MAX).await? {
+        match answer.read(len_max, SILENCE_MAX, &self.throttle).await? {
             Some(bytes) => Ok(bytes),
             None => {
                 let len = announced.unwrap_or(len_max.saturating_add(1));
@@ -149,7 +154,13 @@ impl Requests {
     pub(super) async fn post(&self, path: &str, bytes: &Bytes) -> Result<(), Failure> {
         let limit_s = bytes.len() as u64 / UPLOAD_BYTES_PER_S_MIN;
         let limit = SILENCE_MAX + Duration::from_secs(limit_s);
-        let answer = within(limit, self.ask(Method::POST, path, None, bytes.clone())).await?;
+        let answer = within_for(
+            Direction::Upload,
+            limit,
+            &self.throttle,
+            self.ask(Method::POST, path, None, bytes.clone()),
+        )
+        .await?;
         match self.require(answer, &[200, 201, 204]).await {
             // A server that knows no such folder.
             Err(failure) if failure.meaning == Meaning::Missing => {
@@ -162,7 +173,7 @@ impl Requests {
     /// Removes an object. Returns `false` if the server does not find it.
     pub(super) async fn delete(&self, path: &str) -> Result<bool, Failure> {
         let answer = self.ask(Method::DELETE, path, None, Bytes::new());
-        let answer = within(SILENCE_MAX, answer).await?;
+        let answer = within(SILENCE_MAX, &self.throttle, answer).await?;
         match self.require(answer, &[200, 202, 204]).await {
             Err(failure) if failure.meaning == Meaning::Missing => Ok(false),
             answer => answer.map(|_| true),
@@ -174,7 +185,7 @@ impl Requests {
         let accept = Some((ACCEPT, LISTING_TYPE.to_owned()));
         let path = format!("{folder}/");
         let answer = self.ask(Method::GET, &path, accept, Bytes::new());
-        let answer = within(LISTING_SILENCE_MAX, answer).await?;
+        let answer = within(LISTING_SILENCE_MAX, &self.throttle, answer).await?;
         let answer = match self.require(answer, &[200]).await {
             Err(failure) if failure.meaning == Meaning::Missing => {
                 let is_of_restic = self.is_of_restic().await.unwrap_or(false);
@@ -186,7 +197,7 @@ impl Requests {
             }
             answer => answer?,
         };
-        let bytes = answer.read(LISTING_LEN_MAX, SILENCE_MAX).await?;
+        let bytes = answer.read(LISTING_LEN_MAX, SILENCE_MAX, &self.throttle).await?;
         let parsed = match bytes {
             Some(bytes) => listing::parse(folder, &bytes),
             None => Err(format!("more than {LISTING_LEN_MAX} bytes")),

@@ -15,7 +15,6 @@ use object_store::path::Path as StorePath;
 
 use super::S3;
 use super::failure::{Failure, Meaning};
-use super::within;
 use crate::error::{Kind, Result};
 use crate::storage::Storage;
 
@@ -69,7 +68,7 @@ impl S3 {
                     }
                     Ok(())
                 };
-                within(limit, all).await?;
+                self.within(limit, all).await?;
                 // One error for all is the failure of the request.
                 match <[_; 1]>::try_from(answers) {
                     Ok([Err(failure)]) => Err(failure),

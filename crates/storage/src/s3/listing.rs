@@ -4,9 +4,9 @@ use futures_util::StreamExt;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path as StorePath;
 
+use super::S3;
 use super::bounds::ListBounds;
 use super::failure::Failure;
-use super::{S3, within};
 use crate::kind::ObjectKind;
 use crate::storage::count_max;
 
@@ -91,7 +91,7 @@ impl S3 {
     ) -> Result<Page, Failure> {
         let options = PaginatedListOptions { page_token, ..PaginatedListOptions::default() };
         let page = self.store.list_paginated(Some(folder), options);
-        let page = within(self.limits.silence, page).await.map_err(Failure::of_place)?;
+        let page = self.within(self.limits.silence, page).await.map_err(Failure::of_place)?;
         let names = page.result.objects.into_iter().filter_map(|meta| {
             let name: StorePath = meta.location.prefix_match(&self.root)?.collect();
             let stamp_ns = meta.last_modified.timestamp_nanos_opt();

@@ -43,8 +43,9 @@ use self::headers::ShownVersions;
 use self::listing::Listed;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::remote::Patience;
+use crate::remote::{Patience, within as within_limit};
 use crate::storage::{Deletion, Lock, ObjectRange, Put, Stamped, Storage, Visibility, too_short};
+use crate::throttle::{Direction, Throttle};
 
 pub use failure::Refusal;
 pub use settings::{S3Limits, S3Settings};
@@ -81,6 +82,7 @@ pub struct S3 {
     runtime: Runtime,
     patience: Patience,
     limits: S3Limits,
+    throttle: Throttle,
     /// Set if the storage does not support conditions, so that puts look for an existing object
     /// first.
     has_no_conditions: AtomicBool,
@@ -139,6 +141,7 @@ impl S3 {
             runtime,
             patience,
             limits,
+            throttle: settings.throttle.clone(),
             has_no_conditions: AtomicBool::new(false),
             needs_checksum: AtomicBool::new(false),
             has_no_bulk_delete: AtomicBool::new(false),
@@ -191,7 +194,17 @@ impl S3 {
         limit: Duration,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, Failure> {
-        self.block_on(within(limit, request))
+        self.block_on(self.within(limit, request))
+    }
+
+    /// Waits for the answer to a request, at most for `limit`. Waits for the rate of what is
+    /// received do not count.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, Failure> {
+        within(limit, &self.throttle, Direction::Download, request).await
     }
 
     fn put_by(&self, name: &str, bytes: &Bytes, mode: PutMode) -> Result<(), Failure> {
@@ -201,7 +214,8 @@ impl S3 {
         let put = |store: &AmazonS3| {
             let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
             let put = store.put_opts(&path, PutPayload::from_bytes(bytes.clone()), options);
-            self.wait(limit, put).map(|_| ()).map_err(Failure::of_place)
+            let put = within(limit, &self.throttle, Direction::Upload, put);
+            self.block_on(put).map(|_| ()).map_err(Failure::of_place)
         };
         if !self.needs_checksum.load(Ordering::Relaxed) {
             match put(&self.store) {
@@ -238,7 +252,7 @@ impl S3 {
 
     async fn head_at_once(&self, name: &str) -> Result<Option<u64>, Failure> {
         let path = self.path(name);
-        match within(self.limits.silence, self.store.head(&path)).await {
+        match self.within(self.limits.silence, self.store.head(&path)).await {
             Ok(meta) => Ok(Some(meta.size)),
             Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
             Err(failure) => Err(failure),
@@ -263,7 +277,7 @@ impl S3 {
     ) -> Result<Bytes, Failure> {
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
         let path = self.path(name);
-        let answer = within(self.limits.silence, self.store.get_opts(&path, options)).await?;
+        let answer = self.within(self.limits.silence, self.store.get_opts(&path, options)).await?;
         let len = answer.range.end.saturating_sub(answer.range.start);
         if len > len_max {
             let text = format!("too long ({len} bytes, expected at most {len_max})");
@@ -271,15 +285,19 @@ impl S3 {
             return Err(Failure { meaning, kind, ..Failure::passing(text) });
         }
         let limit = self.limits.silence + Duration::from_secs(len / DOWNLOAD_BYTES_PER_S_MIN);
-        let began_ns = self.patience.now_ns();
+        let (began_ns, mut waited_ns) = (self.patience.now_ns(), 0);
         let capacity = usize::try_from(len.min(CAPACITY_MAX)).unwrap_or(0);
         let mut bytes = BytesMut::with_capacity(capacity);
         let mut pieces = answer.into_stream();
         while let Some(piece) =
-            within(self.limits.silence, async { pieces.next().await.transpose() }).await?
+            self.within(self.limits.silence, async { pieces.next().await.transpose() }).await?
         {
+            let received_ns = self.patience.now_ns();
+            self.throttle.pass(Direction::Download, piece.len()).await;
+            let now_ns = self.patience.now_ns();
+            waited_ns += now_ns.saturating_sub(received_ns);
             bytes.extend_from_slice(&piece);
-            let elapsed_ns = self.patience.now_ns().saturating_sub(began_ns);
+            let elapsed_ns = now_ns.saturating_sub(began_ns).saturating_sub(waited_ns);
             if bytes.len() as u64 > len || u128::from(elapsed_ns) > limit.as_nanos() {
                 break;
             }
@@ -307,11 +325,13 @@ impl S3 {
 
 async fn within<T>(
     limit: Duration,
+    throttle: &Throttle,
+    direction: Direction,
     request: impl Future<Output = object_store::Result<T>>,
 ) -> Result<T, Failure> {
-    match tokio::time::timeout(limit, request).await {
-        Ok(done) => done.map_err(|error| Failure::of(&error)),
-        Err(_) => Err(Failure::passing(format!("no answer within {} s", limit.as_secs_f64()))),
+    match within_limit(limit, throttle, direction, request).await {
+        Some(done) => done.map_err(|error| Failure::of(&error)),
+        None => Err(Failure::passing(format!("no answer within {} s", limit.as_secs_f64()))),
     }
 }
 

@@ -15,11 +15,11 @@ use object_store::path::Path as StorePath;
 use object_store::signer::Signer;
 use object_store::{GetOptions, ObjectMeta, ObjectStore};
 
+use super::S3;
 use super::failure::{Failure, Meaning, Refusal};
 use super::headers::LockHeaders;
 use super::service::Question;
 use super::xml::element;
-use super::{S3, within};
 use crate::error::{Error, Kind, Result};
 use crate::storage::{Deletion, Lock};
 
@@ -123,7 +123,7 @@ impl S3 {
     async fn lock_at_once(&self, name: &str) -> Result<Option<Lock>, Failure> {
         let options = GetOptions { head: true, ..GetOptions::default() };
         let path = self.path(name);
-        match within(self.limits.silence, self.store.get_opts(&path, options)).await {
+        match self.within(self.limits.silence, self.store.get_opts(&path, options)).await {
             Ok(found) => Ok(found
                 .extensions
                 .get::<LockHeaders>()
@@ -178,7 +178,7 @@ impl S3 {
             let answer = received(self.asker.execute(request)).await?;
             received(answer.into_body().bytes()).await
         };
-        let text: Bytes = within(self.limits.silence, ask).await?;
+        let text: Bytes = self.within(self.limits.silence, ask).await?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }

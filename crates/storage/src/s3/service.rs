@@ -10,11 +10,12 @@ use futures_util::StreamExt;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
-    ReqwestConnector,
 };
 
 use super::headers::{LockHeaders, ShownVersions};
 use super::xml::{element, is_answered};
+use crate::remote::http;
+use crate::throttle::{Direction, Throttle};
 
 /// Maximum number of bytes of an error's text that are read.
 const ERROR_LEN_MAX: usize = 64 * 1024;
@@ -72,19 +73,22 @@ pub(super) struct WatchedConnector {
     /// Set if the client can go on without a token when a machine's metadata service refuses one.
     may_lack_token: bool,
     versions: Arc<ShownVersions>,
+    throttle: Throttle,
 }
 
 impl WatchedConnector {
     /// Creates a connector for the storage at `address`. A machine's metadata service may refuse a
-    /// token if `may_lack_token` is set. `versions` learns of versions that answers show.
+    /// token if `may_lack_token` is set. `versions` learns of versions that answers show. Requests
+    /// keep the limits of `throttle`, and so do answers that are no objects.
     pub(super) fn new(
         address: &str,
         may_lack_token: bool,
         versions: Arc<ShownVersions>,
+        throttle: Throttle,
     ) -> WatchedConnector {
         let host = address.split_once("://").map_or(address, |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or_default();
-        WatchedConnector { host: host.to_ascii_lowercase(), may_lack_token, versions }
+        WatchedConnector { host: host.to_ascii_lowercase(), may_lack_token, versions, throttle }
     }
 }
 
@@ -94,10 +98,10 @@ pub(super) struct Question;
 
 impl HttpConnector for WatchedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let inner = ReqwestConnector::default().connect(options)?;
+        let inner = http::connect(options, &self.throttle)?;
         let (host, may_lack_token) = (self.host.clone(), self.may_lack_token);
-        let versions = self.versions.clone();
-        Ok(HttpClient::new(Watched { inner, host, may_lack_token, versions }))
+        let (versions, throttle) = (self.versions.clone(), self.throttle.clone());
+        Ok(HttpClient::new(Watched { inner, host, may_lack_token, versions, throttle }))
     }
 }
 
@@ -107,6 +111,7 @@ struct Watched {
     host: String,
     may_lack_token: bool,
     versions: Arc<ShownVersions>,
+    throttle: Throttle,
 }
 
 impl HttpService for Watched {
@@ -156,7 +161,7 @@ impl Watched {
             if is_object {
                 return Ok(response);
             }
-            return gather(response, asked.as_deref()).await;
+            return gather(response, asked.as_deref(), &self.throttle).await;
         }
         let answer = read_answer(response).await;
         Err(if is_storage {
@@ -173,12 +178,15 @@ impl Watched {
 async fn gather(
     response: HttpResponse,
     bulk_delete: Option<&[u8]>,
+    throttle: &Throttle,
 ) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let mut bytes = Vec::new();
     let mut body = body.bytes_stream();
     while let Some(piece) = body.next().await {
-        bytes.extend_from_slice(&piece?);
+        let piece = piece?;
+        throttle.pass(Direction::Download, piece.len()).await;
+        bytes.extend_from_slice(&piece);
         if bytes.len() > ANSWER_LEN_MAX {
             return Err(HttpError::new(HttpErrorKind::Decode, TooLong));
         }

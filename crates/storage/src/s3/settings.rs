@@ -12,6 +12,8 @@ use object_store::{ClientOptions, RetryConfig};
 use super::headers::ShownVersions;
 use super::service::WatchedConnector;
 use crate::error::{Error, Result};
+use crate::remote::http::CONNECT_MAX;
+use crate::throttle::Throttle;
 
 /// The default region.
 const DEFAULT_REGION: &str = "us-east-1";
@@ -21,9 +23,6 @@ const VIRTUAL_HOSTED: &str = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST";
 const NO_SIGNATURE: &str = "AWS_SKIP_SIGNATURE";
 /// The variable that permits the older metadata service of machines, without a token.
 const NO_TOKEN: &str = "AWS_IMDSV1_FALLBACK";
-/// The maximum time for establishing a connection, in seconds.
-const CONNECT_S_MAX: u64 = 5;
-
 /// The maximum time of silence of a server before it is considered gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of attempts of one request.
@@ -65,6 +64,8 @@ pub struct S3Settings {
     pub variables: Vec<(String, String)>,
     /// The limits of the client's patience.
     pub limits: S3Limits,
+    /// The limits of the rates of transfers.
+    pub throttle: Throttle,
 }
 
 /// Omits secrets.
@@ -198,7 +199,12 @@ impl S3Settings {
     }
 
     fn connector(&self, address: &str, versions: &Arc<ShownVersions>) -> WatchedConnector {
-        WatchedConnector::new(address, self.may_lack_token(), versions.clone())
+        WatchedConnector::new(
+            address,
+            self.may_lack_token(),
+            versions.clone(),
+            self.throttle.clone(),
+        )
     }
 
     fn invalid(&self, error: object_store::Error) -> Error {
@@ -210,7 +216,7 @@ impl S3Settings {
 fn client_options(address: &str) -> ClientOptions {
     ClientOptions::new()
         .with_timeout_disabled()
-        .with_connect_timeout(Duration::from_secs(CONNECT_S_MAX))
+        .with_connect_timeout(CONNECT_MAX)
         .with_allow_http(address.starts_with("http://"))
 }
 

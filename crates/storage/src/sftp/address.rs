@@ -3,6 +3,7 @@
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Result};
+use crate::throttle::Throttle;
 
 /// The form of an address, for messages.
 const FORM: &str = "expected sftp://USER@HOST:PORT/PATH, with PATH in the home folder of USER, or \
@@ -26,6 +27,8 @@ pub struct SftpSettings {
     /// The command that is run instead of `ssh`, as a word of a shell with its arguments. Those of
     /// `ssh` follow it.
     pub command: String,
+    /// The limits of the rates of transfers.
+    pub throttle: Throttle,
 }
 
 impl SftpSettings {
@@ -82,6 +85,7 @@ impl SftpSettings {
             port,
             path: format!("{root}{path}"),
             command: SSH.to_owned(),
+            throttle: Throttle::default(),
         })
     }
 

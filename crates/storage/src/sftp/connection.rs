@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 use super::address::SftpSettings;
 use super::failure::{Failure, Meaning};
+use crate::throttle::Throttle;
 
 /// The maximum time for the start of a session, in seconds. A user may type a passphrase meanwhile.
 const START_S_MAX: u64 = 120;
@@ -63,6 +64,7 @@ pub(super) struct Connection {
     pub(super) piece_len: usize,
     /// The folder of the repository.
     pub(super) root: String,
+    pub(super) throttle: Throttle,
     bytes: Arc<Semaphore>,
     handles: Arc<Semaphore>,
     is_lost: AtomicBool,
@@ -147,6 +149,7 @@ impl Connection {
             extensions: Extensions::default(),
             piece_len: PIECE_MIN,
             root: settings.path.clone(),
+            throttle: settings.throttle.clone(),
             bytes: Arc::new(Semaphore::new(BYTES_MAX)),
             handles: Arc::new(Semaphore::new(HANDLES_MAX)),
             is_lost: AtomicBool::new(false),

@@ -9,6 +9,7 @@ use super::connection::{Connection, Handle};
 use super::failure::{FULL, Failure, Meaning, UNNAMED};
 use crate::error::Kind;
 use crate::storage::Put;
+use crate::throttle::Direction;
 
 /// The mode of new folders and files if that of the repository's folder is not known.
 const PRIVATE_MODE: u32 = 0o700;
@@ -83,9 +84,10 @@ impl Upload {
         }
     }
 
-    /// Sends one piece once the bytes under way leave room for it. The answer is awaited at the
+    /// Sends one piece once the limit of the rate and the bytes under way leave room for it. The answer is awaited at the
     /// end.
     async fn send(&mut self, piece: &[u8]) {
+        self.connection.throttle.pass(Direction::Upload, piece.len()).await;
         let moving = self.connection.may_move(piece.len()).await;
         let (connection, handle) = (self.connection.clone(), self.handle.name().to_owned());
         let (offset, piece) = (self.len as u64, piece.to_vec());

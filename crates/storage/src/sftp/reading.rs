@@ -11,6 +11,7 @@ use russh_sftp::protocol::FileAttributes;
 use super::connection::{Connection, Handle};
 use super::failure::{Failure, Meaning};
 use crate::error::Kind;
+use crate::throttle::Direction;
 
 /// The maximum allocation before bytes arrive, in bytes.
 const CAPACITY_MAX: u64 = 16 * 1024 * 1024;
@@ -98,6 +99,7 @@ impl Connection {
             Err(failure) if failure.meaning == Meaning::Short => Bytes::new(),
             first => first?,
         };
+        self.throttle.pass(Direction::Download, first.len()).await;
         let had = first.len() as u64;
         if had >= len {
             return Ok(first.slice(..usize::try_from(len).unwrap_or(usize::MAX).min(first.len())));
@@ -138,13 +140,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads a range that is not longer than an answer may be. A server may answer with less, and is
-    /// asked for the rest.
+    /// Reads a range that is not longer than an answer may be, once the limit of the rate has room
+    /// for it. A server may answer with less, and is asked for the rest.
     async fn read_whole_piece(
         &self,
         handle: &Handle,
         mut range: Range<u64>,
     ) -> Result<Vec<Bytes>, Failure> {
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        self.throttle.pass(Direction::Download, len).await;
         let mut parts = Vec::new();
         while !range.is_empty() {
             let part = self.read_piece(handle, range.clone()).await?;

@@ -8,3 +8,4 @@ mod s3_answers;
 mod s3_locks;
 mod s3_stop;
 mod services;
+mod throttle;

@@ -38,7 +38,7 @@ fn common_options_stand_only_in_their_topic() {
     let options = MANUAL.page(&["options"]).expect("a topic");
     let count = options.get_arguments().filter_map(clap::Arg::get_long).count();
     assert!(count > 15, "{count} common options");
-    let topics = ["options", "secrets", "s3", "sftp", "rclone"];
+    let topics = ["options", "secrets", "s3", "clouds", "sftp", "rclone"];
     assert_none(&checks::scattered_common_options(&MANUAL, &topics));
 }
 

@@ -1,4 +1,5 @@
 //! Storages on real servers, which `cargo xtask check --services` starts.
 
+mod cloud;
 mod rest;
 mod sftp;

@@ -8,13 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use cutpoint_storage::stop::Stop;
 use cutpoint_storage::{
-    Interruptible, Kind, Local, ObjectKind, Put, Rest, RestSettings, Storage, System, Weakness,
-    probe,
+    Interruptible, Kind, Local, ObjectKind, Put, Rest, RestSettings, Storage, System, Throttle,
+    Weakness, probe,
 };
 use cutpoint_testing::{RcloneServer, SplitMix64, rclone_command, services};
 use tempfile::TempDir;
 
 use crate::contract::{keeps_the_contract, names, one_creator_wins};
+use crate::throttle::{assert_moves_slowly, limits};
 
 /// Returns a folder for repositories; `None` if the tests of services do not run.
 fn folder() -> Option<TempDir> {
@@ -227,4 +228,20 @@ fn rclone_request_to_stop_ends_a_wait() {
 fn rclone_threads_of_one_process_take_turns() {
     let Some(folder) = folder() else { return };
     one_creator_wins(&open_remote(folder.path())).expect("one process");
+}
+
+#[test]
+fn rclone_and_rest_server_keep_limits_of_rates() {
+    let Some(folder) = folder() else { return };
+    let server = RcloneServer::new(folder.path(), &[]);
+    let remote = format!("rclone:x:{}", folder.path().join("r").display());
+    for (address, command) in
+        [(remote, rclone_command()), (server.address("", "s/"), String::new())]
+    {
+        let mut settings = RestSettings::parse(&address).expect("an address");
+        settings.command = command;
+        settings.throttle = Throttle::new(limits(1 << 20, 2 << 20), Arc::new(System));
+        let storage = Rest::open(&settings, Arc::new(System)).expect("threads start");
+        assert_moves_slowly(&storage);
+    }
 }

@@ -9,12 +9,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use cutpoint_storage::stop::Stop;
 use cutpoint_storage::{
-    Interruptible, Kind, Local, Put, Sftp, SftpSettings, Storage, System, Weakness, probe,
+    Interruptible, Kind, Local, Put, Sftp, SftpSettings, Storage, System, Throttle, Weakness, probe,
 };
 use cutpoint_testing::{SplitMix64, SshServer, services};
 use tempfile::TempDir;
 
 use crate::contract::{keeps_the_contract, one_creator_wins};
+use crate::throttle::{assert_moves_slowly, limits};
 
 /// A server and a folder for repositories.
 struct Place {
@@ -264,4 +265,12 @@ fn sftp_of_several_connections_one_creates() {
         let count = puts.iter().filter(|put| **put == Put::Created).count();
         assert_eq!(count, 1, "round {round}: {puts:?}");
     }
+}
+
+#[test]
+fn sftp_keeps_limits_of_rates() {
+    let Some(place) = Place::new("") else { return };
+    let mut settings = place.settings(&place.root());
+    settings.throttle = Throttle::new(limits(1 << 20, 2 << 20), Arc::new(System));
+    assert_moves_slowly(&place.open_with(&settings));
 }

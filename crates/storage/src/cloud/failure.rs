@@ -1,0 +1,110 @@
+//! Failures of requests, and their consequences.
+
+use object_store::client::{HttpError, HttpErrorKind};
+
+use super::service::{Answer, CredentialsFailure, deepest};
+use super::settings::Service;
+use crate::error::Kind;
+use crate::remote::Passing;
+
+/// The meaning of a failure for the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// Another attempt may succeed. A put may have been carried out all the same.
+    TryAgain,
+    /// The object does not exist.
+    Missing,
+    /// The object exists already.
+    Exists,
+    /// The range begins behind the end of the object.
+    Range,
+    /// Further attempts would fail as well.
+    Final,
+}
+
+/// A failed request.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) meaning: Meaning,
+    pub(super) kind: Kind,
+    pub(super) text: String,
+    pub(super) remedy: Option<&'static str>,
+}
+
+impl Passing for Failure {
+    fn may_pass(&self) -> bool {
+        self.meaning == Meaning::TryAgain
+    }
+
+    fn interrupted() -> Failure {
+        let kind = Kind::Interrupted;
+        Failure { kind, ..Failure::new(Meaning::Final, "interrupted") }
+    }
+}
+
+impl Failure {
+    /// Creates a failure of the storage.
+    pub(super) fn new(meaning: Meaning, text: impl Into<String>) -> Failure {
+        Failure { meaning, kind: Kind::Storage, text: text.into(), remedy: None }
+    }
+
+    /// Converts an error of `object_store`.
+    pub(super) fn of(error: &object_store::Error, service: Service) -> Failure {
+        let (mut answer, mut http, mut credentials) = (None, None, None);
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(each) = cause {
+            answer = answer.or(each.downcast_ref::<Answer>());
+            http = http.or(each.downcast_ref::<HttpError>());
+            credentials = credentials.or(each.downcast_ref::<CredentialsFailure>());
+            cause = each.source();
+        }
+        if let Some(answer) = answer {
+            return Failure::of_answer(answer, service);
+        }
+        if let Some(CredentialsFailure(text)) = credentials {
+            // The service that provides credentials may be busy. If there is none, that is soon
+            // known.
+            let failure = Failure::new(Meaning::TryAgain, format!("no credentials: {text}"));
+            return Failure { remedy: Some(service.credentials_remedy()), ..failure };
+        }
+        if let Some(http) = http {
+            let remedy = "check the address of the service, and the network";
+            let remedy = (http.kind() == HttpErrorKind::Connect).then_some(remedy);
+            return Failure { remedy, ..Failure::new(Meaning::TryAgain, deepest(http)) };
+        }
+        let meaning = match error {
+            object_store::Error::NotFound { .. } => Meaning::Missing,
+            object_store::Error::AlreadyExists { .. }
+            | object_store::Error::Precondition { .. } => Meaning::Exists,
+            _ => Meaning::Final,
+        };
+        Failure::new(meaning, error.to_string())
+    }
+
+    fn of_answer(answer: &Answer, service: Service) -> Failure {
+        let of = |meaning| Failure::new(meaning, answer.to_string());
+        let refused = |remedy| Failure { remedy: Some(remedy), ..of(Meaning::Final) };
+        match (answer.status, answer.code.as_str()) {
+            (507, _) | (_, "InsufficientStorage" | "QuotaExceeded") => {
+                Failure { kind: Kind::Full, ..of(Meaning::Final) }
+            }
+            (_, "ContainerNotFound" | "NoSuchBucket") => refused(service.container_remedy()),
+            (409, "BlobAlreadyExists") | (304 | 412, _) => of(Meaning::Exists),
+            // The bytes of a blob with a retention cannot change, and the blob exists.
+            (409, "BlobImmutableDueToPolicy") => of(Meaning::Final),
+            (404, _) => of(Meaning::Missing),
+            (416, _) => of(Meaning::Range),
+            (401, _)
+            | (403, "AuthenticationFailed" | "SignatureDoesNotMatch" | "InvalidAccessKeyId") => {
+                refused(service.credentials_remedy())
+            }
+            (403, _) => refused(service.permission_remedy()),
+            // 409: another request for the same object was under way, and it is open which of them
+            // will be carried out. 408 and 429 ask to wait.
+            (408 | 409 | 425 | 429 | 500..=599, _) => of(Meaning::TryAgain),
+            // Bytes were lost on the way to the storage.
+            (400, "Md5Mismatch" | "BadDigest" | "IncompleteBody") => of(Meaning::TryAgain),
+            _ => of(Meaning::Final),
+        }
+    }
+}
