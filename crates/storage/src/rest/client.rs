@@ -1,22 +1,17 @@
 //! The way to a server: a network, or the pipes of `rclone`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::ClientOptions;
-use object_store::client::{
-    HttpClient, HttpConnector, HttpErrorKind, HttpRequest, ReqwestConnector,
-};
+use object_store::client::{HttpClient, HttpErrorKind, HttpRequest};
 
 use super::address::{RestSettings, Server};
 use super::answer::Answer;
 use super::failure::{Failure, Meaning};
 use super::rclone::Rclone;
 use crate::error::{Error, Result as StoreResult};
-
-/// The maximum time for establishing a connection.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+use crate::remote::network;
 
 /// The way to a server.
 #[derive(Debug)]
@@ -48,9 +43,8 @@ impl Client {
             Server::Url(url) => {
                 let options = ClientOptions::new()
                     .with_timeout_disabled()
-                    .with_connect_timeout(CONNECT_MAX)
                     .with_allow_http(url.starts_with("http://"));
-                let connected = ReqwestConnector::default().connect(&options);
+                let connected = network::connect(&options);
                 connected.map(Client::Network).map_err(|error| {
                     Error::invalid(settings.describe(), "invalid settings").with_source(error)
                 })

@@ -4,6 +4,7 @@ use std::process::ExitStatus;
 
 use crate::error::Kind;
 use crate::remote::Passing;
+use crate::remote::network::shown_location;
 
 /// The maximum number of lines of rclone that a message has.
 const LINES_MAX: usize = 3;
@@ -88,6 +89,13 @@ impl Failure {
         Failure::new(Meaning::Final, text).with_remedy(OTHER_SERVER)
     }
 
+    /// Returns the failure of a server that wants the request to be made elsewhere.
+    pub(super) fn of_redirect(status: u16, location: Option<&str>) -> Failure {
+        let location = location.map_or_else(|| "?".to_owned(), shown_location);
+        let text = format!("the server answered {status}, a redirect to {location}");
+        Failure::new(Meaning::Final, text).with_remedy(REDIRECTED)
+    }
+
     /// Returns the failure of a place that holds a repository of restic.
     pub(super) fn of_restic() -> Failure {
         Failure::new(Meaning::Final, "a repository of restic is here").with_remedy(
@@ -166,6 +174,9 @@ const OTHER_SERVER: &str = "the address has to be that of `rclone serve restic`,
                             later; restic's own rest-server takes no other names than those of \
                             restic, so that it cannot hold this repository: run `rclone serve \
                             restic` on its folder, or use sftp:// or s3://";
+const REDIRECTED: &str = "redirects are not followed, because a put would become a get: give the \
+                          address at which the server itself answers (https:// instead of \
+                          http://, no login page in between)";
 const UNREACHABLE: &str = "check host, port and network, and that the server runs (`curl URL` tells); \
                            data stored so far is reused";
 const NO_PROGRAM: &str = "install rclone (Debian: rclone), or name it with --rclone-command";

@@ -98,6 +98,9 @@ impl Requests {
         if expected.contains(&status) {
             return Ok(answer);
         }
+        if (300..=399).contains(&status) {
+            return Err(Failure::of_redirect(status, answer.header("location")));
+        }
         // A part of the text is sufficient, and none if it cannot be read.
         let text = answer.read(REFUSAL_LEN_MAX, SILENCE_MAX).await.ok().flatten();
         let text = text.unwrap_or_default();

@@ -10,11 +10,11 @@ use futures_util::StreamExt;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
-    ReqwestConnector,
 };
 
 use super::headers::{LockHeaders, ShownVersions};
 use super::xml::{element, is_answered};
+use crate::remote::network;
 
 /// Maximum number of bytes of an error's text that are read.
 const ERROR_LEN_MAX: usize = 64 * 1024;
@@ -33,6 +33,8 @@ pub(super) struct Answer {
     pub(super) message: String,
     /// The region of the bucket, if the server names it.
     pub(super) region: Option<String>,
+    /// The target of a redirect, which is not followed.
+    pub(super) location: Option<String>,
     /// Set if the answer had a text of any kind.
     pub(super) has_text: bool,
 }
@@ -45,6 +47,9 @@ impl fmt::Display for Answer {
         }
         if !self.message.is_empty() {
             write!(f, " ({})", self.message.trim_end_matches('.'))?;
+        }
+        if let Some(location) = &self.location {
+            write!(f, ", a redirect to {location}")?;
         }
         Ok(())
     }
@@ -94,7 +99,7 @@ pub(super) struct Question;
 
 impl HttpConnector for WatchedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let inner = ReqwestConnector::default().connect(options)?;
+        let inner = network::connect(options)?;
         let (host, may_lack_token) = (self.host.clone(), self.may_lack_token);
         let versions = self.versions.clone();
         Ok(HttpClient::new(Watched { inner, host, may_lack_token, versions }))
@@ -216,6 +221,8 @@ async fn read_answer(response: HttpResponse) -> Answer {
     let status = response.status().as_u16();
     let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
     let region = header("x-amz-bucket-region").map(str::to_owned);
+    let is_redirect = response.status().is_redirection();
+    let location = header("location").filter(|_| is_redirect).map(network::shown_location);
     let mut text = Vec::new();
     let mut body = response.into_body().bytes_stream();
     // A part of the text is sufficient if the rest cannot be read.
@@ -230,6 +237,7 @@ async fn read_answer(response: HttpResponse) -> Answer {
         code: element(&text, "Code").unwrap_or_default(),
         message: element(&text, "Message").unwrap_or_default(),
         region: region.or_else(|| element(&text, "Region")),
+        location,
         has_text: !text.trim().is_empty(),
     }
 }

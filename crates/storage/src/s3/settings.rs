@@ -21,9 +21,6 @@ const VIRTUAL_HOSTED: &str = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST";
 const NO_SIGNATURE: &str = "AWS_SKIP_SIGNATURE";
 /// The variable that permits the older metadata service of machines, without a token.
 const NO_TOKEN: &str = "AWS_IMDSV1_FALLBACK";
-/// The maximum time for establishing a connection, in seconds.
-const CONNECT_S_MAX: u64 = 5;
-
 /// The maximum time of silence of a server before it is considered gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of attempts of one request.
@@ -208,10 +205,7 @@ impl S3Settings {
 
 /// Returns the options of an HTTP client for `address`, which leaves time-outs to its caller.
 fn client_options(address: &str) -> ClientOptions {
-    ClientOptions::new()
-        .with_timeout_disabled()
-        .with_connect_timeout(Duration::from_secs(CONNECT_S_MAX))
-        .with_allow_http(address.starts_with("http://"))
+    ClientOptions::new().with_timeout_disabled().with_allow_http(address.starts_with("http://"))
 }
 
 #[cfg(test)]
