@@ -162,3 +162,15 @@ fn rest_redirect_is_an_error_and_not_followed() {
     server.storage().delete("tickets/a").expect_err("nothing is deleted");
 }
 
+/// Old versions of rclone answer "not found" to any failure of their remote.
+#[test]
+fn rest_put_of_a_deciding_object_confirms_that_none_exists() {
+    for name in ["commits/a", "prunes/00000001", "config/a", "keys/a"] {
+        let path: &'static str = String::leak(format!("/{name}"));
+        let server = Server::with(&[("HEAD", path, Odd::Answer(404, ""))]);
+        server.state().objects.insert(path.to_owned(), b"of another client".to_vec());
+        assert_eq!(server.put(name).expect("a put"), Put::Exists, "{name}");
+        assert_eq!(server.state().objects[path], b"of another client", "{name} stays");
+    }
+}
+
