@@ -18,11 +18,15 @@ use super::failure::{Failure, Meaning};
 use super::listing;
 use super::names::path_of;
 use crate::error::Result as StoreResult;
+use crate::storage::count_max;
 
 /// The media type of listings with sizes, version 2 of the protocol.
 const LISTING_TYPE: &str = "application/vnd.x.restic.rest.v2";
 /// The maximum length of a listing in bytes: 60 bytes for each of 16 million names.
 const LISTING_LEN_MAX: u64 = 1024 * 1024 * 1024;
+/// The length of a listing of no objects, and of the entry of an object, at most, in bytes.
+const LISTING_LEN_MIN: u64 = 64 * 1024;
+const LISTED_LEN_MAX: u64 = 100;
 /// The maximum number of bytes of a refusal's text that are read.
 const REFUSAL_LEN_MAX: u64 = 64 * 1024;
 /// The maximum time of silence of a server before it is considered gone. Behind it, a remote may
@@ -189,10 +193,12 @@ impl Requests {
             }
             answer => answer?,
         };
-        let bytes = answer.read(LISTING_LEN_MAX, SILENCE_MAX).await?;
+        let len_max = (count_max(folder) as u64 * LISTED_LEN_MAX).saturating_add(LISTING_LEN_MIN);
+        let len_max = len_max.min(LISTING_LEN_MAX);
+        let bytes = answer.read(len_max, SILENCE_MAX).await?;
         let parsed = match bytes {
             Some(bytes) => listing::parse(folder, &bytes),
-            None => Err(format!("more than {LISTING_LEN_MAX} bytes")),
+            None => Err(format!("more than {len_max} bytes")),
         };
         parsed.map_err(|text| Failure::of_other_server(format!("not a listing: {text}")))
     }

@@ -174,3 +174,13 @@ fn rest_put_of_a_deciding_object_confirms_that_none_exists() {
     }
 }
 
+/// The memory that a listing takes depends on its folder.
+#[test]
+fn rest_endless_listing_is_refused_early() {
+    let server = Server::with(&[("GET", "/keys/", Odd::Endless)]);
+    let error = server.storage().list("keys").expect_err("it has no end");
+    assert!(error.to_string().contains("not a listing: more than"), "{error}");
+    let sent = server.state().endless_bytes;
+    assert!(sent < 16 << 20, "{sent} bytes were sent, for at most 10,000 keys");
+}
+
