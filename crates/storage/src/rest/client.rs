@@ -80,12 +80,12 @@ impl Client {
         Ok(started)
     }
 
-    /// Returns what rclone has printed on the failure of a request, if it is rclone that answers.
-    pub(super) async fn printed(&self) -> String {
+    /// Returns the lines that rclone has printed about `path`, if it is rclone that answers.
+    pub(super) async fn printed(&self, path: &str) -> String {
         let Client::Rclone { running, .. } = self else { return String::new() };
         let rclone = running.lock().await.clone();
         match rclone {
-            Some(rclone) => rclone.take_printed().await,
+            Some(rclone) => rclone.take_printed_about(path).await,
             None => String::new(),
         }
     }

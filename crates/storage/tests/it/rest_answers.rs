@@ -184,3 +184,26 @@ fn rest_endless_listing_is_refused_early() {
     assert!(sent < 16 << 20, "{sent} bytes were sent, for at most 10,000 keys");
 }
 
+/// Answers of a server or remote that is busy are no reason to give up.
+#[test]
+fn rest_transient_refusals_are_tried_again() {
+    for (status, text) in [
+        (503, "upstream node-7: not found, retry later"),
+        (
+            500,
+            "googleapi: Error 403: Quota exceeded for quota metric 'Queries' and limit 'Queries per \
+             minute' of service 'drive.googleapis.com', rateLimitExceeded",
+        ),
+        (429, "quotaExceeded"),
+        (502, "permission denied by the balancer"),
+    ] {
+        let server = Server::with(&[("POST", "/tickets/a", Odd::Answer(status, text))]);
+        assert_eq!(server.put("tickets/a").expect(text), Put::Created, "{text}");
+    }
+    for text in ["storageQuotaExceeded", "write x: no space left on device", "disk quota exceeded"]
+    {
+        let server = Server::with(&[("POST", "/tickets/a", Odd::Answer(500, text))]);
+        let error = server.put("tickets/a").expect_err(text);
+        assert_eq!(error.kind(), Kind::Full, "{error}");
+    }
+}
