@@ -53,6 +53,17 @@ impl Place {
     }
 }
 
+/// Opens the folder `r` of `place` by a relay that answers some requests itself, depending on `mode`.
+fn open_by_relay(place: &Place, mode: &str) -> Sftp {
+    let servers = ["/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server"];
+    let server = servers.iter().find(|path| Path::new(path).exists()).expect("openssh-sftp-server");
+    let relay = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/services/sftp_relay.py");
+    let state = place.folder.path().join("state");
+    let mut settings = place.settings(&place.root());
+    settings.command = format!("python3 {} {server} {mode} {} #", relay.display(), state.display());
+    place.open_with(&settings)
+}
+
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("it is there");
     let name = |entry: std::io::Result<fs::DirEntry>| {
@@ -263,5 +274,15 @@ fn sftp_of_several_connections_one_creates() {
         });
         let count = puts.iter().filter(|put| **put == Put::Created).count();
         assert_eq!(count, 1, "round {round}: {puts:?}");
+    }
+}
+
+#[test]
+fn sftp_listing_without_an_end_is_refused() {
+    let Some(place) = Place::new("") else { return };
+    fs::create_dir(place.root().join("keys")).expect("it is made");
+    for (mode, text) in [("empty", "without entries"), ("endless", "more than 20000 entries")] {
+        let error = open_by_relay(&place, mode).list("keys").expect_err(mode);
+        assert!(error.to_string().contains(text), "{error}");
     }
 }
