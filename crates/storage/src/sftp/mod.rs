@@ -290,7 +290,13 @@ impl Sftp {
                 upload.send_rest(bytes).await;
                 upload.finish().await
             });
-            put.inspect_err(|failure| is_unsure |= failure.may_pass())
+            let put = put.inspect_err(|failure| is_unsure |= failure.may_pass())?;
+            // The link of an earlier attempt may have been made after this one has looked for it.
+            let is_late = is_unsure && put == Put::Exists;
+            match is_late && self.is_there(connection, name, bytes)? == Some(true) {
+                true => Ok(Put::Created),
+                false => Ok(put),
+            }
         });
         put.map_err(Error::of_put)
     }

@@ -286,3 +286,13 @@ fn sftp_listing_without_an_end_is_refused() {
         assert!(error.to_string().contains(text), "{error}");
     }
 }
+
+/// A link that a server makes after its client has looked for the object is that of the put.
+#[test]
+fn sftp_link_that_arrives_late_is_of_the_put() {
+    let Some(place) = Place::new("") else { return };
+    place.open().prepare().expect("its folders");
+    let put = open_by_relay(&place, "late-link").put_new("commits/a", Bytes::from_static(b"own"));
+    assert!(place.folder.path().join("state").exists(), "the first link was cut");
+    assert_eq!(put.expect("a put"), Put::Created, "the object has its bytes");
+}
