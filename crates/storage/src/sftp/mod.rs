@@ -478,7 +478,10 @@ impl Storage for Sftp {
     }
 
     fn weaknesses(&self) -> Result<Vec<Weakness>> {
-        let extensions = self.tries("connect", "", |connection| Ok(connection.extensions))?;
+        let (extensions, syncs_folders) = self.tries("connect", "", |connection| {
+            let syncs_folders = self.block_on(connection.syncs_folders())?;
+            Ok((connection.extensions, syncs_folders))
+        })?;
         let mut weaknesses = Vec::new();
         if !extensions.has_links {
             weaknesses.push(Weakness::CreatesInSteps(
@@ -490,6 +493,11 @@ impl Storage for Sftp {
             weaknesses.push(Weakness::MayLoseNewest(
                 "the server lacks fsync@openssh.com, so that nothing tells whether an object has \
                  reached its disk",
+            ));
+        }
+        if syncs_folders == Some(false) {
+            weaknesses.push(Weakness::MayLoseNewest(
+                "the server does not sync folders, so that the name of an object may be lost",
             ));
         }
         Ok(weaknesses)

@@ -133,7 +133,9 @@ fn sftp_connection_that_is_cut_is_made_again() {
     storage.prepare().expect("its folders");
     // A connection carries one object of 5 MiB and a part of the next.
     let ssh = place.server.command();
-    settings.command = format!("sh -c 'stdbuf -o0 head -c 8000000 | {ssh} \"$@\"' sh");
+    // Text of ssh that is harmless says nothing about a cut.
+    let noise = "echo no such identity: /id_old: No such file or directory >&2";
+    settings.command = format!("sh -c '{noise}; stdbuf -o0 head -c 8000000 | {ssh} \"$@\"' sh");
     let cut = place.open_with(&settings);
     let bytes: Vec<Bytes> =
         (0..12).map(|seed| Bytes::from(SplitMix64::bytes(seed, 5 << 20))).collect();
@@ -275,6 +277,21 @@ fn sftp_of_several_connections_one_creates() {
         let count = puts.iter().filter(|put| **put == Put::Created).count();
         assert_eq!(count, 1, "round {round}: {puts:?}");
     }
+}
+
+/// A server that does not sync folders says so; one that cannot now has failed.
+#[test]
+fn sftp_folder_that_is_not_synced_is_no_secret() {
+    let Some(place) = Place::new("") else { return };
+    let storage = open_by_relay(&place, "no-folders");
+    let weaknesses = storage.weaknesses().expect("it answers");
+    let [Weakness::MayLoseNewest(reason)] = weaknesses[..] else { panic!("{weaknesses:?}") };
+    assert!(reason.contains("does not sync folders"), "{reason}");
+    storage.put_new("commits/a", Bytes::from_static(b"x")).expect("a put without a sync");
+    let storage = open_by_relay(&place, "few-folders");
+    assert!(storage.weaknesses().expect("it answers").is_empty(), "folders are synced");
+    let error = storage.put_new("commits/b", Bytes::from_static(b"x")).expect_err("not synced");
+    assert!(error.to_string().contains("Failure"), "{error}");
 }
 
 #[test]
