@@ -14,6 +14,7 @@ use object_store::client::{HttpRequest, HttpRequestBody};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
+use super::address::RestSettings;
 use super::answer::Answer;
 use super::failure::{Failure, Meaning};
 
@@ -47,6 +48,8 @@ pub(super) struct Rclone {
     is_lost: AtomicBool,
     /// Set once a request was answered.
     has_answered: AtomicBool,
+    /// Parameters of the remote, which no message shows.
+    secrets: Vec<String>,
 }
 
 impl Drop for Rclone {
@@ -95,7 +98,8 @@ impl Rclone {
             .await;
         let (child, is_lost) = (Mutex::new(child), AtomicBool::new(false));
         let (requests, has_answered) = (Mutex::default(), AtomicBool::new(false));
-        let rclone = Rclone { requests, child, printed, is_lost, has_answered };
+        let secrets = RestSettings::parameters(remote);
+        let rclone = Rclone { requests, child, printed, is_lost, has_answered, secrets };
         let (requests, connection) = match handshake {
             Ok(connected) => connected,
             Err(_) => return Err(rclone.loss().await),
@@ -134,7 +138,7 @@ impl Rclone {
     async fn take_printed(&self) -> String {
         tokio::time::sleep(PRINT_MAX).await;
         let printed = std::mem::take(&mut *lock(&self.printed));
-        String::from_utf8_lossy(&printed).into_owned()
+        hide(&self.secrets, &String::from_utf8_lossy(&printed))
     }
 
     /// Takes the lines that rclone has printed about the object or folder at `path`. Those about
@@ -145,7 +149,7 @@ impl Rclone {
         let text = String::from_utf8_lossy(&printed).into_owned();
         let (about, others) = lines_about(path, &text);
         *printed = others.into_bytes();
-        about
+        hide(&self.secrets, &about)
     }
 
     /// Returns the failure of a request without an answer. `status` is that of an rclone that has
@@ -199,6 +203,11 @@ fn widen(pipe: impl AsFd) {
     let _ = pipe;
 }
 
+/// Returns a text without secrets.
+fn hide(secrets: &[String], text: &str) -> String {
+    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+}
+
 /// Divides lines into those that name the object or folder at `path`, and the others. rclone adds a
 /// sub-folder to the path of a container, so that the last part counts.
 fn lines_about(path: &str, text: &str) -> (String, String) {
@@ -225,6 +234,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_of_a_remote_are_not_shown() {
+        let secrets = RestSettings::parameters(":webdav,url=\"https://h\",pass=hush5:a");
+        let shown = hide(&secrets, "Failed for \":webdav,url=\"https://h\",pass=hush5:a\": hush5");
+        assert!(!shown.contains("hush5") && shown.starts_with("Failed for"), "{shown}");
+    }
 
     #[test]
     fn lines_about_an_object_are_told_from_others() {
