@@ -35,7 +35,7 @@ pub(crate) use self::dump::Dump;
 pub(crate) use self::estimate::Estimate;
 pub(crate) use self::everyday::{Backup, Cat, Init, Ls, Selection, Snapshots};
 pub(crate) use self::find::Find;
-pub(crate) use self::forget::{Forget, GroupBy, Hold, Tag};
+pub(crate) use self::forget::{Alone, Forget, GroupBy, Hold, Tag};
 use self::help::Help;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
 pub(crate) use self::keeping::{Run, Schedule};
@@ -122,8 +122,8 @@ pub(crate) enum Command {
     ///
     /// Several machines can share a repository, and `cutpoint prune` can run while they write, if
     /// the storage creates objects atomically: of several requests to create the same name at once,
-    /// exactly one succeeds. Storage that does not is good enough for backups, but `cutpoint prune`
-    /// requires --exclusive there, and the exit code of this command is 1, as for any other
+    /// exactly one succeeds. Storage that does not is good enough for backups, but `cutpoint prune`,
+    /// `hold` and `forget --undo` require --exclusive there, and the exit code of this command is 1, as for any other
     /// deficiency. The exit code is 2 if the location
     /// cannot be used.
     #[command(before_help = access::DOCTOR_EXAMPLES)]

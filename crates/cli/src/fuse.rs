@@ -158,6 +158,13 @@ impl Mounted {
     ///
     /// Returns an error if the system refuses although the folder is not in use.
     pub(crate) fn unmount(&self) -> io::Result<Unmounted> {
+        let unmounted = self.detach()?;
+        // What is mounted at the folder from now on is not this one.
+        self.guard.end();
+        Ok(unmounted)
+    }
+
+    fn detach(&self) -> io::Result<Unmounted> {
         match self.try_unmount(false) {
             Ok(()) => return Ok(Unmounted::Entirely),
             // The user has unmounted the folder.

@@ -121,7 +121,9 @@ impl Recipes {
                 let mut rest = COUNTED_CHUNKS_MAX;
                 let mut stack = vec![(0, *fingerprint, None)];
                 while let Some((base, fingerprint, expected)) = stack.pop() {
-                    if let (Some((0, length)), 0) = (expected, rest) {
+                    // A node is not read then, of whatever level: a hostile tree whose entries name
+                    // the same few chunks has visits without number.
+                    if let (Some((_, length)), 0) = (expected, rest) {
                         pages.add(base, length);
                         continue;
                     }

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::mounts::{FileSystem, FileSystems};
+use super::mounts::{FileSystem, FileSystems, shows_snapshots};
 
 /// The file systems that a walk has met so far. The `device` of an entry is an index into the list.
 #[derive(Debug, Default)]
@@ -12,6 +12,8 @@ pub(super) struct Devices {
     ids: Vec<u64>,
     /// Details, in the same order; `None` until something on the file system is opened.
     file_systems: Vec<Option<FileSystem>>,
+    /// Whether each shows snapshots, in the same order; `None` until that is known.
+    show_snapshots: Vec<Option<bool>>,
     /// The source of the details.
     mounts: Option<Arc<dyn FileSystems>>,
 }
@@ -37,9 +39,19 @@ impl Devices {
         let position = self.ids.iter().position(|&seen| seen == id).unwrap_or_else(|| {
             self.ids.push(id);
             self.file_systems.push(None);
+            self.show_snapshots.push(None);
             self.ids.len() - 1
         });
         position as u64
+    }
+
+    /// Returns `true` if the file system `id`, on which `fd` is, shows the snapshots of a repository.
+    pub(super) fn shows_snapshots(&mut self, id: u64, fd: impl AsFd) -> bool {
+        let index = usize::try_from(self.index(id)).ok();
+        let Some(known) = index.and_then(|index| self.show_snapshots.get_mut(index)) else {
+            return false;
+        };
+        *known.get_or_insert_with(|| shows_snapshots(fd.as_fd()))
     }
 
     /// Returns `true` if the details of the file system `device` are still to be found out.

@@ -97,6 +97,15 @@ impl FileSystems for Kernel {
     }
 }
 
+/// The type of a file system that shows the snapshots of a repository: that of the command `mount`.
+const SNAPSHOTS_KIND: &str = "fuse.cutpoint";
+
+/// Returns `true` if an open file or folder shows a snapshot, because its file system is one of the
+/// command `mount`.
+pub(super) fn shows_snapshots(fd: BorrowedFd<'_>) -> bool {
+    Mount::of(fd).is_some_and(|mount| mount.kind == SNAPSHOTS_KIND)
+}
+
 fn read_text(path: &str) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -23,6 +23,9 @@ use super::walk_options::WalkOptions;
 use super::walk_step::WalkStep;
 use super::{kind, size};
 
+/// The message about a mounted folder of snapshots, each of which would contain the previous ones.
+const SNAPSHOTS_SHOWN: &str = "shows snapshots (`cutpoint mount`): left out, recorded as empty";
+
 /// Walks through sources, in ascending byte order of the names in each folder.
 ///
 /// The tree begins at the root of the file system, which itself has no steps. For example, the
@@ -427,6 +430,11 @@ impl Walk {
             if node.is_none() {
                 return self.enter_empty(name, folder, &stat, None);
             }
+        }
+        if node.is_none() && self.entries.devices.shows_snapshots(stat.st_dev, &handle) {
+            let message = SNAPSHOTS_SHOWN.to_owned();
+            self.pending.push_back(WalkStep::Warning { path: self.here(), message });
+            return self.enter_empty(name, folder, &stat, None);
         }
         let (names, failure) = self.list(&handle, node, home.is_some());
         if let Some((error, has_none)) = failure {

@@ -71,6 +71,25 @@ pub(crate) struct Forget {
     /// The rules.
     #[command(flatten)]
     pub(crate) keep: Keep,
+    /// The promise that --undo needs on some storage.
+    #[command(flatten)]
+    pub(crate) alone: Alone,
+}
+
+/// The promise that no other client is active.
+#[derive(Clone, Copy, Debug, Default, ClapArgs)]
+pub(crate) struct Alone {
+    /// Promise that no other client is active
+    ///
+    /// On storage that cannot create objects atomically, such as rclone, holding, releasing and
+    /// bringing back need this option, as prune does: of two such changes at once, one would be
+    /// lost. The command fails (exit code 15) while a run that is not known to be dead has renewed
+    /// its ticket within 3 hours.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) exclusive: bool,
+    /// Do not ask for confirmation of --exclusive
+    #[arg(long, short = 'y', requires = "exclusive", hide_short_help = true)]
+    pub(crate) yes: bool,
 }
 
 /// The rules by which `forget` keeps snapshots.
@@ -205,6 +224,9 @@ pub(crate) struct Hold {
     /// Release the snapshots instead
     #[arg(long)]
     pub(crate) release: bool,
+    /// The promise that the command needs on some storage.
+    #[command(flatten)]
+    pub(crate) alone: Alone,
     /// The snapshots among which `latest` and dates are searched.
     #[command(flatten)]
     pub(crate) selection: Selection,

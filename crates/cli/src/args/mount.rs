@@ -26,7 +26,9 @@ All but those in ids/ are symbolic links to ids/, so that a program that searche
 snapshot once. With a slash at its end, `latest/` is the folder itself.
 
 New snapshots appear within a few seconds. Backups and `cutpoint prune` can run meanwhile. A \
-forgotten snapshot disappears; what is open in it can be read until a prune deletes its data.
+forgotten snapshot disappears; what is open in it can be read until a prune deletes its data. A \
+backup that meets DIR records an empty folder and says so, because each snapshot would contain \
+the ones before it; `cutpoint backup DIR/latest/PATH` saves what is named itself.
 
 The command runs in the foreground. Ctrl-C, SIGTERM or `fusermount3 -u DIR` unmounts the folder. If \
 a program still uses the folder, the program keeps what it has open, and the command ends with it, \

@@ -332,7 +332,7 @@ impl Doctor<'_> {
             (true, false) => "Several machines at once: yes. Prune: not with these credentials.",
             (false, true) => {
                 "Several machines at once: yes. Prune: only with --exclusive, while no other client \
-                 is active. Interrupted runs: not resumed."
+                 is active; so are hold and forget --undo. Interrupted runs: not resumed."
             }
             (false, false) => {
                 "Several machines at once: yes. Prune: not with these credentials. Interrupted \

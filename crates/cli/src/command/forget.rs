@@ -11,6 +11,7 @@ use cutpoint_repository::snapshots::retention::{Candidate, Group, GroupKey, Reas
 use cutpoint_repository::verify::repair::repaired_as;
 use cutpoint_repository::{Class, Content, EntryKind, Reader, Snapshot, TicketId, View};
 
+use super::alone::require_alone;
 use super::waiting::announce_lag;
 use crate::args::{Forget, Global, GroupBy};
 use crate::event::{self, Event, PathText, Summary};
@@ -54,6 +55,9 @@ fn refuse_nonsense(args: &Forget) -> Result<()> {
         let remedy = "name snapshots or use --last; `cutpoint snapshots --forgotten` lists \
              forgotten snapshots";
         return refuse("--undo: no snapshot given", remedy);
+    }
+    if args.alone.exclusive && !args.undo {
+        return refuse("--exclusive: only --undo needs it", "remove this option");
     }
     if args.undo && has_rules {
         return refuse("--undo: cannot be combined with rules", "name snapshots, or use --last");
@@ -308,6 +312,7 @@ fn summarize(args: &Forget, kept_count: u64, forgotten_count: u64, report: &Repo
 
 fn undo(args: &Forget, session: &Session, view: &View, report: &Report) -> Result<()> {
     let ids = if args.last { of_the_last(view, report)? } else { named(args, view, report)? };
+    require_alone(args.alone, session)?;
     snapshots::unforget(&session.repository, &ids)?;
     warn_of_losses(session, view, &ids, report)?;
     if report.is_json() {

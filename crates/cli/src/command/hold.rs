@@ -6,6 +6,7 @@ use anyhow::Result;
 use cutpoint_repository::TicketId;
 use cutpoint_repository::snapshots;
 
+use super::alone::require_alone;
 use super::waiting::announce_lag;
 use crate::args::{Global, Hold};
 use crate::event::{Event, Summary};
@@ -28,6 +29,7 @@ pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit>
         ids.iter().copied().filter(|id| held.contains(id) == args.release).collect();
     let count = changed.len() as u64;
     if !changed.is_empty() {
+        require_alone(args.alone, &session)?;
         match args.release {
             true => snapshots::release(&session.repository, &changed)?,
             false => snapshots::hold(&session.repository, &changed)?,

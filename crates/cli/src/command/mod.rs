@@ -1,5 +1,6 @@
 //! The commands.
 
+mod alone;
 mod backup;
 mod cache;
 mod cat;

@@ -135,7 +135,7 @@ pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
 }
 
 /// Fails while other clients may be at work.
-fn refuse_others(session: &Session) -> Result<()> {
+pub(super) fn refuse_others(session: &Session) -> Result<()> {
     let others = others_at_work(&session.repository, None)?;
     if others.is_empty() {
         return Ok(());

@@ -10,7 +10,7 @@ use object_store::{ClientOptions, ObjectStore, RetryConfig, StaticCredentialProv
 
 use super::service::Connector;
 use crate::error::{Error, Result};
-use crate::remote::http::CONNECT_MAX;
+use crate::remote::network::CONNECT_MAX;
 use crate::throttle::Throttle;
 
 /// The scheme of addresses in Azure Blob Storage.

@@ -1,46 +1,34 @@
-//! HTTP clients over a network.
+//! HTTP clients that keep a limit of rates.
 
 use std::fmt;
 use std::pin::Pin;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use object_store::client::{
-    ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest,
-    HttpRequestBody, HttpResponse, HttpResponseBody, HttpService, ReqwestConnector,
+    HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse,
+    HttpResponseBody, HttpService,
 };
 use object_store::{ClientOptions, Result as ClientResult};
 
+use super::network;
 use super::throttled_body::ThrottledBody;
 use crate::throttle::{Direction, Throttle};
 
-/// The maximum time for establishing a connection.
-pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(5);
-
 /// Creates a client, which sends the bodies of requests no faster than `throttle` permits. Its
 /// caller keeps the limit of what is received.
+///
+/// # Errors
+///
+/// Returns an error if a proxy or a certificate of `options` is invalid.
 pub(crate) fn connect(options: &ClientOptions, throttle: &Throttle) -> ClientResult<HttpClient> {
-    if throttle.piece_len(Direction::Upload).is_none() {
-        return ReqwestConnector::default().connect(options);
-    }
-    let failed = |error: reqwest::Error| object_store::Error::Generic {
-        store: "HTTP",
-        source: Box::new(error),
-    };
-    let value = |key| options.get_config_value(&key);
-    let may_be_plain = value(ClientConfigKey::AllowHttp).is_some_and(|value| value == "true");
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("object_store/cutpoint-", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_MAX)
-        .https_only(!may_be_plain)
-        .http1_only();
-    if let Some(proxy) = value(ClientConfigKey::ProxyUrl) {
-        builder = builder.proxy(reqwest::Proxy::all(proxy).map_err(failed)?);
-    }
-    let client = builder.build().map_err(failed)?;
-    Ok(HttpClient::new(Throttled { client, throttle: throttle.clone() }))
+    let client = network::client(options)
+        .map_err(|error| object_store::Error::Generic { store: "HTTP", source: Box::new(error) })?;
+    Ok(match throttle.piece_len(Direction::Upload) {
+        None => HttpClient::new(client),
+        Some(_) => HttpClient::new(Throttled { client, throttle: throttle.clone() }),
+    })
 }
 
 /// A client that makes requests as that of `object_store`, but with bodies of its own, because that

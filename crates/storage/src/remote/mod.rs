@@ -3,6 +3,8 @@
 mod batch;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 pub(crate) mod http;
+#[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
+pub(crate) mod network;
 mod patience;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 mod silence;

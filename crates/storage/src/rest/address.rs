@@ -15,6 +15,8 @@ const REST_FORM: &str =
     "expected rest:http://HOST:PORT/PATH/ or rest:https://USER:PASSWORD@HOST:PORT/PATH/";
 /// The default command.
 const RCLONE: &str = "rclone";
+/// The minimum length of a value that counts as a secret: shorter ones are words of messages.
+const SECRET_LEN_MIN: usize = 4;
 /// The address in requests to rclone, which no name leads to.
 const RCLONE_URL: &str = "http://rclone";
 
@@ -121,22 +123,47 @@ impl RestSettings {
     /// Returns an address for messages: a password, or the parameters of a remote that is described
     /// instead of named, are replaced.
     pub fn without_password(address: &str) -> String {
-        if let Some(rest) = address.strip_prefix("rclone:") {
-            let (place, path) = rest.rsplit_once(':').unwrap_or((rest, ""));
-            return match place.split_once(',') {
-                Some((backend, _)) => format!("rclone:{backend},***:{path}"),
+        if let Some(remote) = address.strip_prefix("rclone:") {
+            return match split_remote(remote) {
+                // The path may be a part of a parameter that lacks its quotes.
+                Some((backend, _, path)) if !path.contains([',', '=', '@']) => {
+                    format!("rclone:{backend},***{path}")
+                }
+                Some((backend, ..)) => format!("rclone:{backend},***"),
                 None => address.to_owned(),
             };
         }
-        let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+        let Some(url) = address.strip_prefix("rest:") else { return address.to_owned() };
+        // `http:/me:secret@h` lacks a slash, and `me:secret@h` all of the scheme.
+        let is_scheme = |at: &usize| url[..*at].ends_with(':');
+        let scheme_len = url.find('/').filter(is_scheme).unwrap_or(0);
+        let (scheme, rest) = url.split_at(scheme_len);
+        let (slashes, rest) = rest.split_at(rest.len() - rest.trim_start_matches('/').len());
         match rest.rsplit_once('@') {
-            Some((account, place)) if scheme.starts_with("rest:") => {
+            Some((account, place)) => {
                 let user = account.split(':').next().unwrap_or_default();
                 let hidden = if account.contains(':') { ":***" } else { "" };
-                format!("{scheme}://{user}{hidden}@{place}")
+                format!("rest:{scheme}{slashes}{user}{hidden}@{place}")
             }
-            _ => address.to_owned(),
+            None => address.to_owned(),
         }
+    }
+
+    /// Returns the parameters of a remote that is described instead of named, and their values, which
+    /// may be secrets, the longest first.
+    pub(super) fn parameters(remote: &str) -> Vec<String> {
+        let Some((_, parameters, rest)) = split_remote(remote) else { return Vec::new() };
+        let all = [parameters, rest].concat();
+        let pieces = all.split([',', ':', '"', '\'']).flat_map(|piece| {
+            let value = piece.split_once('=').map(|(_, value)| value);
+            [Some(piece).filter(|_| value.is_some()), value].into_iter().flatten()
+        });
+        let quoted = all.split(['"', '\'']).skip(1).step_by(2);
+        let found = [parameters].into_iter().chain(pieces).chain(quoted);
+        let mut found: Vec<String> =
+            found.filter(|text| text.len() >= SECRET_LEN_MIN).map(str::to_owned).collect();
+        found.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        found
     }
 
     /// Returns the address, for messages.
@@ -154,6 +181,32 @@ impl RestSettings {
             Server::Url(url) => url,
         }
     }
+}
+
+/// Divides a remote with parameters, such as `:sftp,host=h,pass="a:b":/path`: into the backend, the
+/// parameters, and the rest, which begins with a colon. `None` if it has no parameters.
+fn split_remote(remote: &str) -> Option<(&str, &str, &str)> {
+    let begin = remote.len() - remote.strip_prefix(':').unwrap_or(remote).len();
+    let comma = begin + remote[begin..].find([',', ':'])?;
+    if remote[comma..].starts_with(':') {
+        return None;
+    }
+    let mut quote = None;
+    let end = remote[comma..].find(|c: char| match quote {
+        Some(open) => {
+            if c == open {
+                quote = None;
+            }
+            false
+        }
+        None if matches!(c, '"' | '\'') => {
+            quote = Some(c);
+            false
+        }
+        None => c == ':',
+    });
+    let end = end.map_or(remote.len(), |end| comma + end);
+    Some((&remote[..comma], &remote[comma + 1..end], &remote[end..]))
 }
 
 fn parse_remote(address: &str, remote: &str) -> Result<String> {
@@ -229,6 +282,22 @@ mod tests {
             assert_eq!(parsed.describe(), shown);
             assert!(!RestSettings::without_password(address).contains("secret"), "{address}");
         }
+        for (address, shown) in [
+            ("rclone::webdav,pass=secret", "rclone::webdav,***"),
+            ("rclone::webdav,pass=\"a:secret\":b", "rclone::webdav,***:b"),
+            ("rclone::webdav,url=https://me:secret@h:b", "rclone::webdav,***"),
+            ("rclone::webdav,url=https://h,pass=secret:b", "rclone::webdav,***"),
+            ("rest:http:/me:secret@h/x", "rest:http:/me:***@h/x"),
+            ("rest:http:me:secret@h/x", "rest:http:***@h/x"),
+            ("rest:me:secret@h", "rest:me:***@h"),
+        ] {
+            assert_eq!(RestSettings::without_password(address), shown, "{address}");
+        }
+        let secrets = RestSettings::parameters(":webdav,url=https://h,pass=secret,user='a,b c':x");
+        for secret in ["secret", "pass=secret", "a,b c"] {
+            assert!(secrets.contains(&secret.to_owned()), "{secret}: {secrets:?}");
+        }
+        assert!(RestSettings::parameters("x:a,b=c").is_empty(), "a path");
         let parsed = RestSettings::parse("rest:http://me:secret@h/").expect("an address");
         assert!(!format!("{parsed:?}").contains("secret"), "{parsed:?}");
         let shown = RestSettings::without_password("rest:http://me:secret@h/a");

@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::failure::{Failure, Meaning};
 use super::rclone::Rclone;
 use crate::error::{Error, Result as StoreResult};
-use crate::remote::http::{self, CONNECT_MAX};
+use crate::remote::{http, network::CONNECT_MAX};
 use crate::throttle::Throttle;
 
 /// The way to a server.
@@ -84,12 +84,12 @@ impl Client {
         Ok(started)
     }
 
-    /// Returns what rclone has printed on the failure of a request, if it is rclone that answers.
-    pub(super) async fn printed(&self) -> String {
+    /// Returns the lines that rclone has printed about `path`, if it is rclone that answers.
+    pub(super) async fn printed(&self, path: &str) -> String {
         let Client::Rclone { running, .. } = self else { return String::new() };
         let rclone = running.lock().await.clone();
         match rclone {
-            Some(rclone) => rclone.take_printed().await,
+            Some(rclone) => rclone.take_printed_about(path).await,
             None => String::new(),
         }
     }

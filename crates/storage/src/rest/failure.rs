@@ -4,6 +4,7 @@ use std::process::ExitStatus;
 
 use crate::error::Kind;
 use crate::remote::Passing;
+use crate::remote::network::shown_location;
 
 /// The maximum number of lines of rclone that a message has.
 const LINES_MAX: usize = 3;
@@ -56,7 +57,8 @@ impl Failure {
         Failure { kind: Kind::Corrupt, ..Failure::new(Meaning::Final, text) }
     }
 
-    /// Converts an answer that does not report success, with its text and what rclone has printed.
+    /// Converts an answer that does not report success, with its text and what rclone has printed
+    /// about the path of the request.
     pub(super) fn of_answer(status: u16, text: &str, printed: &str) -> Failure {
         let reason = match last_lines(printed) {
             reason if reason.is_empty() => shortened(text),
@@ -67,16 +69,16 @@ impl Failure {
             reason => format!("the server answered {status} ({reason})"),
         };
         let of = |meaning| Failure::new(meaning, answer.clone());
-        let lower = reason.to_ascii_lowercase();
-        if status == 507 || FULL_MARKS.iter().any(|mark| lower.contains(mark)) {
+        if status == 507 || (status != 429 && is_full(&reason)) {
             return Failure { kind: Kind::Full, ..of(Meaning::Final) }.with_remedy(FULL);
         }
         match status {
             404 => Failure::new(Meaning::Missing, "not found"),
             401 => of(Meaning::Final).with_remedy(UNKNOWN_ACCOUNT),
             403 => of(Meaning::Denied).with_remedy(DENIED),
-            408 | 425 | 429 | 500..=599 => match remedy_of(&reason) {
-                Some(remedy) => of(Meaning::Final).with_remedy(remedy),
+            // The cause of any of these may pass.
+            408 | 425 | 429 | 500..=599 => match remedy_of(&ACCOUNT_REMEDIES, printed) {
+                Some(remedy) => of(Meaning::TryAgain).with_remedy(remedy),
                 None => of(Meaning::TryAgain),
             },
             _ => of(Meaning::Final).with_remedy(OTHER_SERVER),
@@ -86,6 +88,13 @@ impl Failure {
     /// Returns the failure of a server that answers in another way than the protocol has it.
     pub(super) fn of_other_server(text: impl Into<String>) -> Failure {
         Failure::new(Meaning::Final, text).with_remedy(OTHER_SERVER)
+    }
+
+    /// Returns the failure of a server that wants the request to be made elsewhere.
+    pub(super) fn of_redirect(status: u16, location: Option<&str>) -> Failure {
+        let location = location.map_or_else(|| "?".to_owned(), shown_location);
+        let text = format!("the server answered {status}, a redirect to {location}");
+        Failure::new(Meaning::Final, text).with_remedy(REDIRECTED)
     }
 
     /// Returns the failure of a place that holds a repository of restic.
@@ -101,23 +110,37 @@ impl Failure {
         if is_unreached { failure.with_remedy(UNREACHABLE) } else { failure }
     }
 
-    /// Returns the failure of a command that has ended with `status`, and has printed `printed`.
-    pub(super) fn of_command(status: Option<ExitStatus>, printed: &str) -> Failure {
+    /// Returns the failure of a command that has ended with `status`, and has printed `printed`. One
+    /// that has answered a request was started as it should be, so that it may be started again.
+    pub(super) fn of_command(
+        status: Option<ExitStatus>,
+        printed: &str,
+        has_answered: bool,
+    ) -> Failure {
         let text = match (last_lines(printed), status) {
             (lines, _) if !lines.is_empty() => format!("rclone: {lines}"),
             (_, Some(status)) => format!("rclone ended: {status}"),
             (_, None) => "rclone gave no answer".to_owned(),
         };
-        match remedy_of(printed) {
-            Some(remedy) => Failure::new(Meaning::Final, text).with_remedy(remedy),
-            None => Failure::new(Meaning::TryAgain, text),
+        let remedy = remedy_of(&COMMAND_REMEDIES, printed);
+        match remedy.or_else(|| remedy_of(&ACCOUNT_REMEDIES, printed)) {
+            Some(remedy) if !has_answered => Failure::new(Meaning::Final, text).with_remedy(remedy),
+            _ => Failure::new(Meaning::TryAgain, text),
         }
     }
 }
 
-fn remedy_of(printed: &str) -> Option<&'static str> {
+fn remedy_of(remedies: &[(&str, &'static str)], printed: &str) -> Option<&'static str> {
     let lower = printed.to_ascii_lowercase();
-    REMEDIES.iter().find(|(mark, _)| lower.contains(mark)).map(|(_, remedy)| *remedy)
+    remedies.iter().find(|(mark, _)| lower.contains(mark)).map(|(_, remedy)| *remedy)
+}
+
+/// Returns `true` for the reason of a place that is full. Many services call a limit of the rate of
+/// requests a quota, too.
+fn is_full(reason: &str) -> bool {
+    let lower = reason.to_ascii_lowercase();
+    let has = |marks: &[&str]| marks.iter().any(|mark| lower.contains(mark));
+    has(&FULL_MARKS) && !has(&RATE_MARKS)
 }
 
 /// Returns the last lines that rclone has printed, without times, as one text. Notices are left out.
@@ -145,14 +168,19 @@ fn shortened(text: &str) -> String {
 }
 
 /// Words for a place that is full, in the texts of servers and remotes.
-const FULL_MARKS: [&str; 6] = [
+const FULL_MARKS: [&str; 8] = [
     "no space left",
     "remaining disk space",
-    "quota",
+    "storage quota",
+    "quotaexceeded",
+    "disk quota exceeded",
     "insufficient storage",
     "disk full",
     "storage is full",
 ];
+/// Words for requests that come too often.
+const RATE_MARKS: [&str; 6] =
+    ["rate limit", "ratelimit", "rate_limit", "per minute", "per second", "too many requests"];
 const FULL: &str = "free some space in the remote, or raise its quota, and run the same command \
                     again; what is stored is intact";
 const UNKNOWN_ACCOUNT: &str = "the server wants another user or password: give them in the address, \
@@ -166,6 +194,9 @@ const OTHER_SERVER: &str = "the address has to be that of `rclone serve restic`,
                             later; restic's own rest-server takes no other names than those of \
                             restic, so that it cannot hold this repository: run `rclone serve \
                             restic` on its folder, or use sftp:// or s3://";
+const REDIRECTED: &str = "redirects are not followed, because a put would become a get: give the \
+                          address at which the server itself answers (https:// instead of \
+                          http://, no login page in between)";
 const UNREACHABLE: &str = "check host, port and network, and that the server runs (`curl URL` tells); \
                            data stored so far is reused";
 const NO_PROGRAM: &str = "install rclone (Debian: rclone), or name it with --rclone-command";
@@ -180,8 +211,9 @@ const DENIED_BY_REMOTE: &str = "the account of the remote may not do this: `rclo
 const OLD: &str = "this version of rclone, or another program of --rclone-command, knows no `serve \
                    restic --stdio`: install rclone 1.40 or later";
 
-/// What rclone or a shell prints, in lower case, and the remedy. The first that fits counts.
-const REMEDIES: [(&str, &str); 16] = [
+/// What a shell or rclone prints before it serves, in lower case, and the remedy. The first that fits
+/// counts.
+const COMMAND_REMEDIES: [(&str, &str); 9] = [
     ("didn't find section in config file", NO_REMOTE),
     ("didn't find backend called", NO_REMOTE),
     ("unable to decrypt configuration", ENCRYPTED),
@@ -191,6 +223,10 @@ const REMEDIES: [(&str, &str); 16] = [
     ("unknown command", OLD),
     ("rclone: not found", NO_PROGRAM),
     (": not found", NO_PROGRAM),
+];
+
+/// What rclone prints about the account of a remote.
+const ACCOUNT_REMEDIES: [(&str, &str); 7] = [
     ("invalid_grant", RECONNECT),
     ("token expired", RECONNECT),
     ("unauthorized", RECONNECT),
@@ -218,12 +254,14 @@ mod tests {
             ("Error: unknown flag: --stdio\n", "unknown flag", "1.40 or later"),
             ("Failed: couldn't fetch token - invalid_grant: maybe", "invalid_grant", "reconnect"),
         ] {
-            let failure = Failure::of_command(None, printed);
+            let failure = Failure::of_command(None, printed, false);
             assert_eq!(failure.meaning, Meaning::Final, "{failure:?}");
             assert!(failure.text.contains(text) && !failure.text.contains("NOTICE"), "{failure:?}");
             assert!(failure.remedy.is_some_and(|found| found.contains(remedy)), "{failure:?}");
         }
-        assert!(Failure::of_command(None, "").may_pass(), "it may have been killed");
+        assert!(Failure::of_command(None, "", false).may_pass(), "it may have been killed");
+        let old = "2026/11/24 03:53:11 ERROR : data/x: stat: /r/x: not found\n";
+        assert!(Failure::of_command(None, old, true).may_pass(), "it has answered before");
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! that a beginning of the bytes is a remnant of the put itself, and is replaced.
 //!
 //! Old versions of `rclone` answer "not found" to any failure of their remote. That an object is
-//! missing is therefore confirmed by a listing of its folder.
+//! missing is therefore confirmed by a listing of its folder; before a put, for objects whose names
+//! other clients use, too.
 
 mod address;
 mod answer;
@@ -54,6 +55,10 @@ const HEADS_MAX: usize = 256;
 const RUNTIME_THREADS: usize = 2;
 /// The maximum time for the process that serves to end.
 const END_MAX: Duration = Duration::from_secs(3);
+
+/// The folders of objects that several clients may want to create under one name. The first one
+/// decides, so that a put must not replace it.
+const DECIDING: [&str; 4] = ["commits", "config", "keys", "prunes"];
 
 /// A place behind restic's REST protocol.
 #[derive(Debug)]
@@ -198,6 +203,17 @@ impl Rest {
         }
     }
 
+    /// Requires that the listing of its folder does not show `name` either.
+    fn require_missing(&self, name: &str) -> Result<(), Failure> {
+        let mut answer = [Err::<(), Failure>(Failure::new(Meaning::Missing, "not found"))];
+        self.confirm(&[name], &mut answer);
+        let [answer] = answer;
+        match answer {
+            Err(failure) if failure.meaning == Meaning::Missing => Ok(()),
+            answer => answer,
+        }
+    }
+
     /// Makes one request for `name`, of which a failure "missing" is confirmed.
     fn ask_of<T>(
         &self,
@@ -306,6 +322,9 @@ impl Storage for Rest {
             match self.block_on(self.look(&path, &bytes, is_unsure))? {
                 Found::Own => return Ok(Put::Created),
                 Found::Other => return Ok(Put::Exists),
+                Found::Nothing if DECIDING.contains(&folder_of(name)) => {
+                    self.require_missing(name)?;
+                }
                 Found::Nothing | Found::Part => {}
             }
             let put = self.block_on(self.store(&path, &bytes, is_unsure));

@@ -14,6 +14,7 @@ use object_store::client::HttpRequest;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
+use super::address::RestSettings;
 use super::answer::Answer;
 use super::failure::{Failure, Meaning};
 use crate::remote::{ThrottledBody, http::whole};
@@ -51,6 +52,10 @@ pub(super) struct Rclone {
     printed: Arc<Mutex<Vec<u8>>>,
     is_lost: AtomicBool,
     throttle: Throttle,
+    /// Set once a request was answered.
+    has_answered: AtomicBool,
+    /// Parameters of the remote, which no message shows.
+    secrets: Vec<String>,
 }
 
 impl Drop for Rclone {
@@ -107,7 +112,9 @@ impl Rclone {
             .await;
         let (child, is_lost) = (Mutex::new(child), AtomicBool::new(false));
         let (requests, throttle) = (Mutex::default(), throttle.clone());
-        let rclone = Rclone { requests, child, printed, is_lost, throttle };
+        let has_answered = AtomicBool::new(false);
+        let secrets = RestSettings::parameters(remote);
+        let rclone = Rclone { requests, child, printed, is_lost, throttle, has_answered, secrets };
         let (requests, connection) = match handshake {
             Ok(connected) => connected,
             Err(_) => return Err(rclone.loss().await),
@@ -130,6 +137,7 @@ impl Rclone {
             Ok(answer) => answer,
             Err(_) => return Err(self.loss_or_refusal().await),
         };
+        self.has_answered.store(true, Ordering::Relaxed);
         let (parts, body) = answer.into_parts();
         let pieces = body.into_data_stream().map_err(|error| {
             Failure::new(Meaning::TryAgain, format!("the answer was cut: {error}"))
@@ -143,10 +151,28 @@ impl Rclone {
     }
 
     /// Takes what rclone has printed, after the time within which it prints the reason of a failure.
-    pub(super) async fn take_printed(&self) -> String {
+    async fn take_printed(&self) -> String {
         tokio::time::sleep(PRINT_MAX).await;
         let printed = std::mem::take(&mut *lock(&self.printed));
-        String::from_utf8_lossy(&printed).into_owned()
+        hide(&self.secrets, &String::from_utf8_lossy(&printed))
+    }
+
+    /// Takes the lines that rclone has printed about the object or folder at `path`. Those about
+    /// others are left for the requests that fail at the same time.
+    pub(super) async fn take_printed_about(&self, path: &str) -> String {
+        tokio::time::sleep(PRINT_MAX).await;
+        let mut printed = lock(&self.printed);
+        let text = String::from_utf8_lossy(&printed).into_owned();
+        let (about, others) = lines_about(path, &text);
+        *printed = others.into_bytes();
+        hide(&self.secrets, &about)
+    }
+
+    /// Returns the failure of a request without an answer. `status` is that of an rclone that has
+    /// ended.
+    async fn failure(&self, status: Option<ExitStatus>) -> Failure {
+        let has_answered = self.has_answered.load(Ordering::Relaxed);
+        Failure::of_command(status, &self.take_printed().await, has_answered)
     }
 
     /// Returns the failure of a request that was not answered: rclone has ended, or has refused this
@@ -155,7 +181,7 @@ impl Rclone {
         if lock(&self.requests).as_ref().is_none_or(SendRequest::is_closed) {
             return self.loss().await;
         }
-        Failure::of_command(None, &self.take_printed().await)
+        self.failure(None).await
     }
 
     /// Returns the failure of a connection that is gone. The reason is what rclone prints before its
@@ -163,7 +189,7 @@ impl Rclone {
     async fn loss(&self) -> Failure {
         self.is_lost.store(true, Ordering::Relaxed);
         let status = self.wait().await;
-        Failure::of_command(status, &self.take_printed().await)
+        self.failure(status).await
     }
 
     /// Ends rclone, which has answered all requests.
@@ -193,6 +219,19 @@ fn widen(pipe: impl AsFd) {
     let _ = pipe;
 }
 
+/// Returns a text without secrets.
+fn hide(secrets: &[String], text: &str) -> String {
+    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+}
+
+/// Divides lines into those that name the object or folder at `path`, and the others. rclone adds a
+/// sub-folder to the path of a container, so that the last part counts.
+fn lines_about(path: &str, text: &str) -> (String, String) {
+    let name = path.trim_end_matches('/');
+    let name = name.rsplit('/').next().unwrap_or(name);
+    text.split_inclusive('\n').partition(|line| line.contains(name))
+}
+
 /// Keeps the end of what rclone prints.
 async fn gather(mut errors: pipe::Receiver, printed: Arc<Mutex<Vec<u8>>>) {
     let mut piece = [0; 4096];
@@ -206,4 +245,25 @@ async fn gather(mut errors: pipe::Receiver, printed: Arc<Mutex<Vec<u8>>>) {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_of_a_remote_are_not_shown() {
+        let secrets = RestSettings::parameters(":webdav,url=\"https://h\",pass=hush5:a");
+        let shown = hide(&secrets, "Failed for \":webdav,url=\"https://h\",pass=hush5:a\": hush5");
+        assert!(!shown.contains("hush5") && shown.starts_with("Failed for"), "{shown}");
+    }
+
+    #[test]
+    fn lines_about_an_object_are_told_from_others() {
+        let text = "ERROR : data/ab/abcd: put: no space left on device\nERROR : commits/c: EOF\n";
+        let (about, others) = lines_about("data/abcd", text);
+        assert_eq!(about, "ERROR : data/ab/abcd: put: no space left on device\n");
+        assert_eq!(lines_about("commits/", &others), (others.clone(), String::new()));
+        assert_eq!(lines_about("data/x", &others), (String::new(), others));
+    }
 }

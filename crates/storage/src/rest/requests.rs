@@ -18,12 +18,16 @@ use super::failure::{Failure, Meaning};
 use super::listing;
 use super::names::path_of;
 use crate::error::Result as StoreResult;
+use crate::storage::count_max;
 use crate::throttle::{Direction, Throttle};
 
 /// The media type of listings with sizes, version 2 of the protocol.
 const LISTING_TYPE: &str = "application/vnd.x.restic.rest.v2";
-/// The maximum length of a listing in bytes: 60 bytes for each of 16 million names.
+/// The maximum length of any listing in bytes: 60 bytes for each of 16 million names.
 const LISTING_LEN_MAX: u64 = 1024 * 1024 * 1024;
+/// The length of a listing of no objects, and of the entry of an object, at most, in bytes.
+const LISTING_LEN_MIN: u64 = 64 * 1024;
+const LISTED_LEN_MAX: u64 = 100;
 /// The maximum number of bytes of a refusal's text that are read.
 const REFUSAL_LEN_MAX: u64 = 64 * 1024;
 /// The maximum time of silence of a server before it is considered gone. Behind it, a remote may
@@ -95,16 +99,25 @@ impl Requests {
         self.client.call(request).await
     }
 
-    /// Returns an answer of the status `expected`, or the failure that the answer reports.
-    async fn require(&self, answer: Answer, expected: &[u16]) -> Result<Answer, Failure> {
+    /// Returns an answer of the status `expected` to a request for `path`, or the failure that the
+    /// answer reports.
+    async fn require(
+        &self,
+        path: &str,
+        answer: Answer,
+        expected: &[u16],
+    ) -> Result<Answer, Failure> {
         let status = answer.status;
         if expected.contains(&status) {
             return Ok(answer);
         }
+        if (300..=399).contains(&status) {
+            return Err(Failure::of_redirect(status, answer.header("location")));
+        }
         // A part of the text is sufficient, and none if it cannot be read.
         let text = answer.read(REFUSAL_LEN_MAX, SILENCE_MAX, &self.throttle).await.ok().flatten();
         let text = text.unwrap_or_default();
-        let printed = if status >= 500 { self.client.printed().await } else { String::new() };
+        let printed = if status >= 500 { self.client.printed(path).await } else { String::new() };
         Err(Failure::of_answer(status, &String::from_utf8_lossy(&text), &printed))
     }
 
@@ -112,7 +125,7 @@ impl Requests {
     pub(super) async fn head(&self, path: &str) -> Result<Option<About>, Failure> {
         let answer = self.ask(Method::HEAD, path, None, Bytes::new());
         let answer = within(SILENCE_MAX, &self.throttle, answer).await?;
-        let answer = match self.require(answer, &[200]).await {
+        let answer = match self.require(path, answer, &[200]).await {
             Err(failure) if failure.meaning == Meaning::Missing => return Ok(None),
             answer => answer?,
         };
@@ -138,7 +151,7 @@ impl Requests {
         let answer =
             within(SILENCE_MAX, &self.throttle, self.ask(Method::GET, path, header, Bytes::new()))
                 .await?;
-        let answer = self.require(answer, &expected).await?;
+        let answer = self.require(path, answer, &expected).await?;
         let announced = answer.len();
         match answer.read(len_max, SILENCE_MAX, &self.throttle).await? {
             Some(bytes) => Ok(bytes),
@@ -161,7 +174,7 @@ impl Requests {
             self.ask(Method::POST, path, None, bytes.clone()),
         )
         .await?;
-        match self.require(answer, &[200, 201, 204]).await {
+        match self.require(path, answer, &[200, 201, 204]).await {
             // A server that knows no such folder.
             Err(failure) if failure.meaning == Meaning::Missing => {
                 Err(Failure::of_other_server("the server takes no object of this name"))
@@ -174,7 +187,7 @@ impl Requests {
     pub(super) async fn delete(&self, path: &str) -> Result<bool, Failure> {
         let answer = self.ask(Method::DELETE, path, None, Bytes::new());
         let answer = within(SILENCE_MAX, &self.throttle, answer).await?;
-        match self.require(answer, &[200, 202, 204]).await {
+        match self.require(path, answer, &[200, 202, 204]).await {
             Err(failure) if failure.meaning == Meaning::Missing => Ok(false),
             answer => answer.map(|_| true),
         }
@@ -186,7 +199,7 @@ impl Requests {
         let path = format!("{folder}/");
         let answer = self.ask(Method::GET, &path, accept, Bytes::new());
         let answer = within(LISTING_SILENCE_MAX, &self.throttle, answer).await?;
-        let answer = match self.require(answer, &[200]).await {
+        let answer = match self.require(&path, answer, &[200]).await {
             Err(failure) if failure.meaning == Meaning::Missing => {
                 let is_of_restic = self.is_of_restic().await.unwrap_or(false);
                 return Err(if is_of_restic {
@@ -197,10 +210,12 @@ impl Requests {
             }
             answer => answer?,
         };
-        let bytes = answer.read(LISTING_LEN_MAX, SILENCE_MAX, &self.throttle).await?;
+        let len_max = (count_max(folder) as u64 * LISTED_LEN_MAX).saturating_add(LISTING_LEN_MIN);
+        let len_max = len_max.min(LISTING_LEN_MAX);
+        let bytes = answer.read(len_max, SILENCE_MAX, &self.throttle).await?;
         let parsed = match bytes {
             Some(bytes) => listing::parse(folder, &bytes),
-            None => Err(format!("more than {LISTING_LEN_MAX} bytes")),
+            None => Err(format!("more than {len_max} bytes")),
         };
         parsed.map_err(|text| Failure::of_other_server(format!("not a listing: {text}")))
     }

@@ -169,6 +169,10 @@ impl Failure {
         match (answer.status, answer.code.as_str()) {
             (507, _) => Failure { kind: Kind::Full, ..of(Meaning::Final, None) },
             (304 | 412, _) => of(Meaning::Exists, None),
+            // A redirect without a code of S3 is one of a proxy, or of another server.
+            (300..=399, "") if answer.location.is_some() && answer.region.is_none() => {
+                refused(Refusal::NotS3)
+            }
             (_, "PermanentRedirect" | "AuthorizationHeaderMalformed") | (300..=399, _) => {
                 refused(Refusal::Region(answer.region.clone()))
             }

@@ -14,7 +14,7 @@ use object_store::client::{
 
 use super::headers::{LockHeaders, ShownVersions};
 use super::xml::{element, is_answered};
-use crate::remote::http;
+use crate::remote::{http, network};
 use crate::throttle::{Direction, Throttle};
 
 /// Maximum number of bytes of an error's text that are read.
@@ -34,6 +34,8 @@ pub(super) struct Answer {
     pub(super) message: String,
     /// The region of the bucket, if the server names it.
     pub(super) region: Option<String>,
+    /// The target of a redirect, which is not followed.
+    pub(super) location: Option<String>,
     /// Set if the answer had a text of any kind.
     pub(super) has_text: bool,
 }
@@ -46,6 +48,9 @@ impl fmt::Display for Answer {
         }
         if !self.message.is_empty() {
             write!(f, " ({})", self.message.trim_end_matches('.'))?;
+        }
+        if let Some(location) = &self.location {
+            write!(f, ", a redirect to {location}")?;
         }
         Ok(())
     }
@@ -224,6 +229,8 @@ async fn read_answer(response: HttpResponse) -> Answer {
     let status = response.status().as_u16();
     let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
     let region = header("x-amz-bucket-region").map(str::to_owned);
+    let is_redirect = response.status().is_redirection();
+    let location = header("location").filter(|_| is_redirect).map(network::shown_location);
     let mut text = Vec::new();
     let mut body = response.into_body().bytes_stream();
     // A part of the text is sufficient if the rest cannot be read.
@@ -238,6 +245,7 @@ async fn read_answer(response: HttpResponse) -> Answer {
         code: element(&text, "Code").unwrap_or_default(),
         message: element(&text, "Message").unwrap_or_default(),
         region: region.or_else(|| element(&text, "Region")),
+        location,
         has_text: !text.trim().is_empty(),
     }
 }

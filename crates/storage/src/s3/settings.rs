@@ -12,7 +12,7 @@ use object_store::{ClientOptions, RetryConfig};
 use super::headers::ShownVersions;
 use super::service::WatchedConnector;
 use crate::error::{Error, Result};
-use crate::remote::http::CONNECT_MAX;
+use crate::remote::network::CONNECT_MAX;
 use crate::throttle::Throttle;
 
 /// The default region.

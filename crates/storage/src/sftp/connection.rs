@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use russh_sftp::protocol::{FileAttributes, OpenFlags};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::runtime::Handle as RuntimeHandle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use super::address::SftpSettings;
@@ -70,6 +70,11 @@ pub(super) struct Connection {
     is_lost: AtomicBool,
     /// Set once the server has answered.
     has_answered: AtomicBool,
+    /// Number of bytes that ssh had printed when the last answer came.
+    printed_before: AtomicUsize,
+    /// Whether the server syncs folders, once that is known.
+    syncs_folders: OnceCell<bool>,
+    printed: Arc<Mutex<Printed>>,
     ssh: Mutex<Ssh>,
     /// Requests whose answers nobody waits for: closed handles, removed files.
     background: Mutex<JoinSet<()>>,
@@ -85,7 +90,30 @@ impl std::fmt::Debug for Connection {
 /// The process of the command.
 struct Ssh {
     child: Child,
-    printed: Arc<Mutex<Vec<u8>>>,
+    printed: Arc<Mutex<Printed>>,
+}
+
+/// The end of what ssh has printed.
+#[derive(Debug, Default)]
+struct Printed {
+    kept: Vec<u8>,
+    /// The number of bytes that were printed, with those that are not kept.
+    len: usize,
+}
+
+impl Printed {
+    fn add(&mut self, piece: &[u8]) {
+        self.len += piece.len();
+        self.kept.extend_from_slice(piece);
+        let excess = self.kept.len().saturating_sub(PRINTED_MAX);
+        self.kept.drain(..excess);
+    }
+
+    /// Returns what was printed after the first `len` bytes, as far as it is kept.
+    fn since(&self, len: usize) -> String {
+        let count = self.len.saturating_sub(len).min(self.kept.len());
+        String::from_utf8_lossy(&self.kept[self.kept.len() - count..]).into_owned()
+    }
 }
 
 impl Drop for Ssh {
@@ -108,7 +136,7 @@ impl Ssh {
             .stderr(Stdio::piped())
             .spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let printed = Arc::default();
+        let printed: Arc<Mutex<Printed>> = Arc::default();
         let ssh = Ssh { child, printed: Arc::clone(&printed) };
         let (Some(input), Some(output), Some(errors)) = pipes else {
             return Err(std::io::Error::other("no pipes"));
@@ -122,13 +150,10 @@ impl Ssh {
 }
 
 /// Keeps the end of what ssh prints.
-async fn gather(mut errors: pipe::Receiver, printed: Arc<Mutex<Vec<u8>>>) {
+async fn gather(mut errors: pipe::Receiver, printed: Arc<Mutex<Printed>>) {
     let mut piece = [0; 4096];
     while let Ok(len @ 1..) = errors.read(&mut piece).await {
-        let mut printed = lock(&printed);
-        printed.extend_from_slice(&piece[..len]);
-        let excess = printed.len().saturating_sub(PRINTED_MAX);
-        printed.drain(..excess);
+        lock(&printed).add(&piece[..len]);
     }
 }
 
@@ -154,13 +179,15 @@ impl Connection {
             handles: Arc::new(Semaphore::new(HANDLES_MAX)),
             is_lost: AtomicBool::new(false),
             has_answered: AtomicBool::new(false),
+            printed_before: AtomicUsize::new(0),
+            syncs_folders: OnceCell::new(),
+            printed: Arc::clone(&ssh.printed),
             ssh: Mutex::new(ssh),
             background: Mutex::default(),
             runtime: RuntimeHandle::current(),
         };
         connection.session.set_timeout(START_S_MAX);
         let version = connection.ask(connection.session.init()).await?;
-        connection.has_answered.store(true, Ordering::Relaxed);
         connection.session.set_timeout(ANSWER_S_MAX);
         connection.extensions = Extensions::of(&version.extensions);
         if version.extensions.contains_key("limits@openssh.com") {
@@ -168,7 +195,9 @@ impl Connection {
             let len = usize::try_from(limits.max_read_len.min(limits.max_write_len));
             connection.piece_len = len.unwrap_or(PIECE_MAX).clamp(PIECE_MIN, PIECE_MAX);
         }
-        Ok(Arc::new(connection))
+        let connection = Arc::new(connection);
+        connection.try_folder_sync().await?;
+        Ok(connection)
     }
 
     /// Waits for the answer to a request.
@@ -177,10 +206,22 @@ impl Connection {
         request: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, Failure> {
         match request.await {
-            Ok(answer) => Ok(answer),
-            Err(ClientError::Status(status)) => Err(Failure::of_status(&status)),
+            Ok(answer) => {
+                self.answered();
+                Ok(answer)
+            }
+            Err(ClientError::Status(status)) => {
+                self.answered();
+                Err(Failure::of_status(&status))
+            }
             Err(error) => Err(self.loss(&error).await),
         }
+    }
+
+    /// Notes that the server has answered, so that what ssh has printed was no reason to fail.
+    fn answered(&self) {
+        self.has_answered.store(true, Ordering::Relaxed);
+        self.printed_before.store(lock(&self.printed).len, Ordering::Relaxed);
     }
 
     /// Returns the failure of a request that has no answer. The connection is of no further use.
@@ -202,8 +243,7 @@ impl Connection {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let printed = lock(&lock(&self.ssh).printed).clone();
-        let printed = String::from_utf8_lossy(&printed);
+        let printed = lock(&self.printed).since(self.printed_before.load(Ordering::Relaxed));
         // If ssh itself fails, it says so, and ends with 255.
         let is_of_ssh = status.and_then(|status| status.code()) == Some(255);
         let is_first = !self.has_answered.load(Ordering::Relaxed);
@@ -213,7 +253,38 @@ impl Connection {
                  an account without a shell, is taken for an answer",
             );
         }
-        Failure::of_command(status, &printed)
+        Failure::of_command(status, &printed, is_first)
+    }
+
+    /// Finds out whether the server syncs folders, by that of the repository. Does not find out if it
+    /// cannot be opened for a reason of its own, such as that it does not exist yet. Is called while
+    /// no other handle is open, so that a failure is not that of a handle too many.
+    async fn try_folder_sync(self: &Arc<Self>) -> Result<(), Failure> {
+        if !self.extensions.has_fsync {
+            return Ok(());
+        }
+        let synced = match self.open_to_read(&self.root).await {
+            Ok(folder) => self.ask(self.session.fsync(folder.name())).await.map(|_| true),
+            Err(failure) if failure.is_of_folder() => Ok(false),
+            Err(failure) => Err(failure),
+        };
+        let syncs = match synced {
+            Ok(syncs) => syncs,
+            Err(failure) if failure.meaning == Meaning::TryAgain => return Err(failure),
+            Err(failure) if matches!(failure.meaning, Meaning::Invalid | Meaning::Unknown) => false,
+            Err(_) => return Ok(()),
+        };
+        self.syncs_folders.set(syncs).ok();
+        Ok(())
+    }
+
+    /// Returns `true` if the server syncs folders, and `false` if it does not; `None` if that is not
+    /// known, because the repository has no folder yet.
+    pub(super) async fn syncs_folders(self: &Arc<Self>) -> Result<Option<bool>, Failure> {
+        if self.syncs_folders.get().is_none() {
+            self.try_folder_sync().await?;
+        }
+        Ok(self.syncs_folders.get().copied())
     }
 
     /// Returns `true` if a request had no answer.

@@ -68,6 +68,12 @@ impl Failure {
         Failure { remedy: Some(remedy), ..self }
     }
 
+    /// Returns `true` for an answer that a server gives that opens no folders as files. It may have
+    /// other reasons, too.
+    pub(super) fn is_of_folder(&self) -> bool {
+        matches!(self.meaning, Meaning::Unnamed | Meaning::Invalid | Meaning::Unknown)
+    }
+
     /// Converts a refusal of the server.
     pub(super) fn of_status(status: &Status) -> Failure {
         let message = shortened(&status.error_message);
@@ -94,8 +100,9 @@ impl Failure {
     }
 
     /// Returns the failure of a connection of which the command has ended with `status`, and has
-    /// printed `printed`.
-    pub(super) fn of_command(status: Option<ExitStatus>, printed: &str) -> Failure {
+    /// printed `printed` since the last answer. `is_first` is set if there was no answer: the command
+    /// may be wrong only then, because later the connection has worked.
+    pub(super) fn of_command(status: Option<ExitStatus>, printed: &str, is_first: bool) -> Failure {
         let lines: Vec<String> =
             printed.lines().map(shortened).filter(|line| !line.is_empty()).collect();
         let last = lines[lines.len().saturating_sub(LINES_MAX)..].join("; ");
@@ -105,7 +112,10 @@ impl Failure {
             (true, Some(status)) => format!("ssh ended: {status}"),
             (true, None) => "the connection was cut".to_owned(),
         };
-        for (mark, remedy) in REMEDIES {
+        // A shell that cannot run a command ends with one of these.
+        let is_not_run = matches!(status.and_then(|status| status.code()), Some(126 | 127));
+        let remedies = REMEDIES.iter().chain(is_not_run.then_some(&NOT_RUN).into_iter().flatten());
+        for (mark, remedy) in remedies.filter(|_| is_first) {
             if printed.contains(mark) {
                 return Failure::new(Meaning::Final, text).with_remedy(remedy);
             }
@@ -148,7 +158,7 @@ const UNREACHED: [&str; 5] = [
 ];
 
 /// What ssh prints, and the remedy. The first that fits counts.
-const REMEDIES: [(&str, &str); 9] = [
+const REMEDIES: [(&str, &str); 7] = [
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         "the server has another key than before, or another server answers: ask its administrator. \
@@ -185,16 +195,23 @@ const REMEDIES: [(&str, &str); 9] = [
         "Bad owner or permissions",
         "ssh does not trust a file of its configuration: `chmod 600` the file that it names",
     ),
+];
+
+/// What a shell prints that cannot run the command. Text of ssh about an optional file, such as a key
+/// that does not exist, looks alike.
+const NOT_RUN: [(&str, &str); 2] = [
     ("not found", "install the SSH client (Debian: openssh-client), or check --ssh-command"),
     ("No such file or directory", "check --ssh-command and the files that it names"),
 ];
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
 
     fn of(printed: &str) -> Failure {
-        Failure::of_command(None, printed)
+        Failure::of_command(None, printed, true)
     }
 
     #[test]
@@ -211,7 +228,6 @@ mod tests {
             ("me@nas: Permission denied (publickey,password).", "authorized_keys"),
             ("ssh: Could not resolve hostname nas: Name or service not known", "alias"),
             ("subsystem request failed on channel 0", "Subsystem sftp"),
-            ("sh: 1: exec: ssh: not found", "openssh-client"),
         ] {
             let failure = of(printed);
             assert_eq!(failure.meaning, Meaning::Final, "{printed}");
@@ -220,11 +236,27 @@ mod tests {
     }
 
     #[test]
+    fn command_that_cannot_be_run_is_final() {
+        let not_run = |code: i32, printed: &str| {
+            Failure::of_command(Some(ExitStatus::from_raw(code << 8)), printed, true)
+        };
+        let failure = not_run(127, "sh: 1: exec: ssh: not found");
+        assert_eq!(failure.meaning, Meaning::Final);
+        assert!(failure.remedy.is_some_and(|remedy| remedy.contains("openssh-client")));
+        assert_eq!(not_run(126, "sh: 1: exec: /x: not found").meaning, Meaning::Final);
+        assert!(not_run(255, "/x: No such file or directory").may_pass(), "ssh itself has failed");
+    }
+
+    #[test]
     fn lost_connection_may_come_back() {
         let refused = of("ssh: connect to host nas port 22: Connection refused");
         assert!(refused.text.starts_with("ssh: connect"), "{refused:?}");
         assert!(refused.may_pass() && refused.remedy.is_some(), "{refused:?}");
         assert!(of("").may_pass(), "no word");
+        let noise = "no such identity: /home/me/.ssh/id_old: No such file or directory";
+        assert!(of(noise).may_pass(), "a file that is optional");
+        let later = Failure::of_command(None, "me@nas: Permission denied (publickey).", false);
+        assert!(later.may_pass(), "it has worked before: {later:?}");
         assert!(of("client_loop: send disconnect: Broken pipe").may_pass(), "cut");
     }
 

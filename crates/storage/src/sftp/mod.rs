@@ -28,7 +28,7 @@ use tokio::runtime::Runtime;
 use self::connection::{Connection, lock};
 use self::failure::{Failure, Meaning};
 use self::put::Upload;
-use self::reading::{About, Listed};
+use self::reading::{About, EntryRoom, Listed};
 use self::staged::StagedUpload;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
@@ -50,6 +50,8 @@ const REQUESTS_AHEAD_MAX: usize = 32;
 const SMALL_REQUESTS_MAX: usize = 32;
 /// Number of names of one folder from which on a listing is cheaper than a request for each.
 const HEADS_MAX: usize = 512;
+/// Maximum number of folders, links and files on their way in a listing, besides objects.
+const FOLDERS_MAX: usize = 10_000;
 /// Number of threads that move bytes between ssh and the threads that wait for them.
 const RUNTIME_THREADS: usize = 2;
 /// The maximum time for what is still under way at the end: closed handles, removed files.
@@ -142,8 +144,10 @@ impl Sftp {
     ///
     /// Returns a `Storage` error if the server fails.
     pub fn entries(&self) -> Result<Vec<String>> {
-        let list =
-            |connection: &Arc<Connection>| self.block_on(connection.list_folder(String::new()));
+        let list = |connection: &Arc<Connection>| {
+            let room = EntryRoom::new(count_max(""));
+            self.block_on(connection.list_folder(String::new(), &room))
+        };
         let entries = self.tries("list", &self.0.settings.path, list)?;
         Ok(entries.into_iter().map(|(name, _)| name).collect())
     }
@@ -226,7 +230,8 @@ impl Sftp {
                 }
                 Ok(())
             };
-            self.block_on(connection.list(prefix, take))?;
+            let room = EntryRoom::new(count_max(prefix).saturating_add(FOLDERS_MAX));
+            self.block_on(connection.list(prefix, &room, take))?;
             Ok(files)
         });
         let mut files = listed?;
@@ -285,7 +290,13 @@ impl Sftp {
                 upload.send_rest(bytes).await;
                 upload.finish().await
             });
-            put.inspect_err(|failure| is_unsure |= failure.may_pass())
+            let put = put.inspect_err(|failure| is_unsure |= failure.may_pass())?;
+            // The link of an earlier attempt may have been made after this one has looked for it.
+            let is_late = is_unsure && put == Put::Exists;
+            match is_late && self.is_there(connection, name, bytes)? == Some(true) {
+                true => Ok(Put::Created),
+                false => Ok(put),
+            }
         });
         put.map_err(Error::of_put)
     }
@@ -467,7 +478,10 @@ impl Storage for Sftp {
     }
 
     fn weaknesses(&self) -> Result<Vec<Weakness>> {
-        let extensions = self.tries("connect", "", |connection| Ok(connection.extensions))?;
+        let (extensions, syncs_folders) = self.tries("connect", "", |connection| {
+            let syncs_folders = self.block_on(connection.syncs_folders())?;
+            Ok((connection.extensions, syncs_folders))
+        })?;
         let mut weaknesses = Vec::new();
         if !extensions.has_links {
             weaknesses.push(Weakness::CreatesInSteps(
@@ -479,6 +493,11 @@ impl Storage for Sftp {
             weaknesses.push(Weakness::MayLoseNewest(
                 "the server lacks fsync@openssh.com, so that nothing tells whether an object has \
                  reached its disk",
+            ));
+        }
+        if syncs_folders == Some(false) {
+            weaknesses.push(Weakness::MayLoseNewest(
+                "the server does not sync folders, so that the name of an object may be lost",
             ));
         }
         Ok(weaknesses)

@@ -219,25 +219,34 @@ impl Drop for Upload {
 const NO_LINKS: &str = "the file system of the server may have no hard links (exFAT, some network \
                         file systems): use a folder on another file system there";
 
-/// Syncs an open folder, unless the file system of the server does not sync folders.
+/// Syncs an open folder, if there is one.
 async fn sync_folder(folder: Option<Handle>) -> Result<(), Failure> {
     let Some(folder) = folder else { return Ok(()) };
     let connection = &folder.connection;
     match connection.ask(connection.session.fsync(folder.name())).await {
-        Err(failure) if matches!(failure.meaning, Meaning::Invalid | Meaning::Unknown) => Ok(()),
+        // A folder above that of a repository that is being created.
+        Err(failure)
+            if matches!(failure.meaning, Meaning::Invalid | Meaning::Unknown)
+                && connection.syncs_folders().await?.is_none() =>
+        {
+            Ok(())
+        }
         synced => synced.map(|_| ()),
     }
 }
 
 impl Connection {
-    /// Opens a folder for a sync; `None` if the server does not open folders as files.
+    /// Opens a folder for a sync; `None` if the server does not sync folders, which
+    /// [`Storage::weaknesses`](crate::Storage::weaknesses) says then. Any other failure is one of
+    /// the put, such as that of a server with too many open handles.
     async fn open_folder_to_sync(self: &Arc<Self>, path: &str) -> Result<Option<Handle>, Failure> {
-        match self.open_to_read(path).await {
-            Err(Failure {
-                meaning: Meaning::Unnamed | Meaning::Invalid | Meaning::Unknown,
-                ..
-            }) => Ok(None),
-            folder => folder.map(Some),
+        match self.syncs_folders().await? {
+            Some(true) => self.open_to_read(path).await.map(Some),
+            Some(false) => Ok(None),
+            None => match self.open_to_read(path).await {
+                Err(failure) if failure.is_of_folder() => Ok(None),
+                folder => folder.map(Some),
+            },
         }
     }
 

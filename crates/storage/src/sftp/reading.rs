@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -29,6 +30,33 @@ const TYPE_MASK: u32 = 0o170_000;
 const TYPE_FOLDER: u32 = 0o040_000;
 const TYPE_LINK: u32 = 0o120_000;
 const TYPE_FILE: u32 = 0o100_000;
+
+/// The number of entries that a listing may have: files, folders and links.
+#[derive(Debug)]
+pub(super) struct EntryRoom {
+    max: usize,
+    count: AtomicUsize,
+}
+
+impl EntryRoom {
+    pub(super) fn new(max: usize) -> EntryRoom {
+        EntryRoom { max, count: AtomicUsize::new(0) }
+    }
+
+    /// Takes the room for a page of `count` entries. A page without entries, which may be followed by
+    /// another, is refused.
+    fn take(&self, count: usize) -> Result<(), Failure> {
+        if count == 0 {
+            let text = "a part of a listing without entries, which is none of SFTP";
+            return Err(Failure::new(Meaning::Final, text));
+        }
+        if self.count.fetch_add(count, Ordering::Relaxed).saturating_add(count) <= self.max {
+            return Ok(());
+        }
+        let text = format!("more than {} entries, the maximum of this listing", self.max);
+        Err(Failure::new(Meaning::Final, text))
+    }
+}
 
 /// A file in a listing.
 #[derive(Debug)]
@@ -173,15 +201,17 @@ impl Connection {
         Ok(Bytes::from(data))
     }
 
-    /// Lists the files below the folder `prefix` and its folders. `take` is called for each.
+    /// Lists the files below the folder `prefix` and its folders, for which `room` has to suffice.
+    /// `take` is called for each file.
     pub(super) async fn list(
         self: &Arc<Self>,
         prefix: &str,
+        room: &EntryRoom,
         mut take: impl FnMut(Listed) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut folders = vec![prefix.to_owned()];
         for _ in 0..DEPTH_MAX {
-            let listings = folders.into_iter().map(|folder| self.list_folder(folder));
+            let listings = folders.into_iter().map(|folder| self.list_folder(folder, room));
             let mut listings =
                 futures_util::stream::iter(listings).buffer_unordered(FOLDERS_AT_ONCE);
             let mut below = Vec::new();
@@ -203,11 +233,12 @@ impl Connection {
         Err(Failure::new(Meaning::Final, format!("more than {DEPTH_MAX} folders in each other")))
     }
 
-    /// Lists the entries of one folder, of which none means that there is no such folder. Symbolic
-    /// links are followed.
+    /// Lists the entries of one folder, for which `room` has to suffice. None means that there is no
+    /// such folder. Symbolic links are followed.
     pub(super) async fn list_folder(
         self: &Arc<Self>,
         folder: String,
+        room: &EntryRoom,
     ) -> Result<Vec<(String, About)>, Failure> {
         let handle = match self.open_folder(&self.path(&folder)).await {
             Ok(handle) => handle,
@@ -225,6 +256,7 @@ impl Connection {
                     }
                     page => page?,
                 };
+                room.take(page.files.len())?;
                 for file in page.files.into_iter().filter(|file| !is_dots(&file.filename)) {
                     let about = About::of(&file.attrs);
                     let name = match folder.as_str() {

@@ -4,6 +4,7 @@ mod contract;
 mod liar;
 mod local;
 mod probe;
+mod rest_answers;
 mod s3_answers;
 mod s3_locks;
 mod s3_stop;

@@ -35,6 +35,8 @@ enum Odd {
     LongAnswer,
     /// Gives this status without a text.
     Status(u16),
+    /// Redirects to a page that exists.
+    Redirect(u16),
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +68,7 @@ impl State {
                 answer.extend_from_slice(b"more");
                 (status, answer)
             }
-            Some(Odd::Status(status)) => (status, Vec::new()),
+            Some(Odd::Status(status) | Odd::Redirect(status)) => (status, Vec::new()),
             Some(Odd::Answer(status, code) | Odd::AnotherWins(status, code)) => {
                 (status, error(code))
             }
@@ -229,9 +231,13 @@ impl Server {
         }
         let odd = state.odd.get_mut(request.method.as_str()).and_then(VecDeque::pop_front);
         let (status, answer) = state.react(&request, odd)?;
+        let location = match odd {
+            Some(Odd::Redirect(_)) => format!("Location: {}/bucket/login?secret\r\n", self.address),
+            _ => String::new(),
+        };
         let head = format!(
             "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nETag: \"e\"\r\nLast-Modified: Sat, 21 Nov 2026 16:00:00 GMT\r\n\
-             Connection: close\r\n\r\n",
+             {location}Connection: close\r\n\r\n",
             answer.len()
         );
         let sent = match (request.method.as_str(), odd) {
@@ -246,6 +252,20 @@ impl Server {
             reader.read_to_end(&mut Vec::new()).ok()?;
         }
         Some(())
+    }
+}
+
+/// A put that follows a redirect becomes a get, whose success says nothing.
+#[test]
+fn redirect_is_an_error_and_not_followed() {
+    for status in [301, 302, 303, 307, 308] {
+        let server = Server::with("PUT", &[Odd::Redirect(status)]);
+        server.state().objects.insert("/bucket/login?secret".to_owned(), b"log in".to_vec());
+        let error = server.put(b"new").expect_err("nothing is stored");
+        let text = format!("answered {status}, a redirect to {}/bucket/login", server.address);
+        assert!(error.to_string().contains(&text), "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+        assert_eq!((server.object(), server.methods()), (None, vec!["PUT".to_owned()]), "{status}");
     }
 }
 

@@ -50,6 +50,18 @@ fn backup_over_rclone_is_restored() {
     let inner = format!("latest:{}", sandbox.path("source").display());
     run(&["restore", &inner, "--to", "back"]).ended(0, &["Restored"]);
     is_equal(&sandbox, "back");
+    // A record that another client puts at the same time would be lost.
+    let promise = ["--exclusive", "--yes"];
+    for words in [&["hold", "latest"][..], &["hold", "--release", "latest"]] {
+        run(words).ended(2, &["does not create objects atomically", "--exclusive makes it"]);
+        run(&[words, &promise].concat()).ended(0, &["1 snapshot"]);
+        run(words).ended(0, &["1 unchanged"]);
+    }
+    run(&["forget", "latest"]).ended(0, &[]);
+    let undo = ["forget", "--undo", "--last"];
+    run(&undo).ended(2, &["does not create objects atomically", "--exclusive makes it"]);
+    run(&[&undo[..], &promise].concat()).ended(0, &["Brought back 1 snapshot"]);
+    run(&["forget", "latest", "--exclusive"]).ended(2, &["only --undo needs it"]);
     run(&["forget", "--keep-last", "1", "--path", "source"]).ended(0, &[]);
     run(&["prune"]).ended(2, &["--exclusive"]);
     run(&["prune", "--exclusive", "--yes"]).ended(0, &[]);

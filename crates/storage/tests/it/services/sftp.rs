@@ -54,6 +54,17 @@ impl Place {
     }
 }
 
+/// Opens the folder `r` of `place` by a relay that answers some requests itself, depending on `mode`.
+fn open_by_relay(place: &Place, mode: &str) -> Sftp {
+    let servers = ["/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server"];
+    let server = servers.iter().find(|path| Path::new(path).exists()).expect("openssh-sftp-server");
+    let relay = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/services/sftp_relay.py");
+    let state = place.folder.path().join("state");
+    let mut settings = place.settings(&place.root());
+    settings.command = format!("python3 {} {server} {mode} {} #", relay.display(), state.display());
+    place.open_with(&settings)
+}
+
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("it is there");
     let name = |entry: std::io::Result<fs::DirEntry>| {
@@ -123,7 +134,9 @@ fn sftp_connection_that_is_cut_is_made_again() {
     storage.prepare().expect("its folders");
     // A connection carries one object of 5 MiB and a part of the next.
     let ssh = place.server.command();
-    settings.command = format!("sh -c 'stdbuf -o0 head -c 8000000 | {ssh} \"$@\"' sh");
+    // Text of ssh that is harmless says nothing about a cut.
+    let noise = "echo no such identity: /id_old: No such file or directory >&2";
+    settings.command = format!("sh -c '{noise}; stdbuf -o0 head -c 8000000 | {ssh} \"$@\"' sh");
     let cut = place.open_with(&settings);
     let bytes: Vec<Bytes> =
         (0..12).map(|seed| Bytes::from(SplitMix64::bytes(seed, 5 << 20))).collect();
@@ -273,4 +286,39 @@ fn sftp_keeps_limits_of_rates() {
     let mut settings = place.settings(&place.root());
     settings.throttle = Throttle::new(limits(1 << 20, 2 << 20), Arc::new(System));
     assert_moves_slowly(&place.open_with(&settings));
+}
+
+/// A server that does not sync folders says so; one that cannot now has failed.
+#[test]
+fn sftp_folder_that_is_not_synced_is_no_secret() {
+    let Some(place) = Place::new("") else { return };
+    let storage = open_by_relay(&place, "no-folders");
+    let weaknesses = storage.weaknesses().expect("it answers");
+    let [Weakness::MayLoseNewest(reason)] = weaknesses[..] else { panic!("{weaknesses:?}") };
+    assert!(reason.contains("does not sync folders"), "{reason}");
+    storage.put_new("commits/a", Bytes::from_static(b"x")).expect("a put without a sync");
+    let storage = open_by_relay(&place, "few-folders");
+    assert!(storage.weaknesses().expect("it answers").is_empty(), "folders are synced");
+    let error = storage.put_new("commits/b", Bytes::from_static(b"x")).expect_err("not synced");
+    assert!(error.to_string().contains("Failure"), "{error}");
+}
+
+#[test]
+fn sftp_listing_without_an_end_is_refused() {
+    let Some(place) = Place::new("") else { return };
+    fs::create_dir(place.root().join("keys")).expect("it is made");
+    for (mode, text) in [("empty", "without entries"), ("endless", "more than 20000 entries")] {
+        let error = open_by_relay(&place, mode).list("keys").expect_err(mode);
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+/// A link that a server makes after its client has looked for the object is that of the put.
+#[test]
+fn sftp_link_that_arrives_late_is_of_the_put() {
+    let Some(place) = Place::new("") else { return };
+    place.open().prepare().expect("its folders");
+    let put = open_by_relay(&place, "late-link").put_new("commits/a", Bytes::from_static(b"own"));
+    assert!(place.folder.path().join("state").exists(), "the first link was cut");
+    assert_eq!(put.expect("a put"), Put::Created, "the object has its bytes");
 }

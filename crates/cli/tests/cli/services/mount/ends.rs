@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::path::Path;
 use std::process::Command;
 
 use super::{Mounted, names, sandbox, until};
@@ -69,6 +70,64 @@ fn killed_command_leaves_no_hung_folder() {
     mounted.wait();
     until("it is unmounted", || !mounted.is_mounted());
     assert_eq!(names(&mounted.folder), [""; 0], "an empty folder again");
+}
+
+/// What was mounted at the folder after it was detached is not unmounted when the command ends.
+#[test]
+fn killed_command_leaves_a_later_mount_alone() {
+    let Some(sandbox) = sandbox() else { return };
+    make_source(&sandbox.path("source"));
+    sandbox.backup("source");
+    let other = |program: &str, words: &[&str], folder: &Path| {
+        let done = Command::new(program).args(words).arg(folder).status();
+        done.is_ok_and(|status| status.success())
+    };
+    for is_of_command in [true, false] {
+        let mut mounted = Mounted::new(&sandbox, &[]);
+        let file = File::open(mounted.latest(&sandbox.path("source/big"))).expect("opened");
+        if is_of_command {
+            mounted.signal("INT");
+            until("it says so", || mounted.log().contains("mnt: in use by another program"));
+        } else {
+            assert!(other("umount", &["-l"], &mounted.folder), "detached by the user");
+        }
+        until("it is detached", || !mounted.is_mounted());
+        if !other("mount", &["-t", "tmpfs", "-o", "size=1m", "tmpfs"], &mounted.folder) {
+            cutpoint_testing::skipped("the test of a later mount: it has to mount something");
+            return;
+        }
+        mounted.child.kill().expect("killed");
+        mounted.wait();
+        // The guard needs a moment.
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let is_left = mounted.is_mounted();
+        other("umount", &[], &mounted.folder);
+        drop(file);
+        assert!(is_left, "the other mount stays, {is_of_command}");
+    }
+}
+
+/// A snapshot that contained the folder would contain all snapshots before it.
+#[test]
+fn mounted_folder_is_left_out_of_backups() {
+    let Some(sandbox) = sandbox() else { return };
+    fs::create_dir(sandbox.path("home")).expect("made");
+    make_source(&sandbox.path("home/source"));
+    fs::rename(sandbox.path("mnt"), sandbox.path("home/mnt")).expect("moved");
+    sandbox.backup("home");
+    std::os::unix::fs::symlink("home/mnt", sandbox.path("mnt")).expect("linked");
+    let mounted = Mounted::new(&sandbox, &[]);
+    let shown = mounted.latest(&sandbox.path("home"));
+    assert_eq!(names(&shown), ["mnt", "source"], "it is mounted");
+    let saved = sandbox.run(["backup", "home"]).ended(0, &["home/mnt: shows snapshots"]);
+    assert_eq!(saved.text().matches("shows snapshots").count(), 1, "{}", saved.text());
+    let listed = sandbox.run(["ls", "latest"]).ended(0, &["home/source/big", "home/mnt"]);
+    assert!(!listed.text().contains("home/mnt/"), "{}", listed.text());
+    // A snapshot that is named itself is saved.
+    sandbox.run(["backup", "home/mnt/latest"]).ended(0, &["Created snapshot"]);
+    let listed = sandbox.run(["ls", "latest"]).ended(0, &[]);
+    assert!(listed.text().contains("source/big"), "{}", listed.text());
+    drop(mounted);
 }
 
 #[test]
