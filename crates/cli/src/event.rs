@@ -268,6 +268,7 @@ pub(crate) enum Summary<'a> {
         present_count: u64,
         /// The number of snapshots whose copies lack entries.
         reduced_count: u64,
+        unchanged_count: u64,
         /// The number of snapshots whose copies were forgotten.
         forgotten_count: u64,
         /// The number of snapshots that `--only-newer` has left out.

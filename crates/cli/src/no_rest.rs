@@ -33,3 +33,8 @@ pub(crate) fn shown(address: &str) -> String {
     let (scheme, _) = address.split_once(':').unwrap_or_default();
     format!("{scheme}:...")
 }
+
+/// Returns `false`, because no address is understood.
+pub(crate) fn has_password(_: &str) -> bool {
+    false
+}

@@ -36,6 +36,11 @@ pub(crate) fn without_password(location: &Path) -> PathBuf {
     }
 }
 
+/// Returns `true` if the address that a location is has a password.
+pub(crate) fn has_password(location: &Path) -> bool {
+    address(location).is_some_and(rest::has_password)
+}
+
 /// Returns a location as a text for messages.
 pub(crate) fn shown(location: &Path) -> String {
     without_password(location).display().to_string()
@@ -61,6 +66,8 @@ pub(crate) fn resolve(given: &Path) -> Result<PathBuf, Failure> {
     if address(given).is_some() {
         return Ok(given.to_path_buf());
     }
+    let bytes = &hidden(bytes)[..];
+    let rest = &bytes[colon + 1..];
     let shown = escape::for_terminal(bytes);
     let (scheme, rest) = (escape::for_terminal(scheme), escape::for_terminal(rest));
     let folder = format!("a folder of this name is given as `./{shown}`");
@@ -70,6 +77,21 @@ pub(crate) fn resolve(given: &Path) -> Result<PathBuf, Failure> {
     };
     Err(Failure::failed(format!("{shown}: unknown scheme `{scheme}:` ({KNOWN})"))
         .with_remedy(remedy))
+}
+
+/// Returns the text of a URL without the password that may stand before its host.
+fn hidden(url: &[u8]) -> Vec<u8> {
+    let text = |bytes: &[u8]| bytes.to_vec();
+    let Some(begin) = url.windows(3).position(|bytes| bytes == b"://").map(|at| at + 3) else {
+        return text(url);
+    };
+    let len = url[begin..].iter().position(|&byte| byte == b'/').unwrap_or(url.len() - begin);
+    let host = &url[begin..begin + len];
+    let Some(at) = host.iter().rposition(|&byte| byte == b'@') else { return text(url) };
+    match host[..at].iter().position(|&byte| byte == b':') {
+        Some(colon) => [&url[..=begin + colon], b"***", &url[begin + at..]].concat(),
+        None => text(url),
+    }
 }
 
 /// Returns the folder of the `file` URL `url`, with `rest` following `file:` (RFC 8089).
@@ -349,6 +371,11 @@ mod tests {
                 error.contains(&format!("`./{}`", escape::for_terminal(place.as_bytes()))),
                 "{error}"
             );
+        }
+        for place in ["http://me:secret@nas/a", "REST:https://me:secret@nas", "sftps://m:secret@n/"]
+        {
+            let error = resolved(place.as_bytes()).expect_err(place);
+            assert!(error.contains(":***@n") && !error.contains("secret"), "{error}");
         }
         let error = resolved(b"s3://\xff").expect_err("not UTF-8");
         assert!(error.contains("is given as `./s3://\\xff`"), "{error}");

@@ -5,18 +5,20 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use cutpoint_backup::save::BackupOptions;
+use cutpoint_repository::KdfLimits;
 use cutpoint_terminal::usage;
 
 use self::settings::Settings;
 use crate::args::{Args, Command, Global};
 use crate::exit::Failure;
+use crate::place;
 use crate::state::xdg;
 
 pub(crate) use self::settings::nearest;
@@ -26,6 +28,9 @@ const EXTENSION: &str = "toml";
 
 /// The permission bits of other users to write.
 const OTHERS_WRITE: u32 = 0o022;
+
+/// The permission bit of a folder in which users can replace only their own files.
+const STICKY: u32 = 0o1000;
 
 /// The commands that a run executes in a shell.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +50,7 @@ pub(crate) struct Profile {
     pub(crate) name: String,
     /// The file of the profile, absolute.
     pub(crate) file: PathBuf,
-    /// The place of the repository, as the profile gives it.
+    /// The place of the repository, for messages and files.
     pub(crate) repository: String,
     /// The paths to save.
     pub(crate) sources: Vec<PathBuf>,
@@ -114,8 +119,8 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// Fails if there is none, if other users can write to it, or if its content is invalid. The
-    /// failure names the line.
+    /// Fails if there is none, if other users can write to it or replace it, or if its content is
+    /// invalid. The failure names the line.
     pub(crate) fn load(name: &str, folder: &Path) -> Result<Profile> {
         if !is_name(name) {
             let message = format!("{name:?} is not the name of a profile");
@@ -124,14 +129,13 @@ impl Profile {
                 .into());
         }
         let file = file(name, folder);
-        let text = match fs::read_to_string(&file) {
-            Ok(text) => text,
+        let text = match open(&file) {
+            Ok(opened) => read(&file, opened)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(missing(name, &file, &names(folder)?).into());
             }
             Err(error) => return Err(anyhow::Error::new(error).context(file.display().to_string())),
         };
-        refuse_foreign_writers(&file)?;
         let layout = Args::layout();
         let settings = Settings::parse(&text, &file, &layout)?;
         Ok(Maker { name, settings, layout, file }.profile()?)
@@ -148,21 +152,52 @@ fn missing(name: &str, file: &Path, others: &[String]) -> Failure {
     })
 }
 
-/// Refuses a profile that others can write to, because it names commands to execute.
-fn refuse_foreign_writers(file: &Path) -> Result<()> {
+/// Opens a file without waiting, which the open of a pipe would do.
+fn open(file: &Path) -> io::Result<File> {
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).map_err(io::Error::other)?;
+    File::options().read(true).custom_flags(flags).open(file)
+}
+
+/// Reads a profile. It names commands to execute, so that only this user and root may be able to
+/// change it.
+fn read(file: &Path, mut opened: File) -> Result<String> {
     let context = || file.display().to_string();
-    let mode = fs::metadata(file).with_context(context)?.mode() & 0o7777;
-    if mode & OTHERS_WRITE == 0 {
+    let about = opened.metadata().with_context(context)?;
+    if !about.is_file() {
+        return Err(Failure::failed(format!("{}: not a file", file.display())).into());
+    }
+    refuse_others(file, &about, OTHERS_WRITE)?;
+    // In a folder that others can write to, they can replace the file, unless it is sticky. The
+    // file may be a link.
+    let resolved = fs::canonicalize(file).with_context(context)?;
+    for folder in [file.parent(), resolved.parent()].into_iter().flatten() {
+        let about = fs::metadata(folder).with_context(|| folder.display().to_string())?;
+        let is_sticky = about.mode() & STICKY != 0;
+        refuse_others(folder, &about, if is_sticky { 0 } else { OTHERS_WRITE })?;
+    }
+    let mut text = String::new();
+    opened.read_to_string(&mut text).with_context(context)?;
+    Ok(text)
+}
+
+/// Refuses the file or folder of a profile if it belongs to another user than this one and root, or
+/// has one of the permission bits `others`.
+fn refuse_others(path: &Path, about: &Metadata, others: u32) -> Result<(), Failure> {
+    let (shown, own, owner) = (path.display(), rustix::process::geteuid().as_raw(), about.uid());
+    let reason = "a profile names commands that are executed with your rights";
+    if owner != own && owner != 0 {
+        let message = format!(
+            "{shown}: belongs to another user (expected the user {own} or 0, found {owner})"
+        );
+        return Err(Failure::failed(message).with_remedy(format!("{reason}; make a copy of yours")));
+    }
+    let mode = about.mode() & 0o7777;
+    if mode & others == 0 {
         return Ok(());
     }
-    let shown = file.display();
     let message = format!("{shown}: other users can write to it (mode {mode:04o})");
     Err(Failure::failed(message)
-        .with_remedy(format!(
-            "a profile names commands that are executed with your rights; `chmod go-w {shown}` \
-             prevents that others add any"
-        ))
-        .into())
+        .with_remedy(format!("{reason}; `chmod go-w {shown}` prevents that others add any")))
 }
 
 /// Makes a profile of its settings.
@@ -177,6 +212,7 @@ impl Maker<'_> {
     fn profile(self) -> Result<Profile, Failure> {
         let settings = &self.settings;
         let repository = self.required("repository", "the place of the repository")?;
+        self.refuse_password(&repository)?;
         self.required("sources", "the list of paths to save")?;
         let sources = settings.values("", "sources");
         if let Some(setting) = settings.get("", "sources")
@@ -200,11 +236,18 @@ impl Maker<'_> {
             };
             parts.push(self.part("check", words)?);
         }
+        if let (Some(report), Some(metrics)) =
+            (settings.get("", "report"), settings.get("", "metrics"))
+            && report.values == metrics.values
+        {
+            let message = "metrics: the file is that of report";
+            return Err(settings.failure(metrics.line, message).with_remedy("name two files"));
+        }
         let commands = |name| settings.values("hooks", name).to_vec();
         let path = |name| settings.values("", name).first().map(PathBuf::from);
         Ok(Profile {
             name: self.name.to_owned(),
-            repository,
+            repository: place::shown(Path::new(&repository)),
             sources,
             parts,
             hooks: Hooks {
@@ -225,6 +268,20 @@ impl Maker<'_> {
         })
     }
 
+    /// Refuses an address with a password, because profiles are shown and copied.
+    fn refuse_password(&self, repository: &str) -> Result<(), Failure> {
+        let location = Path::new(repository);
+        let setting = self.settings.get("", "repository");
+        let Some(setting) = setting.filter(|_| place::has_password(location)) else {
+            return Ok(());
+        };
+        let message = format!("repository: {} has a password", place::shown(location));
+        Err(self.settings.failure(setting.line, &message).with_remedy(
+            "a profile holds no secret, so that it can be shown and copied: set \
+             CUTPOINT_REST_USER and CUTPOINT_REST_PASSWORD, for a service by EnvironmentFile=",
+        ))
+    }
+
     fn backup(&self, sources: &[PathBuf]) -> Result<Args, Failure> {
         let mut words = self.settings.words("backup", &self.layout);
         words.push("--".to_owned());
@@ -233,7 +290,7 @@ impl Maker<'_> {
     }
 
     /// Returns the arguments of `forget`. Unless the profile says otherwise, the rules apply to the
-    /// snapshots of this profile alone: those of its host with all of its paths.
+    /// snapshots of this profile alone: those of its host with exactly its paths, and with its tags.
     fn forget(&self, sources: &[PathBuf]) -> Result<Args, Failure> {
         let settings = &self.settings;
         let mut words = settings.words("forget", &self.layout);
@@ -243,7 +300,9 @@ impl Maker<'_> {
                 "add a rule such as keep-daily = 7, or remove the table to keep all snapshots",
             ));
         }
-        if ["host", "path", "tag"].iter().all(|name| settings.get("forget", name).is_none()) {
+        let is_own =
+            ["host", "path", "tag"].iter().all(|name| settings.get("forget", name).is_none());
+        if is_own {
             let host = settings.values("backup", "host").first().cloned();
             words.push(format!("--host={}", host.unwrap_or_else(|| BackupOptions::default().host)));
             match settings.values("backup", "as-path") {
@@ -251,8 +310,14 @@ impl Maker<'_> {
                     .extend(sources.iter().map(|source| format!("--path={}", source.display()))),
                 path => words.extend(path.iter().map(|path| format!("--path={path}"))),
             }
+            let tags = settings.values("backup", "tag");
+            words.extend(tags.iter().map(|tag| format!("--tag={tag}")));
         }
-        self.part("forget", words)
+        let mut args = self.part("forget", words)?;
+        if let Command::Forget(forget) = &mut args.command {
+            forget.selection.has_all_paths = is_own;
+        }
+        Ok(args)
     }
 
     /// Parses the arguments of a command, with the common options of the profile.
@@ -299,6 +364,9 @@ pub(crate) fn apply(global: &Global, parts: &mut [Args], is_dry_run: bool) -> Re
     // would change nothing.
     let variable = std::env::var_os("CUTPOINT_REPO").map(PathBuf::from);
     let repository = global.repo.as_ref().filter(|given| Some(*given) != variable.as_ref());
+    let is_of_line = |given: &Option<String>, variable: &str| {
+        given.is_some() && *given != std::env::var(variable).ok()
+    };
     let secrets = &global.secrets;
     let given = [
         ("--repo", repository.is_some()),
@@ -307,10 +375,15 @@ pub(crate) fn apply(global: &Global, parts: &mut [Args], is_dry_run: bool) -> Re
         ("--passphrase-command", secrets.passphrase_command.is_some()),
         ("--key-id", secrets.key_id.is_some()),
         ("--encryption", secrets.encryption.is_some()),
+        ("--kdf-limit", secrets.kdf_limit != KdfLimits::TIMES),
+        ("--s3-endpoint", global.s3.s3_endpoint.is_some()),
+        ("--s3-region", global.s3.s3_region.is_some()),
+        ("--ssh-command", is_of_line(&global.sftp.ssh_command, "CUTPOINT_SSH_COMMAND")),
+        ("--rclone-command", is_of_line(&global.rest.rclone_command, "CUTPOINT_RCLONE_COMMAND")),
     ];
     if let Some((option, _)) = given.iter().find(|(_, is_given)| *is_given) {
         return Err(Failure::failed(format!("{option}: cannot be used with a profile"))
-            .with_remedy("the profile names the repository and the secret"));
+            .with_remedy("the profile names the repository, the way to it and the secret"));
     }
     for part in parts {
         let own = &mut part.global;

@@ -6,11 +6,15 @@ use anyhow::Result;
 use cutpoint_storage::{Rest, RestSettings, Storage};
 
 use crate::args::Global;
+use crate::unlock::{FROM_REST_PASSWORD_VARIABLE, REST_PASSWORD_VARIABLE};
 use crate::{interrupt, throttle};
 
-/// The variables with the account of a server, if the address has none.
+/// The variable with the user of a server, if the address has none.
 const USER: &str = "CUTPOINT_REST_USER";
-const PASSWORD: &str = "CUTPOINT_REST_PASSWORD";
+
+/// The same for a repository that is only read to make another one. The server of one repository
+/// must not get the password of the other one's.
+const FROM_USER: &str = "CUTPOINT_FROM_REST_USER";
 
 /// Opens the storage at `address`. No request is made yet.
 ///
@@ -37,13 +41,23 @@ pub(crate) fn shown(address: &str) -> String {
     RestSettings::without_password(address)
 }
 
+/// Returns `true` if the address has a password.
+pub(crate) fn has_password(address: &str) -> bool {
+    RestSettings::parse(address)
+        .is_ok_and(|settings| settings.password.is_some_and(|password| !password.is_empty()))
+}
+
 fn place(address: &str, global: &Global) -> Result<Rest> {
     let mut settings = RestSettings::parse(address)?;
     // An empty variable counts as unset.
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if settings.user.is_none() {
-        settings.user = variable(USER);
-        settings.password = variable(PASSWORD);
+        let (user, password) = match global.rest.is_source {
+            true => (FROM_USER, FROM_REST_PASSWORD_VARIABLE),
+            false => (USER, REST_PASSWORD_VARIABLE),
+        };
+        settings.user = variable(user);
+        settings.password = variable(password);
     }
     if let Some(command) = global.rest.rclone_command.as_ref().filter(|command| !command.is_empty())
     {

@@ -90,12 +90,21 @@ pub(crate) fn selects(
     id: TicketId,
     snapshot: &Snapshot,
 ) -> Result<bool> {
+    let mut is_selected = vec![false; snapshot.sources.len()];
     for path in &selection.paths {
         let absolute = absolute(path)?;
-        let is_source = |source: &Vec<u8>| is_same_source(source, path, &absolute);
-        if !snapshot.sources.iter().any(is_source) {
+        let mut has_path = false;
+        for (source, is_selected) in snapshot.sources.iter().zip(&mut is_selected) {
+            let is_same = is_same_source(source, path, &absolute);
+            *is_selected |= is_same;
+            has_path |= is_same;
+        }
+        if !has_path {
             return Ok(false);
         }
+    }
+    if selection.has_all_paths && is_selected.contains(&false) {
+        return Ok(false);
     }
     let has = view.tags(id, snapshot);
     Ok(selection.host.as_ref().is_none_or(|host| *host == snapshot.host)

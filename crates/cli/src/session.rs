@@ -13,7 +13,7 @@ use cutpoint_storage::{
     Error as StoreError, Kind, Local, ObjectKind, Probed, Storage, System, Weakness, probe,
 };
 
-use crate::args::{DeltaMode, Encryption, Global, Init, Mode, Settings};
+use crate::args::{DeltaMode, Encryption, Global, Init, Mode, RestArgs, Settings};
 use crate::exit::{Exit, Failure};
 use crate::lag::{failure, pauses};
 use crate::recovery::Kit;
@@ -427,7 +427,8 @@ pub(crate) fn options_like(
 
 /// Opens the repository of `--like` at `location`.
 fn open_like(location: &Path, args: &Init, global: &Global, report: &Report) -> Result<Repository> {
-    let storage = open_storage_at(location, global)?;
+    let rest = RestArgs { is_source: true, ..global.rest.clone() };
+    let storage = open_storage_at(location, &Global { rest, ..global.clone() })?;
     let given = unlock::in_files(
         args.like_passphrase_file.as_slice(),
         args.like_key_file.as_slice(),

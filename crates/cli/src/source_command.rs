@@ -21,7 +21,7 @@ use rustix::process::{
 };
 
 use crate::exit::Failure;
-use crate::interrupt::{self, Interrupt, Patient};
+use crate::interrupt::{self, AtSignal, Interrupt, Patient};
 use crate::unlock::SECRET_VARIABLES;
 
 /// The maximum number of lines of standard error that are kept, which are the last ones.
@@ -104,7 +104,7 @@ impl SourceCommand {
         let said = Lines::default();
         let (failure, is_over, is_told_to_end) = (None, false, false);
         let state = State { child, errors, said, failure, is_over, is_told_to_end };
-        interrupt::set_command(state.group());
+        interrupt::set_command(state.group().map(|group| (group, AtSignal::End)));
         // The name has no arguments, because these may be secrets.
         let command = SourceCommand { name: name_of(words), state: Arc::new(Mutex::new(state)) };
         let output =
@@ -191,17 +191,6 @@ impl State {
         self.child.try_wait()
     }
 
-    /// Returns `true` if the command was stopped because it, or a process that it has started, uses
-    /// the terminal, which only the process group in the foreground may use.
-    fn wants_terminal(&self) -> bool {
-        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let stopped = self.group().and_then(|id| waitid(WaitId::Pid(id), options).ok()?);
-        let signal = stopped.and_then(|stopped| stopped.stopping_signal());
-        signal.is_some_and(|signal| {
-            [Signal::TTIN, Signal::TTOU].iter().any(|each| each.as_raw() == signal)
-        })
-    }
-
     /// Ends the command and the processes it has started, and waits for their end.
     fn end(&mut self) {
         if let Ok(Some(status)) = self.status()
@@ -247,7 +236,7 @@ impl Read for SourceCommandOutput {
             _ => {}
         }
         let Some(status) = state.status()? else {
-            if state.wants_terminal() {
+            if wants_terminal(state.group()) {
                 let failure = "stopped, because it tried to use the terminal, which is not \
                                available (give a password by a file or a variable)";
                 state.failure = Some(failure.to_owned());
@@ -283,6 +272,17 @@ impl Drop for SourceCommandOutput {
     fn drop(&mut self) {
         self.command.state().end();
     }
+}
+
+/// Returns `true` if the command `id` was stopped because it, or a process that it has started, uses
+/// the terminal, which only the process group in the foreground may use.
+pub(crate) fn wants_terminal(id: Option<Pid>) -> bool {
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let stopped = id.and_then(|id| waitid(WaitId::Pid(id), options).ok()?);
+    let signal = stopped.and_then(|stopped| stopped.stopping_signal());
+    signal.is_some_and(|signal| {
+        [Signal::TTIN, Signal::TTOU].iter().any(|each| each.as_raw() == signal)
+    })
 }
 
 /// Describes the end of a command.

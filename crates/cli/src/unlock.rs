@@ -37,10 +37,21 @@ const NEW_PASSPHRASE_VARIABLE: &str = "CUTPOINT_NEW_PASSPHRASE";
 /// The environment variable with the passphrase of the repository that `copy` reads.
 const FROM_PASSPHRASE_VARIABLE: &str = "CUTPOINT_FROM_PASSPHRASE";
 
+/// The environment variable with the password of a server of the REST protocol.
+pub(crate) const REST_PASSWORD_VARIABLE: &str = "CUTPOINT_REST_PASSWORD";
+
+/// The same for the server that `copy` reads.
+pub(crate) const FROM_REST_PASSWORD_VARIABLE: &str = "CUTPOINT_FROM_REST_PASSWORD";
+
 /// The environment variables with secrets of this program. They are withheld from the commands that
 /// it runs.
-pub(crate) const SECRET_VARIABLES: [&str; 3] =
-    [PASSPHRASE_VARIABLE, NEW_PASSPHRASE_VARIABLE, FROM_PASSPHRASE_VARIABLE];
+pub(crate) const SECRET_VARIABLES: [&str; 5] = [
+    PASSPHRASE_VARIABLE,
+    NEW_PASSPHRASE_VARIABLE,
+    FROM_PASSPHRASE_VARIABLE,
+    REST_PASSWORD_VARIABLE,
+    FROM_REST_PASSWORD_VARIABLE,
+];
 
 /// The possible sources of one secret. The first one present is used.
 struct Sources<'a> {
@@ -272,7 +283,11 @@ fn prompt_passphrase(prompt: &str) -> Result<Zeroizing<Vec<u8>>> {
 
 fn run_command(command: &OsStr) -> Result<Zeroizing<Vec<u8>>> {
     let context = || "cannot run the passphrase command";
-    let mut child = Command::new("sh")
+    let mut shell = Command::new("sh");
+    for variable in SECRET_VARIABLES {
+        shell.env_remove(variable);
+    }
+    let mut child = shell
         .arg("-c")
         .arg(command)
         .stdin(Stdio::null())

@@ -42,10 +42,20 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Set if a signal ends the process in its handler: after the first signal, unless a child command
 /// must be ended, too.
 static ENDS_AT_ONCE: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// The process group of a child command, which ends with this process.
-static COMMAND: Mutex<Option<Pid>> = Mutex::new(None);
+/// The process group of a child command, which ends with this process, and the effect of a signal
+/// on it.
+static COMMAND: Mutex<Option<(Pid, AtSignal)>> = Mutex::new(None);
 /// The settings of the terminal before a prompt changed them.
 static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// The effect of the first signal on a child command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtSignal {
+    /// The command is asked to end (SIGTERM).
+    End,
+    /// The command may finish, because it cleans up.
+    Finish,
+}
 
 /// The manner in which a run ends after a signal.
 #[derive(Clone, Copy)]
@@ -80,20 +90,23 @@ pub fn watch(report: &'static Report) -> Result<()> {
     Ok(())
 }
 
-/// Sets the process group of a child command; `None` once it has ended. The first signal asks the
-/// command to end (SIGTERM), and the end of this process ends it (SIGKILL). Because the command is
-/// in a group of its own, it does not receive Ctrl-C.
-pub fn set_command(group: Option<Pid>) {
+/// Sets the process group of a child command; `None` once it has ended. The first signal has the
+/// given effect on it, and the end of this process ends it (SIGKILL). Because the command is in a
+/// group of its own, it does not receive Ctrl-C.
+pub fn set_command(group: Option<(Pid, AtSignal)>) {
     let mut command = COMMAND.lock().unwrap_or_else(PoisonError::into_inner);
     ENDS_AT_ONCE.store(group.is_none() && STOP.is_asked(), Ordering::SeqCst);
     *command = group;
 }
 
-/// Signals the child command. Returns `true` if there is one.
+/// Signals the child command, unless it may finish and is only asked to end. Returns `true` if there
+/// is a command.
 fn signal_command(signal: Signal) -> bool {
     let command = COMMAND.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(group) = *command else { return false };
-    kill_process_group(group, signal).ok();
+    let Some((group, at_signal)) = *command else { return false };
+    if signal == Signal::KILL || at_signal == AtSignal::End {
+        kill_process_group(group, signal).ok();
+    }
     true
 }
 
@@ -213,6 +226,11 @@ impl Interrupt {
         Interrupt(())
     }
 
+    /// Returns the request to stop without listening: a signal has the effect that it had before.
+    pub fn of_process() -> Interrupt {
+        Interrupt(())
+    }
+
     /// Returns `true` if the run is to stop.
     pub fn is_asked(&self) -> bool {
         STOP.is_asked()
@@ -221,6 +239,26 @@ impl Interrupt {
     /// Waits for `time`, or until a signal ends the wait.
     pub fn sleep(&self, time: Duration) {
         wait::sleep(&*environment(), time);
+    }
+}
+
+/// A time during which a signal asks the run to stop, as after [`Interrupt::listen`]. If there was no
+/// signal, it has the effect again that it had before.
+#[derive(Debug)]
+pub struct Listening(u8);
+
+impl Listening {
+    /// Begins to listen.
+    pub fn begin() -> Listening {
+        Listening(MANNER.swap(Manner::Well as u8, Ordering::SeqCst))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if !STOP.is_asked() {
+            MANNER.store(self.0, Ordering::SeqCst);
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! [`plan_rewrites`] finds the snapshots that have an entry to leave out, and [`rewrite`] saves them
 //! again without it, in the same repository.
 
+mod lost;
 mod monitor;
 mod plan;
 mod rewrite;

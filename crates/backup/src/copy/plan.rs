@@ -1,12 +1,14 @@
 //! The plan of a copy: the snapshots that the target lacks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cutpoint_repository::format::commit::CopyCoverage;
+use cutpoint_repository::verify::repair::repaired_as;
 use cutpoint_repository::{Content, Reader, Repository, RepositoryId, Snapshot, TicketId, View};
 use cutpoint_storage::{Error, Result};
 
+use super::lost::LostData;
 use super::monitor::CopyMonitor;
 use super::survey::survey;
 
@@ -30,6 +32,9 @@ pub struct PlannedCopy {
     pub read_bytes: u64,
     /// Set if there is a copy of a newer snapshot of the same host and paths.
     pub is_older: bool,
+    /// The copy at the target that lacks data which could not be read, or has lost data; `None` if
+    /// there is none.
+    pub replaces: Option<TicketId>,
     pub(super) origin: OriginKey,
     /// Earlier snapshots to compare with, best first, and their root folders at the source.
     pub(super) bases: Vec<(OriginKey, Content)>,
@@ -38,7 +43,7 @@ pub struct PlannedCopy {
 /// The rules about snapshots of which the target has had copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyRules {
-    /// Copies a snapshot again if its copy was forgotten or lacks entries.
+    /// Copies a snapshot again if its copy was forgotten or rewritten.
     pub again: bool,
     /// Leaves out snapshots that are older than the newest copy of the same host and paths.
     pub only_newer: bool,
@@ -49,11 +54,12 @@ pub struct CopyRules {
 pub struct CopyPlan {
     /// A reader of the source.
     pub(super) reader: Arc<Reader>,
+    pub(super) rules: CopyRules,
     /// The snapshots that the target lacks, oldest first.
     pub copies: Vec<PlannedCopy>,
     /// The snapshots that the target has, and their identifiers there.
     pub present: Vec<(TicketId, TicketId)>,
-    /// The snapshots of which the target has a copy that lacks entries, and its identifier there.
+    /// The snapshots of which the target has a copy that was rewritten, and its identifier there.
     pub reduced: Vec<(TicketId, TicketId)>,
     /// The snapshots whose copies were forgotten, and the identifiers of these.
     pub forgotten: Vec<(TicketId, TicketId)>,
@@ -63,16 +69,32 @@ pub struct CopyPlan {
     pub failed: Vec<TicketId>,
 }
 
+impl CopyPlan {
+    fn new(reader: Arc<Reader>, rules: CopyRules) -> CopyPlan {
+        CopyPlan {
+            reader,
+            rules,
+            copies: Vec::new(),
+            present: Vec::new(),
+            reduced: Vec::new(),
+            forgotten: Vec::new(),
+            older: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+}
+
 /// Finds out which of the snapshots `wanted` of `reader` the repository `target` lacks.
 ///
 /// # Errors
 ///
 /// Returns `Invalid` if both repositories are the same, `Missing` if the source has no snapshot
 /// `wanted`, and `Interrupted` if the monitor cancels the run. Returns any error of the storage of
-/// the source. A snapshot that cannot be read is reported to the monitor instead.
+/// the source, and of reading the target if a check has found damage there. A snapshot of the source
+/// that cannot be read is reported to the monitor instead.
 pub fn plan_copies(
     reader: &Arc<Reader>,
-    target: &Repository,
+    target: &Arc<Repository>,
     target_view: &View,
     wanted: &[TicketId],
     rules: CopyRules,
@@ -85,36 +107,40 @@ pub fn plan_copies(
         return Err(Error::invalid("copy", message));
     }
     let view = reader.view();
-    let mut there = There::of(target_id, target_view);
     let sources: Vec<_> = view.snapshots().into_iter().chain(view.forgotten_snapshots()).collect();
-    let mut plan = CopyPlan {
-        reader: reader.clone(),
-        copies: Vec::new(),
-        present: Vec::new(),
-        reduced: Vec::new(),
-        forgotten: Vec::new(),
-        older: Vec::new(),
-        failed: Vec::new(),
-    };
+    let mut lost = LostData::of(target, target_view)?;
+    let mut there = There::of(target_id, target_view);
+    let mut stopped: HashSet<(&str, &[Vec<u8>])> = HashSet::new();
+    let mut plan = CopyPlan::new(reader.clone(), rules);
     let total = wanted.len() as u64;
     for ((id, snapshot), number) in find(&sources, wanted)?.into_iter().zip(1..) {
         monitor.examined(number, total);
         let origin = key(source_id, id, snapshot);
         let is_older = there.has_newer(snapshot);
-        match there.copies.get(&origin) {
-            Some((Presence::Listed, copy)) => plan.present.push((id, *copy)),
-            Some((Presence::Reduced, copy)) if !rules.again => plan.reduced.push((id, *copy)),
-            Some((Presence::Forgotten, copy)) if !rules.again => plan.forgotten.push((id, *copy)),
+        there.look_for_loss(&origin, target_view, &mut lost, monitor)?;
+        let copy = there.copies.get(&origin).copied();
+        match copy {
+            Some((Presence::Listed, copy)) => plan.present.push((id, copy)),
+            Some((Presence::Reduced, copy)) if !rules.again => plan.reduced.push((id, copy)),
+            Some((Presence::Forgotten, copy)) if !rules.again => plan.forgotten.push((id, copy)),
             None if is_older && rules.only_newer => plan.older.push(id),
             _ => {
+                let group = (&*snapshot.host, &*snapshot.sources);
                 let bases = bases(source_id, &sources, (id, snapshot));
+                let replaces = copy.filter(|(presence, _)| *presence == Presence::Lossy);
+                let own = replaces.map(|_| &snapshot.root);
                 let base = bases.iter().find(|(base, _)| there.lists(base));
-                let root = base.map(|(_, root)| root);
-                let work = match survey("copy", reader, &snapshot.root, root, &[], monitor) {
+                let root = own.or_else(|| base.map(|(_, root)| root));
+                let work = match stopped.contains(&group) {
+                    true => Err(after_failure()),
+                    false => survey("copy", reader, &snapshot.root, root, &[], monitor),
+                };
+                let work = match work {
                     Ok(work) => work,
                     Err(error) if error.is_loss() => {
                         monitor.failed(id, &error);
                         plan.failed.push(id);
+                        stopped.extend(rules.only_newer.then_some(group));
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -126,6 +152,7 @@ pub fn plan_copies(
                     read_file_count: work.read_file_count,
                     read_bytes: work.read_bytes,
                     is_older,
+                    replaces: replaces.map(|(_, copy)| copy),
                     origin,
                     bases,
                 });
@@ -133,6 +160,13 @@ pub fn plan_copies(
         }
     }
     Ok(plan)
+}
+
+/// Returns the reason why a snapshot is not copied after an older one, if only newer ones would be
+/// copied from then on.
+pub(super) fn after_failure() -> Error {
+    let message = "not copied, and it would be left out once a newer one is copied";
+    Error::missing("an older snapshot of the same host and paths", message)
 }
 
 /// Returns the snapshots `wanted` of `sources`, oldest first.
@@ -155,9 +189,20 @@ fn find<'v>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Presence {
     Forgotten,
-    /// Listed, without some of the entries.
+    /// Listed, but without entries that could not be read, or with data that is lost.
+    Lossy,
+    /// Listed, without the entries that a rewrite has left out.
     Reduced,
     Listed,
+}
+
+/// Returns the state of a listed copy by the part of the original that it has.
+fn presence_of(coverage: CopyCoverage) -> Presence {
+    match coverage {
+        CopyCoverage::Complete => Presence::Listed,
+        CopyCoverage::Begun | CopyCoverage::Lossy => Presence::Lossy,
+        CopyCoverage::Reduced => Presence::Reduced,
+    }
 }
 
 /// The snapshots of the target.
@@ -171,6 +216,8 @@ struct There<'v> {
 impl<'v> There<'v> {
     fn of(target_id: RepositoryId, view: &'v View) -> There<'v> {
         let (mut copies, mut newest_ns) = (HashMap::new(), HashMap::new());
+        let all_forgotten = view.forgotten();
+        let is_listed = |id: &TicketId| !all_forgotten.contains(id);
         let listed = view.snapshots().into_iter().map(|it| (it, Presence::Listed));
         let forgotten = view.forgotten_snapshots().into_iter();
         let forgotten = forgotten.map(|it| (it, Presence::Forgotten));
@@ -180,12 +227,16 @@ impl<'v> There<'v> {
                 None => (presence, (target_id, id)),
                 Some((CopyCoverage::Begun, _)) => continue,
                 Some((coverage, origin)) => {
+                    let coverage = presence_of(coverage);
                     let newest = newest_ns.entry((&*snapshot.host, &*snapshot.sources));
                     let newest = newest.or_insert(snapshot.started_ns);
                     *newest = snapshot.started_ns.max(*newest);
-                    let is_reduced = coverage == CopyCoverage::Reduced;
-                    let presence =
-                        if is_reduced { presence.min(Presence::Reduced) } else { presence };
+                    // What a repair has kept of a copy is listed, but is no copy.
+                    let is_repaired = || repaired_as(view, id).is_some_and(|it| is_listed(&it));
+                    let presence = match presence.min(coverage) {
+                        Presence::Forgotten if is_repaired() => Presence::Lossy,
+                        presence => presence,
+                    };
                     (presence, (origin.repository, origin.snapshot))
                 }
             };
@@ -193,6 +244,33 @@ impl<'v> There<'v> {
             *known = (*known).max((presence, id));
         }
         There { copies, newest_ns }
+    }
+
+    /// Takes copies of `origin` that need lost data for lossy ones.
+    fn look_for_loss(
+        &mut self,
+        origin: &OriginKey,
+        view: &View,
+        lost: &mut LostData,
+        monitor: &dyn CopyMonitor,
+    ) -> Result<()> {
+        let Some((Presence::Listed, _)) = self.copies.get(origin) else { return Ok(()) };
+        let mut lossy = None;
+        for (id, snapshot) in view.snapshots() {
+            let of = snapshot.origin.as_deref().map(|it| (it.repository, it.snapshot, it.coverage));
+            if of != Some((origin.0, origin.1, CopyCoverage::Complete)) {
+                continue;
+            }
+            if !lost.concerns(&snapshot.root, monitor)? {
+                return Ok(());
+            }
+            lossy = Some(id);
+        }
+        // The other ones have been made here, by backups.
+        if let Some(id) = lossy {
+            self.copies.insert(*origin, (Presence::Lossy, id));
+        }
+        Ok(())
     }
 
     /// Returns `true` if a copy can be compared with that of `origin`.

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cutpoint_repository::{Reader, Repository, Snapshot, TicketId, View};
-use cutpoint_storage::{Error, Result};
+use cutpoint_repository::{Content, Reader, Repository, Snapshot, TicketId, View};
+use cutpoint_storage::{Error, Kind, Result};
 
 use super::monitor::CopyMonitor;
 use super::plan::current;
 use super::run::{CopyReport, Run};
 use super::survey::survey;
+use crate::save::copy_steps::{CopyStep, CopySteps};
 use crate::save::{BackupOptions, CopyForm};
 
 /// A snapshot that will be rewritten.
@@ -106,8 +107,8 @@ pub fn plan_rewrites(
     Ok(plan)
 }
 
-/// Returns the listed snapshot that an earlier rewrite has made of a snapshot, if nothing is left
-/// in it to leave out.
+/// Returns the listed snapshot that an earlier rewrite has made of a snapshot without the entries
+/// that the patterns `exclude` match, and with all others.
 fn rewritten(
     reader: &Reader,
     view: &View,
@@ -117,16 +118,47 @@ fn rewritten(
 ) -> Result<Option<TicketId>> {
     for (each, new) in view.snapshots() {
         let is_made_of = new.parent == Some(id)
-            && (new.started_ns, new.finished_ns) == (old.started_ns, old.finished_ns)
+            && new.finished_ns == old.finished_ns
+            && new.partial == old.partial
             && new.statistics.problem_count == old.statistics.problem_count;
-        if is_made_of
-            && survey("rewrite", reader, &new.root, None, exclude, monitor)
-                .is_ok_and(|survey| survey.excluded_count == 0)
-        {
+        if is_made_of && is_rest(reader, &new.root, (&old.root, exclude), monitor)? {
             return Ok(Some(each));
         }
     }
     Ok(None)
+}
+
+/// Returns `true` if the tree `new` has exactly the entries of the tree `old` that the patterns
+/// `exclude` do not match. A tree that cannot be read equals none.
+fn is_rest(
+    reader: &Reader,
+    new: &Content,
+    (old, exclude): (&Content, &[String]),
+    monitor: &dyn CopyMonitor,
+) -> Result<bool> {
+    let mut old = CopySteps::new(reader, old, None, exclude)?;
+    let mut new = CopySteps::new(reader, new, None, &[])?;
+    loop {
+        if monitor.cancelled() {
+            return Err(Error::new(Kind::Interrupted, "rewrite", "interrupted"));
+        }
+        let (left, right) = match old.next().and_then(|left| Ok((left, new.next()?))) {
+            Err(error) if error.is_loss() => return Ok(false),
+            both => both?,
+        };
+        let is_equal = match (left, right) {
+            (None, None) => return Ok(true),
+            (Some(CopyStep::Leave), Some(CopyStep::Leave)) => true,
+            (Some(CopyStep::Enter(a)), Some(CopyStep::Enter(b)))
+            | (Some(CopyStep::Entry(a)), Some(CopyStep::Entry(b)))
+            | (Some(CopyStep::Link(a)), Some(CopyStep::Link(b)))
+            | (Some(CopyStep::File(a, _)), Some(CopyStep::File(b, _))) => a == b,
+            _ => false,
+        };
+        if !is_equal {
+            return Ok(false);
+        }
+    }
 }
 
 /// Saves the snapshots of `plan` again in the same repository, without the entries that the patterns

@@ -1,12 +1,13 @@
 //! The run of a copy.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use cutpoint_repository::{Reader, Repository, Snapshot, TicketId};
 use cutpoint_storage::{Error, Kind, Result};
 
 use super::monitor::CopyMonitor;
-use super::plan::CopyPlan;
+use super::plan::{CopyPlan, after_failure};
 use crate::save::{BackupOptions, BackupReport, CopyForm, SnapshotSource, Source, backup};
 
 /// The result of a copy.
@@ -16,6 +17,8 @@ pub struct CopyReport {
     pub saved: Vec<(TicketId, TicketId)>,
     /// The number of snapshots that could not be read, including those of the plan.
     pub failed_count: u64,
+    /// The number of snapshots of which the target already has the same copy, complete or not.
+    pub unchanged_count: u64,
     /// The number of files that were copied.
     pub read_file_count: u64,
     /// The total size of these files in bytes.
@@ -32,6 +35,7 @@ impl CopyReport {
     fn add(&mut self, id: TicketId, done: &BackupReport) {
         let statistics = &done.statistics;
         self.saved.extend(done.snapshot.map(|saved| (id, saved)));
+        self.unchanged_count += u64::from(done.snapshot.is_none());
         self.read_file_count += statistics.read_file_count;
         self.read_bytes += statistics.read_bytes;
         self.new_chunk_count += statistics.new_chunk_count;
@@ -55,10 +59,21 @@ pub fn copy(
     monitor: &dyn CopyMonitor,
 ) -> Result<CopyReport> {
     let mut report = CopyReport { failed_count: plan.failed.len() as u64, ..CopyReport::default() };
+    let mut stopped: HashSet<(&str, &[Vec<u8>])> = HashSet::new();
     for planned in &plan.copies {
+        let group = (&*planned.snapshot.host, &*planned.snapshot.sources);
+        if stopped.contains(&group) {
+            report.failed_count += 1;
+            monitor.failed(planned.id, &after_failure());
+            continue;
+        }
+        let failed_count = report.failed_count;
         let form = CopyForm::Copy { origin: planned.origin, bases: planned.bases.clone() };
         let run = Run { name: "copy", repository, reader: &plan.reader, options, monitor };
         run.save(planned.id, &planned.snapshot, form, &mut report)?;
+        if plan.rules.only_newer && report.failed_count > failed_count {
+            stopped.insert(group);
+        }
     }
     Ok(report)
 }

@@ -128,7 +128,13 @@ impl<'a> Attempt<'a> {
             let has_same_sources = parent.sources == self.sources;
             parent.root == root && has_same_sources && has_same_file_systems && is_complete
         });
-        if is_same && options.skip_if_unchanged {
+        let is_vain = match (source, &self.parents.parent) {
+            (Source::Snapshot(source), Some((_, parent))) if !counts.partial => {
+                source.is_vain((&root, &statistics), parent)
+            }
+            _ => false,
+        };
+        if (is_same && options.skip_if_unchanged) || is_vain {
             self.writer.void(index_segments)?;
             return Ok(AttemptResult::Complete(Box::new(report)));
         }
@@ -152,7 +158,7 @@ impl<'a> Attempt<'a> {
             origin: None,
         };
         if let Source::Snapshot(source) = source {
-            source.describe(&mut snapshot);
+            source.describe(&mut snapshot, self.writer.view());
         }
         let commit = Outcome::Snapshot(Box::new(snapshot));
         match self.writer.commit(commit, index_segments, &hits)? {

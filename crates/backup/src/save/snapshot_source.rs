@@ -1,6 +1,6 @@
 //! The source of a copy: a snapshot of another repository, or of the same one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +10,10 @@ use cutpoint_repository::{
     Class, Content, Reader, Repository, RepositoryId, Snapshot, Statistics, TicketId, View,
 };
 use cutpoint_storage::{Error, Result};
+
+/// The smallest distance between the start of a snapshot and that of a later form of it, in
+/// nanoseconds. The nanoseconds before are those of repaired snapshots.
+const LATER_NS: i64 = 3;
 
 /// A snapshot that is saved again: in another repository, or without some of its entries.
 #[derive(Debug)]
@@ -55,8 +59,8 @@ pub(super) struct CopyBase {
 }
 
 impl SnapshotSource {
-    /// Chooses the snapshot of `view` to compare with: a checkpoint of this copy, or a copy of an
-    /// earlier snapshot. Its files may be taken over by rule W3.
+    /// Chooses the snapshot of `view` to compare with: a checkpoint of this copy, an earlier copy of
+    /// the same snapshot, or a copy of an earlier snapshot. Its files may be taken over by rule W3.
     ///
     /// # Errors
     ///
@@ -79,9 +83,9 @@ impl SnapshotSource {
             }
         };
         let copies = copies(view);
-        let find = |wanted: &(RepositoryId, TicketId), is_begun: bool| {
+        let find = |wanted: &(RepositoryId, TicketId), is_own: bool| {
             let found = copies.get(wanted)?.iter().filter(|(id, _, coverage)| {
-                (*coverage == CopyCoverage::Begun) == is_begun && view.may_be_parent(*id)
+                (is_own || *coverage != CopyCoverage::Begun) && view.may_be_parent(*id)
             });
             // All checkpoints of a copy have the times of the original, and tickets have no order,
             // but each continues one before, so that the newest has the most.
@@ -91,8 +95,8 @@ impl SnapshotSource {
         };
         let own = std::iter::once((origin, &self.snapshot.root, true));
         let earlier = bases.iter().map(|(origin, root)| (origin, root, false));
-        Ok(own.chain(earlier).find_map(|(origin, root, is_begun)| {
-            let (id, snapshot, coverage) = *find(origin, is_begun)?;
+        Ok(own.chain(earlier).find_map(|(origin, root, is_own)| {
+            let (id, snapshot, coverage) = *find(origin, is_own)?;
             let snapshot = Box::new(snapshot.clone());
             Some(CopyBase { id, snapshot, source_root: root.clone(), coverage })
         }))
@@ -141,8 +145,27 @@ impl SnapshotSource {
         }
     }
 
-    /// Gives `made`, the result of a run, everything that the snapshot of the source records.
-    pub(super) fn describe(&self, made: &mut Snapshot) {
+    /// Returns `true` if a run was in vain: it has stored nothing, and `made`, its result, has the
+    /// tree of `parent`, a copy of the same snapshot. Another client has made that copy meanwhile, or
+    /// the same entries cannot be read as before.
+    pub(super) fn is_vain(&self, made: (&Content, &Statistics), parent: &Snapshot) -> bool {
+        let (CopyForm::Copy { origin, .. }, Some(of)) = (&self.form, parent.origin.as_deref())
+        else {
+            return false;
+        };
+        let (root, statistics) = made;
+        let is_no_better = match of.coverage {
+            CopyCoverage::Complete => true,
+            CopyCoverage::Begun => false,
+            CopyCoverage::Reduced | CopyCoverage::Lossy => statistics.problem_count > 0,
+        };
+        let is_same = (of.repository, of.snapshot) == *origin && parent.root == *root;
+        is_same && is_no_better && statistics.stored_bytes == 0
+    }
+
+    /// Gives `made`, the result of a run, everything that the snapshot of the source records. Its
+    /// start differs from those of the snapshots of `view`.
+    pub(super) fn describe(&self, made: &mut Snapshot, view: &View) {
         let Snapshot { sources, host, user, tags, description, missing, .. } =
             self.snapshot.clone();
         let counted = made.statistics;
@@ -165,6 +188,11 @@ impl SnapshotSource {
             statistics.other_count = counted.other_count;
             statistics.size = counted.size;
         }
+        let started_ns = if is_checkpoint { self.snapshot.started_ns } else { self.free_ns(view) };
+        let read_since_ns = match started_ns == self.snapshot.started_ns {
+            true => self.snapshot.read_since_ns,
+            false => self.snapshot.read_since_ns.or(Some(self.snapshot.started_ns)),
+        };
         *made = Snapshot {
             root: made.root.clone(),
             cut: made.cut.clone(),
@@ -176,14 +204,42 @@ impl SnapshotSource {
             sources,
             host,
             user,
-            started_ns: self.snapshot.started_ns,
+            started_ns,
             finished_ns: self.snapshot.finished_ns,
             tags,
             description,
             missing,
             file_systems: self.file_systems(),
-            read_since_ns: self.snapshot.read_since_ns,
+            read_since_ns,
         };
+    }
+
+    /// Returns the start of the result: that of the snapshot, or later if the view has other forms
+    /// of it. No two forms have the same start, and the result follows the forms that it replaces,
+    /// in every list, for `latest` and for the rules of retention.
+    fn free_ns(&self, view: &View) -> i64 {
+        let own = &self.snapshot;
+        let all = view.commits.iter().filter_map(|(id, commit)| Some((*id, commit.snapshot()?)));
+        let forms: Vec<_> = all
+            .filter(|(_, it)| {
+                (it.partial, it.finished_ns) == (own.partial, own.finished_ns)
+                    && (&it.host, &it.sources) == (&own.host, &own.sources)
+            })
+            .collect();
+        let is_replaced = |id: TicketId, it: &Snapshot| match &self.form {
+            CopyForm::Copy { origin, .. } => {
+                it.original().is_some_and(|of| (of.repository, of.snapshot) == *origin)
+            }
+            CopyForm::Rewrite { .. } => id == self.id || it.parent == Some(self.id),
+        };
+        let replaced = forms.iter().filter(|(id, it)| is_replaced(*id, it));
+        let newest_ns = replaced.map(|(_, it)| it.started_ns).max();
+        let mut start_ns = newest_ns.map_or(own.started_ns, |ns| ns.saturating_add(LATER_NS));
+        let taken: HashSet<i64> = forms.iter().map(|(_, it)| it.started_ns).collect();
+        while taken.contains(&start_ns) && start_ns < i64::MAX {
+            start_ns += 1;
+        }
+        start_ns
     }
 
     /// Returns the origin of the result, which is a checkpoint or has lost entries to problems.
@@ -191,7 +247,7 @@ impl SnapshotSource {
         let coverage = match (is_checkpoint, problem_count) {
             (true, _) => CopyCoverage::Begun,
             (false, 0) => CopyCoverage::Complete,
-            (false, _) => CopyCoverage::Reduced,
+            (false, _) => CopyCoverage::Lossy,
         };
         match &self.form {
             CopyForm::Copy { origin: (repository, snapshot), .. } => {

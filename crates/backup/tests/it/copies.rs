@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex};
 use cutpoint_backup::copy::{
     CopyMonitor, CopyReport, CopyRules, copy, plan_copies, plan_rewrites, rewrite,
 };
-use cutpoint_backup::save::{BackupMonitor, BackupProgress, backup};
+use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupProgress, backup};
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
+use cutpoint_repository::verify::repair::repaired_as;
 use cutpoint_repository::{
     CipherSuite, Class, Content, Entry, EntryKind, InitOptions, Reader, Repository, Snapshot,
     TicketId, Unlock, View,
@@ -223,7 +224,9 @@ fn copy_with_the_same_chunks_reads_only_what_the_target_lacks() {
     let folder = tempfile::tempdir().expect("folder");
     let source = source(folder.path());
     let target = like(&source);
-    backup(&target, files(folder.path()), &options(2), &()).expect("a backup");
+    // Another host, because the clocks of both repositories are equal.
+    let of_other = BackupOptions { host: "other".to_owned(), ..options(2) };
+    backup(&target, files(folder.path()), &of_other, &()).expect("a backup");
     let before = reader(&target).view().snapshots()[0].0;
     let report = copy_all(&source, &target);
     // The old version of the changed file lies in a bundle with its neighbours.
@@ -340,6 +343,7 @@ fn rewritten_snapshots_lack_the_path_and_keep_the_rest() {
     let view = reader_after.view();
     for (old, new) in &report.saved {
         let of = |id: &TicketId| view.commits[id].snapshot().expect("a snapshot").clone();
+        let old_id = *old;
         let (old, new) = (of(old), of(new));
         let is_kept = |path: &str| !path.contains("/folder 1") && !path.ends_with("/large");
         let mut expected = entries(&reader_after, &old.root, "");
@@ -351,6 +355,12 @@ fn rewritten_snapshots_lack_the_path_and_keep_the_rest() {
         assert_eq!(new.statistics.file_count, count, "the number of files");
         let (mut old, mut new) = (kept(&old), kept(&new));
         (old.statistics, new.statistics) = Default::default();
+        assert!(new.started_ns > old.started_ns, "the new one follows in every list");
+        assert_eq!(new.started_ns / 1000, old.started_ns / 1000, "at the same time");
+        // A repair of the old one would start in the next two nanoseconds.
+        assert_eq!(repaired_as(&view, old_id), None);
+        assert_eq!(new.read_since_ns, Some(old.started_ns), "not the new time");
+        (new.started_ns, new.read_since_ns) = (old.started_ns, old.read_since_ns);
         assert_eq!(old, new, "times, host and tags");
     }
     let again = plan_rewrites(&reader_after, &[report.saved[0].1], &exclude, &()).expect("a plan");
@@ -604,9 +614,11 @@ fn damage_at_the_source_costs_the_files_in_it_only() {
         };
         assert_eq!(count(&to) + problems.len(), 7, "what is not reported is there");
         assert_sound(&target);
-        // Nothing is copied again by itself.
-        let again = copy_with(&source, &target, &Problems::default()).expect("a copy");
-        assert_eq!(again, CopyReport::default(), "nothing is copied again");
+        // The lost files are tried again, and nothing is stored if they are still lost.
+        let monitor = Problems::default();
+        let again = copy_with(&source, &target, &monitor).expect("a copy");
+        assert_eq!((again.saved.len(), again.unchanged_count, again.stored_bytes), (0, 3, 0));
+        assert_eq!(monitor.0.into_inner().expect("no panic").len(), problems.len(), "reported");
     }
 }
 

@@ -109,6 +109,10 @@ pub(crate) struct RestArgs {
         hide_env_values = true
     )]
     pub(crate) rclone_command: Option<String>,
+    /// Set for a repository that is only read to make another one: that of `cutpoint copy --from`,
+    /// or of `cutpoint init --like`. It has an account of its own.
+    #[arg(skip)]
+    pub(crate) is_source: bool,
 }
 
 /// The way to an SSH server.

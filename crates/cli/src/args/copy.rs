@@ -9,22 +9,23 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use cutpoint_terminal::Threads;
 
 use super::common::SftpArgs;
-use super::{Global, S3Args, Secrets, Selection};
+use super::{Global, RestArgs, S3Args, Secrets, Selection};
 
 /// Copy snapshots from another repository
 ///
 /// Copies the snapshots that this repository lacks, oldest first, with all metadata, host, times,
 /// tags and description. The repositories may differ in keys, encryption, cut, compression and
 /// place. Data that this repository has is not stored again. After an interruption, the same
-/// command continues; run again later, it copies only new snapshots. Forgotten snapshots, and those
-/// of interrupted runs, are only copied if their IDs are given. Holds are not copied.
+/// command continues; run again later, it copies only new snapshots. Forgotten snapshots are not
+/// copied, and those of interrupted runs only if their IDs are given. Holds are not copied.
 ///
 /// A copy that was forgotten or rewritten here does not come back, unless --again is given. Once
 /// `cutpoint prune` has removed a forgotten copy, nothing is known of it: if this repository keeps
 /// snapshots for a shorter time than the other one, use --only-newer.
 ///
 /// A file that cannot be read, because the other repository is damaged, is reported, and the rest
-/// of the snapshot is copied. The exit code is 1 then.
+/// of the snapshot is copied. The exit code is 1 then, and the next copy tries again. If a check has
+/// found data of a copy damaged here, the copy is made again, and reads what is lost.
 ///
 /// A copy has an ID of its own, but the ID of the original names it, too.
 ///
@@ -63,19 +64,23 @@ pub(crate) struct Copy {
     #[arg(long, value_name = "COMMAND", group = "from_secret")]
     pub(crate) from_passphrase_command: Option<OsString>,
     /// Use the S3 server at URL for --from, as --s3-endpoint does for --repo
+    ///
+    /// Requests to both servers are signed with the same credentials. The secret key is not sent,
+    /// but its ID and AWS_SESSION_TOKEN are.
     #[arg(long, value_name = "URL", hide_short_help = true)]
     pub(crate) from_s3_endpoint: Option<String>,
     /// Set the region of the bucket of --from
     #[arg(long, value_name = "REGION", hide_short_help = true)]
     pub(crate) from_s3_region: Option<String>,
-    /// Copy again snapshots whose copies were forgotten or lack files
+    /// Copy again snapshots whose copies were forgotten or rewritten
     ///
-    /// A copy lacks files that could not be read, or that `cutpoint rewrite` has removed here.
+    /// Copies that lack files which could not be read are made again without this option.
     #[arg(long)]
     pub(crate) again: bool,
     /// Leave out snapshots older than the newest copy
     ///
-    /// The newest copy of the same host and paths counts.
+    /// The newest copy of the same host and paths counts. If a snapshot fails, newer ones of the
+    /// same host and paths are not copied, because it would be left out from then on.
     #[arg(long)]
     pub(crate) only_newer: bool,
     /// Show what would be copied, and change nothing
@@ -116,8 +121,8 @@ impl Copy {
                 s3_endpoint: self.from_s3_endpoint.clone(),
                 s3_region: self.from_s3_region.clone(),
             },
+            rest: RestArgs { is_source: true, ..global.rest.clone() },
             // One way to connect serves all servers, as `ssh` itself does.
-            rest: global.rest.clone(),
             sftp: SftpArgs { ssh_command: global.sftp.ssh_command.clone() },
         }
     }

@@ -338,6 +338,9 @@ pub(crate) struct Selection {
     /// option is repeated, a snapshot must have all of the paths.
     #[arg(long = "path", id = "only_path", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Set if a snapshot must have no other paths, which a profile asks for.
+    #[arg(skip)]
+    pub(crate) has_all_paths: bool,
 }
 
 /// List the contents of a snapshot

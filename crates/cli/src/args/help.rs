@@ -279,7 +279,8 @@ question, so do backups that no one watches.
 
 --repo rest:URL names a server that speaks restic's REST protocol: `rclone serve restic` on another \
 machine. The rest-server of restic takes only objects of restic. User and password are part of the \
-URL, or come from CUTPOINT_REST_USER and CUTPOINT_REST_PASSWORD.
+URL, or come from CUTPOINT_REST_USER and CUTPOINT_REST_PASSWORD. For --from of `cutpoint copy` and \
+--like of `cutpoint init`, they come from CUTPOINT_FROM_REST_USER and CUTPOINT_FROM_REST_PASSWORD.
 
 The protocol creates objects in two steps, so that prune needs --exclusive, and interrupted runs are \
 not resumed. Backups of several machines may run at the same time.

@@ -30,7 +30,8 @@ pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit>
     let mut source = open_source(args, global, report)?;
     let view = source.view(report)?;
     let reader = Arc::new(source.reader(view.clone(), report)?);
-    let wanted = wanted(&args.snapshots, &args.selection, &view, false, report)?;
+    let wanted = wanted(&args.snapshots, &args.selection, &view, false, report)
+        .map_err(|error| error.context(of_source(args)))?;
     let monitor = Monitor::new("copied", &view, report);
     report.begin_progress();
     let rules = CopyRules { again: args.again, only_newer: args.only_newer };
@@ -71,11 +72,19 @@ pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit>
     Ok(Exit::of_problems(report.problem_count()))
 }
 
+/// Returns the beginning of errors about the repository of `--from`.
+fn of_source(args: &Copy) -> String {
+    match place::resolve(&args.from) {
+        Ok(location) => format!("--from {}", place::shown(&location)),
+        // The error has the place.
+        Err(_) => "--from".to_owned(),
+    }
+}
+
 /// Opens the repository of `--from`.
 fn open_source(args: &Copy, global: &Global, report: &Report) -> Result<Session> {
     Session::open(&args.source(global), report).map_err(|error| {
-        let shown = place::resolve(&args.from).unwrap_or_else(|_| args.from.clone());
-        let option = format!("--from {}", shown.display());
+        let option = of_source(args);
         match Exit::of(&error) {
             Exit::NoRepository => {
                 Failure::new(Exit::NoRepository, format!("{option}: no repository found"))
@@ -279,6 +288,7 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
             copied_count: if args.dry_run { planned_count } else { done.saved.len() as u64 },
             present_count,
             reduced_count: plan.reduced.len() as u64,
+            unchanged_count: done.unchanged_count,
             forgotten_count: plan.forgotten.len() as u64,
             older_count: plan.older.len() as u64,
             failed_count: if args.dry_run { plan.failed.len() as u64 } else { done.failed_count },
@@ -291,7 +301,7 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
         }));
     }
     let size = units::size(read_bytes);
-    tell_of_left_out(args, plan, report);
+    tell_of_left_out(args, plan, done, report);
     if args.dry_run {
         report.note(&format!(
             "Would copy {}, {size} in {}; {present_count} already here.",
@@ -320,7 +330,7 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
 }
 
 /// Says which snapshots are not copied because of their copies, and how to copy them.
-fn tell_of_left_out(args: &Copy, plan: &CopyPlan, report: &Report) {
+fn tell_of_left_out(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) {
     let snapshots = |count: usize| units::count(count as u64, "snapshot");
     if !plan.forgotten.is_empty() {
         report.note(&format!(
@@ -330,10 +340,21 @@ fn tell_of_left_out(args: &Copy, plan: &CopyPlan, report: &Report) {
     }
     if !plan.reduced.is_empty() {
         report.note(&format!(
-            "{} not copied again, although the copies lack files that could not be read or were \
-             removed by `cutpoint rewrite`; --again copies them.",
+            "{} not copied again, because `cutpoint rewrite` has removed files from the copies \
+             here; --again copies them.",
             snapshots(plan.reduced.len())
         ));
+    }
+    let replaced = plan.copies.iter().filter(|planned| planned.replaces.is_some()).count();
+    if replaced > 0 && args.dry_run {
+        report.note(&format!(
+            "{} again, because the copies lack files or have damaged data.",
+            snapshots(replaced)
+        ));
+    }
+    if done.unchanged_count > 0 {
+        let unchanged = snapshots(usize::try_from(done.unchanged_count).unwrap_or(usize::MAX));
+        report.note(&format!("{unchanged} not copied again, because nothing more can be read."));
     }
     if !plan.older.is_empty() {
         let older = snapshots(plan.older.len());

@@ -10,7 +10,7 @@ use cutpoint_repository::{TicketId, snapshots};
 use super::copy::{Monitor, wanted};
 use super::waiting::announce_lag;
 use crate::args::{Global, Rewrite};
-use crate::event::{Event, Summary};
+use crate::event::{self, Event, Summary};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::session::Session;
@@ -79,7 +79,17 @@ fn forget(session: &Session, replaced: Vec<TicketId>, report: &Report) -> Result
 
 /// Prints the snapshots that would be rewritten.
 fn show(plan: &RewritePlan, report: &Report) -> Result<()> {
-    for planned in plan.rewrites.iter().filter(|_| !report.is_json()) {
+    for planned in &plan.rewrites {
+        if report.is_json() {
+            report.event(&Event::Saved(event::Saved {
+                snapshot: planned.id.to_string(),
+                saved: None,
+                read_file_count: 0,
+                read_bytes: 0,
+                lacking_count: 0,
+            }))?;
+            continue;
+        }
         report.line(&format!(
             "{}: without {} in {}",
             select::described(planned.id, &planned.snapshot),
@@ -134,7 +144,7 @@ fn summarize(
              --dry-run` shows how much a prune would free.",
             units::count(forgotten_count, "old snapshot")
         ));
-    } else if count > 0 && !args.dry_run {
+    } else if count > 0 && !args.dry_run && !args.forget {
         report.note("The old snapshots are still listed; --forget removes them from the list.");
     }
     Ok(())

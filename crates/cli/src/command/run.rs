@@ -60,6 +60,7 @@ pub(super) fn run(
         return skipped(outcome, &history, report);
     }
     let files = Files::of(args, Some(&profile));
+    files.refuse_equal()?;
     let finds_unread = files.are_wanted() || report.is_json();
     Running::new(&profile, &mut outcome, &history.record, report, execute).run(finds_unread);
     if !args.dry_run {
@@ -118,6 +119,14 @@ impl Files {
             report: args.report.clone().or_else(|| of_profile(|profile| &profile.report)),
             metrics: args.metrics.clone().or_else(|| of_profile(|profile| &profile.metrics)),
         }
+    }
+
+    /// Refuses one file for both.
+    fn refuse_equal(&self) -> Result<(), Failure> {
+        if self.report.is_none() || self.report != self.metrics {
+            return Ok(());
+        }
+        Err(Failure::failed("--report and --metrics: the same file").with_remedy("name two files"))
     }
 
     fn are_wanted(&self) -> bool {

@@ -89,7 +89,7 @@ fn about(view: &View, held: &HashSet<TicketId>, id: TicketId, snapshot: &Snapsho
     if let Some(origin) = snapshot.original() {
         let parts = match origin.coverage {
             CopyCoverage::Complete => "",
-            CopyCoverage::Begun | CopyCoverage::Reduced => "parts of ",
+            CopyCoverage::Begun | CopyCoverage::Reduced | CopyCoverage::Lossy => "parts of ",
         };
         about.push_str(&format!("  (copy of {parts}{})", origin.snapshot.short()));
     }

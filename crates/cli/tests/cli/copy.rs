@@ -1,8 +1,11 @@
 //! Snapshots that are copied between repositories, and rewritten.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cutpoint_testing::SplitMix64;
@@ -100,6 +103,70 @@ fn copy_refuses_bad_sources_with_a_remedy() {
     copy(&sandbox.path("locked")).ended(12, &["--from", "--from-passphrase-file"]);
 }
 
+/// Starts a server that refuses every request. Returns its address and the requests.
+fn refusing_server() -> (String, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let requests = Arc::new(Mutex::new(String::new()));
+    let heard = requests.clone();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let Ok(mut connection) = connection else { continue };
+            let mut request = Vec::new();
+            let mut buffer = [0; 1024];
+            while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+                match connection.read(&mut buffer) {
+                    Ok(len) if len > 0 => request.extend_from_slice(&buffer[..len]),
+                    _ => break,
+                }
+            }
+            heard.lock().expect("no panic").push_str(&String::from_utf8_lossy(&request));
+            let answer =
+                b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            connection.write_all(answer).ok();
+        }
+    });
+    (address, requests)
+}
+
+/// The account of the target does not reach the server of the source.
+#[test]
+fn source_server_gets_only_its_own_account() {
+    let sandbox = Sandbox::with_source();
+    let requests_with = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let (address, requests) = refusing_server();
+        let mut command = sandbox.command(arguments);
+        command.arg(format!("rest:http://{address}/a/"));
+        command.envs([("CUTPOINT_REST_USER", "me"), ("CUTPOINT_REST_PASSWORD", "xyzzy")]);
+        command
+            .env("CUTPOINT_REPO", sandbox.path(if arguments[0] == "init" { "n" } else { "repo" }));
+        run(command.envs(variables.iter().copied())).ended(2, &["401"]);
+        let requests = requests.lock().expect("no panic").to_ascii_lowercase();
+        assert!(requests.contains("/a/"), "{requests}");
+        requests
+    };
+    let own = [("CUTPOINT_FROM_REST_USER", "it"), ("CUTPOINT_FROM_REST_PASSWORD", "secret")];
+    for arguments in [&["copy", "--from"][..], &["init", "--like"]] {
+        let requests = requests_with(arguments, &[]);
+        assert!(!requests.contains("authorization"), "{requests}");
+        let requests = requests_with(arguments, &own);
+        // The base64 form of `it:secret`.
+        assert!(requests.contains("basic axq6c2vjcmv0"), "{requests}");
+    }
+}
+
+/// An error of `--from` does not show the password in the address.
+#[test]
+fn errors_of_the_source_hide_its_password() {
+    let sandbox = Sandbox::with_source();
+    let (address, _) = refusing_server();
+    for place in [format!("rest:http://me:xyzzy@{address}/a/"), "http://me:xyzzy@nas/a".to_owned()]
+    {
+        let failed = sandbox.run(["copy", "--from", &place]).ended(2, &["--from", "me:***@"]);
+        assert!(!failed.stderr.contains("xyzzy"), "{}", failed.stderr);
+    }
+}
+
 #[test]
 fn rewrite_removes_a_path_and_can_be_undone() {
     let sandbox = Sandbox::with_source();
@@ -132,6 +199,38 @@ fn rewrite_removes_a_path_and_can_be_undone() {
     sandbox.run(["forget", "--undo", "--last"]).well();
     assert_eq!(sandbox.json(["snapshots"]).len(), 2, "the old one is back");
     sandbox.run(["rewrite", "--exclude", "["]).ended(2, &["--exclude"]);
+}
+
+/// A rewrite that left out more than is asked now does not replace the snapshot.
+#[test]
+fn rewrite_after_one_of_more_patterns_keeps_the_other_files() {
+    let sandbox = Sandbox::with_source();
+    fs::write(sandbox.path("source/disk.iso"), "an image").expect("a file");
+    fs::write(sandbox.path("source/note.txt"), "a note").expect("a file");
+    let old = sandbox.backup("source");
+    let both = ["rewrite", &old, "--exclude", "*.iso", "--exclude", "*.txt"];
+    sandbox.run(both).well();
+    let summary = sandbox.json(["rewrite", &old, "--exclude", "*.iso", "--forget"]).pop();
+    let summary = summary.expect("a summary");
+    assert_eq!(
+        (&summary["rewritten_count"], &summary["forgotten_count"]),
+        (&1.into(), &1.into()),
+        "{summary}"
+    );
+    let with_note = sandbox.json(["snapshots"]).into_iter().filter(|listed| {
+        let id = listed["id"].as_str().expect("an id");
+        let files = sandbox.run(["ls", "-R", id]).well();
+        assert!(!files.text().contains("disk.iso"), "{}", files.text());
+        files.text().contains("note.txt")
+    });
+    assert_eq!(with_note.count(), 1, "the new snapshot keeps the note");
+    // Now each of both is found.
+    sandbox.run(["forget", "--undo", "--last"]).well();
+    for exclude in [&both[2..4], &both[2..]] {
+        let again = [&["rewrite", &*old][..], exclude].concat();
+        let summary = sandbox.json(again).pop().expect("a summary");
+        assert_eq!(summary["rewritten_count"], 0, "{summary}");
+    }
 }
 
 /// Odd names, times, attributes, access control lists, devices, links and holes are those of a
@@ -238,6 +337,159 @@ fn pruned_copies_stay_away_with_only_newer() {
     assert_eq!(counts(&copy(&sandbox, &[])), [1, 2, 0, 0, 0], "the first comes back");
 }
 
+/// Damages the stored data of `folder` that `is_meant` chooses by name.
+fn damage_data(folder: &Path, is_meant: impl Fn(&str) -> bool) {
+    let mut folders = vec![folder.join("data")];
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("listed").flatten() {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            } else if is_meant(&entry.file_name().to_string_lossy()) {
+                flip(&entry.path(), 200);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 0, "something is damaged");
+}
+
+/// Makes a repository with two snapshots of two files, and copies them.
+fn with_two_copies() -> (Sandbox, Vec<String>) {
+    let sandbox = Sandbox::with_repository();
+    fs::create_dir(sandbox.path("source")).expect("made");
+    for number in 1..3 {
+        let path = sandbox.path("source").join(format!("file {number}"));
+        fs::write(path, SplitMix64::bytes(number, 1_000_000)).expect("written");
+        sandbox.backup("source");
+    }
+    assert_eq!(counts(&copy(&sandbox, &[])), [2, 0, 0, 0, 0]);
+    let listed = of_other(&sandbox, &["snapshots", "--json"]).well().events();
+    let ids = listed.iter().map(|event| event["id"].as_str().expect("an id").to_owned()).collect();
+    (sandbox, ids)
+}
+
+fn assert_other_restores(sandbox: &Sandbox, to: &str) {
+    of_other(sandbox, &["restore", "latest", "--to", to]).well();
+    let (back, source) = (restored(sandbox, to), sandbox.path("source"));
+    for name in ["file 1", "file 2"] {
+        let read = |folder: &Path| fs::read(folder.join(name)).expect("a file");
+        assert!(read(&back) == read(&source), "{name} has the bytes of the source");
+    }
+}
+
+/// A copy whose data is known to be damaged is made again, and reads what is lost.
+#[test]
+fn damaged_copies_are_made_again() {
+    let (sandbox, ids) = with_two_copies();
+    // The data of the second copy alone: the second file.
+    damage_data(&sandbox.path("other"), |name| name.contains(&ids[1]));
+    assert_eq!(counts(&copy(&sandbox, &[])), [0, 2, 0, 0, 0], "nothing is known yet");
+    let checked = of_other(&sandbox, &["check", "--read-data"]).ended(1, &[]);
+    let said = format!("{}{}", checked.text(), checked.stderr);
+    assert!(said.contains("(of copies: `cutpoint copy`)"), "{said}");
+    let planned = run(copy_command(&sandbox, &["--dry-run"]).arg("--verbose"));
+    planned.ended(0, &["1 snapshot again, because the copies lack files or have damaged data"]);
+    let again = copy(&sandbox, &[]);
+    assert_eq!(counts(&again), [1, 1, 0, 0, 0], "the damaged one");
+    let read_bytes = &again.last().expect("a summary")["read_bytes"];
+    assert_eq!(*read_bytes, 1_000_000, "what is lost");
+    assert_eq!(counts(&copy(&sandbox, &[])), [0, 2, 0, 0, 0], "once");
+    of_other(&sandbox, &["check", "--read-data"]).well();
+    assert_other_restores(&sandbox, "back");
+    // The new copy replaces the old one in every list.
+    of_other(&sandbox, &["forget", "--keep-last", "1"]).well();
+    assert_other_restores(&sandbox, "kept");
+}
+
+/// After a repair, the rest of a copy is listed, and the copy is made again.
+#[test]
+fn repaired_copies_are_made_again() {
+    let (sandbox, ids) = with_two_copies();
+    damage_data(&sandbox.path("other"), |name| name.contains(&ids[1]));
+    of_other(&sandbox, &["repair", "snapshots", "--read-data", "--forget"]);
+    let listed = of_other(&sandbox, &["snapshots", "--json"]).well().events();
+    assert!(listed.iter().all(|event| event["id"] != *ids[1]), "forgotten: {listed:?}");
+    assert_eq!(counts(&copy(&sandbox, &[])), [1, 1, 0, 0, 0], "the repaired one");
+    assert_eq!(counts(&copy(&sandbox, &[])), [0, 2, 0, 0, 0], "once");
+    assert_other_restores(&sandbox, "back");
+}
+
+/// Of several forms of a snapshot, the last one is `latest` and the one that rules keep.
+#[test]
+fn later_form_of_a_snapshot_follows_the_earlier_one() {
+    let sandbox = Sandbox::with_source();
+    // Chance would decide by the random identifiers.
+    for number in 0..4 {
+        let name = format!("secret {number}");
+        fs::write(sandbox.path("source").join(&name), "xyzzy").expect("a file");
+        let id = sandbox.backup("source");
+        sandbox.run(["rewrite", "--exclude", &name, &id]).well();
+        let has = |run: Run| run.well().text().contains(&name);
+        assert!(!has(sandbox.run(["ls", "-R", "latest"])), "the rewritten one");
+        sandbox.run(["forget", "--keep-last", "1"]).well();
+        assert!(!has(sandbox.run(["ls", "-R", "latest"])), "the rewritten one is kept");
+        sandbox.run(["forget", "--undo", "--last"]).well();
+        // In a target, both forms have the same order.
+        copy(&sandbox, &[]);
+        assert!(!has(of_other(&sandbox, &["ls", "-R", "latest"])), "the copy");
+        of_other(&sandbox, &["rewrite", "--exclude", "hello*", "--forget", "latest"]).well();
+        let some = of_other(&sandbox, &["ls", "-R", "latest"]).well();
+        assert!(!some.text().contains("hello"), "the rewritten copy: {}", some.text());
+        copy(&sandbox, &["--again"]);
+        let all = of_other(&sandbox, &["ls", "-R", "latest"]).well();
+        assert!(all.text().contains("hello"), "the complete copy: {}", all.text());
+        fs::remove_file(sandbox.path("source").join(&name)).expect("removed");
+    }
+}
+
+/// A snapshot that fails is not left out for good.
+#[test]
+fn only_newer_stops_at_a_failure() {
+    let sandbox = Sandbox::with_source();
+    let first = sandbox.backup("source");
+    fs::write(sandbox.path("source/more"), SplitMix64::bytes(3, 100_000)).expect("a file");
+    let second = sandbox.backup("source");
+    fs::write(sandbox.path("source/last"), SplitMix64::bytes(4, 100_000)).expect("a file");
+    sandbox.backup("source");
+    sandbox.run(["backup", "source/sub"]).well();
+    let other_paths = copy(&sandbox, &["--only-newer", &first]);
+    assert_eq!(counts(&other_paths), [1, 0, 0, 0, 0]);
+    let hidden: Vec<_> = walk(&sandbox.path("repo"), &second);
+    let away = sandbox.path("away");
+    fs::create_dir(&away).expect("made");
+    for (number, path) in hidden.iter().enumerate() {
+        fs::rename(path, away.join(number.to_string())).expect("moved");
+    }
+    let failed = run(copy_command(&sandbox, &["--only-newer"]).arg("--json")).events();
+    let summary = failed.last().expect("a summary");
+    assert_eq!(counts(&failed)[..2], [1, 1], "the other paths alone: {summary}");
+    assert_eq!(summary["failed_count"], 2, "{summary}");
+    for (number, path) in hidden.iter().enumerate() {
+        fs::rename(away.join(number.to_string()), path).expect("moved back");
+    }
+    assert_eq!(counts(&copy(&sandbox, &["--only-newer"])), [2, 2, 0, 0, 0], "both follow");
+}
+
+/// Returns the containers of metadata that the run with this ticket has put.
+fn walk(repository: &Path, ticket: &str) -> Vec<PathBuf> {
+    let mut folders = vec![repository.join("meta")];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("listed").flatten() {
+            match entry.path().is_dir() {
+                true => folders.push(entry.path()),
+                false if entry.file_name().to_string_lossy().contains(ticket) => {
+                    found.push(entry.path());
+                }
+                false => {}
+            }
+        }
+    }
+    assert!(!found.is_empty(), "containers of {ticket}");
+    found
+}
+
 /// Containers of the source are damaged: a copy names each file that is lost, and has the others.
 #[test]
 fn damage_at_the_source_is_named_and_the_rest_copied() {
@@ -268,14 +520,19 @@ fn damage_at_the_source_is_named_and_the_rest_copied() {
     assert!(!back.join("file 1").exists(), "no part of the lost file");
     let found = fs::read(back.join("file 2")).expect("the other file");
     assert!(found == SplitMix64::bytes(2, 1_000_000), "the bytes of the other file");
-    // The copies are not made anew each night.
-    let again = copy(&sandbox, &[]);
-    assert_eq!(counts(&again), [0, 0, 2, 0, 0]);
-    // Once a backup has healed the source, they can be.
+    // The copies are tried again each night, and not made anew as long as nothing more can be read.
+    for _ in 0..2 {
+        let again = run(copy_command(&sandbox, &[]).arg("--json")).ended(1, &[]).events();
+        assert_eq!(counts(&again), [0, 0, 0, 0, 0]);
+        let summary = again.last().expect("a summary");
+        assert_eq!((&summary["unchanged_count"], &summary["stored_bytes"]), (&2.into(), &0.into()));
+    }
+    // Once a backup has healed the source, they are.
     sandbox.run(["check", "--read-data"]).ended(1, &[]);
     sandbox.backup("source");
-    let healed = copy(&sandbox, &["--again"]);
+    let healed = copy(&sandbox, &[]);
     assert_eq!(counts(&healed), [3, 0, 0, 0, 0]);
+    assert_eq!(counts(&copy(&sandbox, &[])), [0, 3, 0, 0, 0], "all are complete");
     // The id of the original names the complete one of two copies.
     of_other(&sandbox, &["restore", &ids[0], "--to", "healed"]).well();
     let found = fs::read(restored(&sandbox, "healed").join("file 1")).expect("the healed file");

@@ -14,13 +14,13 @@ use crate::schema;
 
 /// Creates a sandbox with a repository, a folder `source`, and the profile `home`, with `more` at
 /// its end. In `more`, `@` is the folder of the sandbox.
-fn sandbox(more: &str) -> Sandbox {
+pub(crate) fn sandbox(more: &str) -> Sandbox {
     let sandbox = Sandbox::with_source();
     write_profile(&sandbox, "home", more);
     sandbox
 }
 
-fn write_profile(sandbox: &Sandbox, name: &str, more: &str) -> PathBuf {
+pub(crate) fn write_profile(sandbox: &Sandbox, name: &str, more: &str) -> PathBuf {
     let folder = sandbox.path("home/.config/cutpoint");
     fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join(format!("{name}.toml"));
@@ -48,7 +48,7 @@ fn part<'a>(summary: &'a Value, name: &str) -> &'a Value {
     parts.iter().find(|part| part["part"] == name).unwrap_or_else(|| panic!("{name}: {summary}"))
 }
 
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -99,12 +99,34 @@ fn rules_leave_snapshots_of_others_alone() {
     assert_eq!(sandbox.json(["snapshots"]).len(), 5, "one of them was forgotten");
 }
 
+/// A profile of more sources, and backups by hand, may have the sources of a profile, too.
+#[test]
+fn rules_leave_snapshots_of_more_sources_and_without_the_tags_alone() {
+    let sandbox = sandbox("[backup]\ntag = [\"night\", \"home\"]\n[forget]\nkeep-last = 1");
+    let all = sandbox.backup_of(&["source", "home"]);
+    let by_hand = sandbox.backup_of(&["source", "--tag", "manual"]);
+    let one_tag = sandbox.backup_of(&["source", "--tag", "night"]);
+    for _ in 0..2 {
+        sandbox.run(["run", "home"]).well();
+    }
+    let listed = sandbox.json(["snapshots"]);
+    let ids: Vec<_> = listed.iter().filter_map(|event| event["id"].as_str()).collect();
+    assert_eq!(ids.len(), 4, "one of two of the profile was forgotten: {ids:?}");
+    assert_eq!(ids[..3], [&*all, &*by_hand, &*one_tag], "the others stay");
+    // Without tags, the profile is the only user of its sources.
+    write_profile(&sandbox, "home", "[forget]\nkeep-last = 1");
+    sandbox.run(["run", "home"]).well();
+    let listed = sandbox.json(["snapshots"]);
+    let ids: Vec<_> = listed.iter().filter_map(|event| event["id"].as_str()).collect();
+    assert_eq!((ids.len(), ids[0]), (2, &*all), "that of two sources stays: {ids:?}");
+}
+
 #[test]
 fn dry_run_changes_nothing() {
     let hooks = "[hooks]\nbefore = \"touch @/hooked\"\non-failure = \"false\"";
     let sandbox = sandbox(&format!("metrics = \"@/m.prom\"\n{ALL}\n{hooks}"));
-    sandbox.run(["backup", "source"]).well();
-    sandbox.run(["backup", "source", "--force-read"]).well();
+    sandbox.run(["backup", "source", "--tag", "night"]).well();
+    sandbox.run(["backup", "source", "--tag", "night", "--force-read"]).well();
     let state = || {
         let names = |path: &str| {
             let listed = Command::new("find").arg(sandbox.path(path)).output().expect("find runs");
@@ -458,7 +480,9 @@ fn cron_lines_survive_spaces_and_percent_signs() {
     let lines = run(&mut command).ended(0, &["crontab -e"]);
     let lines: Vec<_> = lines.text().lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
-    assert!(lines[0].starts_with("15 22 * * 1,4 XDG_STATE_HOME='"), "{}", lines[0]);
+    let home = sandbox.path("home").display().to_string();
+    let begin = format!("15 22 * * 1,4 HOME={home} XDG_STATE_HOME='");
+    assert!(lines[0].starts_with(&begin), "{}", lines[0]);
     assert!(lines[2].starts_with("45 * * * * ") && lines[2].ends_with("--if-older-than 97h"));
     // As cron reads a line: the fields, then the command, in which only \% is a percent sign.
     for (line, code) in [(&lines[0], 0), (&lines[2], 0)] {
@@ -466,7 +490,8 @@ fn cron_lines_survive_spaces_and_percent_signs() {
         assert!(!command.replace("\\%", "").contains('%'), "{command}");
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &command.replace("\\%", "%")]).env_clear().current_dir("/");
-        shell.env("HOME", sandbox.path("home")).env("PATH", "/usr/bin:/bin");
+        // Cron knows the user, but not the HOME with which the schedule was made.
+        shell.env("HOME", "/nonexistent").env("PATH", "/usr/bin:/bin");
         run(&mut shell).ended(code, &[]);
     }
     assert_eq!(sandbox.json(["snapshots"]).len(), 1, "the second line has nothing to do");

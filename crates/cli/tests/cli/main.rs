@@ -25,6 +25,7 @@ mod keys;
 mod load;
 mod modes;
 mod optimize;
+mod profile_safety;
 mod program;
 mod prune;
 mod random_damage;

@@ -116,7 +116,12 @@ impl Sandbox {
 
     /// Makes a backup of `source`. Returns the id of the snapshot.
     pub(crate) fn backup(&self, source: &str) -> String {
-        let events = self.json(["backup", source]);
+        self.backup_of(&[source])
+    }
+
+    /// Makes a backup with these arguments. Returns the id of the snapshot.
+    pub(crate) fn backup_of(&self, arguments: &[&str]) -> String {
+        let events = self.json(["backup"].iter().chain(arguments));
         let summary = events.last().expect("a summary");
         summary["snapshot"].as_str().unwrap_or_else(|| panic!("{summary}")).to_owned()
     }

@@ -126,8 +126,11 @@ pub enum CopyCoverage {
     Complete,
     /// What was copied until a checkpoint (rule W8). Another copy continues from it.
     Begun,
-    /// Everything except entries that could not be read, or were left out by a rewrite.
+    /// Everything except entries that were left out by a rewrite, and maybe others that could not be
+    /// read.
     Reduced,
+    /// Everything except entries that could not be read. Another copy tries again.
+    Lossy,
 }
 
 /// The amount of data in a snapshot, and the amount that it added. Sizes are in bytes.
@@ -365,6 +368,7 @@ impl CopyCoverage {
             CopyCoverage::Complete => 0,
             CopyCoverage::Begun => 1,
             CopyCoverage::Reduced => 2,
+            CopyCoverage::Lossy => 3,
         }
     }
 
@@ -373,6 +377,7 @@ impl CopyCoverage {
             0 => Ok(CopyCoverage::Complete),
             1 => Ok(CopyCoverage::Begun),
             2 => Ok(CopyCoverage::Reduced),
+            3 => Ok(CopyCoverage::Lossy),
             other => Err(Error::corrupt("", format!("unknown coverage of a copy: {other}"))),
         }
     }

@@ -1,5 +1,6 @@
 //! The outcome of a run: the results of its parts, and its report.
 
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -9,13 +10,16 @@ use serde_json::Value;
 
 use super::history::HistoryRecord;
 use crate::event::{self, Event, Summary};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::replace::replace_file;
 use crate::report::Report;
 use crate::{escape, units};
 
 /// The permission bits of a report, which can have names of files.
 const MODE: u32 = 0o600;
+
+/// The maximum size of a file that is looked into before it is replaced, in bytes.
+const LEN_MAX: u64 = 16 << 20;
 
 /// The state of a part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,12 +127,17 @@ impl Outcome {
 
     /// Adds a part. The exit code becomes that of the part if that is higher.
     pub(super) fn add(&mut self, part: Part) {
-        if let State::Done(exit) = part.state
-            && exit.code() > self.exit.code()
-        {
-            self.exit = exit;
+        if let State::Done(exit) = part.state {
+            self.raise(exit);
         }
         self.parts.push(part);
+    }
+
+    /// Sets the exit code of the run if it is lower.
+    pub(super) fn raise(&mut self, exit: Exit) {
+        if exit.code() > self.exit.code() {
+            self.exit = exit;
+        }
     }
 
     /// Returns the part of this name.
@@ -207,8 +216,9 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// Returns the error of the file system.
+    /// Fails if the file is something else, and returns the error of the file system.
     pub(super) fn write(&self, file: &Path, history: &HistoryRecord) -> Result<()> {
+        refuse_foreign(file)?;
         let text = self.report(history)?;
         replace_file(file, text.as_bytes(), MODE).context("cannot replace the file")
     }
@@ -222,4 +232,22 @@ impl Outcome {
         report.note(&format!("{} ({}).", self.text(), units::duration(report.elapsed())));
         report.summary(&self.event(history))
     }
+}
+
+/// Refuses a file that is no report, such as the file of a wrong path, which would be lost.
+fn refuse_foreign(file: &Path) -> Result<()> {
+    let about = match fs::metadata(file) {
+        Ok(about) if about.is_file() && about.len() > 0 => about,
+        // A folder or a device is not replaced either.
+        _ => return Ok(()),
+    };
+    let is_report = || {
+        let text = fs::read(file).ok()?;
+        let value: Value = serde_json::from_slice(&text).ok()?;
+        value.get("run_id").map(|_| ())
+    };
+    if about.len() > LEN_MAX || is_report().is_none() {
+        return Err(Failure::failed("the file is not a report of a run").into());
+    }
+    Ok(())
 }

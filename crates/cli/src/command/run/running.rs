@@ -13,7 +13,7 @@ use super::outcome::{Outcome, Part, State};
 use crate::args::{Args, Command, Global};
 use crate::coverage::Memory;
 use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{AtSignal, Interrupt};
 use crate::profile::Profile;
 use crate::report::{PROGRAM, Report};
 use crate::session::Session;
@@ -32,8 +32,7 @@ pub(super) struct Running<'a> {
     execute: Execute<'a>,
     /// Set once the remaining parts would be in vain.
     is_over: bool,
-    /// `None` if the first signal is to end the process, because a prompt may wait.
-    interrupt: Option<Interrupt>,
+    interrupt: Interrupt,
 }
 
 impl<'a> Running<'a> {
@@ -45,7 +44,11 @@ impl<'a> Running<'a> {
         report: &'a Report,
         execute: Execute<'a>,
     ) -> Running<'a> {
-        let interrupt = (!unlock::can_ask()).then(Interrupt::listen);
+        // At a terminal, a part may prompt for a secret, and a signal ends the process then.
+        let interrupt = match unlock::can_ask() {
+            true => Interrupt::of_process(),
+            false => Interrupt::listen(),
+        };
         Running { profile, outcome, report, history, execute, is_over: false, interrupt }
     }
 
@@ -101,7 +104,7 @@ impl<'a> Running<'a> {
             None => Part::not_done(name, State::Done(Exit::Well)),
             Some(message) => {
                 self.report.problem(self.profile.file.as_path(), &message);
-                let exit = match self.interrupt.as_ref().is_some_and(Interrupt::is_asked) {
+                let exit = match self.interrupt.is_asked() {
                     true => Exit::Interrupted,
                     false => Exit::Failed,
                 };
@@ -123,8 +126,7 @@ impl<'a> Running<'a> {
             ("CUTPOINT_REPO", self.profile.repository.clone()),
         ];
         if name == "before" {
-            let stop = self.interrupt.clone();
-            return Hook { command, variables, input: None, stop };
+            return Hook { command, variables, input: None, at_signal: AtSignal::End };
         }
         variables.extend([
             ("CUTPOINT_EXIT_CODE", outcome.exit.code().to_string()),
@@ -134,12 +136,17 @@ impl<'a> Running<'a> {
         let mut history = self.history.clone();
         outcome.add_to(&mut history);
         let input = outcome.report(&history).ok();
-        Hook { command, variables, input, stop: None }
+        Hook { command, variables, input, at_signal: AtSignal::Finish }
     }
 
     fn part(&mut self, args: &Args) {
         let name = name_of(&args.command);
-        if self.is_over || self.interrupt.as_ref().is_some_and(Interrupt::is_asked) {
+        if !self.is_over && self.interrupt.is_asked() {
+            self.is_over = true;
+            // A hook can have succeeded in spite of the signal.
+            self.outcome.raise(Exit::Interrupted);
+        }
+        if self.is_over {
             self.outcome.add(Part::not_done(name, State::Skipped));
             return;
         }

@@ -60,6 +60,7 @@ impl Calendar {
             [days, clock] if weekly(days, clock).is_some() => weekly(days, clock),
             // Specifiers of systemd have no meaning in a time.
             _ if text.contains(['%', '\n', '\\']) => None,
+            _ if !is_expression(&words) => None,
             _ => Some(Calendar::Expression(text.trim().to_owned())),
         };
         parsed.ok_or_else(wrong)
@@ -148,6 +149,39 @@ fn capital(name: &str) -> String {
     name[..1].to_uppercase() + &name[1..]
 }
 
+/// Returns `true` if these words can be an expression of systemd: weekdays, a date, a time and a time
+/// zone, each of which may be missing except one of date and time; or the name of an expression.
+fn is_expression(words: &[&str]) -> bool {
+    const NAMES: [&str; 8] =
+        ["minutely", "hourly", "daily", "weekly", "monthly", "quarterly", "semiannually", "yearly"];
+    let is_part = |word: &str| {
+        let has_only = word.bytes().all(|byte| byte.is_ascii_digit() || b"*:/.,~-".contains(&byte));
+        has_only && word.bytes().any(|byte| byte.is_ascii_digit() || byte == b'*')
+    };
+    let is_day = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        DAYS.iter().any(|day| name.starts_with(day)) && name.bytes().all(|b| b.is_ascii_lowercase())
+    };
+    let are_days =
+        |word: &str| word.split([',', '-', '.']).filter(|day| !day.is_empty()).all(is_day);
+    let is_zone = |word: &str| {
+        let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
+        word == "UTC" || (word.contains('/') && word.bytes().all(is_usual))
+    };
+    let words = match words {
+        [word] if NAMES.contains(word) || *word == "annually" => return true,
+        [words @ .., zone] if !words.is_empty() && is_zone(zone) && !is_part(zone) => words,
+        words => words,
+    };
+    let words = match words {
+        [days] if are_days(days) => return true,
+        [days, words @ ..] if are_days(days) => words,
+        words => words,
+    };
+    matches!(words, [part] if is_part(part))
+        || matches!(words, [date, time] if is_part(date) && is_part(time))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,14 +203,36 @@ mod tests {
         expect("Thu,mon 22:15", "Mon,Thu *-*-* 22:15:00", "15 22 * * 1,4", Some(97));
         expect("weekly sat 7:00", "Sat *-*-* 07:00:00", "0 7 * * 6", Some(169));
         expect("monthly 1 04:00", "*-*-01 04:00:00", "0 4 1 * *", Some(745));
-        assert_eq!(forms("Mon..Fri 12:00"), ("Mon..Fri 12:00".to_owned(), None, None));
+        for text in [
+            "Mon..Fri 12:00",
+            "Sat,Sun *-*-* 04:00",
+            "*-*-01,15 03:00:00",
+            "*:0/15",
+            "2027-01-01 00:00 Europe/Berlin",
+            "*-02~01 UTC",
+            "quarterly",
+            "Saturday",
+        ] {
+            assert_eq!(forms(text), (text.to_owned(), None, None));
+        }
     }
 
     #[test]
     fn wrong_times_are_refused() {
-        for text in
-            ["", "daily 25:00", "daily 2:5", "hourly 15", "monthly 31 04:00", "weekly", "%i"]
-        {
+        for text in [
+            "",
+            "daily 25:00",
+            "daily 2:5",
+            "hourly 15",
+            "monthly 31 04:00",
+            "weekly",
+            "%i",
+            "nonsense time",
+            "every day",
+            "02:30 daily",
+            "- -",
+            "12:00 12:00 12:00",
+        ] {
             assert!(Calendar::parse(text).is_err(), "{text:?}");
         }
     }

@@ -33,9 +33,8 @@ pub(super) fn lines(job: &Job, calendar: &Calendar) -> Result<String, Failure> {
 }
 
 fn command(job: &Job) -> String {
-    // Cron sets HOME.
-    let variables = job.variables.iter().filter(|(name, _)| *name != "HOME");
-    let variables = variables.map(|(name, value)| format!("{name}={} ", quoted(value)));
+    // HOME of cron is that of the user database, which can be another one.
+    let variables = job.variables.iter().map(|(name, value)| format!("{name}={} ", quoted(value)));
     let text = format!(
         "{}nice -n 10 {} run {} --quiet --config {}",
         variables.collect::<String>(),

@@ -69,7 +69,9 @@ impl Remedy {
             Remedy::ReplaceKey => "replaces the key in use by a new one",
             Remedy::GiveUpPrune(_) => "discards a prune record, while no other client is active",
             Remedy::Data { .. } => "rebuilds damaged containers from parity",
-            Remedy::Backup => "of the same sources: stores again data that they still have",
+            Remedy::Backup => {
+                "of the same sources (of copies: `cutpoint copy`): stores again what they still have"
+            }
             Remedy::Index => "rebuilds the index from the containers",
             Remedy::Snapshots => {
                 "lists missing data, keeps the rest, and forgets damaged snapshots"
