@@ -97,13 +97,14 @@ impl FileSystems for Kernel {
     }
 }
 
-/// The type of a file system that shows the snapshots of a repository: that of the command `mount`.
-const SNAPSHOTS_KIND: &str = "fuse.cutpoint";
+/// The subtype and the source of a file system of the command `mount`. The type has the subtype only if
+/// the program `fusermount3` mounts, which does so for users other than root.
+const SNAPSHOTS_SUBTYPE: &str = "cutpoint";
 
 /// Returns `true` if an open file or folder shows a snapshot, because its file system is one of the
 /// command `mount`.
 pub(super) fn shows_snapshots(fd: BorrowedFd<'_>) -> bool {
-    Mount::of(fd).is_some_and(|mount| mount.kind == SNAPSHOTS_KIND)
+    Mount::of(fd).is_some_and(|mount| mount.shows_snapshots())
 }
 
 fn read_text(path: &str) -> Option<String> {
@@ -150,6 +151,14 @@ impl Mount {
             source: rest.next()?,
             options: rest.next().unwrap_or_default(),
         })
+    }
+
+    fn shows_snapshots(&self) -> bool {
+        match self.kind.strip_prefix("fuse") {
+            Some("") => self.source == SNAPSHOTS_SUBTYPE,
+            Some(subtype) => subtype.strip_prefix('.') == Some(SNAPSHOTS_SUBTYPE),
+            None => false,
+        }
     }
 
     /// Returns a text that distinguishes the file system from others and, as far as possible, stays
@@ -266,6 +275,21 @@ mod tests {
         assert_eq!(with, without);
         assert_eq!((&*with.device, &*with.kind, &*with.source), ("98:0", "ext4", "/dev/a"));
         assert_eq!(Mount::find("36 35 98:0 /a", "36"), None, "cut short");
+    }
+
+    #[test]
+    fn mount_of_snapshots_is_known_by_its_subtype_or_source() {
+        for (kind, is_so) in [
+            ("fuse.cutpoint cutpoint", true),
+            ("fuse cutpoint", true),
+            ("fuse.cutpoint other", true),
+            ("fuse.sshfs cutpoint", false),
+            ("fuseblk cutpoint", false),
+            ("tmpfs cutpoint", false),
+        ] {
+            let mount = mount(&format!("5 1 0:39 / /home/me/snapshots ro - {kind} ro"));
+            assert_eq!(mount.shows_snapshots(), is_so, "{kind}");
+        }
     }
 
     #[test]
