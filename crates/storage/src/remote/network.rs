@@ -11,6 +11,7 @@ use reqwest::{Certificate, Client, NoProxy, Proxy};
 pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// The maximum length of the target of a redirect in a message, in characters.
+#[cfg(any(feature = "rest", feature = "s3"))]
 const LOCATION_LEN_MAX: usize = 200;
 
 /// Creates a client that follows no redirects. A client of `object_store` repeats a put that is
@@ -45,6 +46,7 @@ pub(crate) fn client(options: &ClientOptions) -> reqwest::Result<Client> {
 }
 
 /// Returns the target of a redirect for messages, without a query, which may have a secret.
+#[cfg(any(feature = "rest", feature = "s3"))]
 pub(crate) fn shown_location(location: &str) -> String {
     let location = location.split(['?', '#']).next().unwrap_or_default();
     location.chars().filter(|c| !c.is_control()).take(LOCATION_LEN_MAX).collect()
