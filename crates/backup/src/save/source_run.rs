@@ -83,7 +83,7 @@ impl SourceRun<'_> {
             as_path: as_path(source, options)?,
             monitor: *monitor,
             lookahead,
-            source: kept.map(|source| &*source.reader),
+            source: kept.and_then(|source| source.repository.own()),
         };
         let mut missing = BTreeSet::new();
         let input = match source {

@@ -18,6 +18,7 @@ mod find;
 mod forget;
 mod guide;
 mod help;
+mod import;
 mod json;
 mod keeping;
 mod keys;
