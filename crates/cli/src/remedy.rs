@@ -24,6 +24,9 @@ pub(crate) fn remedy(error: &anyhow::Error, command: &str) -> Option<String> {
     let remedy = match Exit::of(error) {
         Exit::NoRepository => "check --repo, or create a repository with `cutpoint init`",
         Exit::WrongKey if newer_epochs(error).next().is_some() => return None,
+        Exit::Damaged if command == "import" => {
+            "check the other repository with its own program, and this one with `cutpoint check`"
+        }
         Exit::Damaged => "run `cutpoint check --read-data` to find all damage",
         Exit::WrongKey => {
             "the secret comes from the terminal, CUTPOINT_PASSPHRASE, --passphrase-file, \

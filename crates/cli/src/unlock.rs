@@ -150,6 +150,12 @@ pub(crate) fn of_other(
     })
 }
 
+/// Returns the output of a command that prints the secret of another program's repository.
+#[cfg(feature = "import")]
+pub(crate) fn output_of(command: &OsStr) -> Result<Zeroizing<Vec<u8>>> {
+    Ok(without_line_end(run_command(command)?))
+}
+
 /// Prompts for the secret of another program's repository. Fails if there is no terminal.
 #[cfg(feature = "import")]
 pub(crate) fn ask_other(repository: &str) -> Result<Zeroizing<Vec<u8>>> {

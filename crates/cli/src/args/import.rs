@@ -12,11 +12,13 @@ use super::{Global, S3Args, Selection};
 /// A program whose repositories can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ImportTool {
+    /// Borg 1
+    Borg,
     /// Restic, or rustic
     Restic,
 }
 
-/// Import snapshots from a repository of restic
+/// Import snapshots from a repository of restic or Borg
 ///
 /// Saves the snapshots of the other program that this repository lacks, oldest first, with their
 /// files, metadata, hosts, times and tags. Nothing is written to the other repository. Files and
@@ -27,9 +29,14 @@ pub(crate) enum ImportTool {
 /// snapshots` shows it. A snapshot that was forgotten or rewritten here does not come back, unless
 /// --again is given.
 ///
-/// The password comes from RESTIC_PASSWORD, RESTIC_PASSWORD_FILE or RESTIC_PASSWORD_COMMAND, else
-/// from the terminal. REPO is a folder, or an address as of --repo: s3://, sftp://, rest: or
-/// rclone:. The program restic is not needed.
+/// For restic, the password comes from RESTIC_PASSWORD, RESTIC_PASSWORD_FILE or
+/// RESTIC_PASSWORD_COMMAND, else from the terminal. REPO is a folder, or an address as of --repo:
+/// s3://, sftp://, rest: or rclone:. The program restic is not needed.
+///
+/// For Borg, the passphrase comes from BORG_PASSPHRASE or BORG_PASSCOMMAND, else from the terminal,
+/// and a key file from BORG_KEY_FILE or the folder in which Borg keeps it. REPO is a folder,
+/// ssh://USER@HOST:PORT/PATH or USER@HOST:PATH. The program `borg` (1.1 or later) is needed where
+/// the repository is; BORG_RSH and BORG_REMOTE_PATH name ssh and that program.
 ///
 /// A file that cannot be read, because the other repository is damaged, is reported, and the rest
 /// of the snapshot is imported. The exit code is 1 then.
@@ -40,7 +47,8 @@ Examples:
       Shows the snapshots, and the number of bytes to read.
   cutpoint import restic /mnt/disk/restic
   cutpoint import restic sftp://me@nas/restic --host laptop
-  cutpoint import restic s3://bucket/restic latest 5f3a91c0")]
+  cutpoint import restic s3://bucket/restic latest 5f3a91c0
+  cutpoint import borg ssh://me@nas/./borg --dry-run")]
 pub(crate) struct Import {
     /// The program of the other repository
     #[arg(value_name = "PROGRAM")]
@@ -50,7 +58,7 @@ pub(crate) struct Import {
     pub(crate) from: PathBuf,
     /// Import these snapshots only
     ///
-    /// SNAPSHOT is an ID of the other program, `latest`, `latest~1` or a date (see `cutpoint help
+    /// SNAPSHOT is an ID of the other program or the name of an archive, `latest`, `latest~1` or a date (see `cutpoint help
     /// selection`).
     #[arg(value_name = "SNAPSHOT")]
     pub(crate) snapshots: Vec<OsString>,

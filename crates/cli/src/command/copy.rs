@@ -148,7 +148,7 @@ pub(super) fn described(view: &View, id: &OriginId) -> String {
 pub(super) struct Monitor<'a> {
     /// The participle of the operation.
     done_name: &'static str,
-    describe: &'a dyn Fn(&OriginId) -> String,
+    describe: &'a (dyn Fn(&OriginId) -> String + Sync),
     report: &'a Report,
     backup: backup::Monitor<'a>,
     /// The work of the snapshots that are complete.
@@ -160,7 +160,7 @@ pub(super) struct Monitor<'a> {
 impl<'a> Monitor<'a> {
     pub(super) fn new(
         done_name: &'static str,
-        describe: &'a dyn Fn(&OriginId) -> String,
+        describe: &'a (dyn Fn(&OriginId) -> String + Sync),
         report: &'a Report,
     ) -> Monitor<'a> {
         let backup = backup::Monitor::new(false, report);

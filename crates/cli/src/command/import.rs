@@ -1,5 +1,6 @@
 //! `import`: saves the snapshots of another program.
 
+mod borg;
 mod source;
 
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! `rewrite`: saves snapshots again without some of their files.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Result;
 use cutpoint_backup::copy::{CopyReport, RewritePlan, plan_rewrites, rewrite};
 use cutpoint_backup::save::BackupOptions;
+use cutpoint_repository::format::commit::OriginId;
 use cutpoint_repository::{TicketId, snapshots};
 
 use super::copy::{Monitor, described, wanted};

@@ -23,6 +23,7 @@ use crate::{place, session, unlock};
 /// Fails with exit code 10 if there is none, and 12 if the secret does not open it.
 pub(super) fn open(args: &Import, global: &Global, report: &Report) -> Result<ImportSource> {
     match args.tool {
+        ImportTool::Borg => super::borg::open(args, report),
         ImportTool::Restic => restic(args, global, report),
     }
 }
