@@ -138,12 +138,8 @@ pub(crate) fn of_other(
     variable: &'static str,
     report: &Report,
 ) -> Result<Option<Zeroizing<Vec<u8>>>> {
-    let sources = Sources {
-        key_file: None,
-        passphrase_file: file,
-        passphrase_command: command,
-        variable,
-    };
+    let sources =
+        Sources { key_file: None, passphrase_file: file, passphrase_command: command, variable };
     Ok(match passphrase(&sources, report)? {
         Some(Unlock::Passphrase(passphrase)) => Some(passphrase),
         _ => None,

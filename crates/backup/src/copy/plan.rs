@@ -86,8 +86,10 @@ pub fn plan_copies(
     }
     let view = reader.view();
     let sources = view.snapshots().into_iter().chain(view.forgotten_snapshots());
-    let sources = sources.map(|(id, snapshot)| {
-        Original { id: id.into(), key: key(source_id, id, snapshot), snapshot }
+    let sources = sources.map(|(id, snapshot)| Original {
+        id: id.into(),
+        key: key(source_id, id, snapshot),
+        snapshot,
     });
     let wanted: Vec<OriginId> = wanted.iter().map(|id| (*id).into()).collect();
     let repository = SourceRepository::Own(reader.clone());
@@ -142,7 +144,8 @@ pub fn plan_imports(
         snapshot: &each.snapshot,
     });
     let repository = SourceRepository::Foreign(repository.clone());
-    let planner = Planner { name: "import", sources: sources.collect(), repository, rules, monitor };
+    let planner =
+        Planner { name: "import", sources: sources.collect(), repository, rules, monitor };
     planner.plan((target.config().repository, target_view), wanted)
 }
 

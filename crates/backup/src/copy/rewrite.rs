@@ -75,9 +75,20 @@ pub fn plan_rewrites(
         let Some(snapshot) = commit.and_then(|commit| commit.snapshot()) else {
             return Err(Error::missing(format!("snapshot {}", id.short()), "not found"));
         };
-        let of_all = survey("rewrite", SourceReader::Own(reader), &snapshot.root, None, &[], monitor);
+        let of_all =
+            survey("rewrite", SourceReader::Own(reader), &snapshot.root, None, &[], monitor);
         let both = of_all.and_then(|all| {
-            Ok((all, survey("rewrite", SourceReader::Own(reader), &snapshot.root, None, exclude, monitor)?))
+            Ok((
+                all,
+                survey(
+                    "rewrite",
+                    SourceReader::Own(reader),
+                    &snapshot.root,
+                    None,
+                    exclude,
+                    monitor,
+                )?,
+            ))
         });
         let (all, kept) = match both {
             Ok(both) => both,

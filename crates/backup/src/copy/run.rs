@@ -8,7 +8,9 @@ use cutpoint_storage::{Error, Kind, Result};
 
 use super::monitor::CopyMonitor;
 use super::plan::CopyPlan;
-use crate::save::{BackupOptions, BackupReport, CopyForm, SnapshotSource, Source, SourceRepository, backup};
+use crate::save::{
+    BackupOptions, BackupReport, CopyForm, SnapshotSource, Source, SourceRepository, backup,
+};
 
 /// The result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

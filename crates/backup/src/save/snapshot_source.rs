@@ -6,9 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cutpoint_repository::format::commit::{CopyCoverage, Origin, OriginId, OriginKey};
-use cutpoint_repository::{
-    Class, Content, Repository, Snapshot, Statistics, TicketId, View,
-};
+use cutpoint_repository::{Class, Content, Repository, Snapshot, Statistics, TicketId, View};
 use cutpoint_storage::{Error, Result};
 
 use super::source_reader::SourceRepository;

@@ -45,8 +45,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Care",
         &[
             "check", "repair", "forget", "hold", "tag", "prune", "optimize", "copy", "import",
-            "rewrite",
-            "config", "schedule",
+            "rewrite", "config", "schedule",
         ],
     ),
     ("Access", &["key", "doctor"]),

@@ -339,12 +339,7 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
 
 /// Says which snapshots are not copied because of their copies, and how to copy them. `done_name` is
 /// the participle of the operation.
-pub(super) fn tell_of_left_out(
-    done_name: &str,
-    again: bool,
-    plan: &CopyPlan,
-    report: &Report,
-) {
+pub(super) fn tell_of_left_out(done_name: &str, again: bool, plan: &CopyPlan, report: &Report) {
     let snapshots = |count: usize| units::count(count as u64, "snapshot");
     if !plan.forgotten.is_empty() {
         report.note(&format!(

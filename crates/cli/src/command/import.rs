@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use cutpoint_backup::copy::{
-    CopyPlan, CopyReport, CopyRules, ForeignSnapshot, copy, plan_imports,
-};
+use cutpoint_backup::copy::{CopyPlan, CopyReport, CopyRules, ForeignSnapshot, copy, plan_imports};
 use cutpoint_backup::save::{BackupOptions, ForeignRepository};
 use cutpoint_repository::Verify;
 use cutpoint_repository::format::commit::OriginId;

@@ -41,8 +41,7 @@ pub(crate) fn run(args: &Rewrite, global: &Global, report: &Report) -> Result<Ex
     let done = rewrite(&session.repository, &plan, &BackupOptions::default(), &monitor);
     report.end_progress();
     let saved: Vec<_> = monitor.saved();
-    let saved: Vec<_> =
-        saved.iter().filter_map(|(id, made)| Some((id.ticket()?, *made))).collect();
+    let saved: Vec<_> = saved.iter().filter_map(|(id, made)| Some((id.ticket()?, *made))).collect();
     for (id, made) in &saved {
         if let Some(planned) = plan.rewrites.iter().find(|planned| planned.id == *id) {
             session.state.add_head(&planned.snapshot.host, *made, planned.snapshot.started_ns);

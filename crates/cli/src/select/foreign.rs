@@ -52,13 +52,11 @@ pub(crate) fn foreign_snapshot<'a>(
             of_selection.iter().take_while(is_before).last().copied()
         }
         SnapshotName::Id(wanted) => {
-            let is_wanted = |each: &&&ForeignSnapshot| {
-                each.key.snapshot.to_string().starts_with(&wanted)
-            };
+            let is_wanted =
+                |each: &&&ForeignSnapshot| each.key.snapshot.to_string().starts_with(&wanted);
             let found: Vec<_> = of_selection.iter().filter(is_wanted).copied().collect();
             if found.len() > 1 {
-                let ids: Vec<_> =
-                    found.iter().map(|each| each.key.snapshot.to_string()).collect();
+                let ids: Vec<_> = found.iter().map(|each| each.key.snapshot.to_string()).collect();
                 let message = format!("`{shown}`: ambiguous (found {})", ids.join(", "));
                 return Err(Failure::failed(message).with_remedy("give more digits").into());
             }

@@ -121,7 +121,8 @@ fn further_imports_take_only_what_is_new() {
 #[test]
 fn selections_of_an_import_are_those_of_other_commands() {
     let sandbox = sandbox();
-    let planned = |options: &[&str]| counts(import(&sandbox, &[&["--json", "-n"], options].concat()))[0];
+    let planned =
+        |options: &[&str]| counts(import(&sandbox, &[&["--json", "-n"], options].concat()))[0];
     assert_eq!(planned(&["--host", "alpha"]), 2);
     assert_eq!(planned(&["--host", "beta"]), 0);
     assert_eq!(planned(&["--tag", "two", "--tag", "three"]), 1);
@@ -139,9 +140,8 @@ fn copy_of_an_import_keeps_the_origin() {
     let sandbox = sandbox();
     import(&sandbox, &[]).well();
     let other = sandbox.path("other");
-    let of_other = |arguments: &[&str]| {
-        run(sandbox.command(arguments).env("CUTPOINT_REPO", &other))
-    };
+    let of_other =
+        |arguments: &[&str]| run(sandbox.command(arguments).env("CUTPOINT_REPO", &other));
     of_other(&["init", "--encryption", "none"]).well();
     let source = sandbox.path("repo");
     of_other(&["copy", "--from", source.to_str().expect("UTF-8")]).ended(0, &["Copied 2"]);

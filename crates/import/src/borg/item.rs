@@ -129,7 +129,8 @@ pub(super) fn entry(name: &[u8], item: &Value, master: Option<&Master>) -> Resul
         EntryKind::Symlink => {
             let target = get_bytes(item, "source").unwrap_or_default();
             if target.len() > RAW_LEN_MAX {
-                let message = format!("link of {} B (expected at most {RAW_LEN_MAX})", target.len());
+                let message =
+                    format!("link of {} B (expected at most {RAW_LEN_MAX})", target.len());
                 return Err(Error::corrupt("", message));
             }
             entry.size = target.len() as u64;
@@ -209,7 +210,8 @@ mod tests {
         assert_eq!((made.mtime.seconds, made.mtime.nanoseconds), (-1, 999_999_999));
         let names: Vec<_> = made.xattrs.iter().map(|(name, _)| name.clone()).collect();
         assert_eq!(names, [acl::ACCESS, b"user.k", b"user.n"]);
-        let link = item(vec![("path", "c".into()), ("mode", 0o104_755.into()), ("source", "a/b".into())]);
+        let link =
+            item(vec![("path", "c".into()), ("mode", 0o104_755.into()), ("source", "a/b".into())]);
         assert_eq!(master_of(&link), Some(&b"a/b"[..]));
         let master = content(&file).expect("a valid item");
         let linked = entry(b"c", &link, Some(&master)).expect("a valid item");

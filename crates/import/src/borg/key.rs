@@ -103,7 +103,8 @@ impl Opener {
         text: &[u8],
         passphrase: &[u8],
     ) -> Result<Option<Opener>> {
-        let text: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let text: Vec<u8> =
+            text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
         let sealed = base64::engine::general_purpose::STANDARD.decode(text);
         let sealed = decode(&sealed.map_err(|_| malformed("a key that is not base64"))?)?;
         let algorithm = get_text(&sealed, "algorithm").unwrap_or_default();
@@ -111,7 +112,8 @@ impl Opener {
             let message = format!("unknown form of a key ({algorithm:?}, expected sha256)");
             return Err(Error::new(Kind::Unsupported, "key", message));
         }
-        let iterations = get_number(&sealed, "iterations").and_then(|count| u32::try_from(count).ok());
+        let iterations =
+            get_number(&sealed, "iterations").and_then(|count| u32::try_from(count).ok());
         let iterations = iterations.filter(|count| (1..=ITERATIONS_MAX).contains(count));
         let (Some(iterations), Some(salt), Some(hash), Some(data)) = (
             iterations,
@@ -219,7 +221,8 @@ impl Opener {
                 let Secrets { encryption, tag, id } = &self.secrets;
                 let material = Zeroizing::new([&id[..], encryption, tag].concat());
                 let extracted = Zeroizing::new(hmac_sha512(salt, &[&material]));
-                hmac_sha512(&*extracted, &[b"borg-metadata-authentication-", context, &[1]]).to_vec()
+                hmac_sha512(&*extracted, &[b"borg-metadata-authentication-", context, &[1]])
+                    .to_vec()
             }
             false => [salt, context].concat(),
         };
@@ -246,4 +249,3 @@ fn hmac_sha512(key: &[u8], parts: &[&[u8]]) -> [u8; 64] {
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
-

@@ -98,7 +98,9 @@ impl BorgPlace {
         let opener = if self.has_passphrase() {
             let key = match key_file {
                 // The first line names the repository.
-                Some(file) => file.split_inclusive(|byte| *byte == b'\n').skip(1).collect::<Vec<_>>().concat(),
+                Some(file) => {
+                    file.split_inclusive(|byte| *byte == b'\n').skip(1).collect::<Vec<_>>().concat()
+                }
                 None => self.client.key()?,
             };
             let opener = Opener::of_key(self.protection, &key, passphrase);

@@ -64,12 +64,8 @@ impl TreeBuilder {
         };
         let file = file.map_err(failed)?;
         let writer = BufWriter::new(file.try_clone().map_err(failed)?);
-        let tree = ArchiveTree {
-            file,
-            places: Vec::new(),
-            folders: Vec::new(),
-            masters: HashMap::new(),
-        };
+        let tree =
+            ArchiveTree { file, places: Vec::new(), folders: Vec::new(), masters: HashMap::new() };
         let numbers = HashMap::from([(Vec::new(), 0)]);
         Ok(TreeBuilder { file: writer, offset: 0, numbers, tree })
     }

@@ -136,14 +136,16 @@ fn entry(node: Node, size_of: impl Fn(&Id) -> Option<u64>) -> Result<Option<Entr
             }
         }
         EntryKind::Folder => {
-            let subtree = node.subtree.ok_or_else(|| Error::corrupt("", "folder without a tree"))?;
+            let subtree =
+                node.subtree.ok_or_else(|| Error::corrupt("", "folder without a tree"))?;
             entry.content = Content::Recipe(Fingerprint(subtree.0));
         }
         EntryKind::Symlink => {
             let target = node.linktarget_raw.map(|raw| raw.0).filter(|raw| !raw.is_empty());
             let target = target.unwrap_or_else(|| node.linktarget.into_bytes());
             if target.len() > RAW_LEN_MAX {
-                let message = format!("link of {} B (expected at most {RAW_LEN_MAX})", target.len());
+                let message =
+                    format!("link of {} B (expected at most {RAW_LEN_MAX})", target.len());
                 return Err(Error::corrupt("", message));
             }
             entry.size = target.len() as u64;
@@ -379,7 +381,8 @@ mod tests {
         ] {
             assert!(decoded(nodes).expect_err(nodes).is_loss(), "{nodes}");
         }
-        let long = format!(r#"{{"name":"a","type":"symlink","linktarget":"{}"}}"#, "x".repeat(5000));
+        let long =
+            format!(r#"{{"name":"a","type":"symlink","linktarget":"{}"}}"#, "x".repeat(5000));
         assert!(decoded(&long).expect_err("a long link").is_loss());
         // Times that do not exist are no reason to lose a file.
         let odd = r#"{"name":"a","type":"fifo","mtime":"0000-99-99T00:00:00Z"}"#;

@@ -167,9 +167,7 @@ impl Restic {
             }
         }
         Err(match failure {
-            Some(error) => {
-                Error::corrupt(format!("blob {id}"), format!("cannot be read: {error}"))
-            }
+            Some(error) => Error::corrupt(format!("blob {id}"), format!("cannot be read: {error}")),
             None => Error::missing(format!("blob {id}"), "not in the index"),
         })
     }
@@ -234,11 +232,8 @@ impl Restic {
             ids.iter().map(|id| self.index.find(&Id(id.0)).next()).collect();
         let runs = runs(&places);
         let ranges: Vec<_> = runs.iter().filter_map(|run| self.range(run)).collect();
-        let mut read = if ranges.len() == runs.len() {
-            self.storage.get_ranges(&ranges)
-        } else {
-            Vec::new()
-        };
+        let mut read =
+            if ranges.len() == runs.len() { self.storage.get_ranges(&ranges) } else { Vec::new() };
         // The packs may have the other names.
         if read.iter().any(|bytes| matches!(bytes, Err(error) if error.kind() == Kind::Missing)) {
             read = Vec::new();

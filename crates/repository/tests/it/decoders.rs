@@ -13,8 +13,8 @@ use cutpoint_repository::crypto::{
     wrap_keyring,
 };
 use cutpoint_repository::format::commit::{
-    Commit, CopyCoverage, Damage, EMBEDDED_LEN_MAX, Note, Origin, OriginId, OriginKey, Outcome, Tool,
-    ViewRecord,
+    Commit, CopyCoverage, Damage, EMBEDDED_LEN_MAX, Note, Origin, OriginId, OriginKey, Outcome,
+    Tool, ViewRecord,
 };
 use cutpoint_repository::format::config::Config;
 use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};

@@ -66,9 +66,8 @@ fn restic(args: &Import, global: &Global, report: &Report) -> Result<ImportSourc
 
 /// Returns the password of a repository of restic, from the places in which restic looks for it.
 fn password(shown: &str, report: &Report) -> Result<Zeroizing<Vec<u8>>> {
-    let variable = |name: &str| -> Option<OsString> {
-        env::var_os(name).filter(|value| !value.is_empty())
-    };
+    let variable =
+        |name: &str| -> Option<OsString> { env::var_os(name).filter(|value| !value.is_empty()) };
     let file = variable("RESTIC_PASSWORD_FILE").map(PathBuf::from);
     let command = variable("RESTIC_PASSWORD_COMMAND");
     unlock::of_other(file.as_deref(), command.as_deref(), "RESTIC_PASSWORD", report)?
