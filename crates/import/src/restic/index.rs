@@ -139,12 +139,13 @@ mod tests {
         let mut index = BlobIndex::default();
         index.add(text.as_bytes()).expect("a valid index");
         index.finish();
-        let find = |digit: &str| index.find(&Id::parse(&id(digit)).expect("digits"));
-        let places: Vec<_> = find("1").map(|it| (it.pack, it.offset, it.size())).collect();
+        let find =
+            |digit: &str| index.find(&Id::parse(&id(digit)).expect("digits")).collect::<Vec<_>>();
+        let places: Vec<_> = find("1").iter().map(|it| (it.pack, it.offset, it.size())).collect();
         assert_eq!(places, [(0, 0, 100), (1, 7, 100)]);
-        let place = find("2").next().expect("it is there");
+        let place = find("2")[0];
         assert_eq!((place.size(), place.is_compressed(), place.end()), (99, true, 182));
-        assert_eq!(find("3").count(), 0, "an unknown blob");
+        assert_eq!(find("3"), [], "an unknown blob");
         assert_eq!(index.pack(1).map(|id| id.to_string()), Some(id("b")));
         assert_eq!(index.pack(2), None);
     }
