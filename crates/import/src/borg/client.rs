@@ -41,20 +41,24 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Starts the program `command`, the arguments of which end with `serve`.
+    /// Starts the program `command`, the arguments of which end with `serve`. If `is_remote` is set, the
+    /// program may ask at the terminal.
     ///
     /// # Errors
     ///
     /// Returns `Storage` if the program cannot be started or does not answer.
-    pub(super) fn start(command: &[OsString]) -> Result<Client> {
+    pub(super) fn start(command: &[OsString], is_remote: bool) -> Result<Client> {
         let failed = |error: &dyn std::fmt::Display| {
             Error::new(Kind::Storage, "borg", format!("cannot be started: {error}"))
         };
         let (program, arguments) = command.split_first().ok_or_else(|| failed(&"no command"))?;
-        let mut child = Command::new(program)
-            .args(arguments)
+        let mut command = Command::new(program);
+        if !is_remote {
             // Ctrl-C must reach it only after this process has ended its requests.
-            .process_group(0)
+            command.process_group(0);
+        }
+        let mut child = command
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -319,7 +323,7 @@ mod tests {
     fn program_that_fails_is_named() {
         let start = |command: &[&str]| {
             let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-            Client::start(&command).expect_err("no Borg")
+            Client::start(&command, false).expect_err("no Borg")
         };
         let error = start(&["/nowhere/borg", "serve"]);
         assert!(error.to_string().contains("cannot be started"), "{error}");

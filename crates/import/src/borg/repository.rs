@@ -34,6 +34,8 @@ const ITEM_LEN_MAX: usize = 256 << 20;
 pub struct BorgOptions {
     /// The command that runs Borg, without `serve`.
     pub command: Vec<OsString>,
+    /// Set if the command runs Borg on another machine, and may ask for a secret at the terminal.
+    pub is_remote: bool,
     /// The number of threads that decode.
     pub threads: usize,
     /// The folder for an unnamed temporary file with the items of an archive; that of the system if
@@ -61,7 +63,7 @@ impl BorgPlace {
     pub fn open(path: &[u8], options: BorgOptions) -> Result<BorgPlace> {
         let mut command = options.command.clone();
         command.push(OsString::from_vec(b"serve".to_vec()));
-        let mut client = Client::start(&command)?;
+        let mut client = Client::start(&command, options.is_remote)?;
         let id = client.open(path)?;
         let id = OriginId::new(&id).ok_or_else(|| malformed("the repository has no identifier"))?;
         let manifest = one(&mut client, MANIFEST)?;

@@ -29,9 +29,10 @@ const TRIES: usize = 3;
 /// Fails with exit code 10 if there is none, and 12 if the secret does not open it.
 pub(super) fn open(args: &Import, report: &Report) -> Result<ImportSource> {
     let shown = escape::for_terminal(args.from.as_os_str().as_bytes());
+    let is_remote = remote(args.from.as_os_str().as_bytes()).is_some();
     let (command, path) = command(args.from.as_os_str())?;
     let temporary = temporary_folder();
-    let options = BorgOptions { command, threads: args.threads.count(), temporary };
+    let options = BorgOptions { command, is_remote, threads: args.threads.count(), temporary };
     let place = BorgPlace::open(&path, options).map_err(|error| match error.kind() {
         Kind::Missing => anyhow::Error::from(
             Failure::new(Exit::NoRepository, format!("{shown}: no repository of Borg: {error}"))
@@ -55,9 +56,12 @@ fn command(repository: &OsStr) -> Result<(Vec<OsString>, Vec<u8>)> {
         let path = path.with_context(|| escape::for_terminal(bytes))?;
         return Ok((vec!["borg".into()], path.into_os_string().into_vec()));
     };
-    // As the shell would take it: BORG_RSH may have arguments.
+    // As the shell would take it: BORG_RSH may have arguments. Ctrl-C must not end it before this
+    // process has ended its requests.
     let mut command: Vec<OsString> =
-        ["sh", "-c", r#"exec ${BORG_RSH:-ssh} "$@""#, "ssh"].map(OsString::from).to_vec();
+        ["sh", "-c", r#"trap '' INT; exec ${BORG_RSH:-ssh} "$@""#, "ssh"]
+            .map(OsString::from)
+            .to_vec();
     if let Some(port) = port {
         command.extend(["-p".into(), OsString::from_vec(port)]);
     }
