@@ -71,7 +71,7 @@ fn snapshots_of_restic_are_imported_with_all_metadata() {
     assert!(planned.text().contains("snapshot 37894f13"), "{}", planned.text());
     assert_eq!(counts(import(&sandbox, &["--json"])), [2, 0, 4], "the last has one changed file");
     sandbox.run(["check", "--read-data"]).ended(0, &["No problems found"]);
-    let listed = sandbox.json(["snapshots", "--json"]);
+    let listed = sandbox.json(["snapshots"]);
     let origins: Vec<_> = listed.iter().map(|event| &event["origin"]).collect();
     assert_eq!(origins[0]["snapshot"], FIRST);
     assert_eq!(origins[1]["snapshot"], SECOND);
@@ -101,7 +101,7 @@ fn snapshots_of_restic_are_imported_with_all_metadata() {
     let numbers: String = (1..=2100).map(|number| format!("{number}\n")).collect();
     assert_eq!(fs::read_to_string(path("docs/sub/numbers")).expect("it is read"), numbers);
     assert!(!path("docs/none").exists(), "deleted before the second snapshot");
-    let events = sandbox.json(["ls", &format!("{FIRST}:/srv/data/docs"), "--json"]);
+    let events = sandbox.json(["ls", &format!("{FIRST}:/srv/data/docs")]);
     let names: Vec<_> = events.iter().filter_map(|event| event["path"].as_str()).collect();
     assert!(names.iter().any(|name| name.ends_with("none")), "{names:?}");
 }

@@ -131,7 +131,7 @@ fn imports_are_equal(tool: Tool) {
     tool.import(&sandbox, &[]).ended(0, &["Imported 2 snapshots", "2 already here"]);
     tool.import(&sandbox, &[]).ended(0, &["Imported 0 snapshots", "4 already here"]);
     sandbox.run(["check", "--read-data"]).ended(0, &["No problems found"]);
-    let listed = sandbox.json(["snapshots", "--json"]);
+    let listed = sandbox.json(["snapshots"]);
     assert_eq!(listed.len(), COUNT, "snapshots");
     for (number, event) in listed.iter().enumerate() {
         assert_eq!(event["origin"]["program"], tool.name());
@@ -221,7 +221,7 @@ fn damaged_segments_of_borg_are_reported_and_the_rest_is_imported() {
     fs::write(&largest, bytes).expect("damaged");
     tool.import(&sandbox, &[]).ended(1, &["not imported: chunk ", "Imported 1 snapshot"]);
     sandbox.run(["check", "--read-data"]).well();
-    let listed = sandbox.json(["snapshots", "--json"]);
+    let listed = sandbox.json(["snapshots"]);
     assert_eq!(listed[0]["problem_count"], 1, "{listed:?}");
     sandbox.run(["restore", "latest", "--to", "back"]).ended(1, &["incomplete"]);
     let back = sandbox.path("back").join(sandbox.path("source").strip_prefix("/").expect("a path"));
