@@ -277,6 +277,7 @@ pub(crate) enum Summary<'a> {
         elapsed_ns: u64,
     },
     /// Snapshots of another program were saved, or would be.
+    #[cfg_attr(not(feature = "import"), expect(dead_code, reason = "only an import has it"))]
     Import {
         dry_run: bool,
         imported_count: u64,

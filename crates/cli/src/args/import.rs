@@ -49,6 +49,7 @@ Examples:
   cutpoint import restic sftp://me@nas/restic --host laptop
   cutpoint import restic s3://bucket/restic latest 5f3a91c0
   cutpoint import borg ssh://me@nas/./borg --dry-run")]
+#[cfg_attr(not(feature = "import"), expect(dead_code, reason = "only an import reads it"))]
 pub(crate) struct Import {
     /// The program of the other repository
     #[arg(value_name = "PROGRAM")]
@@ -58,8 +59,8 @@ pub(crate) struct Import {
     pub(crate) from: PathBuf,
     /// Import these snapshots only
     ///
-    /// SNAPSHOT is an ID of the other program or the name of an archive, `latest`, `latest~1` or a date (see `cutpoint help
-    /// selection`).
+    /// SNAPSHOT is an ID of the other program, the name of an archive, `latest`, `latest~1` or a date
+    /// (see `cutpoint help selection`).
     #[arg(value_name = "SNAPSHOT")]
     pub(crate) snapshots: Vec<OsString>,
     /// Use the S3 server at URL for REPO, as --s3-endpoint does for --repo
