@@ -20,6 +20,7 @@ mod rewrite;
 mod run;
 mod sample;
 mod survey;
+mod totals;
 
 pub use monitor::CopyMonitor;
 pub use plan::{CopyPlan, CopyRules, ForeignSnapshot, PlannedCopy, plan_copies, plan_imports};

@@ -9,6 +9,7 @@ use cutpoint_storage::{Error, Result};
 
 use super::monitor::CopyMonitor;
 use super::survey::survey;
+use super::totals::Totals;
 use crate::save::{ForeignRepository, SourceRepository};
 
 /// The maximum number of earlier snapshots that a copy may be compared with.
@@ -143,10 +144,18 @@ pub fn plan_imports(
         key: each.key,
         snapshot: &each.snapshot,
     });
-    let repository = SourceRepository::Foreign(repository.clone());
+    let source = SourceRepository::Foreign(repository.clone());
     let planner =
-        Planner { name: "import", sources: sources.collect(), repository, rules, monitor };
-    planner.plan((target.config().repository, target_view), wanted)
+        Planner { name: "import", sources: sources.collect(), repository: source, rules, monitor };
+    let mut plan = planner.plan((target.config().repository, target_view), wanted)?;
+    let mut totals = Totals::new(&**repository);
+    for planned in &mut plan.copies {
+        let statistics = &mut planned.snapshot.statistics;
+        if (statistics.file_count, statistics.size) == (0, 0) {
+            *statistics = totals.of(&planned.snapshot.root)?;
+        }
+    }
+    Ok(plan)
 }
 
 /// A snapshot of the source.

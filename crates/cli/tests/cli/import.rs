@@ -77,7 +77,9 @@ fn snapshots_of_restic_are_imported_with_all_metadata() {
     assert_eq!(origins[1]["snapshot"], SECOND);
     assert_eq!(origins[1]["program"], "restic");
     let second = &listed[1];
-    assert_eq!(second["started"], "2024-01-03T03:04:05Z");
+    assert_eq!(second["started"], "2024-01-03T03:04:05.000000000Z");
+    let counts = ["file_count", "folder_count", "other_count", "size_bytes", "problem_count"];
+    assert_eq!(counts.map(|name| second[name].as_u64()), [4, 5, 2, 9408, 0].map(Some));
     assert_eq!((&second["host"], &second["user"]), (&Value::from("alpha"), &Value::from("root")));
     assert_eq!(second["tags"], serde_json::json!(["two", "three"]));
     assert_eq!(second["sources"][0]["path"], "/srv/data");
