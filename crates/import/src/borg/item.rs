@@ -18,6 +18,8 @@ const TYPE: u32 = 0o170_000;
 pub(super) struct Master {
     pub(super) content: Content,
     pub(super) size: u64,
+    /// The number of names in the archive.
+    pub(super) name_count: u64,
 }
 
 /// Returns the parts of the path of an item, without empty parts and `.`.
@@ -32,9 +34,10 @@ pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>> {
     Ok(parts)
 }
 
-/// Returns the path of the item that has the content of this one, if that is another.
+/// Returns the path of the item that has the content of this one, if the file can have several names.
 pub(super) fn master_of(item: &Value) -> Option<&[u8]> {
     match kind(item).ok()? {
+        EntryKind::File if is_master(item) => get_bytes(item, "path"),
         EntryKind::File => get_bytes(item, "source"),
         _ => None,
     }
@@ -70,7 +73,7 @@ pub(super) fn content(item: &Value) -> Result<Master> {
     // If `borg check --repair` has replaced chunks by zeros, the true ones are listed here.
     let chunks = get(item, "chunks_healthy").or_else(|| get(item, "chunks"));
     let Some(chunks) = chunks.filter(|chunks| !chunks.is_nil()) else {
-        return Ok(Master { content: Content::Empty, size: 0 });
+        return Ok(Master { content: Content::Empty, size: 0, name_count: 1 });
     };
     let chunks = chunks.as_array().ok_or_else(|| malformed("the chunks of an item"))?;
     let mut segments = Vec::new();
@@ -86,7 +89,7 @@ pub(super) fn content(item: &Value) -> Result<Master> {
         }
     }
     let content = if segments.is_empty() { Content::Empty } else { Content::Segments(segments) };
-    Ok(Master { content, size })
+    Ok(Master { content, size, name_count: 1 })
 }
 
 /// Returns the identifier of an object.
@@ -94,13 +97,13 @@ pub(super) fn id_of(value: &Value) -> Option<[u8; 32]> {
     bytes(value)?.try_into().ok()
 }
 
-/// Returns the entry of an item with this name. `master` has its content if it is a further name of
-/// a file.
+/// Returns the entry of an item with this name. `master` has the path and the content of the item that
+/// [`master_of`] names.
 ///
 /// # Errors
 ///
 /// Returns `Corrupt` if the item is malformed.
-pub(super) fn entry(name: &[u8], item: &Value, master: Option<&Master>) -> Result<Entry> {
+pub(super) fn entry(name: &[u8], item: &Value, master: Option<(&[u8], &Master)>) -> Result<Entry> {
     let kind = kind(item)?;
     let number = |key: &str| get_number(item, key).unwrap_or(0);
     let id = |key: &str| u32::try_from(number(key)).unwrap_or(0);
@@ -116,13 +119,13 @@ pub(super) fn entry(name: &[u8], item: &Value, master: Option<&Master>) -> Resul
     match kind {
         EntryKind::File => {
             let own = if master.is_none() { Some(content(item)?) } else { None };
-            if let Some(Master { content, size }) = master.or(own.as_ref()) {
+            let shared = master.map(|(_, master)| master);
+            if let Some(Master { content, size, .. }) = shared.or(own.as_ref()) {
                 (entry.content, entry.size) = (content.clone(), *size);
             }
-            let own = is_master(item).then(|| get_bytes(item, "path")).flatten();
-            if let Some(path) = master_of(item).or(own) {
-                // Borg does not keep the number of names.
-                entry.links = 2;
+            // A restore looks for this number of names, and Borg keeps neither it nor the inode.
+            if let Some((path, master)) = master.filter(|(_, master)| master.name_count > 1) {
+                entry.links = master.name_count;
                 entry.inode = inode(path);
             }
         }
@@ -204,7 +207,8 @@ mod tests {
             ("acl_default", "".into()),
             ("xattrs", item(vec![("user.k", Value::Binary(vec![0, 255])), ("user.n", Value::Nil)])),
         ]);
-        let made = entry(b"b", &file, None).expect("a valid item");
+        let shared = Master { name_count: 2, ..content(&file).expect("a valid item") };
+        let made = entry(b"b", &file, Some((b"a/b", &shared))).expect("a valid item");
         assert_eq!((made.kind, made.mode, made.size), (EntryKind::File, 0o4755, 12));
         assert_eq!((made.user_id, made.group_id, &*made.user, &*made.group), (1, 2, "u", ""));
         assert_eq!((made.mtime.seconds, made.mtime.nanoseconds), (-1, 999_999_999));
@@ -213,8 +217,8 @@ mod tests {
         let link =
             item(vec![("path", "c".into()), ("mode", 0o104_755.into()), ("source", "a/b".into())]);
         assert_eq!(master_of(&link), Some(&b"a/b"[..]));
-        let master = content(&file).expect("a valid item");
-        let linked = entry(b"c", &link, Some(&master)).expect("a valid item");
+        assert_eq!(master_of(&file), Some(&b"a/b"[..]));
+        let linked = entry(b"c", &link, Some((b"a/b", &shared))).expect("a valid item");
         assert_eq!((linked.inode, linked.links, linked.size), (made.inode, 2, 12));
         assert_eq!(linked.content, made.content);
         let symlink = item(vec![("mode", 0o120_777.into()), ("source", Value::Binary(vec![0xff]))]);

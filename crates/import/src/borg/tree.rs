@@ -82,6 +82,10 @@ impl TreeBuilder {
         let parent = self.folder(parents)?;
         if item::is_master(value) {
             self.tree.masters.insert(path.to_vec(), item::content(value)?);
+        } else if let Some(master) = item::master_of(value)
+            && let Some(master) = self.tree.masters.get_mut(master)
+        {
+            master.name_count += 1;
         }
         let len = u32::try_from(packed.len()).map_err(|_| malformed("too long an item"))?;
         self.file.write_all(packed).map_err(failed)?;
@@ -144,6 +148,7 @@ impl ArchiveTree {
             let Some(name) = parts.last() else { continue };
             let master = item::master_of(&value).map(|path| {
                 let found = self.masters.get(path);
+                let found = found.map(|master| (path, master));
                 found.ok_or_else(|| malformed("a further name of a file that is not there"))
             });
             entries.push(item::entry(name, &value, master.transpose()?)?);
