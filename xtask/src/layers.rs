@@ -14,13 +14,14 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 18] = [
+const CRATES: [(&str, &[&str]); 19] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
     ("cutpoint-delta", &[]),
     ("cutpoint-storage", &[]),
     ("cutpoint-repository", &["cutpoint-delta", "cutpoint-fingerprint", "cutpoint-storage"]),
     ("cutpoint-backup", &["cutpoint-chunking", "cutpoint-repository", "cutpoint-storage"]),
+    ("cutpoint-import", &["cutpoint-backup", "cutpoint-repository", "cutpoint-storage"]),
     (
         "cutpoint-estimate",
         &[
@@ -39,6 +40,7 @@ const CRATES: [(&str, &[&str]); 18] = [
             "cutpoint-backup",
             "cutpoint-chunking",
             "cutpoint-estimate",
+            "cutpoint-import",
             "cutpoint-repository",
             "cutpoint-storage",
             "cutpoint-terminal",

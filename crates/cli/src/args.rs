@@ -11,6 +11,7 @@ mod everyday;
 mod find;
 mod forget;
 mod help;
+mod import;
 mod inspect;
 mod keeping;
 mod mount;
@@ -37,6 +38,7 @@ pub(crate) use self::everyday::{Backup, Cat, Init, Ls, Selection, Snapshots};
 pub(crate) use self::find::Find;
 pub(crate) use self::forget::{Alone, Forget, GroupBy, Hold, Tag};
 use self::help::Help;
+pub(crate) use self::import::{Import, ImportTool};
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
 pub(crate) use self::keeping::{Run, Schedule};
 pub(crate) use self::mount::Mount;
@@ -105,6 +107,7 @@ pub(crate) enum Command {
     Hold(Hold),
     Tag(Tag),
     Copy(Copy),
+    Import(Import),
     Rewrite(Rewrite),
     Ls(Ls),
     Diff(Diff),

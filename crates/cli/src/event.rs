@@ -281,6 +281,30 @@ pub(crate) enum Summary<'a> {
         stored_bytes: u64,
         elapsed_ns: u64,
     },
+    /// Snapshots of another program were saved, or would be.
+    #[cfg_attr(not(feature = "import"), expect(dead_code, reason = "only an import has it"))]
+    Import {
+        dry_run: bool,
+        imported_count: u64,
+        /// The number of snapshots that the repository had already.
+        present_count: u64,
+        /// The number of snapshots that were imported without some of their entries.
+        reduced_count: u64,
+        /// The number of snapshots that were imported and then forgotten.
+        forgotten_count: u64,
+        /// The number of snapshots that `--only-newer` has left out.
+        older_count: u64,
+        failed_count: u64,
+        read_file_count: u64,
+        read_bytes: u64,
+        /// The time that reading takes at the rate of a sample; only in a dry run.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        estimated_ns: Option<u64>,
+        new_chunk_count: u64,
+        new_bytes: u64,
+        stored_bytes: u64,
+        elapsed_ns: u64,
+    },
     /// Snapshots were saved again without some of their files, or would be.
     Rewrite {
         dry_run: bool,
@@ -636,6 +660,8 @@ pub(crate) struct Snapshot<'a> {
 /// The snapshot that was copied.
 #[derive(Serialize)]
 pub(crate) struct Origin {
+    /// The program that has made the snapshot.
+    pub(crate) program: &'static str,
     pub(crate) repository: String,
     pub(crate) snapshot: String,
     /// Set if the copy has all entries of the original.

@@ -8,7 +8,7 @@ use crate::s3;
 
 /// Returns the remedy for `error`, if one is known.
 pub(crate) fn remedy(error: &anyhow::Error, command: &str) -> Option<String> {
-    let is_backup = matches!(command, "backup" | "copy");
+    let is_backup = matches!(command, "backup" | "copy" | "import");
     if let Some(failure) = error.chain().find_map(|cause| cause.downcast_ref::<Failure>())
         && (failure.remedy().is_some() || Exit::of(error) != Exit::Interrupted)
     {
@@ -24,6 +24,9 @@ pub(crate) fn remedy(error: &anyhow::Error, command: &str) -> Option<String> {
     let remedy = match Exit::of(error) {
         Exit::NoRepository => "check --repo, or create a repository with `cutpoint init`",
         Exit::WrongKey if newer_epochs(error).next().is_some() => return None,
+        Exit::Damaged if command == "import" => {
+            "check the other repository with its own program, and this one with `cutpoint check`"
+        }
         Exit::Damaged => "run `cutpoint check --read-data` to find all damage",
         Exit::WrongKey => {
             "the secret comes from the terminal, CUTPOINT_PASSPHRASE, --passphrase-file, \
@@ -39,6 +42,10 @@ pub(crate) fn remedy(error: &anyhow::Error, command: &str) -> Option<String> {
             "backup" => "run the same command again; data stored so far is reused",
             "copy" => {
                 "run the same command again; complete copies are kept, and data stored so far is \
+                 reused"
+            }
+            "import" => {
+                "run the same command again; complete imports are kept, and data stored so far is \
                  reused"
             }
             "rewrite" => {

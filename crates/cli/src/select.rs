@@ -1,5 +1,7 @@
 //! The selection of snapshots and of paths in them. `args/help.rs` explains it to users.
 
+#[cfg(feature = "import")]
+mod foreign;
 mod name;
 mod nearest;
 mod path;
@@ -12,6 +14,8 @@ use anyhow::{Context, Result};
 use cutpoint_repository::format::commit::Origin;
 use cutpoint_repository::{Content, Entry, ObjectName, Reader, Snapshot, TicketId, View};
 
+#[cfg(feature = "import")]
+pub(crate) use self::foreign::{foreign_snapshot, foreign_snapshots};
 pub(crate) use self::name::Place;
 use self::name::SnapshotName;
 use self::path::Found;
@@ -90,6 +94,15 @@ pub(crate) fn selects(
     id: TicketId,
     snapshot: &Snapshot,
 ) -> Result<bool> {
+    is_selected(selection, snapshot, view.tags(id, snapshot))
+}
+
+/// Returns `true` if the snapshot with these tags passes `selection`.
+///
+/// # Errors
+///
+/// Returns any error of [`selects`].
+fn is_selected(selection: &Selection, snapshot: &Snapshot, has: &[String]) -> Result<bool> {
     let mut is_selected = vec![false; snapshot.sources.len()];
     for path in &selection.paths {
         let absolute = absolute(path)?;
@@ -106,7 +119,6 @@ pub(crate) fn selects(
     if selection.has_all_paths && is_selected.contains(&false) {
         return Ok(false);
     }
-    let has = view.tags(id, snapshot);
     Ok(selection.host.as_ref().is_none_or(|host| *host == snapshot.host)
         && selection.tags.iter().all(|tag| has.contains(tag)))
 }
@@ -286,7 +298,9 @@ fn by_digits<'a>(
     selection: &Selection,
 ) -> Result<Option<(TicketId, &'a Snapshot)>> {
     let is_own = |id: TicketId| id.to_string().starts_with(wanted);
-    let is_copy = |origin: Option<Origin>| origin.is_some_and(|origin| is_own(origin.snapshot));
+    let is_copy = |origin: Option<Origin>| {
+        origin.is_some_and(|origin| origin.key.snapshot.to_string().starts_with(wanted))
+    };
     // A copy is also found by the id of its original, unless a snapshot of that id is here. One
     // that lacks files is found if there is no complete one.
     let has_own = candidates.iter().any(|(id, _)| is_own(*id));

@@ -140,6 +140,42 @@ pub(crate) fn ask(repository: &str) -> Result<Unlock> {
     Ok(Unlock::Passphrase(passphrase))
 }
 
+/// Returns the secret of another program's repository: from a file, a command or a variable. `None`
+/// if none is given.
+#[cfg(feature = "import")]
+pub(crate) fn of_other(
+    file: Option<&Path>,
+    command: Option<&OsStr>,
+    variable: &'static str,
+    report: &Report,
+) -> Result<Option<Zeroizing<Vec<u8>>>> {
+    let sources =
+        Sources { key_file: None, passphrase_file: file, passphrase_command: command, variable };
+    Ok(match passphrase(&sources, report)? {
+        Some(Unlock::Passphrase(passphrase)) => Some(passphrase),
+        _ => None,
+    })
+}
+
+/// Returns the output of a command that prints the secret of another program's repository.
+#[cfg(feature = "import")]
+pub(crate) fn output_of(command: &OsStr) -> Result<Zeroizing<Vec<u8>>> {
+    Ok(without_line_end(run_command(command)?))
+}
+
+/// Prompts for the secret of another program's repository. Fails if there is no terminal.
+#[cfg(feature = "import")]
+pub(crate) fn ask_other(repository: &str) -> Result<Zeroizing<Vec<u8>>> {
+    if !can_ask() {
+        let message = format!("{repository}: no password given");
+        return Err(Failure::new(Exit::WrongKey, message)
+            .with_remedy("set the variable in which the other program looks for it")
+            .into());
+    }
+    let shown = escape::for_terminal(repository.as_bytes());
+    prompt_passphrase(&format!("Password of {shown}: "))
+}
+
 /// The secret of a new repository or of a new key, and the path of the key file if one was created
 /// for it.
 pub(crate) struct NewSecret<'a> {

@@ -6,17 +6,24 @@
 //! chunks are copied as they are, and those that the target has are not read. Otherwise the bytes of
 //! files are cut anew.
 //!
+//! [`plan_imports`] finds the snapshots of a [`ForeignRepository`] that a repository lacks, and
+//! [`copy`] saves them as well.
+//!
 //! [`plan_rewrites`] finds the snapshots that have an entry to leave out, and [`rewrite`] saves them
 //! again without it, in the same repository.
+//!
+//! [`ForeignRepository`]: crate::save::ForeignRepository
 
 mod lost;
 mod monitor;
 mod plan;
 mod rewrite;
 mod run;
+mod sample;
 mod survey;
+mod totals;
 
 pub use monitor::CopyMonitor;
-pub use plan::{CopyPlan, CopyRules, PlannedCopy, plan_copies};
+pub use plan::{CopyPlan, CopyRules, ForeignSnapshot, PlannedCopy, plan_copies, plan_imports};
 pub use rewrite::{PlannedRewrite, RewritePlan, plan_rewrites, rewrite};
 pub use run::{CopyReport, copy};

@@ -1,6 +1,6 @@
 //! The events of a copy.
 
-use cutpoint_repository::TicketId;
+use cutpoint_repository::format::commit::OriginId;
 use cutpoint_storage::Error;
 
 use crate::save::{BackupMonitor, BackupReport};
@@ -13,13 +13,13 @@ pub trait CopyMonitor: BackupMonitor {
     }
 
     /// Reports that the snapshot `id` was saved again.
-    fn saved(&self, id: TicketId, report: &BackupReport) {
+    fn saved(&self, id: &OriginId, report: &BackupReport) {
         let _ = (id, report);
     }
 
     /// Reports that the snapshot `id` was not saved, because a part of it cannot be read. Each call
     /// is counted as a problem.
-    fn failed(&self, id: TicketId, error: &Error) {
+    fn failed(&self, id: &OriginId, error: &Error) {
         let _ = (id, error);
     }
 }

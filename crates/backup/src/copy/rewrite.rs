@@ -11,7 +11,8 @@ use super::plan::current;
 use super::run::{CopyReport, Run};
 use super::survey::survey;
 use crate::save::copy_steps::{CopyStep, CopySteps};
-use crate::save::{BackupOptions, CopyForm};
+use crate::save::source_reader::SourceReader;
+use crate::save::{BackupOptions, CopyForm, SourceRepository};
 
 /// A snapshot that will be rewritten.
 #[derive(Clone, Debug)]
@@ -75,14 +76,25 @@ pub fn plan_rewrites(
         let Some(snapshot) = commit.and_then(|commit| commit.snapshot()) else {
             return Err(Error::missing(format!("snapshot {}", id.short()), "not found"));
         };
-        let of_all = survey("rewrite", reader, &snapshot.root, None, &[], monitor);
+        let of_all =
+            survey("rewrite", SourceReader::Own(reader), &snapshot.root, None, &[], monitor);
         let both = of_all.and_then(|all| {
-            Ok((all, survey("rewrite", reader, &snapshot.root, None, exclude, monitor)?))
+            Ok((
+                all,
+                survey(
+                    "rewrite",
+                    SourceReader::Own(reader),
+                    &snapshot.root,
+                    None,
+                    exclude,
+                    monitor,
+                )?,
+            ))
         });
         let (all, kept) = match both {
             Ok(both) => both,
             Err(error) if error.is_loss() => {
-                monitor.failed(*id, &error);
+                monitor.failed(&(*id).into(), &error);
                 plan.failed_count += 1;
                 continue;
             }
@@ -136,6 +148,7 @@ fn is_rest(
     (old, exclude): (&Content, &[String]),
     monitor: &dyn CopyMonitor,
 ) -> Result<bool> {
+    let reader = SourceReader::Own(reader);
     let mut old = CopySteps::new(reader, old, None, exclude)?;
     let mut new = CopySteps::new(reader, new, None, &[])?;
     loop {
@@ -177,8 +190,9 @@ pub fn rewrite(
     let mut report = CopyReport { failed_count: plan.failed_count, ..CopyReport::default() };
     for planned in &plan.rewrites {
         let form = CopyForm::Rewrite { exclude: plan.exclude.clone() };
-        let run = Run { name: "rewrite", repository, reader: &plan.reader, options, monitor };
-        run.save(planned.id, &planned.snapshot, form, &mut report)?;
+        let source = SourceRepository::Own(plan.reader.clone());
+        let run = Run { name: "rewrite", repository, source: &source, options, monitor };
+        run.save(planned.id.into(), &planned.snapshot, form, &mut report)?;
     }
     Ok(report)
 }

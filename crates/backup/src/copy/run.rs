@@ -3,18 +3,21 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use cutpoint_repository::{Reader, Repository, Snapshot, TicketId};
+use cutpoint_repository::format::commit::OriginId;
+use cutpoint_repository::{Repository, Snapshot, TicketId};
 use cutpoint_storage::{Error, Kind, Result};
 
 use super::monitor::CopyMonitor;
 use super::plan::{CopyPlan, after_failure};
-use crate::save::{BackupOptions, BackupReport, CopyForm, SnapshotSource, Source, backup};
+use crate::save::{
+    BackupOptions, BackupReport, CopyForm, SnapshotSource, Source, SourceRepository, backup,
+};
 
 /// The result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyReport {
     /// The snapshots that were saved, and their new identifiers.
-    pub saved: Vec<(TicketId, TicketId)>,
+    pub saved: Vec<(OriginId, TicketId)>,
     /// The number of snapshots that could not be read, including those of the plan.
     pub failed_count: u64,
     /// The number of snapshots of which the target already has the same copy, complete or not.
@@ -32,7 +35,7 @@ pub struct CopyReport {
 }
 
 impl CopyReport {
-    fn add(&mut self, id: TicketId, done: &BackupReport) {
+    fn add(&mut self, id: OriginId, done: &BackupReport) {
         let statistics = &done.statistics;
         self.saved.extend(done.snapshot.map(|saved| (id, saved)));
         self.unchanged_count += u64::from(done.snapshot.is_none());
@@ -44,7 +47,7 @@ impl CopyReport {
     }
 }
 
-/// Copies the snapshots of `plan` into `repository`, oldest first. Of `options`, only those about
+/// Copies or imports the snapshots of `plan` into `repository`, oldest first. Of `options`, only those about
 /// speed and verification count.
 ///
 /// # Errors
@@ -64,12 +67,13 @@ pub fn copy(
         let group = (&*planned.snapshot.host, &*planned.snapshot.sources);
         if stopped.contains(&group) {
             report.failed_count += 1;
-            monitor.failed(planned.id, &after_failure());
+            monitor.failed(&planned.id, &after_failure());
             continue;
         }
         let failed_count = report.failed_count;
         let form = CopyForm::Copy { origin: planned.origin, bases: planned.bases.clone() };
-        let run = Run { name: "copy", repository, reader: &plan.reader, options, monitor };
+        let source = &plan.repository;
+        let run = Run { name: plan.name, repository, source, options, monitor };
         run.save(planned.id, &planned.snapshot, form, &mut report)?;
         if plan.rules.only_newer && report.failed_count > failed_count {
             stopped.insert(group);
@@ -83,7 +87,7 @@ pub(super) struct Run<'a> {
     /// The name of the operation, for messages.
     pub(super) name: &'static str,
     pub(super) repository: &'a Arc<Repository>,
-    pub(super) reader: &'a Arc<Reader>,
+    pub(super) source: &'a SourceRepository,
     pub(super) options: &'a BackupOptions,
     pub(super) monitor: &'a dyn CopyMonitor,
 }
@@ -92,21 +96,21 @@ impl Run<'_> {
     /// Saves one snapshot in `form`.
     pub(super) fn save(
         &self,
-        id: TicketId,
+        id: OriginId,
         snapshot: &Snapshot,
         form: CopyForm,
         report: &mut CopyReport,
     ) -> Result<()> {
-        let (reader, snapshot) = (self.reader.clone(), snapshot.clone());
-        let source = Source::Snapshot(Arc::new(SnapshotSource { reader, id, snapshot, form }));
+        let (repository, snapshot) = (self.source.clone(), snapshot.clone());
+        let source = Source::Snapshot(Arc::new(SnapshotSource { repository, id, snapshot, form }));
         match backup(self.repository, source, self.options, self.monitor) {
             Ok(done) => {
                 report.add(id, &done);
-                self.monitor.saved(id, &done);
+                self.monitor.saved(&id, &done);
             }
             Err(error) if error.is_loss() => {
                 report.failed_count += 1;
-                self.monitor.failed(id, &error);
+                self.monitor.failed(&id, &error);
             }
             // The pipeline is that of a backup.
             Err(error) if error.kind() == Kind::Interrupted && error.object() == "backup" => {

@@ -1,10 +1,11 @@
 //! The work that a copy will be.
 
-use cutpoint_repository::{Content, EntryKind, Reader};
+use cutpoint_repository::{Content, EntryKind};
 use cutpoint_storage::{Error, Kind, Result};
 
 use super::monitor::CopyMonitor;
 use crate::save::copy_steps::{CopyComparison, CopyStep, CopySteps};
+use crate::save::source_reader::SourceReader;
 
 /// The counts of the tree of a snapshot.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +28,7 @@ pub(super) struct Survey {
 /// `exclude` match. `name` is that of the operation.
 pub(super) fn survey(
     name: &str,
-    reader: &Reader,
+    reader: SourceReader<'_>,
     root: &Content,
     earlier: Option<&Content>,
     exclude: &[String],

@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::read::{ChunkBytes, ReadPlan, ReadStep, Segments};
-use cutpoint_repository::{Class, Entry, Fingerprint, Index, Reader, Scope};
+use cutpoint_repository::{Class, Entry, Fingerprint, Index, Scope};
 use cutpoint_storage::{Error, Result};
 
 use super::copy_steps::{CopyStep, CopySteps};
+use super::source_reader::{SourceChunk, SourcePlan, SourceReader, SourceSegments, SourceStep};
 
 /// The maximum number of jobs made ahead.
 const JOBS_MAX: usize = 256;
@@ -50,7 +50,7 @@ pub(super) struct CopiedFile {
 #[derive(Debug)]
 pub(super) struct Piece {
     segments: VecDeque<CopySegment>,
-    step: ReadStep,
+    step: SourceStep,
     is_handed_over: bool,
 }
 
@@ -65,8 +65,8 @@ pub(super) struct CopySegment {
 /// The jobs of a copy, in order.
 pub(super) struct CopyAhead<'p, 'a> {
     pub(super) steps: CopySteps<'a>,
-    reader: &'a Reader,
-    plan: &'p ReadPlan<'a>,
+    reader: SourceReader<'a>,
+    plan: &'p SourcePlan<'a>,
     /// The index of the target, if it can have the chunks of the source.
     known: Option<&'a Index>,
     /// Set if previous versions are from a checkpoint of this copy, which may have the beginning of
@@ -74,9 +74,9 @@ pub(super) struct CopyAhead<'p, 'a> {
     continues: bool,
     jobs: VecDeque<CopyJob>,
     /// The file of which pieces are still to come, and the number of bytes to skip.
-    file: Option<(Segments<'a>, u64)>,
+    file: Option<(SourceSegments<'a>, u64)>,
     /// The chunk that was read last.
-    chunk: Option<(Fingerprint, ChunkBytes)>,
+    chunk: Option<(Fingerprint, SourceChunk)>,
     /// Set while an error is returned that concerns the current file only.
     is_of_file: bool,
 }
@@ -84,8 +84,8 @@ pub(super) struct CopyAhead<'p, 'a> {
 impl<'p, 'a> CopyAhead<'p, 'a> {
     pub(super) fn new(
         steps: CopySteps<'a>,
-        plan: &'p ReadPlan<'a>,
-        reader: &'a Reader,
+        plan: &'p SourcePlan<'a>,
+        reader: SourceReader<'a>,
         known: Option<&'a Index>,
         continues: bool,
     ) -> CopyAhead<'p, 'a> {
@@ -151,12 +151,12 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Reader::chunk`], and `Corrupt` if the chunk ends before the byte
+    /// Returns any error of [`SourceReader::chunk`], and `Corrupt` if the chunk ends before the byte
     /// `end`.
-    pub(super) fn chunk(&mut self, fingerprint: &Fingerprint, end: u64) -> Result<&ChunkBytes> {
+    pub(super) fn chunk(&mut self, fingerprint: &Fingerprint, end: u64) -> Result<&SourceChunk> {
         let chunk = match self.chunk.take() {
             Some((kept, bytes)) if kept == *fingerprint => bytes,
-            _ => self.reader.chunk(Class::Data, fingerprint).inspect_err(|error| {
+            _ => self.reader.chunk(self.plan, fingerprint).inspect_err(|error| {
                 self.is_of_file = error.is_loss();
             })?,
         };
@@ -257,10 +257,10 @@ enum PieceResult {
 
 /// Returns the next piece of a file, after `skipped_len` bytes.
 fn piece(
-    segments: &mut Segments<'_>,
+    segments: &mut SourceSegments<'_>,
     skipped_len: &mut u64,
     known: Option<&Index>,
-    plan: &ReadPlan<'_>,
+    plan: &SourcePlan<'_>,
 ) -> Result<PieceResult> {
     let mut taken = VecDeque::new();
     let mut len = 0;
@@ -288,11 +288,8 @@ fn piece(
             break;
         }
     }
-    let needed = taken.iter().filter(|it| !it.is_known).filter_map(|it| match &it.segment {
-        Segment::Chunk { fingerprint, .. } => Some(fingerprint),
-        Segment::Hole { .. } | Segment::Zeros { .. } => None,
-    });
-    let step = plan.begin(needed);
+    let needed = taken.iter().filter(|it| !it.is_known);
+    let step = plan.begin(needed.map(|it| &it.segment));
     Ok(match is_any {
         true => PieceResult::Piece(Piece { segments: taken, step, is_handed_over: false }),
         false => PieceResult::End,

@@ -7,11 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use cutpoint_repository::read::Entries;
-use cutpoint_repository::{Content, Entry, EntryKind, Reader};
+use cutpoint_repository::{Content, Entry, EntryKind};
 use cutpoint_storage::{Error, Result};
 
 use super::batch::SourceLinkKey;
 use super::previous_version::PreviousVersion;
+use super::source_reader::{SourceEntries, SourceReader};
 use crate::source::PatternSet;
 
 /// A step of a copy.
@@ -51,18 +52,18 @@ impl CopyComparison<'_> {
 }
 
 /// The entries of a folder that are still to come.
-type Folder<'a> = Peekable<Entries<'a>>;
+type Folder<I> = Peekable<I>;
 
 /// A folder on the way to the current entry, in each tree.
 struct Level<'a> {
-    entries: Entries<'a>,
-    earlier: Option<Folder<'a>>,
-    target: Option<Folder<'a>>,
+    entries: SourceEntries<'a>,
+    earlier: Option<Folder<SourceEntries<'a>>>,
+    target: Option<Folder<Entries<'a>>>,
 }
 
 /// The walk through the tree of a snapshot.
 pub(crate) struct CopySteps<'a> {
-    reader: &'a Reader,
+    reader: SourceReader<'a>,
     comparison: Option<CopyComparison<'a>>,
     exclude: PatternSet,
     levels: Vec<Level<'a>>,
@@ -81,7 +82,7 @@ impl<'a> CopySteps<'a> {
     ///
     /// Returns `Invalid` for an invalid pattern.
     pub(crate) fn new(
-        reader: &'a Reader,
+        reader: SourceReader<'a>,
         root: &Content,
         comparison: Option<CopyComparison<'a>>,
         exclude: &[String],
@@ -235,7 +236,10 @@ impl<'a> CopySteps<'a> {
 
 /// Returns the entry `name` of a folder, and skips those before it. A folder that cannot be read is
 /// not compared.
-fn named(folder: &mut Option<Folder<'_>>, name: &[u8]) -> Option<Entry> {
+fn named(
+    folder: &mut Option<Folder<impl Iterator<Item = Result<Entry>>>>,
+    name: &[u8],
+) -> Option<Entry> {
     loop {
         match folder.as_mut()?.peek()? {
             Err(_) => {

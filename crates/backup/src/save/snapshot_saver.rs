@@ -4,7 +4,6 @@ use std::io;
 use std::path::Path;
 
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::read::ReadPlan;
 use cutpoint_repository::{EntryKind, Fingerprint, Index, Reader};
 use cutpoint_storage::Error;
 
@@ -18,6 +17,7 @@ use super::run_state::RunState;
 use super::shutdown::{Halt, Result};
 use super::snapshot_source::SnapshotSource;
 use super::source_counts::SourceCounts;
+use super::source_reader::SourcePlan;
 
 /// The maximum number of decoded bytes that a copy holds ahead.
 const PLAN_BYTES_MAX: usize = 64 << 20;
@@ -47,7 +47,7 @@ pub(super) struct SnapshotSaver<'r, 'a> {
 }
 
 /// Ends a plan when dropped, and so the threads that fetch.
-struct PlanEnd<'p, 'a>(&'p ReadPlan<'a>);
+struct PlanEnd<'p, 'a>(&'p SourcePlan<'a>);
 
 impl Drop for PlanEnd<'_, '_> {
     fn drop(&mut self) {
@@ -69,7 +69,7 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
     /// Saves everything in the snapshot.
     pub(super) fn save(mut self, input: CopyInput<'_>) -> Result<SourceCounts> {
         let CopyInput { source, comparison, known } = input;
-        let reader = &*source.reader;
+        let reader = source.repository.reader();
         let begun = comparison.as_ref().filter(|it| it.continues).and_then(|it| it.target.as_ref());
         let begun = begun.map(|target| target.reader);
         let steps = CopySteps::new(reader, &source.snapshot.root, comparison, source.exclude())?;
@@ -125,7 +125,7 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
             CopyJob::File(file) => return self.copy_file(source, file, ahead, begun),
             CopyJob::DamagedFolder(path, error) => {
                 source.check_exists()?;
-                return self.report_unsaved(&source.named(&path), &error);
+                return self.report_unsaved(source, &path, &error);
             }
             // The pieces of a file are taken with it, and neither it nor damage is a step.
             CopyJob::Piece(_)
@@ -137,9 +137,15 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
 
     /// Reports that `path`, in the innermost open folder or that folder, is not or not completely
     /// copied.
-    fn report_unsaved(&mut self, path: &Path, error: &Error) -> Result<()> {
+    fn report_unsaved(
+        &mut self,
+        source: &SnapshotSource,
+        path: &Path,
+        error: &Error,
+    ) -> Result<()> {
         self.counts.problems += 1;
-        self.monitor.problem(path, &format!("not copied: {error}"));
+        let verb = if source.repository.own().is_some() { "copied" } else { "imported" };
+        self.monitor.problem(&source.named(path), &format!("not {verb}: {error}"));
         self.cutter.batches.push(Event::Lacking)
     }
 
@@ -169,7 +175,7 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
             Err(Halt::Failed(error)) if source.exclude().is_empty() && ahead.skip_file() => {
                 source.check_exists()?;
                 self.cutter.batches.push(Event::Dropped)?;
-                return self.report_unsaved(&source.named(&path), &error);
+                return self.report_unsaved(source, &path, &error);
             }
             copied => copied?,
         };

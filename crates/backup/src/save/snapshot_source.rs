@@ -1,15 +1,15 @@
-//! The source of a copy: a snapshot of another repository, or of the same one.
+//! The source of a copy: a snapshot of another repository, of this or another program, or of the
+//! same repository.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use cutpoint_repository::format::commit::{CopyCoverage, Origin};
-use cutpoint_repository::{
-    Class, Content, Reader, Repository, RepositoryId, Snapshot, Statistics, TicketId, View,
-};
+use cutpoint_repository::format::commit::{CopyCoverage, Origin, OriginId, OriginKey};
+use cutpoint_repository::{Class, Content, Repository, Snapshot, Statistics, TicketId, View};
 use cutpoint_storage::{Error, Result};
+
+use super::source_reader::SourceRepository;
 
 /// The smallest distance between the start of a snapshot and that of a later form of it, in
 /// nanoseconds. The nanoseconds before are those of repaired snapshots.
@@ -18,10 +18,10 @@ const LATER_NS: i64 = 3;
 /// A snapshot that is saved again: in another repository, or without some of its entries.
 #[derive(Debug)]
 pub struct SnapshotSource {
-    /// A reader of the repository that has the snapshot.
-    pub reader: Arc<Reader>,
+    /// The repository that has the snapshot.
+    pub repository: SourceRepository,
     /// The identifier of the snapshot in that repository.
-    pub id: TicketId,
+    pub id: OriginId,
     /// The snapshot, with its current tags and description.
     pub snapshot: Snapshot,
     /// The form of the result.
@@ -34,11 +34,11 @@ pub enum CopyForm {
     /// A copy in another repository.
     Copy {
         /// The repository in which a backup has made the snapshot, and its identifier there.
-        origin: (RepositoryId, TicketId),
+        origin: OriginKey,
         /// Earlier snapshots, by their origins, and their root folders at the source, best first.
         /// The first one of which the target has a copy is compared with the snapshot, so that
         /// unchanged files and folders need not be read.
-        bases: Vec<((RepositoryId, TicketId), Content)>,
+        bases: Vec<(OriginKey, Content)>,
     },
     /// A snapshot of the same repository, without the entries that these patterns match. No file is
     /// read.
@@ -69,13 +69,14 @@ impl SnapshotSource {
         let (origin, bases) = match &self.form {
             CopyForm::Copy { origin, bases } => (origin, bases),
             CopyForm::Rewrite { .. } => {
-                let commit = view.commits.get(&self.id).filter(|_| view.may_take_over(self.id));
-                let snapshot = commit.and_then(|commit| commit.snapshot()).ok_or_else(|| {
+                let own = self.id.ticket().filter(|id| view.may_take_over(*id));
+                let own = own.and_then(|id| Some((id, view.commits.get(&id)?.snapshot()?)));
+                let (id, snapshot) = own.ok_or_else(|| {
                     let object = format!("snapshot {}", self.id.short());
                     Error::missing(object, "removed by a prune of another client")
                 })?;
                 return Ok(Some(CopyBase {
-                    id: self.id,
+                    id,
                     snapshot: Box::new(snapshot.clone()),
                     source_root: self.snapshot.root.clone(),
                     coverage: CopyCoverage::Complete,
@@ -83,7 +84,7 @@ impl SnapshotSource {
             }
         };
         let copies = copies(view);
-        let find = |wanted: &(RepositoryId, TicketId), is_own: bool| {
+        let find = |wanted: &OriginKey, is_own: bool| {
             let found = copies.get(wanted)?.iter().filter(|(id, _, coverage)| {
                 (is_own || *coverage != CopyCoverage::Begun) && view.may_be_parent(*id)
             });
@@ -115,7 +116,8 @@ impl SnapshotSource {
     ///
     /// Returns `Missing` if a prune has removed the snapshot from the newest view of the reader.
     pub(super) fn check_exists(&self) -> Result<()> {
-        if self.reader.view().may_take_over(self.id) {
+        let own = self.repository.own().zip(self.id.ticket());
+        if own.is_none_or(|(reader, id)| reader.view().may_take_over(id)) {
             return Ok(());
         }
         let message = "forgotten, and removed by a prune meanwhile";
@@ -125,7 +127,8 @@ impl SnapshotSource {
     /// Returns `true` if a chunk of the source is the same chunk, with the same fingerprint, in
     /// `target`.
     pub(super) fn keeps_chunks(&self, target: &Repository) -> bool {
-        let source = self.reader.repository();
+        let Some(source) = self.repository.own() else { return false };
+        let source = source.repository();
         let (ours, theirs) = (source.keys(), target.keys());
         let is_keyed = target.config().cut_is_keyed;
         let probe = |keys: &cutpoint_repository::Keys| {
@@ -250,10 +253,7 @@ impl SnapshotSource {
             (false, _) => CopyCoverage::Lossy,
         };
         match &self.form {
-            CopyForm::Copy { origin: (repository, snapshot), .. } => {
-                let (repository, snapshot) = (*repository, *snapshot);
-                Some(Box::new(Origin { repository, snapshot, coverage }))
-            }
+            CopyForm::Copy { origin, .. } => Some(Box::new(Origin { key: *origin, coverage })),
             // The next copy finds that its snapshot was here, and does not bring back what was
             // left out. The rest of a checkpoint is still to be copied.
             CopyForm::Rewrite { .. } => {
@@ -269,7 +269,8 @@ impl SnapshotSource {
     /// source, no backup may take files over from its copy either (E2), so they have no identity.
     fn file_systems(&self) -> Vec<String> {
         let file_systems = &self.snapshot.file_systems;
-        match self.reader.view().may_be_parent(self.id) {
+        let own = self.repository.own().zip(self.id.ticket());
+        match own.is_some_and(|(reader, id)| reader.view().may_be_parent(id)) {
             true => file_systems.clone(),
             false => vec![String::new(); file_systems.len()],
         }
@@ -280,11 +281,11 @@ impl SnapshotSource {
 type ListedCopy<'v> = (TicketId, &'v Snapshot, CopyCoverage);
 
 /// Returns the listed copies of a view by their origins.
-fn copies(view: &View) -> HashMap<(RepositoryId, TicketId), Vec<ListedCopy<'_>>> {
+fn copies(view: &View) -> HashMap<OriginKey, Vec<ListedCopy<'_>>> {
     let mut copies: HashMap<_, Vec<_>> = HashMap::new();
     for (id, snapshot) in view.snapshots() {
         if let Some(origin) = snapshot.origin.as_deref() {
-            let of_origin = copies.entry((origin.repository, origin.snapshot)).or_default();
+            let of_origin = copies.entry(origin.key).or_default();
             of_origin.push((id, snapshot, origin.coverage));
         }
     }

@@ -85,7 +85,7 @@ impl SourceRun<'_> {
             changed_blocks: changed_blocks(source, options)?,
             monitor: *monitor,
             lookahead,
-            source: kept.map(|source| &*source.reader),
+            source: kept.and_then(|source| source.repository.own()),
             is_tar: matches!(source, Source::Tar(_)),
         };
         let mut missing = BTreeSet::new();

@@ -10,6 +10,7 @@ use cutpoint_backup::copy::{
     CopyMonitor, CopyReport, CopyRules, copy, plan_copies, plan_rewrites, rewrite,
 };
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupProgress, backup};
+use cutpoint_repository::format::commit::OriginId;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
@@ -161,7 +162,7 @@ fn assert_same_snapshots(source: &Arc<Repository>, target: &Arc<Repository>) {
     assert_eq!(left.len(), right.len(), "the number of snapshots");
     for ((id, a), (_, b)) in left.into_iter().zip(right) {
         let origin = b.copied_from().expect("a copy");
-        assert_eq!(origin.snapshot, id, "origin");
+        assert_eq!(origin.key.snapshot, id.into(), "origin");
         assert_eq!(kept(a), kept(b), "the snapshot itself");
         let (a, b) = (entries(&source, &a.root, ""), entries(&target, &b.root, ""));
         assert!(a.len() > 45, "the tree has entries");
@@ -343,8 +344,8 @@ fn rewritten_snapshots_lack_the_path_and_keep_the_rest() {
     let view = reader_after.view();
     for (old, new) in &report.saved {
         let of = |id: &TicketId| view.commits[id].snapshot().expect("a snapshot").clone();
-        let old_id = *old;
-        let (old, new) = (of(old), of(new));
+        let old_id = old.ticket().expect("of this program");
+        let (old, new) = (of(&old_id), of(new));
         let is_kept = |path: &str| !path.contains("/folder 1") && !path.ends_with("/large");
         let mut expected = entries(&reader_after, &old.root, "");
         expected.retain(|(path, ..)| is_kept(path));
@@ -488,7 +489,7 @@ impl BackupMonitor for PrunesAt {
 }
 
 impl CopyMonitor for PrunesAt {
-    fn failed(&self, id: TicketId, error: &Error) {
+    fn failed(&self, id: &OriginId, error: &Error) {
         self.failed.lock().expect("no panic").push(format!("{}: {error}", id.short()));
     }
 }

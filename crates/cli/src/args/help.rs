@@ -48,7 +48,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "schedule",
         ],
     ),
-    ("Other repositories", &["copy"]),
+    ("Other repositories", &["copy", "import"]),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),
     ("Program", &["cache", "version", "completions", "man"]),
@@ -136,7 +136,7 @@ A snapshot is named in one of these forms:
 The time of a snapshot is the start of its backup. A date is local time, or UTC with a Z at its end. \
 It can have seconds (14:30:59), and a space instead of the T. A note says which snapshot was taken. \
 Snapshots of interrupted runs are only found by their IDs. A copy (`cutpoint copy`) is also found \
-by the ID of its original.
+by the ID of its original, and an imported snapshot by the ID of the other program.
 
 --host, --tag and --path restrict all forms to snapshots of a machine, with a tag, or of a path. \
 --path compares with the paths that were given to `cutpoint backup`, not with files below them.

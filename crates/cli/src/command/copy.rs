@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use cutpoint_backup::copy::{CopyMonitor, CopyPlan, CopyReport, CopyRules, copy, plan_copies};
+use cutpoint_backup::copy::{
+    CopyMonitor, CopyPlan, CopyReport, CopyRules, PlannedCopy, copy, plan_copies,
+};
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, BackupProgress, BackupReport};
+use cutpoint_repository::format::commit::OriginId;
 use cutpoint_repository::{ObjectName, Statistics, TicketId, Verify, View};
 use cutpoint_storage::{Error, Kind};
 use cutpoint_terminal::Work;
@@ -32,7 +35,8 @@ pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit>
     let reader = Arc::new(source.reader(view.clone(), report)?);
     let wanted = wanted(&args.snapshots, &args.selection, &view, false, report)
         .map_err(|error| error.context(of_source(args)))?;
-    let monitor = Monitor::new("copied", &view, report);
+    let describe = |id: &OriginId| described(&view, id);
+    let monitor = Monitor::new("copied", &describe, report);
     report.begin_progress();
     let rules = CopyRules { again: args.again, only_newer: args.only_newer };
     let plan = plan_copies(&reader, &target.repository, &target_view, &wanted, rules, &monitor);
@@ -51,7 +55,7 @@ pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit>
     report.expect(Work::of_files(file_count, bytes));
     let done = copy(&target.repository, &plan, &options, &monitor);
     report.end_progress();
-    let saved = monitor.saved.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let saved = monitor.saved();
     for (id, copy) in &saved {
         let planned = plan.copies.iter().find(|planned| planned.id == *id);
         if let Some(planned) = planned {
@@ -143,32 +147,43 @@ fn explain(error: Error) -> anyhow::Error {
     }
 }
 
+/// Describes a snapshot of `view` for a message.
+pub(super) fn described(view: &View, id: &OriginId) -> String {
+    let ticket = id.ticket();
+    let snapshot = ticket.and_then(|id| Some((id, view.commits.get(&id)?.snapshot()?)));
+    snapshot.map_or_else(
+        || format!("snapshot {}", id.short()),
+        |(id, snapshot)| select::described(id, snapshot),
+    )
+}
+
 /// Reports the events of copies.
 pub(super) struct Monitor<'a> {
     /// The participle of the operation.
     done_name: &'static str,
-    view: &'a View,
+    describe: &'a (dyn Fn(&OriginId) -> String + Sync),
     report: &'a Report,
     backup: backup::Monitor<'a>,
     /// The work of the snapshots that are complete.
     done: Mutex<BackupProgress>,
     /// The snapshots that are complete, and their new identifiers.
-    pub(super) saved: Mutex<Vec<(TicketId, TicketId)>>,
+    saved: Mutex<Vec<(OriginId, TicketId)>>,
 }
 
 impl<'a> Monitor<'a> {
-    pub(super) fn new(done_name: &'static str, view: &'a View, report: &'a Report) -> Monitor<'a> {
+    pub(super) fn new(
+        done_name: &'static str,
+        describe: &'a (dyn Fn(&OriginId) -> String + Sync),
+        report: &'a Report,
+    ) -> Monitor<'a> {
         let backup = backup::Monitor::new(false, report);
         let (done, saved) = (Mutex::default(), Mutex::default());
-        Monitor { done_name, view, report, backup, done, saved }
+        Monitor { done_name, describe, report, backup, done, saved }
     }
 
-    fn described(&self, id: TicketId) -> String {
-        let snapshot = self.view.commits.get(&id).and_then(|commit| commit.snapshot());
-        snapshot.map_or_else(
-            || format!("snapshot {}", id.short()),
-            |snapshot| select::described(id, snapshot),
-        )
+    /// Returns the snapshots that are complete, and their new identifiers.
+    pub(super) fn saved(&self) -> Vec<(OriginId, TicketId)> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the sum of the complete snapshots and `progress`.
@@ -220,13 +235,13 @@ impl CopyMonitor for Monitor<'_> {
         self.report.phase(&Phase { name, done: count, total: Some(total), unit: Unit::Items });
     }
 
-    fn saved(&self, id: TicketId, done: &BackupReport) {
+    fn saved(&self, id: &OriginId, done: &BackupReport) {
         let statistics = done.statistics;
         let total =
             self.total(&BackupProgress { statistics, stored_bytes: statistics.stored_bytes });
         *self.done.lock().unwrap_or_else(PoisonError::into_inner) = total;
         let Some(made) = done.snapshot else { return };
-        self.saved.lock().unwrap_or_else(PoisonError::into_inner).push((id, made));
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner).push((*id, made));
         if self.report.is_json() {
             self.report.tell(&Event::Saved(event::Saved {
                 snapshot: id.to_string(),
@@ -240,14 +255,21 @@ impl CopyMonitor for Monitor<'_> {
                 0 => String::new(),
                 count => format!(", without {count} that cannot be read"),
             };
-            let described = self.described(id);
+            let described = (self.describe)(id);
             self.report.note(&format!("{described}: saved as {}{lacking}", made.short()));
         }
     }
 
-    fn failed(&self, id: TicketId, error: &Error) {
+    fn failed(&self, id: &OriginId, error: &Error) {
         let path = format!("snapshot {}", id.short());
         self.report.problem(Path::new(&path), &format!("not {}: {error}", self.done_name));
+    }
+}
+
+fn described_as(planned: &PlannedCopy) -> String {
+    match planned.id.ticket() {
+        Some(id) => select::described(id, &planned.snapshot),
+        None => format!("snapshot {}", planned.id.short()),
     }
 }
 
@@ -266,7 +288,7 @@ fn show(plan: &CopyPlan, report: &Report) -> Result<()> {
         }
         report.line(&format!(
             "{}: {} in {} to read",
-            select::described(planned.id, &planned.snapshot),
+            described_as(planned),
             units::size(planned.read_bytes),
             units::count(planned.read_file_count, "file"),
         ))?;
@@ -301,7 +323,7 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
         }));
     }
     let size = units::size(read_bytes);
-    tell_of_left_out(args, plan, done, report);
+    tell_of_left_out("copied", (args.again, args.dry_run), plan, done, report);
     if args.dry_run {
         report.note(&format!(
             "Would copy {}, {size} in {}; {present_count} already here.",
@@ -329,24 +351,32 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
     Ok(())
 }
 
-/// Says which snapshots are not copied because of their copies, and how to copy them.
-fn tell_of_left_out(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) {
+/// Says which snapshots are not copied because of their copies, and how to copy them. `done_name` is
+/// the participle of the operation.
+pub(super) fn tell_of_left_out(
+    done_name: &str,
+    (again, is_dry_run): (bool, bool),
+    plan: &CopyPlan,
+    done: &CopyReport,
+    report: &Report,
+) {
     let snapshots = |count: usize| units::count(count as u64, "snapshot");
     if !plan.forgotten.is_empty() {
         report.note(&format!(
-            "{} not copied again, because the copies were forgotten here; --again copies them.",
+            "{} not {done_name} again, because the copies were forgotten here; --again overrides \
+             this.",
             snapshots(plan.forgotten.len())
         ));
     }
     if !plan.reduced.is_empty() {
         report.note(&format!(
-            "{} not copied again, because `cutpoint rewrite` has removed files from the copies \
-             here; --again copies them.",
+            "{} not {done_name} again, because `cutpoint rewrite` has removed files from the copies \
+             here; --again overrides this.",
             snapshots(plan.reduced.len())
         ));
     }
     let replaced = plan.copies.iter().filter(|planned| planned.replaces.is_some()).count();
-    if replaced > 0 && args.dry_run {
+    if replaced > 0 && is_dry_run {
         report.note(&format!(
             "{} again, because the copies lack files or have damaged data.",
             snapshots(replaced)
@@ -354,14 +384,15 @@ fn tell_of_left_out(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Re
     }
     if done.unchanged_count > 0 {
         let unchanged = snapshots(usize::try_from(done.unchanged_count).unwrap_or(usize::MAX));
-        report.note(&format!("{unchanged} not copied again, because nothing more can be read."));
+        report
+            .note(&format!("{unchanged} not {done_name} again, because nothing more can be read."));
     }
     if !plan.older.is_empty() {
         let older = snapshots(plan.older.len());
         report.note(&format!("{older} older than the newest copy left out (--only-newer)."));
     }
     let older = plan.copies.iter().filter(|planned| planned.is_older).count();
-    if older > 0 && !args.again {
+    if older > 0 && !again {
         report.note(&format!(
             "{} older than the newest copy of the same host and paths. If a prune has removed \
              copies here on purpose, --only-newer keeps them from coming back.",

@@ -18,6 +18,11 @@ mod estimate;
 mod find;
 mod forget;
 mod hold;
+#[cfg(feature = "import")]
+mod import;
+#[cfg(not(feature = "import"))]
+#[path = "no_import.rs"]
+mod import;
 mod init;
 mod key;
 mod ls;
@@ -82,6 +87,7 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Hold(hold) => hold::run(hold, global, report),
         Command::Tag(tag) => tag::run(tag, global, report),
         Command::Copy(copy) => copy::run(copy, global, report),
+        Command::Import(import) => import::run(import, global, report),
         Command::Rewrite(rewrite) => rewrite::run(rewrite, global, report),
         Command::Ls(ls) => ls::run(ls, global, report),
         Command::Diff(diff) => diff::run(diff, global, report),

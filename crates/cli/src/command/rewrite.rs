@@ -1,13 +1,14 @@
 //! `rewrite`: saves snapshots again without some of their files.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Result;
 use cutpoint_backup::copy::{CopyReport, RewritePlan, plan_rewrites, rewrite};
 use cutpoint_backup::save::BackupOptions;
+use cutpoint_repository::format::commit::OriginId;
 use cutpoint_repository::{TicketId, snapshots};
 
-use super::copy::{Monitor, wanted};
+use super::copy::{Monitor, described, wanted};
 use super::waiting::announce_lag;
 use crate::args::{Global, Rewrite};
 use crate::event::{self, Event, Summary};
@@ -27,7 +28,8 @@ pub(crate) fn run(args: &Rewrite, global: &Global, report: &Report) -> Result<Ex
     }
     let reader = Arc::new(session.reader(view.clone(), report)?);
     let wanted = wanted(&args.snapshots, &args.selection, &view, true, report)?;
-    let monitor = Monitor::new("rewritten", &view, report);
+    let describe = |id: &OriginId| described(&view, id);
+    let monitor = Monitor::new("rewritten", &describe, report);
     report.begin_progress();
     let plan = plan_rewrites(&reader, &wanted, &args.exclude, &monitor);
     let plan = plan.inspect_err(|_| report.end_progress())?;
@@ -42,7 +44,8 @@ pub(crate) fn run(args: &Rewrite, global: &Global, report: &Report) -> Result<Ex
     }
     let done = rewrite(&session.repository, &plan, &BackupOptions::default(), &monitor);
     report.end_progress();
-    let saved = monitor.saved.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let saved: Vec<_> = monitor.saved();
+    let saved: Vec<_> = saved.iter().filter_map(|(id, made)| Some((id.ticket()?, *made))).collect();
     for (id, made) in &saved {
         if let Some(planned) = plan.rewrites.iter().find(|planned| planned.id == *id) {
             session.state.add_head(&planned.snapshot.host, *made, planned.snapshot.started_ns);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::Result;
-use cutpoint_repository::format::commit::CopyCoverage;
+use cutpoint_repository::format::commit::{CopyCoverage, Tool};
 use cutpoint_repository::{Snapshot, TicketId, View};
 
 use crate::args::{Global, Snapshots};
@@ -91,7 +91,11 @@ fn about(view: &View, held: &HashSet<TicketId>, id: TicketId, snapshot: &Snapsho
             CopyCoverage::Complete => "",
             CopyCoverage::Begun | CopyCoverage::Reduced | CopyCoverage::Lossy => "parts of ",
         };
-        about.push_str(&format!("  (copy of {parts}{})", origin.snapshot.short()));
+        let id = origin.key.snapshot.short();
+        about.push_str(&match origin.key.tool {
+            Tool::Cutpoint => format!("  (copy of {parts}{id})"),
+            tool => format!("  (import of {parts}{} {id})", tool.name()),
+        });
     }
     if view.epoch_of(id) < view.epoch {
         about.push_str(&format!("  (key epoch {})", view.epoch_of(id)));
@@ -124,8 +128,9 @@ fn as_event<'a>(view: &'a View, id: TicketId, snapshot: &'a Snapshot) -> event::
         parent: snapshot.parent.map(|parent| parent.to_string()),
         partial: snapshot.partial,
         origin: snapshot.original().map(|origin| event::Origin {
-            repository: origin.repository.to_string(),
-            snapshot: origin.snapshot.to_string(),
+            program: origin.key.tool.name(),
+            repository: origin.key.repository.to_string(),
+            snapshot: origin.key.snapshot.to_string(),
             complete: origin.coverage == CopyCoverage::Complete,
         }),
         epoch: view.epoch_of(id),

@@ -19,6 +19,7 @@ mod forget;
 mod full_disk;
 mod guide;
 mod help;
+mod import;
 mod json;
 mod keeping;
 mod keys;

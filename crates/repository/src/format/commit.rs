@@ -5,10 +5,11 @@ use minicbor::Decoder;
 
 use super::config::read_texts;
 use super::map::{Extra, MapWriter, at_end, malformed, read_array, read_fixed, read_map, required};
+use super::origin::read_ids_of_origin;
+pub use super::origin::{CopyCoverage, Origin, OriginId, OriginKey, Tool};
 use super::recipe::Content;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::{PartName, TicketId};
-use crate::format::repository_id::RepositoryId;
 use crate::format::segment::Segment;
 
 /// The body of `commits/<t>`.
@@ -103,34 +104,8 @@ pub struct Snapshot {
     /// The start of the run, in nanoseconds since 1970, if the run continued from a checkpoint
     /// (rule W8). No file was read before it. `None` if it is `started_ns`.
     pub read_since_ns: Option<i64>,
-    /// The snapshot of another repository of which this one is a copy.
+    /// The snapshot of another repository, of this or another program, of which this one is a copy.
     pub origin: Option<Box<Origin>>,
-}
-
-/// The snapshot that was copied, and the repository in which it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// The repository in which a backup has made the snapshot.
-    pub repository: RepositoryId,
-    /// The snapshot in that repository.
-    pub snapshot: TicketId,
-    /// The part of the original that the copy has.
-    pub coverage: CopyCoverage,
-}
-
-/// The part of the original that a copy has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CopyCoverage {
-    /// Everything.
-    #[default]
-    Complete,
-    /// What was copied until a checkpoint (rule W8). Another copy continues from it.
-    Begun,
-    /// Everything except entries that were left out by a rewrite, and maybe others that could not be
-    /// read.
-    Reduced,
-    /// Everything except entries that could not be read. Another copy tries again.
-    Lossy,
 }
 
 /// The amount of data in a snapshot, and the amount that it added. Sizes are in bytes.
@@ -230,7 +205,10 @@ impl Commit {
                 if let Some(segment) = &self.embedded {
                     map.bytes(25, &segment.encode());
                 }
-                snapshot.encode_origin(&mut map);
+                // The keys of the origin follow that of an embedded segment.
+                if let Some(origin) = &snapshot.origin {
+                    origin.encode(&mut map);
+                }
             }
             Outcome::Void { is_own: false } | Outcome::Rescue => {}
             Outcome::Void { is_own: true } => {
@@ -274,6 +252,7 @@ impl Commit {
         let mut is_own = false;
         let mut embedded = None;
         let mut origin = None;
+        let mut tool = Tool::Cutpoint;
         let mut coverage = CopyCoverage::Complete;
         let extra = read_map(d, |key, d| {
             // The meaning of the keys from 10 depends on the kind, which comes first.
@@ -289,8 +268,9 @@ impl Commit {
                 (10, Some(0)) => root = Some(Content::decode(d)?),
                 (11..=24, Some(0)) => snapshot.decode_field(key, d)?,
                 (25, Some(0)) => embedded = Some(Box::new(read_embedded(d)?)),
-                (26, Some(0)) => origin = Some(read_origin(d)?),
+                (26, Some(0)) => origin = Some(read_ids_of_origin(d)?),
                 (27, Some(0)) => coverage = CopyCoverage::decode(d)?,
+                (28, Some(0)) => tool = Tool::from_code(d.u64().map_err(malformed)?),
                 (10, Some(1)) => is_own = d.bool().map_err(malformed)?,
                 (10, Some(2)) => forget = read_ids(d)?,
                 (10, Some(3)) => note.snapshot = Some(TicketId(read_fixed(d)?)),
@@ -311,7 +291,10 @@ impl Commit {
             0 => {
                 snapshot.root = required(root, "root of a snapshot")?;
                 snapshot.check_missing()?;
-                snapshot.origin = origin.map(|origin| Box::new(Origin { coverage, ..origin }));
+                snapshot.origin = origin.map(|(repository, snapshot)| {
+                    let key = OriginKey { tool, repository, snapshot };
+                    Box::new(Origin { key, coverage })
+                });
                 Outcome::Snapshot(Box::new(snapshot))
             }
             1 => Outcome::Void { is_own },
@@ -343,44 +326,6 @@ fn read_embedded(d: &mut Decoder<'_>) -> Result<Segment> {
         return Err(Error::corrupt("", message));
     }
     Segment::decode(body)
-}
-
-/// Decodes an origin: the ids of a repository and of a snapshot.
-fn read_origin(d: &mut Decoder<'_>) -> Result<Origin> {
-    let ids = read_array(d, |d| Ok(d.bytes().map_err(malformed)?.to_vec()))?;
-    let origin = match &ids[..] {
-        [repository, snapshot] => repository[..].try_into().ok().zip(snapshot[..].try_into().ok()),
-        _ => None,
-    };
-    let (repository, snapshot) = origin.ok_or_else(|| {
-        Error::corrupt(
-            "",
-            "malformed snapshot: an origin is the ids of a repository and a snapshot",
-        )
-    })?;
-    let (repository, snapshot) = (RepositoryId(repository), TicketId(snapshot));
-    Ok(Origin { repository, snapshot, coverage: CopyCoverage::Complete })
-}
-
-impl CopyCoverage {
-    fn number(self) -> u64 {
-        match self {
-            CopyCoverage::Complete => 0,
-            CopyCoverage::Begun => 1,
-            CopyCoverage::Reduced => 2,
-            CopyCoverage::Lossy => 3,
-        }
-    }
-
-    fn decode(d: &mut Decoder<'_>) -> Result<CopyCoverage> {
-        match d.u64().map_err(malformed)? {
-            0 => Ok(CopyCoverage::Complete),
-            1 => Ok(CopyCoverage::Begun),
-            2 => Ok(CopyCoverage::Reduced),
-            3 => Ok(CopyCoverage::Lossy),
-            other => Err(Error::corrupt("", format!("unknown coverage of a copy: {other}"))),
-        }
-    }
 }
 
 /// Validates an embedded segment, which is the last of `segments`: it names containers of its own
@@ -472,16 +417,6 @@ impl Snapshot {
         }
         if let Some(read_since_ns) = self.read_since_ns {
             map.int(24, read_since_ns);
-        }
-    }
-
-    /// Encodes the origin, whose key follows that of an embedded segment.
-    fn encode_origin(&self, map: &mut MapWriter) {
-        if let Some(Origin { repository, snapshot, coverage }) = self.origin.as_deref() {
-            map.array_of_bytes(26, &[&repository.0[..], &snapshot.0[..]]);
-            if *coverage != CopyCoverage::Complete {
-                map.uint(27, coverage.number());
-            }
         }
     }
 

@@ -22,6 +22,7 @@ pub mod grouping;
 pub mod map;
 pub mod names;
 pub mod newer;
+pub mod origin;
 mod packed;
 pub mod parity;
 pub mod prune;

@@ -13,7 +13,8 @@ use cutpoint_repository::crypto::{
     wrap_keyring,
 };
 use cutpoint_repository::format::commit::{
-    Commit, CopyCoverage, Damage, EMBEDDED_LEN_MAX, Note, Origin, Outcome, ViewRecord,
+    Commit, CopyCoverage, Damage, EMBEDDED_LEN_MAX, Note, Origin, OriginId, OriginKey, Outcome,
+    Tool, ViewRecord,
 };
 use cutpoint_repository::format::config::Config;
 use cutpoint_repository::format::edges::{ContainerEdges, SimilarityObject};
@@ -73,8 +74,11 @@ fn snapshot() -> Snapshot {
         file_systems: vec!["ext4 0123456789abcdef".to_owned(), String::new()],
         read_since_ns: Some(-2),
         origin: Some(Box::new(Origin {
-            repository: RepositoryId([8; 16]),
-            snapshot: TicketId([9; 12]),
+            key: OriginKey {
+                tool: Tool::Restic,
+                repository: OriginId::new(&[8; 32]).expect("an id"),
+                snapshot: TicketId([9; 12]).into(),
+            },
             coverage: CopyCoverage::Reduced,
         })),
     }

@@ -1,0 +1,36 @@
+//! Repositories of other programs, from which snapshots are imported.
+
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use cutpoint_repository::{Content, Entry, Fingerprint};
+use cutpoint_storage::Result;
+
+/// A repository of another program.
+///
+/// Its snapshots have trees of [`Entry`]s as those of this program do. The content of a file is a
+/// list of segments, whose fingerprints are the identifiers of chunks that the other program has
+/// given. The content of a folder is opaque: equal contents are equal folders, with everything in
+/// them.
+pub trait ForeignRepository: Debug + Send + Sync {
+    /// Returns the entries of the folder with the content `folder`, sorted by the bytes of their
+    /// names.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of [loss](cutpoint_storage::Error::is_loss) if the folder is damaged or
+    /// missing, and any error of the storage.
+    fn tree(&self, folder: &Content) -> Result<Vec<Entry>>;
+
+    /// Returns the bytes of chunks, in the same order. Chunks that lie next to each other are read
+    /// together.
+    ///
+    /// # Errors
+    ///
+    /// Each result is an error of loss if that chunk is damaged or missing, or any error of the
+    /// storage.
+    fn chunks(&self, ids: &[Fingerprint]) -> Vec<Result<Bytes>>;
+
+    /// Returns the number of threads that should read chunks ahead.
+    fn fetcher_count(&self) -> usize;
+}

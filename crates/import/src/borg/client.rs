@@ -1,0 +1,338 @@
+//! The program `borg serve`, which reads the objects of a repository.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use bytes::Bytes;
+use cutpoint_storage::{Error, Kind, Result};
+use rmpv::Value;
+
+use super::message::{bytes, get, get_text, malformed, read};
+
+/// The maximum number of lines of the program's messages that are kept.
+const LINES_MAX: usize = 20;
+
+/// The version that this client tells the program, which answers as to a client of that version: 1.2.0
+/// and -1, in an encoded list.
+const VERSION: [u8; 5] = [0x94, 1, 2, 0, 0xff];
+
+/// The number of seconds for which the program waits for the lock of another one.
+const LOCK_WAIT_S: u8 = 5;
+
+/// A running `borg serve`.
+pub(super) struct Client {
+    child: Child,
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    number: u64,
+    /// The last lines that the program has printed.
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("child", &self.child.id()).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Starts the program `command`, the arguments of which end with `serve`. If `is_remote` is set, the
+    /// program may ask at the terminal.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Storage` if the program cannot be started or does not answer.
+    pub(super) fn start(command: &[OsString], is_remote: bool) -> Result<Client> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Error::new(Kind::Storage, "borg", format!("cannot be started: {error}"))
+        };
+        let (program, arguments) = command.split_first().ok_or_else(|| failed(&"no command"))?;
+        let mut command = Command::new(program);
+        if !is_remote {
+            // Ctrl-C must reach it only after this process has ended its requests.
+            command.process_group(0);
+        }
+        let mut child = command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(&error))?;
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        if let Some(messages) = child.stderr.take() {
+            let lines = lines.clone();
+            thread::spawn(move || {
+                for line in BufReader::new(messages).lines().map_while(std::result::Result::ok) {
+                    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                    if lines.len() == LINES_MAX {
+                        lines.remove(0);
+                    }
+                    lines.push(line);
+                }
+            });
+        }
+        let requests = child.stdin.take();
+        let answers = child.stdout.take().ok_or_else(|| failed(&"no output"))?;
+        let answers = BufReader::with_capacity(1 << 18, answers);
+        let mut client = Client { child, requests, answers, number: 0, lines };
+        client.call("negotiate", &[("client_data", Argument::Version)])?;
+        Ok(client)
+    }
+
+    /// Opens the repository at `path`. Returns its identifier.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Missing` if there is none, and any error of [`Client::call`].
+    pub(super) fn open(&mut self, path: &[u8]) -> Result<Vec<u8>> {
+        let arguments = [
+            ("path", Argument::Text(path)),
+            ("create", Argument::Flag(false)),
+            ("lock_wait", Argument::Number(LOCK_WAIT_S)),
+            ("lock", Argument::Flag(true)),
+            ("exclusive", Argument::Flag(false)),
+            ("append_only", Argument::Flag(false)),
+        ];
+        let id = self.call("open", &arguments)?;
+        bytes(&id).map(<[u8]>::to_vec).ok_or_else(|| malformed("no identifier of the repository"))
+    }
+
+    /// Returns the text of the key that lies in the repository; empty if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Client::call`].
+    pub(super) fn key(&mut self) -> Result<Vec<u8>> {
+        let key = self.call("load_key", &[])?;
+        Ok(bytes(&key).unwrap_or_default().to_vec())
+    }
+
+    /// Returns objects in the same order.
+    ///
+    /// # Errors
+    ///
+    /// The outer error ends all requests. Each result is `Missing` if there is no such object, and
+    /// `Corrupt` if it is damaged.
+    pub(super) fn objects(&mut self, ids: &[[u8; 32]]) -> Result<Vec<Result<Bytes>>> {
+        let first = self.number + 1;
+        for id in ids {
+            self.request("get", &[("id", Argument::Text(id))])?;
+        }
+        let mut answers = HashMap::new();
+        while answers.len() < ids.len() {
+            let (number, answer) = self.answer()?;
+            answers.insert(number, answer);
+        }
+        let object = |number| {
+            let answer = answers.remove(&number).unwrap_or_else(|| Err(malformed("no answer")));
+            match answer? {
+                Value::String(object) => Ok(object.into_bytes().into()),
+                Value::Binary(object) => Ok(object.into()),
+                _ => Err(malformed("an object is no string")),
+            }
+        };
+        Ok((first..first + ids.len() as u64).map(object).collect())
+    }
+
+    /// Calls a method.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Storage` if the program ends, or refuses the request.
+    fn call(&mut self, method: &str, arguments: &[(&str, Argument<'_>)]) -> Result<Value> {
+        self.request(method, arguments)?;
+        let (number, answer) = self.answer()?;
+        match number == self.number {
+            true => answer,
+            false => Err(malformed("an answer to another request")),
+        }
+    }
+
+    fn request(&mut self, method: &str, arguments: &[(&str, Argument<'_>)]) -> Result<()> {
+        self.number += 1;
+        let message = message(self.number, method, arguments);
+        let sent = self.requests.as_mut().map(|requests| requests.write_all(&message));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(self.ended(&error)),
+            None => Err(self.ended(&"its input is closed")),
+        }
+    }
+
+    /// Reads an answer: the number of the request, and the result.
+    fn answer(&mut self) -> Result<(u64, Result<Value>)> {
+        let answer = read(&mut self.answers).map_err(|error| self.ended(&error))?;
+        let number = get(&answer, "i").and_then(Value::as_u64);
+        let number = number.ok_or_else(|| malformed("an answer without a number"))?;
+        if let Some(class) = get_text(&answer, "exception_class") {
+            return Ok((number, Err(refusal(&class, &answer))));
+        }
+        match answer {
+            Value::Map(pairs) => {
+                let result = pairs.into_iter().find(|(key, _)| bytes(key) == Some(b"r"));
+                let result = result.map(|(_, value)| value);
+                Ok((number, result.ok_or_else(|| malformed("an answer without a result"))))
+            }
+            _ => Err(malformed("an answer is no map")),
+        }
+    }
+
+    /// Returns the error of a program that does not answer any more.
+    fn ended(&mut self, error: &dyn std::fmt::Display) -> Error {
+        self.requests = None;
+        self.child.kill().ok();
+        self.child.wait().ok();
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let message = match lines.last() {
+            Some(line) => format!("ended: {}", reason(line)),
+            None => format!("ended: {error}"),
+        };
+        Error::new(Kind::Storage, "borg serve", message)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // The end of its input lets the program remove its lock.
+        self.requests = None;
+        self.child.wait().ok();
+    }
+}
+
+/// An argument of a request.
+#[derive(Clone, Copy)]
+enum Argument<'a> {
+    Flag(bool),
+    Number(u8),
+    Text(&'a [u8]),
+    /// The version of this client, as a map.
+    Version,
+}
+
+/// Encodes a request as Borg's clients do: in the MessagePack of 2010, in which a string can have any
+/// bytes. The program refuses the newer types.
+fn message(number: u64, method: &str, arguments: &[(&str, Argument<'_>)]) -> Vec<u8> {
+    let mut out = vec![MAP | 3];
+    push_text(&mut out, b"i");
+    out.push(0xcf);
+    out.extend(number.to_be_bytes());
+    push_text(&mut out, b"m");
+    push_text(&mut out, method.as_bytes());
+    push_text(&mut out, b"a");
+    // No method has more than 15 arguments.
+    out.push(MAP | u8::try_from(arguments.len()).unwrap_or(0) & 0xf);
+    for (name, argument) in arguments {
+        push_text(&mut out, name.as_bytes());
+        match argument {
+            Argument::Flag(flag) => out.push(if *flag { 0xc3 } else { 0xc2 }),
+            Argument::Number(number) => out.extend([0xcc, *number]),
+            Argument::Text(text) => push_text(&mut out, text),
+            Argument::Version => {
+                out.push(MAP | 1);
+                push_text(&mut out, b"client_version");
+                out.extend(VERSION);
+            }
+        }
+    }
+    out
+}
+
+/// The code of a map with less than 16 pairs.
+const MAP: u8 = 0x80;
+
+fn push_text(out: &mut Vec<u8>, text: &[u8]) {
+    match (u8::try_from(text.len()), u16::try_from(text.len())) {
+        (Ok(len @ 0..32), _) => out.push(0xa0 | len),
+        (_, Ok(len)) => {
+            out.push(0xda);
+            out.extend(len.to_be_bytes());
+        }
+        _ => {
+            out.push(0xdb);
+            out.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(text);
+}
+
+/// Returns the reason in a line that the program has printed: text, or a message in JSON with a
+/// traceback, whose last line before the description of the system is the reason.
+fn reason(line: &str) -> String {
+    let text = serde_json::from_str::<serde_json::Value>(line).ok();
+    let text = text.and_then(|value| Some(value.get("message")?.as_str()?.to_owned()));
+    let text = text.unwrap_or_else(|| line.to_owned());
+    let text = text.split("\n\nPlatform:").next().unwrap_or_default();
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
+}
+
+/// Returns the error that the program reports.
+fn refusal(class: &str, answer: &Value) -> Error {
+    let lines = get(answer, "exception_short").and_then(Value::as_array);
+    let lines: Vec<_> = lines.into_iter().flatten().filter_map(bytes).collect();
+    let message = String::from_utf8_lossy(&lines.concat()).trim().to_owned();
+    let message = if message.is_empty() { class.to_owned() } else { message };
+    match class {
+        "ObjectNotFound" => Error::missing("object", message),
+        "IntegrityError" => Error::corrupt("object", message),
+        "DoesNotExist" | "InvalidRepository" | "PathNotAllowed" => Error::missing("borg", message),
+        "LockTimeout" => Error::new(
+            Kind::Storage,
+            "borg",
+            format!("{message}; another run of borg has locked the repository"),
+        ),
+        _ => Error::new(Kind::Storage, "borg", message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_in_the_old_messagepack() {
+        let id = [0xff; 32];
+        let encoded =
+            message(7, "get", &[("id", Argument::Text(&id)), ("x", Argument::Flag(true))]);
+        let value = super::super::message::decode(&encoded).expect("it is a value");
+        assert_eq!(get(&value, "i").and_then(Value::as_u64), Some(7));
+        assert_eq!(get_text(&value, "m").as_deref(), Some("get"));
+        let arguments = get(&value, "a").expect("arguments");
+        assert_eq!(get(arguments, "id").and_then(bytes), Some(&id[..]));
+        assert!(matches!(get(arguments, "id"), Some(Value::String(_))), "no binary");
+        let mut long = Vec::new();
+        push_text(&mut long, &[1; 70_000]);
+        assert_eq!(long[..5], [0xdb, 0, 1, 0x11, 0x70]);
+    }
+
+    #[test]
+    fn reason_is_the_last_line_of_a_traceback() {
+        let line =
+            r#"{"message": "Traceback:\n  File\nValueError: x\n\nPlatform: Linux\nPID: 1\n"}"#;
+        assert_eq!(reason(line), "ValueError: x");
+        assert_eq!(reason("ssh: no route"), "ssh: no route");
+        assert_eq!(reason("{"), "{");
+    }
+
+    #[test]
+    fn program_that_fails_is_named() {
+        let start = |command: &[&str]| {
+            let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+            Client::start(&command, false).expect_err("no Borg")
+        };
+        let error = start(&["/nowhere/borg", "serve"]);
+        assert!(error.to_string().contains("cannot be started"), "{error}");
+        let error = start(&["sh", "-c", "echo no route >&2", "serve"]);
+        assert!(error.to_string().contains("ended"), "{error}");
+        // Not MessagePack, an answer without a number, and one to another request.
+        for answer in ["\\301", "\\200", r"\202\241i\001\241r\300\241"] {
+            let error = start(&["sh", "-c", &format!("printf '{answer}'"), "serve"]);
+            assert!(!error.to_string().is_empty(), "{error}");
+        }
+    }
+}
