@@ -29,7 +29,7 @@ pub(crate) use self::care::{
     Check, Clearing, Optimize, Prune, Repair, RepairData, RepairObjects, RepairSnapshots,
     Repairable,
 };
-pub(crate) use self::common::{Encryption, Global, LoadArgs, S3Args, Secrets};
+pub(crate) use self::common::{Encryption, Global, LoadArgs, RestArgs, S3Args, Secrets};
 pub(crate) use self::copy::{Copy, Rewrite};
 pub(crate) use self::diff::Diff;
 pub(crate) use self::dump::Dump;

@@ -124,7 +124,7 @@ impl Throttle {
     /// Returns the total time in which transfers of any request have waited, or will have once those
     /// end that wait now. Simultaneous waits count once. A limit for the silence of a server grows
     /// with it.
-    #[cfg(any(feature = "clouds", feature = "rest", feature = "s3", feature = "sftp"))]
+    #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
     pub(crate) fn waited(&self, direction: Direction) -> Duration {
         let bucket = self.bucket(direction);
         bucket.map_or(Duration::ZERO, |(bucket, _)| Duration::from_nanos(bucket.state().waited_ns))

@@ -162,7 +162,7 @@ impl SnapshotSource {
             CopyCoverage::Begun => false,
             CopyCoverage::Reduced | CopyCoverage::Lossy => statistics.problem_count > 0,
         };
-        let is_same = (of.repository, of.snapshot) == *origin && parent.root == *root;
+        let is_same = of.key == *origin && parent.root == *root;
         is_same && is_no_better && statistics.stored_bytes == 0
     }
 
@@ -230,10 +230,11 @@ impl SnapshotSource {
             })
             .collect();
         let is_replaced = |id: TicketId, it: &Snapshot| match &self.form {
-            CopyForm::Copy { origin, .. } => {
-                it.original().is_some_and(|of| (of.repository, of.snapshot) == *origin)
+            CopyForm::Copy { origin, .. } => it.original().is_some_and(|of| of.key == *origin),
+            CopyForm::Rewrite { .. } => {
+                let old = self.id.ticket();
+                old == Some(id) || (old.is_some() && it.parent == old)
             }
-            CopyForm::Rewrite { .. } => id == self.id || it.parent == Some(self.id),
         };
         let replaced = forms.iter().filter(|(id, it)| is_replaced(*id, it));
         let newest_ns = replaced.map(|(_, it)| it.started_ns).max();

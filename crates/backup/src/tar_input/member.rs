@@ -130,10 +130,9 @@ impl MemberHeaders {
             kind = MemberKind::Refused(reason.to_owned());
             Vec::new()
         });
-        if path.is_empty() && entry_kind != EntryKind::Folder {
-            if !matches!(kind, MemberKind::Refused(_)) {
-                kind = MemberKind::Refused("its name is that of the root folder".to_owned());
-            }
+        let is_root = path.is_empty() && entry_kind != EntryKind::Folder;
+        if is_root && !matches!(kind, MemberKind::Refused(_)) {
+            kind = MemberKind::Refused("its name is that of the root folder".to_owned());
         }
         let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         let mut entry = Entry::new(last, entry_kind);

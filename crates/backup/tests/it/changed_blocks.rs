@@ -65,6 +65,11 @@ fn change(random: &mut SplitMix64, bytes: &mut [u8], count: usize) -> Vec<Range<
     ranges
 }
 
+/// Returns a map with one range.
+fn one(range: Range<u64>) -> Vec<Range<u64>> {
+    std::iter::once(range).collect()
+}
+
 fn save(
     repository: &Arc<Repository>,
     path: &Path,
@@ -136,7 +141,7 @@ fn recipes_of_files_with_holes_are_those_of_a_complete_read() {
         [(6 << 20, 4096), (15 << 20, 8192), (7 << 20, 65536), ((20 << 20) - 4096, 4096)]
     {
         file.write_all_at(&random.take(len), at).unwrap();
-        let map = vec![at..at + len as u64];
+        let map = one(at..at + len as u64);
         let by_map = save(&repository, &path, Some(map)).unwrap().snapshot.unwrap();
         let complete = save(&repository, &path, None).unwrap().snapshot.unwrap();
         let contents = [by_map, complete].map(|id| content(&repository, id));
@@ -154,10 +159,10 @@ fn map_without_suitable_previous_version_is_refused() {
         let error = save(&repository, path, Some(changed)).unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     };
-    refused(vec![0..1], &path, "no previous snapshot has this path");
-    refused(vec![0..1], folder.path(), "needs exactly one path");
+    refused(one(0..1), &path, "no previous snapshot has this path");
+    refused(one(0..1), folder.path(), "needs exactly one path");
     save(&repository, &path, None).unwrap();
-    refused(vec![0..3_000_001], &path, "reaches to byte 3000001 (expected 3000000 at most)");
+    refused(one(0..3_000_001), &path, "reaches to byte 3000001 (expected 3000000 at most)");
     fs::write(&path, SplitMix64::bytes(1, 3_000_001)).unwrap();
     refused(vec![], &path, "the size has changed (expected 3000000 bytes, found 3000001)");
 }
@@ -172,6 +177,6 @@ fn wrong_map_fails_the_backup() {
     save(&repository, &path, None).unwrap();
     save(&repository, &path, Some(vec![])).unwrap();
     fs::write(&path, SplitMix64::bytes(2, 8_000_000)).unwrap();
-    let error = save(&repository, &path, Some(vec![5..6])).unwrap_err().to_string();
+    let error = save(&repository, &path, Some(one(5..6))).unwrap_err().to_string();
     assert!(error.contains("differ from the previous snapshot"), "{error}");
 }

@@ -57,7 +57,7 @@ fn device(point: &[u8]) -> Option<String> {
     };
     let mounts = mounts.split(|byte| *byte == b'\n').filter_map(fields);
     // A later mount covers an earlier one.
-    mounts.filter(|(found, _)| found == point).last().map(|(_, device)| device)
+    mounts.filter(|(found, _)| found == point).next_back().map(|(_, device)| device)
 }
 
 /// Returns a path as `mountinfo` has it (`proc_pid_mountinfo(5)`).

@@ -291,7 +291,7 @@ fn forgotten_and_rewritten_copies_stay_away() {
     fs::write(sandbox.path("source/secret"), "xyzzy").expect("a file");
     let first = sandbox.backup("source");
     sandbox.backup("source");
-    assert_eq!(counts(&copy(&sandbox, &[])), [2, 0, 0, 0, 0]);
+    assert_eq!(counts(&copy(&sandbox, &[])), [2, 0, 0, 0, 0], "the first copy");
     of_other(&sandbox, &["rewrite", "--exclude", "secret", "--forget", &first]).well();
     let again = run(&mut copy_command(&sandbox, &[]));
     let again = again.ended(0, &["1 snapshot not copied again", "`cutpoint rewrite`", "--again"]);
@@ -363,7 +363,7 @@ fn with_two_copies() -> (Sandbox, Vec<String>) {
         fs::write(path, SplitMix64::bytes(number, 1_000_000)).expect("written");
         sandbox.backup("source");
     }
-    assert_eq!(counts(&copy(&sandbox, &[])), [2, 0, 0, 0, 0]);
+    assert_eq!(counts(&copy(&sandbox, &[])), [2, 0, 0, 0, 0], "the first copy");
     let listed = of_other(&sandbox, &["snapshots", "--json"]).well().events();
     let ids = listed.iter().map(|event| event["id"].as_str().expect("an id").to_owned()).collect();
     (sandbox, ids)

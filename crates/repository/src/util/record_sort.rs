@@ -180,11 +180,13 @@ impl SortedPart<'_> {
     }
 }
 
+/// The next record of a part: its key, the number of the part, and its value.
+type NextRecord = (Vec<u8>, usize, Vec<u8>);
+
 /// The records in ascending order of their keys, merged from memory and the temporary files.
 pub struct SortedRecords<'a> {
     parts: Vec<SortedPart<'a>>,
-    /// The next record of each part: its key, the number of the part, and its value.
-    heap: BinaryHeap<Reverse<(Vec<u8>, usize, Vec<u8>)>>,
+    heap: BinaryHeap<Reverse<NextRecord>>,
 }
 
 impl fmt::Debug for SortedRecords<'_> {

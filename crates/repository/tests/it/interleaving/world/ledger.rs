@@ -297,10 +297,18 @@ impl Ledger {
                 ObjectName::Container(class, part)
                 | ObjectName::Parity { class, container: part, .. },
             ) => self.prunes.values().any(|prune| prune.condemned.contains(&(class, part))),
-            Ok(ObjectName::Commit(ticket)) => self.commits.values().any(|commit| {
-                let Outcome::Swept(number) = commit.outcome else { return false };
-                self.prunes.get(&number).is_some_and(|prune| prune.taken.contains(&ticket))
-            }),
+            // A record says from then on what the commits said that it took (P6), so that another
+            // sweep may delete once more what is gone.
+            Ok(ObjectName::Commit(ticket)) => {
+                let said = self.commits.values().filter_map(|commit| match commit.outcome {
+                    Outcome::Swept(number) => Some(number),
+                    _ => None,
+                });
+                let recorded = self.prunes.values().flat_map(|prune| prune.swept.iter().copied());
+                said.chain(recorded).any(|number| {
+                    self.prunes.get(&number).is_some_and(|prune| prune.taken.contains(&ticket))
+                })
+            }
             Ok(_) => false,
             Err(_) => name.starts_with("tmp/"),
         };
