@@ -55,9 +55,9 @@ fn device(point: &[u8]) -> Option<String> {
         let device = String::from_utf8(fields.nth(2)?.to_vec()).ok()?;
         Some((fields.nth(1)?.to_vec(), device))
     };
-    let mounts = mounts.split(|byte| *byte == b'\n').filter_map(fields);
+    let mut mounts = mounts.split(|byte| *byte == b'\n').filter_map(fields);
     // A later mount covers an earlier one.
-    mounts.filter(|(found, _)| found == point).next_back().map(|(_, device)| device)
+    mounts.rfind(|(found, _)| found == point).map(|(_, device)| device)
 }
 
 /// Returns a path as `mountinfo` has it (`proc_pid_mountinfo(5)`).

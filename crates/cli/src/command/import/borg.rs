@@ -51,7 +51,7 @@ pub(super) fn open(args: &Import, report: &Report) -> Result<ImportSource> {
 /// Returns the command that runs Borg where the repository is, and the path of the repository there.
 fn command(repository: &OsStr) -> Result<(Vec<OsString>, Vec<u8>)> {
     let bytes = repository.as_bytes();
-    let Some((host, port, path)) = remote(bytes) else {
+    let Some(Remote { host, port, path }) = remote(bytes) else {
         let path = std::path::absolute(Path::new(repository));
         let path = path.with_context(|| escape::for_terminal(bytes))?;
         return Ok((vec!["borg".into()], path.into_os_string().into_vec()));
@@ -70,9 +70,16 @@ fn command(repository: &OsStr) -> Result<(Vec<OsString>, Vec<u8>)> {
     Ok((command, path))
 }
 
-/// Splits `ssh://USER@HOST:PORT/PATH` and `USER@HOST:PATH` into host, port and path; `None` for a
-/// folder of this machine.
-fn remote(repository: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>, Vec<u8>)> {
+/// The parts of an address of a repository on another machine.
+struct Remote {
+    host: Vec<u8>,
+    port: Option<Vec<u8>>,
+    path: Vec<u8>,
+}
+
+/// Splits `ssh://USER@HOST:PORT/PATH` and `USER@HOST:PATH` into their parts; `None` for a folder of this
+/// machine.
+fn remote(repository: &[u8]) -> Option<Remote> {
     let split = |text: &[u8], at: u8| -> Option<(Vec<u8>, Vec<u8>)> {
         let at = text.iter().position(|byte| *byte == at)?;
         Some((text[..at].to_vec(), text[at + 1..].to_vec()))
@@ -83,14 +90,15 @@ fn remote(repository: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>, Vec<u8>)> {
         if host.is_empty() || host.starts_with(b"-") {
             return None;
         }
-        return Some(match split(host, b':') {
-            Some((host, port)) => (host, Some(port), path),
-            None => (host.to_vec(), None, path),
-        });
+        let (host, port) = match split(host, b':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (host.to_vec(), None),
+        };
+        return Some(Remote { host, port, path });
     }
     let (host, path) = split(repository, b':')?;
     let is_host = !host.is_empty() && !host.contains(&b'/') && !host.starts_with(b"-");
-    (is_host && !path.is_empty()).then_some((host, None, path))
+    (is_host && !path.is_empty()).then_some(Remote { host, port: None, path })
 }
 
 fn variable(name: &str) -> Option<OsString> {
@@ -174,7 +182,7 @@ mod tests {
     fn remote_repositories_have_a_host() {
         let found = |text: &str| {
             let text_of = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-            let (host, port, path) = remote(text.as_bytes())?;
+            let Remote { host, port, path } = remote(text.as_bytes())?;
             Some((text_of(host), port.map(text_of), text_of(path)))
         };
         let of = |host: &str, port: Option<&str>, path: &str| {

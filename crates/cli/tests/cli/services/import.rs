@@ -134,8 +134,9 @@ fn imports_are_equal(tool: Tool) {
     let listed = sandbox.json(["snapshots"]);
     assert_eq!(listed.len(), COUNT, "snapshots");
     for (number, event) in listed.iter().enumerate() {
-        assert_eq!(event["origin"]["program"], tool.name());
-        assert_eq!(event["sources"][0]["path"], sandbox.path("source").to_str().expect("UTF-8"));
+        assert_eq!(event["origin"]["program"], tool.name(), "{event}");
+        let source = sandbox.path("source");
+        assert_eq!(event["sources"][0]["path"], source.to_str().expect("UTF-8"), "{event}");
         let id = event["origin"]["snapshot"].as_str().expect("an id");
         let theirs = tool.restore(&sandbox, number, id);
         let ours = sandbox.path(format!("ours-{number}"));
