@@ -69,7 +69,9 @@ pub(crate) struct Import {
     /// Set the region of the bucket of REPO
     #[arg(long, value_name = "REGION", hide_short_help = true)]
     pub(crate) from_s3_region: Option<String>,
-    /// Import again snapshots that were forgotten here or lack files
+    /// Import again snapshots whose imports were forgotten or rewritten
+    ///
+    /// Imports that lack files which could not be read are made again without this option.
     #[arg(long)]
     pub(crate) again: bool,
     /// Leave out snapshots older than the newest import
