@@ -36,8 +36,7 @@ def measured(command, runs=3, **options):
 
 def show(name, result, note=""):
     wall, cpu, peak, output = result
-    print(f"{name}: {wall:.2f} s, {cpu:.2f} CPU s, {peak // 1024} MiB, "
-          f"{output.count(10)} lines {note}", flush=True)
+    print(f"{name}: {wall:.2f} s, {cpu:.2f} CPU s, {peak // 1024} MiB, {output.count(10)} lines {note}", flush=True)
 
 
 def make_files(root, count):
@@ -62,12 +61,22 @@ def main():
         return [args.program, "--repo", str(args.folder / repository), *words]
 
     def backup(repository):
-        subprocess.run(cutpoint(repository, "backup", "-q", str(root)), env=environment,
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            cutpoint(repository, "backup", "-q", str(root)),
+            env=environment,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def initialize(repository):
-        subprocess.run(cutpoint(repository, "init", "--encryption", "none"), env=environment,
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            cutpoint(repository, "init", "--encryption", "none"),
+            env=environment,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     make_files(root, args.files)
     # Files settle after a minute.
@@ -91,8 +100,7 @@ def main():
             os.utime(path, (snapshot, snapshot))
         backup("all")
     result = measured(cutpoint("all", "find", "file-012345.txt"), env=environment)
-    show("find, 10 snapshots, all entries differ", result,
-         f"({10 * args.files / result[1]:.0f} entries per CPU s)")
+    show("find, 10 snapshots, all entries differ", result, f"({10 * args.files / result[1]:.0f} entries per CPU s)")
 
     make_files(args.folder / "more", 2 * args.files)
     root = args.folder / "more"
@@ -100,8 +108,10 @@ def main():
     backup("one")
     (root / "000" / "file-000000.txt").write_text("changed")
     backup("one")
-    show(f"diff, {2 * args.files} files, one changed",
-         measured(cutpoint("one", "diff", "latest~1", "latest"), env=environment))
+    show(
+        f"diff, {2 * args.files} files, one changed",
+        measured(cutpoint("one", "diff", "latest~1", "latest"), env=environment),
+    )
 
 
 if __name__ == "__main__":
