@@ -182,7 +182,8 @@ def merge(case):
     second = warmed(stage)
     index_len = stage.object_bytes("index")
     segment_count = len(list((stage.folder / "index").iterdir()))
-    stage.prepare(stage.client(), "prune", "--rewrite-max", "0")
+    # With a delay, so that the sweep does not remove the merged segments at once.
+    stage.prepare(stage.client(), "prune", "--rewrite-max", "0", "--settle", "24h")
     merged_count = len(list((stage.folder / "index").iterdir())) - segment_count
     if merged_count < 1:
         raise CommandError("the prune merged no segments")

@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(records.iter().next(), Some((&b"path"[..], &b"a=\n\n"[..])), "any bytes");
         let malformed = [
             &b"9 path=b"[..],
-            b"10 path=b\n",
+            b"12 path=b\n",
             b"0 path=b\n",
             b"1 \n",
             b"6 path\n",

@@ -131,7 +131,7 @@ snapshot is made.
       Saves the output of a pipe. Without pipefail, a failure of the first program is not detected.
   cutpoint backup /dev/vg/home-snapshot --as-path /home.img
       Saves the content of an LVM volume.
-  rbd diff --from-snap mon pool/vm@tue --format json | \
+  rbd diff --from-snap mon pool/vm@tue --format json | \\
     cutpoint backup /dev/rbd0 --as-path /vm --changed-blocks -
       Reads only what has changed since the last backup.
   cutpoint backup /mnt/snapshot/home --as-path /home
@@ -139,7 +139,7 @@ snapshot is made.
   tar -c . | cutpoint backup --stdin --stdin-filename a.tar
       Saves standard input as one file. A failure of tar is not detected: its output so far \
 becomes a snapshot.
-  cutpoint backup --stdin-tar --as-path /srv \
+  cutpoint backup --stdin-tar --as-path /srv \\
     --stdin-from-command -- ssh web1 tar -C /srv -c .
       Saves the members of an archive as folders and files.
   find . -newer stamp -print0 | \\

@@ -30,7 +30,7 @@ const LEFT_OUT: [(&str, &[&str]); 3] = [
             "stdin-tar",
         ],
     ),
-    ("forget", &["allow-empty", "dry-run", "last", "undo"]),
+    ("forget", &["allow-empty", "dry-run", "exclusive", "last", "undo", "yes"]),
     ("prune", &["dry-run", "exclusive", "yes"]),
 ];
 

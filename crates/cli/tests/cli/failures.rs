@@ -50,11 +50,11 @@ fn unknown_kind_of_place_is_refused() {
         ("s3:host.example/bucket", "--repo s3://bucket --s3-endpoint https://host.example"),
         ("dropbox:b", "./dropbox:b"),
         ("b2:bucket:p", "--repo s3://bucket/p"),
-        ("gs://bucket/x", "./gs://bucket/x"),
+        ("oss://bucket/x", "./oss://bucket/x"),
         ("C:foo", "./C:foo"),
     ] {
         let texts =
-            [place, "expected a folder, file:///FOLDER, s3://BUCKET/PREFIX, sftp://", spelling];
+            [place, "expected a folder, file:///FOLDER, s3://BUCKET/PREFIX, azure://", spelling];
         let init = ["init", "--encryption", "none", "--repo", place];
         sandbox.run(init).ended(2, &texts);
         let backup = ["backup", "source", "--init", "--encryption", "none", "--repo", place];
