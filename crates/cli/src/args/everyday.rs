@@ -132,7 +132,7 @@ snapshot is made.
   cutpoint backup /dev/vg/home-snapshot --as-path /home.img
       Saves the content of an LVM volume.
   rbd diff --from-snap mon pool/vm@tue --format json | \\
-    cutpoint backup /dev/rbd0 --as-path /vm --changed-blocks -
+    cutpoint backup /dev/rbd0 --changed-blocks -
       Reads only what has changed since the last backup.
   cutpoint backup /mnt/snapshot/home --as-path /home
       Saves a mounted snapshot of a file system under its usual path.
