@@ -302,9 +302,8 @@ fn data_sets() -> Result<(), String> {
     run(command)
 }
 
-/// Runs the small cases of `research/scale` with the programs that the tests have used.
+/// Runs the small cases of `research/scale` with the programs that were built with the tests.
 fn scale() -> Result<(), String> {
-    run(linting_cargo(&["build", "--quiet", "-p", "cutpoint", "-p", "cutpoint-scale"]))?;
     let programs = target().join("debug");
     let mut command = Command::new("python3");
     command.args(["-B", "research/scale/run.py", "--small", "--cutpoint"]);

@@ -46,7 +46,7 @@ impl RunningTests {
 
 /// Builds all targets of the workspace, and returns the test programs. A warning is an error.
 fn build() -> Result<Vec<Program>, String> {
-    let mut command = linting_cargo(&["test", "--workspace", "--all-targets", "--no-run"]);
+    let mut command = linting_cargo(&["build", "--workspace", "--all-targets"]);
     command.args(["--quiet", "--message-format", "json"]).stderr(Stdio::inherit());
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -452,9 +452,12 @@ fn only_newer_stops_at_a_failure() {
     let second = sandbox.backup("source");
     fs::write(sandbox.path("source/last"), SplitMix64::bytes(4, 100_000)).expect("a file");
     sandbox.backup("source");
-    sandbox.run(["backup", "source/sub"]).well();
+    // A folder of which the second snapshot has nothing.
+    fs::create_dir(sandbox.path("apart")).expect("made");
+    fs::write(sandbox.path("apart/file"), SplitMix64::bytes(5, 100_000)).expect("a file");
+    sandbox.run(["backup", "apart"]).well();
     let other_paths = copy(&sandbox, &["--only-newer", &first]);
-    assert_eq!(counts(&other_paths), [1, 0, 0, 0, 0]);
+    assert_eq!(counts(&other_paths), [1, 0, 0, 0, 0], "the first");
     let hidden: Vec<_> = walk(&sandbox.path("repo"), &second);
     let away = sandbox.path("away");
     fs::create_dir(&away).expect("made");
