@@ -5,8 +5,10 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, Result};
@@ -24,6 +26,9 @@ const VERSION: [u8; 5] = [0x94, 1, 2, 0, 0xff];
 /// The number of seconds for which the program waits for the lock of another one.
 const LOCK_WAIT_S: u8 = 5;
 
+/// The maximum wait for the messages of a program that has ended.
+const MESSAGES_WAIT: Duration = Duration::from_secs(1);
+
 /// A running `borg serve`.
 pub(super) struct Client {
     child: Child,
@@ -32,6 +37,8 @@ pub(super) struct Client {
     number: u64,
     /// The last lines that the program has printed.
     lines: Arc<Mutex<Vec<String>>>,
+    /// Disconnected once the program's messages have ended.
+    messages_end: Receiver<()>,
 }
 
 impl std::fmt::Debug for Client {
@@ -65,9 +72,11 @@ impl Client {
             .spawn()
             .map_err(|error| failed(&error))?;
         let lines = Arc::new(Mutex::new(Vec::new()));
+        let (reads_messages, messages_end) = mpsc::channel();
         if let Some(messages) = child.stderr.take() {
             let lines = lines.clone();
             thread::spawn(move || {
+                let _reads_messages = reads_messages;
                 for line in BufReader::new(messages).lines().map_while(std::result::Result::ok) {
                     let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
                     if lines.len() == LINES_MAX {
@@ -80,7 +89,7 @@ impl Client {
         let requests = child.stdin.take();
         let answers = child.stdout.take().ok_or_else(|| failed(&"no output"))?;
         let answers = BufReader::with_capacity(1 << 18, answers);
-        let mut client = Client { child, requests, answers, number: 0, lines };
+        let mut client = Client { child, requests, answers, number: 0, lines, messages_end };
         client.call("negotiate", &[("client_data", Argument::Version)])?;
         Ok(client)
     }
@@ -188,6 +197,8 @@ impl Client {
         self.requests = None;
         self.child.kill().ok();
         self.child.wait().ok();
+        // A process that the program has started may keep its messages open.
+        self.messages_end.recv_timeout(MESSAGES_WAIT).ok();
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let message = match lines.last() {
             Some(line) => format!("ended: {}", reason(line)),
@@ -328,11 +339,18 @@ mod tests {
         let error = start(&["/nowhere/borg", "serve"]);
         assert!(error.to_string().contains("cannot be started"), "{error}");
         let error = start(&["sh", "-c", "echo no route >&2", "serve"]);
-        assert!(error.to_string().contains("ended"), "{error}");
-        // Not MessagePack, an answer without a number, and one to another request.
-        for answer in ["\\301", "\\200", r"\202\241i\001\241r\300\241"] {
-            let error = start(&["sh", "-c", &format!("printf '{answer}'"), "serve"]);
-            assert!(!error.to_string().is_empty(), "{error}");
+        assert!(error.to_string().contains("ended: no route"), "{error}");
+        let answers = [
+            (r"\301", "an answer without a number"),
+            (r"\200", "an answer without a number"),
+            (r"\202\241i\002\241r\300", "an answer to another request"),
+            (r"\201\241i\001", "an answer without a result"),
+        ];
+        for (answer, expected) in answers {
+            // The program answers once the request is there.
+            let script = format!("head -c 1 >/dev/null; printf '{answer}'");
+            let error = start(&["sh", "-c", &script, "serve"]);
+            assert!(error.to_string().contains(expected), "{answer}: {error}");
         }
     }
 }
