@@ -13,6 +13,7 @@
 
 mod advisories;
 mod attacks;
+mod documentation;
 mod instructions;
 mod layers;
 mod licences;
@@ -58,7 +59,7 @@ check    formatting, texts, prose, layers, sizes, licences and sources of depend
 advisories     known vulnerabilities of dependencies, by cargo-deny; not a step of check, for the
                database changes without us. Fails where cargo-deny or its database cannot be had
 release-check  check and advisories: what must hold before a release
-instructions, layers, prose  that step of check alone
+documentation, instructions, layers, prose  that step of check alone
 sizes          that step of check alone: functions over 80 lines or with more than six parameters, and
                files over 600 lines of code, but for tables with `// sizes: table, REASON` above
 
@@ -90,12 +91,11 @@ const QUICK_STEPS: [Step; 7] = [
 ];
 
 /// The steps that build or run something. The tests run beside them.
-const SLOW_STEPS: [Step; 7] = [
+const SLOW_STEPS: [Step; 6] = [
     ("lints with fewer features", lints),
     ("other targets", other_targets),
     INSTRUCTIONS,
-    ("documentation", documentation),
-    ("examples in the documentation", test_run::documentation_examples),
+    DOCUMENTATION,
     ("data sets", data_sets),
     ("scale", scale),
 ];
@@ -104,6 +104,8 @@ const SLOW_STEPS: [Step; 7] = [
 const SKIPPED: i32 = 77;
 
 const PROSE: Step = ("prose", prose::check);
+
+const DOCUMENTATION: Step = ("documentation and its examples", documentation::check);
 
 const SIZES: Step = ("sizes", sizes::check);
 
@@ -124,6 +126,9 @@ const INSTRUCTIONS: Step = ("instructions", instructions::check);
 const OTHER_TARGETS: [&str; 2] = ["aarch64-unknown-linux-gnu", "s390x-unknown-linux-gnu"];
 
 fn main() -> ExitCode {
+    if let Some(code) = documentation::run_as_rustdoc() {
+        return code;
+    }
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let steps = match words[..] {
@@ -137,6 +142,7 @@ fn main() -> ExitCode {
         }
         ["guide"] => vec![GUIDE],
         ["guide", "--write"] => vec![GUIDE_WRITTEN],
+        ["documentation"] => vec![DOCUMENTATION],
         ["instructions"] => vec![INSTRUCTIONS],
         ["layers"] => vec![LAYERS],
         ["prose"] => vec![PROSE],
@@ -275,14 +281,6 @@ fn other_targets() -> Result<(), String> {
         println!("xtask: the chunking crate builds for {target}");
     }
     Ok(())
-}
-
-fn documentation() -> Result<(), String> {
-    let features = "cutpoint-chunking/async";
-    let mut command =
-        cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--features", features]);
-    command.env("RUSTDOCFLAGS", "-D warnings");
-    run(command)
 }
 
 /// Tests the builders of data sets that need neither a network nor a server, which takes some

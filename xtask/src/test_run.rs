@@ -155,11 +155,6 @@ pub(crate) fn services() -> Result<(), String> {
     crate::run(command)
 }
 
-/// Runs the examples in the documentation.
-pub(crate) fn documentation_examples() -> Result<(), String> {
-    crate::run(linting_cargo(&["test", "--workspace", "--doc", "--quiet"]))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
