@@ -149,6 +149,10 @@ impl Storage for Limited {
         self.below.list(prefix)
     }
 
+    fn for_each(&self, prefix: &str, visit: &mut dyn FnMut(&str, u64)) -> Result<()> {
+        self.below.for_each(prefix, visit)
+    }
+
     fn list_stamped(&self, prefix: &str) -> Result<Vec<Stamped>> {
         self.below.list_stamped(prefix)
     }

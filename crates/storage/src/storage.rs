@@ -232,6 +232,17 @@ pub trait Storage: Debug + Send + Sync {
     /// name.
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>>;
 
+    /// Passes name and length of each object of [`Storage::list`] to `visit`, in any order. A caller
+    /// that keeps a part of them needs no memory for the others.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Storage::list`]. Some objects may have been passed before.
+    fn for_each(&self, prefix: &str, visit: &mut dyn FnMut(&str, u64)) -> Result<()> {
+        self.list(prefix)?.iter().for_each(|(name, len)| visit(name, *len));
+        Ok(())
+    }
+
     /// Returns the objects of [`Storage::list`], with their stamps if the listing shows them.
     ///
     /// # Errors

@@ -189,6 +189,13 @@ impl Storage for Local {
     // Makes one system call per file.
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
         let mut found = Vec::new();
+        self.for_each(prefix, &mut |name, len| found.push((name.to_owned(), len)))?;
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    fn for_each(&self, prefix: &str, visit: &mut dyn FnMut(&str, u64)) -> Result<()> {
+        let mut count = 0;
         for entry in WalkDir::new(self.root.join(prefix)).min_depth(1).follow_links(true) {
             let entry = entry.and_then(|entry| Ok((entry.metadata()?, entry)));
             let (metadata, entry) = match entry {
@@ -199,12 +206,12 @@ impl Storage for Local {
             };
             let name = entry.path().strip_prefix(&self.root).ok().and_then(Path::to_str);
             if let Some(name) = name.filter(|name| metadata.is_file() && !is_staged(name)) {
-                found.push((name.to_owned(), metadata.len()));
-                require_count(prefix, found.len())?;
+                count += 1;
+                require_count(prefix, count)?;
+                visit(name, metadata.len());
             }
         }
-        found.sort_unstable();
-        Ok(found)
+        Ok(())
     }
 
     fn delete(&self, name: &str) -> Result<()> {

@@ -166,6 +166,11 @@ fn lists(storage: &dyn Storage) -> Outcome {
         let found = storage.list(kind.folder()).map_err(text)?;
         ensure(!wanted.is_empty(), "every kind has a name here")?;
         ensure(found == wanted, &format!("{folder} lists {found:?}, not {wanted:?}"))?;
+        let mut visited = Vec::new();
+        let mut visit = |name: &str, len| visited.push((name.to_owned(), len));
+        storage.for_each(kind.folder(), &mut visit).map_err(text)?;
+        visited.sort();
+        ensure(visited == wanted, &format!("{folder} visits {visited:?}, not {wanted:?}"))?;
     }
     ensure(storage.list("nothing").map_err(text)?.is_empty(), "a prefix of nothing lists nothing")?;
     // A prefix is a folder, not the beginning of a name.

@@ -141,13 +141,11 @@ impl FromIterator<((Class, PartName), u64)> for ContainerLens {
 pub(crate) fn list_containers(repository: &Repository) -> Result<ContainerLens> {
     let mut found = Vec::new();
     for kind in [ObjectKind::Data, ObjectKind::Meta] {
-        let listed = repository.storage().list(kind.folder())?;
-        found.reserve_exact(listed.len());
-        for (path, length) in listed {
-            if let Ok(ObjectName::Container(class, part)) = ObjectName::parse(&path) {
+        repository.storage().for_each(kind.folder(), &mut |path, length| {
+            if let Ok(ObjectName::Container(class, part)) = ObjectName::parse(path) {
                 found.push(((class, part), length));
             }
-        }
+        })?;
     }
     Ok(found.into_iter().collect())
 }
