@@ -40,16 +40,14 @@ pub(crate) fn foreign_snapshot<'a>(
         return Ok(named);
     }
     let of_selection = foreign_snapshots(snapshots, selection)?;
+    let complete = || of_selection.iter().filter(|each| !each.snapshot.partial);
     let found = match SnapshotName::parse(text)? {
-        SnapshotName::Latest(newer_count) => {
-            let at = of_selection.len().checked_sub(newer_count.saturating_add(1));
-            at.map(|at| of_selection[at])
-        }
+        SnapshotName::Latest(newer_count) => complete().rev().nth(newer_count).copied(),
         SnapshotName::Before(seconds) => {
             let is_before = |each: &&&ForeignSnapshot| {
                 each.snapshot.started_ns.div_euclid(1_000_000_000) < seconds
             };
-            of_selection.iter().take_while(is_before).last().copied()
+            complete().take_while(is_before).last().copied()
         }
         SnapshotName::Id(wanted) => {
             let is_wanted =

@@ -95,10 +95,20 @@ pub(super) fn archive(repository: OriginId, listed: &Listed, about: &Value) -> R
                 description,
                 statistics,
                 program,
+                partial: is_checkpoint(&listed.name),
                 ..Snapshot::empty()
             },
             name: listed.name.clone(),
         },
+    })
+}
+
+/// Returns `true` if an archive is what an interrupted run has left.
+fn is_checkpoint(name: &str) -> bool {
+    let behind = name.rsplit_once(".checkpoint").map(|(_, behind)| behind);
+    behind.is_some_and(|behind| {
+        let number = behind.strip_prefix('.');
+        behind.is_empty() || number.is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_digit()))
     })
 }
 
@@ -193,6 +203,16 @@ mod tests {
         assert_eq!(of("borg create ::a --exclude=/x -- -odd"), "-odd");
         assert_eq!(of("borg create ::a -"), "-");
         assert_eq!(of("borg import-tar"), "");
+    }
+
+    #[test]
+    fn checkpoints_are_told_from_archives() {
+        for name in ["a.checkpoint", "a.checkpoint.2"] {
+            assert!(is_checkpoint(name), "{name}");
+        }
+        for name in ["a", "checkpoint", "a.checkpoints", "a.checkpoint.x", "a.checkpoint.1.b"] {
+            assert!(!is_checkpoint(name), "{name}");
+        }
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, Result};
@@ -18,6 +18,11 @@ use super::message::{bytes, get, get_text, malformed, read};
 
 /// The maximum number of lines of the program's messages that are kept.
 const LINES_MAX: usize = 20;
+/// The maximum length of such a line, in bytes.
+const LINE_LEN_MAX: u64 = 64 << 10;
+
+/// The maximum length of an answer, in bytes. Borg's objects have at most 20 MiB.
+const ANSWER_LEN_MAX: u64 = 32 << 20;
 
 /// The version that this client tells the program, which answers as to a client of that version: 1.2.0
 /// and -1, in an encoded list.
@@ -28,12 +33,17 @@ const LOCK_WAIT_S: u8 = 5;
 
 /// The maximum wait for the messages of a program that has ended.
 const MESSAGES_WAIT: Duration = Duration::from_secs(1);
+/// The maximum wait for a program whose input has ended to remove its lock and to end.
+const END_WAIT: Duration = Duration::from_secs(5);
+/// The interval at which its end is looked for.
+const END_EVERY: Duration = Duration::from_millis(5);
 
 /// A running `borg serve`.
 pub(super) struct Client {
     child: Child,
+    /// `None` once the program is told to end.
     requests: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    answers: Option<BufReader<ChildStdout>>,
     number: u64,
     /// The last lines that the program has printed.
     lines: Arc<Mutex<Vec<String>>>,
@@ -77,7 +87,8 @@ impl Client {
             let lines = lines.clone();
             thread::spawn(move || {
                 let _reads_messages = reads_messages;
-                for line in BufReader::new(messages).lines().map_while(std::result::Result::ok) {
+                let mut messages = BufReader::new(messages);
+                while let Some(line) = next_line(&mut messages) {
                     let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
                     if lines.len() == LINES_MAX {
                         lines.remove(0);
@@ -88,7 +99,7 @@ impl Client {
         }
         let requests = child.stdin.take();
         let answers = child.stdout.take().ok_or_else(|| failed(&"no output"))?;
-        let answers = BufReader::with_capacity(1 << 18, answers);
+        let answers = Some(BufReader::with_capacity(1 << 18, answers));
         let mut client = Client { child, requests, answers, number: 0, lines, messages_end };
         client.call("negotiate", &[("client_data", Argument::Version)])?;
         Ok(client)
@@ -133,10 +144,13 @@ impl Client {
         for id in ids {
             self.request("get", &[("id", Argument::Text(id))])?;
         }
+        let numbers = first..first + ids.len() as u64;
         let mut answers = HashMap::new();
         while answers.len() < ids.len() {
             let (number, answer) = self.answer()?;
-            answers.insert(number, answer);
+            if !numbers.contains(&number) || answers.insert(number, answer).is_some() {
+                return Err(self.broken("an answer to another request"));
+            }
         }
         let object = |number| {
             let answer = answers.remove(&number).unwrap_or_else(|| Err(malformed("no answer")));
@@ -146,7 +160,7 @@ impl Client {
                 _ => Err(malformed("an object is no string")),
             }
         };
-        Ok((first..first + ids.len() as u64).map(object).collect())
+        Ok(numbers.map(object).collect())
     }
 
     /// Calls a method.
@@ -159,7 +173,7 @@ impl Client {
         let (number, answer) = self.answer()?;
         match number == self.number {
             true => answer,
-            false => Err(malformed("an answer to another request")),
+            false => Err(self.broken("an answer to another request")),
         }
     }
 
@@ -176,27 +190,29 @@ impl Client {
 
     /// Reads an answer: the number of the request, and the result.
     fn answer(&mut self) -> Result<(u64, Result<Value>)> {
-        let answer = read(&mut self.answers).map_err(|error| self.ended(&error))?;
-        let number = get(&answer, "i").and_then(Value::as_u64);
-        let number = number.ok_or_else(|| malformed("an answer without a number"))?;
+        let Some(answers) = &mut self.answers else { return Err(self.ended(&"no answer")) };
+        let mut limited = answers.take(ANSWER_LEN_MAX);
+        let answer = read(&mut limited);
+        if answer.is_err() && limited.limit() == 0 {
+            return Err(self.broken(&format!("an answer of more than {ANSWER_LEN_MAX} B")));
+        }
+        let answer = answer.map_err(|error| self.ended(&error))?;
+        let Some(number) = get(&answer, "i").and_then(Value::as_u64) else {
+            return Err(self.broken("an answer without a number"));
+        };
         if let Some(class) = get_text(&answer, "exception_class") {
             return Ok((number, Err(refusal(&class, &answer))));
         }
-        match answer {
-            Value::Map(pairs) => {
-                let result = pairs.into_iter().find(|(key, _)| bytes(key) == Some(b"r"));
-                let result = result.map(|(_, value)| value);
-                Ok((number, result.ok_or_else(|| malformed("an answer without a result"))))
-            }
-            _ => Err(malformed("an answer is no map")),
+        let Value::Map(pairs) = answer else { return Err(self.broken("an answer is no map")) };
+        match pairs.into_iter().find(|(key, _)| bytes(key) == Some(b"r")) {
+            Some((_, result)) => Ok((number, Ok(result))),
+            None => Err(self.broken("an answer without a result")),
         }
     }
 
     /// Returns the error of a program that does not answer any more.
     fn ended(&mut self, error: &dyn std::fmt::Display) -> Error {
-        self.requests = None;
-        self.child.kill().ok();
-        self.child.wait().ok();
+        self.end();
         // A process that the program has started may keep its messages open.
         self.messages_end.recv_timeout(MESSAGES_WAIT).ok();
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,13 +222,42 @@ impl Client {
         };
         Error::new(Kind::Storage, "borg serve", message)
     }
+
+    /// Returns the error of a program whose answers are not those of Borg, and ends it: later answers
+    /// could be taken for those to other requests. No object counts as lost for that reason.
+    fn broken(&mut self, what: &str) -> Error {
+        self.end();
+        Error::new(Kind::Storage, "borg serve", format!("malformed: {what}"))
+    }
+
+    /// Ends the program. The end of its input lets it remove its lock. One that does not end in time
+    /// is killed.
+    fn end(&mut self) {
+        (self.requests, self.answers) = (None, None);
+        let began = Instant::now();
+        while began.elapsed() < END_WAIT {
+            match self.child.try_wait() {
+                Ok(None) => thread::sleep(END_EVERY),
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // The end of its input lets the program remove its lock.
-        self.requests = None;
-        self.child.wait().ok();
+        self.end();
+    }
+}
+
+/// Returns the next line of messages, or the beginning of a long one; `None` at their end.
+fn next_line(messages: &mut impl BufRead) -> Option<String> {
+    let mut line = Vec::new();
+    match messages.take(LINE_LEN_MAX).read_until(b'\n', &mut line) {
+        Ok(1..) => Some(String::from_utf8_lossy(&line).trim_end().to_owned()),
+        Ok(0) | Err(_) => None,
     }
 }
 
@@ -351,6 +396,53 @@ mod tests {
             let script = format!("head -c 1 >/dev/null; printf '{answer}'");
             let error = start(&["sh", "-c", &script, "serve"]);
             assert!(error.to_string().contains(expected), "{answer}: {error}");
+            assert!(!error.is_loss(), "no object is lost for that reason: {error}");
         }
+    }
+
+    /// Starts a program that answers the first request, and then does what `script` says.
+    fn started(script: &str) -> Client {
+        let script = format!("printf '\\202\\241i\\001\\241r\\300'; {script}");
+        let command = ["sh", "-c", &script, "serve"].map(OsString::from);
+        Client::start(&command, false).expect("it answers")
+    }
+
+    #[test]
+    fn answer_to_another_request_ends_the_program() {
+        for (answers, case) in [([2, 2], "one twice"), ([7, 2], "one to neither")] {
+            let answers =
+                answers.map(|number| format!("printf '\\202\\241i\\00{number}\\241r\\241x'"));
+            let mut client = started(&format!("{}; exec cat >/dev/null", answers.join("; ")));
+            let error = client.objects(&[[1; 32], [2; 32]]).expect_err(case);
+            assert!(error.to_string().contains("another request"), "{case}: {error}");
+            assert!(!error.is_loss(), "no object is lost for that reason: {error}");
+            let error = client.objects(&[[1; 32]]).expect_err("no later answer counts");
+            assert!(error.to_string().contains("ended"), "{case}: {error}");
+        }
+    }
+
+    #[test]
+    fn answer_without_end_is_not_kept() {
+        // A binary that says it has 4 GiB, and an array of as many values.
+        for head in [r"\202\241i\002\241r\306\377\377\377\377", r"\335\377\377\377\377"] {
+            let mut client = started(&format!("printf '{head}'; exec cat /dev/zero"));
+            let error = client.objects(&[[1; 32]]).expect_err("no end");
+            assert!(error.to_string().contains("more than 33554432 B"), "{error}");
+        }
+    }
+
+    #[test]
+    fn program_that_does_not_end_is_killed() {
+        let client = started("trap '' HUP INT TERM; while :; do sleep 1; done");
+        let began = Instant::now();
+        drop(client);
+        assert!(began.elapsed() < 2 * END_WAIT, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn messages_of_any_bytes_are_read() {
+        let mut client = started(r"printf 'caf\351\nlast\n' >&2");
+        let error = client.objects(&[[1; 32]]).expect_err("it has ended");
+        assert!(error.to_string().contains("ended: last"), "{error}");
     }
 }

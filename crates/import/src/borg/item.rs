@@ -13,13 +13,27 @@ use super::message::{bytes, get, get_bytes, get_number, get_text, malformed};
 /// The bits of a mode with the type of a file, and their values.
 const TYPE: u32 = 0o170_000;
 
-/// The content of a file with several names, which the item of one of them has.
+/// An identifier that no object has.
+const ABSENT: [u8; 32] = [0xff; 32];
+
+/// The content of a file with several names, which the item of one of them has. Pipes and devices have
+/// none, but names.
 #[derive(Clone, Debug)]
 pub(super) struct Master {
     pub(super) content: Content,
     pub(super) size: u64,
     /// The number of names in the archive.
     pub(super) name_count: u64,
+}
+
+impl Master {
+    /// Returns the content of a file that has no item with its content, because a repair of the archive
+    /// has left it out. Reading it fails.
+    pub(super) fn lost() -> Master {
+        let fingerprint = Fingerprint(ABSENT);
+        let content = Content::Segments(vec![Segment::Chunk { fingerprint, offset: 0, length: 1 }]);
+        Master { content, size: 1, name_count: 1 }
+    }
 }
 
 /// Returns the parts of the path of an item, without empty parts and `.`.
@@ -34,20 +48,36 @@ pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>> {
     Ok(parts)
 }
 
-/// Returns the path of the item that has the content of this one, if the file can have several names.
+/// Returns the path of the item that has the content of this one, of which it may be one name of
+/// several; `None` if it cannot be.
 pub(super) fn master_of(item: &Value) -> Option<&[u8]> {
-    match kind(item).ok()? {
-        EntryKind::File if is_master(item) => get_bytes(item, "path"),
-        EntryKind::File => get_bytes(item, "source"),
-        _ => None,
-    }
+    let path = || get_bytes(item, "path").filter(|_| may_have_names(item));
+    further_name_of(item).or_else(path)
 }
 
-/// Returns `true` if other items can refer to the content of this one.
+/// Returns the path of the item that has the content of this one, if this is a further name of a file,
+/// pipe or device.
+pub(super) fn further_name_of(item: &Value) -> Option<&[u8]> {
+    get_bytes(item, "source").filter(|_| may_have_names(item))
+}
+
+/// Returns `true` if the item says that others refer to its content. Borg 1.0 did not write that.
 pub(super) fn is_master(item: &Value) -> bool {
     get(item, "hardlink_master").and_then(Value::as_bool).unwrap_or(false)
-        && kind(item).is_ok_and(|kind| kind == EntryKind::File)
+        && may_have_names(item)
         && get(item, "source").is_none()
+}
+
+/// Returns `true` for the kinds of files of which Borg keeps the names together.
+fn may_have_names(item: &Value) -> bool {
+    use EntryKind::{BlockDevice, CharDevice, Fifo, File};
+    kind(item).is_ok_and(|kind| matches!(kind, File | Fifo | CharDevice | BlockDevice))
+}
+
+/// Returns `true` if the item has a part of a file that it stands beside. Borg adds such items for the
+/// case that it is interrupted, and shows them only on request.
+pub(super) fn is_part(item: &Value) -> bool {
+    get(item, "part").is_some_and(|part| !part.is_nil())
 }
 
 fn kind(item: &Value) -> Result<EntryKind> {
@@ -98,7 +128,7 @@ pub(super) fn id_of(value: &Value) -> Option<[u8; 32]> {
 }
 
 /// Returns the entry of an item with this name. `master` has the path and the content of the item that
-/// [`master_of`] names.
+/// [`master_of`] names, if the file has several names.
 ///
 /// # Errors
 ///
@@ -116,17 +146,17 @@ pub(super) fn entry(name: &[u8], item: &Value, master: Option<(&[u8], &Master)>)
     // An item without a time of its own has that of its content.
     entry.ctime = get_number(item, "ctime").map_or(entry.mtime, time);
     entry.xattrs = attributes(item);
+    // A restore looks for this number of names, and Borg keeps neither it nor the inode.
+    if let Some((path, master)) = master.filter(|(_, master)| master.name_count > 1) {
+        entry.links = master.name_count;
+        entry.inode = inode(path);
+    }
     match kind {
         EntryKind::File => {
             let own = if master.is_none() { Some(content(item)?) } else { None };
             let shared = master.map(|(_, master)| master);
             if let Some(Master { content, size, .. }) = shared.or(own.as_ref()) {
                 (entry.content, entry.size) = (content.clone(), *size);
-            }
-            // A restore looks for this number of names, and Borg keeps neither it nor the inode.
-            if let Some((path, master)) = master.filter(|(_, master)| master.name_count > 1) {
-                entry.links = master.name_count;
-                entry.inode = inode(path);
             }
         }
         EntryKind::Symlink => {
@@ -218,12 +248,13 @@ mod tests {
             item(vec![("path", "c".into()), ("mode", 0o104_755.into()), ("source", "a/b".into())]);
         assert_eq!(master_of(&link), Some(&b"a/b"[..]));
         assert_eq!(master_of(&file), Some(&b"a/b"[..]));
+        assert_eq!((further_name_of(&file), further_name_of(&link)), (None, Some(&b"a/b"[..])));
         let linked = entry(b"c", &link, Some((b"a/b", &shared))).expect("a valid item");
         assert_eq!((linked.inode, linked.links, linked.size), (made.inode, 2, 12));
         assert_eq!(linked.content, made.content);
         let symlink = item(vec![("mode", 0o120_777.into()), ("source", Value::Binary(vec![0xff]))]);
         let made = entry(b"s", &symlink, None).expect("a valid item");
-        assert_eq!((made.content, master_of(&symlink)), (Content::Raw(vec![0xff]), None));
+        assert_eq!((made.content, further_name_of(&symlink)), (Content::Raw(vec![0xff]), None));
         let device = item(vec![("mode", 0o020_666.into()), ("rdev", 259.into())]);
         let made = entry(b"d", &device, None).expect("a valid item");
         assert_eq!((made.kind, made.device_number), (EntryKind::CharDevice, 1 << 32 | 3));

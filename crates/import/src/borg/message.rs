@@ -83,3 +83,11 @@ pub(super) fn get_number(map: &Value, key: &str) -> Option<i64> {
     }
     value.as_i64()
 }
+
+/// Encodes a value.
+#[cfg(test)]
+pub(super) fn encode(value: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    rmpv::encode::write_value(&mut bytes, value).expect("a vector takes all");
+    bytes
+}

@@ -224,25 +224,59 @@ impl Borg {
     /// Reads the items of an archive.
     fn read_tree(&self, archive: &Archive) -> Result<ArchiveTree> {
         let mut builder = TreeBuilder::new(self.options.temporary.as_deref())?;
-        let mut packed = Vec::new();
+        let mut stream = ItemStream::default();
         for ids in archive.items.chunks(ITEM_BATCH) {
             for object in self.objects(ids)? {
-                packed.extend(object?);
-                let mut start = 0;
-                while let Some((item, len)) = decode_first(&packed[start..])? {
-                    builder.add(&item, &packed[start..start + len])?;
-                    start += len;
-                }
-                packed.drain(..start);
-                if packed.len() > ITEM_LEN_MAX {
-                    return Err(malformed("too long an item"));
-                }
+                stream.push(&object?, |item, packed| builder.add(item, packed))?;
             }
         }
-        match packed.is_empty() {
-            true => builder.finish(),
+        stream.finish(|item, packed| builder.add(item, packed))?;
+        builder.finish()
+    }
+}
+
+/// The items of an archive, which objects have in pieces.
+#[derive(Default)]
+struct ItemStream {
+    /// The bytes that were not decoded yet.
+    packed: Vec<u8>,
+    /// The number of bytes from which on the next attempt to decode an item is worth it. An item of
+    /// many pieces is decoded a few times, and not for each of its pieces.
+    needed_len: usize,
+}
+
+impl ItemStream {
+    /// Adds a piece, and calls `add` for complete items and their bytes.
+    fn push(&mut self, piece: &[u8], add: impl FnMut(&Value, &[u8]) -> Result<()>) -> Result<()> {
+        self.packed.extend_from_slice(piece);
+        if self.packed.len() < self.needed_len {
+            return Ok(());
+        }
+        self.decode(add)?;
+        self.needed_len = 2 * self.packed.len();
+        match self.packed.len() > ITEM_LEN_MAX {
+            true => Err(malformed("too long an item")),
+            false => Ok(()),
+        }
+    }
+
+    /// Decodes what is left.
+    fn finish(mut self, add: impl FnMut(&Value, &[u8]) -> Result<()>) -> Result<()> {
+        self.decode(add)?;
+        match self.packed.is_empty() {
+            true => Ok(()),
             false => Err(malformed("the items of an archive end in the middle of one")),
         }
+    }
+
+    fn decode(&mut self, mut add: impl FnMut(&Value, &[u8]) -> Result<()>) -> Result<()> {
+        let mut start = 0;
+        while let Some((item, len)) = decode_first(&self.packed[start..])? {
+            add(&item, &self.packed[start..start + len])?;
+            start += len;
+        }
+        self.packed.drain(..start);
+        Ok(())
     }
 }
 
@@ -292,4 +326,48 @@ fn place_of(key: &Fingerprint) -> (u32, u32) {
         u32::from_le_bytes(bytes)
     };
     (number(0), number(4))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::borg::message::encode;
+
+    fn push_all(pieces: &[&[u8]]) -> Result<Vec<Value>> {
+        let (mut stream, mut items) = (ItemStream::default(), Vec::new());
+        let mut add = |item: &Value, packed: &[u8]| {
+            assert_eq!(encode(item), packed, "its bytes");
+            items.push(item.clone());
+            Ok(())
+        };
+        for piece in pieces {
+            stream.push(piece, &mut add)?;
+        }
+        stream.finish(&mut add)?;
+        Ok(items)
+    }
+
+    #[test]
+    fn items_in_pieces_are_put_together() {
+        let items = [Value::from("one"), Value::Array(vec![7.into(); 1000]), Value::from("two")];
+        let packed: Vec<u8> = items.iter().flat_map(encode).collect();
+        for len in [1, 2, 3, 7, 999, packed.len()] {
+            let pieces: Vec<&[u8]> = packed.chunks(len).collect();
+            assert_eq!(push_all(&pieces).expect("all of them"), items, "{len}");
+        }
+        push_all(&[&packed[..packed.len() - 1]]).expect_err("cut off");
+    }
+
+    #[test]
+    fn item_of_many_pieces_is_not_decoded_for_each() {
+        // That would take as long as 40,000 values of 2 MB.
+        let item = Value::Array(vec![1_000_000.into(); 400_000]);
+        let packed = encode(&item);
+        let pieces: Vec<&[u8]> = packed.chunks(50).collect();
+        let began = Instant::now();
+        assert_eq!(push_all(&pieces).expect("one item").len(), 1);
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    }
 }

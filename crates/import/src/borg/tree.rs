@@ -37,12 +37,20 @@ pub(super) struct ArchiveTree {
     masters: HashMap<Vec<u8>, Master>,
 }
 
+/// The maximum length of the path of an item, in bytes.
+const PATH_LEN_MAX: usize = 64 << 10;
+
 /// Gathers the items of an archive.
 pub(super) struct TreeBuilder {
     file: BufWriter<File>,
     offset: u64,
-    /// The folders by their paths.
-    numbers: HashMap<Vec<u8>, FolderNumber>,
+    /// The folders by the folders that they are in, and their names.
+    numbers: HashMap<(FolderNumber, Vec<u8>), FolderNumber>,
+    /// The folder of the last item, and the path of that folder.
+    last: (FolderNumber, Vec<u8>),
+    /// The numbers of further names of files whose own items did not say that there are any, by the paths
+    /// of these items.
+    unmarked: HashMap<Vec<u8>, u64>,
     tree: ArchiveTree,
 }
 
@@ -66,8 +74,8 @@ impl TreeBuilder {
         let writer = BufWriter::new(file.try_clone().map_err(failed)?);
         let tree =
             ArchiveTree { file, places: Vec::new(), folders: Vec::new(), masters: HashMap::new() };
-        let numbers = HashMap::from([(Vec::new(), 0)]);
-        Ok(TreeBuilder { file: writer, offset: 0, numbers, tree })
+        let (numbers, last) = (HashMap::new(), (0, Vec::new()));
+        Ok(TreeBuilder { file: writer, offset: 0, numbers, last, unmarked: HashMap::new(), tree })
     }
 
     /// Adds an item, which has the encoding `packed`.
@@ -77,15 +85,22 @@ impl TreeBuilder {
     /// Returns `Corrupt` if the item has no valid path, and `Storage` or `Full` for the file.
     pub(super) fn add(&mut self, value: &Value, packed: &[u8]) -> Result<()> {
         let path = get_bytes(value, "path").ok_or_else(|| malformed("an item without a path"))?;
+        if path.len() > PATH_LEN_MAX {
+            return Err(malformed("an item with too long a path"));
+        }
+        if item::is_part(value) {
+            return Ok(());
+        }
         let parts = item::parts(path)?;
         let Some((_, parents)) = parts.split_last() else { return Ok(()) };
         let parent = self.folder(parents)?;
         if item::is_master(value) {
             self.tree.masters.insert(path.to_vec(), item::content(value)?);
-        } else if let Some(master) = item::master_of(value)
-            && let Some(master) = self.tree.masters.get_mut(master)
-        {
-            master.name_count += 1;
+        } else if let Some(first) = item::further_name_of(value) {
+            match self.tree.masters.get_mut(first) {
+                Some(master) => master.name_count += 1,
+                None => *self.unmarked.entry(first.to_vec()).or_default() += 1,
+            }
         }
         let len = u32::try_from(packed.len()).map_err(|_| malformed("too long an item"))?;
         self.file.write_all(packed).map_err(failed)?;
@@ -97,19 +112,41 @@ impl TreeBuilder {
     /// Returns the number of the folder with this path.
     fn folder(&mut self, parts: &[&[u8]]) -> Result<FolderNumber> {
         let path = parts.join(&b'/');
-        if let Some(number) = self.numbers.get(&path) {
-            return Ok(*number);
+        if self.last.1 == path {
+            return Ok(self.last.0);
         }
-        let parent = match parts.split_last() {
-            Some((_, parents)) => self.folder(parents)?,
-            None => 0,
-        };
-        let number = FolderNumber::try_from(self.numbers.len())
-            .map_err(|_| malformed("too many folders"))?;
-        let name = parts.last().map(|name| name.to_vec()).unwrap_or_default();
-        self.tree.folders.push((parent, name, number));
-        self.numbers.insert(path, number);
-        Ok(number)
+        let mut folder = 0;
+        for part in parts {
+            let place = (folder, part.to_vec());
+            folder = match self.numbers.get(&place) {
+                Some(number) => *number,
+                None => {
+                    let number = FolderNumber::try_from(self.numbers.len() + 1)
+                        .map_err(|_| malformed("too many folders"))?;
+                    self.tree.folders.push((folder, place.1.clone(), number));
+                    self.numbers.insert(place, number);
+                    number
+                }
+            };
+        }
+        self.last = (folder, path);
+        Ok(folder)
+    }
+
+    /// Finds the items that have the content of further names, without saying so.
+    fn find_unmarked(&mut self) -> Result<()> {
+        for place in &self.tree.places {
+            let value = self.tree.item(place)?;
+            let path = get_bytes(&value, "path").unwrap_or_default();
+            if item::further_name_of(&value).is_none()
+                && item::master_of(&value).is_some()
+                && let Some(count) = self.unmarked.get(path)
+            {
+                let master = Master { name_count: 1 + count, ..item::content(&value)? };
+                self.tree.masters.insert(path.to_vec(), master);
+            }
+        }
+        Ok(())
     }
 
     /// Ends the archive.
@@ -119,6 +156,9 @@ impl TreeBuilder {
     /// Returns `Storage` or `Full` for the file.
     pub(super) fn finish(mut self) -> Result<ArchiveTree> {
         self.file.flush().map_err(failed)?;
+        if !self.unmarked.is_empty() {
+            self.find_unmarked()?;
+        }
         self.tree.places.sort_by_key(|place| (place.parent, place.offset));
         self.tree.folders.sort();
         Ok(self.tree)
@@ -126,6 +166,13 @@ impl TreeBuilder {
 }
 
 impl ArchiveTree {
+    /// Reads an item.
+    fn item(&self, place: &Place) -> Result<Value> {
+        let mut packed = vec![0; place.len as usize];
+        self.file.read_exact_at(&mut packed, place.offset).map_err(failed)?;
+        decode(&packed)
+    }
+
     /// Returns the entries of a folder, sorted by their names. `key` returns the content of a folder.
     ///
     /// # Errors
@@ -140,18 +187,15 @@ impl ArchiveTree {
         let places = self.places[first..].iter().take_while(|place| place.parent == folder);
         let mut entries = Vec::new();
         for place in places {
-            let mut packed = vec![0; place.len as usize];
-            self.file.read_exact_at(&mut packed, place.offset).map_err(failed)?;
-            let value = decode(&packed)?;
+            let value = self.item(place)?;
             let path = get_bytes(&value, "path").unwrap_or_default();
             let parts = item::parts(path)?;
             let Some(name) = parts.last() else { continue };
-            let master = item::master_of(&value).map(|path| {
-                let found = self.masters.get(path);
-                let found = found.map(|master| (path, master));
-                found.ok_or_else(|| malformed("a further name of a file that is not there"))
-            });
-            entries.push(item::entry(name, &value, master.transpose()?)?);
+            // A repair of the archive may have removed the item that has the content.
+            let lost = item::further_name_of(&value).map(|_| Master::lost());
+            let master = item::master_of(&value)
+                .and_then(|path| Some((path, self.masters.get(path).or(lost.as_ref())?)));
+            entries.push(item::entry(name, &value, master)?);
         }
         // Borg lists a path twice if it is in two sources. The last one counts.
         entries.reverse();
@@ -184,5 +228,97 @@ impl ArchiveTree {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::borg::message::encode;
+
+    /// Returns the tree of an archive with items of these paths, modes and first names.
+    fn tree(items: &[(&[u8], u32, Option<&str>)]) -> Result<ArchiveTree> {
+        let mut builder = TreeBuilder::new(None)?;
+        for (path, mode, source) in items {
+            let mut fields: Vec<(Value, Value)> = vec![
+                ("path".into(), Value::Binary(path.to_vec())),
+                ("mode".into(), (*mode).into()),
+            ];
+            fields.extend(source.map(|source| ("source".into(), source.into())));
+            let item = Value::Map(fields);
+            builder.add(&item, &encode(&item))?;
+        }
+        builder.finish()
+    }
+
+    fn names(tree: &ArchiveTree, folder: FolderNumber) -> Vec<String> {
+        let key = |number: FolderNumber| Fingerprint([u8::try_from(number).unwrap_or(255); 32]);
+        let entries = tree.entries(folder, key).expect("a valid folder");
+        entries.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect()
+    }
+
+    #[test]
+    fn items_are_found_in_their_folders() {
+        let (file, folder) = (0o100_644, 0o040_755);
+        let items: [(&[u8], u32, Option<&str>); 5] = [
+            (b"a", folder, None),
+            (b"a/one", file, None),
+            (b"b/c/two", file, None),
+            (b"a/b/three", file, None),
+            (b"a/four", file, None),
+        ];
+        let tree = tree(&items).expect("valid items");
+        assert_eq!(names(&tree, 0), ["a", "b"]);
+        assert_eq!(names(&tree, 1), ["b", "four", "one"]);
+        assert_eq!(names(&tree, 2), ["c"]);
+        assert_eq!(names(&tree, 3), ["two"]);
+        assert_eq!(names(&tree, 4), ["three"]);
+    }
+
+    #[test]
+    fn deep_paths_need_little_memory() {
+        let deep = b"a/".repeat(PATH_LEN_MAX / 2);
+        let made = tree(&[(&deep, 0o040_755, None)]).expect("a valid item");
+        assert_eq!(made.folders.len(), PATH_LEN_MAX / 2 - 1);
+        let longer = b"a".repeat(PATH_LEN_MAX + 1);
+        tree(&[(&longer, 0o040_755, None)]).expect_err("too long a path");
+    }
+
+    #[test]
+    fn names_of_old_archives_share_a_content() {
+        let file = 0o100_644;
+        let items: [(&[u8], u32, Option<&str>); 4] = [
+            (b"a", file, None),
+            (b"b", file, Some("a")),
+            (b"c", file, Some("a")),
+            (b"d", file, None),
+        ];
+        let made = tree(&items).expect("valid items");
+        let entries = made.entries(0, |_| Fingerprint([0; 32])).expect("a valid folder");
+        let links: Vec<u64> = entries.iter().map(|entry| entry.links.max(1)).collect();
+        assert_eq!(links, [3, 3, 3, 1]);
+        assert_eq!((entries[0].inode, entries[1].inode), (entries[2].inode, entries[2].inode));
+        assert_eq!(entries[1].content, Content::Empty, "that of the first name");
+    }
+
+    #[test]
+    fn parts_of_files_are_left_out() {
+        let part =
+            [("path", "a.borg_part_1".into()), ("mode", 0o100_644.into()), ("part", 1.into())];
+        let part = Value::Map(part.map(|(key, value)| (Value::from(key), value)).to_vec());
+        let mut builder = TreeBuilder::new(None).expect("a file");
+        builder.add(&part, &encode(&part)).expect("a valid item");
+        assert_eq!(names(&builder.finish().expect("a tree"), 0), [""; 0]);
+    }
+
+    #[test]
+    fn further_name_of_an_absent_file_is_lost_alone() {
+        let file = 0o100_644;
+        let made = tree(&[(b"a", file, Some("gone")), (b"b", file, None)]).expect("valid items");
+        let entries = made.entries(0, |_| Fingerprint([0; 32])).expect("a valid folder");
+        assert_eq!(entries.len(), 2, "the rest of the folder is there");
+        let Content::Segments(segments) = &entries[0].content else { panic!("a content") };
+        assert_eq!(segments.len(), 1, "what cannot be read is no empty file");
+        assert_eq!(entries[1].content, Content::Empty);
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn open(args: &Import, report: &Report) -> Result<ImportSource> {
     let is_remote = remote(args.from.as_os_str().as_bytes()).is_some();
     let (command, path) = command(args.from.as_os_str())?;
     let temporary = temporary_folder();
-    let options = BorgOptions { command, is_remote, threads: args.threads.count(), temporary };
+    let options =
+        BorgOptions { command, is_remote, threads: args.options.threads.count(), temporary };
     let place = BorgPlace::open(&path, options).map_err(|error| match error.kind() {
         Kind::Missing => anyhow::Error::from(
             Failure::new(Exit::NoRepository, format!("{shown}: no repository of Borg: {error}"))
@@ -57,11 +58,9 @@ fn command(repository: &OsStr) -> Result<(Vec<OsString>, Vec<u8>)> {
         return Ok((vec!["borg".into()], path.into_os_string().into_vec()));
     };
     // As the shell would take it: BORG_RSH may have arguments. Ctrl-C must not end it before this
-    // process has ended its requests.
-    let mut command: Vec<OsString> =
-        ["sh", "-c", r#"trap '' INT; exec ${BORG_RSH:-ssh} "$@""#, "ssh"]
-            .map(OsString::from)
-            .to_vec();
+    // process has ended its requests. A connection that is gone ends by itself.
+    let script = r#"trap '' INT; exec ${BORG_RSH:-ssh -oServerAliveInterval=30} "$@""#;
+    let mut command: Vec<OsString> = ["sh", "-c", script, "ssh"].map(OsString::from).to_vec();
     if let Some(port) = port {
         command.extend(["-p".into(), OsString::from_vec(port)]);
     }
@@ -87,14 +86,15 @@ fn remote(repository: &[u8]) -> Option<Remote> {
     if let Some(rest) = repository.strip_prefix(b"ssh://") {
         let slash = rest.iter().position(|byte| *byte == b'/')?;
         let (host, path) = (&rest[..slash], rest[slash..].to_vec());
-        if host.is_empty() || host.starts_with(b"-") {
-            return None;
-        }
-        let (host, port) = match split(host, b':') {
-            Some((host, port)) => (host, Some(port)),
+        // An address of IPv6 is in brackets, which ssh does not take.
+        let behind = host.iter().position(|byte| *byte == b']').map_or(0, |at| at + 1);
+        let (host, port) = match split(&host[behind..], b':') {
+            Some((rest, port)) => ([&host[..behind], &rest].concat(), Some(port)),
             None => (host.to_vec(), None),
         };
-        return Some(Remote { host, port, path });
+        let host: Vec<u8> = host.into_iter().filter(|byte| !b"[]".contains(byte)).collect();
+        let is_host = !host.is_empty() && !host.starts_with(b"-");
+        return is_host.then_some(Remote { host, port, path });
     }
     let (host, path) = split(repository, b':')?;
     let is_host = !host.is_empty() && !host.contains(&b'/') && !host.starts_with(b"-");
@@ -190,10 +190,21 @@ mod tests {
         };
         assert_eq!(found("ssh://me@nas:22/./repo"), of("me@nas", Some("22"), "/./repo"));
         assert_eq!(found("ssh://nas/~/repo"), of("nas", None, "/~/repo"));
+        assert_eq!(found("ssh://me@[::1]:22/r"), of("me@::1", Some("22"), "/r"));
+        assert_eq!(found("ssh://[fe80::1]/r"), of("fe80::1", None, "/r"));
         assert_eq!(found("me@nas:repo"), of("me@nas", None, "repo"));
         assert_eq!(found("nas:/srv/repo"), of("nas", None, "/srv/repo"));
         // An option of ssh is no host.
-        for folder in ["/srv/repo", "repo", "./a:b", "a/b:c", ":a", "-oProxyCommand=x:y", "nas:"] {
+        for folder in [
+            "/srv/repo",
+            "repo",
+            "./a:b",
+            "a/b:c",
+            ":a",
+            "-oProxyCommand=x:y",
+            "nas:",
+            "ssh://[-oA=x]/r",
+        ] {
             assert_eq!(found(folder), None, "{folder}");
         }
     }
