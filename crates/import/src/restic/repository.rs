@@ -25,8 +25,14 @@ const GAP_MAX: u64 = 64 << 10;
 const REQUEST_LEN_MAX: u64 = 16 << 20;
 /// The number of whole tree packs that are kept, if the storage is far.
 const TREE_PACK_COUNT: usize = 8;
+/// The maximum total length of these packs in bytes.
+const TREE_PACKS_LEN_MAX: usize = 128 << 20;
 /// The number of index objects that are read at a time.
 const INDEX_BATCH: usize = 16;
+/// The number of snapshot objects that are read at a time.
+const SNAPSHOT_BATCH: usize = 64;
+/// The number of times that the index is read if the other program removes parts of it meanwhile.
+const INDEX_TRIES: usize = 3;
 
 /// The options of opening a repository.
 #[derive(Clone, Copy, Debug)]
@@ -43,11 +49,10 @@ pub struct Restic {
     id: OriginId,
     index: BlobIndex,
     options: ResticOptions,
-    /// Set if packs lie in `data` itself, and not in folders below it: on servers of the REST
-    /// protocol, and in old repositories on S3.
-    is_flat: AtomicBool,
-    /// The packs that were read as a whole last, newest last.
-    packs: Mutex<VecDeque<(u32, Bytes)>>,
+    names: PackNames,
+    /// The packs that were read as a whole last, newest last. `None` for one that is too long, or that
+    /// could not be read.
+    packs: Mutex<VecDeque<(u32, Option<Bytes>)>>,
 }
 
 #[derive(Deserialize)]
@@ -93,9 +98,8 @@ impl Restic {
         }
         let id = OriginId::new(&config.id.0).ok_or_else(|| Error::corrupt("config", "no id"))?;
         let index = read_index(&*storage, &cipher, options.threads)?;
-        let is_flat = AtomicBool::new(false);
-        let packs = Mutex::default();
-        Ok(Some(Restic { storage, cipher, id, index, options, is_flat, packs }))
+        let (names, packs) = (PackNames::default(), Mutex::default());
+        Ok(Some(Restic { storage, cipher, id, index, options, names, packs }))
     }
 
     /// Returns the identifier of the repository.
@@ -110,49 +114,24 @@ impl Restic {
     /// Returns any error of the storage.
     pub fn snapshots(&self) -> Result<(Vec<ForeignSnapshot>, Vec<Error>)> {
         let (mut snapshots, mut unreadable) = (Vec::new(), Vec::new());
-        for (name, _) in self.storage.list("snapshots")? {
-            let Some(id) = name.strip_prefix("snapshots/").and_then(Id::parse) else { continue };
-            let read = self.storage.get_at_most(&name, FILE_LEN_MAX).and_then(|sealed| {
-                require_name(&id, &sealed)?;
-                snapshot::snapshot(self.id, id, &file_text(&self.cipher, &sealed)?)
-            });
-            match read {
-                Ok(snapshot) => snapshots.push(snapshot),
-                Err(error) if is_of_object(&error) => unreadable.push(error.of(&name)),
-                Err(error) => return Err(error),
+        let named = named_objects(&*self.storage, "snapshots")?;
+        for batch in named.chunks(SNAPSHOT_BATCH) {
+            for ((id, name), sealed) in batch.iter().zip(get_all(&*self.storage, batch)) {
+                let read = sealed.and_then(|sealed| {
+                    require_name(id, &sealed)?;
+                    snapshot::snapshot(self.id, *id, &file_text(&self.cipher, &sealed)?)
+                });
+                match read {
+                    Ok(snapshot) => snapshots.push(snapshot),
+                    // The other program has removed it meanwhile.
+                    Err(error) if error.kind() == Kind::Missing => {}
+                    Err(error) if is_of_object(&error) => unreadable.push(error.of(name)),
+                    Err(error) => return Err(error),
+                }
             }
         }
         snapshots.sort_by_key(|each| (each.snapshot.started_ns, each.key.snapshot));
         Ok((snapshots, unreadable))
-    }
-
-    /// Returns the name of a pack.
-    fn pack_name(&self, pack: &Id) -> String {
-        match self.is_flat.load(Ordering::Relaxed) {
-            true => format!("data/{pack}"),
-            false => format!("data/{:02x}/{pack}", pack.0[0]),
-        }
-    }
-
-    /// Calls `read` with the name of a pack; again with its other name if there is none of that.
-    fn with_pack<T>(&self, pack: &Id, read: impl Fn(&str) -> Result<T>) -> Result<T> {
-        let found = read(&self.pack_name(pack));
-        match &found {
-            Err(error) if error.kind() == Kind::Missing => {
-                let was_flat = self.is_flat.load(Ordering::Relaxed);
-                let other = match was_flat {
-                    true => format!("data/{:02x}/{pack}", pack.0[0]),
-                    false => format!("data/{pack}"),
-                };
-                let other = read(&other);
-                if other.is_ok() {
-                    self.is_flat.store(!was_flat, Ordering::Relaxed);
-                    return other;
-                }
-                found
-            }
-            _ => found,
-        }
     }
 
     /// Returns the blob `id` from one of its places. `sealed` returns the bytes at a place.
@@ -188,7 +167,7 @@ impl Restic {
     fn sealed(&self, place: &Place) -> Result<Bytes> {
         let pack = self.pack(place)?;
         let (offset, len) = (u64::from(place.offset), len(u64::from(place.len)));
-        self.with_pack(&pack, |name| self.storage.get_range(name, offset, len))
+        self.names.read(&pack, |name| self.storage.get_range(name, offset, len))
     }
 
     /// Returns the sealed bytes at a place of a tree pack, which is read as a whole if the storage
@@ -204,15 +183,19 @@ impl Restic {
             None => {
                 let pack = self.pack(place)?;
                 let read = |name: &str| self.storage.get_at_most(name, TREE_PACK_LEN_MAX);
-                let Ok(bytes) = self.with_pack(&pack, read) else { return self.sealed(place) };
+                let bytes = self.names.read(&pack, read).ok();
                 let mut packs = lock();
                 packs.push_back((place.pack, bytes.clone()));
-                if packs.len() > TREE_PACK_COUNT {
+                let len = |packs: &VecDeque<(u32, Option<Bytes>)>| -> usize {
+                    packs.iter().filter_map(|(_, bytes)| Some(bytes.as_ref()?.len())).sum()
+                };
+                while packs.len() > TREE_PACK_COUNT || len(&packs) > TREE_PACKS_LEN_MAX {
                     packs.pop_front();
                 }
                 bytes
             }
         };
+        let Some(bytes) = bytes else { return self.sealed(place) };
         let range = len(u64::from(place.offset))..len(place.end());
         match bytes.len() >= range.end {
             true => Ok(bytes.slice(range)),
@@ -234,10 +217,6 @@ impl Restic {
         let ranges: Vec<_> = runs.iter().filter_map(|run| self.range(run)).collect();
         let mut read =
             if ranges.len() == runs.len() { self.storage.get_ranges(&ranges) } else { Vec::new() };
-        // The packs may have the other names.
-        if read.iter().any(|bytes| matches!(bytes, Err(error) if error.kind() == Kind::Missing)) {
-            read = Vec::new();
-        }
         read.resize_with(runs.len(), || Err(Error::missing("pack", "not read")));
         let mut found: Vec<Option<(Place, Bytes)>> = vec![None; ids.len()];
         for (run, bytes) in runs.iter().zip(read) {
@@ -254,8 +233,49 @@ impl Restic {
     }
 
     fn range(&self, run: &Run) -> Option<ObjectRange> {
-        let name = self.pack_name(&self.index.pack(run.pack)?);
+        let name = self.names.likely(&self.index.pack(run.pack)?);
         Some(ObjectRange { name, offset: run.start, len: len(run.end - run.start) })
+    }
+}
+
+/// The names of packs: in folders below `data`, or in `data` itself on servers of the REST protocol and
+/// in old repositories on S3.
+#[derive(Debug, Default)]
+struct PackNames {
+    is_flat: AtomicBool,
+}
+
+impl PackNames {
+    fn name(pack: &Id, is_flat: bool) -> String {
+        match is_flat {
+            true => format!("data/{pack}"),
+            false => format!("data/{:02x}/{pack}", pack.0[0]),
+        }
+    }
+
+    /// Returns the name that a pack has if it is like the last one.
+    fn likely(&self, pack: &Id) -> String {
+        PackNames::name(pack, self.is_flat.load(Ordering::Relaxed))
+    }
+
+    /// Calls `read` with the name of a pack; again with its other name if there is none of that. Other
+    /// threads may find out meanwhile which form is the right one.
+    fn read<T>(&self, pack: &Id, read: impl Fn(&str) -> Result<T>) -> Result<T> {
+        let was_flat = self.is_flat.load(Ordering::Relaxed);
+        let found = read(&PackNames::name(pack, was_flat));
+        match &found {
+            Err(error) if error.kind() == Kind::Missing => {}
+            _ => return found,
+        }
+        match read(&PackNames::name(pack, !was_flat)) {
+            Err(error) if error.kind() == Kind::Missing => found,
+            other => {
+                if other.is_ok() {
+                    self.is_flat.store(!was_flat, Ordering::Relaxed);
+                }
+                other
+            }
+        }
     }
 }
 
@@ -340,22 +360,48 @@ fn cipher(storage: &dyn Storage, password: &[u8]) -> Result<Option<Cipher>> {
     failure.map_or(Ok(None), Err)
 }
 
-/// Reads all index objects, in several threads.
+/// Returns the identifiers and the names of the objects in a folder.
+fn named_objects(storage: &dyn Storage, folder: &str) -> Result<Vec<(Id, String)>> {
+    let listed = storage.list(folder)?.into_iter();
+    let named = listed.filter_map(|(name, _)| {
+        let id = name.strip_prefix(folder)?.strip_prefix('/').and_then(Id::parse)?;
+        Some((id, name))
+    });
+    Ok(named.collect())
+}
+
+/// Reads objects at once.
+fn get_all(storage: &dyn Storage, named: &[(Id, String)]) -> Vec<Result<Bytes>> {
+    let wanted: Vec<_> = named.iter().map(|(_, name)| (name.clone(), FILE_LEN_MAX)).collect();
+    storage.get_many(&wanted)
+}
+
+/// Reads the index; anew if a prune of the other program has replaced objects of it meanwhile.
 fn read_index(storage: &dyn Storage, cipher: &Cipher, threads: usize) -> Result<BlobIndex> {
-    let names: Vec<String> = storage.list("index")?.into_iter().map(|(name, _)| name).collect();
-    let names: Vec<_> = names
-        .into_iter()
-        .filter_map(|name| Some((name.strip_prefix("index/").and_then(Id::parse)?, name)))
-        .collect();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match read_index_once(storage, cipher, threads) {
+            Err(error) if error.kind() == Kind::Missing && tries < INDEX_TRIES => {}
+            Err(error) if error.kind() == Kind::Corrupt => {
+                let remedy = "`restic repair index` makes the index anew from the packs";
+                return Err(error.with_remedy(remedy));
+            }
+            read => return read,
+        }
+    }
+}
+
+/// Reads all index objects, in several threads.
+fn read_index_once(storage: &dyn Storage, cipher: &Cipher, threads: usize) -> Result<BlobIndex> {
+    let names = named_objects(storage, "index")?;
     let index = Mutex::new(BlobIndex::default());
     let batches = Mutex::new(names.chunks(INDEX_BATCH));
     let read = || -> Result<()> {
         loop {
             let next = batches.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(batch) = next else { return Ok(()) };
-            let wanted: Vec<_> =
-                batch.iter().map(|(_, name)| (name.clone(), FILE_LEN_MAX)).collect();
-            for ((id, name), sealed) in batch.iter().zip(storage.get_many(&wanted)) {
+            for ((id, name), sealed) in batch.iter().zip(get_all(storage, batch)) {
                 let sealed = sealed?;
                 let text = require_name(id, &sealed).and_then(|()| file_text(cipher, &sealed));
                 let text = text.map_err(|error| error.of(name))?;
@@ -392,4 +438,65 @@ fn is_of_object(error: &Error) -> bool {
 
 fn len(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use cutpoint_storage::{Layer, Memory};
+
+    use super::*;
+
+    #[test]
+    fn pack_is_found_if_another_thread_learns_the_form_of_names() {
+        let pack = Id([7; 32]);
+        let names = PackNames::default();
+        let flat = PackNames::name(&pack, true);
+        let read = |name: &str| {
+            // Another thread has found its pack meanwhile.
+            names.is_flat.store(true, Ordering::Relaxed);
+            if name == flat { Ok(7) } else { Err(Error::missing(name, "not found")) }
+        };
+        assert_eq!(names.read(&pack, read).expect("it is there"), 7);
+        assert_eq!(names.likely(&pack), flat);
+        let absent = names.read(&pack, |name| Err::<(), _>(Error::missing(name, "not found")));
+        assert_eq!(absent.expect_err("no pack").object(), flat, "the likely name");
+        let down = |name: &str| match name == flat {
+            true => Err::<(), _>(Error::missing(name, "not found")),
+            false => Err(Error::new(Kind::Storage, name, "no route")),
+        };
+        assert_eq!(names.read(&pack, down).expect_err("no answer").kind(), Kind::Storage);
+    }
+
+    /// A storage whose first listing has an object that a prune has removed since.
+    #[derive(Debug, Default)]
+    struct Pruned(Memory, AtomicUsize);
+
+    impl Layer for Pruned {
+        fn below(&self) -> &dyn Storage {
+            &self.0
+        }
+
+        fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+            let mut listed = self.0.list(prefix)?;
+            if self.1.fetch_add(1, Ordering::Relaxed) == 0 {
+                listed.push((format!("{prefix}/{}", Id([9; 32])), 100));
+            }
+            Ok(listed)
+        }
+    }
+
+    #[test]
+    fn index_is_read_again_if_a_prune_replaces_it() {
+        let cipher = Cipher::of_key(&[1; 64]).expect("64 bytes");
+        let storage = Pruned::default();
+        read_index(&storage, &cipher, 2).expect("the second listing is complete");
+        assert_eq!(storage.1.load(Ordering::Relaxed), 2, "listings");
+        let storage = Memory::default();
+        let name = format!("index/{}", Id([9; 32]));
+        storage.put_new(&name, Bytes::from_static(b"damaged")).expect("a put");
+        let error = read_index(&storage, &cipher, 1).expect_err("damaged");
+        assert!(error.remedy().is_some_and(|it| it.contains("repair index")), "{error}");
+    }
 }
