@@ -30,7 +30,7 @@ pub(crate) use self::care::{
     Repairable,
 };
 pub(crate) use self::common::{Encryption, Global, LoadArgs, RestArgs, S3Args, Secrets};
-pub(crate) use self::copy::{Copy, Rewrite};
+pub(crate) use self::copy::{Copy, CopyOptions, Rewrite};
 pub(crate) use self::diff::Diff;
 pub(crate) use self::dump::Dump;
 pub(crate) use self::estimate::Estimate;

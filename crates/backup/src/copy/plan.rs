@@ -84,6 +84,13 @@ impl CopyPlan {
             failed: Vec::new(),
         }
     }
+
+    /// Returns the number of files that have to be copied, and their total size in bytes.
+    pub fn read_totals(&self) -> (u64, u64) {
+        self.copies.iter().fold((0, 0), |(file_count, bytes), planned| {
+            (file_count + planned.read_file_count, bytes.saturating_add(planned.read_bytes))
+        })
+    }
 }
 
 /// Finds out which of the snapshots `wanted` of `reader` the repository `target` lacks.

@@ -44,13 +44,13 @@ pub(super) fn survey(
         match step {
             CopyStep::Entry(entry) if entry.kind == EntryKind::File => {
                 survey.file_count += 1;
-                survey.size += entry.size;
+                survey.size = survey.size.saturating_add(entry.size);
             }
             CopyStep::File(entry, _) => {
                 survey.file_count += 1;
-                survey.size += entry.size;
+                survey.size = survey.size.saturating_add(entry.size);
                 survey.read_file_count += 1;
-                survey.read_bytes += entry.size;
+                survey.read_bytes = survey.read_bytes.saturating_add(entry.size);
             }
             // The bytes of the file count with its first name.
             CopyStep::Link(_) => survey.file_count += 1,

@@ -72,7 +72,15 @@ pub(crate) struct Copy {
     /// Set the region of the bucket of --from
     #[arg(long, value_name = "REGION", hide_short_help = true)]
     pub(crate) from_s3_region: Option<String>,
-    /// Copy again snapshots whose copies were forgotten or rewritten
+    /// The rules of the copies.
+    #[command(flatten)]
+    pub(crate) options: CopyOptions,
+}
+
+/// The options of the commands that save snapshots of another repository.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CopyOptions {
+    /// Save again snapshots whose copies were forgotten or rewritten
     ///
     /// Copies that lack files which could not be read are made again without this option.
     #[arg(long)]
@@ -80,10 +88,10 @@ pub(crate) struct Copy {
     /// Leave out snapshots older than the newest copy
     ///
     /// The newest copy of the same host and paths counts. If a snapshot fails, newer ones of the
-    /// same host and paths are not copied, because it would be left out from then on.
+    /// same host and paths are not saved, because it would be left out from then on.
     #[arg(long)]
     pub(crate) only_newer: bool,
-    /// Show what would be copied, and change nothing
+    /// Show what would be saved, and change nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
     /// The snapshots to copy.

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
-use cutpoint_terminal::Threads;
 
-use super::{Global, S3Args, Selection};
+use super::{CopyOptions, Global, S3Args};
 
 /// A program whose repositories can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -69,28 +68,9 @@ pub(crate) struct Import {
     /// Set the region of the bucket of REPO
     #[arg(long, value_name = "REGION", hide_short_help = true)]
     pub(crate) from_s3_region: Option<String>,
-    /// Import again snapshots whose imports were forgotten or rewritten
-    ///
-    /// Imports that lack files which could not be read are made again without this option.
-    #[arg(long)]
-    pub(crate) again: bool,
-    /// Leave out snapshots older than the newest import
-    ///
-    /// The newest import of the same host and paths counts.
-    #[arg(long)]
-    pub(crate) only_newer: bool,
-    /// Show what would be imported, and change nothing
-    #[arg(long, short = 'n')]
-    pub(crate) dry_run: bool,
-    /// The snapshots to import.
+    /// The rules of the imports.
     #[command(flatten)]
-    pub(crate) selection: Selection,
-    /// The number of threads.
-    #[command(flatten)]
-    pub(crate) threads: Threads,
-    /// Verify all compressed data before storing it
-    #[arg(long)]
-    pub(crate) verify_write: bool,
+    pub(crate) options: CopyOptions,
 }
 
 impl Import {

@@ -17,7 +17,7 @@ use cutpoint_terminal::Work;
 
 use super::backup;
 use super::waiting::announce_lag;
-use crate::args::{Copy, Global, Selection};
+use crate::args::{Copy, CopyOptions, Global, Selection};
 use crate::event::{self, Event, Phase, Summary, Unit};
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
@@ -27,38 +27,50 @@ use crate::{place, select, units};
 pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit> {
     let mut target = Session::open(global, report)?;
     let target_view = target.view(report)?;
-    if !args.dry_run {
+    if !args.options.dry_run {
         announce_lag(&target, report)?;
     }
     let mut source = open_source(args, global, report)?;
     let view = source.view(report)?;
     let reader = Arc::new(source.reader(view.clone(), report)?);
-    let wanted = wanted(&args.snapshots, &args.selection, &view, false, report)
+    let wanted = wanted(&args.snapshots, &args.options.selection, &view, false, report)
         .map_err(|error| error.context(of_source(args)))?;
     let describe = |id: &OriginId| described(&view, id);
     let monitor = Monitor::new("copied", &describe, report);
     report.begin_progress();
-    let rules = CopyRules { again: args.again, only_newer: args.only_newer };
+    let rules = CopyRules { again: args.options.again, only_newer: args.options.only_newer };
     let plan = plan_copies(&reader, &target.repository, &target_view, &wanted, rules, &monitor);
     let plan = plan.inspect_err(|_| report.end_progress()).map_err(explain)?;
-    if args.dry_run {
+    if args.options.dry_run {
         report.end_progress();
         show(&plan, report)?;
         summarize(args, &plan, &CopyReport::default(), report)?;
         return Ok(Exit::of_problems(report.problem_count()));
     }
-    let verify = if args.verify_write { Verify::All } else { Verify::Some };
-    let threads = args.threads.count();
+    let done = carry_out(&mut target, &plan, &args.options, &monitor)?;
+    summarize(args, &plan, &done, report)?;
+    Ok(Exit::of_problems(report.problem_count()))
+}
+
+/// Makes the copies of a plan, and notes them in the state of this machine. Says how many of them are
+/// complete if the run is interrupted.
+pub(super) fn carry_out(
+    target: &mut Session,
+    plan: &CopyPlan,
+    options: &CopyOptions,
+    monitor: &Monitor<'_>,
+) -> Result<CopyReport> {
+    let report = monitor.report;
+    let verify = if options.verify_write { Verify::All } else { Verify::Some };
+    let threads = options.threads.count();
     let options = BackupOptions { verify, threads, ..BackupOptions::default() };
-    let counts = plan.copies.iter().map(|it| (it.read_file_count, it.read_bytes));
-    let (file_count, bytes) = counts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    let (file_count, bytes) = plan.read_totals();
     report.expect(Work::of_files(file_count, bytes));
-    let done = copy(&target.repository, &plan, &options, &monitor);
+    let done = copy(&target.repository, plan, &options, monitor);
     report.end_progress();
     let saved = monitor.saved();
     for (id, copy) in &saved {
-        let planned = plan.copies.iter().find(|planned| planned.id == *id);
-        if let Some(planned) = planned {
+        if let Some(planned) = plan.copies.iter().find(|planned| planned.id == *id) {
             target.state.add_head(&planned.snapshot.host, *copy, planned.snapshot.started_ns);
         }
     }
@@ -66,14 +78,10 @@ pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit>
     if let Err(error) = &done
         && error.kind() == Kind::Interrupted
     {
-        report.note(&format!(
-            "{} of {} copied.",
-            saved.len(),
-            units::count(plan.copies.len() as u64, "snapshot")
-        ));
+        let planned = units::count(plan.copies.len() as u64, "snapshot");
+        report.note(&format!("{} of {planned} {}.", saved.len(), monitor.done_name));
     }
-    summarize(args, &plan, &done?, report)?;
-    Ok(Exit::of_problems(report.problem_count()))
+    Ok(done?)
 }
 
 /// Returns the beginning of errors about the repository of `--from`.
@@ -299,21 +307,21 @@ fn show(plan: &CopyPlan, report: &Report) -> Result<()> {
 fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -> Result<()> {
     let present_count = plan.present.len() as u64;
     let planned_count = plan.copies.len() as u64;
-    let read = plan.copies.iter().map(|it| (it.read_file_count, it.read_bytes));
-    let (read_file_count, read_bytes) = match args.dry_run {
-        true => read.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1)),
+    let CopyOptions { dry_run, again, .. } = args.options;
+    let (read_file_count, read_bytes) = match dry_run {
+        true => plan.read_totals(),
         false => (done.read_file_count, done.read_bytes),
     };
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Copy {
-            dry_run: args.dry_run,
-            copied_count: if args.dry_run { planned_count } else { done.saved.len() as u64 },
+            dry_run,
+            copied_count: if dry_run { planned_count } else { done.saved.len() as u64 },
             present_count,
             reduced_count: plan.reduced.len() as u64,
             unchanged_count: done.unchanged_count,
             forgotten_count: plan.forgotten.len() as u64,
             older_count: plan.older.len() as u64,
-            failed_count: if args.dry_run { plan.failed.len() as u64 } else { done.failed_count },
+            failed_count: if dry_run { plan.failed.len() as u64 } else { done.failed_count },
             read_file_count,
             read_bytes,
             new_chunk_count: done.new_chunk_count,
@@ -323,8 +331,8 @@ fn summarize(args: &Copy, plan: &CopyPlan, done: &CopyReport, report: &Report) -
         }));
     }
     let size = units::size(read_bytes);
-    tell_of_left_out("copied", (args.again, args.dry_run), plan, done, report);
-    if args.dry_run {
+    tell_of_left_out("copied", (again, dry_run), plan, done, report);
+    if dry_run {
         report.note(&format!(
             "Would copy {}, {size} in {}; {present_count} already here.",
             units::count(planned_count, "snapshot"),

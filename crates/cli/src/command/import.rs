@@ -7,15 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use cutpoint_backup::copy::{CopyPlan, CopyReport, CopyRules, ForeignSnapshot, copy, plan_imports};
-use cutpoint_backup::save::{BackupOptions, ForeignRepository};
-use cutpoint_repository::Verify;
+use cutpoint_backup::copy::{CopyPlan, CopyReport, CopyRules, ForeignSnapshot, plan_imports};
+use cutpoint_backup::save::ForeignRepository;
 use cutpoint_repository::format::commit::OriginId;
-use cutpoint_storage::Kind;
-use cutpoint_terminal::Work;
 
-use super::copy::{Monitor, tell_of_left_out};
-use crate::args::{Global, Import};
+use super::copy::{Monitor, carry_out, tell_of_left_out};
+use crate::args::{CopyOptions, Global, Import};
 use crate::event::{self, Event, Summary};
 use crate::exit::Exit;
 use crate::report::Report;
@@ -34,7 +31,7 @@ pub(crate) fn run(args: &Import, global: &Global, report: &Report) -> Result<Exi
     let describe = |id: &OriginId| described(snapshots, id);
     let monitor = Monitor::new("imported", &describe, report);
     report.begin_progress();
-    let rules = CopyRules { again: args.again, only_newer: args.only_newer };
+    let rules = CopyRules { again: args.options.again, only_newer: args.options.only_newer };
     let plan = plan_imports(
         (&source.repository, snapshots),
         &target.repository,
@@ -44,9 +41,8 @@ pub(crate) fn run(args: &Import, global: &Global, report: &Report) -> Result<Exi
         &monitor,
     );
     let plan = plan.inspect_err(|_| report.end_progress())?;
-    let counts = plan.copies.iter().map(|it| (it.read_file_count, it.read_bytes));
-    let (file_count, bytes) = counts.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
-    if args.dry_run {
+    let (file_count, bytes) = plan.read_totals();
+    if args.options.dry_run {
         let estimated = estimate(&plan, &*source.repository, bytes);
         report.end_progress();
         show(&plan, report)?;
@@ -59,44 +55,24 @@ pub(crate) fn run(args: &Import, global: &Global, report: &Report) -> Result<Exi
         units::size(bytes),
         units::count(file_count, "file"),
     ));
-    let verify = if args.verify_write { Verify::All } else { Verify::Some };
-    let threads = args.threads.count();
-    let options = BackupOptions { verify, threads, ..BackupOptions::default() };
-    report.expect(Work::of_files(file_count, bytes));
-    let done = copy(&target.repository, &plan, &options, &monitor);
-    report.end_progress();
-    let saved = monitor.saved();
-    for (id, copy) in &saved {
-        if let Some(planned) = plan.copies.iter().find(|planned| planned.id == *id) {
-            target.state.add_head(&planned.snapshot.host, *copy, planned.snapshot.started_ns);
-        }
-    }
-    target.state.save(report);
-    if let Err(error) = &done
-        && error.kind() == Kind::Interrupted
-    {
-        report.note(&format!(
-            "{} of {} imported.",
-            saved.len(),
-            units::count(plan.copies.len() as u64, "snapshot")
-        ));
-    }
-    summarize(args, &plan, (&done?, None), report)?;
+    let done = carry_out(&mut target, &plan, &args.options, &monitor)?;
+    summarize(args, &plan, (&done, None), report)?;
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-/// Returns the named snapshots, or else all that are selected.
+/// Returns the named snapshots, or else all that are selected, without what interrupted runs have left.
 fn wanted(args: &Import, snapshots: &[ForeignSnapshot], report: &Report) -> Result<Vec<OriginId>> {
     let mut wanted = Vec::new();
     if args.snapshots.is_empty() {
-        let selected = select::foreign_snapshots(snapshots, &args.selection)?;
-        wanted.extend(selected.into_iter().map(|each| each.key.snapshot));
+        let selected = select::foreign_snapshots(snapshots, &args.options.selection)?;
+        let complete = selected.into_iter().filter(|each| !each.snapshot.partial);
+        wanted.extend(complete.map(|each| each.key.snapshot));
         if wanted.is_empty() && !snapshots.is_empty() {
             report.warn("no snapshot is selected: check --host, --tag and --path");
         }
     }
     for text in &args.snapshots {
-        let found = select::foreign_snapshot(snapshots, text, &args.selection)?;
+        let found = select::foreign_snapshot(snapshots, text, &args.options.selection)?;
         if !wanted.contains(&found.key.snapshot) {
             wanted.push(found.key.snapshot);
         }
@@ -171,20 +147,20 @@ fn summarize(
 ) -> Result<()> {
     let present_count = plan.present.len() as u64;
     let planned_count = plan.copies.len() as u64;
-    let read = plan.copies.iter().map(|it| (it.read_file_count, it.read_bytes));
-    let (read_file_count, read_bytes) = match args.dry_run {
-        true => read.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1)),
+    let CopyOptions { dry_run, again, .. } = args.options;
+    let (read_file_count, read_bytes) = match dry_run {
+        true => plan.read_totals(),
         false => (done.read_file_count, done.read_bytes),
     };
     if report.is_json() {
         return report.event(&Event::Summary(Summary::Import {
-            dry_run: args.dry_run,
-            imported_count: if args.dry_run { planned_count } else { done.saved.len() as u64 },
+            dry_run,
+            imported_count: if dry_run { planned_count } else { done.saved.len() as u64 },
             present_count,
             reduced_count: plan.reduced.len() as u64,
             forgotten_count: plan.forgotten.len() as u64,
             older_count: plan.older.len() as u64,
-            failed_count: if args.dry_run { plan.failed.len() as u64 } else { done.failed_count },
+            failed_count: if dry_run { plan.failed.len() as u64 } else { done.failed_count },
             read_file_count,
             read_bytes,
             estimated_ns: estimated.map(|it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX)),
@@ -195,8 +171,8 @@ fn summarize(
         }));
     }
     let size = units::size(read_bytes);
-    tell_of_left_out("imported", (args.again, args.dry_run), plan, done, report);
-    if args.dry_run {
+    tell_of_left_out("imported", (again, dry_run), plan, done, report);
+    if dry_run {
         report.note(&format!(
             "Would import {}, {size} in {}; {present_count} already here.",
             units::count(planned_count, "snapshot"),

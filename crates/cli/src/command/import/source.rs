@@ -43,7 +43,7 @@ fn restic(args: &Import, global: &Global, report: &Report) -> Result<ImportSourc
         return Err(none().into());
     }
     let password = password(&shown, report)?;
-    let options = ResticOptions { threads: args.threads.count() };
+    let options = ResticOptions { threads: args.options.threads.count() };
     let opened = Restic::open(storage, &password, options).map_err(|error| match error.kind() {
         Kind::Missing => anyhow::Error::from(none()),
         _ => anyhow::Error::from(error).context(shown.clone()),
