@@ -7,11 +7,10 @@ use std::process::Command;
 
 use cutpoint_testing::{SplitMix64, program, services};
 
-use crate::dump_archive::{add_extremes, attributes};
-use crate::sandbox::{Run, Sandbox, describe, make_source, run};
-
-/// The number of snapshots.
-const COUNT: usize = 4;
+use super::mount::Mounted;
+use super::mount::metadata::{add_rarities, assert_equal, walk};
+use crate::dump_archive::add_extremes;
+use crate::sandbox::{Run, Sandbox, make_source, run};
 
 /// A program whose snapshots are imported.
 #[derive(Clone, Copy)]
@@ -28,8 +27,13 @@ fn sandbox() -> Option<Sandbox> {
     program("restic", "restic");
     program("borg", "borgbackup");
     let sandbox = Sandbox::with_repository();
-    make_source(&sandbox.path("source"));
-    add_extremes(&sandbox.path("source"));
+    let source = sandbox.path("source");
+    make_source(&source);
+    add_extremes(&source);
+    fs::hard_link(source.join("hello"), source.join("third name")).expect("linked");
+    fs::hard_link(source.join("pipe"), source.join("another pipe")).expect("linked");
+    add_rarities(&sandbox);
+    fs::create_dir(sandbox.path("mnt")).expect("made");
     Some(sandbox)
 }
 
@@ -116,23 +120,31 @@ fn change(sandbox: &Sandbox, number: usize) {
     }
 }
 
-/// Imports the snapshots of a tool, and compares each with what the tool restores.
-fn imports_are_equal(tool: Tool) {
+/// Imports `count` snapshots of a tool, and compares what the tool restores of each with a restore and
+/// with a mounted folder.
+fn imports_are_equal(tool: Tool, count: usize) {
     let Some(sandbox) = sandbox() else { return };
     tool.init(&sandbox);
-    for number in 0..COUNT {
+    for number in 0..count {
         change(&sandbox, number);
         tool.backup(&sandbox, number);
         if number == 1 {
             tool.import(&sandbox, &[]).ended(0, &["Imported 2 snapshots"]);
         }
     }
-    tool.import(&sandbox, &["--dry-run"]).ended(0, &["Would import 2 snapshots"]);
-    tool.import(&sandbox, &[]).ended(0, &["Imported 2 snapshots", "2 already here"]);
-    tool.import(&sandbox, &[]).ended(0, &["Imported 0 snapshots", "4 already here"]);
+    let left = count - 2;
+    let would = format!("Would import {left} snapshots");
+    tool.import(&sandbox, &["--dry-run"]).ended(0, &[&would]);
+    tool.import(&sandbox, &[]).ended(0, &[&format!("Imported {left} snapshots"), "2 already here"]);
+    let all_here = format!("{count} already here");
+    tool.import(&sandbox, &[]).ended(0, &["Imported 0 snapshots", &all_here]);
+    change(&sandbox, count);
+    tool.backup(&sandbox, count);
+    tool.import(&sandbox, &[]).ended(0, &["Imported 1 snapshot,", &all_here]);
     sandbox.run(["check", "--read-data"]).ended(0, &["No problems found"]);
     let listed = sandbox.json(["snapshots"]);
-    assert_eq!(listed.len(), COUNT, "snapshots");
+    assert_eq!(listed.len(), count + 1, "snapshots");
+    let mounted = Mounted::new(&sandbox, &[]);
     for (number, event) in listed.iter().enumerate() {
         assert_eq!(event["origin"]["program"], tool.name(), "{event}");
         let source = sandbox.path("source");
@@ -142,38 +154,36 @@ fn imports_are_equal(tool: Tool) {
         let ours = sandbox.path(format!("ours-{number}"));
         let to = ours.to_str().expect("UTF-8");
         sandbox.run(["restore", &id[..12], "--to", to]).well();
-        let source = sandbox.path("source");
+        let own_id = &event["snapshot"].as_str().expect("an id")[..8];
+        let shown = mounted.folder.join("ids").join(own_id);
         let source = source.strip_prefix("/").expect("an absolute path");
-        let (theirs, ours) = (theirs.join(source), ours.join(source));
-        let without_sockets = |lines: Vec<String>| -> Vec<String> {
-            lines.into_iter().filter(|line| !line.contains("socket")).collect()
-        };
-        assert_eq!(
-            without_sockets(describe(&ours)),
-            without_sockets(describe(&theirs)),
-            "snapshot {number}"
-        );
-        assert_eq!(attributes(&ours), attributes(&theirs), "snapshot {number}");
+        let expected = walk(&theirs.join(source));
+        assert!(expected.len() > 3020, "{} entries", expected.len());
+        for found in [ours.join(source), shown.join(source)] {
+            assert_equal(&walk(&found), &expected, false);
+        }
+        fs::remove_dir_all(&theirs).expect("removed");
+        fs::remove_dir_all(&ours).expect("removed");
     }
+    assert_eq!(mounted.end().0, Some(0));
 }
 
 #[test]
-fn snapshots_of_restic_are_equal() {
-    imports_are_equal(Tool::Restic);
+fn twenty_snapshots_of_restic_are_equal() {
+    imports_are_equal(Tool::Restic, 20);
+}
+
+#[test]
+fn twenty_archives_of_borg_are_equal() {
+    imports_are_equal(Tool::Borg("repokey-blake2"), 20);
 }
 
 #[test]
 fn archives_of_borg_are_equal_in_each_encryption() {
-    for mode in [
-        "none",
-        "authenticated",
-        "authenticated-blake2",
-        "repokey",
-        "repokey-blake2",
-        "keyfile",
-        "keyfile-blake2",
-    ] {
-        imports_are_equal(Tool::Borg(mode));
+    for mode in
+        ["none", "authenticated", "authenticated-blake2", "repokey", "keyfile", "keyfile-blake2"]
+    {
+        imports_are_equal(Tool::Borg(mode), 5);
     }
 }
 
@@ -228,4 +238,29 @@ fn damaged_segments_of_borg_are_reported_and_the_rest_is_imported() {
     let back = sandbox.path("back").join(sandbox.path("source").strip_prefix("/").expect("a path"));
     let name = std::ffi::OsStr::from_bytes(b"not \xff UTF-8");
     assert_eq!(fs::read(back.join(name)).expect("it is read"), b"odder");
+}
+
+/// Borg adds what it has read so far to an archive as files of their own, and keeps it as an archive.
+#[test]
+fn parts_and_checkpoints_of_borg_are_left_out() {
+    let Some(sandbox) = sandbox() else { return };
+    let tool = Tool::Borg("none");
+    tool.init(&sandbox);
+    let bytes = SplitMix64::bytes(5, 6_000_000);
+    fs::write(sandbox.path("bytes"), &bytes).expect("written");
+    let slowly = "(head -c 3000000 bytes; sleep 2; tail -c 3000000 bytes; sleep 2; cat bytes) \
+                  | borg create --checkpoint-interval 1 theirs::whole - \
+                  && borg create theirs::part.checkpoint source/hello \
+                  && borg list --consider-part-files theirs::whole | grep -q borg_part_1";
+    by_tool(&sandbox, "sh", &["-c", slowly], &sandbox.path(""));
+    tool.import(&sandbox, &[]).ended(0, &["Imported 1 snapshot,"]);
+    sandbox.run(["restore", "latest", "--to", "back"]).ended(0, &["Restored"]);
+    let names: Vec<_> = fs::read_dir(sandbox.path("back"))
+        .expect("listed")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(names, ["stdin"], "no parts of the file");
+    let restored = fs::read(sandbox.path("back/stdin")).expect("the file");
+    assert!(restored == [&bytes[..], &bytes].concat(), "other bytes");
+    tool.import(&sandbox, &["part.checkpoint"]).ended(0, &["Imported 1 snapshot,"]);
 }

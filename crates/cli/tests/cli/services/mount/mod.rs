@@ -1,7 +1,7 @@
 //! Snapshots as a folder.
 
 mod ends;
-mod metadata;
+pub(super) mod metadata;
 mod reads;
 
 use std::fs::{self, File};
@@ -30,14 +30,14 @@ fn sandbox() -> Option<Sandbox> {
 }
 
 /// The folder `mnt` of a sandbox with a mounted repository. Unmounted when dropped.
-struct Mounted {
-    folder: PathBuf,
+pub(super) struct Mounted {
+    pub(super) folder: PathBuf,
     log: PathBuf,
     child: Child,
 }
 
 impl Mounted {
-    fn new(sandbox: &Sandbox, options: &[&str]) -> Mounted {
+    pub(super) fn new(sandbox: &Sandbox, options: &[&str]) -> Mounted {
         Mounted::by(sandbox.command([&["mount", "mnt"], options].concat()), sandbox)
     }
 
@@ -86,7 +86,7 @@ impl Mounted {
     }
 
     /// Ends the command by a signal. Returns its exit code and its output.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(super) fn end(mut self) -> (Option<i32>, String) {
         self.signal("INT");
         let code = self.wait().code();
         (code, self.log())
