@@ -98,6 +98,10 @@ impl Failure {
             | (403, "AuthenticationFailed" | "SignatureDoesNotMatch" | "InvalidAccessKeyId") => {
                 refused(service.credentials_remedy())
             }
+            // Azurite says this of a wrong signature. In Azure, the code is that of a permission.
+            (403, "AuthorizationFailure") if answer.to_string().contains("to authenticate") => {
+                refused(service.credentials_remedy())
+            }
             (403, _) => refused(service.permission_remedy()),
             // 409: another request for the same object was under way, and it is open which of them
             // will be carried out. 408 and 429 ask to wait.

@@ -154,7 +154,7 @@ fn imports_are_equal(tool: Tool, count: usize) {
         let ours = sandbox.path(format!("ours-{number}"));
         let to = ours.to_str().expect("UTF-8");
         sandbox.run(["restore", &id[..12], "--to", to]).well();
-        let own_id = &event["snapshot"].as_str().expect("an id")[..8];
+        let own_id = &event["id"].as_str().expect("an id")[..8];
         let shown = mounted.folder.join("ids").join(own_id);
         let source = source.strip_prefix("/").expect("an absolute path");
         let expected = walk(&theirs.join(source));

@@ -111,7 +111,7 @@ fn killed_command_leaves_a_later_mount_alone() {
 #[test]
 fn mounted_folder_is_left_out_of_backups() {
     let Some(sandbox) = sandbox() else { return };
-    fs::create_dir(sandbox.path("home")).expect("made");
+    fs::create_dir_all(sandbox.path("home")).expect("made");
     make_source(&sandbox.path("home/source"));
     fs::rename(sandbox.path("mnt"), sandbox.path("home/mnt")).expect("moved");
     sandbox.backup("home");
