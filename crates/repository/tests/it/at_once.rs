@@ -13,8 +13,8 @@ use cutpoint_repository::{ObjectName, Purpose, Repository, Writer};
 use cutpoint_storage::{Environment, Layer, Memory, Result, Storage, Visibility};
 
 use crate::support::backup::{back_up, init, open, restore_all, unlock};
-use crate::support::machine::Sleeper;
 use crate::support::pruning::{WHOLE, forget};
+use crate::support::sleeper::Sleeper;
 
 /// A storage that promises this about its listings, and knows which objects have not reached the
 /// disk.

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::support::backup::{back_up, init, open, restore_all, unlock};
-use crate::support::machine::{Machine, Sleeper};
+use crate::support::machine::Machine;
 use crate::support::overtaken::{OvertakenStorage, When};
+use crate::support::sleeper::Sleeper;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
