@@ -76,6 +76,16 @@ pub(crate) fn must_await_mark() -> bool {
     !is_broken!(TrustsNewMark)
 }
 
+/// W9: that wait does not count the time for which the machine sleeps.
+pub(crate) fn may_count_sleep() -> bool {
+    is_broken!(CountsSleep)
+}
+
+/// S1: the second mark of W9 alone keeps a sweep from deleting at once.
+pub(crate) fn must_heed_second_mark() -> bool {
+    !is_broken!(HeedsFirstMarkOnly)
+}
+
 /// R3: the maximum number of further listings for one chunk, while each shows something new.
 pub(crate) fn listings_max() -> u32 {
     if is_broken!(ListsAgainOnce) { 1 } else { 8 }
@@ -174,9 +184,10 @@ pub(crate) fn may_sweep_at_once(is_promised: bool, is_announced: bool) -> bool {
     (is_promised && !is_heeded) || is_broken!(HurriesAnywhere)
 }
 
-/// S1: a record that is swept at once is synced before anything is deleted.
-pub(crate) fn must_confirm_record() -> bool {
-    !is_broken!(TrustsVisibleRecord)
+/// S1: records that have not settled by age are synced before anything is deleted: that which is
+/// swept, and the others by which the sweep skips snapshots.
+pub(crate) fn must_confirm_record(is_swept_now: bool) -> bool {
+    !is_broken!(TrustsVisibleRecord) && (is_swept_now || !is_broken!(ConfirmsOwnRecordOnly))
 }
 
 /// S1: one look at other writers serves the records that all of them had seen then, and no others.

@@ -6,7 +6,8 @@
 //! mark beside the tickets before its first ticket, and waits until its listings show everything
 //! that was put before the mark. A sweep that finds the mark in its listing of tickets keeps to the
 //! settle delay; one that does not has put its record before the mark, and the client sees the
-//! record.
+//! record. Either mark keeps a sweep from hurrying, because later clients rely on the second one,
+//! and the first one may be missing: whoever removes both removes one of them first.
 
 use std::time::Duration;
 
@@ -37,9 +38,12 @@ fn path(file: &str) -> String {
     format!("{}/{file}", ObjectKind::Ticket.folder())
 }
 
-/// Returns `true` for the name of the mark in a listing.
+/// Returns `true` for the name of a mark in a listing.
 pub(crate) fn is_mark(name: &str) -> bool {
-    name.strip_prefix(ObjectKind::Ticket.folder()).is_some_and(|file| file == "/lagging")
+    let file = name.strip_prefix(ObjectKind::Ticket.folder()).and_then(|it| it.strip_prefix('/'));
+    file.is_some_and(|file| {
+        file == ANNOUNCED || (file == IN_FORCE && rules::must_heed_second_mark())
+    })
 }
 
 /// Returns `true` if listings of this client may lag behind puts of other clients.
@@ -100,14 +104,20 @@ fn is_known(repository: &Repository) -> Result<bool> {
     Ok(repository.storage().head(&path(mark))?.is_some())
 }
 
-/// Waits for `lag`, or until another client has waited long enough.
+/// Waits for `lag`, or until another client has waited long enough. The time for which the machine
+/// sleeps does not count, because a listing that a client or its system keeps does not age by every
+/// clock meanwhile.
 fn wait_out(repository: &Repository, lag: Duration, tell: &mut dyn FnMut(i64)) -> Result<()> {
     let environment = &**repository.environment();
     let lag_ns = u64::try_from(lag.as_nanos()).unwrap_or(u64::MAX);
     let until_ns = i64::try_from(lag_ns).unwrap_or(i64::MAX).saturating_add(environment.now_ns());
-    let began_ns = environment.elapsed_ns();
+    let clock_ns = || match rules::may_count_sleep() {
+        true => environment.elapsed_ns(),
+        false => environment.awake_ns(),
+    };
+    let began_ns = clock_ns();
     loop {
-        let waited_ns = environment.elapsed_ns().saturating_sub(began_ns);
+        let waited_ns = clock_ns().saturating_sub(began_ns);
         if waited_ns >= lag_ns || is_known(repository)? {
             return Ok(());
         }

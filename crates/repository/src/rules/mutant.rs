@@ -24,6 +24,8 @@ pub enum Mutant {
     DoesNotWaitOutLag,
     /// W9: does not wait if another client has announced itself, although that one still waits.
     TrustsNewMark,
+    /// W9: counts the time for which the machine sleeps as waited.
+    CountsSleep,
     /// R3: lists again only once.
     ListsAgainOnce,
     /// P5: if other clients were faster, takes the next number without judging their records.
@@ -61,8 +63,12 @@ pub enum Mutant {
     HurriesAnywhere,
     /// S1: sweeps at once although clients with lagging listings are announced.
     IgnoresLaggingClients,
+    /// S1: sweeps at once although the second mark of such a client exists, if the first is missing.
+    HeedsFirstMarkOnly,
     /// S1: sweeps at once a record that is visible and need not have reached the disk.
     TrustsVisibleRecord,
+    /// S1: skips snapshots by records that are visible and need not have reached the disk.
+    ConfirmsOwnRecordOnly,
     /// S1: sweeps records by a look at other writers that had not seen these records.
     SharesLook,
     /// S3: stores nothing again.
@@ -104,7 +110,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants.
-    pub const ALL: [Mutant; 46] = [
+    pub const ALL: [Mutant; 49] = [
         Mutant::ListsBeforeTicket,
         Mutant::UsesCondemned,
         Mutant::TakesOverTaken,
@@ -114,6 +120,7 @@ impl Mutant {
         Mutant::HidesLag,
         Mutant::DoesNotWaitOutLag,
         Mutant::TrustsNewMark,
+        Mutant::CountsSleep,
         Mutant::ListsAgainOnce,
         Mutant::TakesNextNumber,
         Mutant::DropsSegmentsOfTaken,
@@ -132,7 +139,9 @@ impl Mutant {
         Mutant::LooksTooEarly,
         Mutant::HurriesAnywhere,
         Mutant::IgnoresLaggingClients,
+        Mutant::HeedsFirstMarkOnly,
         Mutant::TrustsVisibleRecord,
+        Mutant::ConfirmsOwnRecordOnly,
         Mutant::SharesLook,
         Mutant::RescuesNothing,
         Mutant::SweepsApart,

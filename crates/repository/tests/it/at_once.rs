@@ -10,10 +10,11 @@ use cutpoint_repository::gc::sweep::{AtOnce, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::repo::lagging_clients::{LAG_MAX, announce, may_lag};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::{ObjectName, Purpose, Repository, Writer};
-use cutpoint_storage::{Layer, Memory, Result, Storage, Visibility};
+use cutpoint_storage::{Environment, Layer, Memory, Result, Storage, Visibility};
 
-use crate::support::backup::{back_up, init, open, restore_all};
+use crate::support::backup::{back_up, init, open, restore_all, unlock};
 use crate::support::pruning::{WHOLE, forget};
+use crate::support::sleeper::Sleeper;
 
 /// A storage that promises this about its listings, and knows which objects have not reached the
 /// disk.
@@ -134,17 +135,30 @@ fn open_backup_is_awaited_by_a_sweep_at_once() {
     assert!(matches!(sweeper.step(&()), Ok(Sweep::Done(_))), "nothing is in the way");
 }
 
+/// S1: one of the marks may be missing, because whoever removes them removes one first.
 #[test]
-fn announced_client_keeps_every_sweep_from_hurrying() {
-    let storage = Promising::new(Visibility::AtOnce);
-    let repository = condemned(&storage);
-    Storage::put_new(&*storage, "tickets/lagging", "as another client does".into())
-        .expect("it is put");
-    let mut sweeper = Sweeper::new(repository, sweeping(AtOnce::AsPromised));
-    let step = sweeper.step(&()).expect("it works");
-    assert!(matches!(step, Sweep::Settling { .. }), "{step:?}");
-    Storage::delete(&*storage, "tickets/lagging").expect("it goes");
-    assert!(matches!(sweeper.step(&()), Ok(Sweep::Done(_))), "the mark alone was in the way");
+fn either_mark_alone_keeps_every_sweep_from_hurrying() {
+    let step_beside = |mark: &str, mutant| {
+        let storage = Promising::new(Visibility::AtOnce);
+        let repository = condemned(&storage);
+        Storage::put_new(&*storage, mark, "as another client does".into()).expect("it is put");
+        let mut sweeper = Sweeper::new(repository, sweeping(AtOnce::AsPromised));
+        rules::activate(mutant);
+        let step = sweeper.step(&()).expect("it works");
+        rules::activate(None);
+        if matches!(step, Sweep::Settling { .. }) {
+            Storage::delete(&*storage, mark).expect("it goes");
+            let next = sweeper.step(&());
+            assert!(matches!(next, Ok(Sweep::Done(_))), "{mark} alone was in the way: {next:?}");
+        }
+        step
+    };
+    for mark in ["tickets/lagging", "tickets/lagging.1"] {
+        let step = step_beside(mark, None);
+        assert!(matches!(step, Sweep::Settling { .. }), "{mark}: {step:?}");
+    }
+    let step = step_beside("tickets/lagging.1", Some(Mutant::HeedsFirstMarkOnly));
+    assert!(matches!(step, Sweep::Done(_)), "the mutant makes no difference: {step:?}");
 }
 
 #[test]
@@ -206,21 +220,66 @@ fn wait_of_an_announcement_tells_its_end_and_ends_with_that_of_another_client() 
     assert!(elapsed_ns < 60_000_000_000, "the other client has waited long enough");
 }
 
+/// W9: a listing that the system keeps may be as old after the machine has slept as before.
+#[test]
+fn wait_of_an_announcement_does_not_count_the_sleep_of_the_machine() {
+    let wait_s = |mutant| {
+        let storage = Promising::new(Visibility::Later);
+        init(storage.clone()).expect("an empty storage takes a repository");
+        marks(&*storage).iter().for_each(|mark| Storage::delete(&*storage, mark).expect("it goes"));
+        let sleeper = Sleeper::new(1);
+        let repository = Repository::open(storage, sleeper.clone(), &unlock()).expect("it opens");
+        let repository = Arc::new(repository);
+        let began_ns = sleeper.awake_ns();
+        rules::activate(mutant);
+        let announced = announce(&repository, Duration::from_secs(100), &mut |_| {
+            sleeper.sleep(3600 * 1_000_000_000);
+        });
+        rules::activate(None);
+        announced.expect("it works");
+        (sleeper.awake_ns() - began_ns) / 1_000_000_000
+    };
+    assert!(wait_s(None) >= 100, "the machine was awake for less than the lag");
+    assert!(wait_s(Some(Mutant::CountsSleep)) < 100, "the mutant makes no difference");
+}
+
 /// S1: the client that has put the record died before the record had reached the disk.
 #[test]
 fn record_is_synced_before_it_is_swept_at_once() {
-    let sweep = |mutant| {
-        let storage = Promising::new(Visibility::AtOnce);
-        let repository = condemned(&storage);
-        let record = ObjectName::Prune(1).to_string();
-        storage.unsynced.lock().expect("no test panics in here").insert(record);
-        rules::activate(mutant);
-        let step = Sweeper::new(repository, sweeping(AtOnce::AsPromised)).step(&());
-        rules::activate(None);
-        assert!(matches!(step, Ok(Sweep::Done(_))), "{step:?}");
-        let deleted = storage.deleted_early.lock().expect("no test panics in here");
-        deleted.clone()
-    };
+    let sweep = |mutant| deleted_before_synced(1, 1, mutant);
     assert_eq!(sweep(None), Vec::<String>::new(), "the rules as written");
     assert_ne!(sweep(Some(Mutant::TrustsVisibleRecord)), Vec::<String>::new(), "unnoticed");
+}
+
+/// S3: a sweep skips snapshots that a later record has taken, so it depends on that record as well.
+#[test]
+fn record_that_excuses_a_snapshot_is_synced_before_a_sweep_at_once() {
+    let sweep = |mutant| deleted_before_synced(2, 2, mutant);
+    assert_eq!(sweep(None), Vec::<String>::new(), "the rules as written");
+    assert_ne!(sweep(Some(Mutant::ConfirmsOwnRecordOnly)), Vec::<String>::new(), "unnoticed");
+}
+
+/// Puts `record_count` records, of which the one with the number `unsynced` has not reached the disk,
+/// sweeps the first one, and returns what was deleted before all had reached it.
+fn deleted_before_synced(
+    record_count: usize,
+    unsynced: u64,
+    mutant: Option<Mutant>,
+) -> Vec<String> {
+    let storage = Promising::new(Visibility::AtOnce);
+    let repository = condemned(&storage);
+    for number in 2..=record_count {
+        back_up(&repository, &[number as u64 + 1], false).expect("it works");
+        // The snapshots that were taken are still there.
+        forget(&repository, &[number - 1]).expect("it works");
+        prune(&repository, &WHOLE, &(), |_| true).expect("it works");
+    }
+    let record = ObjectName::Prune(unsynced).to_string();
+    assert!(Storage::head(&*storage, &record).expect("it is asked").is_some(), "{record}");
+    storage.unsynced.lock().expect("no test panics in here").insert(record);
+    rules::activate(mutant);
+    let step = Sweeper::new(repository, sweeping(AtOnce::AsPromised)).step(&());
+    rules::activate(None);
+    assert!(matches!(step, Ok(Sweep::Done(_))), "{step:?}");
+    storage.deleted_early.lock().expect("no test panics in here").clone()
 }

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::backup::{back_up, init, open, restore_all, unlock};
 use crate::support::machine::Machine;
 use crate::support::overtaken::{OvertakenStorage, When};
+use crate::support::sleeper::Sleeper;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::format::prune::Prune;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
@@ -19,7 +19,7 @@ use cutpoint_repository::write::prune_log::{AppendResult, append};
 use cutpoint_repository::{
     CommitResult, ObjectName, PartName, Purpose, Repository, TicketId, View, Writer,
 };
-use cutpoint_storage::{Environment, Error, Fault, Faulty, Kind, Memory, Process, Result, Storage};
+use cutpoint_storage::{Error, Fault, Faulty, Kind, Memory, Result, Storage};
 
 /// Creates a repository with `count` snapshots. Returns their ids, oldest first.
 fn start(count: u64) -> (Arc<dyn Storage>, Arc<Repository>, Vec<TicketId>) {
@@ -396,39 +396,6 @@ fn lost_answer_is_resolved() {
     assert_eq!(view(&repository).held(), again.into_iter().collect(), "held");
 }
 
-/// The environment of a machine that can sleep.
-#[derive(Debug)]
-struct Sleeper {
-    machine: Arc<Machine>,
-    slept_ns: AtomicU64,
-}
-
-impl Environment for Sleeper {
-    fn now_ns(&self) -> i64 {
-        i64::try_from(self.elapsed_ns()).expect("a time of this century")
-    }
-
-    fn elapsed_ns(&self) -> u64 {
-        self.machine.elapsed_ns() + self.slept_ns.load(Ordering::SeqCst)
-    }
-
-    fn random(&self, bytes: &mut [u8]) -> Result<()> {
-        self.machine.random(bytes)
-    }
-
-    fn process(&self) -> Process {
-        self.machine.process()
-    }
-
-    fn machine_id(&self) -> Option<[u8; 16]> {
-        self.machine.machine_id()
-    }
-
-    fn may_be_alive(&self, other: &Process) -> bool {
-        self.machine.may_be_alive(other)
-    }
-}
-
 /// W5 holds for records: a writer that slept publishes none, neither at its first attempt nor while
 /// it competes for a number.
 #[test]
@@ -436,13 +403,13 @@ fn writer_that_missed_renewals_publishes_no_record() {
     const SLEPT_NS: u64 = 13 * 3600 * 1_000_000_000;
     for sleeps_in_between in [false, true] {
         let (storage, _, ids) = start(2);
-        let sleeper = Arc::new(Sleeper { machine: Machine::new(3), slept_ns: AtomicU64::new(0) });
+        let sleeper = Sleeper::new(3);
         let other = open(storage.clone(), 2).expect("it opens");
         let (clock, first) = (sleeper.clone(), ids[0]);
         let overtaken = OvertakenStorage::new(storage, When::BeforePut("prunes/"), move || {
             if sleeps_in_between {
                 hold(&other, &[first]).expect("memory takes it");
-                clock.slept_ns.store(SLEPT_NS, Ordering::SeqCst);
+                clock.sleep(SLEPT_NS);
             }
         });
         let repository = Repository::open(overtaken, sleeper.clone(), &unlock()).expect("it opens");
@@ -450,7 +417,7 @@ fn writer_that_missed_renewals_publishes_no_record() {
         let mut writer = Writer::begin(repository.clone(), Purpose::Other).expect("it begins");
         let view_before = writer.view().clone();
         if !sleeps_in_between {
-            sleeper.slept_ns.store(SLEPT_NS, Ordering::SeqCst);
+            sleeper.sleep(SLEPT_NS);
         }
         let own = PartName { ticket: writer.ticket(), count: 0 };
         let others = PartName { ticket: ids[0], count: 1000 };
@@ -482,9 +449,9 @@ fn writer_renews_its_ticket_once_an_hour() {
     for (silent_hours, is_believed) in [(1, true), (11, true), (13, false)] {
         let (storage, repository, ids) = start(1);
         drop(repository);
-        let sleeper = Arc::new(Sleeper { machine: Machine::new(3), slept_ns: AtomicU64::new(0) });
+        let sleeper = Sleeper::new(3);
         let sleep = |hours: u64| {
-            sleeper.slept_ns.fetch_add(hours * HOUR_NS, Ordering::SeqCst);
+            sleeper.sleep(hours * HOUR_NS);
         };
         let repository = Repository::open(storage.clone(), sleeper.clone(), &unlock());
         let repository = Arc::new(repository.expect("it opens"));

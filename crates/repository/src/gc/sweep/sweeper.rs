@@ -46,8 +46,9 @@ pub struct Sweeper {
 struct Look {
     /// The records that every other writer had seen.
     seen: BTreeSet<u64>,
-    /// Set if these records need not have settled.
-    is_at_once: bool,
+    /// Those of these records that have not settled by age, and that nobody has synced yet after
+    /// their put.
+    unconfirmed: BTreeSet<u64>,
     /// The objects that were listed after the look, without those that were deleted since.
     listing: Option<Listing>,
 }
@@ -179,10 +180,13 @@ impl Sweeper {
         let repository = &self.repository;
         let rescuer = Rescuer { repository, number, prune: &prune, skipped: &skipped, view: &view };
         let rescue = rescuer.run(monitor)?;
-        if look.is_at_once && rules::must_confirm_record() {
-            // The client that has put the record may have died before it was synced. Without the
-            // record, what it condemned would be missing after a power cut.
-            repository.storage().sync(&ObjectName::Prune(number).to_string())?;
+        // The client that has put a record may have died before it was synced. Without the record,
+        // what it condemned would be missing after a power cut, and what the snapshots need that it
+        // took, because they were skipped above.
+        for unconfirmed in std::mem::take(&mut look.unconfirmed) {
+            if rules::must_confirm_record(unconfirmed == number) {
+                repository.storage().sync(&ObjectName::Prune(unconfirmed).to_string())?;
+            }
         }
         let deleter = Deleter::new(repository, &self.options, &prune, &view, monitor);
         let (mut done, locked) = deleter.run(&rescue, &mut look.listing)?;
@@ -216,8 +220,8 @@ impl Sweeper {
             && self.options.at_once != AtOnce::Never;
         let until_ns = |prune: &Prune| prune.time_ns.saturating_add(self.options.settle_ns);
         let now_ns = self.repository.environment().now_ns();
-        let is_settled =
-            |prune: &Prune| is_at_once || self.options.settle_ns <= 0 || now_ns >= until_ns(prune);
+        let is_old = |prune: &Prune| self.options.settle_ns <= 0 || now_ns >= until_ns(prune);
+        let is_settled = |prune: &Prune| is_at_once || is_old(prune);
         if !is_settled(prune) {
             return Ok(Err(Sweep::Settling { number, until_ns: until_ns(prune) }));
         }
@@ -226,10 +230,16 @@ impl Sweeper {
         let found = Found { records, tickets: listed.tickets };
         let (writers, seen) =
             self.waiting.look(&self.repository, &self.options, view, number, found)?;
-        match writers.is_empty() {
-            true => Ok(Ok(Look { seen, is_at_once, listing: None })),
-            false => Ok(Err(Sweep::Waiting { number, writers })),
+        if !writers.is_empty() {
+            return Ok(Err(Sweep::Waiting { number, writers }));
         }
+        // The client that has swept a record had synced it.
+        let swept = view.swept();
+        let is_confirmed = |number: &u64| {
+            swept.contains(number) || view.prunes.get(number).is_none_or(|prune| is_old(prune))
+        };
+        let unconfirmed = seen.iter().copied().filter(|number| !is_confirmed(number)).collect();
+        Ok(Ok(Look { seen, unconfirmed, listing: None }))
     }
 
     /// Returns `true` if listings of this client show what others have put.

@@ -10,7 +10,7 @@ use super::play::Act;
 use super::readers::read_folder;
 use super::removers::prune_all;
 use super::scripted::{back_up_one, past_tickets, rule_is_needed, rule_is_needed_by, sweep_once};
-use crate::interleaving::world::{Role, Until};
+use crate::interleaving::world::{Role, Script, Until};
 use crate::support::complete_reader::reader_of_all;
 
 /// Announces that the listings of this client may lag, as its first writer does.
@@ -78,48 +78,45 @@ fn client_with_lagging_listings_does_not_sweep_at_once() {
     rule_is_needed_by(Mutant::HurriesAnywhere, 2, &cast, &script);
 }
 
+/// Runs the first three actors to their end, and the fourth, a sweep, past its listing of tickets.
+fn past_look() -> Script {
+    let mut script: Script = (1..=3).map(|actor| (actor, Until::End)).collect();
+    script.extend(past_tickets(4));
+    script
+}
+
+/// Runs a backup with lagging listings that begins after a sweep has listed tickets, and ends after
+/// the sweep. `before` acts before the prune.
+fn lagging_backup_beside_sweep(before: (Act, Role), mutant: Mutant) {
+    let cast: [(Act, Role); 5] = [
+        (back_up_one, PLAIN),
+        before,
+        (prune_all, PLAIN),
+        (sweep_once, DELETING),
+        (back_up_one, LAGGING),
+    ];
+    let mut script = past_look();
+    script.extend([(5, Until::Before("put commits/")), (4, Until::End), (5, Until::End)]);
+    rule_is_needed_by(mutant, 2, &cast, &script);
+}
+
 /// S1: a writer that begins after the sweep has listed tickets does not see the record, because its
 /// listings lag.
 #[test]
 fn announced_lag_keeps_sweeps_from_hurrying() {
-    let cast: [(Act, Role); 5] = [
-        (back_up_one, PLAIN),
-        (announce_lag, LAGGING),
-        (prune_all, PLAIN),
-        (sweep_once, DELETING),
-        (back_up_one, LAGGING),
-    ];
-    let mut script = vec![(1, Until::End), (2, Until::End), (3, Until::End)];
-    script.extend(past_tickets(4));
-    script.extend([(5, Until::Before("put commits/")), (4, Until::End), (5, Until::End)]);
-    rule_is_needed_by(Mutant::IgnoresLaggingClients, 2, &cast, &script);
-}
-
-/// Runs a sweep past its listing of tickets before the first client with lagging listings begins.
-fn lag_is_announced(mutant: Mutant) {
-    let cast: [(Act, Role); 5] = [
-        (back_up_one, PLAIN),
-        (let_lag_pass, PLAIN),
-        (prune_all, PLAIN),
-        (sweep_once, DELETING),
-        (back_up_one, LAGGING),
-    ];
-    let mut script = vec![(1, Until::End), (2, Until::End), (3, Until::End)];
-    script.extend(past_tickets(4));
-    script.extend([(5, Until::Before("put commits/")), (4, Until::End), (5, Until::End)]);
-    rule_is_needed_by(mutant, 2, &cast, &script);
+    lagging_backup_beside_sweep((announce_lag, LAGGING), Mutant::IgnoresLaggingClients);
 }
 
 /// W9: without an announcement, the client would begin with a view that lacks the record.
 #[test]
 fn client_with_lagging_listings_announces_itself() {
-    lag_is_announced(Mutant::HidesLag);
+    lagging_backup_beside_sweep((let_lag_pass, PLAIN), Mutant::HidesLag);
 }
 
 /// W9: right after the announcement, the view would lack the record, too.
 #[test]
 fn client_with_lagging_listings_waits_after_its_announcement() {
-    lag_is_announced(Mutant::DoesNotWaitOutLag);
+    lagging_backup_beside_sweep((let_lag_pass, PLAIN), Mutant::DoesNotWaitOutLag);
 }
 
 /// W9: another client has announced itself a moment ago.
@@ -133,8 +130,7 @@ fn announcement_counts_once_it_is_old_enough() {
         (announce_lag, LAGGING),
         (back_up_one, LAGGING),
     ];
-    let mut script = vec![(1, Until::End), (2, Until::End), (3, Until::End)];
-    script.extend(past_tickets(4));
+    let mut script = past_look();
     script.extend([
         (5, Until::Before("head tickets/lagging.1")),
         (5, Until::Before("put tickets/lagging")),

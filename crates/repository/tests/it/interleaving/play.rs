@@ -38,7 +38,9 @@ pub(super) fn cast(random: &mut SplitMix64, seed: u64) -> Cast {
         cast.push((role, act, 8, random.below(200)));
     }
     if has_lagging_clients(seed) {
-        cast.push((Role { lags: true, ..writer }, back_up, 8, random.below(1500)));
+        let lagging = Role { lags: true, ..writer };
+        cast.push((lagging, back_up, 8, random.below(1500)));
+        cast.push((lagging, prune, 4, random.below(1500)));
     }
     for _ in 0..1 + random.below(2) {
         cast.push((sweeper, sweep, 8, 50 + random.below(200)));

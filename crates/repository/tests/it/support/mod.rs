@@ -17,4 +17,5 @@ pub(crate) mod partial_knowledge;
 pub(crate) mod planted;
 pub(crate) mod pruning;
 pub(crate) mod put_packed;
+pub(crate) mod sleeper;
 pub(crate) mod store_again;

@@ -297,8 +297,10 @@ impl Ledger {
                 ObjectName::Container(class, part)
                 | ObjectName::Parity { class, container: part, .. },
             ) => self.prunes.values().any(|prune| prune.condemned.contains(&(class, part))),
-            // A record says from then on what the commits said that it took (P6), so that another
-            // sweep may delete once more what is gone.
+            // A record says from then on what the `swept` commits said that it takes (P6), so that a
+            // sweep whose view still has such a commit may delete once more what is gone. No snapshot
+            // loses anything by that, because what a record has taken never counts again, even if a
+            // late request brings it back.
             Ok(ObjectName::Commit(ticket)) => {
                 let said = self.commits.values().filter_map(|commit| match commit.outcome {
                     Outcome::Swept(number) => Some(number),

@@ -169,8 +169,8 @@ pub(crate) fn sweeps_at_once(seed: u64) -> bool {
     seed.is_multiple_of(3)
 }
 
-/// Returns `true` if a client with lagging listings comes in the runs of this seed, in which sweeps come
-/// at once.
+/// Returns `true` if clients with lagging listings come in the runs of this seed, in which sweeps come
+/// at once: one backs up, one prunes.
 pub(crate) fn has_lagging_clients(seed: u64) -> bool {
     seed % 12 == 6
 }
