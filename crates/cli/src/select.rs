@@ -36,20 +36,36 @@ pub(crate) fn oldest_first(view: &View, ids: impl IntoIterator<Item = TicketId>)
     ids
 }
 
-/// Formats paths for a message, separated by commas.
+/// The maximum number of sources that a line of a list has.
+const SOURCES_LISTED_MAX: usize = 10;
+
+/// Formats paths for a message, separated by commas: the first ones, and the number of the others.
 pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a [u8]>) -> String {
-    paths.map(escape::for_terminal).collect::<Vec<_>>().join(", ")
+    first_of(paths, SOURCES_SHOWN_MAX, ", ")
+}
+
+/// Formats the sources of a snapshot for a line of a list: the first ones, and the number of the
+/// others.
+pub(crate) fn sources<'a>(paths: impl Iterator<Item = &'a [u8]>) -> String {
+    first_of(paths, SOURCES_LISTED_MAX, " ")
+}
+
+/// Formats at most `max` paths and the number of the others.
+fn first_of<'a>(paths: impl Iterator<Item = &'a [u8]>, max: usize, separator: &str) -> String {
+    let mut paths = paths.fuse();
+    let shown: Vec<String> = paths.by_ref().take(max).map(escape::for_terminal).collect();
+    let shown = shown.join(separator);
+    match paths.count() {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// Describes a snapshot for a message: id, time, host and sources.
 pub(crate) fn described(id: TicketId, snapshot: &Snapshot) -> String {
     let time = units::date_time(snapshot.started_ns.div_euclid(1_000_000_000));
     let host = escape::for_terminal(snapshot.host.as_bytes());
-    let sources = &snapshot.sources;
-    let mut shown = listed(sources.iter().take(SOURCES_SHOWN_MAX).map(Vec::as_slice));
-    if let Some(more) = sources.len().checked_sub(SOURCES_SHOWN_MAX).filter(|more| *more > 0) {
-        shown.push_str(&format!(" and {more} more"));
-    }
+    let shown = listed(snapshot.sources.iter().map(Vec::as_slice));
     format!("snapshot {} ({time}, host {host}, {shown})", id.short())
 }
 

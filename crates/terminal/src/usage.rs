@@ -100,7 +100,7 @@ pub fn failure(error: &Error, command: &str) -> Failure {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = words(error, ContextKind::InvalidArg);
-            format!("{command}: {} missing", missing.join(" and "))
+            format!("{}: missing", missing.join(" and "))
         }
         ErrorKind::ArgumentConflict => match words(error, ContextKind::PriorArg).as_slice() {
             [] => format!("{object}: cannot be used with other arguments"),

@@ -2,8 +2,16 @@
 
 use cutpoint_repository::Time;
 
+use super::acl::acl_text;
+
 /// The beginning of the keywords of extended attributes.
 const XATTR: &str = "SCHILY.xattr.";
+/// The extended attributes that hold ACLs, and the keywords of ACLs as text. GNU tar with `--acls`
+/// heeds these keywords alone.
+const ACLS: [(&[u8], &str); 2] = [
+    (b"system.posix_acl_access", "SCHILY.acl.access"),
+    (b"system.posix_acl_default", "SCHILY.acl.default"),
+];
 
 /// The records of one member, each a keyword and a value.
 #[derive(Debug, Default)]
@@ -14,8 +22,14 @@ impl Records {
         self.0.push((keyword.to_owned(), value.into()));
     }
 
-    /// Adds an extended attribute. Returns `false` if its name cannot be a keyword.
+    /// Adds an extended attribute, an ACL also as text. Returns `false` if its name cannot be a
+    /// keyword.
     pub(super) fn add_xattr(&mut self, name: &[u8], value: &[u8]) -> bool {
+        if let Some((_, keyword)) = ACLS.iter().find(|(attribute, _)| *attribute == name)
+            && let Some(text) = acl_text(value)
+        {
+            self.add(keyword, text);
+        }
         let Ok(name) = std::str::from_utf8(name) else { return false };
         // As GNU tar does, because the keyword ends at the first `=`.
         let name = name.replace('%', "%25").replace('=', "%3D");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, TryRecvError};
-use cutpoint_repository::{EntryKind, Statistics};
+use cutpoint_repository::{Entry, EntryKind, Statistics};
 
 use super::batch::SourceLinkKey;
 use super::comparison::Comparison;
@@ -14,10 +14,13 @@ use super::monitor::BackupMonitor;
 use super::previous_version::PreviousVersion;
 use super::run_state::RunState;
 use super::shutdown::{Result, WaitResult};
-use crate::source::{FileSystems, Walk, WalkOptions, WalkStep};
+use crate::source::{FileExtent, FileSystems, Handle, Walk, WalkOptions, WalkStep, open_file};
 
 /// The time after which the source is examined. Shorter backups show no expectation.
 const DELAY: Duration = Duration::from_secs(2);
+/// The minimum size of a file whose holes are looked for, in bytes. The holes of smaller files make
+/// no difference to an expectation.
+const SPARSE_SIZE_MIN: u64 = 1 << 20;
 
 /// A second walk through the sources of a backup, ahead of the backup, which reads no file.
 pub(super) struct Lookahead<'a> {
@@ -73,7 +76,7 @@ impl Lookahead<'_> {
                     comparison.enter_folder(before);
                 }
                 WalkStep::Leave => comparison.leave_folder(),
-                WalkStep::Item { path, entry, .. } => {
+                WalkStep::Item { path, entry, folder } => {
                     let before = comparison.begin_entry(&walk, &entry.name, &path);
                     let is_unchanged = || {
                         before
@@ -88,7 +91,7 @@ impl Lookahead<'_> {
                         }
                         if !is_link && !is_unchanged() {
                             expected.read_file_count += 1;
-                            expected.read_bytes += entry.size;
+                            expected.read_bytes += data_len(&folder, &entry);
                         }
                     }
                     comparison.leave_entry();
@@ -99,4 +102,19 @@ impl Lookahead<'_> {
         }
         Some(expected)
     }
+}
+
+/// Returns the number of bytes of a file that a backup reads, which are those outside of holes: the
+/// size of the file if its holes cannot be found out.
+fn data_len(folder: &Handle, entry: &Entry) -> u64 {
+    if entry.size < SPARSE_SIZE_MIN {
+        return entry.size;
+    }
+    let Ok(file) = open_file(folder, entry) else { return entry.size };
+    let lens = file.extents(0).map(|extent| match extent {
+        Ok(FileExtent::Data { len, .. }) => Ok(len),
+        Ok(FileExtent::Hole { .. }) => Ok(0),
+        Err(error) => Err(error),
+    });
+    lens.sum::<std::io::Result<u64>>().unwrap_or(entry.size)
 }

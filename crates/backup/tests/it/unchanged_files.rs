@@ -457,27 +457,42 @@ fn file_with_added_name_is_restored_as_links() {
     assert_eq!(inode("a").expect("a"), inode("z").expect("z"), "they are one file");
 }
 
-/// The monitor waits in the first file that is read until the look-ahead has reported, which counts
-/// the rest of the source meanwhile.
+/// A monitor that waits in the first file that is read until the look-ahead has reported, which
+/// counts the rest of the source meanwhile.
+struct Waits {
+    expected: Mutex<Option<Statistics>>,
+    until: Instant,
+}
+
+impl Waits {
+    fn new() -> Waits {
+        Waits { expected: Mutex::default(), until: Instant::now() + Duration::from_secs(60) }
+    }
+
+    /// Returns what the look-ahead has reported.
+    fn expectation(&self) -> Statistics {
+        self.expected.lock().expect("no panic").take().expect("an expectation")
+    }
+}
+
+impl BackupMonitor for Waits {
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
+    fn expected(&self, statistics: &Statistics) {
+        *self.expected.lock().expect("no panic") = Some(*statistics);
+    }
+
+    fn reading(&self, _: &Path) {
+        while self.expected.lock().expect("no panic").is_none() && Instant::now() < self.until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
 #[test]
 fn look_ahead_expects_the_files_that_will_be_read() {
-    struct Waits {
-        expected: Mutex<Option<Statistics>>,
-        until: Instant,
-    }
-    impl BackupMonitor for Waits {
-        fn looks_ahead(&self) -> bool {
-            true
-        }
-        fn expected(&self, statistics: &Statistics) {
-            *self.expected.lock().expect("no panic") = Some(*statistics);
-        }
-        fn reading(&self, _: &Path) {
-            while self.expected.lock().expect("no panic").is_none() && Instant::now() < self.until {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-    }
     let place = Place::new();
     for number in 0..9 {
         place.write(&format!("{number}/a"), &[number; 1000]);
@@ -489,12 +504,30 @@ fn look_ahead_expects_the_files_that_will_be_read() {
     place.advance(HOUR_NS);
     place.write("3/a", &[33; 3000]);
     place.write("7/new", &[7; 500]);
-    let until = Instant::now() + Duration::from_secs(60);
-    let waits = Waits { expected: Mutex::default(), until };
+    let waits = Waits::new();
     let report = place.back_up(&waits);
-    let expected = waits.expected.lock().expect("no panic").take().expect("an expectation");
+    let expected = waits.expectation();
     let counted = |it: &Statistics| (it.file_count, it.size, it.read_file_count, it.read_bytes);
     assert_eq!(counted(&expected), (19, 8 * 1000 + 3000 + 500, 2, 3500));
     let done = report.statistics;
     assert_eq!((done.file_count, done.read_file_count), (19, 2), "as expected");
+}
+
+/// Holes are not read, so they do not belong to the work.
+#[test]
+fn look_ahead_leaves_out_the_holes_of_large_files() {
+    let place = Place::new();
+    place.write("a", &[1; 500]);
+    let sparse = File::create(place.path("sparse")).expect("created");
+    sparse.write_all_at(&[8; 4096], 16 << 20).expect("written");
+    let stored = sparse.metadata().expect("metadata").blocks() * 512;
+    let waits = Waits::new();
+    let done = place.back_up(&waits).statistics;
+    let expected = waits.expectation();
+    assert_eq!(expected.read_bytes, done.read_bytes, "what was read");
+    assert_eq!(expected.size, 500 + (16 << 20) + 4096, "with holes");
+    match stored {
+        0..0x10_0000 => assert!(expected.read_bytes < 1 << 20, "{} bytes", expected.read_bytes),
+        _ => skipped("no holes here"),
+    }
 }

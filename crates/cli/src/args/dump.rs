@@ -14,9 +14,9 @@ use super::Selection;
 /// If PATH is a file, it is the only member. `cutpoint cat` writes a file without an archive.
 ///
 /// A tar archive keeps what a restore restores, except holes (written as zeros) and sockets:
-/// owners, permissions, times in nanoseconds, hard links, devices and extended attributes with
-/// ACLs, which GNU tar extracts with `--xattrs --xattrs-include='*'`. A zip archive keeps files,
-/// folders and symbolic links, their permissions and times.
+/// owners, permissions, times in nanoseconds, hard links, devices, extended attributes and ACLs.
+/// GNU tar extracts the last two with `--xattrs --xattrs-include='*' --acls`. A zip archive keeps
+/// files, folders and symbolic links, their permissions and times.
 ///
 /// The archive is valid even if something cannot be read. A damaged file is left out; one of more
 /// than 4 MiB has zeros where it is damaged. Each is reported, and the exit code is 1.

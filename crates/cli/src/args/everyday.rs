@@ -149,7 +149,7 @@ becomes a snapshot.
 pub(crate) struct Backup {
     /// Files and folders to save; or the command to run, with its arguments (--stdin-from-command)
     #[arg(value_name = "PATH", conflicts_with = "stdin")]
-    #[arg(required_unless_present_any = ["stdin", "stdin_tar", "files_from", "files_from0"])]
+    #[arg(required_unless_present_any = ["stream", "stdin_tar", "files_from", "files_from0"])]
     pub(crate) paths: Vec<PathBuf>,
     /// Save the paths listed in FILE, too; repeatable
     ///

@@ -99,8 +99,10 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
 ///
 /// Fails if options contradict each other that the parser of the command line accepts.
 fn refuse_contradictions(args: &Backup) -> Result<()> {
-    let (message, remedy) = if args.stdin_tar && !args.stdin_from_command && !args.paths.is_empty()
-    {
+    let (message, remedy) = if args.stdin_from_command && args.paths.is_empty() {
+        let remedy = "give the command and its arguments after `--`, as the last arguments";
+        ("--stdin-from-command: no command given (expected `-- COMMAND`)", remedy)
+    } else if args.stdin_tar && !args.stdin_from_command && !args.paths.is_empty() {
         let remedy = "omit the paths, or give the command that writes the archive after `--`, with \
                       --stdin-from-command";
         ("--stdin-tar: cannot be used with paths to save", remedy)

@@ -187,12 +187,8 @@ fn described(key: &GroupKey<'_>) -> String {
         parts.push(format!("host {}", escape::for_terminal(host.as_bytes())));
     }
     if let Some(paths) = &key.paths {
-        let paths: Vec<_> = paths.iter().map(|path| escape::for_terminal(path)).collect();
-        parts.push(format!(
-            "{} {}",
-            if paths.len() == 1 { "path" } else { "paths" },
-            paths.join(" ")
-        ));
+        let noun = if paths.len() == 1 { "path" } else { "paths" };
+        parts.push(format!("{noun} {}", select::sources(paths.iter().copied())));
     }
     if let Some(tags) = &key.tags {
         let tags = escape::for_terminal(tags.join(", ").as_bytes());

@@ -92,7 +92,7 @@ fn described(snapshots: &[ForeignSnapshot], id: &OriginId) -> String {
         "" => id.short(),
         name => escape::for_terminal(name.as_bytes()),
     };
-    let sources = select::listed(snapshot.sources.iter().take(3).map(Vec::as_slice));
+    let sources = select::listed(snapshot.sources.iter().map(Vec::as_slice));
     format!("{} snapshot {name} ({time}, host {host}, {sources})", key.tool.name())
 }
 

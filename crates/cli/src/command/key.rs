@@ -93,6 +93,8 @@ fn explain(entries: &[KeyEntry], report: &Report) {
 }
 
 fn as_event(entry: &KeyEntry) -> event::Key<'_> {
+    // A kit needs no object, so the state of the copies does not matter.
+    let is_kit = entry.method == Some(KeyMethod::RecoveryKit);
     event::Key {
         id: id_of(entry.id),
         method: method_name(entry).replace(' ', "_"),
@@ -101,7 +103,7 @@ fn as_event(entry: &KeyEntry) -> event::Key<'_> {
         epoch: entry.about.as_ref().map(|about| about.epoch),
         copy_count: entry.copy_count as u64,
         in_use: entry.is_in_use,
-        opens: entry.opens(),
+        opens: entry.opens() || (is_kit && entry.epoch == KeyEpoch::Current),
     }
 }
 

@@ -14,9 +14,6 @@ use crate::session::Session;
 use crate::units::DATE_TIME_WIDTH;
 use crate::{escape, select, units};
 
-/// The maximum number of paths that a line has.
-const SOURCES_SHOWN_MAX: usize = 10;
-
 pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
@@ -72,13 +69,7 @@ pub(crate) fn run(args: &Snapshots, global: &Global, report: &Report) -> Result<
 
 /// Returns the paths, tags and state of a snapshot.
 fn about(view: &View, held: &HashSet<TicketId>, id: TicketId, snapshot: &Snapshot) -> String {
-    let shown = snapshot.sources.iter().take(SOURCES_SHOWN_MAX);
-    let paths: Vec<_> = shown.map(|source| escape::for_terminal(source)).collect();
-    let mut about = paths.join(" ");
-    let more = snapshot.sources.len().saturating_sub(SOURCES_SHOWN_MAX);
-    if more > 0 {
-        about.push_str(&format!("  (and {more} more)"));
-    }
+    let mut about = select::sources(snapshot.sources.iter().map(Vec::as_slice));
     let tags = view.tags(id, snapshot);
     if !tags.is_empty() {
         about.push_str(&format!("  [{}]", escape::for_terminal(tags.join(", ").as_bytes())));

@@ -227,6 +227,20 @@ fn paths_come_from_lists() {
     run(&mut sandbox.command(["backup", "--files-from", "nowhere"]))
         .ended(2, &["list of paths nowhere: not found"]);
     sandbox.run(["backup", "--stdin", "--files-from", "list"]).ended(2, &["cannot be used with"]);
+    // Lists of snapshots name the first of many sources.
+    let many: Vec<String> = (10..30).map(|number| format!("source/many/{number}")).collect();
+    fs::create_dir(sandbox.path("source/many")).expect("made");
+    for path in &many {
+        fs::write(sandbox.path(path), "").expect("written");
+    }
+    let mut command = sandbox.command(["backup", "--files-from", "-"]);
+    run_with_input(&mut command, many.join("\n").as_bytes()).well();
+    for arguments in [&["snapshots"][..], &["forget", "--keep-last", "1", "--dry-run"]] {
+        let listed = sandbox.run(arguments).well();
+        let listed = listed.text();
+        assert!(listed.contains("source/many/19 and 10 more"), "{arguments:?}: {listed}");
+        assert!(!listed.contains("source/many/20"), "{arguments:?}: {listed}");
+    }
     let many: String = (0..30).map(|number| format!("none/{number}\n")).collect();
     let mut command = sandbox.command(["backup", "--files-from", "-"]);
     run_with_input(&mut command, many.as_bytes()).ended(2, &["and 10 more that cannot be read"]);

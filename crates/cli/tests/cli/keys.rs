@@ -181,6 +181,7 @@ fn recovery_kit_is_verified_and_used() {
     let kits: Vec<&Value> = list.iter().filter(|key| key["method"] == "recovery_kit").collect();
     assert_eq!(kits.len(), 2, "two were made: {list:?}");
     assert!(kits.iter().any(|kit| kit["label"] == "in the safe"), "{kits:?}");
+    assert!(kits.iter().all(|kit| kit["opens"] == true), "kits of the current epoch: {kits:?}");
     // The passphrase is lost. A new key is added, and the old one is removed.
     let mut command = sandbox.command(["key", "passwd", "--key-file", "kit"]);
     run(command.env("CUTPOINT_NEW_PASSPHRASE", OTHER)).ended(2, &["no key in use"]);

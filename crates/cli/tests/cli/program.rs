@@ -30,6 +30,22 @@ fn version_names_the_commit() {
     );
     let event = &sandbox.json(["version"])[0];
     assert_eq!(event["program_version"], env!("CARGO_PKG_VERSION"));
+    // Each feature that adds to the program; `default` is a set of features.
+    let manifest = include_str!("../../Cargo.toml");
+    let features = manifest.split("[features]").nth(1).expect("a section");
+    let list = features.lines().find(|line| line.starts_with("default")).expect("the default");
+    for feature in list.split('"').skip(1).step_by(2) {
+        let is_named = event["features"].as_array().expect("a list").iter().any(|it| it == feature);
+        let is_built = match feature {
+            "clouds" => cfg!(feature = "clouds"),
+            "import" => cfg!(feature = "import"),
+            "mount" => cfg!(feature = "mount"),
+            "rest" => cfg!(feature = "rest"),
+            "s3" => cfg!(feature = "s3"),
+            _ => panic!("{feature}: unknown to this test and perhaps to `version`"),
+        };
+        assert_eq!(is_named, is_built, "{feature}: {text}");
+    }
     let git = Command::new("git").args(["rev-parse", "HEAD"]).output();
     let Some(commit) = git.ok().filter(|git| git.status.success()) else { return };
     // The build script looks again after each commit, unless another variable names the commit.

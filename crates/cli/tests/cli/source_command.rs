@@ -51,7 +51,7 @@ fn failing_command_makes_no_snapshot() {
         .ended(2, &["ended by signal 9", "no snapshot"]);
     save(&sandbox, &["no-such-program", "shop"])
         .ended(2, &["no-such-program: not found", "bash -o pipefail -c"]);
-    save(&sandbox, &[]).ended(2, &[]);
+    save(&sandbox, &[]).ended(2, &["--stdin-from-command: no command given", "after `--`"]);
     // A program of a pipe fails.
     let pipe = ["bash", "-o", "pipefail", "-c", "(echo data; exit 5) | cat"];
     save(&sandbox, &pipe).ended(2, &["exited with status 5"]);

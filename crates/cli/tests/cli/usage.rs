@@ -34,10 +34,11 @@ fn number_of_threads_out_of_range_is_refused() {
 #[test]
 fn wrong_arguments_are_reported_like_other_failures() {
     let sandbox = Sandbox::new();
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["frobnicate"], "frobnicate: unknown command\n"),
-        (&["backup"], "cutpoint backup: <PATH>... missing\n"),
-        (&["key", "remove"], "cutpoint key remove: <KEY> missing\n"),
+        (&["backup"], "<PATH>...: missing\n"),
+        (&["key", "remove"], "<KEY>: missing\n"),
+        (&["restore", "latest"], "--to <TARGET>: missing\n"),
         (&["ls", "latest", "--recursiv"], "--recursiv: unknown option\n  use --recursive if"),
         (&["doctor", "x"], "x: unexpected argument\n"),
         (&["prune", "-n", "--wait"], "--dry-run: cannot be used with --wait\n"),
