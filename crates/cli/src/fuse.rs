@@ -192,17 +192,23 @@ impl Mounted {
         }
     }
 
-    /// Waits until nothing uses the folder any more.
+    /// Ends answering. If something still uses the folder, its accesses fail as soon as this process
+    /// has ended.
     ///
     /// # Errors
     ///
     /// Returns the error with which answering has ended.
     pub(crate) fn end(self) -> io::Result<()> {
         self.is_ending.store(true, Ordering::Relaxed);
-        let ended = self.session.join();
         self.guard.end();
         self.trimmer.join().ok();
-        ended
+        if !self.session.guard.is_finished() {
+            // Its threads wait for the kernel. When dropped, it would unmount whatever is mounted at
+            // the folder by now.
+            std::mem::forget(self.session);
+            return Ok(());
+        }
+        self.session.join()
     }
 }
 

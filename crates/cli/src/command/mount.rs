@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cutpoint_backup::browse::{BrowseOptions, Browser, ListedSnapshot, SnapshotSource};
@@ -22,6 +22,8 @@ use crate::{select, units};
 
 /// The maximum time until a signal is noticed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The maximum time until the kernel ends a folder that was unmounted and is not in use.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// The maximum time that a program waits for a new list of snapshots.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -52,7 +54,11 @@ pub(crate) fn run(args: &Mount, global: &Global, report: &Report) -> Result<Exit
                  open, and this command runs until it ends (Ctrl-C ends it at once)"
             ));
         }
-        while !mounted.has_ended() {
+        // No program that sees this folder uses an unmounted one, but other mount namespaces, which
+        // sandboxes and services have, keep a copy of it for as long as they run.
+        let is_unused = unmounted == Unmounted::Entirely;
+        let unmounted_at = Instant::now();
+        while !mounted.has_ended() && !(is_unused && unmounted_at.elapsed() > END_TIMEOUT) {
             keeper.answer(&questions);
         }
     }

@@ -27,6 +27,24 @@ fn signal_unmounts() {
 }
 
 #[test]
+fn other_mount_namespaces_do_not_delay_the_end() {
+    let Some(sandbox) = sandbox() else { return };
+    let mut mounted = Mounted::new(&sandbox, &[]);
+    let mut copy = Command::new("unshare");
+    copy.args(["--user", "--map-root-user", "--mount", "sh", "-c", "echo; exec sleep 60"]);
+    let mut copy = copy.stdout(Stdio::piped()).spawn().expect("a copy of the mounts");
+    // It has its copy before it prints a line.
+    let printed = copy.stdout.take().expect("its output").read(&mut [0]).expect("a line");
+    assert_eq!(printed, 1, "unshare works here");
+    mounted.signal("INT");
+    assert_eq!(mounted.wait().code(), Some(0), "{}", mounted.log());
+    assert!(copy.try_wait().expect("its state").is_none(), "the copy is still there");
+    assert!(mounted.log().contains("Unmounted mnt."), "{}", mounted.log());
+    copy.kill().expect("its end");
+    copy.wait().expect("its end");
+}
+
+#[test]
 fn user_unmounts() {
     let Some(sandbox) = sandbox() else { return };
     let mut mounted = Mounted::new(&sandbox, &[]);
