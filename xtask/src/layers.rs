@@ -99,7 +99,7 @@ const ROOMS: [(&str, Layers); 5] = [
     (
         "cutpoint-storage",
         &[
-            &["error", "hex", "kind", "stop"],
+            &["error", "hex", "kind", "stop", "wait_notice"],
             &["environment"],
             &["wait"],
             &["storage", "throttle"],

@@ -7,6 +7,7 @@
 //! - `cargo xtask guide`: the output in README.md and docs/guide.md, compared or written.
 //! - `cargo xtask sizes`: functions and files that are too large.
 //! - `cargo xtask instructions`: the instructions of the kernels in the assembly.
+//! - `cargo xtask platforms`: the program, compiled for platforms on which it is not tested.
 //! - `cargo xtask oracle`: our cut-points compared with those of third-party programs.
 //! - `cargo xtask torture` and `cargo xtask attacks`: the release build under attack.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ mod layers;
 mod licences;
 mod memory_folder;
 mod oracle;
+mod platforms;
 mod prose;
 mod sizes;
 mod test_run;
@@ -40,6 +42,7 @@ usage: cargo xtask check [--quick | --long | --services]
        cargo xtask layers
        cargo xtask prose
        cargo xtask sizes
+       cargo xtask platforms
        cargo xtask oracle [DIR]
        cargo xtask torture [--seed N] [--seconds N] [--storm-seconds N] [--s3]
        cargo xtask attacks [RUNS]
@@ -65,6 +68,9 @@ sizes          that step of check alone: functions over 80 lines or with more th
 
 guide    runs the commands of README.md and docs/guide.md, and compares what they print with the pages
          (one of the tests of check); with --write, writes it into the pages
+
+platforms  cargo check of the program for the platforms whose standard library is installed: FreeBSD
+           (x86_64-unknown-freebsd). The C code of libraries is left out. Nothing is linked or run
 
 oracle   makes the inputs of others' cut-point lists, checks their sums, and cuts them as each list
          below DIR (vectors/oracle) says; ends with 1 if one differs. Quicker with `cargo run
@@ -117,6 +123,8 @@ const GUIDE: Step = ("guide", compare_guide);
 
 const GUIDE_WRITTEN: Step = ("guide, written", write_guide);
 
+const PLATFORMS: Step = ("platforms", platforms::check);
+
 const ADVISORIES: Step = ("advisories", advisories::check);
 
 const INSTRUCTIONS: Step = ("instructions", instructions::check);
@@ -147,6 +155,7 @@ fn main() -> ExitCode {
         ["layers"] => vec![LAYERS],
         ["prose"] => vec![PROSE],
         ["sizes"] => vec![SIZES],
+        ["platforms"] => vec![PLATFORMS],
         ["oracle"] => return oracle::run(Path::new(&format!("{}/vectors/oracle", root()))),
         ["oracle", folder] => return oracle::run(Path::new(folder)),
         ["torture", ..] => return attacks::torture(&words[1..]),
@@ -266,11 +275,7 @@ fn lints() -> Result<(), String> {
 /// Checks that the chunking crate builds for all targets, without features and with all features.
 fn other_targets() -> Result<(), String> {
     for target in OTHER_TARGETS {
-        let mut command = Command::new("rustc");
-        command.args(["--print", "target-libdir", "--target", target]).current_dir(root());
-        let folder = output(command)?;
-        let folder = String::from_utf8_lossy(&folder).trim().to_owned();
-        if !Path::new(&folder).is_dir() {
+        if !platforms::is_installed(target)? {
             println!("xtask: {target} is not installed (rustup target add): it was not checked");
             continue;
         }

@@ -51,6 +51,7 @@ mod throttle;
 mod time_zone;
 mod units;
 mod unlock;
+mod waits;
 
 use std::process::ExitCode;
 
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
     if let Some(lowered) = lowered {
         lowered.tell(report);
     }
+    interrupt::tell_waits(|notice| waits::tell(notice, report));
     let result = interrupt::watch(report).and_then(|()| command::run(&args, report));
     interrupt::begin_end();
     // The output so far is flushed before the message about the reason of the end.

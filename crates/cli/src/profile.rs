@@ -394,6 +394,7 @@ pub(crate) fn apply(global: &Global, parts: &mut [Args], is_dry_run: bool) -> Re
         let (load, given) = (&mut own.load, &global.load);
         load.limit_upload = given.limit_upload.or(load.limit_upload);
         load.limit_download = given.limit_download.or(load.limit_download);
+        load.memory_max = given.memory_max.or(load.memory_max);
         load.low_priority |= given.low_priority;
         match &mut part.command {
             Command::Backup(backup) => backup.dry_run = is_dry_run,

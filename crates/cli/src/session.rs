@@ -7,7 +7,7 @@ use std::{fs, io};
 use anyhow::{Context, Result};
 use cutpoint_repository::repo::lagging::{Pauses, is_absent, is_unlisted, open_when_listed};
 use cutpoint_repository::{
-    CipherSuite, InitOptions, KdfLimits, OpenOptions, Reader, Repository, Unlock, View,
+    CipherSuite, InitOptions, KdfLimits, MemoryLimit, OpenOptions, Reader, Repository, Unlock, View,
 };
 use cutpoint_storage::{
     Error as StoreError, Kind, Local, ObjectKind, Probed, Storage, System, Weakness, probe,
@@ -125,6 +125,10 @@ impl Session {
             (Some(folder), _) => repository.with_cache(folder),
             (None, Some(folder)) => repository.with_temporary_folder(folder),
             (None, None) => repository,
+        };
+        let repository = match global.load.memory_max {
+            Some(bytes_max) => repository.with_memory_limit(MemoryLimit::new(bytes_max)),
+            None => repository,
         };
         Session { repository: Arc::new(repository), state }
     }

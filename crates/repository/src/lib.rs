@@ -105,6 +105,7 @@ pub use repo::view::View;
 pub use snapshots::retention::Policy;
 pub use snapshots::{forget, hold, note, release, unforget};
 pub use util::display::name_text;
+pub use util::memory_limit::{MemoryLimit, MemoryUse, PartSizes};
 pub use util::record_sort::{KeyedRecord, RecordSort, SortedRecords};
 pub use util::threads::thread_count;
 pub use verify::check::{CheckMonitor, CheckOptions, CheckReport};

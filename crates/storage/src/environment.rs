@@ -3,11 +3,13 @@
 //! Everything else in the store is a function of its arguments and of the storages, so that a test
 //! with its own [`Environment`] repeats a run byte for byte.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
 use crate::stop::Stop;
+use crate::wait_notice::WaitNotice;
 
 /// The source of time, randomness, and process identity.
 pub trait Environment: Debug + Send + Sync {
@@ -46,6 +48,12 @@ pub trait Environment: Debug + Send + Sync {
         None
     }
 
+    /// Receives the notice of a wait, at its beginning and repeatedly while it lasts, from any
+    /// thread. Ignored unless the environment belongs to a program that has a user.
+    fn tell_wait(&self, notice: &WaitNotice) {
+        let _ = notice;
+    }
+
     /// Returns the random identity of this machine's installation (`/etc/machine-id`), which
     /// survives restarts and is shared by clones. `None` if the system has none; then no
     /// other process is ever known to be dead.
@@ -69,17 +77,35 @@ pub trait Environment: Debug + Send + Sync {
     fn may_be_alive(&self, other: &Process) -> bool;
 }
 
-/// An environment in which a request to stop can be made.
-#[derive(Clone, Debug)]
+/// A function that shows notices of waits.
+type Teller = Arc<dyn Fn(&WaitNotice) + Send + Sync>;
+
+/// An environment in which a request to stop can be made, and which tells waits.
+#[derive(Clone)]
 pub struct Interruptible<E> {
     inner: E,
     stop: Stop,
+    teller: Option<Teller>,
 }
 
 impl<E> Interruptible<E> {
     /// Wraps `inner` with the request `stop`.
     pub fn new(inner: E, stop: Stop) -> Interruptible<E> {
-        Interruptible { inner, stop }
+        Interruptible { inner, stop, teller: None }
+    }
+
+    /// Returns this environment with `teller`, which receives the notices of waits instead of
+    /// `inner`.
+    #[must_use]
+    pub fn telling(self, teller: impl Fn(&WaitNotice) + Send + Sync + 'static) -> Interruptible<E> {
+        Interruptible { teller: Some(Arc::new(teller)), ..self }
+    }
+}
+
+impl<E: Debug> Debug for Interruptible<E> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Interruptible { inner, stop, teller: _ } = self;
+        f.debug_struct("Interruptible").field("inner", inner).field("stop", stop).finish()
     }
 }
 
@@ -112,6 +138,13 @@ impl<E: Environment> Environment for Interruptible<E> {
 
     fn stop(&self) -> Option<&Stop> {
         Some(&self.stop)
+    }
+
+    fn tell_wait(&self, notice: &WaitNotice) {
+        match &self.teller {
+            Some(teller) => teller(notice),
+            None => self.inner.tell_wait(notice),
+        }
     }
 
     fn machine_id(&self) -> Option<[u8; 16]> {

@@ -45,7 +45,7 @@
 //!
 //! Calls block their thread. Waits end on a request to stop ([`stop`], [`wait`]), which reaches them
 //! through the [`Environment`]: the clocks, the randomness and the process of a client, all of which
-//! a test may replace.
+//! a test may replace. A wait that a user notices is told to [`Environment::tell_wait`].
 //!
 //! # Features
 //!
@@ -82,6 +82,7 @@ pub mod stop;
 mod storage;
 mod throttle;
 pub mod wait;
+mod wait_notice;
 
 #[cfg(feature = "clouds")]
 pub use cloud::{Cloud, CloudSettings};
@@ -105,6 +106,7 @@ pub use storage::{
     len_max, too_long,
 };
 pub use throttle::{RateLimits, Throttle};
+pub use wait_notice::{WaitNotice, WaitReason};
 
 /// The examples of the README, as tests.
 #[cfg(doctest)]

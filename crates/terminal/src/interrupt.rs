@@ -9,12 +9,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cutpoint_storage::stop::{self, Stop};
-use cutpoint_storage::{Environment, Interruptible, System, wait};
+use cutpoint_storage::{Environment, Interruptible, System, WaitNotice, wait};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -45,8 +45,12 @@ static ENDS_AT_ONCE: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// The process group of a child command, which ends with this process, and the effect of a signal
 /// on it.
 static COMMAND: Mutex<Option<(Pid, AtSignal)>> = Mutex::new(None);
+/// The function that shows notices of waits.
+static TELLER: OnceLock<Teller> = OnceLock::new();
 /// The settings of the terminal before a prompt changed them.
 static TERMINAL: Mutex<Option<Termios>> = Mutex::new(None);
+
+type Teller = Box<dyn Fn(&WaitNotice) + Send + Sync>;
 
 /// The effect of the first signal on a child command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,9 +186,20 @@ pub fn hold() -> stop::Hold {
     STOP.hold()
 }
 
-/// Returns the clocks and randomness of the system, with the request to stop that signals make.
+/// Sets the function that shows notices of waits, once for the process.
+pub fn tell_waits(teller: impl Fn(&WaitNotice) + Send + Sync + 'static) {
+    // Later ones are ignored, as documented.
+    TELLER.set(Box::new(teller)).ok();
+}
+
+/// Returns the clocks and randomness of the system, with the request to stop that signals make, and
+/// the function of [`tell_waits`].
 pub fn environment() -> Arc<dyn Environment> {
-    Arc::new(Interruptible::new(System, STOP.clone()))
+    Arc::new(Interruptible::new(System, STOP.clone()).telling(|notice| {
+        if let Some(teller) = TELLER.get() {
+            teller(notice);
+        }
+    }))
 }
 
 /// A guard that exists while a prompt changes the settings of the terminal.

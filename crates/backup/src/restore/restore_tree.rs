@@ -41,8 +41,8 @@ const JOBS_PER_THREAD: usize = 16;
 /// Returns `Interrupted` if the monitor cancels the restore. Everything restored until then stays,
 /// and [`Overwrite::Changed`](super::Overwrite::Changed) can complete it.
 ///
-/// Returns `Full` if the target is full, `Invalid` if a path of the selection contains `..` or a
-/// pattern is invalid, and
+/// Returns `Full` if the target is full, `Invalid` if a path of the selection contains `..`, a
+/// pattern is invalid, or the memory limit does not suffice, and
 /// `Storage` if the target cannot be used. Returns any error that makes the root of the snapshot
 /// unreadable.
 ///
@@ -56,6 +56,8 @@ pub fn restore(
     options: &RestoreOptions,
     monitor: &dyn RestoreMonitor,
 ) -> Result<RestoreReport> {
+    let options =
+        &RestoreOptions { threads: reader.thread_count(options.threads)?, ..options.clone() };
     let walk = SnapshotWalk::new(reader, options, root)?;
     let of_target = |error| Error::new(Kind::Storage, target.display(), &error).with_source(error);
     if options.dry_run {

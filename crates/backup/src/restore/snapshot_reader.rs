@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::read::ReadPlan;
-use cutpoint_repository::{Class, Content, Entry, Fingerprint, Reader};
+use cutpoint_repository::{Class, Content, Entry, Fingerprint, MemoryUse, Reader, thread_count};
 use cutpoint_storage::Result;
 
 /// The source of a restore: a reader of one snapshot's trees, recipes and chunks.
@@ -50,6 +50,15 @@ pub trait SnapshotReader: Sync {
         let _ = bytes_max;
         None
     }
+
+    /// Returns the number of threads for a request of `wanted` (0: the number of processors).
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if a limit of the memory does not suffice for one.
+    fn thread_count(&self, wanted: usize) -> Result<usize> {
+        Ok(thread_count(wanted))
+    }
 }
 
 impl SnapshotReader for Reader {
@@ -77,6 +86,14 @@ impl SnapshotReader for Reader {
 
     fn plan(&self, bytes_max: usize) -> Option<ReadPlan<'_>> {
         Some(Reader::plan(self, bytes_max))
+    }
+
+    fn thread_count(&self, wanted: usize) -> Result<usize> {
+        let repository = self.repository();
+        // Chunks are cut out of regions, so that those of the default sizes count little.
+        let memory = MemoryUse::restore(repository.part_sizes(0));
+        let index_bytes = self.index().statistics().memory_bytes;
+        repository.memory().thread_count(wanted, &memory, index_bytes)
     }
 }
 

@@ -134,7 +134,13 @@ impl<'a> Attempt<'a> {
             }
             _ => false,
         };
-        if (is_same && options.skip_if_unchanged) || is_vain {
+        let is_double = match source {
+            Source::Snapshot(source) if !counts.partial => {
+                source.is_copied_since(self.writer.view(), self.context.repository)?
+            }
+            _ => false,
+        };
+        if (is_same && options.skip_if_unchanged) || is_vain || is_double {
             self.writer.void(index_segments)?;
             return Ok(AttemptResult::Complete(Box::new(report)));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cutpoint_chunking::{Chunker, KeyMaterial, Spec, SpecError};
-use cutpoint_repository::{Repository, thread_count};
+use cutpoint_repository::{Index, MemoryUse, Repository};
 use cutpoint_storage::{Error, Kind, Result};
 
 use super::monitor::BackupMonitor;
@@ -37,9 +37,16 @@ impl<'a> BackupContext<'a> {
         Ok(BackupContext { repository, options, monitor, cut, chunker })
     }
 
-    /// The number of workers.
-    pub(super) fn threads(&self) -> usize {
-        thread_count(self.options.threads)
+    /// Returns the number of workers of a run that has `index`.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the memory limit does not suffice for one.
+    pub(super) fn threads(&self, index: &Index) -> Result<usize> {
+        let chunk_max = self.chunker.needed_size_max().unwrap_or(0) as u64;
+        let memory = MemoryUse::backup(self.repository.part_sizes(chunk_max));
+        let index_bytes = index.statistics().memory_bytes;
+        self.repository.memory().thread_count(self.options.threads, &memory, index_bytes)
     }
 }
 

@@ -87,6 +87,7 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
                     self.run(source, job, &mut ahead, begun)?;
                 }
                 if self.counts.partial {
+                    source.require_checkpoints()?;
                     // Rule W8: the complete part becomes a checkpoint. Open folders end here.
                     break;
                 }

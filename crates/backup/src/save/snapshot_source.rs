@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cutpoint_repository::format::commit::{CopyCoverage, Origin, OriginId, OriginKey};
 use cutpoint_repository::{Class, Content, Repository, Snapshot, Statistics, TicketId, View};
-use cutpoint_storage::{Error, Result};
+use cutpoint_storage::{Error, Kind, Result};
 
 use super::source_reader::SourceRepository;
 
@@ -164,6 +164,38 @@ impl SnapshotSource {
         };
         let is_same = of.key == *origin && parent.root == *root;
         is_same && is_no_better && statistics.stored_bytes == 0
+    }
+
+    /// Returns `true` if another client has completed the same copy since `view` was listed. Two
+    /// runs that commit within the lag of a listing still make two copies.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the listing.
+    pub(super) fn is_copied_since(&self, view: &View, target: &Repository) -> Result<bool> {
+        let CopyForm::Copy { origin, .. } = &self.form else { return Ok(false) };
+        let now = view.list_again(target)?;
+        Ok(now.snapshots().into_iter().any(|(id, snapshot)| {
+            let is_copy = snapshot.copied_from().is_some_and(|of| of.key == *origin);
+            is_copy && !view.commits.contains_key(&id)
+        }))
+    }
+
+    /// Returns an error if this is a rewrite, which has no checkpoints, because it reads trees only
+    /// and could not continue without reading files.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Unsupported` for a rewrite.
+    pub(super) fn require_checkpoints(&self) -> Result<()> {
+        match &self.form {
+            CopyForm::Copy { .. } => Ok(()),
+            CopyForm::Rewrite { .. } => {
+                let object = format!("snapshot {}", self.id.short());
+                let message = "not rewritten within 20 hours, the maximum for one run";
+                Err(Error::new(Kind::Unsupported, object, message))
+            }
+        }
     }
 
     /// Gives `made`, the result of a run, everything that the snapshot of the source records. Its

@@ -28,7 +28,7 @@ use crate::manual_clock::make;
 use crate::seeded_repository::{SeededEnvironment, init};
 
 /// Creates a repository of another form: not encrypted, with other cut-points and no delta chunks.
-fn other() -> Arc<Repository> {
+pub(crate) fn other() -> Arc<Repository> {
     let options = InitOptions {
         suite: CipherSuite::None,
         cut: "fastcdc:level=1,min=1024,normal=4096,max=32768,seed=0".to_owned(),
@@ -57,11 +57,11 @@ fn reader(repository: &Arc<Repository>) -> Arc<Reader> {
 }
 
 /// Copies every snapshot that `target` lacks.
-fn copy_all(source: &Arc<Repository>, target: &Arc<Repository>) -> CopyReport {
+pub(crate) fn copy_all(source: &Arc<Repository>, target: &Arc<Repository>) -> CopyReport {
     copy_with(source, target, &()).expect("a copy")
 }
 
-fn copy_with(
+pub(crate) fn copy_with(
     source: &Arc<Repository>,
     target: &Arc<Repository>,
     monitor: &dyn CopyMonitor,
@@ -155,7 +155,7 @@ fn kept(snapshot: &Snapshot) -> Snapshot {
 }
 
 /// Compares all snapshots of both repositories: metadata, trees and bytes.
-fn assert_same_snapshots(source: &Arc<Repository>, target: &Arc<Repository>) {
+pub(crate) fn assert_same_snapshots(source: &Arc<Repository>, target: &Arc<Repository>) {
     let (source, target) = (reader(source), reader(target));
     let (left, right) = (source.view(), target.view());
     let (left, right) = (left.snapshots(), right.snapshots());
@@ -174,14 +174,14 @@ fn assert_same_snapshots(source: &Arc<Repository>, target: &Arc<Repository>) {
     }
 }
 
-fn assert_sound(repository: &Arc<Repository>) {
+pub(crate) fn assert_sound(repository: &Arc<Repository>) {
     let options = CheckOptions { read_data: Some(Portion::All), ..CheckOptions::default() };
     let report = check(repository, &options, &()).expect("a check");
     assert_eq!(report.error_count, 0, "{report:?}");
 }
 
 /// Makes a repository with two snapshots, the second of which has one changed file.
-fn source(folder: &Path) -> Arc<Repository> {
+pub(crate) fn source(folder: &Path) -> Arc<Repository> {
     make_folder(folder);
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(&storage, &SeededEnvironment::new(1));

@@ -30,6 +30,7 @@ mod planned_restore;
 mod present_bytes;
 mod read_reasons;
 mod round_trip;
+mod simultaneous_copies;
 mod special_entries;
 mod unchanged_files;
 mod walk_steps;

@@ -9,7 +9,7 @@ use cutpoint_repository::{CipherSuite, InitOptions, KdfLimits};
 use cutpoint_terminal::report::Output;
 
 use crate::key_id;
-use crate::units::{number, parse_rate};
+use crate::units::{number, parse_large_size, parse_rate};
 
 /// The options of every command.
 #[derive(Clone, Debug, ClapArgs)]
@@ -85,6 +85,14 @@ pub(crate) struct LoadArgs {
     /// As --limit-upload.
     #[arg(long, global = true, value_name = "RATE", value_parser = parse_rate)]
     pub(crate) limit_download: Option<u64>,
+    /// Keep a backup, restore, check or prune within SIZE of memory, such as 512MiB
+    ///
+    /// The command then uses fewer threads, or fails before it begins and says how much it needs at
+    /// least: some 200 MiB, and 1.5 to 2.5 bytes for each chunk of the repository. The limit holds
+    /// for copy, import, rewrite, repair data and optimize, too, and for no other command. The
+    /// derivation of a key from a passphrase takes 64 MiB at the beginning.
+    #[arg(long, global = true, value_name = "SIZE", value_parser = parse_large_size, hide_short_help = true)]
+    pub(crate) memory_max: Option<u64>,
     /// Let other programs use processors and disks first
     ///
     /// The program then runs as with `nice -n 19` and `ionice -c idle`, and so do the commands that

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Backup, global: &Global, report: &Report) -> Result<Exi
         session.look_for_heads(report)?;
     }
     if !args.dry_run {
-        announce_lag(&session, report)?;
+        announce_lag(&session)?;
     }
     let mut options = options(args, parent);
     options.changed_blocks = changed_blocks.map(Arc::new);

@@ -9,6 +9,7 @@ use cutpoint_repository::verify::check::{
 };
 use cutpoint_terminal::{Work, WorkSum};
 
+use super::waiting::announce_lag;
 use crate::args::{Check, Global};
 use crate::coverage::Memory;
 use crate::event::{Event, Summary};
@@ -178,8 +179,14 @@ impl CheckMonitor for Monitor<'_> {
 /// written to, the findings have been reported all the same.
 fn record_damage(session: &Session, done: &CheckReport, report: &Report) -> u64 {
     let mut count = 0;
-    let result = check::record(&session.repository, &done.damages, |_, more| count += more as u64);
-    if let Err(error) = result {
+    let mut record = || -> Result<()> {
+        // Without damage nothing is recorded, and the client is no writer.
+        if !done.damages.is_empty() {
+            announce_lag(session)?;
+        }
+        Ok(check::record(&session.repository, &done.damages, |_, more| count += more as u64)?)
+    };
+    if let Err(error) = record() {
         let left = done.damages.len() as u64 - count;
         report.warn(&format!(
             "{left} of {} damaged places could not be recorded, so the next backup may refer to \

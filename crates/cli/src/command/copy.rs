@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Copy, global: &Global, report: &Report) -> Result<Exit>
     let mut target = Session::open(global, report)?;
     let target_view = target.view(report)?;
     if !args.options.dry_run {
-        announce_lag(&target, report)?;
+        announce_lag(&target)?;
     }
     let mut source = open_source(args, global, report)?;
     let view = source.view(report)?;

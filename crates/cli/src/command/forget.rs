@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Forget, global: &Global, report: &Report) -> Result<Exi
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     if !args.dry_run {
-        announce_lag(&session, report)?;
+        announce_lag(&session)?;
     }
     if args.undo {
         undo(args, &session, &view, report)?;

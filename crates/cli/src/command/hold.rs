@@ -18,7 +18,7 @@ use crate::{select, units};
 pub(crate) fn run(args: &Hold, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
-    announce_lag(&session, report)?;
+    announce_lag(&session)?;
     let mut ids: BTreeSet<TicketId> = BTreeSet::new();
     for text in &args.snapshots {
         ids.insert(select::any_snapshot(&view, text, &args.selection, report)?);

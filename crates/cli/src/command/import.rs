@@ -12,6 +12,7 @@ use cutpoint_backup::save::ForeignRepository;
 use cutpoint_repository::format::commit::OriginId;
 
 use super::copy::{Monitor, carry_out, tell_of_left_out};
+use super::waiting::announce_lag;
 use crate::args::{CopyOptions, Global, Import};
 use crate::event::{self, Event, Summary};
 use crate::exit::Exit;
@@ -25,6 +26,9 @@ const SAMPLE_LEN: u64 = 64 << 20;
 pub(crate) fn run(args: &Import, global: &Global, report: &Report) -> Result<Exit> {
     let mut target = Session::open(global, report)?;
     let target_view = target.view(report)?;
+    if !args.options.dry_run {
+        announce_lag(&target)?;
+    }
     let source = source::open(args, global, report)?;
     let snapshots = &source.snapshots[..];
     let wanted = wanted(args, snapshots, report)?;

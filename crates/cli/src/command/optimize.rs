@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Optimize, global: &Global, report: &Report) -> Result<E
         false => Some(require_shareable(&args.clearing, &session, report)?),
     };
     if !args.dry_run {
-        announce_lag(&session, report)?;
+        announce_lag(&session)?;
     }
     report.begin_progress();
     let done = run_optimize(args, &session, &options, &monitor, sweeping(&args.clearing, global)?);

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Prune, global: &Global, report: &Report) -> Result<Exit
         false => Some(require_shareable(&args.clearing, &session, report)?),
     };
     if !args.dry_run {
-        announce_lag(&session, report)?;
+        announce_lag(&session)?;
     }
     report.begin_progress();
     let done = prune(args, &session, &options, &monitor, sweeping(&args.clearing, global)?);
@@ -425,7 +425,8 @@ pub(super) fn other_lines(plan: &PrunePlan, dry_run: bool) -> Vec<String> {
     }
     if plan.history_count > 0 {
         let count = units::count(plan.history_count, "commit");
-        lines.push(format!("{retires} {count} that are only history, to be deleted in 30 days."));
+        let are = if plan.history_count == 1 { "is" } else { "are" };
+        lines.push(format!("{retires} {count} that {are} only history, to be deleted in 30 days."));
     }
     lines
 }

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Repair, global: &Global, report: &Report) -> Result<Exi
         _ => Session::open(global, report)?,
     };
     session.look_for_heads(report)?;
-    announce_lag(&session, report)?;
+    announce_lag(&session)?;
     match &args.what {
         Repairable::Objects(args) => objects(&session, args, report),
         Repairable::Data(args) => data(&session, args, report),

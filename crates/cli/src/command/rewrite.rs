@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Rewrite, global: &Global, report: &Report) -> Result<Ex
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     if !args.dry_run {
-        announce_lag(&session, report)?;
+        announce_lag(&session)?;
     }
     let reader = Arc::new(session.reader(view.clone(), report)?);
     let wanted = wanted(&args.snapshots, &args.selection, &view, true, report)?;

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Tag, global: &Global, report: &Report) -> Result<Exit> 
         .map_err(|failure| failure.with_remedy("use --clear to remove all tags"))?;
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
-    announce_lag(&session, report)?;
+    announce_lag(&session)?;
     let mut ids: BTreeSet<TicketId> = BTreeSet::new();
     for text in &args.snapshots {
         ids.insert(select::snapshot(&view, text, &args.selection, report)?.0);

@@ -66,32 +66,10 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// Announces, before the first run that writes, that listings of this client may lag. Tells why that
-/// takes time, and until when.
-pub(super) fn announce_lag(session: &Session, report: &Report) -> Result<()> {
-    let mut waits = Waits::new(report, Delay::Lag);
-    let announced = announce(&session.repository, lag(), &mut |until_ns| {
-        if waits.told.is_none() {
-            report.begin_progress();
-        }
-        let text = format!(
-            "Waiting, once for this repository, until {}: listings of {} may lag behind those of \
-             other clients, which free space at once until then",
-            time(until_ns),
-            session.repository.storage().describe()
-        );
-        waits.tell(text, |message| WaitingFor {
-            reason: "lagging_listings",
-            prune_number: None,
-            until: Some(units::rfc3339_ns(until_ns)),
-            writers: Vec::new(),
-            message,
-        });
-    });
-    if waits.told.is_some() {
-        report.end_progress();
-    }
-    Ok(announced?)
+/// Announces, before a command works for long, that listings of this client may lag. The wait is
+/// told ([`crate::waits`]).
+pub(super) fn announce_lag(session: &Session) -> Result<()> {
+    Ok(announce(&session.repository, lag())?)
 }
 
 /// Returns the maximum lag of listings.

@@ -1,11 +1,11 @@
-//! The event about a wait for other clients.
+//! The event about a wait, for other clients or for the storage.
 
 use serde::Serialize;
 
 /// A wait.
 #[derive(Serialize)]
 pub(crate) struct WaitingFor<'a> {
-    /// `settling`, `writers` or `lagging_listings`.
+    /// `settling`, `writers`, `lagging_listings`, `unlisted_object` or `retry`.
     pub(crate) reason: &'a str,
     /// The number of the prune whose containers cannot be deleted yet.
     pub(crate) prune_number: Option<u64>,

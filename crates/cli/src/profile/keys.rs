@@ -50,7 +50,7 @@ const fn key(table: &'static str, name: &'static str, kind: Kind) -> Key {
 }
 
 /// All keys, in the order of their documentation.
-pub(crate) const KEYS: [Key; 60] = [
+pub(crate) const KEYS: [Key; 61] = [
     key("", "repository", Kind::Place),
     key("", "key-file", Kind::Path),
     key("", "passphrase-file", Kind::Path),
@@ -63,6 +63,7 @@ pub(crate) const KEYS: [Key; 60] = [
     key("", "no-cache", Kind::Plain),
     key("", "limit-upload", Kind::Plain),
     key("", "limit-download", Kind::Plain),
+    key("", "memory-max", Kind::Plain),
     key("", "low-priority", Kind::Plain),
     key("", "sources", Kind::OwnPath),
     key("", "check", Kind::Portion),

@@ -24,6 +24,7 @@ mod json;
 mod keeping;
 mod keys;
 mod load;
+mod memory;
 mod modes;
 mod optimize;
 mod profile_safety;

@@ -134,6 +134,48 @@ fn storage_without_atomic_creates_is_reported() {
     assert_eq!(atomic(run(&mut probe).events()), true, "it was moved to a better place");
 }
 
+/// The first writer whose listings may lag is a check that records damage.
+#[test]
+fn check_tells_why_and_until_when_it_waits_for_lagging_listings() {
+    let Some(server) = server() else { return };
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let emulated = |arguments: &[&str], lag_s: &str| {
+        let mut command = command(&sandbox, server, "lagging", arguments);
+        command.env("AWS_CONDITIONAL_PUT", "disabled").env("CUTPOINT_TEST_LAG_S", lag_s);
+        run(&mut command)
+    };
+    emulated(&["init", "--encryption", "none"], "0").ended(0, &[]);
+    emulated(&["backup", "source"], "0").ended(0, &[]);
+    let folder = server.bucket_folder.join("lagging");
+    let unmark = || {
+        for mark in ["lagging", "lagging.1"] {
+            fs::remove_file(folder.join("tickets").join(mark)).expect("the mark is there");
+        }
+    };
+    for parent in fs::read_dir(folder.join("data")).expect("a folder") {
+        for container in fs::read_dir(parent.expect("an entry").path()).expect("a folder") {
+            let path = container.expect("an entry").path();
+            let mut bytes = fs::read(&path).expect("it is read");
+            bytes[100] ^= 1;
+            fs::write(&path, bytes).expect("it is written");
+        }
+    }
+    unmark();
+    let check = emulated(&["check", "--read-data"], "2");
+    let told = ["Waiting until 20", " at the latest: listings of ", "may lag behind"];
+    check.ended(1, &told).ended(1, &["The damage is recorded"]);
+    unmark();
+    let events = emulated(&["backup", "source", "--json"], "2").events();
+    let waits: Vec<_> = events.iter().filter(|event| event["type"] == "waiting").collect();
+    assert_eq!(waits.len(), 1, "{events:?}");
+    assert_eq!(waits[0]["reason"], "lagging_listings", "{events:?}");
+    assert!(waits[0]["until"].is_string(), "{events:?}");
+    // Nobody waits for a second time.
+    let again = emulated(&["check", "--read-data"], "600");
+    assert!(!again.stderr.contains("Waiting"), "{}", again.stderr);
+}
+
 #[test]
 fn doctor_tests_places() {
     let sandbox = Sandbox::new();

@@ -9,14 +9,19 @@ use super::locate::Placement;
 use crate::index::Index;
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
+use crate::util::memory_limit::MemoryUse;
 
 /// Opens the index of everything that `view` names.
 ///
 /// # Errors
 ///
-/// Returns `Corrupt` if a segment cannot be read, and `Conflict` if one is gone.
+/// Returns `Corrupt` if a segment cannot be read, `Conflict` if one is gone, and `Invalid` if the
+/// memory limit does not suffice for a prune.
 pub(crate) fn open_index(repository: &Arc<Repository>, view: &View) -> Result<Index> {
     let index = Index::open(repository.clone(), view)?;
+    let statistics = index.statistics();
+    let memory = MemoryUse::prune(repository.part_sizes(0), statistics.container_count);
+    repository.memory().thread_count(1, &memory, statistics.memory_bytes)?;
     require_readable(&index).map(|()| index)
 }
 

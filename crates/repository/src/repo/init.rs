@@ -11,6 +11,7 @@ use super::set_config::changed_settings;
 use super::view::ViewCache;
 use crate::crypto::{CHUNK_EPOCH, CipherSuite, Keyring, Keys, RepositoryId, Secret, Unlock};
 use crate::format::config::Config;
+use crate::util::memory_limit::MemoryLimit;
 
 impl Repository {
     /// Creates a new repository on an empty storage and opens it. Cutting in an encrypted
@@ -63,6 +64,7 @@ impl Repository {
             key_id: None,
             cache: None,
             temporary_folder: None,
+            memory: MemoryLimit::default(),
             options: OpenOptions::default(),
             unopened: Vec::new(),
             view_cache: ViewCache::default(),

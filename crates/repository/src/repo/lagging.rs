@@ -8,7 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage, wait};
+use cutpoint_storage::{
+    Environment, Error, Kind, ObjectKind, Result, Storage, WaitNotice, WaitReason, wait,
+};
 
 use crate::format::names::ObjectName;
 
@@ -16,6 +18,8 @@ use crate::format::names::ObjectName;
 const PAUSE: Duration = Duration::from_millis(125);
 /// The maximum of the sum of all pauses of a command.
 const PAUSES_MAX: Duration = Duration::from_secs(8);
+/// The shortest pause that is told to the user.
+const TOLD_MIN: Duration = Duration::from_secs(1);
 
 /// The pauses of one command between lagging listings.
 #[derive(Debug)]
@@ -73,12 +77,25 @@ impl Pauses {
         if self.spent + self.next > PAUSES_MAX {
             return Err(LagError::Unlisted { name, waited: self.spent });
         }
+        if self.next >= TOLD_MIN {
+            self.tell(&name);
+        }
         if !wait::sleep(&*self.environment, self.next) {
             return Err(LagError::Interrupted);
         }
         self.spent += self.next;
         self.next *= 2;
         Ok(())
+    }
+
+    /// Tells that the listing is awaited, and when the wait ends without success.
+    fn tell(&self, name: &ObjectName) {
+        let left_ns = i64::try_from((PAUSES_MAX - self.spent).as_nanos()).unwrap_or(i64::MAX);
+        self.environment.tell_wait(&WaitNotice {
+            reason: WaitReason::UnlistedObject,
+            text: format!("{name} exists, but listings do not show it yet"),
+            until_ns: self.environment.now_ns().saturating_add(left_ns),
+        });
     }
 }
 

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cutpoint_storage::{ObjectKind, Result, Visibility, wait};
+use cutpoint_storage::{ObjectKind, Result, Visibility, WaitNotice, WaitReason, wait};
 
 use crate::repo::repository::Repository;
 use crate::rules;
@@ -76,21 +76,21 @@ pub(super) fn mark_new(repository: &Repository) -> Result<()> {
 
 /// W9: announces a client whose listings may lag, unless that was done before, and waits until its
 /// listings show what was put before: for `lag`, the maximum by which they may lag ([`LAG_MAX`]).
-/// `tell` is called repeatedly during that wait, with the time of its end in nanoseconds since 1970.
+/// The wait is told ([`Environment::tell_wait`](cutpoint_storage::Environment::tell_wait)).
 ///
-/// Every writer calls this function itself. A program calls it before, to tell its user.
+/// Every writer calls this function itself. A program calls it before work that must not wait.
 ///
 /// # Errors
 ///
 /// Returns any error of the storage, and `Interrupted` if a request to stop ends the wait.
-pub fn announce(repository: &Repository, lag: Duration, tell: &mut dyn FnMut(i64)) -> Result<()> {
+pub fn announce(repository: &Repository, lag: Duration) -> Result<()> {
     if !rules::must_announce_lag() || repository.is_lag_announced() || !may_lag(repository)? {
         return Ok(());
     }
     if !is_known(repository)? {
         put(repository, ANNOUNCED)?;
         if rules::must_wait_out_lag() {
-            wait_out(repository, lag, tell)?;
+            wait_out(repository, lag)?;
         }
         put(repository, IN_FORCE)?;
     }
@@ -107,7 +107,7 @@ fn is_known(repository: &Repository) -> Result<bool> {
 /// Waits for `lag`, or until another client has waited long enough. The time for which the machine
 /// sleeps does not count, because a listing that a client or its system keeps does not age by every
 /// clock meanwhile.
-fn wait_out(repository: &Repository, lag: Duration, tell: &mut dyn FnMut(i64)) -> Result<()> {
+fn wait_out(repository: &Repository, lag: Duration) -> Result<()> {
     let environment = &**repository.environment();
     let lag_ns = u64::try_from(lag.as_nanos()).unwrap_or(u64::MAX);
     let until_ns = i64::try_from(lag_ns).unwrap_or(i64::MAX).saturating_add(environment.now_ns());
@@ -116,12 +116,18 @@ fn wait_out(repository: &Repository, lag: Duration, tell: &mut dyn FnMut(i64)) -
         false => environment.awake_ns(),
     };
     let began_ns = clock_ns();
+    let text = format!(
+        "listings of {} may lag behind those of other clients, which free space at once until then \
+         (once for a repository)",
+        repository.storage().describe()
+    );
+    let notice = WaitNotice { reason: WaitReason::LaggingListings, text, until_ns };
     loop {
         let waited_ns = clock_ns().saturating_sub(began_ns);
         if waited_ns >= lag_ns || is_known(repository)? {
             return Ok(());
         }
-        tell(until_ns);
+        environment.tell_wait(&notice);
         let left = Duration::from_nanos(lag_ns - waited_ns);
         if !wait::sleep(environment, left.min(LOOK_EVERY)) {
             return Err(wait::interrupted(path(ANNOUNCED)));

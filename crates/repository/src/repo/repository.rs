@@ -10,6 +10,7 @@ use super::unlock::{UnlockResult, unlock_by_any_key};
 use super::view::ViewCache;
 use crate::crypto::{KdfLimits, Keys, Unlock};
 use crate::format::config::Config;
+use crate::util::memory_limit::{MemoryLimit, PartSizes};
 
 pub use super::options::{InitOptions, OpenOptions};
 
@@ -24,6 +25,7 @@ pub struct Repository {
     pub(super) key_id: Option<[u8; 16]>,
     pub(super) cache: Option<PathBuf>,
     pub(super) temporary_folder: Option<PathBuf>,
+    pub(super) memory: MemoryLimit,
     pub(super) options: OpenOptions,
     pub(super) unopened: UnopenedSettings,
     pub(super) view_cache: ViewCache,
@@ -112,6 +114,7 @@ impl Repository {
             key_id,
             cache: None,
             temporary_folder: None,
+            memory: MemoryLimit::default(),
             options,
             unopened,
             view_cache: ViewCache::default(),
@@ -138,6 +141,29 @@ impl Repository {
     pub fn with_temporary_folder(mut self, folder: PathBuf) -> Repository {
         self.temporary_folder = Some(folder);
         self
+    }
+
+    /// Limits the memory of backups, restores, checks and prunes from now on. A limit that does not
+    /// suffice for one thread is an error of the operation.
+    #[must_use]
+    pub fn with_memory_limit(mut self, memory: MemoryLimit) -> Repository {
+        self.memory = memory;
+        self
+    }
+
+    /// Returns the limit of the memory.
+    pub fn memory(&self) -> MemoryLimit {
+        self.memory
+    }
+
+    /// Returns the sizes on which the memory of an operation depends, for chunks of at most
+    /// `chunk_max` bytes.
+    pub fn part_sizes(&self, chunk_max: u64) -> PartSizes {
+        PartSizes {
+            region: self.config.region_size.into(),
+            container: self.config.container_size.into(),
+            chunk_max,
+        }
     }
 
     /// Returns `true` if this process has found the announcement of clients with lagging listings.

@@ -3,6 +3,7 @@
 pub(crate) mod cache;
 pub(crate) mod display;
 pub(crate) mod extsort;
+pub(crate) mod memory_limit;
 pub(crate) mod private_file;
 pub(crate) mod record_sort;
 pub(crate) mod threads;

@@ -130,7 +130,7 @@ impl Writer {
         Beginning { is_alone, known, is_at_work, leaves_dead }: Beginning,
     ) -> Result<Writer> {
         repository.config().check_features(true)?;
-        announce(&repository, LAG_MAX, &mut |_| ())?;
+        announce(&repository, LAG_MAX)?;
         let early =
             if rules::must_list_after_ticket() { None } else { Some(View::list(&repository)?) };
         let ticket = match put_ticket(&repository, purpose) {

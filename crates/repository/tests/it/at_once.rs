@@ -10,9 +10,13 @@ use cutpoint_repository::gc::sweep::{AtOnce, Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::repo::lagging_clients::{LAG_MAX, announce, may_lag};
 use cutpoint_repository::rules::{self, Mutant};
 use cutpoint_repository::{ObjectName, Purpose, Repository, Writer};
-use cutpoint_storage::{Environment, Layer, Memory, Result, Storage, Visibility};
+use cutpoint_storage::stop::Stop;
+use cutpoint_storage::{
+    Environment, Interruptible, Layer, Memory, Result, Storage, Visibility, WaitReason,
+};
 
 use crate::support::backup::{back_up, init, open, restore_all, unlock};
+use crate::support::machine::Machine;
 use crate::support::pruning::{WHOLE, forget};
 use crate::support::sleeper::Sleeper;
 
@@ -203,19 +207,26 @@ fn wait_of_an_announcement_tells_its_end_and_ends_with_that_of_another_client() 
     let storage = Promising::new(Visibility::Later);
     init(storage.clone()).expect("an empty storage takes a repository");
     Storage::delete(&*storage, "tickets/lagging.1").expect("it goes");
-    let repository = open(storage.clone(), 1).expect("it opens");
-    let mut told = Vec::new();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (notices, target) = (told.clone(), storage.clone());
+    let machine = Arc::into_inner(Machine::new(1)).expect("it is not shared");
+    let environment =
+        Arc::new(Interruptible::new(machine, Stop::default()).telling(move |notice| {
+            let mut notices = notices.lock().expect("no test panics in here");
+            notices.push(notice.clone());
+            if notices.len() == 2 {
+                Storage::put_new(&*target, "tickets/lagging.1", "by another client".into())
+                    .expect("it is put");
+            }
+        }));
+    let repository = Repository::open(storage.clone(), environment, &unlock()).expect("it opens");
     let began_ns = repository.environment().now_ns();
-    announce(&repository, Duration::from_secs(100), &mut |until_ns| {
-        told.push(until_ns);
-        if told.len() == 2 {
-            Storage::put_new(&*storage, "tickets/lagging.1", "by another client".into())
-                .expect("it is put");
-        }
-    })
-    .expect("it works");
+    announce(&repository, Duration::from_secs(100)).expect("it works");
+    let told = told.lock().expect("no test panics in here");
     assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0] >= began_ns + 100_000_000_000 && told[0] == told[1], "{told:?}");
+    assert_eq!(told[0].reason, WaitReason::LaggingListings, "{told:?}");
+    let until_ns = told[0].until_ns;
+    assert!(until_ns >= began_ns + 100_000_000_000 && until_ns == told[1].until_ns, "{told:?}");
     let elapsed_ns = repository.environment().now_ns() - began_ns;
     assert!(elapsed_ns < 60_000_000_000, "the other client has waited long enough");
 }
@@ -232,9 +243,8 @@ fn wait_of_an_announcement_does_not_count_the_sleep_of_the_machine() {
         let repository = Arc::new(repository);
         let began_ns = sleeper.awake_ns();
         rules::activate(mutant);
-        let announced = announce(&repository, Duration::from_secs(100), &mut |_| {
-            sleeper.sleep(3600 * 1_000_000_000);
-        });
+        sleeper.sleep_in_waits(3600 * 1_000_000_000);
+        let announced = announce(&repository, Duration::from_secs(100));
         rules::activate(None);
         announced.expect("it works");
         (sleeper.awake_ns() - began_ns) / 1_000_000_000

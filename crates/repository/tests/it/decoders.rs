@@ -413,6 +413,35 @@ fn embedded_segments_of_others_are_refused() {
     refuse(snapshot(), own(), &full(most as u64 + 1), "too long");
 }
 
+/// The vectors are those of key 27 in docs/format.md: a map ends with it if the tool is this program.
+#[test]
+fn coverage_of_a_copy_has_its_number() {
+    let key = OriginKey::own(cutpoint_repository::RepositoryId([8; 16]), TicketId([9; 12]));
+    let commit = |coverage| {
+        let origin = Some(Box::new(Origin { key, coverage }));
+        let outcome = Outcome::Snapshot(Box::new(Snapshot { origin, ..snapshot() }));
+        let (segments, view) = (vec![part(1)], ViewRecord::default());
+        Commit { outcome, segments, embedded: None, view, time_ns: 0, extra: Vec::new() }
+    };
+    let mut of_snapshot = vec![0x18, 0x1a, 0x82, 0x50];
+    of_snapshot.extend([[8; 16].as_slice(), &[0x4c], &[9; 12]].concat());
+    for (coverage, vector) in [
+        (CopyCoverage::Complete, [].as_slice()),
+        (CopyCoverage::Begun, &[0x18, 0x1b, 0x01]),
+        (CopyCoverage::Reduced, &[0x18, 0x1b, 0x02]),
+        (CopyCoverage::Lossy, &[0x18, 0x1b, 0x03]),
+    ] {
+        let bytes = commit(coverage).encode();
+        let end = [&of_snapshot[..], vector].concat();
+        assert!(bytes.ends_with(&end), "{coverage:?}: {bytes:02x?}");
+        assert_eq!(Commit::decode(&bytes).expect("as it was written"), commit(coverage));
+    }
+    let mut newer = commit(CopyCoverage::Lossy).encode();
+    *newer.last_mut().expect("a number") = 4;
+    let refused = Commit::decode(&newer).expect_err("no such part").to_string();
+    assert!(refused.contains("unknown coverage of a copy: 4"), "{refused}");
+}
+
 /// Arrays in arrays, as in an entry of a newer version, nested too deeply for any stack.
 #[test]
 fn deep_nesting_is_refused() {

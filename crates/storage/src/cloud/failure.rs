@@ -40,6 +40,10 @@ impl Passing for Failure {
         let kind = Kind::Interrupted;
         Failure { kind, ..Failure::new(Meaning::Final, "interrupted") }
     }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl Failure {

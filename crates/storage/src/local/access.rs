@@ -49,7 +49,9 @@ impl Access {
             }
         }
         let mode = if is_folder { self.mode } else { self.mode & 0o666 };
-        let mode = rustix::fs::Mode::from_raw_mode(mode);
+        // The type of the mode depends on the platform; the permissions have 12 bits.
+        #[allow(clippy::cast_possible_truncation, reason = "16 bits hold the permissions")]
+        let mode = rustix::fs::Mode::from_raw_mode(mode as rustix::fs::RawMode);
         match rustix::fs::fchmod(file, mode) {
             // The file is owned by this user, so that only a file system without permissions
             // refuses.

@@ -9,6 +9,7 @@ use futures_util::future::{Either, select};
 
 use crate::environment::Environment;
 use crate::wait;
+use crate::wait_notice::{WaitNotice, WaitReason};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The maximum total time of a run that is spent on failing attempts and on pauses; simultaneous
@@ -24,6 +25,8 @@ const TRY_NS_MAX: u64 = 120 * SECOND_NS;
 /// The first pause, which doubles up to the maximum.
 const PAUSE_NS: u64 = SECOND_NS / 10;
 const PAUSE_NS_MAX: u64 = 15 * SECOND_NS;
+/// The shortest pause, or failed attempt, that the user is told of.
+const TOLD_NS_MIN: u64 = SECOND_NS;
 
 /// The failure of one attempt of a request.
 pub(crate) trait Passing {
@@ -32,6 +35,9 @@ pub(crate) trait Passing {
 
     /// Returns the failure of a request that a request to stop has ended.
     fn interrupted() -> Self;
+
+    /// Describes the failure.
+    fn text(&self) -> &str;
 }
 
 /// Decides whether a request is repeated, and waits until then.
@@ -77,20 +83,35 @@ impl Patience {
     }
 
     /// Waits after a failed attempt of a request, the number of which is `tries` (from 1) and which
-    /// began at `began_ns`. Returns `true` if the request should be repeated.
-    pub(crate) fn wait(&self, tries: u32, began_ns: u64) -> bool {
+    /// began at `began_ns`. `text` describes the failure. Returns `true` if the request should be
+    /// repeated.
+    pub(crate) fn wait(&self, tries: u32, began_ns: u64, text: &str) -> bool {
         let (budget_ns, tries_max) = if self.has_worked.load(Ordering::Relaxed) {
             (BUDGET_NS, self.tries_max)
         } else {
             (FIRST_BUDGET_NS, self.tries_max.min(FIRST_TRIES_MAX))
         };
-        if tries >= tries_max || self.spend(began_ns) >= budget_ns {
+        let spent_ns = self.spend(began_ns);
+        if tries >= tries_max || spent_ns >= budget_ns {
             return false;
         }
+        let failed_ns = self.now_ns().saturating_sub(began_ns);
         let began_ns = self.now_ns();
-        let is_slept = wait::sleep(&*self.environment, Duration::from_nanos(self.pause_ns(tries)));
+        let pause_ns = self.pause_ns(tries);
+        if pause_ns.max(failed_ns) >= TOLD_NS_MIN {
+            self.tell(text, budget_ns - spent_ns);
+        }
+        let is_slept = wait::sleep(&*self.environment, Duration::from_nanos(pause_ns));
         self.spend(began_ns);
         is_slept
+    }
+
+    /// Tells that requests fail because of `text`, and are repeated for `left_ns` at the longest.
+    fn tell(&self, text: &str, left_ns: u64) {
+        let left_ns = i64::try_from(left_ns).unwrap_or(i64::MAX);
+        let until_ns = self.environment.now_ns().saturating_add(left_ns);
+        let text = format!("a request to the storage failed and is repeated: {text}");
+        self.environment.tell_wait(&WaitNotice { reason: WaitReason::Retry, text, until_ns });
     }
 
     /// Returns `true` if a request to stop has ended the waits of this thread.
@@ -117,7 +138,7 @@ impl Patience {
                 Err(failure) => failure,
             };
             if failure.may_pass() {
-                if self.wait(tries, began_ns) {
+                if self.wait(tries, began_ns, failure.text()) {
                     continue;
                 }
                 if self.is_over() {
@@ -181,9 +202,9 @@ mod tests {
 
     const TRIES_MAX: u32 = 12;
 
-    /// A clock that is set by hand, without randomness.
+    /// A clock that is set by hand, without randomness, and the notices of waits.
     #[derive(Debug, Default)]
-    struct Clock(AtomicU64);
+    struct Clock(AtomicU64, Mutex<Vec<WaitNotice>>);
 
     impl Environment for Clock {
         fn now_ns(&self) -> i64 {
@@ -206,6 +227,30 @@ mod tests {
         fn may_be_alive(&self, _: &Process) -> bool {
             true
         }
+
+        fn block(&self, _: Duration) {}
+
+        fn tell_wait(&self, notice: &WaitNotice) {
+            self.1.lock().expect("no test panics in here").push(notice.clone());
+        }
+    }
+
+    #[test]
+    fn long_pauses_and_long_attempts_are_told_with_their_end() {
+        let clock = Arc::new(Clock::default());
+        let patience = Patience::new(clock.clone(), TRIES_MAX);
+        patience.worked();
+        assert!(patience.wait(1, 0, "refused"), "a short pause");
+        assert_eq!(clock.1.lock().expect("no panic").len(), 0, "it is not told");
+        assert!(patience.wait(6, 0, "refused"), "a pause of 1.6 s");
+        clock.0.store(20 * SECOND_NS, Ordering::Relaxed);
+        assert!(patience.wait(1, 0, "silent"), "an attempt of 20 s");
+        let told = clock.1.lock().expect("no panic");
+        let ends: Vec<_> = told.iter().map(|notice| notice.until_ns).collect();
+        let second_ns = i64::try_from(SECOND_NS).expect("a second");
+        assert_eq!(ends, [600 * second_ns, 580 * second_ns], "{told:?}");
+        assert!(told[0].text.ends_with("refused") && told[1].text.ends_with("silent"), "{told:?}");
+        assert!(told.iter().all(|notice| notice.reason == WaitReason::Retry), "{told:?}");
     }
 
     #[test]
@@ -224,20 +269,26 @@ mod tests {
     fn retries_end_at_their_limits() {
         let clock = Arc::new(Clock::default());
         let patience = Patience::new(clock.clone(), TRIES_MAX);
-        assert!(patience.wait(1, 0), "a second try is worth it");
-        assert!(!patience.wait(FIRST_TRIES_MAX, 0), "nothing has ever worked");
+        assert!(patience.wait(1, 0, "cut"), "a second try is worth it");
+        assert!(!patience.wait(FIRST_TRIES_MAX, 0, "cut"), "nothing has ever worked");
         clock.0.store(FIRST_BUDGET_NS, Ordering::Relaxed);
-        assert!(!patience.wait(1, 0), "too long for a beginning");
+        assert!(!patience.wait(1, 0, "cut"), "too long for a beginning");
         patience.worked();
-        assert!(patience.wait(1, FIRST_BUDGET_NS), "a storage that has worked is waited for");
-        assert!(!patience.wait(TRIES_MAX, FIRST_BUDGET_NS), "one request is not tried for ever");
+        assert!(
+            patience.wait(1, FIRST_BUDGET_NS, "cut"),
+            "a storage that has worked is waited for"
+        );
+        assert!(
+            !patience.wait(TRIES_MAX, FIRST_BUDGET_NS, "cut"),
+            "one request is not tried for ever"
+        );
         let step = usize::try_from(TRY_NS_MAX).expect("two minutes fit");
         for began_ns in (FIRST_BUDGET_NS..BUDGET_NS).step_by(step) {
-            assert!(patience.wait(1, began_ns), "{began_ns} ns: there is time left");
+            assert!(patience.wait(1, began_ns, "cut"), "{began_ns} ns: there is time left");
             clock.0.store((began_ns + TRY_NS_MAX).min(BUDGET_NS), Ordering::Relaxed);
             patience.spend(began_ns);
         }
-        assert!(!patience.wait(1, BUDGET_NS), "the budget of the run is spent");
+        assert!(!patience.wait(1, BUDGET_NS, "cut"), "the budget of the run is spent");
     }
 
     #[test]
@@ -246,7 +297,10 @@ mod tests {
         let patience = Patience::new(clock.clone(), TRIES_MAX);
         patience.worked();
         clock.0.store(7 * 24 * 3600 * SECOND_NS, Ordering::Relaxed);
-        assert!(patience.wait(1, 0), "a request that a suspended process has lost is tried again");
+        assert!(
+            patience.wait(1, 0, "cut"),
+            "a request that a suspended process has lost is tried again"
+        );
     }
 
     #[test]

@@ -41,6 +41,10 @@ impl Passing for Failure {
     fn interrupted() -> Failure {
         Failure { kind: Kind::Interrupted, ..Failure::new(Meaning::Final, "interrupted") }
     }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl Failure {

@@ -92,6 +92,10 @@ impl Passing for Failure {
         let (meaning, kind) = (Meaning::Final, Kind::Interrupted);
         Failure { meaning, kind, ..Failure::passing("interrupted") }
     }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl Failure {

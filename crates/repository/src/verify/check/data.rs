@@ -22,7 +22,7 @@ use crate::format::region::decode_region;
 use crate::format::toc::{ChunkRecord, Form, RegionRecord, Toc};
 use crate::index::{load_toc, read_record};
 use crate::read::{ChunkBytes, Reader};
-use crate::util::threads::thread_count;
+use crate::util::memory_limit::MemoryUse;
 
 /// Checks the containers of `tasks`, several at a time.
 pub(super) fn check(
@@ -52,10 +52,14 @@ pub(super) fn check(
         }
         Ok(())
     };
+    let repository = check.repository;
+    let memory = MemoryUse::check(repository.part_sizes(0));
+    let index_bytes = reader.index().statistics().memory_bytes;
+    let threads = repository.memory().thread_count(options.threads, &memory, index_bytes)?;
     let queue = Mutex::new(tasks.iter());
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
-        for _ in 0..thread_count(options.threads).min(tasks.len()) {
+        for _ in 0..threads.min(tasks.len()) {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();

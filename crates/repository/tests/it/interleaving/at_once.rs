@@ -15,7 +15,7 @@ use crate::support::complete_reader::reader_of_all;
 
 /// Announces that the listings of this client may lag, as its first writer does.
 fn announce_lag(actor: &mut Actor) -> Result<()> {
-    announce(&actor.repository, LAG_MAX, &mut |_| ())
+    announce(&actor.repository, LAG_MAX)
 }
 
 /// Lets the time pass by which listings may lag.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cutpoint_storage::{Environment, Process, Result};
+use cutpoint_storage::{Environment, Process, Result, WaitNotice};
 
 use super::machine::Machine;
 
@@ -13,12 +13,20 @@ use super::machine::Machine;
 pub(crate) struct Sleeper {
     machine: Arc<Machine>,
     slept_ns: AtomicU64,
+    /// The time for which the machine sleeps whenever a wait is told.
+    waiting_ns: AtomicU64,
 }
 
 impl Sleeper {
     /// Creates a process of a machine that has not slept yet.
     pub(crate) fn new(process: u32) -> Arc<Sleeper> {
-        Arc::new(Sleeper { machine: Machine::new(process), slept_ns: AtomicU64::new(0) })
+        let (slept_ns, waiting_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Sleeper { machine: Machine::new(process), slept_ns, waiting_ns })
+    }
+
+    /// Lets the machine sleep whenever a wait is told.
+    pub(crate) fn sleep_in_waits(&self, time_ns: u64) {
+        self.waiting_ns.store(time_ns, Ordering::SeqCst);
     }
 
     /// Lets the machine sleep.
@@ -28,6 +36,10 @@ impl Sleeper {
 }
 
 impl Environment for Sleeper {
+    fn tell_wait(&self, _: &WaitNotice) {
+        self.sleep(self.waiting_ns.load(Ordering::SeqCst));
+    }
+
     fn now_ns(&self) -> i64 {
         i64::try_from(self.elapsed_ns()).expect("a time of this century")
     }
