@@ -1,4 +1,4 @@
-//! The check that the program compiles for platforms on which it is not tested.
+//! The check that the program compiles for platforms, and with features, with which it is not tested.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::{cargo, output, root, run};
 
-/// The targets for which the program must compile, besides that of the machine.
-const TARGETS: [&str; 1] = ["x86_64-unknown-freebsd"];
+/// The targets for which the program must compile. The tests of Linux enable all features.
+const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-unknown-freebsd"];
 
 /// The features of the program that are checked: all, and none.
 const FEATURES: [&str; 2] = ["--all-features", "--no-default-features"];

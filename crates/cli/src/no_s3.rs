@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cutpoint_storage::Storage;
+use cutpoint_storage::{Error, Storage};
 
 use crate::args::Global;
 use crate::exit::Failure;
@@ -20,5 +20,10 @@ pub(crate) fn open(address: &str, _: &Global) -> Result<Arc<dyn Storage>> {
 
 /// Returns `None`: there is no storage that could refuse a request.
 pub(crate) fn remedy(_: &anyhow::Error) -> Option<String> {
+    None
+}
+
+/// Returns `None`, as [`remedy`] does.
+pub(crate) fn lacking(_: &Error) -> Option<&'static str> {
     None
 }

@@ -5,13 +5,14 @@
 //! identity, the container, the machine. The storage itself handles the last three.
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::{fs, io};
 
 use anyhow::{Context, Result};
-use cutpoint_storage::{Refusal, S3, S3Settings, Storage};
+use cutpoint_storage::{Error, Refusal, S3, S3Settings, Storage};
 use serde::Deserialize;
 
 use crate::args::{Global, S3Args};
@@ -33,6 +34,14 @@ pub(crate) fn open(address: &str, global: &Global) -> Result<Arc<dyn Storage>> {
     let mut settings = settings(address, &global.s3)?;
     settings.throttle = throttle::shared(&global.load);
     Ok(Arc::new(S3::open(&settings, interrupt::environment())?))
+}
+
+/// Returns the permission that the credentials lack, if that is the cause of `error`.
+pub(crate) fn lacking(error: &Error) -> Option<&'static str> {
+    match error.source()?.downcast_ref()? {
+        Refusal::Lacks(permission) => Some(permission),
+        _ => None,
+    }
 }
 
 /// Returns everything that is needed to open the storage at `address`.

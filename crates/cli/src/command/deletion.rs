@@ -1,16 +1,15 @@
 //! Deletion at a place: the permission for it, objects that are only hidden, and locked objects.
 
-use std::error::Error as _;
 use std::path::Path;
 
 use anyhow::Result;
 use cutpoint_repository::gc::sweep::LockedObjects;
-use cutpoint_storage::{Deletion, Error, Lock, Refusal, System, try_deletion};
+use cutpoint_storage::{Deletion, Lock, System, try_deletion};
 
 use crate::exit::Failure;
 use crate::report::Report;
 use crate::session::Session;
-use crate::units;
+use crate::{s3, units};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -22,17 +21,19 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// whether objects are locked, and with any other error of [`try_deletion`].
 pub(super) fn require_deletion(session: &Session, report: &Report) -> Result<Deletion> {
     let storage = session.repository.storage();
-    let deletion = try_deletion(&**storage, &System).map_err(|error| match lacking(&error) {
-        None => anyhow::Error::new(error),
-        Some(permission) => {
-            let message = format!("{error}; nothing was condemned or deleted, and nothing is lost");
-            let remedy = format!(
-                "backup, restore and check work without the permission {permission}; run this \
+    let deletion =
+        try_deletion(&**storage, &System).map_err(|error| match s3::lacking(&error) {
+            None => anyhow::Error::new(error),
+            Some(permission) => {
+                let message =
+                    format!("{error}; nothing was condemned or deleted, and nothing is lost");
+                let remedy = format!(
+                    "backup, restore and check work without the permission {permission}; run this \
                  command with credentials that have it"
-            );
-            Failure::failed(message).with_remedy(remedy).into()
-        }
-    })?;
+                );
+                Failure::failed(message).with_remedy(remedy).into()
+            }
+        })?;
     if deletion.hides {
         report.note(&format!("{}: {HIDES}", storage.describe()));
     }
@@ -43,14 +44,6 @@ pub(super) fn require_deletion(session: &Session, report: &Report) -> Result<Del
 pub(super) const HIDES: &str = "the bucket keeps deleted objects as older versions, so their space \
                                 is not free until a lifecycle rule for noncurrent versions removes \
                                 them";
-
-/// Returns the permission that the credentials lack, if that is the cause of `error`.
-pub(super) fn lacking(error: &Error) -> Option<&'static str> {
-    match error.source()?.downcast_ref()? {
-        Refusal::Lacks(permission) => Some(permission),
-        _ => None,
-    }
-}
 
 /// Reports the condemned objects that the storage keeps, as a problem.
 pub(super) fn report_locked(locked: &LockedObjects, session: &Session, report: &Report) {

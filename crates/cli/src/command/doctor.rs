@@ -10,12 +10,12 @@ use cutpoint_storage::{
     probe, scratch_name,
 };
 
-use super::deletion::{HIDES, lacking};
+use super::deletion::HIDES;
 use crate::args::Global;
 use crate::event::{Event, Summary, Trial};
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
-use crate::{place, session, units};
+use crate::{place, s3, session, units};
 
 /// The number of small objects to test with.
 const SMALL_COUNT: usize = 10;
@@ -170,7 +170,7 @@ impl Doctor<'_> {
                 Ok((elapsed, ())) => times.push(elapsed),
                 Err(error) => {
                     self.deletion = Deletes::Refused;
-                    let permission = lacking(&error).map_or_else(String::new, |permission| {
+                    let permission = s3::lacking(&error).map_or_else(String::new, |permission| {
                         format!(" without the permission {permission}")
                     });
                     self.problem(&format!(
@@ -190,7 +190,7 @@ impl Doctor<'_> {
         let deletion = self.storage.deletion();
         match deletion.and_then(|deletion| self.storage.locks(names).map(|_| deletion)) {
             Ok(deletion) => self.deletion = Deletes::Known(deletion),
-            Err(error) => match lacking(&error) {
+            Err(error) => match s3::lacking(&error) {
                 None => return Err(error.into()),
                 Some(permission) => self.problem(&format!(
                     "{error}: whether objects are locked cannot be asked without the permission \

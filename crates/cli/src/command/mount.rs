@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Mount, global: &Global, report: &Report) -> Result<Exit
         // sandboxes and services have, keep a copy of it for as long as they run.
         let is_unused = unmounted == Unmounted::Entirely;
         let unmounted_at = Instant::now();
-        while !mounted.has_ended() && !(is_unused && unmounted_at.elapsed() > END_TIMEOUT) {
+        while !mounted.has_ended() && (!is_unused || unmounted_at.elapsed() < END_TIMEOUT) {
             keeper.answer(&questions);
         }
     }

@@ -165,7 +165,7 @@ fn imports_are_equal(tool: Tool, count: usize) {
         fs::remove_dir_all(&theirs).expect("removed");
         fs::remove_dir_all(&ours).expect("removed");
     }
-    assert_eq!(mounted.end().0, Some(0));
+    assert_eq!(mounted.end().0, Some(0), "the end of the mount");
 }
 
 #[test]
