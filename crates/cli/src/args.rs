@@ -38,7 +38,9 @@ pub(crate) use self::everyday::{Backup, Cat, Init, Ls, Selection, Snapshots};
 pub(crate) use self::find::Find;
 pub(crate) use self::forget::{Alone, Forget, GroupBy, Hold, Tag};
 use self::help::Help;
-pub(crate) use self::import::{Import, ImportTool};
+pub(crate) use self::import::Import;
+#[cfg(feature = "import")]
+pub(crate) use self::import::ImportTool;
 pub(crate) use self::inspect::{Cut, CutFormat, Debug, StatsArgs};
 pub(crate) use self::keeping::{Run, Schedule};
 pub(crate) use self::mount::Mount;

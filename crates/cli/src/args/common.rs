@@ -120,6 +120,7 @@ pub(crate) struct RestArgs {
     /// Set for a repository that is only read to make another one: that of `cutpoint copy --from`,
     /// or of `cutpoint init --like`. It has an account of its own.
     #[arg(skip)]
+    #[cfg_attr(not(feature = "rest"), expect(dead_code, reason = "only a REST client reads it"))]
     pub(crate) is_source: bool,
 }
 

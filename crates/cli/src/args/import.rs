@@ -48,7 +48,6 @@ Examples:
   cutpoint import restic sftp://me@nas/restic --host laptop
   cutpoint import restic s3://bucket/restic latest 5f3a91c0
   cutpoint import borg ssh://me@nas/./borg --dry-run")]
-#[cfg_attr(not(feature = "import"), expect(dead_code, reason = "only an import reads it"))]
 pub(crate) struct Import {
     /// The program of the other repository
     #[arg(value_name = "PROGRAM")]

@@ -213,6 +213,7 @@ fn damaged_settings_and_lists_are_reported() {
         let run = import(&sandbox, &[]);
         match folder {
             "snapshots" => run.ended(1, &["snapshots/37894f13", "Imported 1 snapshot"]),
+            "index" => run.ended(11, &[folder, "`restic repair index` makes the index anew"]),
             _ => run.ended(11, &[folder, "check the other repository with its own program"]),
         };
     }

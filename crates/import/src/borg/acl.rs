@@ -15,8 +15,12 @@ const UNDEFINED: u32 = u32::MAX;
 pub(super) fn attribute(text: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut entries = Vec::new();
-    for line in text.split(['\n', ',']).map(str::trim).filter(|line| !line.is_empty()) {
-        entries.push(entry(line)?);
+    for line in text.split(['\n', ',']) {
+        // Rights that the mask limits have a comment, of which Borg leaves the tabs before it.
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if !line.is_empty() {
+            entries.push(entry(line)?);
+        }
     }
     if entries.is_empty() {
         return None;
@@ -39,7 +43,7 @@ fn entry(line: &str) -> Option<(u16, u32, u16)> {
     let permissions = fields.next()?;
     let number = fields.next();
     let mut bits = 0;
-    for letter in permissions.chars() {
+    for letter in permissions.trim().chars() {
         bits |= match letter {
             'r' => 4,
             'w' => 2,
@@ -67,6 +71,15 @@ fn entry(line: &str) -> Option<(u16, u32, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_on_effective_rights_are_left_out() {
+        let plain = attribute(b"user::---\nuser:me:rw-:7\ngroup::r--\nmask::---\nother::---\n");
+        assert!(plain.is_some(), "a list");
+        let tabs =
+            "user::---\nuser:me:rw-\t\t\t:7\ngroup::r--\t\t\t#effective:---\nmask::---\nother::---";
+        assert_eq!(attribute(tabs.as_bytes()), plain, "what Borg keeps");
+    }
 
     #[test]
     fn text_becomes_the_attribute_of_linux() {

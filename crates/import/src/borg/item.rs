@@ -145,6 +145,11 @@ pub(super) fn entry(name: &[u8], item: &Value, master: Option<(&[u8], &Master)>)
     entry.mtime = time(number("mtime"));
     // An item without a time of its own has that of its content.
     entry.ctime = get_number(item, "ctime").map_or(entry.mtime, time);
+    if entry.is_above_sources() {
+        // Borg keeps the beginning of 1970 for earlier times, and no inode. A folder with neither
+        // counts as one that no backup has read.
+        entry.inode = 1;
+    }
     entry.xattrs = attributes(item);
     // A restore looks for this number of names, and Borg keeps neither it nor the inode.
     if let Some((path, master)) = master.filter(|(_, master)| master.name_count > 1) {
@@ -220,6 +225,14 @@ mod tests {
 
     fn chunk(byte: u8, length: u64) -> Value {
         Value::Array(vec![Value::Binary(vec![byte; 32]), length.into(), 9.into()])
+    }
+
+    #[test]
+    fn folders_of_the_beginning_of_1970_keep_their_time() {
+        let value = item(vec![("mode", 0o040_755.into()), ("mtime", 0.into())]);
+        let made = entry(b"f", &value, None).expect("a valid item");
+        assert_eq!(made.kind, EntryKind::Folder, "the kind");
+        assert!(!made.is_above_sources(), "it has its time");
     }
 
     #[test]
