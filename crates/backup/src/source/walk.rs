@@ -431,7 +431,9 @@ impl Walk {
                 return self.enter_empty(name, folder, &stat, None);
             }
         }
-        if node.is_none() && self.entries.devices.shows_snapshots(stat.st_dev, &handle) {
+        // A source in a snapshot that is shown is saved with its folders.
+        let is_entered = node.is_none() && home != Some(stat.st_dev);
+        if is_entered && self.entries.devices.shows_snapshots(stat.st_dev, &handle) {
             let message = SNAPSHOTS_SHOWN.to_owned();
             self.pending.push_back(WalkStep::Warning { path: self.here(), message });
             return self.enter_empty(name, folder, &stat, None);
