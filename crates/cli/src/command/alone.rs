@@ -4,11 +4,11 @@
 use anyhow::Result;
 use cutpoint_storage::Weakness;
 
-use super::prune::refuse_others;
+use super::prune::is_alone;
 use crate::args::Alone;
+use crate::escape;
 use crate::exit::Failure;
 use crate::session::Session;
-use crate::{confirmation, escape};
 
 /// Requires storage that creates objects atomically, or, with `--exclusive`, that no other client is
 /// active. The storage is not probed: what `init` or `config --probe` has found counts, and what the
@@ -36,17 +36,8 @@ pub(super) fn require_alone(args: Alone, session: &Session) -> Result<()> {
             .with_remedy("--exclusive makes it anyway, if no other client is active")
             .into());
     }
-    refuse_others(session)?;
-    if args.yes {
-        return Ok(());
-    }
-    if !confirmation::can_ask() {
-        let message = "--exclusive: not confirmed, because there is no terminal";
-        return Err(Failure::failed(message)
-            .with_remedy("add --yes if no other client is active")
-            .into());
-    }
-    if confirmation::ask(&format!("{place}: is this the only client until the command is done?"))? {
+    let question = format!("{place}: is this the only client until the command is done?");
+    if is_alone(session, args.yes, &question)? {
         return Ok(());
     }
     Err(Failure::failed("--exclusive: not confirmed; nothing was done").into())

@@ -111,22 +111,12 @@ pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
     if !args.exclusive {
         return Ok(());
     }
-    refuse_others(session)?;
-    if args.yes {
-        return Ok(());
-    }
-    if !confirmation::can_ask() {
-        let message = "--exclusive: not confirmed, because there is no terminal";
-        return Err(Failure::failed(message)
-            .with_remedy("add --yes if no other client is active")
-            .into());
-    }
     let place = escape::for_terminal(session.repository.storage().describe().as_bytes());
     let question = format!(
         "{place}: --exclusive ends every run that begins meanwhile. Is this the only client until \
          the command is done?"
     );
-    if confirmation::ask(&question)? {
+    if is_alone(session, args.yes, &question)? {
         return Ok(());
     }
     Err(Failure::failed("--exclusive: not confirmed; nothing was done")
@@ -134,8 +124,29 @@ pub(super) fn approve_alone(args: &Clearing, session: &Session) -> Result<()> {
         .into())
 }
 
+/// Returns `true` if no other client is active: none has an open run, and the user says so, in advance
+/// by `--yes` (`is_confirmed`) or as the answer to `question`.
+///
+/// # Errors
+///
+/// Fails with exit code 15 and the names of the other clients, or with exit code 2 if there is no
+/// terminal to ask at.
+pub(super) fn is_alone(session: &Session, is_confirmed: bool, question: &str) -> Result<bool> {
+    refuse_others(session)?;
+    if is_confirmed {
+        return Ok(true);
+    }
+    if !confirmation::can_ask() {
+        let message = "--exclusive: not confirmed, because there is no terminal";
+        return Err(Failure::failed(message)
+            .with_remedy("add --yes if no other client is active")
+            .into());
+    }
+    confirmation::ask(question)
+}
+
 /// Fails while other clients may be at work.
-pub(super) fn refuse_others(session: &Session) -> Result<()> {
+fn refuse_others(session: &Session) -> Result<()> {
     let others = others_at_work(&session.repository, None)?;
     if others.is_empty() {
         return Ok(());

@@ -2,10 +2,12 @@
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use super::service::{Answer, CredentialsFailure, deepest};
+use super::service::Answer;
 use super::settings::Service;
 use crate::error::Kind;
-use crate::remote::Passing;
+use crate::remote;
+use crate::remote::http::deepest;
+use crate::remote::watched::CredentialsFailure;
 
 /// The meaning of a failure for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,36 +24,22 @@ pub(super) enum Meaning {
     Final,
 }
 
+impl remote::Meaning for Meaning {
+    const TRY_AGAIN: Meaning = Meaning::TryAgain;
+    const FINAL: Meaning = Meaning::Final;
+
+    fn kind(self) -> Kind {
+        match self {
+            Meaning::Missing => Kind::Missing,
+            _ => Kind::Storage,
+        }
+    }
+}
+
 /// A failed request.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) meaning: Meaning,
-    pub(super) kind: Kind,
-    pub(super) text: String,
-    pub(super) remedy: Option<&'static str>,
-}
-
-impl Passing for Failure {
-    fn may_pass(&self) -> bool {
-        self.meaning == Meaning::TryAgain
-    }
-
-    fn interrupted() -> Failure {
-        let kind = Kind::Interrupted;
-        Failure { kind, ..Failure::new(Meaning::Final, "interrupted") }
-    }
-
-    fn text(&self) -> &str {
-        &self.text
-    }
-}
+pub(super) type Failure = remote::Failure<Meaning>;
 
 impl Failure {
-    /// Creates a failure of the storage.
-    pub(super) fn new(meaning: Meaning, text: impl Into<String>) -> Failure {
-        Failure { meaning, kind: Kind::Storage, text: text.into(), remedy: None }
-    }
-
     /// Converts an error of `object_store`.
     pub(super) fn of(error: &object_store::Error, service: Service) -> Failure {
         let (mut answer, mut http, mut credentials) = (None, None, None);

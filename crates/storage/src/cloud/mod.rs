@@ -25,13 +25,12 @@ use object_store::path::Path as StorePath;
 use object_store::{
     GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 };
-use tokio::runtime::Runtime;
 
 use self::failure::{Failure, Meaning};
 use self::settings::Service;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::remote::{self, Passing, Patience, settle};
+use crate::remote::{self, Link, settle};
 use crate::storage::{
     Deletion, ObjectRange, Put, Stamped, Storage, Visibility, count_max, require_count, too_long,
     too_short,
@@ -52,22 +51,16 @@ const DOWNLOAD_BYTES_PER_S_MIN: u64 = 10_000;
 const CAPACITY_MAX: u64 = 16 * 1024 * 1024;
 /// Number of ranges that are requested before they are needed.
 const REQUESTS_AHEAD_MAX: usize = 8;
-/// Maximum number of requests at a time for small objects.
-const SMALL_REQUESTS_MAX: usize = 32;
 /// Number of names of one folder from which on a listing is cheaper than a request for each.
 const HEADS_MAX: usize = 256;
-/// Number of threads that move bytes between sockets and the threads that wait for them.
-const RUNTIME_THREADS: usize = 2;
 
 /// A container of Azure or a bucket of Google, or the part of it below a prefix.
 #[derive(Debug)]
 pub struct Cloud {
-    address: String,
     service: Service,
     root: StorePath,
     store: Arc<dyn ObjectStore>,
-    runtime: Runtime,
-    patience: Patience,
+    link: Link,
     throttle: Throttle,
     /// Set once an answer has shown that the place keeps versions.
     keeps_versions: AtomicBool,
@@ -81,26 +74,16 @@ impl Cloud {
     /// Returns an `Invalid` error if the settings make no sense or lack credentials, and `Storage` if
     /// threads cannot be started.
     pub fn open(settings: &CloudSettings, environment: Arc<dyn Environment>) -> Result<Cloud> {
-        let address = settings.describe();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(RUNTIME_THREADS)
-            .thread_name("cloud")
-            .enable_all()
-            .build();
-        let runtime = runtime.map_err(|error| {
-            Error::new(Kind::Storage, &address, format!("cannot start threads: {error}"))
-        })?;
+        let link = Link::new(settings.describe(), "cloud", environment, TRIES_MAX)?;
         // The client's own tasks belong to the runtime.
-        let entered = runtime.enter();
+        let entered = link.enter();
         let store = settings.client()?;
         drop(entered);
         Ok(Cloud {
-            address,
             service: settings.service,
             root: StorePath::from(settings.prefix.as_str()),
             store,
-            runtime,
-            patience: Patience::new(environment, TRIES_MAX),
+            link,
             throttle: settings.throttle.clone(),
             keeps_versions: AtomicBool::new(false),
         })
@@ -108,36 +91,6 @@ impl Cloud {
 
     fn path(&self, name: &str) -> StorePath {
         self.root.parts().chain(StorePath::from(name).parts()).collect()
-    }
-
-    /// Repeats `act`, which is one attempt, until it succeeds or must not be tried again.
-    fn tries<T>(
-        &self,
-        verb: &str,
-        name: &str,
-        act: impl FnMut() -> Result<T, Failure>,
-    ) -> Result<T> {
-        let tried = self.patience.attempts(act);
-        tried.map_err(|(tries, failure)| self.error(verb, name, tries, failure))
-    }
-
-    /// Returns the error of a request for `name` that failed at attempt `tries`.
-    fn error(&self, verb: &str, name: &str, tries: u32, failure: Failure) -> Error {
-        let kind = if failure.meaning == Meaning::Missing { Kind::Missing } else { failure.kind };
-        let text = format!("cannot {verb} in {}, attempt {tries}: {}", self.address, failure.text);
-        let error = Error::new(kind, name, text);
-        match failure.remedy {
-            Some(remedy) => error.with_remedy(remedy),
-            None => error,
-        }
-    }
-
-    /// Runs `requests`, unless a request to stop leaves no time for them.
-    fn block_on<T>(
-        &self,
-        requests: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        self.runtime.block_on(self.patience.unless_over(requests))
     }
 
     /// Waits for the answer to a request, at most for `limit`. Waits for the rate in `direction` do
@@ -170,11 +123,12 @@ impl Cloud {
         let options = PutOptions { mode, ..PutOptions::default() };
         let (path, payload) = (self.path(name), PutPayload::from_bytes(bytes.clone()));
         let put = self.store.put_opts(&path, payload, options);
-        let put = self.block_on(self.within(limit, Direction::Upload, put));
+        let put = self.link.block_on(self.within(limit, Direction::Upload, put));
         let put = put.map_err(|failure| match failure.meaning {
             // A put does not concern an existing object, so that nothing can be missing.
             Meaning::Missing => Failure {
                 meaning: Meaning::Final,
+                kind: Kind::Storage,
                 remedy: Some(self.service.container_remedy()),
                 ..failure
             },
@@ -216,10 +170,10 @@ impl Cloud {
         let mut bytes = BytesMut::with_capacity(capacity);
         let mut pieces = answer.into_stream();
         loop {
-            let began_ns = self.patience.now_ns();
+            let began_ns = self.link.patience.now_ns();
             let next = async { pieces.next().await.transpose() };
             let Some(piece) = self.ask(next).await? else { break };
-            let spent_ns = self.patience.now_ns().saturating_sub(began_ns);
+            let spent_ns = self.link.patience.now_ns().saturating_sub(began_ns);
             left = left.saturating_sub(Duration::from_nanos(spent_ns));
             self.throttle.pass(Direction::Download, piece.len()).await;
             bytes.extend_from_slice(&piece);
@@ -257,27 +211,15 @@ impl Cloud {
     /// Returns `true` if the object `name` equals `bytes`; `None` if there is no object.
     fn is_there(&self, name: &str, bytes: &Bytes) -> Result<Option<bool>, Failure> {
         let len = bytes.len() as u64;
-        match self.block_on(self.head_once(name))? {
+        match self.link.block_on(self.head_once(name))? {
             None => Ok(None),
             Some(meta) if meta.size != len => Ok(Some(false)),
-            Some(_) => match self.block_on(self.read(name, None, len)) {
+            Some(_) => match self.link.block_on(self.read(name, None, len)) {
                 Ok(found) => Ok(Some(found == *bytes)),
                 Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
                 Err(failure) => Err(failure),
             },
         }
-    }
-
-    /// Makes `count` requests, several at a time, each of them once.
-    fn at_once<T>(
-        &self,
-        count: usize,
-        requests: impl Iterator<Item = impl Future<Output = Result<T, Failure>>>,
-    ) -> Vec<Result<T, Failure>> {
-        let answers = futures_util::stream::iter(requests).buffered(SMALL_REQUESTS_MAX);
-        let answered = self.block_on(async { Ok(answers.collect::<Vec<_>>().await) });
-        answered
-            .unwrap_or_else(|_: Failure| (0..count).map(|_| Err(Failure::interrupted())).collect())
     }
 
     async fn remove(&self, name: &str) -> Result<(), Failure> {
@@ -303,7 +245,8 @@ impl Cloud {
     }
 
     fn listed(&self, prefix: &str) -> Result<Vec<(String, ObjectMeta)>> {
-        let found = self.tries("list", prefix, || self.block_on(self.list_all(prefix)))?;
+        let found =
+            self.link.tries("list", prefix, || self.link.block_on(self.list_all(prefix)))?;
         require_count(prefix, found.len())?;
         let named = found.into_iter().filter_map(|meta| {
             let name: StorePath = meta.location.prefix_match(&self.root)?.collect();
@@ -316,7 +259,7 @@ impl Cloud {
     }
 
     fn about(&self, verb: &str, name: &str) -> Result<Option<ObjectMeta>> {
-        self.tries(verb, name, || self.block_on(self.head_once(name)))
+        self.link.tries(verb, name, || self.link.block_on(self.head_once(name)))
     }
 }
 
@@ -325,7 +268,7 @@ impl Storage for Cloud {
         // Set if an earlier attempt may have been carried out, so that an existing object may be
         // the one being put.
         let mut is_unsure = false;
-        let put = self.tries("put", name, || {
+        let put = self.link.tries("put", name, || {
             if is_unsure && let Some(is_own) = self.is_there(name, &bytes)? {
                 return Ok(if is_own { Put::Created } else { Put::Exists });
             }
@@ -352,30 +295,31 @@ impl Storage for Cloud {
     }
 
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
-        self.tries("get", name, || self.block_on(self.read(name, None, len_max)))
+        self.link.tries("get", name, || self.link.block_on(self.read(name, None, len_max)))
     }
 
     fn get_many(&self, wanted: &[(String, u64)]) -> Vec<Result<Bytes>> {
         let reads = wanted.iter().map(|(name, len_max)| self.read(name, None, *len_max));
-        let read = self.at_once(wanted.len(), reads);
-        let fail = |at: usize, failure| self.error("get", &wanted[at].0, 1, failure);
+        let read = self.link.at_once(wanted.len(), reads);
+        let fail = |at: usize, failure| self.link.error("get", &wanted[at].0, 1, failure);
         settle(read, fail, |at| self.get_at_most(&wanted[at].0, wanted[at].1))
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        let read = || self.block_on(self.range(name, offset, len));
-        let read = self.tries("get a range", name, read)?;
+        let read = || self.link.block_on(self.range(name, offset, len));
+        let read = self.link.tries("get a range", name, read)?;
         read.ok_or_else(|| too_short(name, offset, len))
     }
 
     fn get_ranges(&self, wanted: &[ObjectRange]) -> Vec<Result<Bytes>> {
         let reads = wanted.iter().map(|range| self.range(&range.name, range.offset, range.len));
-        let read = self.at_once(wanted.len(), reads);
+        let read = self.link.at_once(wanted.len(), reads);
         let again = |at: usize| {
             let ObjectRange { name, offset, len } = &wanted[at];
             self.get_range(name, *offset, *len).map(Some)
         };
-        let fail = |at: usize, failure| self.error("get a range", &wanted[at].name, 1, failure);
+        let fail =
+            |at: usize, failure| self.link.error("get a range", &wanted[at].name, 1, failure);
         let is_whole = |(read, range): (Result<Option<Bytes>>, &ObjectRange)| {
             read?.ok_or_else(|| too_short(&range.name, range.offset, range.len))
         };
@@ -402,8 +346,8 @@ impl Storage for Cloud {
             missing.retain(|name| !listed.contains(*name));
         }
         let heads = missing.iter().map(|name| self.head_once(name));
-        let found = self.at_once(missing.len(), heads);
-        let fail = |at: usize, failure| self.error("get the length", missing[at], 1, failure);
+        let found = self.link.at_once(missing.len(), heads);
+        let fail = |at: usize, failure| self.link.error("get the length", missing[at], 1, failure);
         let again = |at: usize| self.about("get the length", missing[at]);
         for about in settle(found, fail, again) {
             if about?.is_none() {
@@ -431,13 +375,13 @@ impl Storage for Cloud {
     }
 
     fn delete(&self, name: &str) -> Result<()> {
-        self.tries("delete", name, || self.block_on(self.remove(name)))
+        self.link.tries("delete", name, || self.link.block_on(self.remove(name)))
     }
 
     fn delete_many(&self, names: &[String]) -> Vec<Result<()>> {
         let deletes = names.iter().map(|name| self.remove(name));
-        let deleted = self.at_once(names.len(), deletes);
-        let fail = |at: usize, failure| self.error("delete", &names[at], 1, failure);
+        let deleted = self.link.at_once(names.len(), deletes);
+        let fail = |at: usize, failure| self.link.error("delete", &names[at], 1, failure);
         settle(deleted, fail, |at| self.delete(&names[at]))
     }
 
@@ -448,7 +392,7 @@ impl Storage for Cloud {
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
         let put = || self.put_once(name, &bytes, PutMode::Overwrite);
-        self.tries("replace", name, put).map_err(Error::of_put)
+        self.link.tries("replace", name, put).map_err(Error::of_put)
     }
 
     /// Both services promise this. An emulator, or another server in their place, may not.
@@ -457,6 +401,6 @@ impl Storage for Cloud {
     }
 
     fn describe(&self) -> String {
-        self.address.clone()
+        self.link.address().to_owned()
     }
 }

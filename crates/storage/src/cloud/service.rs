@@ -4,17 +4,17 @@
 use std::fmt;
 use std::pin::Pin;
 
-use futures_util::StreamExt;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 
 use crate::remote::http;
-use crate::throttle::{Direction, Throttle};
+use crate::remote::watched::{
+    CredentialsFailure, execute, gather, host_of, host_of_request, text_of,
+};
+use crate::throttle::Throttle;
 
-/// Maximum number of bytes of an error's text that are read.
-const ERROR_LEN_MAX: usize = 64 * 1024;
 /// The maximum length of an answer that is not an object, in bytes: a page of a listing (5000 names),
 /// or credentials. `object_store` gathers these in memory.
 const ANSWER_LEN_MAX: usize = 32 * 1024 * 1024;
@@ -47,18 +47,6 @@ impl fmt::Display for Answer {
 
 impl std::error::Error for Answer {}
 
-/// The failure of a service that should provide credentials.
-#[derive(Debug)]
-pub(super) struct CredentialsFailure(pub(super) String);
-
-impl fmt::Display for CredentialsFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for CredentialsFailure {}
-
 /// Creates clients whose failures can be told apart.
 #[derive(Debug)]
 pub(super) struct Connector {
@@ -70,9 +58,7 @@ pub(super) struct Connector {
 impl Connector {
     /// Creates a connector for the storage at `address`.
     pub(super) fn new(address: &str, throttle: Throttle) -> Connector {
-        let host = address.split_once("://").map_or(address, |(_, rest)| rest);
-        let host = host.split('/').next().unwrap_or_default().to_ascii_lowercase();
-        Connector { host, throttle }
+        Connector { host: host_of(address), throttle }
     }
 }
 
@@ -106,20 +92,13 @@ impl HttpService for Watched {
 
 impl Watched {
     async fn watch(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let host = request.uri().authority().map(|host| host.as_str().to_ascii_lowercase());
-        let is_storage = host.as_ref() == Some(&self.host);
-        let host = host.unwrap_or_default();
+        let host = host_of_request(&request);
+        let is_storage = host == self.host;
         let is_page = request.uri().query().is_some_and(|query| {
             query.split('&').any(|pair| matches!(pair, "comp=list" | "comp=batch" | "list-type=2"))
         });
         let is_object = is_storage && !is_page && request.method().as_str() == "GET";
-        let response = match self.inner.execute(request).await {
-            Err(error) if !is_storage => {
-                let text = format!("{host} does not answer: {}", deepest(&error));
-                return Err(HttpError::new(error.kind(), CredentialsFailure(text)));
-            }
-            other => other?,
-        };
+        let response = execute(&self.inner, request, (&host, is_storage)).await?;
         if response.status().is_success() {
             // No more of an object is read than was requested.
             return if is_object { Ok(response) } else { self.gather(response).await };
@@ -136,44 +115,22 @@ impl Watched {
     /// Reads an answer that is not an object, up to the maximum length.
     async fn gather(&self, response: HttpResponse) -> Result<HttpResponse, HttpError> {
         let (parts, body) = response.into_parts();
-        let mut bytes = Vec::new();
-        let mut body = body.bytes_stream();
-        while let Some(piece) = body.next().await {
-            let piece = piece?;
-            self.throttle.pass(Direction::Download, piece.len()).await;
-            bytes.extend_from_slice(&piece);
-            if bytes.len() > ANSWER_LEN_MAX {
+        match gather(body, ANSWER_LEN_MAX, &self.throttle).await? {
+            Some(bytes) => Ok(HttpResponse::from_parts(parts, bytes.into())),
+            None => {
                 let message = format!("the answer has no end: more than {ANSWER_LEN_MAX} bytes");
                 let answer = Answer { status: parts.status.as_u16(), message, ..Answer::default() };
-                return Err(HttpError::new(HttpErrorKind::Decode, answer));
+                Err(HttpError::new(HttpErrorKind::Decode, answer))
             }
         }
-        Ok(HttpResponse::from_parts(parts, bytes.into()))
     }
-}
-
-/// Returns the root cause of an error as a text.
-pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    deepest.to_string()
 }
 
 async fn read_answer(response: HttpResponse) -> Answer {
     let status = response.status().as_u16();
     let header = response.headers().get(CODE_HEADER).and_then(|value| value.to_str().ok());
     let header = header.map(str::to_owned);
-    let mut text = Vec::new();
-    let mut body = response.into_body().bytes_stream();
-    // A part of the text is sufficient if the rest cannot be read.
-    while let Some(Ok(piece)) = body.next().await
-        && text.len() < ERROR_LEN_MAX
-    {
-        text.extend_from_slice(&piece);
-    }
-    let text = String::from_utf8_lossy(&text);
+    let text = text_of(response.into_body()).await;
     Answer {
         status,
         code: element(&text, "Code").or(header).unwrap_or_default(),

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path as StorePath;
-use object_store::{ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider};
+use object_store::{ObjectStore, StaticCredentialProvider};
 
 use super::service::Connector;
 use crate::error::{Error, Result};
-use crate::remote::network::CONNECT_MAX;
+use crate::remote::http::deepest;
+use crate::remote::watched::{client_options, once};
 use crate::throttle::Throttle;
 
 /// The scheme of addresses in Azure Blob Storage.
@@ -225,21 +226,10 @@ impl CloudSettings {
     }
 
     fn invalid(&self, error: object_store::Error) -> Error {
-        let message = format!("invalid settings: {}", super::service::deepest(&error));
+        let message = format!("invalid settings: {}", deepest(&error));
         let error = Error::invalid(self.describe(), message).with_source(error);
         error.with_remedy(self.service.credentials_remedy())
     }
-}
-
-fn once() -> RetryConfig {
-    RetryConfig { max_retries: 0, ..RetryConfig::default() }
-}
-
-fn client_options(address: &str) -> ClientOptions {
-    ClientOptions::new()
-        .with_timeout_disabled()
-        .with_connect_timeout(CONNECT_MAX)
-        .with_allow_http(address.starts_with("http://"))
 }
 
 #[cfg(test)]

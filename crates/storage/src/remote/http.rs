@@ -90,6 +90,15 @@ pub(crate) fn whole(mut body: HttpRequestBody) -> Bytes {
     if all.is_empty() { first } else { all.freeze() }
 }
 
+/// Returns the root cause of an error as a text.
+pub(crate) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    deepest.to_string()
+}
+
 /// The error of a request whose address is none.
 #[derive(Debug)]
 struct InvalidAddress;

@@ -1,8 +1,11 @@
 //! The parts that all storages behind a connection share.
 
 mod batch;
+#[cfg(any(feature = "clouds", feature = "rest", feature = "sftp"))]
+mod failure;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 pub(crate) mod http;
+mod link;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 pub(crate) mod network;
 mod patience;
@@ -10,9 +13,17 @@ mod patience;
 mod silence;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 mod throttled_body;
+#[cfg(any(feature = "clouds", feature = "s3"))]
+pub(crate) mod watched;
 
 pub(crate) use batch::settle;
-pub(crate) use patience::{Passing, Patience};
+#[cfg(any(feature = "clouds", feature = "rest", feature = "sftp"))]
+pub(crate) use failure::{Failure, Meaning};
+pub(crate) use link::Link;
+#[cfg(feature = "sftp")]
+pub(crate) use link::SMALL_REQUESTS_MAX;
+pub(crate) use patience::Passing;
+use patience::Patience;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 pub(crate) use silence::within;
 #[cfg(feature = "rest")]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 
 use crate::environment::Environment;
+use crate::error::Error;
 use crate::wait;
 use crate::wait_notice::{WaitNotice, WaitReason};
 
@@ -38,6 +39,9 @@ pub(crate) trait Passing {
 
     /// Describes the failure.
     fn text(&self) -> &str;
+
+    /// Returns the error of a request for `name`, with the message `text`.
+    fn into_error(self, name: &str, text: String) -> Error;
 }
 
 /// Decides whether a request is repeated, and waits until then.

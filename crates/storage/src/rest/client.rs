@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::failure::{Failure, Meaning};
 use super::rclone::Rclone;
 use crate::error::{Error, Result as StoreResult};
-use crate::remote::{http, network::CONNECT_MAX};
+use crate::remote::{http, http::deepest, network::CONNECT_MAX};
 use crate::throttle::Throttle;
 
 /// The way to a server.
@@ -102,13 +102,4 @@ impl Client {
             rclone.end().await;
         }
     }
-}
-
-/// Returns the root cause of an error as a text.
-fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    deepest.to_string()
 }

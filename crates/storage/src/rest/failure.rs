@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 
 use crate::error::Kind;
-use crate::remote::Passing;
+use crate::remote;
 use crate::remote::network::shown_location;
 
 /// The maximum number of lines of rclone that a message has.
@@ -24,39 +24,22 @@ pub(super) enum Meaning {
     Final,
 }
 
+impl remote::Meaning for Meaning {
+    const TRY_AGAIN: Meaning = Meaning::TryAgain;
+    const FINAL: Meaning = Meaning::Final;
+
+    fn kind(self) -> Kind {
+        match self {
+            Meaning::Missing => Kind::Missing,
+            _ => Kind::Storage,
+        }
+    }
+}
+
 /// A failed request.
-#[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) meaning: Meaning,
-    pub(super) kind: Kind,
-    pub(super) text: String,
-    pub(super) remedy: Option<&'static str>,
-}
-
-impl Passing for Failure {
-    fn may_pass(&self) -> bool {
-        self.meaning == Meaning::TryAgain
-    }
-
-    fn interrupted() -> Failure {
-        Failure { kind: Kind::Interrupted, ..Failure::new(Meaning::Final, "interrupted") }
-    }
-
-    fn text(&self) -> &str {
-        &self.text
-    }
-}
+pub(super) type Failure = remote::Failure<Meaning>;
 
 impl Failure {
-    pub(super) fn new(meaning: Meaning, text: impl Into<String>) -> Failure {
-        let kind = if meaning == Meaning::Missing { Kind::Missing } else { Kind::Storage };
-        Failure { meaning, kind, text: text.into(), remedy: None }
-    }
-
-    pub(super) fn with_remedy(self, remedy: &'static str) -> Failure {
-        Failure { remedy: Some(remedy), ..self }
-    }
-
     pub(super) fn corrupt(text: String) -> Failure {
         Failure { kind: Kind::Corrupt, ..Failure::new(Meaning::Final, text) }
     }
@@ -243,6 +226,7 @@ const ACCOUNT_REMEDIES: [(&str, &str); 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remote::Passing;
 
     #[test]
     fn failures_of_rclone_have_remedies_and_are_final() {

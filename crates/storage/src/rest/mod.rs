@@ -29,15 +29,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt;
-use tokio::runtime::Runtime;
 
 use self::failure::{Failure, Meaning};
 use self::requests::{About, Requests, require_path};
 use self::turns::Turns;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::remote::{Passing, Patience, settle};
+use crate::remote::{Link, Passing, settle};
 use crate::storage::{ObjectRange, Put, Storage, Weakness, too_short};
 
 pub use address::RestSettings;
@@ -47,12 +45,8 @@ const TRIES_MAX: u32 = 12;
 /// Number of ranges that are requested before they are needed. A range of a restore is often as short
 /// as a region, 128 KiB, so that many are needed to hide the distance to a remote.
 const REQUESTS_AHEAD_MAX: usize = 32;
-/// Maximum number of requests at a time for small objects.
-const SMALL_REQUESTS_MAX: usize = 32;
 /// Number of names of one folder from which on a listing is cheaper than a request for each.
 const HEADS_MAX: usize = 256;
-/// Number of threads that move bytes between the connection and the threads that wait for them.
-const RUNTIME_THREADS: usize = 2;
 /// The maximum time for the process that serves to end.
 const END_MAX: Duration = Duration::from_secs(3);
 
@@ -63,19 +57,17 @@ const DECIDING: [&str; 4] = ["commits", "config", "keys", "prunes"];
 /// A place behind restic's REST protocol.
 #[derive(Debug)]
 pub struct Rest {
-    address: String,
     requests: Requests,
     environment: Arc<dyn Environment>,
-    patience: Patience,
     /// The names that are being put.
     turns: Turns,
-    runtime: Runtime,
+    link: Link,
 }
 
 impl Drop for Rest {
     fn drop(&mut self) {
         let end = async { tokio::time::timeout(END_MAX, self.requests.end()).await };
-        self.runtime.block_on(end).ok();
+        self.link.finish(end).ok();
     }
 }
 
@@ -97,21 +89,12 @@ impl Rest {
     /// Returns an `Invalid` error if the settings make no sense, and `Storage` if threads cannot be
     /// started.
     pub fn open(settings: &RestSettings, environment: Arc<dyn Environment>) -> Result<Rest> {
-        let address = settings.describe();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(RUNTIME_THREADS)
-            .thread_name("rest")
-            .enable_all()
-            .build();
-        let runtime = runtime.map_err(|error| {
-            Error::new(Kind::Storage, &address, format!("cannot start threads: {error}"))
-        })?;
+        let link = Link::new(settings.describe(), "rest", environment.clone(), TRIES_MAX)?;
         // The client's own tasks belong to the runtime.
-        let entered = runtime.enter();
+        let entered = link.enter();
         let requests = Requests::open(settings)?;
         drop(entered);
-        let patience = Patience::new(environment.clone(), TRIES_MAX);
-        Ok(Rest { address, requests, environment, patience, turns: Turns::default(), runtime })
+        Ok(Rest { requests, environment, turns: Turns::default(), link })
     }
 
     /// Requires that a new repository may be created here.
@@ -120,40 +103,10 @@ impl Rest {
     ///
     /// Returns a `Storage` error if the place holds a repository of restic, or if the server fails.
     pub fn require_free(&self) -> Result<()> {
-        let ask = || self.block_on(self.requests.is_of_restic());
-        match self.tries("look for a repository", "config", ask)? {
-            true => Err(self.error("create a repository", "config", 1, Failure::of_restic())),
+        let ask = || self.link.block_on(self.requests.is_of_restic());
+        match self.link.tries("look for a repository", "config", ask)? {
+            true => Err(self.link.error("create a repository", "config", 1, Failure::of_restic())),
             false => Ok(()),
-        }
-    }
-
-    /// Runs `requests`, unless a request to stop leaves no time for them.
-    fn block_on<T>(
-        &self,
-        requests: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        self.runtime.block_on(self.patience.unless_over(requests))
-    }
-
-    /// Repeats `act`, which is one attempt, until it succeeds or must not be tried again.
-    fn tries<T>(
-        &self,
-        verb: &str,
-        name: &str,
-        act: impl FnMut() -> Result<T, Failure>,
-    ) -> Result<T> {
-        let tried = self.patience.attempts(act);
-        tried.map_err(|(tries, failure)| self.error(verb, name, tries, failure))
-    }
-
-    /// Returns the error of a request for `name` that failed at attempt `tries`.
-    fn error(&self, verb: &str, name: &str, tries: u32, failure: Failure) -> Error {
-        let address = &self.address;
-        let text = format!("cannot {verb} in {address}, attempt {tries}: {}", failure.text);
-        let error = Error::new(failure.kind, name, text);
-        match failure.remedy {
-            Some(remedy) => error.with_remedy(remedy),
-            None => error,
         }
     }
 
@@ -163,12 +116,9 @@ impl Rest {
         count: usize,
         requests: impl Iterator<Item = impl Future<Output = Result<T, Failure>>>,
     ) -> Vec<Result<T, Failure>> {
-        let answers = futures_util::stream::iter(requests).buffered(SMALL_REQUESTS_MAX);
-        let answered = self.block_on(async { Ok(answers.collect::<Vec<_>>().await) });
-        let answered = answered
-            .unwrap_or_else(|_: Failure| (0..count).map(|_| Err(Failure::interrupted())).collect());
+        let answered = self.link.at_once(count, requests);
         if answered.iter().any(Result::is_ok) {
-            self.patience.worked();
+            self.link.patience.worked();
         }
         answered
     }
@@ -184,7 +134,7 @@ impl Rest {
         let listed: BTreeMap<&str, Result<BTreeSet<String>, Failure>> = folders
             .into_iter()
             .map(|folder| {
-                let listed = self.block_on(self.requests.list(folder));
+                let listed = self.link.block_on(self.requests.list(folder));
                 (folder, listed.map(|listed| listed.into_iter().map(|(name, _)| name).collect()))
             })
             .collect();
@@ -220,7 +170,7 @@ impl Rest {
         name: &str,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let mut answer = [self.block_on(request)];
+        let mut answer = [self.link.block_on(request)];
         self.confirm(&[name], &mut answer);
         let [answer] = answer;
         answer
@@ -229,7 +179,7 @@ impl Rest {
     fn about(&self, verb: &str, name: &str) -> Result<Option<About>> {
         let path = require_path(name)?;
         let ask = || self.ask_of(name, self.head(&path));
-        match self.tries(verb, name, ask) {
+        match self.link.tries(verb, name, ask) {
             Err(error) if error.kind() == Kind::Missing => Ok(None),
             about => about.map(Some),
         }
@@ -318,8 +268,8 @@ impl Storage for Rest {
         let _turn = self.turns.take(name, &*self.environment).ok_or_else(interrupted)?;
         // Set if an earlier attempt may have been carried out, in part or completely.
         let mut is_unsure = false;
-        let put = self.tries("put", name, || {
-            match self.block_on(self.look(&path, &bytes, is_unsure))? {
+        let put = self.link.tries("put", name, || {
+            match self.link.block_on(self.look(&path, &bytes, is_unsure))? {
                 Found::Own => return Ok(Put::Created),
                 Found::Other => return Ok(Put::Exists),
                 Found::Nothing if DECIDING.contains(&folder_of(name)) => {
@@ -327,7 +277,7 @@ impl Storage for Rest {
                 }
                 Found::Nothing | Found::Part => {}
             }
-            let put = self.block_on(self.store(&path, &bytes, is_unsure));
+            let put = self.link.block_on(self.store(&path, &bytes, is_unsure));
             put.inspect_err(|failure| is_unsure |= failure.may_pass())
         });
         put.map_err(Error::of_put)
@@ -341,7 +291,7 @@ impl Storage for Rest {
 
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
         let path = require_path(name)?;
-        self.tries("get", name, || self.ask_of(name, self.requests.read(&path, None, len_max)))
+        self.link.tries("get", name, || self.ask_of(name, self.requests.read(&path, None, len_max)))
     }
 
     fn get_many(&self, wanted: &[(String, u64)]) -> Vec<Result<Bytes>> {
@@ -352,13 +302,13 @@ impl Storage for Rest {
         let mut read = self.at_once(wanted.len(), reads);
         self.confirm(&names, &mut read);
         let again = |at: usize| self.get_at_most(&wanted[at].0, wanted[at].1);
-        settle(read, |at, failure| self.error("get", names[at], 1, failure), again)
+        settle(read, |at, failure| self.link.error("get", names[at], 1, failure), again)
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
         let path = require_path(name)?;
         let read = || self.ask_of(name, self.range(&path, offset, len));
-        let read = self.tries("get a range", name, read)?;
+        let read = self.link.tries("get a range", name, read)?;
         read.ok_or_else(|| too_short(name, offset, len))
     }
 
@@ -373,7 +323,7 @@ impl Storage for Rest {
             let ObjectRange { name, offset, len } = &wanted[at];
             self.get_range(name, *offset, *len).map(Some)
         };
-        let fail = |at: usize, failure| self.error("get a range", names[at], 1, failure);
+        let fail = |at: usize, failure| self.link.error("get a range", names[at], 1, failure);
         let is_whole = |(read, range): (Result<Option<Bytes>>, &ObjectRange)| {
             read?.ok_or_else(|| too_short(&range.name, range.offset, range.len))
         };
@@ -402,7 +352,8 @@ impl Storage for Rest {
             let heads = names.iter().map(|name| async move { self.head(&path_in(name)?).await });
             let mut found = self.at_once(names.len(), heads);
             self.confirm(&names, &mut found);
-            let fail = |at: usize, failure| self.error("get the length", names[at], 1, failure);
+            let fail =
+                |at: usize, failure| self.link.error("get the length", names[at], 1, failure);
             let again = |at: usize| {
                 let about = self.about("get the length", names[at])?;
                 about.ok_or_else(|| Error::missing(names[at], "not found"))
@@ -423,8 +374,8 @@ impl Storage for Rest {
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
         let folder = folder_of(prefix);
-        let list = || self.block_on(self.requests.list(folder));
-        let mut listed = self.tries("list", prefix, list)?;
+        let list = || self.link.block_on(self.requests.list(folder));
+        let mut listed = self.link.tries("list", prefix, list)?;
         if folder != prefix {
             let is_below =
                 |name: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
@@ -435,7 +386,7 @@ impl Storage for Rest {
 
     fn delete(&self, name: &str) -> Result<()> {
         let path = require_path(name)?;
-        let deleted = self.tries("delete", name, || self.ask_of(name, self.remove(&path)));
+        let deleted = self.link.tries("delete", name, || self.ask_of(name, self.remove(&path)));
         match deleted {
             Err(error) if error.kind() == Kind::Missing => Ok(()),
             deleted => deleted,
@@ -447,7 +398,7 @@ impl Storage for Rest {
         let deletes = texts.iter().map(|name| async move { self.remove(&path_in(name)?).await });
         let mut deleted = self.at_once(names.len(), deletes);
         self.confirm(&texts, &mut deleted);
-        let fail = |at: usize, failure| self.error("delete", texts[at], 1, failure);
+        let fail = |at: usize, failure| self.link.error("delete", texts[at], 1, failure);
         let is_gone = |deleted: Result<()>| match deleted {
             Err(error) if error.kind() == Kind::Missing => Ok(()),
             deleted => deleted,
@@ -469,7 +420,7 @@ impl Storage for Rest {
     }
 
     fn describe(&self) -> String {
-        self.address.clone()
+        self.link.address().to_owned()
     }
 }
 

@@ -1,21 +1,18 @@
 //! Reads of many objects or ranges, several requests at a time.
 
-use std::future::Future;
-
 use bytes::Bytes;
-use futures_util::StreamExt;
 
+use super::S3;
 use super::failure::{Failure, Meaning};
-use super::{S3, SMALL_REQUESTS_MAX};
 use crate::error::{Kind, Result};
-use crate::remote::{Passing, settle};
+use crate::remote::settle;
 use crate::storage::{ObjectRange, Storage, too_short};
 
 impl S3 {
     /// Returns whole objects, each given by its name and maximum length.
     pub(super) fn read_objects(&self, wanted: &[(String, u64)]) -> Vec<Result<Bytes>> {
         let reads = wanted.iter().map(|(name, len_max)| self.read(name, None, *len_max));
-        let read = self.at_once(wanted.len(), reads);
+        let read = self.link.at_once(wanted.len(), reads);
         self.settle(read, |at| &wanted[at].0, |at| self.get_at_most(&wanted[at].0, wanted[at].1))
     }
 
@@ -29,7 +26,7 @@ impl S3 {
                 len => self.read(name, Some(*offset..end), *len as u64).await,
             }
         });
-        let read = self.at_once(wanted.len(), reads);
+        let read = self.link.at_once(wanted.len(), reads);
         let again = |at: usize| {
             let ObjectRange { name, offset, len } = &wanted[at];
             self.get_range(name, *offset, *len)
@@ -53,17 +50,6 @@ impl S3 {
         read.into_iter().zip(wanted).map(is_whole).collect()
     }
 
-    /// Makes `count` requests, several at a time, each of them once.
-    pub(super) fn at_once<T>(
-        &self,
-        count: usize,
-        requests: impl Iterator<Item = impl Future<Output = Result<T, Failure>>>,
-    ) -> Vec<Result<T, Failure>> {
-        let answers = futures_util::stream::iter(requests).buffered(SMALL_REQUESTS_MAX);
-        let answered = self.block_on(async { Ok(answers.collect::<Vec<_>>().await) });
-        answered.unwrap_or_else(|_| (0..count).map(|_| Err(Failure::interrupted())).collect())
-    }
-
     /// Makes the requests `again` that failed and may succeed, one after another, until the storage
     /// fails one after all attempts.
     pub(super) fn settle<'a, T>(
@@ -72,6 +58,6 @@ impl S3 {
         name: impl Fn(usize) -> &'a String,
         again: impl Fn(usize) -> Result<T>,
     ) -> Vec<Result<T>> {
-        settle(answered, |at, failure| self.error("get", name(at), 1, failure), again)
+        settle(answered, |at, failure| self.link.error("get", name(at), 1, failure), again)
     }
 }

@@ -41,7 +41,7 @@ impl S3 {
             }
             if let Some(kind) = failed {
                 let failure = Failure { kind, ..Failure::passing("the storage has failed before") };
-                return Err(self.error("delete", name, 0, failure));
+                return Err(self.link.error("delete", name, 0, failure));
             }
             self.delete(name).inspect_err(|error| {
                 let is_refused = std::error::Error::source(error).is_some();
@@ -55,10 +55,10 @@ impl S3 {
 
     /// Returns, for each name, `true` if the storage has answered that the object is deleted.
     fn delete_by_one_request(&self, names: &[String]) -> Vec<bool> {
-        let answered = self.attempts(|| {
+        let answered = self.link.patience.attempts(|| {
             let paths: Vec<_> = names.iter().map(|name| Ok(self.path(name))).collect();
             let limit = self.limits.silence + Duration::from_millis(KEY_MS * names.len() as u64);
-            self.block_on(async {
+            self.link.block_on(async {
                 let mut deleted =
                     self.second.delete_stream(futures_util::stream::iter(paths).boxed());
                 let mut answers: Vec<Result<StorePath, Failure>> = Vec::new();

@@ -33,7 +33,7 @@ impl S3 {
     /// Returns `true` if all objects of these names, which are inside of `folder`, exist.
     fn find_all_in(&self, folder: &str, mut names: Vec<&String>) -> Result<bool> {
         if names.len() > HEADS_MAX && is_folder_of_containers(folder) {
-            let (page, is_all) = self.tries("list", folder, || self.first_page(folder))?;
+            let (page, is_all) = self.link.tries("list", folder, || self.first_page(folder))?;
             // A page has all names up to its last one.
             let last = page.last().map_or("", |object| object.name.as_str()).to_owned();
             let listed: BTreeSet<&String> = page.iter().map(|object| &object.name).collect();
@@ -50,7 +50,7 @@ impl S3 {
             names.extend(covered);
         }
         let heads = names.iter().map(|name| self.head_at_once(name));
-        let found = self.at_once(names.len(), heads);
+        let found = self.link.at_once(names.len(), heads);
         let found = self.settle(found, |at| names[at], |at| self.head(names[at]));
         for len in found {
             if len?.is_none() {
@@ -63,7 +63,7 @@ impl S3 {
     /// Returns the first page of a listing, and `true` if there is no other.
     fn first_page(&self, prefix: &str) -> Result<(Vec<Listed>, bool), Failure> {
         let folder = format!("{}/", self.path(prefix));
-        let (mut page, token) = self.block_on(self.page(&folder, None))?;
+        let (mut page, token) = self.link.block_on(self.page(&folder, None))?;
         page.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok((page, token.is_none()))
     }

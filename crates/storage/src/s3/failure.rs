@@ -4,9 +4,11 @@ use std::fmt;
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use super::service::{Answer, CredentialsFailure, TooLong, deepest};
-use crate::error::Kind;
+use super::service::{Answer, TooLong};
+use crate::error::{Error, Kind};
 use crate::remote::Passing;
+use crate::remote::http::deepest;
+use crate::remote::watched::CredentialsFailure;
 
 /// A problem with the settings or the permissions of an object storage: the source of an error that
 /// the user can do something about.
@@ -95,6 +97,15 @@ impl Passing for Failure {
 
     fn text(&self) -> &str {
         &self.text
+    }
+
+    fn into_error(self, name: &str, text: String) -> Error {
+        let kind = if self.meaning == Meaning::Missing { Kind::Missing } else { self.kind };
+        let error = Error::new(kind, name, text);
+        match self.refusal {
+            Some(refusal) => error.with_source(refusal),
+            None => error,
+        }
     }
 }
 

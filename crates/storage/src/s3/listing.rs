@@ -42,7 +42,7 @@ impl S3 {
     /// object, and is then only listed if it is in the first pages.
     pub(super) fn list_once(&self, prefix: &str) -> Result<Names, Failure> {
         let folder = format!("{}/", self.path(prefix));
-        let mut names = self.block_on(async {
+        let mut names = self.link.block_on(async {
             let first_pages = pages_in_order(prefix);
             let (mut names, token) = self.pages(prefix, &folder, first_pages).await?;
             if token.is_none() {
@@ -70,14 +70,14 @@ impl S3 {
         folder: &str,
         page_count_max: usize,
     ) -> Result<Page, Failure> {
-        let mut bounds = ListBounds::new(count_max(prefix), self.patience.now_ns());
+        let mut bounds = ListBounds::new(count_max(prefix), self.link.patience.now_ns());
         let (mut names, mut token) = (Names::new(), None);
         for _ in 0..page_count_max {
             let (page, next) = self.page(folder, token).await?;
             let count = page.len();
             names.extend(page);
             let Some(next) = next else { return Ok((names, None)) };
-            bounds.page(count, &next, self.patience.now_ns())?;
+            bounds.page(count, &next, self.link.patience.now_ns())?;
             token = Some(next);
         }
         Ok((names, token))

@@ -36,14 +36,13 @@ use object_store::path::Path as StorePath;
 use object_store::{
     GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 };
-use tokio::runtime::Runtime;
 
 use self::failure::{Failure, Meaning};
 use self::headers::ShownVersions;
 use self::listing::Listed;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::remote::{Patience, within as within_limit};
+use crate::remote::{Link, within as within_limit};
 use crate::storage::{Deletion, Lock, ObjectRange, Put, Stamped, Storage, Visibility, too_short};
 use crate::throttle::{Direction, Throttle};
 
@@ -55,11 +54,6 @@ const UPLOAD_BYTES_PER_S_MIN: u64 = 100_000;
 /// Number of ranges that are requested before they are needed. An answer takes as long as the
 /// transfer of megabytes.
 const REQUESTS_AHEAD_MAX: usize = 8;
-/// Maximum number of requests at a time for small objects. Their transfer takes no time, so the
-/// number is limited by what a server accepts of one client.
-const SMALL_REQUESTS_MAX: usize = 32;
-/// Number of threads that move bytes between sockets and the threads that wait for them.
-const RUNTIME_THREADS: usize = 2;
 /// The minimum speed of an answer, in bytes per second; a slower one is given up.
 const DOWNLOAD_BYTES_PER_S_MIN: u64 = 10_000;
 /// The maximum allocation before bytes arrive, in bytes.
@@ -68,7 +62,6 @@ const CAPACITY_MAX: u64 = 16 * 1024 * 1024;
 /// A bucket, or the part of it below a prefix.
 #[derive(Debug)]
 pub struct S3 {
-    address: String,
     root: StorePath,
     store: AmazonS3,
     /// A second client, because `object_store` fixes the form of deletions and the checksum of puts
@@ -79,8 +72,7 @@ pub struct S3 {
     region: String,
     /// Set if requests are signed.
     has_signatures: bool,
-    runtime: Runtime,
-    patience: Patience,
+    link: Link,
     limits: S3Limits,
     throttle: Throttle,
     /// Set if the storage does not support conditions, so that puts look for an existing object
@@ -112,34 +104,23 @@ impl S3 {
             "" => format!("s3://{}", settings.bucket),
             _ => format!("s3://{}/{root}", settings.bucket),
         };
-        let failed = |error: std::io::Error| {
-            Error::new(Kind::Storage, &address, format!("cannot start threads: {error}"))
-        };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(RUNTIME_THREADS)
-            .thread_name("s3")
-            .enable_all()
-            .build()
-            .map_err(failed)?;
+        let limits = settings.limits;
+        let link = Link::new(address, "s3", environment, limits.tries_max)?;
         // The client's own tasks belong to the runtime.
-        let entered = runtime.enter();
+        let entered = link.enter();
         let versions = Arc::default();
         let store = settings.client(false, &versions)?;
         let second = settings.client(true, &versions)?;
         let asker = settings.http_client(&versions)?;
         drop(entered);
-        let limits = settings.limits;
-        let patience = Patience::new(environment, limits.tries_max);
         Ok(S3 {
-            address,
             root,
             store,
             second,
             asker,
             region: settings.region().to_owned(),
             has_signatures: settings.has_signatures(),
-            runtime,
-            patience,
+            link,
             limits,
             throttle: settings.throttle.clone(),
             has_no_conditions: AtomicBool::new(false),
@@ -155,46 +136,12 @@ impl S3 {
         self.root.parts().chain(StorePath::from(name).parts()).collect()
     }
 
-    /// Repeats `act`, which is one attempt, until it succeeds or must not be tried again.
-    fn tries<T>(
-        &self,
-        verb: &str,
-        name: &str,
-        act: impl FnMut() -> Result<T, Failure>,
-    ) -> Result<T> {
-        self.attempts(act).map_err(|(tries, failure)| self.error(verb, name, tries, failure))
-    }
-
-    /// Repeats `act` as [`S3::tries`] does. A failure comes with the number of attempts.
-    fn attempts<T>(&self, act: impl FnMut() -> Result<T, Failure>) -> Result<T, (u32, Failure)> {
-        self.patience.attempts(act)
-    }
-
-    /// Returns the error of a request for `name` that failed at attempt `tries`.
-    fn error(&self, verb: &str, name: &str, tries: u32, failure: Failure) -> Error {
-        let kind = if failure.meaning == Meaning::Missing { Kind::Missing } else { failure.kind };
-        let text = format!("cannot {verb} in {}, attempt {tries}: {}", self.address, failure.text);
-        let error = Error::new(kind, name, text);
-        match failure.refusal {
-            Some(refusal) => error.with_source(refusal),
-            None => error,
-        }
-    }
-
-    /// Runs `requests`, unless a request to stop leaves no time for them.
-    fn block_on<T>(
-        &self,
-        requests: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        self.runtime.block_on(self.patience.unless_over(requests))
-    }
-
     fn wait<T>(
         &self,
         limit: Duration,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, Failure> {
-        self.block_on(self.within(limit, request))
+        self.link.block_on(self.within(limit, request))
     }
 
     /// Waits for the answer to a request, at most for `limit`. Waits for the rate of what is
@@ -215,7 +162,7 @@ impl S3 {
             let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
             let put = store.put_opts(&path, PutPayload::from_bytes(bytes.clone()), options);
             let put = within(limit, &self.throttle, Direction::Upload, put);
-            self.block_on(put).map(|_| ()).map_err(Failure::of_place)
+            self.link.block_on(put).map(|_| ()).map_err(Failure::of_place)
         };
         if !self.needs_checksum.load(Ordering::Relaxed) {
             match put(&self.store) {
@@ -247,7 +194,7 @@ impl S3 {
     }
 
     fn head_once(&self, name: &str) -> Result<Option<u64>, Failure> {
-        self.block_on(self.head_at_once(name))
+        self.link.block_on(self.head_at_once(name))
     }
 
     async fn head_at_once(&self, name: &str) -> Result<Option<u64>, Failure> {
@@ -265,7 +212,7 @@ impl S3 {
         range: Option<Range<u64>>,
         len_max: u64,
     ) -> Result<Bytes, Failure> {
-        self.block_on(self.read(name, range, len_max))
+        self.link.block_on(self.read(name, range, len_max))
     }
 
     /// Reads an object, or a range of it, of at most `len_max` bytes.
@@ -285,16 +232,16 @@ impl S3 {
             return Err(Failure { meaning, kind, ..Failure::passing(text) });
         }
         let limit = self.limits.silence + Duration::from_secs(len / DOWNLOAD_BYTES_PER_S_MIN);
-        let (began_ns, mut waited_ns) = (self.patience.now_ns(), 0);
+        let (began_ns, mut waited_ns) = (self.link.patience.now_ns(), 0);
         let capacity = usize::try_from(len.min(CAPACITY_MAX)).unwrap_or(0);
         let mut bytes = BytesMut::with_capacity(capacity);
         let mut pieces = answer.into_stream();
         while let Some(piece) =
             self.within(self.limits.silence, async { pieces.next().await.transpose() }).await?
         {
-            let received_ns = self.patience.now_ns();
+            let received_ns = self.link.patience.now_ns();
             self.throttle.pass(Direction::Download, piece.len()).await;
-            let now_ns = self.patience.now_ns();
+            let now_ns = self.link.patience.now_ns();
             waited_ns += now_ns.saturating_sub(received_ns);
             bytes.extend_from_slice(&piece);
             let elapsed_ns = now_ns.saturating_sub(began_ns).saturating_sub(waited_ns);
@@ -340,25 +287,28 @@ impl Storage for S3 {
         // Set if an earlier attempt may have been carried out, so that an existing object may be
         // the one being put.
         let mut is_unsure = false;
-        self.tries("put", name, || {
-            if is_unsure && let Some(is_own) = self.is_there(name, &bytes)? {
-                return Ok(if is_own { Put::Created } else { Put::Exists });
-            }
-            match self.put_once(name, &bytes) {
-                Ok(()) => Ok(Put::Created),
-                Err(failure) if failure.meaning == Meaning::Exists && !is_unsure => Ok(Put::Exists),
-                Err(failure) if failure.meaning == Meaning::Exists => {
-                    // The earlier attempt was carried out after the look, so the loop has to look
-                    // again.
-                    Err(Failure { meaning: Meaning::TryAgain, ..failure })
+        self.link
+            .tries("put", name, || {
+                if is_unsure && let Some(is_own) = self.is_there(name, &bytes)? {
+                    return Ok(if is_own { Put::Created } else { Put::Exists });
                 }
-                Err(failure) => {
-                    is_unsure |= failure.meaning == Meaning::TryAgain;
-                    Err(failure)
+                match self.put_once(name, &bytes) {
+                    Ok(()) => Ok(Put::Created),
+                    Err(failure) if failure.meaning == Meaning::Exists && !is_unsure => {
+                        Ok(Put::Exists)
+                    }
+                    Err(failure) if failure.meaning == Meaning::Exists => {
+                        // The earlier attempt was carried out after the look, so the loop has to look
+                        // again.
+                        Err(Failure { meaning: Meaning::TryAgain, ..failure })
+                    }
+                    Err(failure) => {
+                        is_unsure |= failure.meaning == Meaning::TryAgain;
+                        Err(failure)
+                    }
                 }
-            }
-        })
-        .map_err(Error::of_put)
+            })
+            .map_err(Error::of_put)
     }
 
     fn sync(&self, name: &str) -> Result<()> {
@@ -367,7 +317,7 @@ impl Storage for S3 {
     }
 
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
-        self.tries("get", name, || self.read_once(name, None, len_max))
+        self.link.tries("get", name, || self.read_once(name, None, len_max))
     }
 
     fn get_many(&self, wanted: &[(String, u64)]) -> Vec<Result<Bytes>> {
@@ -380,7 +330,7 @@ impl Storage for S3 {
             return Ok(Bytes::new());
         }
         let read = || self.read_once(name, Some(offset..end), len as u64);
-        match self.tries("get a range", name, read) {
+        match self.link.tries("get a range", name, read) {
             Ok(bytes) if bytes.len() == len => Ok(bytes),
             Ok(_) => Err(too_short(name, offset, len)),
             // A range that begins behind the end is refused, so the length has to be requested.
@@ -400,7 +350,7 @@ impl Storage for S3 {
     }
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
-        self.tries("get the length", name, || self.head_once(name))
+        self.link.tries("get the length", name, || self.head_once(name))
     }
 
     fn all_exist(&self, names: &[String]) -> Result<bool> {
@@ -408,7 +358,7 @@ impl Storage for S3 {
     }
 
     fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
-        self.tries("get the time", name, || {
+        self.link.tries("get the time", name, || {
             match self.wait(self.limits.silence, self.store.head(&self.path(name))) {
                 Ok(meta) => Ok(meta.last_modified.timestamp_nanos_opt()),
                 Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
@@ -418,18 +368,18 @@ impl Storage for S3 {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
-        let listed = self.tries("list", prefix, || self.list_once(prefix))?;
+        let listed = self.link.tries("list", prefix, || self.list_once(prefix))?;
         Ok(listed.into_iter().map(|object| (object.name, object.len)).collect())
     }
 
     fn list_stamped(&self, prefix: &str) -> Result<Vec<Stamped>> {
-        let listed = self.tries("list", prefix, || self.list_once(prefix))?;
+        let listed = self.link.tries("list", prefix, || self.list_once(prefix))?;
         let stamped = |Listed { name, stamp_ns, .. }| Stamped { name, stamp_ns };
         Ok(listed.into_iter().map(stamped).collect())
     }
 
     fn delete(&self, name: &str) -> Result<()> {
-        self.tries("delete", name, || {
+        self.link.tries("delete", name, || {
             match self.wait(self.limits.silence, self.store.delete(&self.path(name))) {
                 Err(failure) if failure.meaning == Meaning::Missing => Ok(()),
                 Err(failure) if failure.refusal == Some(Refusal::Denied) => {
@@ -454,7 +404,7 @@ impl Storage for S3 {
     }
 
     fn replace(&self, name: &str, bytes: Bytes) -> Result<()> {
-        self.tries("replace", name, || self.put_by(name, &bytes, PutMode::Overwrite))
+        self.link.tries("replace", name, || self.put_by(name, &bytes, PutMode::Overwrite))
     }
 
     /// S3 promises this since 2020; not every server with its interface does.
@@ -463,6 +413,6 @@ impl Storage for S3 {
     }
 
     fn describe(&self) -> String {
-        self.address.clone()
+        self.link.address().to_owned()
     }
 }

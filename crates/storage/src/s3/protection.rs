@@ -108,10 +108,11 @@ impl S3 {
         }
         let mut locks = Vec::with_capacity(names.len());
         for names in names.chunks(LOCKS_MAX) {
-            let asked = self.at_once(names.len(), names.iter().map(|name| self.lock_at_once(name)));
+            let asked =
+                self.link.at_once(names.len(), names.iter().map(|name| self.lock_at_once(name)));
             let again = |at: usize| {
-                let lock = || self.block_on(self.lock_at_once(&names[at]));
-                self.tries("get the lock", &names[at], lock)
+                let lock = || self.link.block_on(self.lock_at_once(&names[at]));
+                self.link.tries("get the lock", &names[at], lock)
             };
             for lock in self.settle(asked, |at| &names[at], again) {
                 locks.push(lock?);
@@ -128,7 +129,7 @@ impl S3 {
                 .extensions
                 .get::<LockHeaders>()
                 .map(|headers| lock(headers, &found.meta))
-                .filter(|lock| *lock > Lock::Until(self.patience.wall_ns()))),
+                .filter(|lock| *lock > Lock::Until(self.link.patience.wall_ns()))),
             Err(failure) if failure.meaning == Meaning::Missing => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -136,7 +137,7 @@ impl S3 {
 
     /// Asks the object `name`, or the bucket if the name is empty.
     fn ask(&self, name: &str, asked: &Asked) -> Result<Told> {
-        match self.attempts(|| self.block_on(self.ask_once(name, asked.query))) {
+        match self.link.patience.attempts(|| self.link.block_on(self.ask_once(name, asked.query))) {
             Ok(text) => Ok(Told::Text(text)),
             Err((tries, failure)) => match (&failure.refusal, failure.meaning) {
                 (Some(Refusal::Denied), _) => Ok(Told::Denied(tries, failure)),
@@ -147,14 +148,14 @@ impl S3 {
                 {
                     Ok(Told::Nothing)
                 }
-                _ => Err(self.error(asked.subject, name, tries, failure)),
+                _ => Err(self.link.error(asked.subject, name, tries, failure)),
             },
         }
     }
 
     fn denied(&self, name: &str, asked: &Asked, tries: u32, failure: Failure) -> Error {
         let refusal = Some(Refusal::Lacks(asked.permission));
-        self.error(asked.subject, name, tries, Failure { refusal, ..failure })
+        self.link.error(asked.subject, name, tries, Failure { refusal, ..failure })
     }
 
     async fn ask_once(&self, name: &str, query: &str) -> Result<String, Failure> {

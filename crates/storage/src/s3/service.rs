@@ -6,7 +6,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
@@ -14,11 +13,12 @@ use object_store::client::{
 
 use super::headers::{LockHeaders, ShownVersions};
 use super::xml::{element, is_answered};
+use crate::remote::watched::{
+    CredentialsFailure, execute, gather, host_of, host_of_request, text_of,
+};
 use crate::remote::{http, network};
-use crate::throttle::{Direction, Throttle};
+use crate::throttle::Throttle;
 
-/// Maximum number of bytes of an error's text that are read.
-const ERROR_LEN_MAX: usize = 64 * 1024;
 /// The maximum length of an answer that is not an object, in bytes: a page of a listing (1000
 /// names), or credentials. `object_store` gathers these in memory.
 const ANSWER_LEN_MAX: usize = 8 * 1024 * 1024;
@@ -58,18 +58,6 @@ impl fmt::Display for Answer {
 
 impl std::error::Error for Answer {}
 
-/// The failure of a service that should provide credentials.
-#[derive(Debug)]
-pub(super) struct CredentialsFailure(pub(super) String);
-
-impl fmt::Display for CredentialsFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for CredentialsFailure {}
-
 /// Creates clients whose failures can be told apart.
 #[derive(Debug)]
 pub(super) struct WatchedConnector {
@@ -91,9 +79,7 @@ impl WatchedConnector {
         versions: Arc<ShownVersions>,
         throttle: Throttle,
     ) -> WatchedConnector {
-        let host = address.split_once("://").map_or(address, |(_, rest)| rest);
-        let host = host.split('/').next().unwrap_or_default();
-        WatchedConnector { host: host.to_ascii_lowercase(), may_lack_token, versions, throttle }
+        WatchedConnector { host: host_of(address), may_lack_token, versions, throttle }
     }
 }
 
@@ -134,10 +120,9 @@ impl HttpService for Watched {
 
 impl Watched {
     async fn watch(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let host = request.uri().authority().map(|host| host.as_str().to_ascii_lowercase());
-        let is_storage = host.as_ref() == Some(&self.host);
+        let host = host_of_request(&request);
+        let is_storage = host == self.host;
         let may_fail = self.may_lack_token && !is_storage && request.method().as_str() == "PUT";
-        let host = host.unwrap_or_default();
         let is_page = request.uri().query().is_some_and(|query| query.contains("list-type=2"));
         let is_question = request.extensions().get::<Question>().is_some();
         let is_object =
@@ -148,13 +133,7 @@ impl Watched {
             && request.method().as_str() == "POST"
             && request.uri().query().is_some_and(|query| query.starts_with("delete"));
         let asked = request.body().as_bytes().filter(|_| is_bulk_delete).cloned();
-        let mut response = match self.inner.execute(request).await {
-            Err(error) if !is_storage => {
-                let text = format!("{host} does not answer: {}", deepest(&error));
-                return Err(HttpError::new(error.kind(), CredentialsFailure(text)));
-            }
-            other => other?,
-        };
+        let mut response = execute(&self.inner, request, (&host, is_storage)).await?;
         if is_storage && response.status().is_success() {
             self.versions.learn(is_put, response.headers());
             if is_head && let Some(lock) = LockHeaders::of(response.headers()) {
@@ -166,7 +145,7 @@ impl Watched {
             if is_object {
                 return Ok(response);
             }
-            return gather(response, asked.as_deref(), &self.throttle).await;
+            return gather_page(response, asked.as_deref(), &self.throttle).await;
         }
         let answer = read_answer(response).await;
         Err(if is_storage {
@@ -180,22 +159,15 @@ impl Watched {
 
 /// Reads an answer that is not an object, up to the maximum length. `bulk_delete` is the request to
 /// delete several objects, if the answer is to one.
-async fn gather(
+async fn gather_page(
     response: HttpResponse,
     bulk_delete: Option<&[u8]>,
     throttle: &Throttle,
 ) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
-    let mut bytes = Vec::new();
-    let mut body = body.bytes_stream();
-    while let Some(piece) = body.next().await {
-        let piece = piece?;
-        throttle.pass(Direction::Download, piece.len()).await;
-        bytes.extend_from_slice(&piece);
-        if bytes.len() > ANSWER_LEN_MAX {
-            return Err(HttpError::new(HttpErrorKind::Decode, TooLong));
-        }
-    }
+    let Some(bytes) = gather(body, ANSWER_LEN_MAX, throttle).await? else {
+        return Err(HttpError::new(HttpErrorKind::Decode, TooLong));
+    };
     if bulk_delete.is_some_and(|request| !is_answered(request, &bytes)) {
         let message = "the answer does not name each object of the request".to_owned();
         let answer = Answer { status: parts.status.as_u16(), message, ..Answer::default() };
@@ -216,30 +188,13 @@ impl fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
-/// Returns the root cause of an error as a text.
-pub(super) fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    deepest.to_string()
-}
-
 async fn read_answer(response: HttpResponse) -> Answer {
     let status = response.status().as_u16();
     let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
     let region = header("x-amz-bucket-region").map(str::to_owned);
     let is_redirect = response.status().is_redirection();
     let location = header("location").filter(|_| is_redirect).map(network::shown_location);
-    let mut text = Vec::new();
-    let mut body = response.into_body().bytes_stream();
-    // A part of the text is sufficient if the rest cannot be read.
-    while let Some(Ok(piece)) = body.next().await
-        && text.len() < ERROR_LEN_MAX
-    {
-        text.extend_from_slice(&piece);
-    }
-    let text = String::from_utf8_lossy(&text);
+    let text = text_of(response.into_body()).await;
     Answer {
         status,
         code: element(&text, "Code").unwrap_or_default(),

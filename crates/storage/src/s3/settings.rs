@@ -7,12 +7,11 @@ use std::time::Duration;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::path::Path as StorePath;
-use object_store::{ClientOptions, RetryConfig};
 
 use super::headers::ShownVersions;
 use super::service::WatchedConnector;
 use crate::error::{Error, Result};
-use crate::remote::network::CONNECT_MAX;
+use crate::remote::watched::{client_options, once};
 use crate::throttle::Throttle;
 
 /// The default region.
@@ -166,12 +165,10 @@ impl S3Settings {
     ) -> Result<AmazonS3> {
         let address = self.address()?;
         let connector = self.connector(&address, versions);
-        let once = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-        let options = client_options(&address);
         let mut builder = AmazonS3Builder::new()
-            .with_retry(once)
+            .with_retry(once())
             .with_http_connector(connector)
-            .with_client_options(options);
+            .with_client_options(client_options(&address));
         for (name, value) in &self.variables {
             if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
                 builder = builder.with_config(key, value);
@@ -210,14 +207,6 @@ impl S3Settings {
     fn invalid(&self, error: object_store::Error) -> Error {
         Error::invalid(format!("s3://{}", self.bucket), "invalid settings").with_source(error)
     }
-}
-
-/// Returns the options of an HTTP client for `address`, which leaves time-outs to its caller.
-fn client_options(address: &str) -> ClientOptions {
-    ClientOptions::new()
-        .with_timeout_disabled()
-        .with_connect_timeout(CONNECT_MAX)
-        .with_allow_http(address.starts_with("http://"))
 }
 
 #[cfg(test)]

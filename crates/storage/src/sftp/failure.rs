@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use russh_sftp::protocol::{Status, StatusCode};
 
 use crate::error::Kind;
-use crate::remote::Passing;
+use crate::remote;
 
 /// The maximum number of lines of ssh that a message has.
 const LINES_MAX: usize = 3;
@@ -35,43 +35,23 @@ pub(super) enum Meaning {
     Final,
 }
 
-/// A failed request.
-#[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) meaning: Meaning,
-    pub(super) kind: Kind,
-    pub(super) text: String,
-    pub(super) remedy: Option<&'static str>,
-}
+impl remote::Meaning for Meaning {
+    const TRY_AGAIN: Meaning = Meaning::TryAgain;
+    const FINAL: Meaning = Meaning::Final;
 
-impl Passing for Failure {
-    fn may_pass(&self) -> bool {
-        self.meaning == Meaning::TryAgain
-    }
-
-    fn interrupted() -> Failure {
-        Failure { kind: Kind::Interrupted, ..Failure::new(Meaning::Final, "interrupted") }
-    }
-
-    fn text(&self) -> &str {
-        &self.text
-    }
-}
-
-impl Failure {
-    pub(super) fn new(meaning: Meaning, text: impl Into<String>) -> Failure {
-        let kind = match meaning {
+    fn kind(self) -> Kind {
+        match self {
             Meaning::Missing => Kind::Missing,
             Meaning::Unknown => Kind::Unsupported,
             _ => Kind::Storage,
-        };
-        Failure { meaning, kind, text: text.into(), remedy: None }
+        }
     }
+}
 
-    pub(super) fn with_remedy(self, remedy: &'static str) -> Failure {
-        Failure { remedy: Some(remedy), ..self }
-    }
+/// A failed request.
+pub(super) type Failure = remote::Failure<Meaning>;
 
+impl Failure {
     /// Returns `true` for an answer that a server gives that opens no folders as files. It may have
     /// other reasons, too.
     pub(super) fn is_of_folder(&self) -> bool {
@@ -213,6 +193,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use super::*;
+    use crate::remote::Passing;
 
     fn of(printed: &str) -> Failure {
         Failure::of_command(None, printed, true)

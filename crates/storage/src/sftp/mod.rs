@@ -23,7 +23,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::runtime::Runtime;
 
 use self::connection::{Connection, lock};
 use self::failure::{Failure, Meaning};
@@ -33,7 +32,7 @@ use self::staged::StagedUpload;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::kind::ObjectKind;
-use crate::remote::{Passing, Patience, settle};
+use crate::remote::{Link, Passing, SMALL_REQUESTS_MAX, settle};
 use crate::storage::{
     ObjectRange, Put, Staged, Stamped, Storage, Weakness, count_max, is_staged, too_short,
 };
@@ -46,14 +45,10 @@ const TRIES_MAX: u32 = 12;
 /// as a region, 128 KiB, and takes two answers of the server, so that many are needed to fill the
 /// window of an SSH channel, 2 MiB.
 const REQUESTS_AHEAD_MAX: usize = 32;
-/// Maximum number of requests at a time for small objects.
-const SMALL_REQUESTS_MAX: usize = 32;
 /// Number of names of one folder from which on a listing is cheaper than a request for each.
 const HEADS_MAX: usize = 512;
 /// Maximum number of folders, links and files on their way in a listing, besides objects.
 const FOLDERS_MAX: usize = 10_000;
-/// Number of threads that move bytes between ssh and the threads that wait for them.
-const RUNTIME_THREADS: usize = 2;
 /// The maximum time for what is still under way at the end: closed handles, removed files.
 const END_MAX: Duration = Duration::from_secs(2);
 
@@ -64,14 +59,12 @@ pub struct Sftp(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     settings: SftpSettings,
-    address: String,
     environment: Arc<dyn Environment>,
-    patience: Patience,
     /// The connection, once there is one.
     connection: Mutex<Option<Arc<Connection>>>,
     /// The permissions of the repository's folder, once they were asked for.
     mode: Mutex<Option<u32>>,
-    runtime: Runtime,
+    link: Link,
 }
 
 impl Drop for Inner {
@@ -79,7 +72,7 @@ impl Drop for Inner {
         let connection = lock(&self.connection).take();
         if let Some(connection) = connection.filter(|connection| !connection.is_lost()) {
             let settled = async { tokio::time::timeout(END_MAX, connection.settle()).await };
-            self.runtime.block_on(settled).ok();
+            self.link.finish(settled).ok();
         }
     }
 }
@@ -91,27 +84,10 @@ impl Sftp {
     ///
     /// Returns a `Storage` error if threads cannot be started.
     pub fn open(settings: &SftpSettings, environment: Arc<dyn Environment>) -> Result<Sftp> {
-        let address = settings.describe();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(RUNTIME_THREADS)
-            .thread_name("sftp")
-            .enable_all()
-            .build();
-        let runtime = runtime.map_err(|error| {
-            Error::new(Kind::Storage, &address, format!("cannot start threads: {error}"))
-        })?;
-        let patience = Patience::new(environment.clone(), TRIES_MAX);
+        let link = Link::new(settings.describe(), "sftp", environment.clone(), TRIES_MAX)?;
         let (connection, mode) = (Mutex::default(), Mutex::default());
         let settings = settings.clone();
-        Ok(Sftp(Arc::new(Inner {
-            settings,
-            address,
-            environment,
-            patience,
-            connection,
-            mode,
-            runtime,
-        })))
+        Ok(Sftp(Arc::new(Inner { settings, environment, connection, mode, link })))
     }
 
     /// Creates the folder with its missing parents, for their owner only. An existing folder keeps
@@ -123,7 +99,7 @@ impl Sftp {
     pub fn create_folder(&self) -> Result<()> {
         let path = &self.0.settings.path;
         self.tries("create the folder", path, |connection| {
-            self.block_on(async {
+            self.0.link.block_on(async {
                 let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
                 for end in ends.filter(|end| *end > 0) {
                     if connection.about(&path[..end]).await?.is_none() {
@@ -146,7 +122,7 @@ impl Sftp {
     pub fn entries(&self) -> Result<Vec<String>> {
         let list = |connection: &Arc<Connection>| {
             let room = EntryRoom::new(count_max(""));
-            self.block_on(connection.list_folder(String::new(), &room))
+            self.0.link.block_on(connection.list_folder(String::new(), &room))
         };
         let entries = self.tries("list", &self.0.settings.path, list)?;
         Ok(entries.into_iter().map(|(name, _)| name).collect())
@@ -158,17 +134,9 @@ impl Sftp {
         if let Some(connection) = connection.as_ref().filter(|connection| !connection.is_lost()) {
             return Ok(connection.clone());
         }
-        let opened = self.block_on(Connection::open(&self.0.settings))?;
+        let opened = self.0.link.block_on(Connection::open(&self.0.settings))?;
         *connection = Some(opened.clone());
         Ok(opened)
-    }
-
-    /// Runs `requests`, unless a request to stop leaves no time for them.
-    fn block_on<T>(
-        &self,
-        requests: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        self.0.runtime.block_on(self.0.patience.unless_over(requests))
     }
 
     /// Repeats `act`, which is one attempt, until it succeeds or must not be tried again.
@@ -178,19 +146,7 @@ impl Sftp {
         name: &str,
         mut act: impl FnMut(&Arc<Connection>) -> Result<T, Failure>,
     ) -> Result<T> {
-        let tried = self.0.patience.attempts(|| act(&self.connection()?));
-        tried.map_err(|(tries, failure)| self.error(verb, name, tries, failure))
-    }
-
-    /// Returns the error of a request for `name` that failed at attempt `tries`.
-    fn error(&self, verb: &str, name: &str, tries: u32, failure: Failure) -> Error {
-        let address = &self.0.address;
-        let text = format!("cannot {verb} in {address}, attempt {tries}: {}", failure.text);
-        let error = Error::new(failure.kind, name, text);
-        match failure.remedy {
-            Some(remedy) => error.with_remedy(remedy),
-            None => error,
-        }
+        self.0.link.tries(verb, name, || act(&self.connection()?))
     }
 
     /// Makes `count` requests, several at a time. Those that have no answer because the connection
@@ -207,15 +163,11 @@ impl Sftp {
             Err(_) => return (0..names.len()).map(again).collect(),
         };
         let requests = (0..names.len()).map(|at| request(connection.clone(), at));
-        let answers = futures_util::stream::iter(requests).buffered(SMALL_REQUESTS_MAX);
-        let answered = self.block_on(async { Ok(answers.collect::<Vec<_>>().await) });
-        let answered = answered.unwrap_or_else(|_: Failure| {
-            (0..names.len()).map(|_| Err(Failure::interrupted())).collect()
-        });
+        let answered = self.0.link.at_once(names.len(), requests);
         if answered.iter().any(Result::is_ok) {
-            self.0.patience.worked();
+            self.0.link.patience.worked();
         }
-        settle(answered, |at, failure| self.error(verb, names[at], 1, failure), again)
+        settle(answered, |at, failure| self.0.link.error(verb, names[at], 1, failure), again)
     }
 
     /// Lists the files below `prefix`, with those that are on their way.
@@ -231,7 +183,7 @@ impl Sftp {
                 Ok(())
             };
             let room = EntryRoom::new(count_max(prefix).saturating_add(FOLDERS_MAX));
-            self.block_on(connection.list(prefix, &room, take))?;
+            self.0.link.block_on(connection.list(prefix, &room, take))?;
             Ok(files)
         });
         let mut files = listed?;
@@ -282,7 +234,7 @@ impl Sftp {
             // An upload over a connection that is cut cannot go on: what the server has not synced
             // may be lost.
             let begun = upload.take().filter(|upload| !upload.is_lost());
-            let put = self.block_on(async {
+            let put = self.0.link.block_on(async {
                 let mut upload = match begun {
                     Some(upload) => upload,
                     None => self.begin(connection, name, "").await?,
@@ -310,7 +262,7 @@ impl Sftp {
         bytes: &Bytes,
     ) -> Result<Option<bool>, Failure> {
         let path = connection.path(name);
-        self.block_on(async {
+        self.0.link.block_on(async {
             match connection.about(&path).await? {
                 None => return Ok(None),
                 Some(about) if about.len != bytes.len() as u64 => return Ok(Some(false)),
@@ -326,7 +278,7 @@ impl Sftp {
 
     fn about(&self, name: &str) -> Result<Option<About>> {
         let found = self.tries("get the length", name, |connection| {
-            self.block_on(connection.about(&connection.path(name)))
+            self.0.link.block_on(connection.about(&connection.path(name)))
         });
         Ok(found?.filter(|about| !about.is_folder))
     }
@@ -362,13 +314,13 @@ impl Storage for Sftp {
     fn sync(&self, name: &str) -> Result<()> {
         require_name(name)?;
         self.tries("sync", name, |connection| {
-            self.block_on(connection.sync_file(&connection.path(name)))
+            self.0.link.block_on(connection.sync_file(&connection.path(name)))
         })
     }
 
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
         require_name(name)?;
-        self.tries("get", name, |connection| self.block_on(connection.read(name, len_max)))
+        self.tries("get", name, |connection| self.0.link.block_on(connection.read(name, len_max)))
     }
 
     fn get_many(&self, wanted: &[(String, u64)]) -> Vec<Result<Bytes>> {
@@ -395,7 +347,7 @@ impl Storage for Sftp {
         let again = |at: usize| {
             let ObjectRange { name, offset, len } = &wanted[at];
             self.tries("get a range", name, |connection| {
-                self.block_on(read_range(connection, name, *offset, *len))
+                self.0.link.block_on(read_range(connection, name, *offset, *len))
             })
         };
         let read = self.at_once("get a range", &names, read, again);
@@ -459,7 +411,7 @@ impl Storage for Sftp {
     fn delete(&self, name: &str) -> Result<()> {
         require_name(name)?;
         self.tries("delete", name, |connection| {
-            self.block_on(remove(connection.clone(), connection.path(name)))
+            self.0.link.block_on(remove(connection.clone(), connection.path(name)))
         })
     }
 
@@ -479,7 +431,7 @@ impl Storage for Sftp {
 
     fn weaknesses(&self) -> Result<Vec<Weakness>> {
         let (extensions, syncs_folders) = self.tries("connect", "", |connection| {
-            let syncs_folders = self.block_on(connection.syncs_folders())?;
+            let syncs_folders = self.0.link.block_on(connection.syncs_folders())?;
             Ok((connection.extensions, syncs_folders))
         })?;
         let mut weaknesses = Vec::new();
@@ -510,7 +462,7 @@ impl Storage for Sftp {
                 let text = "the server lacks posix-rename@openssh.com, which replaces objects";
                 return Err(Failure::new(Meaning::Unknown, text));
             }
-            self.block_on(async {
+            self.0.link.block_on(async {
                 // A file under the object's own name would look to a cleaning client like a remnant
                 // of the object's writer, which has ended.
                 let mut upload = self.begin(connection, name, ".anew").await?;
@@ -523,7 +475,7 @@ impl Storage for Sftp {
 
     fn prepare(&self) -> Result<()> {
         self.tries("create the folders", "", |connection| {
-            self.block_on(async {
+            self.0.link.block_on(async {
                 let mode = self.mode(connection).await?.unwrap_or(0o700);
                 let (mut folders, mut below) = (Vec::new(), Vec::new());
                 for kind in ObjectKind::ALL {
@@ -556,7 +508,7 @@ impl Storage for Sftp {
         // The age is relative to the server's own time.
         let now_name = format!("{}/now", ObjectKind::Ticket.folder());
         let now_ns = self.tries("get the time", &now_name, |connection| {
-            self.block_on(async {
+            self.0.link.block_on(async {
                 connection.settle().await;
                 let upload = self.begin(connection, &now_name, "").await?;
                 let now_ns = upload.stamp_ns().await?;
@@ -577,7 +529,7 @@ impl Storage for Sftp {
                 if is_stale(object, age_s) {
                     let path = |connection: &Connection| connection.path(&name);
                     let deleted = self.tries("delete", &name, |connection| {
-                        self.block_on(remove(connection.clone(), path(connection)))
+                        self.0.link.block_on(remove(connection.clone(), path(connection)))
                     });
                     removed += usize::from(deleted.is_ok());
                 }
@@ -587,7 +539,7 @@ impl Storage for Sftp {
     }
 
     fn describe(&self) -> String {
-        self.0.address.clone()
+        self.0.link.address().to_owned()
     }
 }
 

@@ -30,7 +30,7 @@ impl StagedUpload {
     /// Sends whole pieces of what is not sent yet.
     fn send(&mut self) -> Result<(), Failure> {
         let connection = self.storage.connection()?;
-        self.storage.block_on(async {
+        self.storage.0.link.block_on(async {
             let upload = match &mut self.upload {
                 Some(upload) => upload,
                 None => {
@@ -56,7 +56,9 @@ impl Staged for StagedUpload {
                 self.is_postponed = true;
                 Ok(())
             }
-            Err(failure) => Err(Error::of_put(self.storage.error("put", &self.name, 1, failure))),
+            Err(failure) => {
+                Err(Error::of_put(self.storage.0.link.error("put", &self.name, 1, failure)))
+            }
         }
     }
 

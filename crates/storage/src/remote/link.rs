@@ -1,0 +1,103 @@
+//! The link to a storage behind a connection: the threads of its requests, and their repetition.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use tokio::runtime::Runtime;
+
+use super::{Passing, Patience};
+use crate::environment::Environment;
+use crate::error::{Error, Kind, Result};
+
+/// Maximum number of requests at a time for small objects. Their transfer takes no time, so the
+/// number is limited by what a server accepts of one client.
+pub(crate) const SMALL_REQUESTS_MAX: usize = 32;
+/// Number of threads that move bytes between connections and the threads that wait for them.
+const RUNTIME_THREADS: usize = 2;
+
+/// The threads of a storage's requests, and the state of their repetition.
+#[derive(Debug)]
+pub(crate) struct Link {
+    address: String,
+    pub(crate) patience: Patience,
+    runtime: Runtime,
+}
+
+impl Link {
+    /// Starts threads with the name `thread_name` for the storage at `address`. Each request is
+    /// attempted at most `tries_max` times.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Storage` error if the threads cannot be started.
+    pub(crate) fn new(
+        address: String,
+        thread_name: &str,
+        environment: Arc<dyn Environment>,
+        tries_max: u32,
+    ) -> Result<Link> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(RUNTIME_THREADS)
+            .thread_name(thread_name)
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| {
+            Error::new(Kind::Storage, &address, format!("cannot start threads: {error}"))
+        })?;
+        Ok(Link { address, patience: Patience::new(environment, tries_max), runtime })
+    }
+
+    /// Returns the address of the storage, for messages.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Enters the threads' runtime, to which a client that is made meanwhile gives its tasks.
+    #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
+    pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.runtime.enter()
+    }
+
+    /// Runs `requests`, unless a request to stop leaves no time for them.
+    pub(crate) fn block_on<T, F: Passing>(
+        &self,
+        requests: impl Future<Output = Result<T, F>>,
+    ) -> Result<T, F> {
+        self.runtime.block_on(self.patience.unless_over(requests))
+    }
+
+    /// Runs the last requests of a storage, also after a request to stop.
+    #[cfg(any(feature = "rest", feature = "sftp"))]
+    pub(crate) fn finish<T>(&self, requests: impl Future<Output = T>) -> T {
+        self.runtime.block_on(requests)
+    }
+
+    /// Makes `count` requests, several at a time, each of them once.
+    pub(crate) fn at_once<T, F: Passing>(
+        &self,
+        count: usize,
+        requests: impl Iterator<Item = impl Future<Output = Result<T, F>>>,
+    ) -> Vec<Result<T, F>> {
+        let answers = futures_util::stream::iter(requests).buffered(SMALL_REQUESTS_MAX);
+        let answered = self.block_on(async { Ok(answers.collect::<Vec<_>>().await) });
+        answered.unwrap_or_else(|_: F| (0..count).map(|_| Err(F::interrupted())).collect())
+    }
+
+    /// Repeats `act`, which is one attempt, until it succeeds or must not be tried again.
+    pub(crate) fn tries<T, F: Passing>(
+        &self,
+        verb: &str,
+        name: &str,
+        act: impl FnMut() -> Result<T, F>,
+    ) -> Result<T> {
+        let tried = self.patience.attempts(act);
+        tried.map_err(|(tries, failure)| self.error(verb, name, tries, failure))
+    }
+
+    /// Returns the error of a request for `name` that failed at attempt `tries`.
+    pub(crate) fn error(&self, verb: &str, name: &str, tries: u32, failure: impl Passing) -> Error {
+        let (address, text) = (&self.address, failure.text());
+        let text = format!("cannot {verb} in {address}, attempt {tries}: {text}");
+        failure.into_error(name, text)
+    }
+}
