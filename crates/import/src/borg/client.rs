@@ -400,9 +400,10 @@ mod tests {
         }
     }
 
-    /// Starts a program that answers the first request, and then does what `script` says.
+    /// Starts a program that waits for the first request, answers it, and then does what `script` says.
     fn started(script: &str) -> Client {
-        let script = format!("printf '\\202\\241i\\001\\241r\\300'; {script}");
+        let answer = r"head -c 1 >/dev/null; printf '\202\241i\001\241r\300'";
+        let script = format!("{answer}; {script}");
         let command = ["sh", "-c", &script, "serve"].map(OsString::from);
         Client::start(&command, false).expect("it answers")
     }
