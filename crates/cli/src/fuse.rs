@@ -31,7 +31,7 @@ const THREADS_MIN: usize = 4;
 /// The maximum number of threads that answer.
 const THREADS_MAX: usize = 16;
 /// The maximum number of nodes that the kernel should remember. Each takes about 150 bytes here.
-const NODES_MAX: usize = 200_000;
+const NODES_MAX: usize = 100_000;
 /// The interval at which their number is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -138,8 +138,10 @@ impl Mounted {
             config.mount_options.push(MountOption::DefaultPermissions);
         }
         let file_system = SnapshotFileSystem::new(Arc::clone(&browser), allow_other);
+        let notifier = file_system.notifier();
         let mounted = Session::new(file_system, &folder, &config);
         let session = mounted.and_then(Session::spawn).map_err(|error| explain(&folder, &error))?;
+        notifier.set(session.notifier()).ok();
         let guard = Guard::new(&folder, helper().as_deref());
         let is_ending = Arc::new(AtomicBool::new(false));
         let trimmer = Trimmer { browser, notifier: session.notifier(), end: is_ending.clone() };

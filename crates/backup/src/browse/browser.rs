@@ -14,13 +14,13 @@ use rustix::io::Errno;
 
 use super::attributes::Attributes;
 use super::chunks::Chunks;
+use super::follower::Follower;
 use super::position::{ListedEntry, parts, position};
 use super::read_ahead::ReadAhead;
 use super::recipes::Recipes;
 use super::snapshots::SnapshotSource;
 use super::table::{NodeIdentity, NodeKind, NodeTable};
 use super::top::{SnapshotRoot, TopEntry, TopFolder};
-use crate::restore::SnapshotLinkKey;
 use crate::source::OwnerIds;
 use crate::trees::{EntryPlace, Trees};
 
@@ -66,14 +66,15 @@ impl Default for BrowseOptions {
 pub struct Browser {
     source: Box<dyn SnapshotSource>,
     options: BrowseOptions,
-    table: Mutex<NodeTable>,
+    table: Arc<Mutex<NodeTable>>,
     top: Mutex<Arc<TopFolder>>,
     /// The time of the last listing of the repository.
     listed: Mutex<Option<Instant>>,
-    trees: Trees,
-    recipes: Recipes,
+    trees: Arc<Trees>,
+    recipes: Arc<Recipes>,
     chunks: Arc<Chunks>,
     ahead: ReadAhead,
+    follower: Follower,
     owners: Mutex<OwnerIds>,
     /// The paths whose problems were reported.
     reported: Mutex<HashSet<Vec<u8>>>,
@@ -110,15 +111,20 @@ impl Browser {
         let requests = reader.repository().storage().requests_ahead_max().min(AHEAD_THREADS_MAX);
         let threads = thread_count(options.threads).max(requests);
         let chunks = Arc::new(Chunks::new(Arc::clone(&reader)));
+        let table = Arc::new(Mutex::new(NodeTable::new()));
+        let trees = Arc::new(Trees::new(Arc::clone(&reader)));
+        let recipes = Arc::new(Recipes::new(reader));
+        let ahead = ReadAhead::new(&chunks, threads);
         let browser = Browser {
             source,
             options,
-            table: Mutex::new(NodeTable::new()),
+            follower: Follower::new(table.clone(), trees.clone(), recipes.clone(), ahead.jobs()),
+            table,
             top: Mutex::default(),
             listed: Mutex::default(),
-            trees: Trees::new(Arc::clone(&reader)),
-            recipes: Recipes::new(reader),
-            ahead: ReadAhead::new(&chunks, threads),
+            trees,
+            recipes,
+            ahead,
             chunks,
             owners: Mutex::default(),
             reported: Mutex::default(),
@@ -320,6 +326,30 @@ impl Browser {
         }
     }
 
+    /// Follows a reader that goes from file to file: `node` was read from `offset` on, and the
+    /// answer was given. Decodes ahead what such a reader will need, and gives `visit` complete files
+    /// that were listed and will probably be read next: their numbers and bytes.
+    pub fn follow(&self, node: u64, offset: u64, visit: &mut dyn FnMut(u64, &[u8])) {
+        if offset > 0 {
+            return;
+        }
+        for (node, entry) in self.follower.read(node) {
+            if entry.is_hard_link() || lock(&self.table).get(node).is_none() {
+                continue;
+            }
+            let mut bytes = Vec::new();
+            let complete = match &entry.content {
+                Content::Raw(content) => content,
+                // The reader of a damaged file gets the error.
+                _ if self.fill(&entry, (0, entry.size), &mut bytes).is_err() => continue,
+                _ => &bytes,
+            };
+            if complete.len() as u64 == entry.size {
+                visit(node, complete);
+            }
+        }
+    }
+
     /// Appends the bytes `offset..end` of the file `entry`.
     fn fill(
         &self,
@@ -447,9 +477,9 @@ impl Browser {
         };
         let mut table = lock(&self.table);
         let identity = match found {
-            Found::Entry(entry) if entry.is_hard_link() => {
+            Found::Entry(entry) => {
                 let (snapshot, _) = table.snapshot(parent).ok_or(Errno::STALE)?;
-                NodeIdentity::of(&(snapshot, SnapshotLinkKey::of(entry)))
+                NodeIdentity::of_entry(snapshot, parent, entry)
             }
             // A link that leads elsewhere is another node, because targets are cached by node.
             Found::Link(target, _) => NodeIdentity::of(&(parent, name, target)),

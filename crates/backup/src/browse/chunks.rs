@@ -26,6 +26,11 @@ impl Chunks {
         Chunks { reader, damaged: Mutex::default() }
     }
 
+    /// Decodes what [`Chunks::get`] will need for a chunk. An error is left to that call.
+    pub(super) fn prepare(&self, fingerprint: &Fingerprint) {
+        self.reader.prepare(Class::Data, fingerprint).ok();
+    }
+
     /// Returns the bytes of a chunk.
     pub(super) fn get(&self, fingerprint: &Fingerprint) -> Result<ChunkBytes, Arc<Error>> {
         let lock = || self.damaged.lock().unwrap_or_else(PoisonError::into_inner);

@@ -27,7 +27,9 @@
 //!   the same after the node was forgotten.
 //! - `recipes.rs`, `chunks.rs`, and `trees/` beside this folder: segments and bytes of files, and
 //!   folders, decoded and kept within limits.
-//! - `read_ahead.rs`: threads that decode what a sequential reader will need next.
+//! - `read_ahead.rs`: threads that decode what the reader of a large file will need next.
+//! - `walks.rs`: readers that go from file to file, and which files they will read next.
+//!   `file_cursor.rs`: the order of files. `follower.rs`: the thread that keeps both up to date.
 //! - `attributes.rs`: the properties of a node. `browser.rs` puts everything together.
 //!
 //! # Hostile snapshots
@@ -44,12 +46,15 @@
 mod attributes;
 mod browser;
 mod chunks;
+mod file_cursor;
+mod follower;
 mod position;
 mod read_ahead;
 mod recipes;
 mod snapshots;
 mod table;
 mod top;
+mod walks;
 
 pub use attributes::Attributes;
 pub use browser::{BrowseOptions, Browser, Xattr};

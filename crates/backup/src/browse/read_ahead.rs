@@ -44,12 +44,16 @@ impl ReadAhead {
             let (chunks, receiver) = (Arc::clone(chunks), receiver.clone());
             std::thread::spawn(move || {
                 for fingerprint in receiver {
-                    // The reader that needs the chunk gets the error.
-                    chunks.get(&fingerprint).ok();
+                    chunks.prepare(&fingerprint);
                 }
             });
         }
         ReadAhead { runs: Mutex::default(), jobs }
+    }
+
+    /// Returns the end of the channel that takes chunks to decode.
+    pub(super) fn jobs(&self) -> Sender<Fingerprint> {
+        self.jobs.clone()
     }
 
     /// Notes that `start..end` of the file `node` is read, and hands what follows to the threads if

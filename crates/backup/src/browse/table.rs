@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use cutpoint_repository::Content;
+use cutpoint_repository::{Content, Entry};
 
 use super::top::SnapshotRoot;
+use crate::restore::SnapshotLinkKey;
 
 /// The number of the root folder.
 pub const ROOT: u64 = 1;
@@ -56,11 +57,31 @@ impl NodeIdentity {
         NodeIdentity { first: hash(1), second: hash(2) }
     }
 
+    /// The identity of `entry` in the folder `parent` of the snapshot whose root folder is `snapshot`.
+    /// The names of a file have the same identity.
+    pub(super) fn of_entry(snapshot: u64, parent: u64, entry: &Entry) -> NodeIdentity {
+        if entry.is_hard_link() {
+            return NodeIdentity::of(&(snapshot, SnapshotLinkKey::of(entry)));
+        }
+        NodeIdentity::of(&(parent, entry.name.as_slice()))
+    }
+
     /// Returns the number that the node has, unless another node has it already. It is positive as a
     /// signed number, too.
     pub(super) fn number(&self) -> u64 {
         (self.first >> 1).max(ROOT + 1)
     }
+}
+
+/// A folder in a snapshot, on the way to a node.
+#[derive(Debug)]
+pub(super) struct Ancestor {
+    /// The number of the folder.
+    pub(super) node: u64,
+    /// The tree of the folder.
+    pub(super) content: Content,
+    /// The name in the folder that leads to the node.
+    pub(super) name: Arc<[u8]>,
 }
 
 /// The nodes that are referred to, by their numbers.
@@ -153,6 +174,28 @@ impl NodeTable {
         }
         names.reverse();
         names
+    }
+
+    /// Returns the folders from a node up to the root folder of its snapshot. Empty if the node is not
+    /// below such a folder.
+    pub(super) fn ancestors(&self, number: u64) -> Vec<Ancestor> {
+        let mut ancestors = Vec::new();
+        let mut below = self.0.get(&number);
+        while let Some(node) = below {
+            let parent = self.0.get(&node.parent).filter(|_| node.parent != ROOT);
+            let content = match parent.map(|parent| &parent.kind) {
+                Some(NodeKind::Folder(content)) => Content::clone(content),
+                Some(NodeKind::Snapshot(root)) => root.content.clone(),
+                _ => return Vec::new(),
+            };
+            let name = Arc::clone(&node.name);
+            ancestors.push(Ancestor { node: node.parent, content, name });
+            if matches!(parent.map(|parent| &parent.kind), Some(NodeKind::Snapshot(_))) {
+                return ancestors;
+            }
+            below = parent;
+        }
+        Vec::new()
     }
 
     /// Returns the root folder of the snapshot that has a node, with its number.

@@ -24,6 +24,13 @@ pub(crate) struct EntryPlace {
     index: usize,
 }
 
+#[cfg(test)]
+impl From<Entry> for EntryPlace {
+    fn from(entry: Entry) -> EntryPlace {
+        EntryPlace { chunk: Arc::new(vec![entry]), index: 0 }
+    }
+}
+
 impl std::ops::Deref for EntryPlace {
     type Target = Entry;
 
@@ -31,6 +38,9 @@ impl std::ops::Deref for EntryPlace {
         &self.chunk[self.index]
     }
 }
+
+/// The position of an entry in its folder: the number of its chunk, and its number in the chunk.
+pub(crate) type EntryPosition = (usize, usize);
 
 /// The trees that were read last.
 #[derive(Debug)]
@@ -82,6 +92,16 @@ impl<R: Borrow<Reader>> Trees<R> {
 
     /// Returns the entry `name` of the folder `content`, if there is one.
     pub(crate) fn find(&self, content: &Content, name: &[u8]) -> Result<Option<EntryPlace>> {
+        Ok(self.find_position(content, name)?.map(|(_, entry)| entry))
+    }
+
+    /// Returns the entry `name` of the folder `content` and its position, if there is one. Positions
+    /// are those of [`Trees::entry_at`].
+    pub(crate) fn find_position(
+        &self,
+        content: &Content,
+        name: &[u8],
+    ) -> Result<Option<(EntryPosition, EntryPlace)>> {
         let segments = self.segments(content)?;
         // The chunk whose first name is the last that is not greater.
         let (mut low, mut high) = (0, segments.len());
@@ -97,16 +117,16 @@ impl<R: Borrow<Reader>> Trees<R> {
         let Some(segment) = segments.get(low) else { return Ok(None) };
         let chunk = self.chunk(segment)?;
         let found = chunk.binary_search_by(|entry| entry.name.as_slice().cmp(name));
-        Ok(found.ok().map(|index| EntryPlace { chunk, index }))
+        Ok(found.ok().map(|index| ((low, index), EntryPlace { chunk, index })))
     }
 
-    /// Returns the entry at a position of the folder `content`, or the next one: the number of its
-    /// chunk, and its number in the chunk. Also returns the position. `None` at the end.
+    /// Returns the entry at a position of the folder `content`, or the next one. Also returns the
+    /// position. `None` at the end.
     pub(crate) fn entry_at(
         &self,
         content: &Content,
-        (mut number, mut index): (usize, usize),
-    ) -> Result<Option<((usize, usize), EntryPlace)>> {
+        (mut number, mut index): EntryPosition,
+    ) -> Result<Option<(EntryPosition, EntryPlace)>> {
         let segments = self.segments(content)?;
         while let Some(segment) = segments.get(number) {
             let chunk = self.chunk(segment)?;

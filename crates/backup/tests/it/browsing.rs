@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cutpoint_backup::browse::{
     Attributes, BrowseOptions, Browser, ListedSnapshot, ROOT, SnapshotSource,
@@ -273,6 +273,66 @@ fn hostile_names_and_sizes_are_not_shown() {
     assert_eq!(browser.read(file.node, 0, 5).unwrap(), b"bytes", "what there is");
     assert_eq!(browser.read(file.node, 0, 4096), Err(Errno::IO), "beyond the recipe");
     assert_eq!(browser.read(file.node, u64::MAX - 1, 4096), Err(Errno::IO), "far beyond");
+}
+
+/// Reads the files below `folder` in the order of their names, as a program does that reads a whole
+/// folder: files that were handed over are not read. Returns the handed-over files by their paths.
+fn read_all(browser: &Browser, folder: u64, path: &Path) -> HashMap<PathBuf, Vec<u8>> {
+    let (mut folders, mut handed_over) = (Vec::new(), HashMap::new());
+    let mut by_node: HashMap<u64, Vec<u8>> = HashMap::new();
+    for (name, _) in list(browser, folder, 100).unwrap() {
+        let path = path.join(String::from_utf8(name.clone()).unwrap());
+        let found = browser.lookup(folder, &name).unwrap();
+        folders.push((path, found));
+    }
+    for (path, found) in folders {
+        if found.kind == EntryKind::Folder {
+            handed_over.extend(read_all(browser, found.node, &path));
+        } else if let Some(bytes) = by_node.remove(&found.node) {
+            handed_over.insert(path, bytes);
+        } else {
+            browser.read(found.node, 0, 128 * 1024).unwrap();
+            browser.follow(found.node, 0, &mut |node, bytes| {
+                assert!(by_node.insert(node, bytes.to_vec()).is_none(), "{node}: a second time");
+            });
+        }
+    }
+    assert!(by_node.is_empty(), "handed over and not in the folder, or read before: {by_node:?}");
+    handed_over
+}
+
+#[test]
+fn files_are_handed_over_to_reader_of_whole_folder() {
+    let scene = Scene::new();
+    for folder in 0..20 {
+        let path = scene.source().join(format!("{folder:02}"));
+        fs::create_dir(&path).unwrap();
+        for file in 0..10 {
+            fs::write(path.join(format!("{file}")), SplitMix64::bytes(folder * 10 + file, 3000))
+                .unwrap();
+        }
+        fs::write(path.join("empty"), b"").unwrap();
+        fs::write(path.join("large"), SplitMix64::bytes(folder, 150_000)).unwrap();
+        fs::write(path.join("linked"), SplitMix64::bytes(folder, 1000)).unwrap();
+        fs::hard_link(path.join("linked"), path.join("linked too")).unwrap();
+        fs::write(path.join("small"), b"small").unwrap();
+    }
+    scene.save();
+    let (browser, source) = scene.browser();
+    let root = scene.find(&browser, "").unwrap().node;
+    // The thread that finds the files may be late.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut handed_over = HashMap::new();
+    while handed_over.len() < 100 {
+        assert!(Instant::now() < deadline, "only {} files are handed over", handed_over.len());
+        handed_over = read_all(&browser, root, &scene.source());
+    }
+    for (path, bytes) in &handed_over {
+        assert!(*bytes == fs::read(path).unwrap(), "{}", path.display());
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(!["large", "linked", "linked too"].contains(&name), "{}", path.display());
+    }
+    assert!(source.problems.lock().unwrap().is_empty(), "no problem");
 }
 
 #[test]

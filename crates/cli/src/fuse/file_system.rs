@@ -2,15 +2,16 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use cutpoint_backup::browse::{Attributes, Browser};
 use cutpoint_repository::{EntryKind, Time};
 use fuser::{
     AccessFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyXattr, Request,
+    INodeNo, InitFlags, KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyXattr,
+    Request,
 };
 
 /// The time for which the kernel need not ask again about a snapshot's entries, which never change.
@@ -27,13 +28,20 @@ const SEEK_HOLE: i32 = 4;
 #[derive(Debug)]
 pub(super) struct SnapshotFileSystem {
     browser: Arc<Browser>,
+    /// The way to the kernel's cache, once the folder is mounted.
+    notifier: Arc<OnceLock<Notifier>>,
     /// Set if the kernel is to apply ACLs.
     has_acls: bool,
 }
 
 impl SnapshotFileSystem {
     pub(super) fn new(browser: Arc<Browser>, has_acls: bool) -> SnapshotFileSystem {
-        SnapshotFileSystem { browser, has_acls }
+        SnapshotFileSystem { browser, notifier: Arc::default(), has_acls }
+    }
+
+    /// Returns the place for the session's notifier.
+    pub(super) fn notifier(&self) -> Arc<OnceLock<Notifier>> {
+        Arc::clone(&self.notifier)
     }
 }
 
@@ -103,8 +111,8 @@ impl Filesystem for SnapshotFileSystem {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         let mut wanted = InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_CACHE_SYMLINKS
-            | InitFlags::FUSE_DO_READDIRPLUS
-            | InitFlags::FUSE_READDIRPLUS_AUTO;
+            // Properties come with the names, because they cost less than a request for each.
+            | InitFlags::FUSE_DO_READDIRPLUS;
         if self.has_acls {
             wanted |= InitFlags::FUSE_POSIX_ACL;
         }
@@ -159,8 +167,13 @@ impl Filesystem for SnapshotFileSystem {
     ) {
         match self.browser.read(node.0, offset, usize::try_from(size).unwrap_or(0)) {
             Ok(bytes) => reply.data(&bytes),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => return reply.error(errno(error)),
         }
+        let Some(notifier) = self.notifier.get() else { return };
+        self.browser.follow(node.0, offset, &mut |node, bytes| {
+            // The kernel asks for what it does not take.
+            notifier.store(INodeNo(node), 0, bytes).ok();
+        });
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {

@@ -145,6 +145,23 @@ impl Reader {
         Ok(chunk)
     }
 
+    /// Decodes the region that has a chunk, so that [`Reader::chunk`] will find the region decoded
+    /// and has only to verify the chunk. The chunk itself may be damaged or missing nevertheless.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the first place that the index has, without another listing.
+    pub fn prepare(&self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
+        let found = self.index.find_where(class, fingerprint, Scope::Read, |_| Ok(true))?;
+        let Some(location) = found else { return Err(nowhere(class, fingerprint)) };
+        if location.is_full() {
+            self.region(class, &location).map(drop)
+        } else {
+            // The references are in other regions.
+            self.unverified(class, &location).map(drop)
+        }
+    }
+
     fn reread_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let mut left = rules::listings_max();
         let error = loop {

@@ -19,7 +19,7 @@ pub(super) const KEPT_BYTES_MIN: usize = 16 * 1024 * 1024;
 /// too.
 const REGION_BYTES_MIN: usize = 4096;
 /// Maximum size of unused buffers that are kept, in bytes.
-const SPARE_BYTES_MAX: usize = 16 * 1024 * 1024;
+const SPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Class, container, and number of the region in the container.
 pub(in crate::read) type RegionName = (Class, PartName, u16);

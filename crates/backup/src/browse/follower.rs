@@ -1,0 +1,131 @@
+//! Following readers that go from file to file: a thread finds the files that they will read next,
+//! and has other threads decode these.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::{Entry, Fingerprint};
+
+use super::file_cursor::FileCursor;
+use super::recipes::Recipes;
+use super::table::NodeTable;
+use super::walks::{Moved, Walks};
+use crate::trees::{EntryPlace, Trees};
+
+/// The maximum number of requests to the thread. More reads of files that were not expected are not
+/// followed.
+const REQUESTS_MAX: usize = 64;
+/// The size of a file's start that is decoded ahead, in bytes. What follows is decoded ahead when
+/// the file is read.
+const START_LEN_MAX: u64 = 4 << 20;
+
+/// A request to the thread.
+#[derive(Debug)]
+enum Request {
+    /// Follow the reader that reads this node.
+    Follow(u64),
+    Move(Moved),
+}
+
+/// The readers that are followed, and the end of the thread that follows them.
+#[derive(Debug)]
+pub(super) struct Follower {
+    walks: Arc<Mutex<Walks>>,
+    requests: Sender<Request>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Follower {
+    /// Starts the thread, which ends when the value is dropped. It sends what is to be decoded to
+    /// `jobs`.
+    pub(super) fn new(
+        table: Arc<Mutex<NodeTable>>,
+        trees: Arc<Trees>,
+        recipes: Arc<Recipes>,
+        jobs: Sender<Fingerprint>,
+    ) -> Follower {
+        let walks = Arc::new(Mutex::new(Walks::default()));
+        let (requests, receiver) = unbounded();
+        let thread = FollowerThread { walks: Arc::clone(&walks), table, trees, recipes, jobs };
+        std::thread::spawn(move || thread.run(&receiver));
+        Follower { walks, requests }
+    }
+
+    /// Notes that the file `node` is read from its start on. Returns files that will probably be
+    /// read next and whose folder was listed, with the numbers of their nodes.
+    pub(super) fn read(&self, node: u64) -> Vec<(u64, EntryPlace)> {
+        let followed = lock(&self.walks).read(node);
+        if let Some(moved) = followed.moved {
+            self.requests.send(Request::Move(moved)).ok();
+        }
+        if followed.is_new && self.requests.len() < REQUESTS_MAX {
+            self.requests.send(Request::Follow(node)).ok();
+        }
+        followed.files
+    }
+}
+
+/// The thread that follows readers.
+struct FollowerThread {
+    walks: Arc<Mutex<Walks>>,
+    table: Arc<Mutex<NodeTable>>,
+    trees: Arc<Trees>,
+    recipes: Arc<Recipes>,
+    jobs: Sender<Fingerprint>,
+}
+
+impl FollowerThread {
+    fn run(&self, requests: &Receiver<Request>) {
+        for request in requests {
+            let moved = match request {
+                Request::Move(moved) => Some(moved),
+                Request::Follow(node) => self.follow(node),
+            };
+            let Some(mut moved) = moved else { continue };
+            // A reader that needs a damaged folder gets the error.
+            moved.run(|cursor| cursor.next_file(&self.trees).ok().flatten());
+            let files = lock(&self.walks).put_back(moved);
+            self.prepare(&files);
+        }
+    }
+
+    /// Returns a cursor behind `node`, unless a reader was expected to read the node meanwhile.
+    fn follow(&self, node: u64) -> Option<Moved> {
+        let followed = lock(&self.walks).read(node);
+        if !followed.is_new {
+            return followed.moved;
+        }
+        let ancestors = lock(&self.table).ancestors(node);
+        let cursor = FileCursor::behind(&ancestors, &self.trees).ok().flatten();
+        cursor.map(Moved::new)
+    }
+
+    /// Has the chunks at the start of each file decoded.
+    fn prepare(&self, files: &[EntryPlace]) {
+        let mut last = None;
+        for fingerprint in files.iter().flat_map(|entry| self.chunks(entry)) {
+            // Small files share chunks.
+            if last.replace(fingerprint) != Some(fingerprint) {
+                self.jobs.send(fingerprint).ok();
+            }
+        }
+    }
+
+    fn chunks(&self, entry: &Entry) -> Vec<Fingerprint> {
+        let mut chunks = Vec::new();
+        let (mut at, end) = (0, entry.size.min(START_LEN_MAX));
+        while at < end
+            && let Ok(Some((start, segment))) = self.recipes.segment_at(&entry.content, at)
+        {
+            if let Segment::Chunk { fingerprint, .. } = segment {
+                chunks.push(fingerprint);
+            }
+            at = start + segment.length();
+        }
+        chunks
+    }
+}
