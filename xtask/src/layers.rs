@@ -126,6 +126,7 @@ const ROOMS: [(&str, Layers); 5] = [
     (
         "cutpoint-backup",
         &[
+            &["platform"],
             &["source"],
             &["restore", "tar_input", "trees"],
             &["archive", "browse", "save"],

@@ -55,6 +55,7 @@
 pub mod archive;
 pub mod browse;
 pub mod copy;
+mod platform;
 pub mod restore;
 pub mod save;
 pub mod source;

@@ -16,6 +16,7 @@ use super::place::Place;
 use super::restore_state::{RestoreState, count};
 use super::snapshot_walk::{FolderRole, SnapshotWalk};
 use super::target_visit::{Standing, Visitor};
+use crate::platform::{MountId, mount_of};
 use crate::source::folder::{self, Access, FolderStack, Handle, Identity};
 use crate::source::size;
 
@@ -258,22 +259,4 @@ fn size_of(stat: &Stat) -> u64 {
         FileType::RegularFile => size(stat),
         _ => 0,
     }
-}
-
-/// The device and the mount on which a folder is. A mount of a folder of the same file system shows
-/// only in the second number, which is 0 if the system does not tell it.
-type MountId = (u64, u64);
-
-#[cfg(target_os = "linux")]
-fn mount_of(folder: &Handle) -> io::Result<MountId> {
-    use rustix::fs::StatxFlags;
-    let device = rustix::fs::fstat(folder)?.st_dev;
-    let found = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
-    Ok((device, found.map_or(0, |found| found.stx_mnt_id)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn mount_of(folder: &Handle) -> io::Result<MountId> {
-    #[allow(clippy::useless_conversion, reason = "other systems count in fewer bits")]
-    Ok((rustix::fs::fstat(folder)?.st_dev.into(), 0))
 }

@@ -15,14 +15,13 @@ use rustix::io::Errno;
 use super::failure::Failure;
 use super::links::{FirstName, LinkOwner};
 use super::options::PIECE_LEN;
-use super::partial_file::{
-    MODE_AT_FIRST, PartialFile, clone_bytes, name_new, open_existing, open_partial,
-};
+use super::partial_file::{MODE_AT_FIRST, PartialFile, name_new, open_existing, open_partial};
 use super::piece::{Piece, Pieces, wrong_size};
 use super::place::{EXISTS, Occupant, Place};
 use super::present_bytes::PresentBytes;
 use super::restore_state::{RestoreState, count, count_replaced};
 use super::snapshot_reader::SnapshotReader;
+use crate::platform;
 use crate::source::folder::{self, Identity};
 use crate::source::size;
 
@@ -185,7 +184,7 @@ impl NewFile {
                 false => None,
             };
             let shares = !is_resumed
-                && existing.as_ref().is_some_and(|existing| clone_bytes(&file, existing));
+                && existing.as_ref().is_some_and(|existing| platform::clone_bytes(&file, existing));
             let existing = existing.filter(|_| !shares);
             let present = PresentBytes { in_file: is_resumed || shares, existing };
             return Ok((file, Name::Partial(name), present));

@@ -1,18 +1,17 @@
 //! Owners, permissions, extended attributes and times.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
 use cutpoint_repository::{Entry, EntryKind, Time};
-use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags,
-};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid};
 
 use super::options::RestoreOptions;
 use super::owner_map::OwnerMap;
+use crate::platform::{self, Xattrs, permissions};
 use crate::source::folder::Handle;
-use crate::source::{OwnerIds, kind, xattrs};
+use crate::source::{OwnerIds, kind};
 
 const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
@@ -62,13 +61,14 @@ impl Owners {
 
 /// Returns `true` if entries created in `folder` inherit ACLs from it.
 pub(super) fn has_default_acl(folder: &Handle) -> bool {
-    rustix::fs::lgetxattr_query(xattrs::path_of(folder, b"."), DEFAULT_ACL).is_ok()
+    Xattrs::of_name(folder.as_fd(), b".").has(DEFAULT_ACL)
 }
 
 /// Removes the inherited ACLs from a folder that was just created.
 pub(super) fn remove_acls(folder: &Handle) {
+    let xattrs = Xattrs::of_open(folder.as_fd());
     for acl in [ACCESS_ACL, DEFAULT_ACL] {
-        rustix::fs::fremovexattr(folder, acl).ok();
+        xattrs.remove(acl).ok();
     }
 }
 
@@ -76,9 +76,7 @@ pub(super) fn remove_acls(folder: &Handle) {
 /// permissions at the end. Returns `true` if that was necessary and successful.
 pub(super) fn open_to_owner(folder: &Handle, stat: &Stat) -> bool {
     let mode = Mode::from_raw_mode(stat.st_mode);
-    // The path through `/proc` also works for a folder that could be opened for its path only.
-    let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
-    !mode.contains(Mode::RWXU) && rustix::fs::chmod(path, mode | Mode::RWXU).is_ok()
+    !mode.contains(Mode::RWXU) && platform::set_permissions(folder, mode | Mode::RWXU).is_ok()
 }
 
 /// Sets all metadata of an open file or folder. Failures are reported to `warn`.
@@ -100,19 +98,18 @@ pub(super) fn set_open(
         });
         warn_of("owner", result, warn);
     }
+    let xattrs = Xattrs::of_open(fd);
     if foreign_acls {
         for acl in [ACCESS_ACL, DEFAULT_ACL] {
             if !entry.xattrs.iter().any(|(name, _)| name == acl) {
-                rustix::fs::fremovexattr(fd, acl).ok();
+                xattrs.remove(acl).ok();
             }
         }
     }
-    set_xattrs(owners, entry, warn, |name, value| {
-        rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()).map_err(io::Error::from)
-    });
+    set_xattrs(owners, entry, warn, &xattrs);
     let mode =
         permitted_mode(owners, entry, || rustix::fs::fstat(fd).map_err(io::Error::from), warn);
-    let result = rustix::fs::fchmod(fd, Mode::from_raw_mode(mode)).map_err(io::Error::from);
+    let result = rustix::fs::fchmod(fd, permissions(mode)).map_err(io::Error::from);
     warn_of("permissions", result, warn);
     let result = rustix::fs::futimens(fd, &times(entry)).map_err(io::Error::from);
     warn_of("time", result, warn);
@@ -136,14 +133,11 @@ pub(super) fn set_named(
         });
         warn_of("owner", result, warn);
     }
-    let path = xattrs::path_of(folder, name);
+    let xattrs = Xattrs::of_name(folder.as_fd(), name);
     if foreign_acls && !entry.xattrs.iter().any(|(name, _)| name == ACCESS_ACL) {
-        rustix::fs::lremovexattr(path.as_slice(), ACCESS_ACL).ok();
+        xattrs.remove(ACCESS_ACL).ok();
     }
-    set_xattrs(owners, entry, warn, |name, value| {
-        rustix::fs::lsetxattr(path.as_slice(), name, value, XattrFlags::empty())
-            .map_err(io::Error::from)
-    });
+    set_xattrs(owners, entry, warn, &xattrs);
     // A symbolic link has no permissions.
     if entry.kind != EntryKind::Symlink {
         warn_of("permissions", set_named_mode(owners, folder, entry, warn), warn);
@@ -169,8 +163,7 @@ fn set_named_mode(
         return Err(io::Error::other("replaced by another process meanwhile"));
     }
     let mode = permitted_mode(owners, entry, || Ok(stat), warn);
-    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(io::Error::from)
+    platform::set_permissions(fd, permissions(mode)).map_err(io::Error::from)
 }
 
 fn warn_of(what: &str, result: io::Result<()>, warn: &mut dyn FnMut(String)) {
@@ -209,17 +202,13 @@ fn permitted_mode(
     mode & !withheld
 }
 
-fn set_xattrs(
-    owners: &Owners,
-    entry: &Entry,
-    warn: &mut dyn FnMut(String),
-    set: impl Fn(&[u8], &[u8]) -> io::Result<()>,
-) {
+fn set_xattrs(owners: &Owners, entry: &Entry, warn: &mut dyn FnMut(String), xattrs: &Xattrs<'_>) {
     for (name, value) in &entry.xattrs {
         if !owners.has_privileges && name == CAPABILITY {
             continue;
         }
-        if let Err(error) = set(name, value) {
+        if let Err(error) = xattrs.set(name, value) {
+            let error = io::Error::from(error);
             let name = String::from_utf8_lossy(name);
             warn(format!("extended attribute {name} not set: {error}"));
         }

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::place::{Place, SPARE_PREFIX};
+use crate::platform;
 use crate::source::folder::{self, Identity};
 use crate::source::{kind, links};
 
@@ -62,7 +63,7 @@ fn is_own(stat: &Stat) -> bool {
     kind(stat) == Some(EntryKind::File)
         && links(stat) == 1
         && stat.st_uid == rustix::process::geteuid().as_raw()
-        && stat.st_mode & 0o7777 == MODE_AT_FIRST.as_raw_mode()
+        && Mode::from_raw_mode(stat.st_mode) == MODE_AT_FIRST
 }
 
 /// Locks `file` until it is closed. Returns `false` if another process has done so, or has given
@@ -112,21 +113,10 @@ pub(super) fn open_existing(
     let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = match rustix::fs::openat(&place.handle, name, flags, Mode::empty()) {
         // A symbolic link.
-        Err(Errno::LOOP | Errno::NXIO) => return Ok(None),
+        Err(platform::LINK_REFUSED | Errno::NXIO) => return Ok(None),
         fd => fd?,
     };
     let stat = rustix::fs::fstat(&fd)?;
     let is_usable = kind(&stat) == Some(EntryKind::File) && (!is_changed || links(&stat) == 1);
     Ok(is_usable.then(|| File::from(fd)))
-}
-
-/// Lets `file` share the bytes of `existing`. Returns `false` if the file system cannot do that.
-#[cfg(target_os = "linux")]
-pub(super) fn clone_bytes(file: &File, existing: &File) -> bool {
-    rustix::fs::ioctl_ficlone(file, existing).is_ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn clone_bytes(_file: &File, _existing: &File) -> bool {
-    false
 }

@@ -10,6 +10,7 @@ use cutpoint_repository::thread_count;
 use super::piece::{Piece, read};
 use super::restore_state::{RestoreState, count};
 use super::snapshot_reader::is_chunk;
+use crate::platform;
 
 /// The maximum length of a segment that is compared, in bytes. It bounds the memory, because
 /// lengths come from the snapshot. The repository cuts no longer chunks.
@@ -104,7 +105,7 @@ impl PresentBytes {
 
 /// Makes a range of `file` read as zeros, as a hole if possible.
 fn make_zero(file: &File, offset: u64, length: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
-    if make_hole(file, offset, length) {
+    if platform::make_hole(file, offset, length) {
         return Ok(());
     }
     let mut done = 0;
@@ -118,16 +119,4 @@ fn make_zero(file: &File, offset: u64, length: u64, buffer: &mut Vec<u8>) -> io:
         done += step;
     }
     Ok(())
-}
-
-#[cfg(target_os = "linux")]
-fn make_hole(file: &File, offset: u64, length: u64) -> bool {
-    use rustix::fs::FallocateFlags;
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    rustix::fs::fallocate(file, flags, offset, length).is_ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn make_hole(_file: &File, _offset: u64, _length: u64) -> bool {
-    false
 }

@@ -15,6 +15,7 @@ use super::restore_state::{RestoreState, count};
 use super::snapshot_reader::{SnapshotReader, is_chunk};
 use super::snapshot_walk::SnapshotWalk;
 use super::target_visit::{Standing, Visitor, visit};
+use crate::platform;
 use crate::source::folder;
 use crate::source::{kind, size};
 
@@ -33,9 +34,8 @@ type Job = (PathBuf, Place, Entry);
 pub(super) fn verify(state: &RestoreState<'_>, mut walk: SnapshotWalk<'_>) {
     let threads = thread_count(state.options.threads);
     // Bytes that are only in memory would be read back from there.
-    #[cfg(target_os = "linux")]
     if let Some(base) = &state.base
-        && let Err(error) = rustix::fs::syncfs(base)
+        && let Err(error) = platform::sync_file_system(base)
     {
         state.report(Path::new(""), &format!("cannot be written to the disk: {error}"));
     }

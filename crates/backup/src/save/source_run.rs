@@ -21,6 +21,7 @@ use super::snapshot_saver::CopyInput;
 use super::source::Source;
 use super::source_stage::Input;
 use super::stream_saver::StreamState;
+use crate::platform;
 use crate::source::Walk;
 
 /// The warning if the kernel has no bound for the writeback of pages, which rule W3 depends on.
@@ -62,8 +63,7 @@ impl SourceRun<'_> {
         let previous_versions = self.parents.previous_versions(&self.view, options, readers);
         let has_bound = options.file_systems.writeback_ns().is_some();
         if !previous_versions.is_empty() && !has_bound && matches!(source, Source::Files { .. }) {
-            let path = Path::new("/proc/sys/vm/dirty_writeback_centisecs");
-            monitor.warning(path, NO_BOUND);
+            monitor.warning(Path::new(platform::WRITEBACK_SETTING), NO_BOUND);
         }
         let lookahead = self.lookahead(source, &previous_versions);
         let comparison = self.parents.copy_comparison(&previous_versions);

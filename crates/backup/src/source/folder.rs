@@ -7,6 +7,8 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::platform;
+
 /// The maximum number of folders of a [`FolderStack`] that stay open, besides its lowest one. The
 /// usual limit is 1024 descriptors per process, and other parts of the process need some of them.
 const OPEN_MAX: usize = 64;
@@ -73,10 +75,10 @@ pub(crate) fn open_best(at: impl AsFd, name: &[u8]) -> io::Result<Handle> {
     }
 }
 
-/// Calls `open` with the flag that preserves the time of the last access. If the system refuses the
-/// flag, which only the owner of a file may use, calls `open` without it.
+/// Calls `open` with the flag that preserves the time of the last access, which not every system has.
+/// If the system refuses the flag, which only the owner of a file may use, calls `open` without it.
 pub(crate) fn without_atime<T>(open: impl Fn(OFlags) -> Result<T, Errno>) -> Result<T, Errno> {
-    match open(OFlags::NOATIME) {
+    match open(platform::NOATIME) {
         Err(Errno::PERM) => open(OFlags::empty()),
         result => result,
     }
@@ -88,25 +90,10 @@ pub(crate) fn stat(folder: impl AsFd, name: &[u8]) -> Result<Stat, Errno> {
     rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Returns `true`, because the time of creation is known only on Linux.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn born_before(_: &Handle, _: &[u8], _: i64) -> bool {
-    true
-}
-
 /// Returns `false` if `name` in `folder` was created at `ns`, in nanoseconds since 1970, or later.
 /// Without a time of creation, the result is `true`.
-#[cfg(target_os = "linux")]
 pub(crate) fn born_before(folder: &Handle, name: &[u8], ns: i64) -> bool {
-    use rustix::fs::StatxFlags;
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    let Ok(found) = rustix::fs::statx(folder, name, flags, StatxFlags::BTIME) else { return true };
-    if found.stx_mask & StatxFlags::BTIME.bits() == 0 {
-        return true;
-    }
-    let born = found.stx_btime;
-    let born_ns = i128::from(born.tv_sec) * 1_000_000_000 + i128::from(born.tv_nsec);
-    born_ns < i128::from(ns)
+    platform::created_ns(folder, name).is_none_or(|created_ns| created_ns < i128::from(ns))
 }
 
 /// The folders from a lowest one down to the current one. Only the lowest folder and the deepest

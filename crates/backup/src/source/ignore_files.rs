@@ -14,6 +14,7 @@ use super::exclusion::{add_pattern, pattern_builder};
 use super::folder::Handle;
 use super::kind;
 use super::names::Names;
+use crate::platform;
 
 /// The name of the file with patterns for this program.
 const OWN_NAME: &str = ".cutpointignore";
@@ -120,7 +121,7 @@ fn read(folder: &Handle, name: &str) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let no_file = || io::Error::other("not a regular file");
     let file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
-        Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => return Err(no_file()),
+        Err(platform::LINK_REFUSED | rustix::io::Errno::NXIO) => return Err(no_file()),
         file => file?,
     };
     if kind(&rustix::fs::fstat(&file)?) != Some(EntryKind::File) {

@@ -6,8 +6,7 @@
 //!
 //! Every system call names one component below an open folder and follows no symbolic link.
 //! Therefore neither the length of a path nor a concurrent change of the folders can lead a call
-//! astray. The module uses the system calls of Linux; other systems would need their own forms of
-//! them.
+//! astray.
 
 mod devices;
 mod entry_builder;
@@ -70,8 +69,9 @@ pub(crate) fn links(stat: &Stat) -> u64 {
 }
 
 /// The twelve permission bits.
+#[allow(clippy::useless_conversion, reason = "the field has 16 bits on some systems")]
 pub(crate) fn mode(stat: &Stat) -> u32 {
-    stat.st_mode & 0o7777
+    u32::from(stat.st_mode) & 0o7777
 }
 
 /// The kind of entry; `None` if no entry can describe the file.

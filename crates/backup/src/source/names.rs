@@ -4,9 +4,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use rustix::fs::{FileType, RawDir};
+use rustix::fs::FileType;
 
 use super::folder::Handle;
+use crate::platform;
 
 /// The size of the buffer for directory entries of one system call, in bytes.
 pub(super) const LIST_BUFFER_LEN: usize = 64 * 1024;
@@ -26,15 +27,12 @@ impl Names {
         folder: &Handle,
         buffer: &mut [MaybeUninit<u8>],
     ) -> io::Result<()> {
-        let mut entries = RawDir::new(folder, buffer);
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
+        let listed = platform::list_folder(folder, buffer, |name, file_type| {
             if name != b"." && name != b".." {
-                self.push(name, entry.file_type());
+                self.push(name, file_type);
             }
-        }
-        Ok(())
+        });
+        Ok(listed?)
     }
 
     /// Returns `true` if there is no name.

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::folder::{Handle, without_atime};
 use super::{ctime, kind, links, mode, mtime, size};
+use crate::platform;
 
 /// A regular file or a block device, open for reading.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ pub fn open_file(folder: &Handle, entry: &Entry) -> io::Result<SourceFile> {
     let fd = match opened {
         Ok(fd) => fd,
         // A symbolic link, a socket or a device without a driver.
-        Err(Errno::LOOP | Errno::NXIO | Errno::NODEV) => return Err(other()),
+        Err(platform::LINK_REFUSED | Errno::NXIO | Errno::NODEV) => return Err(other()),
         Err(error) => return Err(error.into()),
     };
     let opened = rustix::fs::fstat(&fd)?;

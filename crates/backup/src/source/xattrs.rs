@@ -1,11 +1,12 @@
-//! Extended attributes, which on Linux include the POSIX ACLs.
+//! Extended attributes, which on Linux include the POSIX ACLs. Other systems seem to have none.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
 use super::folder::Handle;
+use crate::platform;
 
 /// The maximum length in bytes that Linux returns for a value, and for a list of names.
 ///
@@ -24,38 +25,20 @@ pub struct Xattrs {
 /// Reads the attributes of an open file or folder, which must not be open for its path only. A file
 /// system without attributes yields none.
 pub fn of_file(fd: impl AsFd) -> Xattrs {
-    let fd = fd.as_fd();
-    read(
-        |buffer| rustix::fs::flistxattr(fd, buffer),
-        |name, buffer| rustix::fs::fgetxattr(fd, name, buffer),
-    )
+    read(&platform::Xattrs::of_open(fd.as_fd()))
 }
 
 /// Reads the attributes of `name` in `folder` without opening it. For a symbolic link, these are
-/// the attributes of the link itself. A file system without attributes yields none. Needs `/proc`.
+/// the attributes of the link itself. A file system without attributes yields none. Needs `/proc` on
+/// Linux.
 pub fn of_name(folder: &Handle, name: &[u8]) -> Xattrs {
-    let path = path_of(folder, name);
-    let path = path.as_slice();
-    read(
-        |buffer| rustix::fs::llistxattr(path, buffer),
-        |name, buffer| rustix::fs::lgetxattr(path, name, buffer),
-    )
+    read(&platform::Xattrs::of_name(folder.as_fd(), name))
 }
 
-/// Returns a path of bounded length to `name` in `folder`.
-pub(crate) fn path_of(folder: &Handle, name: &[u8]) -> Vec<u8> {
-    let mut path = format!("/proc/self/fd/{}/", folder.as_fd().as_raw_fd()).into_bytes();
-    path.extend_from_slice(name);
-    path
-}
-
-fn read(
-    list: impl Fn(&mut [u8]) -> Result<usize, Errno>,
-    get: impl Fn(&[u8], &mut [u8]) -> Result<usize, Errno>,
-) -> Xattrs {
+fn read(all: &platform::Xattrs<'_>) -> Xattrs {
     let mut xattrs = Xattrs::default();
-    let names = match fill(list) {
-        Ok(names) => names,
+    let names = match fill(|buffer| all.names(buffer).map(Some)) {
+        Ok(names) => names.unwrap_or_default(),
         Err(Errno::OPNOTSUPP) => return xattrs,
         Err(error) => {
             xattrs.problem = Some(error.into());
@@ -63,10 +46,10 @@ fn read(
         }
     };
     for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
-        match fill(|buffer| get(name, buffer)) {
-            Ok(value) => xattrs.pairs.push((name.to_vec(), value)),
+        match fill(|buffer| all.value(name, buffer)) {
+            Ok(Some(value)) => xattrs.pairs.push((name.to_vec(), value)),
             // Removed meanwhile.
-            Err(Errno::NODATA) => {}
+            Ok(None) => {}
             Err(error) => {
                 let error = io::Error::from(error);
                 let message =
@@ -79,16 +62,18 @@ fn read(
     xattrs
 }
 
-/// Calls `call` with a buffer that is long enough for the answer.
-fn fill(call: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+/// Calls `call` with a buffer that is long enough for the answer, if there is one.
+fn fill(
+    call: impl Fn(&mut [u8]) -> Result<Option<usize>, Errno>,
+) -> Result<Option<Vec<u8>>, Errno> {
     let mut short = [0; 256];
     match call(&mut short) {
-        Ok(len) => Ok(short[..len].to_vec()),
+        Ok(len) => Ok(len.map(|len| short[..len].to_vec())),
         Err(Errno::RANGE) => {
             let mut long = vec![0; LEN_MAX];
             let len = call(&mut long)?;
-            long.truncate(len);
-            Ok(long)
+            long.truncate(len.unwrap_or_default());
+            Ok(len.map(|_| long))
         }
         Err(error) => Err(error),
     }
