@@ -3,6 +3,7 @@
 mod folder;
 mod query;
 mod search;
+mod trees;
 mod version;
 
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! A folder of a search, with its trees of all snapshots.
+//! A folder of a search, and the reading of its trees.
 //!
 //! Two trees of a folder have most entries in common. An entry that the tree read before has as
 //! well is recognized by a hash of its encoding, and is not decoded.
@@ -9,25 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cutpoint_repository::format::encoded_entry::EncodedEntry;
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::{Content, Reader};
+use cutpoint_repository::Content;
 use cutpoint_storage::{Error, Result};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::query::{Hit, hit};
-use super::version::Version;
-use crate::args::Find;
+use super::query::{Hit, Query};
+use super::trees::Trees;
 
 /// The maximum number of entries of the previous tree that are skipped to find a name.
 const SKIPPED_MAX: usize = 64;
-
-/// A search, as far as folders need it.
-pub(super) struct Query<'a> {
-    pub(super) reader: &'a Reader,
-    pub(super) args: &'a Find,
-    /// The seed of the hashes, a secret of the run, so that no one can prepare two entries with the
-    /// same hash.
-    pub(super) seed: u64,
-}
 
 /// A tree that has to be read.
 pub(super) struct Job {
@@ -41,37 +30,15 @@ pub(super) struct Job {
 pub(super) struct Folder {
     /// The path, without a `/` at its end.
     pub(super) path: Vec<u8>,
-    trees: Mutex<Trees>,
+    state: Mutex<State>,
 }
 
-/// The trees of a folder.
+/// What was read of a folder.
 #[derive(Default)]
-pub(super) struct Trees {
-    pub(super) items: Vec<Item>,
-    /// The trees, by their numbers.
-    pub(super) trees: Vec<Tree>,
-    numbers: HashMap<Content, u32>,
+struct State {
+    trees: Trees<Arc<Folder>>,
     folders: HashMap<Vec<u8>, Arc<Folder>>,
     previous: Scanned,
-}
-
-/// An entry that matches, or a folder to search. The trees that have it refer to it by its position
-/// in [`Trees::items`].
-pub(super) struct Item {
-    pub(super) name: Vec<u8>,
-    /// The version, if the entry matches.
-    pub(super) version: Option<Version>,
-    /// The folder to search, with the number of its tree there.
-    pub(super) folder: Option<(Arc<Folder>, u32)>,
-}
-
-/// A tree of a folder.
-#[derive(Default)]
-pub(super) struct Tree {
-    /// The positions of its items, in the order of their names.
-    pub(super) items: Vec<u32>,
-    /// The damage after these items.
-    pub(super) error: Option<Error>,
 }
 
 /// All entries of the tree that was read last.
@@ -100,30 +67,22 @@ const NO_ITEM: u32 = u32::MAX;
 impl Folder {
     /// Creates the folder at `path`, without trees.
     pub(super) fn new(path: Vec<u8>) -> Arc<Folder> {
-        Arc::new(Folder { path, trees: Mutex::default() })
+        Arc::new(Folder { path, state: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Trees> {
-        self.trees.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes everything that was read.
-    pub(super) fn take(&self) -> Trees {
-        std::mem::take(&mut *self.lock())
+    pub(super) fn take(&self) -> Trees<Arc<Folder>> {
+        std::mem::take(&mut *self.lock()).trees
     }
 
     /// Adds a tree. Returns its number, and `true` if it was not there before: the caller then has
     /// to read it.
     pub(super) fn add(&self, tree: &Content) -> (u32, bool) {
-        let mut trees = self.lock();
-        if let Some(&number) = trees.numbers.get(tree) {
-            return (number, false);
-        }
-        // There is a snapshot for each tree, so that their number has 32 bits.
-        let number = u32::try_from(trees.trees.len()).unwrap_or(u32::MAX);
-        trees.numbers.insert(tree.clone(), number);
-        trees.trees.push(Tree::default());
-        (number, true)
+        self.lock().trees.add(tree)
     }
 
     /// Reads the tree of this number, which was added. Returns the trees below it that no other
@@ -133,33 +92,40 @@ impl Folder {
     ///
     /// Returns any error of the storage. Damaged and missing data is recorded in the tree.
     pub(super) fn read(&self, tree: &Content, number: u32, query: &Query<'_>) -> Result<Vec<Job>> {
-        let mut trees = self.lock();
-        let previous = std::mem::take(&mut trees.previous);
+        let mut state = self.lock();
+        let State { trees, folders, previous } = &mut *state;
+        let previous = std::mem::take(previous);
         let entries = Vec::with_capacity(previous.entries.len());
+        trees.begin(number);
         let mut scan = Scan {
             query,
+            trees,
+            folders,
             path: [&self.path, &b"/"[..]].concat(),
             position: 0,
             previous,
             current: Scanned { entries, chunks: HashMap::new() },
             jobs: Vec::new(),
         };
-        let error = match scan.tree(&mut trees, tree) {
-            Ok(()) => None,
-            Err(error) if error.is_loss() => Some(error),
+        let result = scan.tree(tree);
+        let Scan { current, jobs, .. } = scan;
+        match result {
+            Ok(()) => {}
+            Err(error) if error.is_loss() => trees.note_damage(number, error),
             Err(error) => return Err(error),
-        };
-        let items = scan.current.entries.iter().map(|known| known.item);
-        let items = items.filter(|&item| item != NO_ITEM).collect();
-        trees.trees[number as usize] = Tree { items, error };
-        trees.previous = scan.current;
-        Ok(scan.jobs)
+        }
+        let items = current.entries.iter().map(|known| known.item);
+        items.filter(|&item| item != NO_ITEM).for_each(|item| trees.note(item));
+        state.previous = current;
+        Ok(jobs)
     }
 }
 
 /// The state of the reading of one tree.
 struct Scan<'a> {
     query: &'a Query<'a>,
+    trees: &'a mut Trees<Arc<Folder>>,
+    folders: &'a mut HashMap<Vec<u8>, Arc<Folder>>,
     /// The path of the current entry. The beginning, up to its last `/`, is that of the folder.
     path: Vec<u8>,
     /// The position in `previous` before which nothing is expected.
@@ -170,7 +136,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn tree(&mut self, trees: &mut Trees, tree: &Content) -> Result<()> {
+    fn tree(&mut self, tree: &Content) -> Result<()> {
         let mut chunks = Vec::new();
         for segment in self.query.reader.segments(tree) {
             let segment = segment?;
@@ -182,7 +148,7 @@ impl Scan<'_> {
                 let chunk = self.query.reader.tree_chunk(&segment)?;
                 let mut rest: &[u8] = &chunk;
                 while !rest.is_empty() {
-                    let (known, behind) = self.first_entry(trees, rest)?;
+                    let (known, behind) = self.first_entry(rest)?;
                     self.current.entries.push(known);
                     rest = behind;
                 }
@@ -196,65 +162,67 @@ impl Scan<'_> {
     }
 
     /// Returns the first entry of `chunk`, and the bytes behind it.
-    fn first_entry<'c>(&mut self, trees: &mut Trees, chunk: &'c [u8]) -> Result<(Known, &'c [u8])> {
-        let hash_of = |bytes: &[u8]| xxh3_64_with_seed(bytes, self.query.seed);
+    fn first_entry<'c>(&mut self, chunk: &'c [u8]) -> Result<(Known, &'c [u8])> {
+        let query = self.query;
         let ahead = &self.previous.entries[self.position..];
         // The end of an entry is the end of an equal one.
         if let Some(known) = ahead.first()
             && let Some((bytes, behind)) = chunk.split_at_checked(known.len as usize)
-            && hash_of(bytes) == known.hash
+            && query.hash(bytes) == known.hash
         {
             self.position += 1;
             return Ok((*known, behind));
         }
         let (entry, behind) = EncodedEntry::split_first(chunk)?;
-        let hash = hash_of(entry.bytes);
+        let hash = query.hash(entry.bytes);
         // The upper half of a hash has 32 bits.
-        let name_hash = u32::try_from(hash_of(entry.name) >> 32).unwrap_or_default();
+        let name_hash = u32::try_from(query.hash(entry.name) >> 32).unwrap_or_default();
         let is_named = |known: &Known| known.name_hash == name_hash;
+        let mut like = None;
         if let Some(skipped) = ahead.iter().take(SKIPPED_MAX).position(is_named) {
             let known = ahead[skipped];
             self.position += skipped + 1;
             if known.hash == hash {
                 return Ok((known, behind));
             }
+            like = Some(known.item);
         }
-        let item = self.item(trees, &entry)?;
+        let item = match self.trees.find(hash) {
+            Some(item) => item,
+            None => self.item(&entry, hash, like)?,
+        };
         // The length of a chunk has 32 bits.
         let len = u32::try_from(entry.bytes.len()).unwrap_or(u32::MAX);
         Ok((Known { hash, name_hash, len, item }, behind))
     }
 
     /// Adds the item of an entry, if the search needs it, and returns the position of the item.
-    fn item(&mut self, trees: &mut Trees, entry: &EncodedEntry<'_>) -> Result<u32> {
+    /// `like` is an item that may have the same name.
+    fn item(&mut self, entry: &EncodedEntry<'_>, hash: u64, like: Option<u32>) -> Result<u32> {
         let parent_len = self.path.len();
         self.path.extend_from_slice(entry.name);
-        let hit = hit(self.query.args, entry, &self.path);
-        let item = hit.and_then(|hit| match hit {
-            Some(hit) => self.add_item(trees, entry.name, hit),
-            None => Ok(NO_ITEM),
-        });
+        let item = match self.query.hit(entry, &self.path) {
+            Ok(Some(hit)) => self.add_item(entry.name, hash, like, hit),
+            Ok(None) => Ok(NO_ITEM),
+            Err(error) => Err(error),
+        };
         self.path.truncate(parent_len);
         item
     }
 
     /// Adds an item for the entry at the current path, and returns its position.
-    fn add_item(&mut self, trees: &mut Trees, name: &[u8], hit: Hit) -> Result<u32> {
-        let position = u32::try_from(trees.items.len()).ok().filter(|&at| at != NO_ITEM);
-        let position = position.ok_or_else(|| {
-            Error::invalid(String::from_utf8_lossy(&self.path), "too many versions to search")
-        })?;
-        let name = name.to_vec();
+    fn add_item(&mut self, name: &[u8], hash: u64, like: Option<u32>, hit: Hit) -> Result<u32> {
         let folder = hit.tree.map(|tree| {
             let new = || Folder::new(self.path.clone());
-            let folder = trees.folders.entry(name.clone()).or_insert_with(new).clone();
+            let folder = self.folders.entry(name.to_vec()).or_insert_with(new).clone();
             let (number, is_new) = folder.add(&tree);
             if is_new {
                 self.jobs.push(Job { folder: folder.clone(), tree, number });
             }
             (folder, number)
         });
-        trees.items.push(Item { name, version: hit.version, folder });
-        Ok(position)
+        self.trees.add_item(hash, name, like, hit.version, folder).ok_or_else(|| {
+            Error::invalid(String::from_utf8_lossy(&self.path), "too many versions to search")
+        })
     }
 }

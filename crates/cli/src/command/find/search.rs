@@ -2,11 +2,11 @@
 //!
 //! First each thread reads the trees of a snapshot in its order, except those that another snapshot
 //! has at the same path. Then all snapshots are walked side by side. Snapshots whose tree of a
-//! folder is the same are one from there on. Memory is needed for the matches and folders of all
-//! trees, and for 24 bytes of each entry of a snapshot.
+//! folder is the same are one from there on. Memory is needed for the versions that match and for
+//! the folders, about 200 bytes each and their names once, and for 24 bytes of each entry of a
+//! snapshot.
 
 use std::ffi::OsStr;
-use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,9 @@ use anyhow::Result;
 use cutpoint_repository::{Content, Reader};
 use cutpoint_storage::Error as StoreError;
 
-use super::folder::{Folder, Job, Query};
+use super::folder::{Folder, Job};
+use super::query::Query;
+use super::trees::Listing;
 use super::version::{Presence, Version};
 use crate::args::Find;
 use crate::report::Report;
@@ -31,31 +33,6 @@ pub(super) struct Match<'a> {
     pub(super) presence: Presence,
 }
 
-/// The versions and trees of one name in a folder.
-struct Node {
-    name: Vec<u8>,
-    /// The versions that match, in the order of their first snapshots.
-    versions: Vec<(Version, Presence)>,
-    /// The folder to search, if there is one, and the numbers of its trees. A tree can be there
-    /// several times, with different snapshots.
-    folder: Option<Arc<Folder>>,
-    trees: Vec<(u32, Presence)>,
-}
-
-impl Node {
-    /// Adds a version that some snapshots have, none of which is counted yet.
-    fn add_version(&mut self, version: Version, presence: Presence) {
-        // Most entries are as they were in the previous snapshot.
-        match self.versions.iter_mut().rev().find(|(known, _)| known.is_same(&version)) {
-            Some((known, known_presence)) => {
-                *known = version;
-                known_presence.add(presence);
-            }
-            None => self.versions.push((version, presence)),
-        }
-    }
-}
-
 /// A search.
 pub(super) struct Search<'a> {
     query: Query<'a>,
@@ -65,8 +42,7 @@ pub(super) struct Search<'a> {
 impl<'s> Search<'s> {
     /// Creates a search of snapshots that `reader` reads.
     pub(super) fn new(reader: &'s Reader, args: &'s Find, report: &'s Report) -> Search<'s> {
-        let seed = RandomState::new().hash_one(());
-        Search { query: Query { reader, args, seed }, report }
+        Search { query: Query::new(reader, args), report }
     }
 
     /// Searches the snapshots with these roots, oldest first, and passes each match to `show`, in
@@ -88,10 +64,10 @@ impl<'s> Search<'s> {
         let trees: Vec<_> = trees.collect();
         let mut path = Vec::new();
         // An explicit stack: folders can be nested as deeply as paths.
-        let mut levels = vec![(self.nodes(&root, &trees).into_iter(), 0)];
-        while let Some((nodes, len)) = levels.last_mut() {
+        let mut levels = vec![(self.list(&root, &trees), 0)];
+        while let Some((listing, len)) = levels.last_mut() {
             path.truncate(*len);
-            let Some(node) = nodes.next() else {
+            let Some(node) = listing.next() else {
                 levels.pop();
                 continue;
             };
@@ -101,7 +77,7 @@ impl<'s> Search<'s> {
                 show(&Match { path: &path, version, presence: *presence })?;
             }
             if let Some(folder) = node.folder {
-                levels.push((self.nodes(&folder, &node.trees).into_iter(), path.len()));
+                levels.push((self.list(&folder, &node.trees), path.len()));
             }
         }
         Ok(())
@@ -144,48 +120,13 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Returns the names in `folder`, in ascending order, of its trees of these numbers.
-    fn nodes(&self, folder: &Folder, trees: &[(u32, Presence)]) -> Vec<Node> {
-        let read = folder.take();
-        let mut of_trees = vec![None; read.trees.len()];
-        trees.iter().for_each(|&(number, presence)| add(&mut of_trees, number, presence));
-        let of_trees = read.trees.into_iter().zip(of_trees);
-        let mut trees: Vec<_> =
-            of_trees.filter_map(|(tree, presence)| Some((tree, presence?))).collect();
-        trees.sort_by_key(|(_, presence)| presence.first);
-        let mut presences = vec![None; read.items.len()];
-        for (tree, presence) in trees {
-            tree.items.iter().for_each(|&item| add(&mut presences, item, presence));
-            if let Some(error) = tree.error {
-                self.damaged(&folder.path, presence, &error);
-            }
+    /// Returns the listing of `folder`, of its trees of these numbers, and reports their damage.
+    fn list(&self, folder: &Folder, trees: &[(u32, Presence)]) -> Listing<Arc<Folder>> {
+        let (listing, damage) = Listing::new(folder.take(), trees);
+        for (presence, error) in damage {
+            self.damaged(&folder.path, presence, &error);
         }
-        let items = read.items.into_iter().zip(presences);
-        let mut items: Vec<_> =
-            items.filter_map(|(item, presence)| Some((item, presence?))).collect();
-        items.sort_by(|(one, presence), (other, other_presence)| {
-            one.name.cmp(&other.name).then(presence.first.cmp(&other_presence.first))
-        });
-        let mut nodes: Vec<Node> = Vec::new();
-        for (item, presence) in items {
-            let mut node = match nodes.pop() {
-                Some(node) if node.name == item.name => node,
-                other => {
-                    nodes.extend(other);
-                    let (versions, trees) = (Vec::new(), Vec::new());
-                    Node { name: item.name, versions, folder: None, trees }
-                }
-            };
-            if let Some(version) = item.version {
-                node.add_version(version, presence);
-            }
-            if let Some((folder, number)) = item.folder {
-                node.folder = Some(folder);
-                node.trees.push((number, presence));
-            }
-            nodes.push(node);
-        }
-        nodes
+        listing
     }
 
     /// Reports a folder that is damaged. The search continues without the rest of it.
@@ -195,13 +136,5 @@ impl<'s> Search<'s> {
             Path::new(OsStr::from_bytes(path)),
             &format!("{error}; not searched in {}", units::count(presence.count, "snapshot")),
         );
-    }
-}
-
-/// Adds snapshots to those that have the tree or the item of this number.
-fn add(presences: &mut [Option<Presence>], number: u32, presence: Presence) {
-    match &mut presences[number as usize] {
-        Some(known) => known.add(presence),
-        none => *none = Some(presence),
     }
 }

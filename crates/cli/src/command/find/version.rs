@@ -1,6 +1,8 @@
 //! Versions of entries, and the snapshots that have them.
 
-use cutpoint_repository::{Content, Entry, EntryKind, Time};
+use std::hash::BuildHasher;
+
+use cutpoint_repository::{Entry, EntryKind, Time};
 
 /// The snapshots that have something, by their positions in the list of snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,14 @@ pub(super) struct Presence {
 }
 
 impl Presence {
+    /// No snapshots.
+    pub(super) const NOWHERE: Presence = Presence { count: 0, first: usize::MAX, last: 0 };
+
+    /// Returns `true` if there are no snapshots.
+    pub(super) fn is_nowhere(&self) -> bool {
+        self.count == 0
+    }
+
     /// Adds snapshots, none of which is counted yet.
     pub(super) fn add(&mut self, other: Presence) {
         self.count += other.count;
@@ -20,28 +30,29 @@ impl Presence {
 }
 
 /// A version of an entry.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Version {
     pub(super) kind: EntryKind,
     pub(super) size: u64,
     /// `None` for a folder above the sources.
     pub(super) mtime: Option<Time>,
-    /// The content; empty for a folder, whose tree differs whenever anything below it does.
-    content: Content,
+    /// The hash of the content; 0 for a folder, whose tree differs whenever anything below it does.
+    content_hash: u64,
     ctime: Time,
 }
 
 impl Version {
-    pub(super) fn new(entry: &Entry) -> Version {
-        let content = match entry.kind {
-            EntryKind::Folder => Content::Empty,
-            _ => entry.content.clone(),
+    /// Creates the version of `entry`. Only versions with the same hasher can be compared.
+    pub(super) fn new(entry: &Entry, hasher: &impl BuildHasher) -> Version {
+        let content_hash = match entry.kind {
+            EntryKind::Folder => 0,
+            _ => hasher.hash_one(&entry.content),
         };
         Version {
             kind: entry.kind,
             size: entry.size,
             mtime: (!entry.is_above_sources()).then_some(entry.mtime),
-            content,
+            content_hash,
             ctime: entry.ctime,
         }
     }
@@ -52,6 +63,6 @@ impl Version {
         self.kind == other.kind
             && self.size == other.size
             && self.mtime == other.mtime
-            && (self.ctime == other.ctime || self.content == other.content)
+            && (self.ctime == other.ctime || self.content_hash == other.content_hash)
     }
 }
