@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::schema;
 
 /// The user without privileges as whom tests of root run the program.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// A separate folder for one test. The program gets nothing of the user's environment.
 pub(crate) struct Sandbox {

@@ -13,7 +13,7 @@ use cutpoint_testing::{SplitMix64, skipped};
 use rustix::fs::{SeekFrom, lgetxattr, llistxattr, seek};
 
 use super::{Mounted, names, sandbox, until};
-use crate::sandbox::{Sandbox, is_root, make_source};
+use crate::sandbox::{NOBODY, Sandbox, is_root, make_source};
 
 /// Adds to the source what only root, or not every file system, can have.
 pub(in crate::services) fn add_rarities(sandbox: &Sandbox) {
@@ -232,7 +232,7 @@ fn user_mounts_and_others_stay_out() {
     };
     if is_root() {
         let mut user = Command::new("cat");
-        user.uid(65_534);
+        user.uid(NOBODY).gid(NOBODY);
         assert_eq!(cat(user).stdout, b"hello, world\n", "the user");
         assert!(!cat(Command::new("cat")).status.success(), "not even root");
     } else {
