@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cutpoint_repository::Content;
 use cutpoint_repository::format::encoded_entry::EncodedEntry;
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::Content;
 use cutpoint_storage::{Error, Result};
 
 use super::query::{Hit, Query};
