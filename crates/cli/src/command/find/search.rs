@@ -3,7 +3,7 @@
 //! First each thread reads the trees of a snapshot in its order, except those that another snapshot
 //! has at the same path. Then all snapshots are walked side by side. Snapshots whose tree of a
 //! folder is the same are one from there on. Memory is needed for the versions that match and for
-//! the folders, about 200 bytes each and their names once, and for 24 bytes of each entry of a
+//! the folders, 200 to 400 bytes each and their names once, and for 24 bytes of each entry of a
 //! snapshot.
 
 use std::ffi::OsStr;
