@@ -117,11 +117,11 @@ pub(crate) fn print(keyring: &Keyring) -> Zeroizing<String> {
     kit.push_str(TITLE);
     kit.push_str(
         "\n\n\
-         This kit gives access to the whole repository, without a passphrase. Print the kit, keep\n\
-         it away from the computer, and do not store it beside the repository. After the next\n\
-         `cutpoint key rotate` the kit no longer opens the repository.\n\n\
-         To use the kit, type it into a file (from the first line on, or only the first line and\n\
-         the lines with digits) and give the file instead of a passphrase:\n\n\
+         This kit gives access to the whole repository, without a passphrase. Print the\n\
+         kit, keep it away from the computer, and do not store it beside the repository.\n\
+         After the next `cutpoint key rotate` the kit no longer opens the repository.\n\n\
+         To use the kit, type it into a file (from the first line on, or only the first\n\
+         line and the lines with digits) and give the file instead of a passphrase:\n\n\
          \x20   cutpoint snapshots --repo REPOSITORY --key-file FILE\n\n",
     );
     push_line(&mut kit, "repository", &keyring.repository.0);

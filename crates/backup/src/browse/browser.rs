@@ -326,28 +326,37 @@ impl Browser {
         }
     }
 
-    /// Follows a reader that goes from file to file: `node` was read from `offset` on, and the
-    /// answer was given. Decodes ahead what such a reader will need, and gives `visit` complete files
-    /// that were listed and will probably be read next: their numbers and bytes.
-    pub fn follow(&self, node: u64, offset: u64, visit: &mut dyn FnMut(u64, &[u8])) {
-        if offset > 0 {
-            return;
-        }
-        for (node, entry) in self.follower.read(node) {
+    /// Follows a reader that goes from file to file: the file `node` was read from `offset` on.
+    /// Decodes ahead what such a reader will need, and returns complete files that were listed and
+    /// will probably be read next: their numbers and bytes.
+    pub fn follow_read(&self, node: u64, offset: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        let files = if offset == 0 { self.follower.read(node) } else { Vec::new() };
+        self.complete_files(files)
+    }
+
+    /// Follows such a reader: the folder `node` was listed to its end. Returns the same as
+    /// [`Browser::follow_read`].
+    pub fn follow_listing(&self, node: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        self.complete_files(self.follower.listed(node))
+    }
+
+    /// Reads files, but for those that are damaged, because their readers get the error, and those
+    /// that the caller does not refer to by these numbers.
+    fn complete_files(
+        &self,
+        files: Vec<(u64, EntryPlace)>,
+    ) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        files.into_iter().filter_map(|(node, entry)| {
             if entry.is_hard_link() || lock(&self.table).get(node).is_none() {
-                continue;
+                return None;
             }
             let mut bytes = Vec::new();
-            let complete = match &entry.content {
-                Content::Raw(content) => content,
-                // The reader of a damaged file gets the error.
-                _ if self.fill(&entry, (0, entry.size), &mut bytes).is_err() => continue,
-                _ => &bytes,
-            };
-            if complete.len() as u64 == entry.size {
-                visit(node, complete);
+            match &entry.content {
+                Content::Raw(content) => bytes.extend_from_slice(content),
+                _ => self.fill(&entry, (0, entry.size), &mut bytes).ok()?,
             }
-        }
+            (bytes.len() as u64 == entry.size).then_some((node, bytes))
+        })
     }
 
     /// Appends the bytes `offset..end` of the file `entry`.

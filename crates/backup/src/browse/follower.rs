@@ -10,7 +10,7 @@ use cutpoint_repository::{Entry, Fingerprint};
 use super::file_cursor::FileCursor;
 use super::recipes::Recipes;
 use super::table::NodeTable;
-use super::walks::{Moved, Walks};
+use super::walks::{Followed, Moved, Walks};
 use crate::trees::{EntryPlace, Trees};
 
 /// The maximum number of requests to the thread. More reads of files that were not expected are not
@@ -59,11 +59,21 @@ impl Follower {
     /// read next and whose folder was listed, with the numbers of their nodes.
     pub(super) fn read(&self, node: u64) -> Vec<(u64, EntryPlace)> {
         let followed = lock(&self.walks).read(node);
-        if let Some(moved) = followed.moved {
-            self.requests.send(Request::Move(moved)).ok();
-        }
         if followed.is_new && self.requests.len() < REQUESTS_MAX {
             self.requests.send(Request::Follow(node)).ok();
+        }
+        self.move_on(followed)
+    }
+
+    /// Notes that the folder `node` was listed to its end. Returns the same as [`Follower::read`].
+    pub(super) fn listed(&self, node: u64) -> Vec<(u64, EntryPlace)> {
+        let followed = lock(&self.walks).listed(node);
+        self.move_on(followed)
+    }
+
+    fn move_on(&self, followed: Followed) -> Vec<(u64, EntryPlace)> {
+        if let Some(moved) = followed.moved {
+            self.requests.send(Request::Move(moved)).ok();
         }
         followed.files
     }

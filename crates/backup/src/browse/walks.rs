@@ -67,7 +67,7 @@ struct Walk {
     used: u64,
 }
 
-/// What is to be done after a file was read.
+/// What is to be done after a file was read, or a folder listed.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     /// The files that can be handed over, with the numbers of their nodes.
@@ -129,6 +129,17 @@ impl Walks {
             }
         }
         Followed { is_new: true, ..Followed::default() }
+    }
+
+    /// Notes that the folder `node` was listed to its end.
+    pub(super) fn listed(&mut self, node: u64) -> Followed {
+        for walk in &mut self.walks {
+            if walk.enter(node) {
+                let files = walk.handed_over();
+                return Followed { files, moved: walk.moved(), is_new: false };
+            }
+        }
+        Followed::default()
     }
 
     /// Takes back a cursor that was moved, or a new one. Returns the files to decode ahead.
@@ -201,6 +212,20 @@ impl Walk {
             self.passed.pop_front();
             self.score = self.score.saturating_sub(LOSS);
         }
+        true
+    }
+
+    /// Notes that the folder `node` was listed. Returns `false` if it does not have the file that is
+    /// expected next.
+    fn enter(&mut self, node: u64) -> bool {
+        let next = self.expected.iter().position(|expected| !expected.is_handed_over);
+        let Some(next) = next.filter(|next| self.expected[*next].file.parent == node) else {
+            return false;
+        };
+        for expected in self.expected.drain(..next) {
+            self.expected_bytes -= expected.file.entry.size;
+        }
+        self.parent = node;
         true
     }
 
@@ -309,17 +334,26 @@ mod tests {
                 return;
             }
             self.request_count += 1;
-            let followed = self.walks.read(node);
-            for (handed_over, _) in followed.files {
-                assert_eq!(handed_over / FOLDER_LEN, node / FOLDER_LEN, "not in the same folder");
-                assert!(self.handed_over.insert(handed_over), "handed over twice: {handed_over}");
-            }
-            let mut moved = followed.moved;
+            let mut followed = self.walks.read(node);
             if followed.is_new {
                 self.next.set(node + 1);
-                moved = Some(Moved::new(FileCursor::at_end()));
+                followed.moved = Some(Moved::new(FileCursor::at_end()));
             }
-            let Some(mut moved) = moved else { return };
+            self.take(followed, node / FOLDER_LEN);
+        }
+
+        /// Lists the folder of a file to its end.
+        fn list(&mut self, node: u64) {
+            let followed = self.walks.listed(node / FOLDER_LEN);
+            self.take(followed, node / FOLDER_LEN);
+        }
+
+        fn take(&mut self, followed: Followed, folder: u64) {
+            for (handed_over, _) in followed.files {
+                assert_eq!(handed_over / FOLDER_LEN, folder, "{handed_over}: in another folder");
+                assert!(self.handed_over.insert(handed_over), "{handed_over}: a second time");
+            }
+            let Some(mut moved) = followed.moved else { return };
             moved.run(|_| self.next_file());
             self.prepared_count += self.walks.put_back(moved).len();
         }
@@ -340,6 +374,25 @@ mod tests {
         // One for each of 200 folders, and one for a file in each eighth of them.
         assert!(scene.request_count < 250, "{} requests", scene.request_count);
         assert!(scene.prepared_count > 1900, "{} decoded ahead", scene.prepared_count);
+    }
+
+    #[test]
+    fn reader_that_lists_each_folder_before_needs_no_requests_for_most() {
+        let mut scene = Scene::new(2000);
+        for node in 0..2000 {
+            if node % FOLDER_LEN == 0 {
+                scene.list(node);
+            }
+            scene.read(node);
+        }
+        assert!(scene.request_count < 60, "{} requests", scene.request_count);
+        // A program that only lists is noticed.
+        let mut scene = Scene { file_count: 4000, ..scene };
+        scene.next.set(2000);
+        let before = scene.handed_over.len();
+        (2000..4000).step_by(10).for_each(|node| scene.list(node));
+        let wasted = scene.handed_over.len() - before;
+        assert!(wasted <= 90, "{wasted} files handed over that were not read");
     }
 
     #[test]

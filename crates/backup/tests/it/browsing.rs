@@ -278,23 +278,23 @@ fn hostile_names_and_sizes_are_not_shown() {
 /// Reads the files below `folder` in the order of their names, as a program does that reads a whole
 /// folder: files that were handed over are not read. Returns the handed-over files by their paths.
 fn read_all(browser: &Browser, folder: u64, path: &Path) -> HashMap<PathBuf, Vec<u8>> {
-    let (mut folders, mut handed_over) = (Vec::new(), HashMap::new());
-    let mut by_node: HashMap<u64, Vec<u8>> = HashMap::new();
+    let (mut entries, mut handed_over) = (Vec::new(), HashMap::new());
     for (name, _) in list(browser, folder, 100).unwrap() {
         let path = path.join(String::from_utf8(name.clone()).unwrap());
         let found = browser.lookup(folder, &name).unwrap();
-        folders.push((path, found));
+        entries.push((path, found));
     }
-    for (path, found) in folders {
+    let mut by_node: HashMap<u64, Vec<u8>> = browser.follow_listing(folder).collect();
+    for (path, found) in entries {
         if found.kind == EntryKind::Folder {
             handed_over.extend(read_all(browser, found.node, &path));
         } else if let Some(bytes) = by_node.remove(&found.node) {
             handed_over.insert(path, bytes);
         } else {
             browser.read(found.node, 0, 128 * 1024).unwrap();
-            browser.follow(found.node, 0, &mut |node, bytes| {
-                assert!(by_node.insert(node, bytes.to_vec()).is_none(), "{node}: a second time");
-            });
+            for (node, bytes) in browser.follow_read(found.node, 0) {
+                assert!(by_node.insert(node, bytes).is_none(), "{node}: a second time");
+            }
         }
     }
     assert!(by_node.is_empty(), "handed over and not in the folder, or read before: {by_node:?}");

@@ -20,6 +20,8 @@ const CONSTANT_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const TOP_TTL: Duration = Duration::from_secs(1);
 /// The maximum number of requests that the kernel sends ahead of readers.
 const BACKGROUND_MAX: u16 = 64;
+/// The number of files that are given to the kernel before it is told that a listing has ended.
+const FIRST_COUNT: usize = 2;
 /// The values of `whence` of `lseek`.
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
@@ -37,6 +39,15 @@ pub(super) struct SnapshotFileSystem {
 impl SnapshotFileSystem {
     pub(super) fn new(browser: Arc<Browser>, has_acls: bool) -> SnapshotFileSystem {
         SnapshotFileSystem { browser, notifier: Arc::default(), has_acls }
+    }
+
+    /// Gives complete files to the kernel before it asks for them.
+    fn hand_over(&self, files: impl Iterator<Item = (u64, Vec<u8>)>) {
+        let Some(notifier) = self.notifier.get() else { return };
+        for (node, bytes) in files {
+            // The kernel asks for what it does not take.
+            notifier.store(INodeNo(node), 0, &bytes).ok();
+        }
     }
 
     /// Returns the place for the session's notifier.
@@ -169,11 +180,7 @@ impl Filesystem for SnapshotFileSystem {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => return reply.error(errno(error)),
         }
-        let Some(notifier) = self.notifier.get() else { return };
-        self.browser.follow(node.0, offset, &mut |node, bytes| {
-            // The kernel asks for what it does not take.
-            notifier.store(INodeNo(node), 0, bytes).ok();
-        });
+        self.hand_over(self.browser.follow_read(node.0, offset));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -239,15 +246,24 @@ impl Filesystem for SnapshotFileSystem {
                 return reply.ok();
             }
         }
+        let mut is_at_end = true;
         let listed = self.browser.list(node.0, offset, &mut |entry| {
+            is_at_end = false;
             let attr = as_attr(entry.attributes);
             let name = OsStr::from_bytes(entry.name);
             !reply.add(attr.ino, entry.next, name, ttl(entry.attributes), &attr, GENERATION)
         });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
+        if !is_at_end || listed.is_err() {
+            return match listed {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            };
         }
+        // The first files are there when the reader opens them, and the others while it reads.
+        let mut following = self.browser.follow_listing(node.0);
+        self.hand_over(following.by_ref().take(FIRST_COUNT));
+        reply.ok();
+        self.hand_over(following);
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
