@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -273,15 +273,32 @@ fn missing_permission_is_reported() {
     as_user(&two).ended(1, &["source/sub: source skipped: Permission denied", "1 problem"]);
     as_user(&["backup", "source/big", "source/sub"]).ended(2, &["source/big: Permission denied"]);
     close("source/sub", 0o755);
-    close("repo/config", 0o000);
-    as_user(&["snapshots"]).ended(2, &["ermission denied", "run as a user with permission"]);
-    close("repo/config", 0o755);
+    let place = sandbox.path("repo").display().to_string();
+    for closed in ["repo/config", "repo/keys", "repo/commits", "repo"] {
+        close(closed, 0o000);
+        let texts = ["ermission denied", &*place, "run as a user with permission"];
+        as_user(&["snapshots"]).ended(2, &texts);
+        close(closed, 0o755);
+    }
     close("repo/commits", 0o555);
-    as_user(&["backup", "source"]).ended(2, &["ermission denied", "run as a user with permission"]);
+    let texts = ["ermission denied", &*place, "run as a user with permission"];
+    as_user(&["backup", "source"]).ended(2, &texts);
     close("repo/commits", 0o755);
-    close("repo", 0o000);
-    as_user(&["snapshots"]).ended(2, &["ermission denied"]);
-    close("repo", 0o755);
+}
+
+/// In `/proc`, not even root can create a folder.
+#[test]
+fn place_in_which_no_folder_can_be_created_is_named() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let texts =
+        ["/proc/x/y: cannot be created: ", "choose a place in which folders can be created"];
+    let place = ["--repo", "/proc/x/y", "--encryption", "none"];
+    sandbox.run(["init"].iter().chain(&place)).ended(2, &texts);
+    sandbox.run(["backup", "source", "--init"].iter().chain(&place)).ended(2, &texts);
+    symlink("nowhere", sandbox.path("link")).expect("a link");
+    let init = ["init", "--encryption", "none", "--repo", "link"];
+    sandbox.run(init).ended(2, &["link: cannot be created: exists already", "choose a place"]);
 }
 
 #[test]
