@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Dump, global: &Global, report: &Report) -> Result<Exit>
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
     select::warn_of_lack(id, snapshot, report);
     let reader = session.reader(view.clone(), report)?;
-    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: "dump {}" };
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: |_| "dump {}" };
     let entry = lookup.find(path)?.entry.map(|(entry, _)| entry);
     if entry.is_none() {
         let Statistics { file_count, size, .. } = snapshot.statistics;

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     select::warn_of_lack(id, snapshot, report);
     let is_incomplete = snapshot.partial || !snapshot.missing.is_empty();
     let reader = session.reader(view.clone(), report)?;
-    let usage = "restore {} --to TARGET";
+    let usage = |_: EntryKind| "restore {} --to TARGET";
     let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage };
     let request = request(args, &lookup, &place)?;
     let monitor = Monitor {

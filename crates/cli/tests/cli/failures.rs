@@ -171,7 +171,19 @@ fn missing_sources_and_paths_are_reported() {
     sandbox.run(["ls", "latest"]).ended(2, &["cutpoint: no snapshot\n"]);
     sandbox.backup("source");
     sandbox.run(["ls", "latest:/no/such"]).ended(2, &[" has no /no/such\n"]);
-    sandbox.run(["cat", "latest:/"]).ended(2, &["/: folder (expected a file)"]);
+    let snapshots = sandbox.json(["snapshots"]);
+    let id = &snapshots[0]["id"].as_str().expect("an id")[..8];
+    sandbox.run(["cat", "latest:/"]).ended(
+        2,
+        &[
+            "/: folder (expected a file)",
+            &format!("`cutpoint ls {id}:/` lists"),
+            &format!("`cutpoint restore {id}:/ --to TARGET`"),
+            &format!("`cutpoint dump {id}:/ > FILE.tar`"),
+        ],
+    );
+    sandbox.run(["ls", &format!("{id}:/")]).well();
+    sandbox.run(["dump", &format!("{id}:/")]).well();
     sandbox.run(["cat", "latest"]).ended(2, &["SNAPSHOT:PATH"]);
     sandbox.run(["backup", "source", "--exclude", "[z-a]"]).ended(2, &["[z-a]"]);
     let mut command = sandbox.command(["restore", "latest", "--to"]);
