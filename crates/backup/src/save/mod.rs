@@ -71,7 +71,7 @@ pub use backup::backup;
 pub use changed_blocks::ChangedBlocks;
 pub use decision::{FileDecision, ReadReason};
 pub use dry_run::dry_run;
-pub use foreign::ForeignRepository;
+pub use foreign::{ForeignFolder, ForeignRepository};
 pub use monitor::{BackupMonitor, BackupProgress};
 pub use options::{BackupOptions, IgnoredProperties, Parent};
 pub use report::BackupReport;
