@@ -297,6 +297,9 @@ impl<'a> WalkSaver<'_, 'a> {
             return self.push(Event::Entry(Box::new(entry)));
         }
         self.cutter.begin_file(before.as_ref())?;
+        if let Some(before) = &before {
+            self.cutter.rebuild(self.comparison.damaged_parts(before));
+        }
         if let (Some(before), Some(reader)) = (&before, self.comparison.reader())
             && self.comparison.has_beginning(before, &entry)
         {
