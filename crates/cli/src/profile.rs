@@ -316,6 +316,7 @@ impl Maker<'_> {
         let mut args = self.part("forget", words)?;
         if let Command::Forget(forget) = &mut args.command {
             forget.selection.has_all_paths = is_own;
+            forget.follows_backup = true;
         }
         Ok(args)
     }

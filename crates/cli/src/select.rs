@@ -12,7 +12,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use cutpoint_repository::format::commit::Origin;
-use cutpoint_repository::{Content, Entry, ObjectName, Reader, Snapshot, TicketId, View};
+use cutpoint_repository::{
+    Content, Entry, EntryKind, ObjectName, Reader, Snapshot, TicketId, View,
+};
 
 #[cfg(feature = "import")]
 pub(crate) use self::foreign::{foreign_snapshot, foreign_snapshots};
@@ -393,8 +395,9 @@ pub(crate) struct Lookup<'a> {
     /// The snapshot that was named.
     pub(crate) id: TicketId,
     pub(crate) snapshot: &'a Snapshot,
-    /// The command that an error suggests for another snapshot, with `{}` for snapshot and path.
-    pub(crate) usage: &'a str,
+    /// Returns the command that an error suggests for an entry of this kind in another snapshot,
+    /// with `{}` for snapshot and path.
+    pub(crate) usage: fn(EntryKind) -> &'static str,
 }
 
 /// An existing path of a snapshot.
@@ -454,9 +457,8 @@ impl Lookup<'_> {
         let name = paths.first().and_then(|path| path::names(path).last()).unwrap_or_default();
         let taken = (self.id, self.snapshot);
         let remedy = match nearest::nearest(self.reader, self.view, taken, paths) {
-            Some((id, snapshot, path)) => {
-                let place = [id.short().as_bytes(), b":", &path].concat();
-                let command = self.usage.replace("{}", &quoted(&place));
+            Some(nearest::Nearest { id, snapshot, path, kind }) => {
+                let command = (self.usage)(kind).replace("{}", &quoted_place(id, &path));
                 format!("{} has it: `cutpoint {command}`", self::described(id, snapshot))
             }
             None => format!(
@@ -467,6 +469,12 @@ impl Lookup<'_> {
         };
         Failure::failed(message).with_remedy(remedy).into()
     }
+}
+
+/// Formats a path of a snapshot for a shell, for a message.
+pub(crate) fn quoted_place(id: TicketId, path: &[u8]) -> String {
+    let path = if path.is_empty() { b"/" } else { path };
+    quoted(&[id.short().as_bytes(), b":", path].concat())
 }
 
 /// Formats an argument for a shell, for a message.

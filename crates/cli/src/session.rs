@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use anyhow::{Context, Result};
+use cutpoint_repository::format::config::Config;
 use cutpoint_repository::repo::lagging::{Pauses, is_absent, is_unlisted, open_when_listed};
 use cutpoint_repository::{
     CipherSuite, InitOptions, KdfLimits, MemoryLimit, OpenOptions, Reader, Repository, Unlock, View,
@@ -487,7 +488,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         config.repository,
         place::shown(location),
         config.suite,
-        config.cut
+        shown_cut(config)
     ));
     match kit {
         Some(kit) => {
@@ -505,6 +506,18 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
     }
     let state = State::new(&repository, location);
     Ok(Session::begin(repository, state, global))
+}
+
+/// Describes the way in which a repository cuts. The key of secret cut-points is no part of the
+/// specification.
+fn shown_cut(config: &Config) -> String {
+    let spec = without_seed(&config.cut);
+    if config.cut_is_keyed { format!("{spec} (secret cut-points)") } else { spec.to_owned() }
+}
+
+/// Returns a cut specification without a seed of 0, which is the default.
+pub(crate) fn without_seed(spec: &str) -> &str {
+    spec.strip_suffix(",seed=0").unwrap_or(spec)
 }
 
 fn make(

@@ -8,10 +8,13 @@ use cutpoint_repository::format::recipe::{Segment, range_in_chunk};
 use cutpoint_repository::{Content, Entry};
 use cutpoint_storage::{Error, Result};
 
-use crate::restore::SnapshotReader;
+use crate::restore::{RestoreMonitor, SnapshotReader};
 
 /// The number of bytes that are read before the header of a file is written.
 const AHEAD_LEN: u64 = 4 << 20;
+
+/// The number of bytes after which progress is reported.
+const REPORTED_LEN: u64 = 1 << 20;
 
 /// A part of a file.
 enum Part {
@@ -19,13 +22,17 @@ enum Part {
     Zeros(u64),
 }
 
-/// A file as a stream of exactly [`Entry::size`] bytes. What cannot be read becomes zeros.
+/// A file as a stream of exactly [`Entry::size`] bytes. What cannot be read becomes zeros. Progress is
+/// reported while a large file is read.
 pub(super) struct FileStream<'a> {
     reader: &'a dyn SnapshotReader,
+    monitor: &'a dyn RestoreMonitor,
     segments: Box<dyn Iterator<Item = Result<Segment>> + 'a>,
     /// The bytes that follow what was read from `segments`.
     rest: u64,
     parts: VecDeque<Part>,
+    /// The number of bytes that were read since the last report of progress.
+    pub(super) unreported_len: u64,
     /// The number of bytes that could not be read.
     pub(super) lost_len: u64,
     /// The first error.
@@ -38,7 +45,11 @@ impl<'a> FileStream<'a> {
     /// # Errors
     ///
     /// Fails if the recipe or a chunk of these cannot be read.
-    pub(super) fn open(reader: &'a dyn SnapshotReader, entry: &Entry) -> Result<FileStream<'a>> {
+    pub(super) fn open(
+        reader: &'a dyn SnapshotReader,
+        entry: &Entry,
+        monitor: &'a dyn RestoreMonitor,
+    ) -> Result<FileStream<'a>> {
         let mut parts = VecDeque::new();
         let segments: Box<dyn Iterator<Item = Result<Segment>> + 'a> = match &entry.content {
             Content::Empty => Box::new(std::iter::empty()),
@@ -52,7 +63,16 @@ impl<'a> FileStream<'a> {
         let in_entry =
             if let Content::Raw(bytes) = &entry.content { bytes.len() as u64 } else { 0 };
         let rest = entry.size.checked_sub(in_entry).ok_or_else(|| wrong_size(entry.size))?;
-        let mut stream = FileStream { reader, segments, rest, parts, lost_len: 0, error: None };
+        let mut stream = FileStream {
+            reader,
+            monitor,
+            segments,
+            rest,
+            parts,
+            unreported_len: 0,
+            lost_len: 0,
+            error: None,
+        };
         let end = stream.rest.saturating_sub(AHEAD_LEN);
         while stream.rest > end {
             let part = stream.next_part()?;
@@ -122,6 +142,10 @@ impl Read for FileStream<'_> {
                 self.parts.pop_front();
             }
             if len > 0 || buffer.is_empty() {
+                self.unreported_len += len as u64;
+                if self.unreported_len >= REPORTED_LEN {
+                    self.monitor.progress(0, std::mem::take(&mut self.unreported_len));
+                }
                 return Ok(len);
             }
         }

@@ -34,9 +34,9 @@ pub struct ArchiveReport {
     pub linked_names: u64,
     /// The number of folders.
     pub folders: u64,
-    /// The number of symbolic links.
+    /// The number of symbolic links, with all their names.
     pub symlinks: u64,
-    /// The number of devices and pipes.
+    /// The number of devices and pipes, with all their names.
     pub specials: u64,
     /// The number of entries that could not be read completely. A folder counts once, with
     /// everything below it.

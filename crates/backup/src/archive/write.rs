@@ -14,7 +14,7 @@ use super::links::Links;
 use super::options::{ArchiveFormat, ArchiveOptions, ArchiveReport};
 use super::tar::Tar;
 use super::zip::Zip;
-use crate::restore::{RestoreMonitor, SnapshotReader};
+use crate::restore::{Lookahead, RestoreMonitor, RestoreOptions, SnapshotReader};
 
 /// Writes an archive of a snapshot with the root folder `root`, or of one entry of the snapshot, to
 /// `output`.
@@ -48,7 +48,12 @@ pub fn write_archive(
             walk.entry(b"", entry)?;
             walk.folder(&entry.content)?;
         }
-        Some(entry) => walk.entry(&entry.name, entry)?,
+        Some(entry) => {
+            if entry.kind == EntryKind::File && monitor.looks_ahead() {
+                monitor.expected(1, entry.size);
+            }
+            walk.entry(&entry.name, entry)?;
+        }
     }
     walk.format.finish()?;
     Ok(walk.report)
@@ -66,6 +71,14 @@ struct ArchiveWalk<'a> {
 impl ArchiveWalk<'_> {
     /// Writes everything below a folder.
     fn folder(&mut self, content: &Content) -> io::Result<()> {
+        let (reader, monitor) = (self.reader, self.monitor);
+        let options = &RestoreOptions::default();
+        let lookahead = Lookahead { reader, options, root: content, monitor };
+        lookahead.beside(|| self.entries(content))
+    }
+
+    /// Writes the entries of a folder, and everything below them.
+    fn entries(&mut self, content: &Content) -> io::Result<()> {
         let reader = self.reader;
         let mut path = Vec::new();
         // There is one iterator per level, with the length of the path of its folder.
@@ -116,7 +129,14 @@ impl ArchiveWalk<'_> {
             && let Some(first) = self.links.first_name(entry)
         {
             self.append(path, entry, Body::HardLink(&first))?;
-            self.report.linked_names += 1;
+            match entry.kind {
+                EntryKind::File => {
+                    self.report.linked_names += 1;
+                    self.monitor.progress(1, entry.size);
+                }
+                EntryKind::Symlink => self.report.symlinks += 1,
+                _ => self.report.specials += 1,
+            }
             return Ok(());
         }
         match entry.kind {
@@ -148,7 +168,8 @@ impl ArchiveWalk<'_> {
     }
 
     fn file(&mut self, path: &[u8], entry: &Entry) -> io::Result<()> {
-        let mut stream = match FileStream::open(self.reader, entry) {
+        self.monitor.writing(shown(path));
+        let mut stream = match FileStream::open(self.reader, entry, self.monitor) {
             Ok(stream) => stream,
             Err(error) => {
                 self.report.failed_entries += 1;
@@ -160,7 +181,7 @@ impl ArchiveWalk<'_> {
         self.links.add(entry, path);
         self.report.files += 1;
         self.report.bytes = self.report.bytes.saturating_add(entry.size);
-        self.monitor.progress(1, entry.size);
+        self.monitor.progress(1, stream.unreported_len);
         if let Some(error) = &stream.error {
             let lost_len = stream.lost_len;
             self.report.failed_entries += 1;

@@ -54,8 +54,8 @@ pub(super) fn survey(
             }
             // The bytes of the file count with its first name.
             CopyStep::Link(_) => survey.file_count += 1,
-            // The copy will report the damage.
-            CopyStep::Damaged(_) => {}
+            // The copy will report these.
+            CopyStep::Damaged(_) | CopyStep::Warning(..) => {}
             CopyStep::Entry(_) | CopyStep::Folder(_) | CopyStep::Enter(_) | CopyStep::Leave => {}
         }
     }

@@ -40,7 +40,7 @@ impl<'a> Totals<'a> {
         }
         let entries = match self.repository.tree(folder) {
             Err(error) if error.is_loss() => Vec::new(),
-            entries => entries?,
+            folder => folder?.entries,
         };
         let mut sum = Statistics::default();
         for entry in entries {

@@ -33,7 +33,7 @@ pub(super) fn make_link(
     let occupant = if occupant == Occupant::Nothing { occupant } else { Occupant::Replace };
     match link(state, place, entry, &occupant, written) {
         Ok(()) => {
-            count(&state.counts.linked_names, 1);
+            state.counts.add_name(entry.kind);
             count_replaced(state, &occupant);
             if entry.kind == EntryKind::File {
                 state.monitor.progress(1, entry.size);

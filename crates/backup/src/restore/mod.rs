@@ -14,6 +14,9 @@
 //! `preview` (a dry run), `deletion` and `verification` use `target_visit`, a walk through the snapshot beside the
 //! existing folders of the target.
 //!
+//! If the monitor asks for it, `lookahead` counts meanwhile what is going to be written, for the
+//! display of the progress.
+//!
 //! `place` knows the existing entries of the target, and `restore_state` is the state that all
 //! threads share.
 //!
@@ -64,6 +67,7 @@ mod job_queue;
 mod large_file;
 mod link_names;
 mod links;
+mod lookahead;
 mod metadata;
 mod monitor;
 mod options;
@@ -87,6 +91,7 @@ mod verification;
 mod worker;
 
 pub(crate) use link_names::SnapshotLinkKey;
+pub(crate) use lookahead::Lookahead;
 pub use monitor::{RestoreAction, RestoreMonitor};
 pub use options::{Overwrite, PIECE_LEN, RestoreOptions};
 pub use owner_map::OwnerMap;

@@ -20,6 +20,18 @@ pub trait RestoreMonitor: Sync {
         let _ = (files, bytes);
     }
 
+    /// Returns `true` if the trees are to be read ahead, in order to find out how much there is to
+    /// write.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// Reports, after some time, the number of files that will be written and of their bytes,
+    /// including those that are there already. See [`RestoreMonitor::looks_ahead`].
+    fn expected(&self, files: u64, bytes: u64) {
+        let _ = (files, bytes);
+    }
+
     /// Reports that bytes of the file `path` of the snapshot are being written, for a display of
     /// what takes long.
     fn writing(&self, path: &Path) {

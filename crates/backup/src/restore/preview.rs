@@ -40,14 +40,13 @@ impl<'r, 'a> Preview<'r, 'a> {
         }
         let mut bytes = 0;
         match (self.names.role(entry), entry.kind) {
-            (Role::Further(_), _) => count(&counts.linked_names, 1),
+            (Role::Further(_), kind) => counts.add_name(kind),
             (_, EntryKind::File) => {
                 bytes = entry.size;
                 count(&counts.written_files, 1);
                 count(&counts.written_bytes, bytes);
             }
-            (_, EntryKind::Symlink) => count(&counts.made_symlinks, 1),
-            _ => count(&counts.made_specials, 1),
+            (_, kind) => count(counts.of_special(kind), 1),
         }
         self.state.monitor.action(action, path, bytes);
     }

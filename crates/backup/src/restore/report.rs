@@ -12,13 +12,13 @@ pub struct RestoreReport {
     pub reused_bytes: u64,
     /// The part of these bytes that had to be copied from an existing file to a new one.
     pub copied_bytes: u64,
-    /// The number of further names given to files, symbolic links or other entries restored before.
+    /// The number of further names given to files restored before.
     pub linked_names: u64,
     /// The number of folders created.
     pub made_folders: u64,
-    /// The number of symbolic links created.
+    /// The number of symbolic links created. A link with several names counts with each of them.
     pub made_symlinks: u64,
-    /// The number of devices, pipes and sockets created.
+    /// The number of devices, pipes and sockets created, counted in the same way.
     pub made_specials: u64,
     /// The number of devices, pipes and sockets left out. See
     /// [`RestoreOptions::specials`](super::RestoreOptions::specials).

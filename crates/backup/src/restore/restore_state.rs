@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cutpoint_repository::Entry;
+use cutpoint_repository::{Entry, EntryKind};
 use cutpoint_storage::{Error, Kind};
 
 use super::failure::Failure;
@@ -59,6 +59,25 @@ pub(super) struct Counts {
     pub(super) unchanged_entries: AtomicU64,
     pub(super) failed_entries: AtomicU64,
     pub(super) warnings: AtomicU64,
+}
+
+impl Counts {
+    /// Counts a further name of an entry that is not a folder.
+    pub(super) fn add_name(&self, kind: EntryKind) {
+        let counter = match kind {
+            EntryKind::File => &self.linked_names,
+            kind => self.of_special(kind),
+        };
+        count(counter, 1);
+    }
+
+    /// Returns the counter of the entries of a kind that is neither a file nor a folder.
+    pub(super) fn of_special(&self, kind: EntryKind) -> &AtomicU64 {
+        match kind {
+            EntryKind::Symlink => &self.made_symlinks,
+            _ => &self.made_specials,
+        }
+    }
 }
 
 impl<'a> RestoreState<'a> {

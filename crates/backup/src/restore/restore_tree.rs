@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use super::deletion::Deletion;
 use super::dispatcher::Dispatcher;
 use super::job_queue::JobQueue;
+use super::lookahead::Lookahead;
 use super::monitor::RestoreMonitor;
 use super::options::RestoreOptions;
 use super::preview::Preview;
@@ -70,7 +71,8 @@ pub fn restore(
         let mut walk = SnapshotWalk::new(reader, options, root)?;
         visit(&state, &mut walk, state.base.clone(), &mut Deletion::new(&state));
     }
-    write(&state, walk, made)?;
+    let lookahead = Lookahead { reader, options, root, monitor };
+    lookahead.beside(|| write(&state, walk, made))?;
     if options.verify && !state.stopped() {
         verify(&state, SnapshotWalk::new(reader, options, root)?);
     }

@@ -89,11 +89,7 @@ fn item(state: &RestoreState<'_>, place: Place, entry: Entry, role: Role, buffer
         (Ok(occupant), _) => {
             match make_special(state, &place, &entry, &occupant) {
                 Ok(identity) => {
-                    let counter = match entry.kind {
-                        EntryKind::Symlink => &state.counts.made_symlinks,
-                        _ => &state.counts.made_specials,
-                    };
-                    count(counter, 1);
+                    count(state.counts.of_special(entry.kind), 1);
                     count_replaced(state, &occupant);
                     done(&place, &entry, link, identity);
                 }

@@ -5,6 +5,8 @@ use std::ops::Range;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::{Class, Content, Entry, Fingerprint, Keys, Time};
 
+use super::chunk_rebuilder::DamagedPart;
+
 /// The number of bytes that a batch gathers, unless a chunk can be larger.
 ///
 /// The lanes of the fingerprints need many chunks, and the bytes that were read and cut should
@@ -39,6 +41,9 @@ pub(super) enum Event {
     Begin(Option<Box<Content>>),
     /// The next chunk of the current file, whose bytes are in the batch.
     Chunk(Cut),
+    /// The bytes from `start` on, of the chunk before, lie where the previous version of the current
+    /// file has this part of a damaged chunk.
+    Damaged { part: DamagedPart, start: usize },
     /// A chunk that the next files share, and the content of their previous versions, if any.
     Bundle(Cut, Option<Box<Content>>),
     /// The bytes of the last bundle that the current file consists of.

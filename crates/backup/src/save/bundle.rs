@@ -87,6 +87,9 @@ impl Bundling {
             match changes.peek_mut() {
                 Some((dropped, added)) if dropped.contains(&number) => {
                     batch.events.append(added);
+                    if matches!(event, Event::Damaged { .. }) {
+                        batch.events.push(event);
+                    }
                     if number + 1 == dropped.end {
                         changes.next();
                     }
@@ -122,6 +125,7 @@ impl Bundling {
                         may_end: self.may_end(&entry.name),
                     }));
                 }
+                Event::Damaged { .. } => {}
                 // The file has a hole, or is not read to its end.
                 _ => current = None,
             }

@@ -8,6 +8,7 @@ use cutpoint_repository::read::Entries;
 use cutpoint_repository::{Entry, EntryKind, Reader};
 use cutpoint_storage::Error;
 
+use super::chunk_rebuilder::DamagedParts;
 use super::decision::ReadReason;
 use super::monitor::BackupMonitor;
 use super::moved_folders::MovedFolders;
@@ -66,6 +67,11 @@ impl<'a> Comparison<'a> {
     /// the file needs can be incomplete, damaged or missing.
     pub(super) fn whole_version(&self, before: &Entry) -> Option<&PreviousVersion<'a>> {
         self.current().filter(|previous| !previous.partial && !previous.needs_damaged(before))
+    }
+
+    /// Returns the parts of `before`, the previous version of the current file, that are damaged.
+    pub(super) fn damaged_parts(&self, before: &Entry) -> DamagedParts {
+        self.current().map(|previous| previous.damaged_parts(before)).unwrap_or_default()
     }
 
     /// Opens the root folder of the parent, for a walk.

@@ -32,6 +32,8 @@ pub(crate) enum CopyStep {
     File(Box<Entry>, Option<Box<Entry>>),
     /// The rest of the folder that began last cannot be read.
     Damaged(Error),
+    /// An entry of the folder that began last lacks something: its path, and a message.
+    Warning(PathBuf, String),
 }
 
 /// The trees that a copy is compared with.
@@ -132,6 +134,10 @@ impl<'a> CopySteps<'a> {
         loop {
             let is_tolerant = self.levels.len() > 1 && self.exclude.is_empty();
             let Some(level) = self.levels.last_mut() else { return Ok(None) };
+            if let Some((name, message)) = level.entries.next_warning() {
+                let path = self.path.join(OsStr::from_bytes(&name));
+                return Ok(Some(CopyStep::Warning(path, message)));
+            }
             let next = match level.entries.next().transpose() {
                 Err(error) if is_tolerant && error.is_loss() => {
                     return Ok(Some(CopyStep::Damaged(error)));

@@ -9,6 +9,7 @@ use cutpoint_storage::Error;
 
 use super::batch::{Cut, Event};
 use super::batch_filler::BatchFiller;
+use super::chunk_rebuilder::DamagedParts;
 use super::previous_version::is_before;
 use super::run_state::RunState;
 use super::shutdown::Result;
@@ -41,6 +42,8 @@ pub(super) struct Cutter<'a> {
     pub(super) batches: BatchFiller<'a>,
     /// The number of bytes of the current file that its events cover.
     covered_len: u64,
+    /// The damaged parts of the previous version of the current file.
+    damaged: DamagedParts,
     /// The cut-points appended by the chunker. Empty between its calls.
     cut_points: Vec<usize>,
 }
@@ -51,7 +54,8 @@ impl<'a> Cutter<'a> {
         state: &'a RunState,
         batches: BatchFiller<'a>,
     ) -> Cutter<'a> {
-        Cutter { chunker, state, batches, covered_len: 0, cut_points: Vec::new() }
+        let (damaged, cut_points) = (DamagedParts::default(), Vec::new());
+        Cutter { chunker, state, batches, covered_len: 0, damaged, cut_points }
     }
 
     /// The chunker.
@@ -71,7 +75,14 @@ impl<'a> Cutter<'a> {
             Some(before) => Some(Box::new(before.content.clone())),
         };
         self.covered_len = 0;
+        self.damaged = DamagedParts::default();
         self.batches.push(Event::Begin(previous))
+    }
+
+    /// Lets the chunks of these parts be rebuilt from the bytes of the current file, as far as it is
+    /// cut.
+    pub(super) fn rebuild(&mut self, damaged: DamagedParts) {
+        self.damaged = damaged;
     }
 
     /// Begins the current file with the first `size` bytes of its previous version, which has the
@@ -292,7 +303,14 @@ impl<'a> Cutter<'a> {
             }
             for end in self.cut_points.drain(..) {
                 open.batch.events.push(Event::Chunk(Cut::new(*start..end)));
-                self.covered_len += (end - *start) as u64;
+                let len = (end - *start) as u64;
+                while let Some(part) = self.damaged.next_within(self.covered_len, len) {
+                    // Within the chunk, which is in memory.
+                    let skipped = usize::try_from(part.file_offset - self.covered_len);
+                    let start = *start + skipped.unwrap_or(usize::MAX);
+                    open.batch.events.push(Event::Damaged { part, start });
+                }
+                self.covered_len += len;
                 *start = end;
                 if is_end(self.covered_len)? {
                     return Ok(true);

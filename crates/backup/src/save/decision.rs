@@ -1,6 +1,6 @@
 //! The decisions of a backup about files: read again or not, and the reason.
 
-use cutpoint_repository::Entry;
+use cutpoint_repository::{Entry, EntryKind};
 
 use crate::source::ExclusionRule;
 
@@ -70,6 +70,8 @@ pub enum FileDecision<'a> {
     Unchanged,
     /// The name is a further one of a file that was saved before.
     Link,
+    /// The entry is a device, a named pipe or a socket, which a snapshot keeps without a content.
+    Special(EntryKind),
     /// The name is left out, and everything below it if it is a folder.
     Excluded(ExclusionRule),
 }

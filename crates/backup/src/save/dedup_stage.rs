@@ -16,6 +16,7 @@ use cutpoint_storage::Error;
 
 use super::batch::{Batch, Cut, Event, SourceLinkKey};
 use super::channels::{DedupEnds, RegionEnds, SaveJob, ToContainers, ToDedup};
+use super::chunk_rebuilder::{ChunkRebuilder, DamagedPart};
 use super::in_order::InOrder;
 use super::member_stage::MemberStage;
 use super::run_state::RunState;
@@ -52,6 +53,7 @@ pub(super) struct DedupStage<'a> {
     file: Option<RecipeWriter>,
     /// The chunk that small files share at present.
     bundle: Option<Cut>,
+    rebuilder: ChunkRebuilder,
     /// The contents of files that have several names.
     links: HashMap<SourceLinkKey, LinkedFile>,
     pub(super) statistics: Statistics,
@@ -78,6 +80,7 @@ impl<'a> DedupStage<'a> {
             folders: vec![OpenFolder { entry: None, tree: TreeWriter::new() }],
             file: None,
             bundle: None,
+            rebuilder: ChunkRebuilder::default(),
             links: HashMap::new(),
             statistics: Statistics::default(),
             links_without_content: 0,
@@ -123,6 +126,7 @@ impl<'a> DedupStage<'a> {
                 sender.forward(&mut self.dedup)?;
             }
         }
+        self.rebuilder.finish(&self.keys, &mut self.dedup)?;
         let root = if source_ok {
             self.save_members(state, &mut |dedup| sender.forward(dedup))?;
             Some(self.finish()?)
@@ -179,6 +183,7 @@ impl<'a> DedupStage<'a> {
                     self.store(&cut, bytes, forward)?;
                     self.push_segment(cut.segment(0, cut.len as u64))?;
                 }
+                Event::Damaged { part, start } => self.rebuild(&part, &bytes[start..])?,
                 Event::Bundle(cut, previous) => {
                     self.compare_with(previous.as_deref());
                     self.store(&cut, bytes, forward)?;
@@ -273,6 +278,13 @@ impl<'a> DedupStage<'a> {
             Some(strategy) => self.dedup.store_similar(cut.fingerprint, chunk, &mut **strategy)?,
         };
         if self.dedup.has_regions() { forward(&mut self.dedup) } else { Ok(()) }
+    }
+
+    /// Adds the part of a damaged chunk that `bytes` begins with.
+    fn rebuild(&mut self, part: &DamagedPart, bytes: &[u8]) -> Result<()> {
+        let len = usize::try_from(part.length).unwrap_or(usize::MAX);
+        let target = (&self.keys, &mut self.dedup);
+        Ok(self.rebuilder.add(part.fingerprint, part.offset, &bytes[..len], target)?)
     }
 
     /// Refers to the chunk of a segment by rule W2. Stores the chunk if it does not count.

@@ -11,7 +11,8 @@
 //! 2. **Workers** (`worker_stage`): fingerprint the chunks of a batch. `bundle` joins small files
 //!    into one chunk before.
 //! 3. **Dedup** (`dedup_stage`): drops the chunks that the index knows, appends the new ones to a
-//!    region, as deltas where that is smaller, and builds recipes and trees.
+//!    region, as deltas where that is smaller, and builds recipes and trees. `chunk_rebuilder` makes
+//!    damaged chunks of older snapshots again.
 //! 4. **Workers** again: compress the regions that are full.
 //! 5. **Containers** (`container_stage`): seals the regions and appends them to a container.
 //! 6. **Put** (`put_stage`): puts complete containers and index segments into the storage.
@@ -29,6 +30,7 @@ mod bundle;
 mod changed_blocks;
 mod changed_file;
 mod channels;
+mod chunk_rebuilder;
 mod comparison;
 mod container_stage;
 mod context;
@@ -71,7 +73,7 @@ pub use backup::backup;
 pub use changed_blocks::ChangedBlocks;
 pub use decision::{FileDecision, ReadReason};
 pub use dry_run::dry_run;
-pub use foreign::ForeignRepository;
+pub use foreign::{ForeignFolder, ForeignRepository};
 pub use monitor::{BackupMonitor, BackupProgress};
 pub use options::{BackupOptions, IgnoredProperties, Parent};
 pub use report::BackupReport;

@@ -53,8 +53,7 @@ pub trait BackupMonitor: Sync {
         let _ = (path, message);
     }
 
-    /// Reports that `path` is saved, but lacks something, or that its kind may be unexpected, such
-    /// as a socket or a device.
+    /// Reports that `path` is saved, but lacks something.
     fn warning(&self, path: &Path, message: &str) {
         let _ = (path, message);
     }
@@ -64,7 +63,8 @@ pub trait BackupMonitor: Sync {
         let _ = path;
     }
 
-    /// Reports, once for each name of a file and each excluded name, how the file is saved.
+    /// Reports, once for each name of a file, a device, a pipe or a socket, and for each excluded
+    /// name, how it is saved.
     fn decided(&self, path: &Path, decision: &FileDecision<'_>) {
         let _ = (path, decision);
     }

@@ -8,6 +8,7 @@ use cutpoint_repository::{
     Class, Content, Entry, EntryKind, Fingerprint, Index, Reader, Scope, Time,
 };
 
+use super::chunk_rebuilder::DamagedParts;
 use super::decision::ReadReason;
 use super::options::IgnoredProperties;
 use crate::source::FileSystem;
@@ -103,6 +104,16 @@ impl PreviousVersion<'_> {
     /// Returns `true` if nothing that the snapshot needs can be incomplete, damaged or missing.
     pub(super) fn is_whole(&self) -> bool {
         !self.partial && self.damaged.is_empty() && self.index_is_complete
+    }
+
+    /// Returns the parts of the file that lie in chunks that were found damaged after the snapshot was
+    /// made.
+    pub(super) fn damaged_parts(&self, before: &Entry) -> DamagedParts {
+        if self.damaged.is_empty() || before.kind != EntryKind::File {
+            return DamagedParts::default();
+        }
+        let segments = self.reader.segments(&before.content).map_while(Result::ok);
+        DamagedParts::of(segments, |fingerprint| self.damaged.contains(fingerprint))
     }
 
     /// Returns `true` if a chunk that the file needs was found damaged after the snapshot was made,

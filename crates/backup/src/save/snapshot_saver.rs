@@ -123,6 +123,10 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
             }
             CopyJob::Step(CopyStep::Folder(entry)) => Event::Entry(entry),
             CopyJob::Step(CopyStep::Link(entry)) => Event::Link(entry),
+            CopyJob::Step(CopyStep::Warning(path, message)) => {
+                self.monitor.warning(&source.named(&path), &message);
+                return Ok(());
+            }
             CopyJob::File(file) => return self.copy_file(source, file, ahead, begun),
             CopyJob::DamagedFolder(path, error) => {
                 source.check_exists()?;

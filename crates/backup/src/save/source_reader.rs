@@ -9,7 +9,7 @@ use cutpoint_repository::read::{ChunkBytes, Entries, ReadPlan, ReadStep, Segment
 use cutpoint_repository::{Class, Content, Entry, Fingerprint, Reader};
 use cutpoint_storage::Result;
 
-use super::foreign::ForeignRepository;
+use super::foreign::{ForeignFolder, ForeignRepository};
 use super::foreign_plan::{ForeignPlan, ForeignStep};
 
 /// The repository that a snapshot is read from.
@@ -49,7 +49,10 @@ pub(crate) enum SourceReader<'a> {
 /// An iterator over the entries of a folder, in order.
 pub(crate) enum SourceEntries<'a> {
     Own(Entries<'a>),
-    Foreign(std::vec::IntoIter<Entry>),
+    Foreign {
+        entries: std::vec::IntoIter<Entry>,
+        warnings: std::vec::IntoIter<(Vec<u8>, String)>,
+    },
     /// A folder that cannot be read.
     Failed(Option<cutpoint_storage::Error>),
 }
@@ -85,7 +88,10 @@ impl<'a> SourceReader<'a> {
         match self {
             SourceReader::Own(reader) => SourceEntries::Own(reader.tree(content)),
             SourceReader::Foreign(repository) => match repository.tree(content) {
-                Ok(entries) => SourceEntries::Foreign(entries.into_iter()),
+                Ok(ForeignFolder { entries, warnings }) => SourceEntries::Foreign {
+                    entries: entries.into_iter(),
+                    warnings: warnings.into_iter(),
+                },
                 Err(error) => SourceEntries::Failed(Some(error)),
             },
         }
@@ -125,13 +131,23 @@ impl<'a> SourceReader<'a> {
     }
 }
 
+impl SourceEntries<'_> {
+    /// Returns the next entry of the folder that lacks something: its name, and a message.
+    pub(super) fn next_warning(&mut self) -> Option<(Vec<u8>, String)> {
+        match self {
+            SourceEntries::Foreign { warnings, .. } => warnings.next(),
+            SourceEntries::Own(_) | SourceEntries::Failed(_) => None,
+        }
+    }
+}
+
 impl Iterator for SourceEntries<'_> {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Result<Entry>> {
         match self {
             SourceEntries::Own(entries) => entries.next(),
-            SourceEntries::Foreign(entries) => entries.next().map(Ok),
+            SourceEntries::Foreign { entries, .. } => entries.next().map(Ok),
             SourceEntries::Failed(error) => error.take().map(Err),
         }
     }

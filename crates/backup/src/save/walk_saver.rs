@@ -214,16 +214,8 @@ impl<'a> WalkSaver<'_, 'a> {
 
     /// Saves an entry that is neither a file nor a folder.
     fn save_special(&mut self, path: &Path, mut entry: Entry, folder: &Handle) -> Result<()> {
-        let warning = match entry.kind {
-            EntryKind::Socket => Some("socket: only its metadata is saved"),
-            EntryKind::CharDevice | EntryKind::BlockDevice => {
-                Some("device: its number is saved, but not its content")
-            }
-            EntryKind::Fifo => Some("named pipe: only its metadata is saved"),
-            _ => None,
-        };
-        if let Some(warning) = warning {
-            self.monitor.warning(path, warning);
+        if entry.kind != EntryKind::Symlink {
+            self.monitor.decided(path, &FileDecision::Special(entry.kind));
         }
         self.read_xattrs(path, &mut entry, folder);
         self.push(Event::Entry(Box::new(entry)))
@@ -305,6 +297,9 @@ impl<'a> WalkSaver<'_, 'a> {
             return self.push(Event::Entry(Box::new(entry)));
         }
         self.cutter.begin_file(before.as_ref())?;
+        if let Some(before) = &before {
+            self.cutter.rebuild(self.comparison.damaged_parts(before));
+        }
         if let (Some(before), Some(reader)) = (&before, self.comparison.reader())
             && self.comparison.has_beginning(before, &entry)
         {

@@ -22,6 +22,7 @@ mod delta_chunks;
 mod faults;
 mod hostile_snapshots;
 mod long_runs;
+mod lookahead;
 mod missing_sources;
 mod moved_folders;
 mod overwrite;

@@ -97,8 +97,8 @@ pub(crate) struct Init {
 /// -v prints each file that is read, with the reason: `new`, or what differs from the previous
 /// snapshot (`type`, `size`, `mtime`, `ctime`, `inode`, `file system`), or `too fresh`, `weak times`
 /// or `forced` (see --force-read), or what is wrong with the previous version (`damaged`,
-/// `incomplete`). -vv prints all files, and the values that differ. -q prints only the ID of the
-/// snapshot.
+/// `incomplete`). It also names devices, pipes and sockets. -vv prints all files, and the values that
+/// differ. -q prints only the ID of the snapshot.
 ///
 /// Ctrl-C and SIGTERM end a backup: data in progress is stored and published within 30 seconds, and
 /// the next run uses it. A second signal ends the program at once.

@@ -74,6 +74,9 @@ pub(crate) struct Forget {
     /// The promise that --undo needs on some storage.
     #[command(flatten)]
     pub(crate) alone: Alone,
+    /// Set in a run of a profile, which makes a backup before.
+    #[arg(skip)]
+    pub(crate) follows_backup: bool,
 }
 
 /// The promise that no other client is active.

@@ -41,7 +41,8 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
     select::warn_of_lack(id, snapshot, report);
     let reader = session.reader(view.clone(), report)?;
-    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: "cat {}" };
+    let usage = |kind: EntryKind| if kind == EntryKind::File { "cat {}" } else { "ls {}" };
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage };
     let located = lookup.find(path)?;
     match located.entry {
         Some((entry, _)) if entry.kind == EntryKind::File => {
@@ -52,18 +53,25 @@ pub(crate) fn run(args: &Cat, global: &Global, report: &Report) -> Result<Exit> 
         }
         found => {
             let shown = escape::for_terminal(path);
-            let kind = match found.map(|(entry, _)| (entry.kind, entry.content)) {
+            let place = select::quoted_place(id, &located.path);
+            let lists = |place: &str| format!("`cutpoint ls {place}` lists the files");
+            let (kind, remedy) = match found.map(|(entry, _)| (entry.kind, entry.content)) {
                 Some((EntryKind::Symlink, Content::Raw(target))) => {
-                    format!("symbolic link to {}", escape::for_terminal(&target))
+                    let target = escape::for_terminal(&target);
+                    (format!("symbolic link to {target}"), lists(&id.short()))
                 }
-                Some((EntryKind::Folder, _)) | None => "folder".to_owned(),
-                Some(_) => "special file".to_owned(),
+                Some((EntryKind::Folder, _)) | None => {
+                    let lists = lists(&place);
+                    let remedy = format!(
+                        "{lists}; `cutpoint restore {place} --to TARGET` restores the folder, and \
+                         `cutpoint dump {place} > FILE.tar` makes an archive of it"
+                    );
+                    ("folder".to_owned(), remedy)
+                }
+                Some(_) => ("special file".to_owned(), lists(&id.short())),
             };
             return Err(Failure::failed(format!("{shown}: {kind} (expected a file)"))
-                .with_remedy(
-                    "`cutpoint ls SNAPSHOT` lists the files; `cutpoint dump SNAPSHOT:FOLDER` writes \
-                     a folder as an archive",
-                )
+                .with_remedy(remedy)
                 .into());
         }
     }

@@ -9,7 +9,7 @@ use crate::args::{ConfigArgs, DeltaMode, Global, Mode};
 use crate::event::Event;
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
-use crate::session::{Session, canonical_cut, try_out};
+use crate::session::{Session, canonical_cut, try_out, without_seed};
 use crate::units;
 
 pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result<Exit> {
@@ -82,7 +82,7 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
         ("config_number", number.into(), "config-number", None),
         ("changed", units::rfc3339_ns(config.created_ns).into(), "changed", None),
         ("encryption", config.suite.to_string().into(), "encryption", None),
-        ("cut", config.cut.clone().into(), "cut", None),
+        ("cut", config.cut.clone().into(), "cut", Some(without_seed(&config.cut).to_owned())),
         ("cut_is_secret", config.cut_is_keyed.into(), "cut-is-secret", None),
         (
             "region_size_bytes",

@@ -228,6 +228,10 @@ impl BackupMonitor for Monitor<'_> {
         self.backup.problem(path, message);
     }
 
+    fn warning(&self, path: &Path, message: &str) {
+        self.backup.warning(path, message);
+    }
+
     fn reading(&self, path: &Path) {
         self.backup.reading(path);
     }

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Diff, global: &Global, report: &Report) -> Result<Exit>
     }
     let reader = session.reader(view.clone(), report)?;
     let lookup =
-        |id, snapshot| Lookup { reader: &reader, view: &view, id, snapshot, usage: "ls {}" };
+        |id, snapshot| Lookup { reader: &reader, view: &view, id, snapshot, usage: |_| "ls {}" };
     let (mut old_path, old) = entry(&lookup(old_id, old_snapshot), old_path)?;
     let (_, new) = entry(&lookup(new_id, new_snapshot), new_path)?;
     let mut comparison = Comparison { reader: &reader, sink: Printer::new(args, report) };
@@ -72,7 +72,7 @@ fn with_disk(args: &Diff, global: &Global, report: &Report) -> Result<Exit> {
     let (id, snapshot) = select::snapshot(&view, old.snapshot, &args.selection, report)?;
     select::warn_of_lack(id, snapshot, report);
     let reader = session.reader(view.clone(), report)?;
-    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: "ls {}" };
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: |_| "ls {}" };
     let (old_path, old) = entry(&lookup, old_path)?;
     let comparison = Comparison { reader: &reader, sink: Printer::new(args, report) };
     let options = DiskOptions { walk, force_read: args.force_read };

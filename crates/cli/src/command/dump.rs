@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Dump, global: &Global, report: &Report) -> Result<Exit>
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
     select::warn_of_lack(id, snapshot, report);
     let reader = session.reader(view.clone(), report)?;
-    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: "dump {}" };
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: |_| "dump {}" };
     let entry = lookup.find(path)?.entry.map(|(entry, _)| entry);
     if entry.is_none() {
         let Statistics { file_count, size, .. } = snapshot.statistics;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Dump, global: &Global, report: &Report) -> Result<Exit>
             nanoseconds: 0,
         },
     };
-    let monitor = Monitor { report, done: WorkSum::default() };
+    let monitor = Monitor { report, looks_ahead: entry.is_some(), done: WorkSum::default() };
     let mut output = Output { report, failure: None };
     report.begin_progress();
     let written = write_archive(&reader, &snapshot.root, &options, &mut output, &monitor);
@@ -96,12 +96,26 @@ impl Write for Output<'_> {
 
 struct Monitor<'a> {
     report: &'a Report,
+    /// Set if the work is not known from the statistics of the snapshot.
+    looks_ahead: bool,
     done: WorkSum,
 }
 
 impl RestoreMonitor for Monitor<'_> {
+    fn looks_ahead(&self) -> bool {
+        self.looks_ahead && self.report.shows_progress()
+    }
+
+    fn expected(&self, files: u64, bytes: u64) {
+        self.report.expect(Work::of_files(files, bytes));
+    }
+
     fn progress(&self, files: u64, bytes: u64) {
         self.report.progress(&self.done.add(files, bytes).into());
+    }
+
+    fn writing(&self, path: &Path) {
+        self.report.set_path(path);
     }
 
     fn problem(&self, path: &Path, message: &str) {

@@ -110,7 +110,9 @@ fn forget_by_rules(args: &Forget, session: &Session, view: View, report: &Report
     let planned = forgotten(&groups);
     let total = groups.iter().map(|group| group.verdicts.len()).sum::<usize>();
     let mut done = planned.clone();
-    if total == 0 && !view.snapshots().is_empty() {
+    // Without the dry run, there would be a snapshot of the backup before.
+    let follows_no_backup = args.dry_run && args.follows_backup;
+    if total == 0 && !view.snapshots().is_empty() && !follows_no_backup {
         report.warn("no snapshot is selected: check --host, --tag and --path");
     }
     if args.dry_run {

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Ls, global: &Global, report: &Report) -> Result<Exit> {
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
     let reader = session.reader(view.clone(), report)?;
     let list = List { reader: &reader, args, report };
-    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: "ls {}" };
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: |_| "ls {}" };
     let mut located = lookup.find(place.path.unwrap_or_default())?;
     let path = &mut located.path;
     let folder = match &located.entry {

@@ -28,21 +28,22 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     let view = session.view(report)?;
     let place = Place::parse(&args.snapshot);
     let (id, snapshot) = select::snapshot(&view, place.snapshot, &args.selection, report)?;
-    // The work of a part of a snapshot is not known.
-    if is_whole(args, &place) {
+    let is_whole = is_whole(args, &place);
+    if is_whole {
         let Statistics { file_count, size, .. } = snapshot.statistics;
         report.expect(Work::of_files(file_count, size));
     }
     select::warn_of_lack(id, snapshot, report);
     let is_incomplete = snapshot.partial || !snapshot.missing.is_empty();
     let reader = session.reader(view.clone(), report)?;
-    let usage = "restore {} --to TARGET";
+    let usage = |_: EntryKind| "restore {} --to TARGET";
     let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage };
     let request = request(args, &lookup, &place)?;
     let monitor = Monitor {
         report,
         interrupt: Interrupt::listen(),
         is_dry_run: args.dry_run,
+        looks_ahead: !is_whole,
         done: WorkSum::default(),
     };
     if args.delete {
@@ -269,10 +270,20 @@ struct Monitor<'a> {
     report: &'a Report,
     interrupt: Interrupt,
     is_dry_run: bool,
+    /// Set if the work is not known from the statistics of the snapshot.
+    looks_ahead: bool,
     done: WorkSum,
 }
 
 impl RestoreMonitor for Monitor<'_> {
+    fn looks_ahead(&self) -> bool {
+        self.looks_ahead && self.report.shows_progress()
+    }
+
+    fn expected(&self, files: u64, bytes: u64) {
+        self.report.expect(Work::of_files(files, bytes));
+    }
+
     fn progress(&self, files: u64, bytes: u64) {
         self.report.progress(&self.done.add(files, bytes).into());
     }

@@ -174,6 +174,54 @@ fn backup_heals_trees_that_a_check_has_recorded() {
     last.ended(0, &["unneeded: ", &container, "No problems found."]);
 }
 
+/// Small files share a chunk, in which an added or a longer file changes the neighbours. The older
+/// snapshot needs the chunk as it was.
+#[test]
+fn backup_heals_a_chunk_of_small_files_beside_an_added_file() {
+    let sandbox = Sandbox::with_repository();
+    fs::create_dir(sandbox.path("source")).expect("made");
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(sandbox.path("source").join(name), bytes).expect("written");
+    };
+    let content = |number: u64| SplitMix64::bytes(number, 5000);
+    (10..22).for_each(|number| write(&number.to_string(), &content(number)));
+    let first = sandbox.backup("source");
+    let container = objects(&sandbox, "data/", &first).remove(0);
+    flip(&sandbox.path("repo").join(&container), 9000);
+    let check = ["check", "--read-data"];
+    sandbox.run(check).ended(1, &["/10: not restorable", "/21: not restorable", "13 problems"]);
+
+    write("155", b"added");
+    write("17", &[content(17), b"and more".to_vec()].concat());
+    sandbox.backup("source");
+    sandbox.run(check).ended(0, &["unneeded: ", "No problems found."]);
+    sandbox.run(["restore", &first, "--to", "back"]).well();
+    for number in 10..22 {
+        assert_eq!(back(&sandbox, &number.to_string()), Some(content(number)), "{number}");
+    }
+    assert_eq!(back(&sandbox, "155"), None, "not in the first snapshot");
+}
+
+/// A file that has changed is not what the damaged chunk had.
+#[test]
+fn backup_makes_no_chunk_of_other_bytes() {
+    let sandbox = Sandbox::with_repository();
+    fs::create_dir(sandbox.path("source")).expect("made");
+    for number in 0..3 {
+        let path = sandbox.path("source").join(number.to_string());
+        fs::write(path, SplitMix64::bytes(number, 5000)).expect("written");
+    }
+    let first = sandbox.backup("source");
+    let container = objects(&sandbox, "data/", &first).remove(0);
+    flip(&sandbox.path("repo").join(&container), 9000);
+    sandbox.run(["check", "--read-data"]).ended(1, &["4 problems"]);
+    fs::write(sandbox.path("source/1"), SplitMix64::bytes(9, 5000)).expect("written");
+    let summary = sandbox.json(["backup", "source"]).pop().expect("a summary");
+    assert_eq!(summary["new_chunk_count"], 1, "the chunk of the present files: {summary}");
+    sandbox.run(["restore", "latest", "--to", "back"]).well();
+    sandbox.run(["check", "--read-data"]).ended(1, &["/0: not restorable", &first[..8]]);
+}
+
 /// The writer of a snapshot could not read the record of the damage, although it read a commit that
 /// refers to that record. Such a snapshot does not prove that everything was healed.
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -171,7 +171,19 @@ fn missing_sources_and_paths_are_reported() {
     sandbox.run(["ls", "latest"]).ended(2, &["cutpoint: no snapshot\n"]);
     sandbox.backup("source");
     sandbox.run(["ls", "latest:/no/such"]).ended(2, &[" has no /no/such\n"]);
-    sandbox.run(["cat", "latest:/"]).ended(2, &["/: folder (expected a file)"]);
+    let snapshots = sandbox.json(["snapshots"]);
+    let id = &snapshots[0]["id"].as_str().expect("an id")[..8];
+    sandbox.run(["cat", "latest:/"]).ended(
+        2,
+        &[
+            "/: folder (expected a file)",
+            &format!("`cutpoint ls {id}:/` lists"),
+            &format!("`cutpoint restore {id}:/ --to TARGET`"),
+            &format!("`cutpoint dump {id}:/ > FILE.tar`"),
+        ],
+    );
+    sandbox.run(["ls", &format!("{id}:/")]).well();
+    sandbox.run(["dump", &format!("{id}:/")]).well();
     sandbox.run(["cat", "latest"]).ended(2, &["SNAPSHOT:PATH"]);
     sandbox.run(["backup", "source", "--exclude", "[z-a]"]).ended(2, &["[z-a]"]);
     let mut command = sandbox.command(["restore", "latest", "--to"]);
@@ -273,15 +285,32 @@ fn missing_permission_is_reported() {
     as_user(&two).ended(1, &["source/sub: source skipped: Permission denied", "1 problem"]);
     as_user(&["backup", "source/big", "source/sub"]).ended(2, &["source/big: Permission denied"]);
     close("source/sub", 0o755);
-    close("repo/config", 0o000);
-    as_user(&["snapshots"]).ended(2, &["ermission denied", "run as a user with permission"]);
-    close("repo/config", 0o755);
+    let place = sandbox.path("repo").display().to_string();
+    for closed in ["repo/config", "repo/keys", "repo/commits", "repo"] {
+        close(closed, 0o000);
+        let texts = ["ermission denied", &*place, "run as a user with permission"];
+        as_user(&["snapshots"]).ended(2, &texts);
+        close(closed, 0o755);
+    }
     close("repo/commits", 0o555);
-    as_user(&["backup", "source"]).ended(2, &["ermission denied", "run as a user with permission"]);
+    let texts = ["ermission denied", &*place, "run as a user with permission"];
+    as_user(&["backup", "source"]).ended(2, &texts);
     close("repo/commits", 0o755);
-    close("repo", 0o000);
-    as_user(&["snapshots"]).ended(2, &["ermission denied"]);
-    close("repo", 0o755);
+}
+
+/// In `/proc`, not even root can create a folder.
+#[test]
+fn place_in_which_no_folder_can_be_created_is_named() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let texts =
+        ["/proc/x/y: cannot be created: ", "choose a place in which folders can be created"];
+    let place = ["--repo", "/proc/x/y", "--encryption", "none"];
+    sandbox.run(["init"].iter().chain(&place)).ended(2, &texts);
+    sandbox.run(["backup", "source", "--init"].iter().chain(&place)).ended(2, &texts);
+    symlink("nowhere", sandbox.path("link")).expect("a link");
+    let init = ["init", "--encryption", "none", "--repo", "link"];
+    sandbox.run(init).ended(2, &["link: cannot be created: exists already", "choose a place"]);
 }
 
 #[test]

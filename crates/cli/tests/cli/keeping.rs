@@ -156,6 +156,20 @@ fn dry_run_changes_nothing() {
     assert_eq!(part(&end, "check")["state"], "planned", "{end}");
 }
 
+/// Before its first run, a profile has no snapshot in a repository that others use.
+#[test]
+fn dry_run_of_a_new_profile_has_no_warning() {
+    let sandbox = sandbox("[backup]\ntag = \"night\"\n[forget]\ntag = \"night\"\nkeep-last = 1");
+    write_profile(&sandbox, "own", "[forget]\nkeep-last = 1");
+    fs::create_dir(sandbox.path("other")).expect("made");
+    sandbox.backup("other");
+    for name in ["home", "own"] {
+        let dry = sandbox.run(["run", name, "--dry-run"]);
+        assert!(!dry.stderr.contains("warning"), "{}", dry.stderr);
+        dry.ended(0, &["Would forget 0 snapshots", "backup success, forget success"]);
+    }
+}
+
 #[test]
 fn hooks_get_variables_and_report() {
     let hooks = "[hooks]\n\

@@ -27,7 +27,6 @@ fn start() -> Sandbox {
         fs::set_permissions(sandbox.path(name), private).expect("set");
     }
     by_phrase(&sandbox, &["init"]).well();
-    // Pipes and sockets cause warnings, but no problems.
     by_phrase(&sandbox, &["backup", "source"]).well();
     sandbox
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, SystemTime};
 
 use cutpoint_testing::SplitMix64;
@@ -49,6 +50,47 @@ fn folder_is_restored_as_it_was() {
     let whole = sandbox.path("whole").join(sandbox.path("source").strip_prefix("/").expect("/"));
     assert_eq!(describe(&whole), before, "what came back below its folders");
     assert_eq!(describe(&sandbox.path("source")), before, "the source is as it was");
+}
+
+/// A symbolic link or a pipe with several names is not a file.
+#[test]
+fn further_names_count_as_what_they_are() {
+    let sandbox = Sandbox::with_repository();
+    let source = sandbox.path("source");
+    make_source(&source);
+    fs::hard_link(source.join("dangling"), source.join("dangling too")).expect("linked");
+    fs::hard_link(source.join("pipe"), source.join("pipe too")).expect("linked");
+    sandbox.backup("source");
+    let summary = |arguments: &[&str]| sandbox.json(arguments).pop().expect("a summary");
+    for more in [&[][..], &["--dry-run"][..]] {
+        let restored = summary(&[&["restore", "latest:source", "--to", "back"][..], more].concat());
+        let count = |name: &str| restored[name].as_u64().expect("a number");
+        assert_eq!(count("written_file_count") + count("linked_count"), 9, "files: {restored}");
+        assert_eq!(count("symlink_count"), 3, "{restored}");
+        assert_eq!(count("special_count"), 2, "{restored}");
+        fs::remove_dir_all(sandbox.path("back")).ok();
+    }
+    sandbox.run(["dump", "latest:source"]).ended(0, &["Wrote 9 files", "3 symbolic links"]);
+}
+
+/// All that a snapshot can keep of a socket, a pipe or a device is saved.
+#[test]
+fn special_files_are_named_on_request_without_a_warning() {
+    let sandbox = Sandbox::with_source();
+    let socket = UnixListener::bind(sandbox.path("source/socket")).expect("a socket");
+    let plain = sandbox.run(["backup", "source"]).well();
+    assert!(!plain.stderr.contains("warning"), "{}", plain.stderr);
+    drop(socket);
+    sandbox.run(["backup", "source", "-v"]).ended(
+        0,
+        &[
+            &format!("socket       {}\n", sandbox.path("source/socket").display()),
+            &format!("pipe         {}\n", sandbox.path("source/pipe").display()),
+        ],
+    );
+    let events = sandbox.json(["backup", "source", "-v"]);
+    let reasons: Vec<_> = events.iter().filter_map(|event| event["reason"].as_str()).collect();
+    assert!(reasons.contains(&"socket") && reasons.contains(&"pipe"), "{reasons:?}");
 }
 
 #[test]

@@ -332,6 +332,20 @@ fn missing_path_names_the_snapshot_taken_and_the_nearest_one_that_has_it() {
     sandbox.run(["ls", &below]).ended(2, &["/source/big is not a folder"]);
 }
 
+/// `cat` writes files only.
+#[test]
+fn folder_in_another_snapshot_is_suggested_to_be_listed() {
+    let sandbox = Sandbox::with_source();
+    let first = sandbox.backup("source");
+    fs::remove_dir_all(sandbox.path("source/sub")).expect("removed");
+    sandbox.backup("source");
+    let place = |id: &str| format!("{id}:{}", sandbox.path("source/sub").display());
+    let has = |command: &str| format!("has it: `cutpoint {command}`");
+    let listed = format!("ls {}", place(&first[..8]));
+    sandbox.run(["cat", &place("latest")]).ended(2, &[&has(&listed)]);
+    sandbox.run(listed.split(' ')).well();
+}
+
 /// The suggested command is one that a shell takes as it is.
 #[test]
 fn suggested_path_is_quoted() {

@@ -10,20 +10,28 @@ pub(super) const DEFAULT: &[u8] = b"system.posix_acl_default";
 /// The identifier in an entry that has none.
 const UNDEFINED: u32 = u32::MAX;
 
+/// A list is malformed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
+
 /// Returns the attribute for the text of a list, such as `user::rwx`, one entry a line; `None` if it
-/// has no entry, or is malformed. The number at the end of an entry counts, not the name.
-pub(super) fn attribute(text: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(text).ok()?;
+/// has no entry. The number at the end of an entry counts, not the name.
+///
+/// # Errors
+///
+/// Fails if an entry is malformed.
+pub(super) fn attribute(text: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
+    let text = std::str::from_utf8(text).map_err(|_| Malformed)?;
     let mut entries = Vec::new();
     for line in text.split(['\n', ',']) {
         // Rights that the mask limits have a comment, of which Borg leaves the tabs before it.
         let line = line.split('#').next().unwrap_or_default().trim();
         if !line.is_empty() {
-            entries.push(entry(line)?);
+            entries.push(entry(line).ok_or(Malformed)?);
         }
     }
     if entries.is_empty() {
-        return None;
+        return Ok(None);
     }
     entries.sort_unstable();
     let mut attribute = VERSION.to_le_bytes().to_vec();
@@ -32,10 +40,10 @@ pub(super) fn attribute(text: &[u8]) -> Option<Vec<u8>> {
         attribute.extend(permissions.to_le_bytes());
         attribute.extend(id.to_le_bytes());
     }
-    Some(attribute)
+    Ok(Some(attribute))
 }
 
-/// Returns the tag, the identifier and the permissions of an entry.
+/// Returns the tag, the identifier and the permissions of an entry; `None` if it is malformed.
 fn entry(line: &str) -> Option<(u16, u32, u16)> {
     let mut fields = line.split(':');
     let kind = fields.next()?;
@@ -75,7 +83,7 @@ mod tests {
     #[test]
     fn comments_on_effective_rights_are_left_out() {
         let plain = attribute(b"user::---\nuser:me:rw-:7\ngroup::r--\nmask::---\nother::---\n");
-        assert!(plain.is_some(), "a list");
+        assert!(matches!(plain, Ok(Some(_))), "a list");
         let tabs =
             "user::---\nuser:me:rw-\t\t\t:7\ngroup::r--\t\t\t#effective:---\nmask::---\nother::---";
         assert_eq!(attribute(tabs.as_bytes()), plain, "what Borg keeps");
@@ -92,10 +100,14 @@ mod tests {
             &[0x10, 0, 5, 0, 255, 255, 255, 255],
             &[0x20, 0, 0, 0, 255, 255, 255, 255],
         ];
-        assert_eq!(attribute(text), Some(expected.concat()));
-        for malformed in ["", "\n", "user", "user::rwq", "door::rwx", "user:me:rwx", "user:1:r:x"] {
-            assert_eq!(attribute(malformed.as_bytes()), None, "{malformed}");
+        assert_eq!(attribute(text), Ok(Some(expected.concat())));
+        for empty in ["", "\n"] {
+            assert_eq!(attribute(empty.as_bytes()), Ok(None), "{empty:?}");
         }
-        assert!(attribute(b"user:7:rwx").is_some(), "a number as a name");
+        for malformed in ["user", "user::rwq", "door::rwx", "user:me:rwx", "user:1:r:x"] {
+            assert_eq!(attribute(malformed.as_bytes()), Err(Malformed), "{malformed}");
+        }
+        assert_eq!(attribute(b"\xff"), Err(Malformed), "not UTF-8");
+        assert!(matches!(attribute(b"user:7:rwx"), Ok(Some(_))), "a number as a name");
     }
 }

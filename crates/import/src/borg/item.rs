@@ -13,6 +13,11 @@ use super::message::{bytes, get, get_bytes, get_number, get_text, malformed};
 /// The bits of a mode with the type of a file, and their values.
 const TYPE: u32 = 0o170_000;
 
+/// The access control lists: the keys of an item, the names of their attributes, and those for
+/// messages.
+const LISTS: [(&str, &[u8], &str); 2] =
+    [("acl_access", acl::ACCESS, "access ACL"), ("acl_default", acl::DEFAULT, "default ACL")];
+
 /// An identifier that no object has.
 const ABSENT: [u8; 32] = [0xff; 32];
 
@@ -199,15 +204,33 @@ fn time(ns: i64) -> Time {
     }
 }
 
-/// Returns the extended attributes, with those of access control lists, sorted.
+/// Returns the access control list `key` of an item as an attribute, if there is one.
+///
+/// # Errors
+///
+/// Fails if the list is malformed.
+fn list(item: &Value, key: &str) -> Result<Option<Vec<u8>>, acl::Malformed> {
+    match get(item, key).filter(|value| !value.is_nil()) {
+        Some(value) => acl::attribute(bytes(value).ok_or(acl::Malformed)?),
+        None => Ok(None),
+    }
+}
+
+/// Returns the names of the access control lists of an item that are malformed, for a message.
+pub(super) fn malformed_lists(item: &Value) -> impl Iterator<Item = &'static str> {
+    let is_malformed = |key: &str| list(item, key).is_err();
+    LISTS.into_iter().filter(move |(key, ..)| is_malformed(key)).map(|(.., shown)| shown)
+}
+
+/// Returns the extended attributes, with those of access control lists that are valid, sorted.
 fn attributes(item: &Value) -> Vec<(Vec<u8>, Vec<u8>)> {
     let given = get(item, "xattrs").and_then(Value::as_map);
     let pair = |(name, value): &(Value, Value)| {
         Some((bytes(name)?.to_vec(), bytes(value).unwrap_or_default().to_vec()))
     };
     let mut attributes: Vec<_> = given.into_iter().flatten().filter_map(pair).collect();
-    for (key, name) in [("acl_access", acl::ACCESS), ("acl_default", acl::DEFAULT)] {
-        let value = get_bytes(item, key).and_then(acl::attribute);
+    for (key, name, _) in LISTS {
+        let value = list(item, key).ok().flatten();
         attributes.extend(value.map(|value| (name.to_vec(), value)));
     }
     attributes.sort();

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use cutpoint_backup::copy::ForeignSnapshot;
-use cutpoint_backup::save::ForeignRepository;
+use cutpoint_backup::save::{ForeignFolder, ForeignRepository};
 use cutpoint_repository::format::commit::OriginId;
-use cutpoint_repository::{Content, Entry, Fingerprint};
+use cutpoint_repository::{Content, Fingerprint};
 use cutpoint_storage::{Error, Kind, Result};
 use rmpv::Value;
 
@@ -281,8 +281,8 @@ impl ItemStream {
 }
 
 impl ForeignRepository for Borg {
-    fn tree(&self, folder: &Content) -> Result<Vec<Entry>> {
-        let Content::Recipe(key) = folder else { return Ok(Vec::new()) };
+    fn tree(&self, folder: &Content) -> Result<ForeignFolder> {
+        let Content::Recipe(key) = folder else { return Ok(ForeignFolder::default()) };
         let (number, folder) = match self.numbers.get(&key.0) {
             Some(number) => (*number, 0),
             None => place_of(key),

@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use cutpoint_backup::save::ForeignFolder;
 use cutpoint_repository::{Content, Entry, EntryKind, Fingerprint};
 use cutpoint_storage::{Error, Kind, Result};
 use rmpv::Value;
@@ -173,7 +174,7 @@ impl ArchiveTree {
         decode(&packed)
     }
 
-    /// Returns the entries of a folder, sorted by their names. `key` returns the content of a folder.
+    /// Returns the entries of a folder. `key` returns the content of a folder.
     ///
     /// # Errors
     ///
@@ -182,10 +183,10 @@ impl ArchiveTree {
         &self,
         folder: FolderNumber,
         key: impl Fn(FolderNumber) -> Fingerprint,
-    ) -> Result<Vec<Entry>> {
+    ) -> Result<ForeignFolder> {
         let first = self.places.partition_point(|place| place.parent < folder);
         let places = self.places[first..].iter().take_while(|place| place.parent == folder);
-        let mut entries = Vec::new();
+        let (mut entries, mut warnings) = (Vec::new(), Vec::new());
         for place in places {
             let value = self.item(place)?;
             let path = get_bytes(&value, "path").unwrap_or_default();
@@ -196,13 +197,16 @@ impl ArchiveTree {
             let master = item::master_of(&value)
                 .and_then(|path| Some((path, self.masters.get(path).or(lost.as_ref())?)));
             entries.push(item::entry(name, &value, master)?);
+            warnings.extend(item::malformed_lists(&value).map(|list| {
+                (name.to_vec(), format!("malformed {list} in the archive: imported without it"))
+            }));
         }
         // Borg lists a path twice if it is in two sources. The last one counts.
         entries.reverse();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         entries.dedup_by(|next, first| next.name == first.name);
         self.add_folders(folder, &mut entries, key);
-        Ok(entries)
+        Ok(ForeignFolder { entries, warnings })
     }
 
     /// Gives folders their contents, and adds those that have no item of their own, because they are
@@ -253,7 +257,7 @@ mod tests {
 
     fn names(tree: &ArchiveTree, folder: FolderNumber) -> Vec<String> {
         let key = |number: FolderNumber| Fingerprint([u8::try_from(number).unwrap_or(255); 32]);
-        let entries = tree.entries(folder, key).expect("a valid folder");
+        let entries = tree.entries(folder, key).expect("a valid folder").entries;
         entries.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect()
     }
 
@@ -294,11 +298,30 @@ mod tests {
             (b"d", file, None),
         ];
         let made = tree(&items).expect("valid items");
-        let entries = made.entries(0, |_| Fingerprint([0; 32])).expect("a valid folder");
+        let entries = made.entries(0, |_| Fingerprint([0; 32])).expect("a valid folder").entries;
         let links: Vec<u64> = entries.iter().map(|entry| entry.links.max(1)).collect();
         assert_eq!(links, [3, 3, 3, 1]);
         assert_eq!((entries[0].inode, entries[1].inode), (entries[2].inode, entries[2].inode));
         assert_eq!(entries[1].content, Content::Empty, "that of the first name");
+    }
+
+    #[test]
+    fn file_with_a_malformed_list_is_named_and_there() {
+        let fields = [
+            ("path", Value::from("a")),
+            ("mode", 0o100_644.into()),
+            ("acl_access", "user::rw-\nnobody knows".into()),
+            ("acl_default", "".into()),
+        ];
+        let item = Value::Map(fields.map(|(key, value)| (Value::from(key), value)).to_vec());
+        let mut builder = TreeBuilder::new(None).expect("a file");
+        builder.add(&item, &encode(&item)).expect("a valid item");
+        let made = builder.finish().expect("a tree");
+        let folder = made.entries(0, |_| Fingerprint([0; 32])).expect("a valid folder");
+        assert_eq!(folder.entries.len(), 1, "the file");
+        assert_eq!(folder.entries[0].xattrs, [], "without the list");
+        let message = "malformed access ACL in the archive: imported without it".to_owned();
+        assert_eq!(folder.warnings, [(b"a".to_vec(), message)]);
     }
 
     #[test]
@@ -315,7 +338,7 @@ mod tests {
     fn further_name_of_an_absent_file_is_lost_alone() {
         let file = 0o100_644;
         let made = tree(&[(b"a", file, Some("gone")), (b"b", file, None)]).expect("valid items");
-        let entries = made.entries(0, |_| Fingerprint([0; 32])).expect("a valid folder");
+        let entries = made.entries(0, |_| Fingerprint([0; 32])).expect("a valid folder").entries;
         assert_eq!(entries.len(), 2, "the rest of the folder is there");
         let Content::Segments(segments) = &entries[0].content else { panic!("a content") };
         assert_eq!(segments.len(), 1, "what cannot be read is no empty file");

@@ -7,9 +7,9 @@ use std::thread;
 
 use bytes::Bytes;
 use cutpoint_backup::copy::ForeignSnapshot;
-use cutpoint_backup::save::ForeignRepository;
+use cutpoint_backup::save::{ForeignFolder, ForeignRepository};
 use cutpoint_repository::format::commit::OriginId;
-use cutpoint_repository::{Content, Entry, Fingerprint};
+use cutpoint_repository::{Content, Fingerprint};
 use cutpoint_storage::{Error, Kind, ObjectRange, Result, Storage};
 use serde::Deserialize;
 
@@ -280,12 +280,14 @@ impl PackNames {
 }
 
 impl ForeignRepository for Restic {
-    fn tree(&self, folder: &Content) -> Result<Vec<Entry>> {
-        let Content::Recipe(id) = folder else { return Ok(Vec::new()) };
+    fn tree(&self, folder: &Content) -> Result<ForeignFolder> {
+        let Content::Recipe(id) = folder else { return Ok(ForeignFolder::default()) };
         let id = Id(id.0);
         let text = self.blob(&id, |place| self.sealed_tree(place))?;
         let size_of = |id: &Id| self.index.find(id).next().map(|place| place.size());
-        node::entries(&text, size_of).map_err(|error| error.of(format!("tree {id}")))
+        let entries = node::entries(&text, size_of);
+        let entries = entries.map_err(|error| error.of(format!("tree {id}")))?;
+        Ok(ForeignFolder { entries, warnings: Vec::new() })
     }
 
     fn chunks(&self, ids: &[Fingerprint]) -> Vec<Result<Bytes>> {

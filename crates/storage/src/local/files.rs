@@ -23,15 +23,20 @@ pub(super) fn io_error(object: &dyn std::fmt::Display, error: std::io::Error) ->
     Error::new(kind, object, error.to_string())
 }
 
-/// Converts the error of a put. The staged file or its folder may be gone, but a put is never
-/// `Missing`.
-pub(super) fn put_error(object: &dyn std::fmt::Display, error: std::io::Error) -> Error {
-    io_error(object, error).of_put()
+/// Converts an error about the object `name`, whose file or folder is `path`. A refusal names the
+/// path as well, because it is that of the folder of the repository in most cases.
+pub(super) fn object_error(name: &str, path: &Path, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            Error::new(Kind::Storage, name, format!("{error}: {}", path.display()))
+        }
+        _ => io_error(&name, error),
+    }
 }
 
 /// Opens a file for reading without blocking. Also returns its length.
 fn open_file(name: &str, path: &Path) -> Result<(File, u64)> {
-    let failed = |error| io_error(&name, error);
+    let failed = |error| object_error(name, path, error);
     let no_wait = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = File::options().read(true).custom_flags(no_wait).open(path).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
@@ -75,14 +80,25 @@ pub(super) fn read_file(name: &str, path: &Path, len_max: u64) -> Result<Bytes> 
 
 /// Creates `folder` and its missing parents, for their owner only, and syncs every folder with a
 /// new entry.
+///
+/// # Errors
+///
+/// Returns `Storage` or `Full` if a folder cannot be created.
 pub(super) fn make_folders(folder: &Path) -> Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let made: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(PRIVATE_MODE)
-        .create(folder)
-        .map_err(|error| io_error(&folder.display(), error))?;
+    let failed = |error: std::io::Error| {
+        let is_refused = error.kind() == std::io::ErrorKind::PermissionDenied;
+        let message = format!("cannot be created: {error}");
+        let failure = Error::new(io_error(&"", error).of_put().kind(), folder.display(), message);
+        match failure.kind() {
+            Kind::Storage if !is_refused => {
+                failure.with_remedy("choose a place in which folders can be created")
+            }
+            _ => failure,
+        }
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder).map_err(failed)?;
     made.into_iter().rev().try_for_each(|made| sync_folder(folder_of(made)))
 }
 

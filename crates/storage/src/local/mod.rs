@@ -9,7 +9,7 @@ mod file_system;
 mod files;
 mod staged;
 
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use walkdir::WalkDir;
 
 use self::access::Access;
 use self::files::{
-    PRIVATE_MODE, folder_of, io_error, make_folders, modified_ns, read_file, read_range,
-    sync_folder,
+    PRIVATE_MODE, folder_of, io_error, make_folders, modified_ns, object_error, read_file,
+    read_range, sync_folder,
 };
 use self::staged::StagedFile;
 use crate::error::{Error, Result};
@@ -105,6 +105,16 @@ impl Local {
         Ok(self.root.join(name))
     }
 
+    /// Returns the metadata of the file of an object, if it exists.
+    fn metadata(&self, name: &str) -> Result<Option<Metadata>> {
+        let path = self.path_of(name)?;
+        match std::fs::metadata(&path) {
+            Ok(about) => Ok(Some(about)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(object_error(name, &path, error)),
+        }
+    }
+
     /// Begins a file that will become the object `name`; `mark` distinguishes its name from those
     /// of other files.
     fn stage_file(&self, name: &str, mark: &str) -> Result<Box<StagedFile>> {
@@ -138,7 +148,7 @@ impl Local {
                         sync_folder(folder_of(&folder))?;
                     }
                 }
-                Err(error) => return Err(io_error(&name, error)),
+                Err(error) => return Err(object_error(name, &target, error)),
             }
         }
     }
@@ -158,7 +168,7 @@ impl Storage for Local {
     fn sync(&self, name: &str) -> Result<()> {
         let path = self.path_of(name)?;
         let file = File::open(&path).and_then(|file| file.sync_all());
-        file.map_err(|error| io_error(&name, error))?;
+        file.map_err(|error| object_error(name, &path, error))?;
         sync_folder(folder_of(&path))
     }
 
@@ -171,19 +181,12 @@ impl Storage for Local {
     }
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
-        match std::fs::metadata(self.path_of(name)?) {
-            Ok(about) => Ok((!about.is_dir()).then_some(about.len())),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io_error(&name, error)),
-        }
+        let about = self.metadata(name)?;
+        Ok(about.filter(|about| !about.is_dir()).map(|about| about.len()))
     }
 
     fn stamp_ns(&self, name: &str) -> Result<Option<i64>> {
-        match std::fs::metadata(self.path_of(name)?) {
-            Ok(about) => Ok(modified_ns(&about)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io_error(&name, error)),
-        }
+        Ok(self.metadata(name)?.and_then(|about| modified_ns(&about)))
     }
 
     // Makes one system call per file.
@@ -196,13 +199,14 @@ impl Storage for Local {
 
     fn for_each(&self, prefix: &str, visit: &mut dyn FnMut(&str, u64)) -> Result<()> {
         let mut count = 0;
-        for entry in WalkDir::new(self.root.join(prefix)).min_depth(1).follow_links(true) {
+        let folder = self.root.join(prefix);
+        for entry in WalkDir::new(&folder).min_depth(1).follow_links(true) {
             let entry = entry.and_then(|entry| Ok((entry.metadata()?, entry)));
             let (metadata, entry) = match entry {
                 Ok(entry) => entry,
                 // Deleted since its folder was read, or a broken link.
                 Err(error) if is_gone(&error) => continue,
-                Err(error) => return Err(io_error(&prefix, without_path(error))),
+                Err(error) => return Err(object_error(prefix, &folder, without_path(error))),
             };
             let name = entry.path().strip_prefix(&self.root).ok().and_then(Path::to_str);
             if let Some(name) = name.filter(|name| metadata.is_file() && !is_staged(name)) {
@@ -215,8 +219,11 @@ impl Storage for Local {
     }
 
     fn delete(&self, name: &str) -> Result<()> {
-        match std::fs::remove_file(self.path_of(name)?) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error(&name, error)),
+        let path = self.path_of(name)?;
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(object_error(name, &path, error))
+            }
             _ => Ok(()),
         }
     }
@@ -226,7 +233,8 @@ impl Storage for Local {
         // of the object's writer, which has ended.
         let mut staged = self.stage_file(name, ".anew").map_err(Error::of_put)?;
         staged.write(&bytes)?;
-        let failed = |error| io_error(&name, error).of_put();
+        let target = staged.target.clone();
+        let failed = |error| object_error(name, &target, error).of_put();
         staged.file.sync_all().map_err(failed)?;
         std::fs::rename(&staged.staged, &staged.target).map_err(failed)?;
         // By now another client's file may have the name of the staging file.

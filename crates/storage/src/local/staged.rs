@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use super::files::{folder_of, put_error, sync_folder};
+use super::files::{folder_of, object_error, sync_folder};
 use crate::error::{Error, Result};
 use crate::storage::{Put, Staged};
 
@@ -18,13 +18,21 @@ pub(super) struct StagedFile {
     pub(super) file: File,
 }
 
+impl StagedFile {
+    /// Converts the error of a put. The staged file or its folder may be gone, but a put is never
+    /// `Missing`.
+    fn failed(&self, error: std::io::Error) -> Error {
+        object_error(&self.name, &self.target, error).of_put()
+    }
+}
+
 impl Staged for StagedFile {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|error| put_error(&self.name, error))
+        self.file.write_all(bytes).map_err(|error| self.failed(error))
     }
 
     fn finish(self: Box<Self>) -> Result<Put> {
-        let failed = |error| put_error(&self.name, error);
+        let failed = |error| self.failed(error);
         self.file.sync_all().map_err(failed)?;
         match std::fs::hard_link(&self.staged, &self.target) {
             Ok(()) => {}

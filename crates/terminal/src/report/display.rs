@@ -22,8 +22,9 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 const FIRST_ESTIMATE: Duration = Duration::from_secs(2);
 /// The span of time over which the rate is measured.
 const RATE_SPAN: Duration = Duration::from_secs(20);
-/// The number of columns in front of the path that is being processed.
-const PATH_INDENT: usize = 2;
+/// The number of columns in front of each line on a terminal, which the spinner takes on the first
+/// one.
+const INDENT: usize = 2;
 
 /// The place of the display.
 #[derive(Debug, Default)]
@@ -123,8 +124,8 @@ impl Display {
     pub(super) fn show(&mut self, progress: &Progress) -> Option<String> {
         let elapsed = self.elapsed();
         self.rate.add(elapsed, progress.work.cost(), progress.work.read_bytes);
-        let text = progress_text(self, progress, elapsed);
-        self.show_text(&text)
+        let parts = progress_parts(self, progress, elapsed);
+        self.show_parts(&parts)
     }
 
     /// Shows the progress of a phase. Returns the line to write to a log, if one is due.
@@ -135,23 +136,31 @@ impl Display {
             self.rate = Rate::default();
         }
         self.rate.add(elapsed, phase.done.into(), phase.done);
-        let text = phase_text(phase, &self.rate, elapsed);
-        self.show_text(&text)
+        let parts = phase_parts(phase, &self.rate, elapsed);
+        self.show_parts(&parts)
     }
 
     /// Shows a description of the present work. Returns the line to write to a log, if one is due.
     pub(super) fn show_text(&mut self, text: &str) -> Option<String> {
+        self.show_parts(&[text.to_owned()])
+    }
+
+    /// Shows a text of parts, the most important one first. Returns the line to write to a log, if
+    /// one is due.
+    fn show_parts(&mut self, parts: &[String]) -> Option<String> {
         match &mut self.place {
             Place::Terminal(bar) => {
-                bar.set_message(text.to_owned());
+                let room = room();
+                bar.set_message(first_parts(parts, room));
                 if let Some(path) = &self.path {
-                    bar.set_prefix(second_line(path));
+                    let path = escape::for_terminal(path.as_os_str().as_bytes());
+                    bar.set_prefix(format!("{:INDENT$}{}", "", shortened(&path, room)));
                 }
                 None
             }
             Place::Log(last) if last.elapsed() >= LOG_INTERVAL => {
                 *last = Instant::now();
-                Some(text.to_owned())
+                Some(parts.concat())
             }
             _ => None,
         }
@@ -182,27 +191,48 @@ impl Display {
     }
 }
 
-/// Returns the second line on a terminal: the end of the path, as far as there is room.
-fn second_line(path: &Path) -> String {
+/// Returns the number of columns for text in a line on the terminal.
+fn room() -> usize {
     let (_, columns) = Term::stderr().size();
-    let path = escape::for_terminal(path.as_os_str().as_bytes());
-    let room = usize::from(columns).saturating_sub(PATH_INDENT + 1);
-    format!("{:PATH_INDENT$}{}", "", last_columns(&path, room))
+    usize::from(columns).saturating_sub(INDENT + 1)
 }
 
-/// Returns the end of `text` that takes at most `room` columns, behind an ellipsis if it is not
-/// the whole text.
-fn last_columns(text: &str, room: usize) -> String {
+/// Joins the first of `parts`, as many as fit into `room` columns, but at least one.
+fn first_parts(parts: &[String], room: usize) -> String {
+    let mut text = String::new();
+    for part in parts {
+        if !text.is_empty() && measure_text_width(&text) + measure_text_width(part) > room {
+            break;
+        }
+        text.push_str(part);
+    }
+    text
+}
+
+/// Returns `text`, or as much of its beginning and its end as `room` columns have room for, with an
+/// ellipsis between them. The end, with the name of the file, gets two thirds.
+fn shortened(text: &str, room: usize) -> String {
     if measure_text_width(text) <= room {
         return text.to_owned();
     }
-    let mut rest = text.chars();
-    while rest.next().is_some() {
-        if measure_text_width(rest.as_str()) < room {
+    let room = room.saturating_sub(1);
+    let (end_len, end_width) = fitting(text.chars().rev(), (room * 2).div_ceil(3));
+    let (begin_len, _) = fitting(text.chars(), room - end_width);
+    format!("{}\u{2026}{}", &text[..begin_len], &text[text.len() - end_len..])
+}
+
+/// Returns the length in bytes of the first of `chars` that fit into `room` columns, and their width.
+fn fitting(chars: impl Iterator<Item = char>, room: usize) -> (usize, usize) {
+    let (mut len, mut width) = (0, 0);
+    for char in chars {
+        let more = measure_text_width(char.encode_utf8(&mut [0; 4]));
+        if width + more > room {
             break;
         }
+        len += char.len_utf8();
+        width += more;
     }
-    format!("\u{2026}{}", rest.as_str())
+    (len, width)
 }
 
 /// The work of the last seconds.
@@ -249,52 +279,62 @@ impl Rate {
     }
 }
 
-/// Describes the progress of files: time, share, the time left, files, bytes, and rate. The end of
-/// the text may be cut off on a narrow terminal.
-fn progress_text(display: &Display, progress: &Progress, elapsed: Duration) -> String {
+/// Describes the progress of files: time, share, the time left, rate, bytes, and files. A narrow
+/// terminal shows the first parts.
+fn progress_parts(display: &Display, progress: &Progress, elapsed: Duration) -> Vec<String> {
     let Work { file_count, size, read_bytes, .. } = progress.work;
     let noun = if display.noun.is_empty() { "file" } else { display.noun };
-    let mut text = format!("{}  ", units::duration(elapsed));
+    let rate = display.rate.bytes_per_second();
+    let rate = rate.map(|rate| format!("{}/s", units::size(rate)));
+    let mut parts = vec![format!("{}  ", units::duration(elapsed))];
     match &display.expected {
-        Some(expected) => text.push_str(&format!(
-            "{}{}  {file_count} of {}, {} of {}",
-            percent(progress.work.cost(), expected.cost()),
-            time_left(&display.rate, expected.cost().saturating_sub(progress.work.cost()), elapsed),
-            units::count(expected.file_count.max(file_count), noun),
-            units::size(read_bytes),
-            units::size(expected.read_bytes.max(read_bytes)),
-        )),
+        Some(expected) => {
+            let left = expected.cost().saturating_sub(progress.work.cost());
+            parts[0].push_str(&percent(progress.work.cost(), expected.cost()));
+            parts.extend([
+                time_left(&display.rate, left, elapsed),
+                rate.map(|rate| format!(", {rate}")).unwrap_or_default(),
+                format!(
+                    "  {} of {}",
+                    units::size(read_bytes),
+                    units::size(expected.read_bytes.max(read_bytes))
+                ),
+                format!(
+                    ", {file_count} of {}",
+                    units::count(expected.file_count.max(file_count), noun)
+                ),
+            ]);
+        }
         None => {
-            text.push_str(&format!("{}, {}", units::count(file_count, noun), units::size(size)))
+            parts[0].push_str(&rate.map(|rate| format!("{rate}  ")).unwrap_or_default());
+            parts.extend([units::size(size), format!(", {}", units::count(file_count, noun))]);
         }
     }
-    if let Some(rate) = display.rate.bytes_per_second() {
-        text.push_str(&format!(", {}/s", units::size(rate)));
-    }
     if let (Some(new), Some(stored)) = (progress.new_bytes, progress.stored_bytes) {
-        text.push_str(&format!(", new {}, stored {}", units::size(new), units::size(stored)));
+        parts.push(format!(", new {}", units::size(new)));
+        parts.push(format!(", stored {}", units::size(stored)));
     }
-    text
+    parts
 }
 
-/// Describes the progress of a phase: time, name, share, units, rate, and the time left.
-fn phase_text(phase: &Phase<'_>, rate: &Rate, elapsed: Duration) -> String {
+/// Describes the progress of a phase: time, name, share, the time left, rate, and units.
+fn phase_parts(phase: &Phase<'_>, rate: &Rate, elapsed: Duration) -> Vec<String> {
     let Phase { name, done, total, unit } = *phase;
-    let mut text = format!("{}  {name}", units::duration(elapsed));
-    let Some(total) = total else { return text };
+    let mut parts = vec![format!("{}  {name}", units::duration(elapsed))];
+    let Some(total) = total else { return parts };
     let show = |count: u64| match unit {
         Unit::Bytes => units::size(count),
         Unit::Items => count.to_string(),
     };
-    let share = percent(done.into(), total.into());
-    text.push_str(&format!(": {share}, {} of {}", show(done), show(total)));
+    parts[0].push_str(&format!(": {}", percent(done.into(), total.into())));
+    parts.push(time_left(rate, total.saturating_sub(done).into(), elapsed));
     if unit == Unit::Bytes
         && let Some(rate) = rate.bytes_per_second()
     {
-        text.push_str(&format!(", {}/s", units::size(rate)));
+        parts.push(format!(", {}/s", units::size(rate)));
     }
-    text.push_str(&time_left(rate, total.saturating_sub(done).into(), elapsed));
-    text
+    parts.push(format!(", {} of {}", show(done), show(total)));
+    parts
 }
 
 /// Formats the share of the work that is done. It reaches 100 % only at the end.
@@ -327,7 +367,7 @@ mod tests {
             let elapsed = Duration::from_secs(second);
             display.rate.add(elapsed, work.cost(), work.read_bytes);
             let progress = Progress { work: *work, ..Progress::default() };
-            text = progress_text(display, &progress, elapsed);
+            text = progress_parts(display, &progress, elapsed).concat();
         }
         text
     }
@@ -347,7 +387,7 @@ mod tests {
         let text =
             last_text(&mut display, &[read(0), read(10 * MIB), read(20 * MIB), read(30 * MIB)]);
         let expected =
-            "0:03  30 %, 0:07 left  1000 of 2000 files, 30.0 MiB of 100.0 MiB, 10.0 MiB/s";
+            "0:03  30 %, 0:07 left, 10.0 MiB/s  30.0 MiB of 100.0 MiB, 1000 of 2000 files";
         assert_eq!(text, expected);
     }
 
@@ -360,8 +400,7 @@ mod tests {
         steps.extend((1..=60).map(|second| Work::of_files(0, second * MIB)));
         steps.extend((1..=30).map(|second| Work::of_files(0, (60 + 10 * second) * MIB)));
         let text = last_text(&mut display, &steps);
-        assert!(text.contains(" %, 0:14 left  "), "{text}");
-        assert!(text.ends_with("360.0 MiB of 500.0 MiB, 10.0 MiB/s"), "{text}");
+        assert!(text.contains(" %, 0:14 left, 10.0 MiB/s  360.0 MiB of 500.0 MiB"), "{text}");
         assert!(display.rate.samples.len() < 30, "old samples are dropped");
     }
 
@@ -369,10 +408,10 @@ mod tests {
     fn nothing_is_promised_without_an_expectation() {
         let mut display = Display::default();
         let steps = [0, 1, 2, 3].map(|count| Work::of_files(count, count * MIB));
-        assert_eq!(last_text(&mut display, &steps), "0:03  3 files, 3.0 MiB, 1.0 MiB/s");
+        assert_eq!(last_text(&mut display, &steps), "0:03  1.0 MiB/s  3.0 MiB, 3 files");
         display.expect(Work::of_files(2, MIB));
         let text = last_text(&mut display, &steps);
-        let expected = "0:03  100 %, 0:00 left  3 of 3 files, 3.0 MiB of 3.0 MiB, 1.0 MiB/s";
+        let expected = "0:03  100 %, 0:00 left, 1.0 MiB/s  3.0 MiB of 3.0 MiB, 3 of 3 files";
         assert_eq!(text, expected, "more than was expected");
         display.expect(Work::default());
         assert!(last_text(&mut display, &[Work::default()]).starts_with("0:00  100 %"), "nothing");
@@ -385,22 +424,49 @@ mod tests {
             let mut rate = Rate::default();
             rate.add(Duration::ZERO, 0, 0);
             rate.add(Duration::from_secs(4), phase.done.into(), phase.done);
-            phase_text(&phase, &rate, Duration::from_secs(4))
+            phase_parts(&phase, &rate, Duration::from_secs(4)).concat()
         };
         assert_eq!(text(phase(3, None, Unit::Items)), "0:04  Working", "the total is unknown");
         assert_eq!(
             text(phase(4, Some(12), Unit::Items)),
-            "0:04  Working: 33 %, 4 of 12, 0:08 left"
+            "0:04  Working: 33 %, 0:08 left, 4 of 12"
         );
-        let expected = "0:04  Working: 50 %, 8.0 MiB of 16.0 MiB, 2.0 MiB/s, 0:04 left";
+        let expected = "0:04  Working: 50 %, 0:04 left, 2.0 MiB/s, 8.0 MiB of 16.0 MiB";
         assert_eq!(text(phase(8 * MIB, Some(16 * MIB), Unit::Bytes)), expected);
     }
 
+    /// A backup of terabytes in millions of files, after some days.
     #[test]
-    fn long_paths_lose_their_beginning() {
-        assert_eq!(last_columns("/a/b", 4), "/a/b");
-        assert_eq!(last_columns("/home/notes.txt", 10), "\u{2026}notes.txt");
-        assert_eq!(last_columns("/\u{6f22}\u{5b57}", 4), "\u{2026}\u{5b57}", "two columns each");
-        assert_eq!(last_columns("abc", 0), "\u{2026}", "no room at all");
+    fn narrow_terminal_shows_share_time_left_and_rate() {
+        let mut display = Display::default();
+        display.expect(Work::of_files(12_345_678, 9 << 40));
+        let step = |second: u64| Work::of_files(1_234_567, (3 << 40) + second * 123 * MIB);
+        for second in 0..3 {
+            let elapsed = Duration::from_secs(200_000 + second);
+            display.rate.add(elapsed, step(second).cost(), step(second).read_bytes);
+        }
+        let work = step(2);
+        let bytes = Some(2 << 40);
+        let progress = Progress { work, new_bytes: bytes, stored_bytes: bytes };
+        let parts = progress_parts(&display, &progress, Duration::from_secs(200_002));
+        let at = |columns: usize| first_parts(&parts, columns - INDENT - 1);
+        let least = "55:33:22  32 %, 14:36:43 left, 123.0 MiB/s";
+        assert_eq!(at(60), least);
+        assert_eq!(at(80), format!("{least}  3.0 TiB of 9.0 TiB"));
+        assert_eq!(at(100), format!("{least}  3.0 TiB of 9.0 TiB, 1234567 of 12345678 files"));
+        assert!(at(130).ends_with(" files, new 2.0 TiB, stored 2.0 TiB"), "{}", at(130));
+        assert_eq!(at(10), "55:33:22  32 %", "the first part is always there");
+    }
+
+    #[test]
+    fn long_paths_lose_their_middle() {
+        assert_eq!(shortened("/a/b", 4), "/a/b");
+        assert_eq!(shortened("/home/me/notes.txt", 16), "/home\u{2026}/notes.txt");
+        assert_eq!(shortened("/\u{6f22}\u{5b57}", 4), "/\u{2026}\u{5b57}", "two columns each");
+        assert_eq!(shortened("abc", 0), "\u{2026}", "no room at all");
+        let long = format!("/home/me/{}/notes.txt", "folder/".repeat(50));
+        let short = shortened(&long, 77);
+        assert_eq!(measure_text_width(&short), 77, "{short}");
+        assert!(short.starts_with("/home/me/") && short.ends_with("/notes.txt"), "{short}");
     }
 }

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use cutpoint_backup::save::{FileDecision, ReadReason};
-use cutpoint_repository::{Entry, Time};
+use cutpoint_repository::{Entry, EntryKind, Time};
 
 use crate::event::{self, Event, PathText};
 use crate::report::Report;
@@ -13,17 +13,18 @@ use crate::{escape, units};
 /// The width of the column of reasons.
 const REASON_WIDTH: usize = 11;
 
-/// Prints the decision about the file `path`: with `-v` if the file is read, with `-vv` in any
-/// case, and then with the values that have changed. The lines of a dry run are results, and `-v`
-/// prints all of them.
+/// Prints the decision about the file `path`: with `-v` if the file is read, or has no content to
+/// be read, with `-vv` in any case, and then with the values that have changed. The lines of a dry
+/// run are results, and `-v` prints all of them.
 pub(super) fn tell(report: &Report, is_dry_run: bool, path: &Path, decision: &FileDecision<'_>) {
-    let (is_read, reason) = match decision {
-        FileDecision::Read { reason, .. } => (true, reason.name()),
-        FileDecision::Unchanged => (false, "unchanged"),
-        FileDecision::Link => (false, "link"),
-        FileDecision::Excluded(_) => (false, "excluded"),
+    let (is_read, verbosity, reason) = match decision {
+        FileDecision::Read { reason, .. } => (true, 1, reason.name()),
+        FileDecision::Special(kind) => (false, 1, special(*kind)),
+        FileDecision::Unchanged => (false, 2, "unchanged"),
+        FileDecision::Link => (false, 2, "link"),
+        FileDecision::Excluded(_) => (false, 2, "excluded"),
     };
-    if report.verbosity() < if is_read || is_dry_run { 1 } else { 2 } {
+    if report.verbosity() < if is_dry_run { 1 } else { verbosity } {
         return;
     }
     if report.is_json() {
@@ -51,6 +52,15 @@ pub(super) fn tell(report: &Report, is_dry_run: bool, path: &Path, decision: &Fi
     match is_dry_run {
         true => report.line(&line()).ok().unwrap_or_default(),
         false => report.detail(line),
+    }
+}
+
+/// Returns the name of the kind of an entry that is neither a file nor a folder nor a link.
+fn special(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Socket => "socket",
+        EntryKind::Fifo => "pipe",
+        _ => "device",
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn run(
     let place = Place::parse(name);
     let (id, snapshot) = select::snapshot(&view, place.snapshot, selection, report)?;
     let reader = session.reader(view.clone(), report)?;
-    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: "stats {}" };
+    let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage: |_| "stats {}" };
     let located = lookup.find(place.path.unwrap_or_default())?;
     let entry = located.entry.map(|(entry, _)| entry);
     let interrupt = Interrupt::listen();
