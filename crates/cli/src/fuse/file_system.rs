@@ -34,11 +34,13 @@ pub(super) struct SnapshotFileSystem {
     notifier: Arc<OnceLock<Notifier>>,
     /// Set if the kernel is to apply ACLs.
     has_acls: bool,
+    /// Set if the kernel opens folders by itself once it is told so.
+    opens_folders: bool,
 }
 
 impl SnapshotFileSystem {
     pub(super) fn new(browser: Arc<Browser>, has_acls: bool) -> SnapshotFileSystem {
-        SnapshotFileSystem { browser, notifier: Arc::default(), has_acls }
+        SnapshotFileSystem { browser, notifier: Arc::default(), has_acls, opens_folders: false }
     }
 
     /// Gives complete files to the kernel before it asks for them.
@@ -47,6 +49,15 @@ impl SnapshotFileSystem {
         for (node, bytes) in files {
             // The kernel asks for what it does not take.
             notifier.store(INodeNo(node), 0, &bytes).ok();
+        }
+    }
+
+    /// Has the kernel drop what it keeps of the folder `node`, whose listing ends, if the folder can
+    /// change.
+    fn forget_listing(&self, node: INodeNo) {
+        let is_constant = self.browser.attributes(node.0).is_ok_and(|found| found.is_constant);
+        if let Some(notifier) = self.notifier.get().filter(|_| !is_constant) {
+            notifier.inval_inode(node, 0, 0).ok();
         }
     }
 
@@ -127,6 +138,7 @@ impl Filesystem for SnapshotFileSystem {
         if self.has_acls {
             wanted |= InitFlags::FUSE_POSIX_ACL;
         }
+        self.opens_folders = config.capabilities().contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
         // An older kernel goes without.
         config.add_capabilities(wanted & config.capabilities()).ok();
         config.set_max_background(BACKGROUND_MAX).ok();
@@ -187,7 +199,12 @@ impl Filesystem for SnapshotFileSystem {
         reply.error(Errno::ENOSYS);
     }
 
+    /// Tells the kernel not to ask again, if it can do without: every folder can be opened, and what
+    /// was listed once can be kept, but for the folders at the top (`forget_listing`).
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if self.opens_folders {
+            return reply.error(Errno::ENOSYS);
+        }
         match self.browser.attributes(node.0) {
             Ok(found) if found.is_constant => {
                 let kept = FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
@@ -211,8 +228,9 @@ impl Filesystem for SnapshotFileSystem {
                 return reply.ok();
             }
         }
-        let mut added = Vec::new();
+        let (mut added, mut is_at_end) = (Vec::new(), true);
         let listed = self.browser.list(node.0, offset, &mut |entry| {
+            is_at_end = false;
             let Attributes { node, kind, .. } = *entry.attributes;
             let name = OsStr::from_bytes(entry.name);
             let is_full = reply.add(INodeNo(node), entry.next, file_type(kind), name);
@@ -222,6 +240,9 @@ impl Filesystem for SnapshotFileSystem {
         // The kernel does not refer to the nodes of such a listing.
         for node in added {
             self.browser.forget(node, 1);
+        }
+        if is_at_end {
+            self.forget_listing(node);
         }
         match listed {
             Ok(()) => reply.ok(),
@@ -259,6 +280,7 @@ impl Filesystem for SnapshotFileSystem {
                 Err(error) => reply.error(errno(error)),
             };
         }
+        self.forget_listing(node);
         // The first files are there when the reader opens them, and the others while it reads.
         let mut following = self.browser.follow_listing(node.0);
         self.hand_over(following.by_ref().take(FIRST_COUNT));
