@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures `find`, `diff` and `mount` on snapshots of many small files.
+"""Measures `find` and `diff` on snapshots of many small files.
 
     research/scale/search.py PROGRAM FOLDER [--files 100000] [--snapshots 100]
 

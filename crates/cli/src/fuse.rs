@@ -26,7 +26,8 @@ use crate::exit::Failure;
 const DEVICE: &str = "/dev/fuse";
 /// The programs that mount and unmount for users other than root, the newer one first.
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
-/// The number of threads that answer, at least. Most of them wait for the storage.
+/// The number of threads that answer, at least. Most of them wait for the storage, and one may wait
+/// for the answers of others.
 const THREADS_MIN: usize = 4;
 /// The maximum number of threads that answer.
 const THREADS_MAX: usize = 16;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use cutpoint_backup::browse::{Attributes, Browser};
@@ -32,6 +32,8 @@ pub(super) struct SnapshotFileSystem {
     browser: Arc<Browser>,
     /// The way to the kernel's cache, once the folder is mounted.
     notifier: Arc<OnceLock<Notifier>>,
+    /// Held by the thread that gives files to the kernel.
+    handing_over: Mutex<()>,
     /// Set if the kernel is to apply ACLs.
     has_acls: bool,
     /// Set if the kernel opens folders by itself once it is told so.
@@ -40,11 +42,20 @@ pub(super) struct SnapshotFileSystem {
 
 impl SnapshotFileSystem {
     pub(super) fn new(browser: Arc<Browser>, has_acls: bool) -> SnapshotFileSystem {
-        SnapshotFileSystem { browser, notifier: Arc::default(), has_acls, opens_folders: false }
+        SnapshotFileSystem {
+            browser,
+            notifier: Arc::default(),
+            handing_over: Mutex::default(),
+            has_acls,
+            opens_folders: false,
+        }
     }
 
-    /// Gives complete files to the kernel before it asks for them.
+    /// Gives complete files to the kernel before it asks for them, unless another thread is doing
+    /// this: the kernel takes a page that it has asked for only after the answer, so that threads
+    /// must be left that answer.
     fn hand_over(&self, files: impl Iterator<Item = (u64, Vec<u8>)>) {
+        let Ok(_guard) = self.handing_over.try_lock() else { return };
         let Some(notifier) = self.notifier.get() else { return };
         for (node, bytes) in files {
             // The kernel asks for what it does not take.

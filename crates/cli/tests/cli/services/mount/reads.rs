@@ -60,6 +60,37 @@ fn threads_read_the_same_bytes_at_once() {
     assert_eq!(code, Some(0), "{log}");
 }
 
+/// The kernel gets files before it asks for them from such readers.
+#[test]
+fn readers_of_whole_folders_get_the_same_bytes_at_once() {
+    let Some(sandbox) = sandbox() else { return };
+    for number in 0..600 {
+        let path = format!("{:02}/{number}", number / 15);
+        write(&sandbox, &path, &SplitMix64::bytes(number, 3000));
+    }
+    sandbox.backup("source");
+    let mounted = Mounted::new(&sandbox, &[]);
+    let source = mounted.latest(&sandbox.path("source"));
+    thread::scope(|scope| {
+        for reader in 0..8 {
+            let source = &source;
+            scope.spawn(move || {
+                for folder in 0..40 {
+                    let folder = source.join(format!("{:02}", (folder + reader * 10) % 40));
+                    for entry in fs::read_dir(folder).expect("listed") {
+                        let path = entry.expect("an entry").path();
+                        let name = path.file_name().expect("a name").to_str().expect("UTF-8");
+                        let expected = SplitMix64::bytes(name.parse().expect("a number"), 3000);
+                        assert!(fs::read(&path).expect("read") == expected, "{name}");
+                    }
+                }
+            });
+        }
+    });
+    let (code, log) = mounted.end();
+    assert_eq!(code, Some(0), "{log}");
+}
+
 /// Returns the names of the containers of data.
 fn containers(sandbox: &Sandbox) -> Vec<String> {
     let all = sandbox.json(["debug", "--list"]);
