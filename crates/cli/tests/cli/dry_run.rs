@@ -99,6 +99,7 @@ fn dry_run_lists_every_file_with_its_reason_as_a_result() {
         "unchanged    empty",
         "size         hello",
         "unchanged    not \\xff UTF-8",
+        "pipe         pipe",
         "unchanged    sparse",
         "unchanged    sub/copy of big",
         "unchanged    sub/deep/text",
