@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use cutpoint_repository::format::recipe::{Segment, range_in_chunk};
@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::attributes::Attributes;
 use super::chunks::Chunks;
 use super::follower::Follower;
+use super::lock;
 use super::position::{ListedEntry, parts, position};
 use super::read_ahead::ReadAhead;
 use super::recipes::Recipes;
@@ -92,10 +93,6 @@ enum Found {
     Link(Vec<u8>, Time),
     Snapshot(Arc<SnapshotRoot>),
     Entry(EntryPlace),
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The name and the value of an extended attribute.
@@ -309,14 +306,6 @@ impl Browser {
         if offset >= end {
             return Ok(Vec::new());
         }
-        if let Content::Raw(bytes) = &entry.content {
-            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-            let range = bytes.get(place(offset)..place(end));
-            return range.map(<[u8]>::to_vec).ok_or_else(|| {
-                self.fail(node, None, &wrong_size(entry.size));
-                Errno::IO
-            });
-        }
         let segment_at = |offset| self.recipes.segment_at(&entry.content, offset).ok().flatten();
         self.ahead.note(node, (offset, end), entry.size, segment_at);
         let mut bytes = Vec::with_capacity(usize::try_from(end - offset).unwrap_or(len));
@@ -351,10 +340,7 @@ impl Browser {
                 return None;
             }
             let mut bytes = Vec::new();
-            match &entry.content {
-                Content::Raw(content) => bytes.extend_from_slice(content),
-                _ => self.fill(&entry, (0, entry.size), &mut bytes).ok()?,
-            }
+            self.fill(&entry, (0, entry.size), &mut bytes).ok()?;
             (bytes.len() as u64 == entry.size).then_some((node, bytes))
         })
     }
@@ -366,6 +352,12 @@ impl Browser {
         (mut offset, end): (u64, u64),
         bytes: &mut Vec<u8>,
     ) -> Result<(), Arc<Error>> {
+        if let Content::Raw(content) = &entry.content {
+            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            let range = content.get(place(offset)..place(end));
+            bytes.extend_from_slice(range.ok_or_else(|| wrong_size(entry.size))?);
+            return Ok(());
+        }
         while offset < end {
             let found = self.recipes.segment_at(&entry.content, offset)?;
             let (start, segment) = found.ok_or_else(|| wrong_size(entry.size))?;

@@ -1,13 +1,14 @@
 //! Following readers that go from file to file: a thread finds the files that they will read next,
 //! and has other threads decode these.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::{Entry, Fingerprint};
 
 use super::file_cursor::FileCursor;
+use super::lock;
 use super::recipes::Recipes;
 use super::table::NodeTable;
 use super::walks::{Followed, Moved, Walks};
@@ -33,10 +34,6 @@ enum Request {
 pub(super) struct Follower {
     walks: Arc<Mutex<Walks>>,
     requests: Sender<Request>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Follower {

@@ -56,8 +56,15 @@ mod table;
 mod top;
 mod walks;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use attributes::Attributes;
 pub use browser::{BrowseOptions, Browser, Xattr};
 pub use position::ListedEntry;
 pub use snapshots::{ListedSnapshot, SnapshotSource};
 pub use table::ROOT;
+
+/// Locks a value that no panic leaves in a state that must not be used.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -183,14 +183,14 @@ impl NodeTable {
         let mut below = self.0.get(&number);
         while let Some(node) = below {
             let parent = self.0.get(&node.parent).filter(|_| node.parent != ROOT);
-            let content = match parent.map(|parent| &parent.kind) {
-                Some(NodeKind::Folder(content)) => Content::clone(content),
-                Some(NodeKind::Snapshot(root)) => root.content.clone(),
+            let (content, is_root) = match parent.map(|parent| &parent.kind) {
+                Some(NodeKind::Folder(content)) => (Content::clone(content), false),
+                Some(NodeKind::Snapshot(root)) => (root.content.clone(), true),
                 _ => return Vec::new(),
             };
             let name = Arc::clone(&node.name);
             ancestors.push(Ancestor { node: node.parent, content, name });
-            if matches!(parent.map(|parent| &parent.kind), Some(NodeKind::Snapshot(_))) {
+            if is_root {
                 return ancestors;
             }
             below = parent;

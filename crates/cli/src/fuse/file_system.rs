@@ -63,11 +63,10 @@ impl SnapshotFileSystem {
         }
     }
 
-    /// Has the kernel drop what it keeps of the folder `node`, whose listing ends, if the folder can
-    /// change.
+    /// Has the kernel drop what it keeps of the folder `node`, which can change and whose listing
+    /// ends.
     fn forget_listing(&self, node: INodeNo) {
-        let is_constant = self.browser.attributes(node.0).is_ok_and(|found| found.is_constant);
-        if let Some(notifier) = self.notifier.get().filter(|_| !is_constant) {
+        if let Some(notifier) = self.notifier.get() {
             notifier.inval_inode(node, 0, 0).ok();
         }
     }
@@ -252,7 +251,7 @@ impl Filesystem for SnapshotFileSystem {
         for node in added {
             self.browser.forget(node, 1);
         }
-        if is_at_end {
+        if is_at_end && !self.browser.attributes(node.0).is_ok_and(|found| found.is_constant) {
             self.forget_listing(node);
         }
         match listed {
@@ -269,8 +268,8 @@ impl Filesystem for SnapshotFileSystem {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let folder = match self.browser.attributes(node.0) {
-            Ok(folder) => as_attr(&folder),
+        let (folder, is_constant) = match self.browser.attributes(node.0) {
+            Ok(folder) => (as_attr(&folder), folder.is_constant),
             Err(error) => return reply.error(errno(error)),
         };
         for (number, name) in (1..).zip(DOTS).filter(|(number, _)| *number > offset) {
@@ -291,7 +290,9 @@ impl Filesystem for SnapshotFileSystem {
                 Err(error) => reply.error(errno(error)),
             };
         }
-        self.forget_listing(node);
+        if !is_constant {
+            self.forget_listing(node);
+        }
         // The first files are there when the reader opens them, and the others while it reads.
         let mut following = self.browser.follow_listing(node.0);
         self.hand_over(following.by_ref().take(FIRST_COUNT));
