@@ -233,8 +233,7 @@ impl Storage for Local {
         // of the object's writer, which has ended.
         let mut staged = self.stage_file(name, ".anew").map_err(Error::of_put)?;
         staged.write(&bytes)?;
-        let target = staged.target.clone();
-        let failed = |error| object_error(name, &target, error).of_put();
+        let failed = |error| staged.failed(error);
         staged.file.sync_all().map_err(failed)?;
         std::fs::rename(&staged.staged, &staged.target).map_err(failed)?;
         // By now another client's file may have the name of the staging file.

@@ -21,7 +21,7 @@ pub(super) struct StagedFile {
 impl StagedFile {
     /// Converts the error of a put. The staged file or its folder may be gone, but a put is never
     /// `Missing`.
-    fn failed(&self, error: std::io::Error) -> Error {
+    pub(super) fn failed(&self, error: std::io::Error) -> Error {
         object_error(&self.name, &self.target, error).of_put()
     }
 }
