@@ -18,8 +18,11 @@ pub(super) const KEPT_BYTES_MIN: usize = 16 * 1024 * 1024;
 /// Minimum size for which a region counts, in bytes, because its entry in the tables takes memory
 /// too.
 const REGION_BYTES_MIN: usize = 4096;
-/// Maximum size of unused buffers that are kept, in bytes.
-const SPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Minimum size of a buffer that is kept when it is not used any more, in bytes. The allocator gives
+/// smaller ones from memory that the process has.
+const SPARE_LEN_MIN: usize = 512 * 1024;
+/// Maximum total size of unused buffers that are kept, in bytes.
+pub(super) const SPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Class, container, and number of the region in the container.
 pub(in crate::read) type RegionName = (Class, PartName, u16);
@@ -96,8 +99,8 @@ pub(super) struct State {
     pub(super) wanted_bytes: usize,
     /// Number of steps that were handed over and are not done.
     pub(super) step_count: usize,
-    /// Buffers to reuse, because fresh memory costs as much as filling it.
-    pub(super) spare: Vec<Vec<u8>>,
+    /// Buffers to reuse, oldest first, because fresh memory costs as much as filling it.
+    pub(super) spare: VecDeque<Vec<u8>>,
     pub(super) spare_bytes: usize,
     /// Number of threads that wait for a change.
     pub(super) waiting_count: usize,
@@ -138,18 +141,27 @@ impl State {
         }
     }
 
-    /// Returns the smallest spare buffer with room for `len` bytes.
+    /// Returns the smallest spare buffer with room for `len` bytes, but for twice as many at most.
     pub(super) fn take_spare(&mut self, len: usize) -> Vec<u8> {
-        if len == 0 {
-            return Vec::new();
-        }
-        let fitting = self.spare.iter().enumerate().filter(|(_, spare)| spare.capacity() >= len);
-        let Some((place, _)) = fitting.min_by_key(|(_, spare)| spare.capacity()) else {
-            return Vec::new();
-        };
-        let spare = self.spare.swap_remove(place);
+        let is_fitting = |spare: &Vec<u8>| (len..=2 * len).contains(&spare.capacity());
+        let fitting = self.spare.iter().enumerate().filter(|(_, spare)| is_fitting(spare));
+        let place = fitting.min_by_key(|(_, spare)| spare.capacity()).map(|(place, _)| place);
+        let spare = place.and_then(|place| self.spare.remove(place)).unwrap_or_default();
         self.spare_bytes -= spare.capacity();
         spare
+    }
+
+    fn keep_spare(&mut self, spare: Vec<u8>) {
+        if spare.capacity() < SPARE_LEN_MIN {
+            return;
+        }
+        self.spare_bytes += spare.capacity();
+        self.spare.push_back(spare);
+        while self.spare_bytes > SPARE_BYTES_MAX
+            && let Some(oldest) = self.spare.pop_front()
+        {
+            self.spare_bytes -= oldest.capacity();
+        }
     }
 
     /// Drops regions that no step wants, beginning with the one that has been unused for longest.
@@ -162,10 +174,8 @@ impl State {
             self.kept_bytes -= slot.kept_bytes();
             if let Stage::Decoded(bytes) = slot.stage
                 && let Some(bytes) = Arc::into_inner(bytes)
-                && self.spare_bytes + bytes.capacity() <= SPARE_BYTES_MAX
             {
-                self.spare_bytes += bytes.capacity();
-                self.spare.push(bytes);
+                self.keep_spare(bytes);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zstd::bulk::Decompressor;
 
-use super::slots::{KEPT_BYTES_MAX, KEPT_BYTES_MIN, RegionName};
+use super::slots::{KEPT_BYTES_MAX, KEPT_BYTES_MIN, RegionName, SPARE_BYTES_MAX};
 use super::{Claim, Regions};
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
@@ -165,4 +165,24 @@ fn step_waits_for_room_only_while_another_is_in_progress() {
         regions.end_step();
     });
     assert_eq!(regions.lock().step_count, 1, "the second");
+}
+
+#[test]
+fn buffers_of_regions_that_come_last_are_reused() {
+    let regions = Regions::default();
+    let (small, large) = (600 << 10, 2 << 20);
+    let mut number = 0;
+    for (count, len) in [(100, small), (30, large), (20, 1000)] {
+        for _ in 0..count {
+            decode(&regions, name(1, number), len);
+            number += 1;
+        }
+    }
+    let mut state = regions.lock();
+    assert!(state.spare_bytes <= SPARE_BYTES_MAX, "{} bytes", state.spare_bytes);
+    assert_eq!(state.take_spare(large / 3).capacity(), 0, "it would waste two thirds");
+    let before = state.spare_bytes;
+    let spare = state.take_spare(large - 1000);
+    assert_eq!(spare.capacity(), large, "large regions have come after small ones");
+    assert_eq!(state.spare_bytes, before - large, "bytes that are left");
 }
