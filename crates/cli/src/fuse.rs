@@ -2,6 +2,8 @@
 
 mod file_system;
 mod guard;
+#[expect(unsafe_code, reason = "the C library is called")]
+mod heap;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,12 +47,13 @@ pub(crate) enum Unmounted {
     InUse,
 }
 
-/// Tests whether a folder can show snapshots.
+/// Tests whether a folder can show snapshots, and prepares the process, which has no other threads
+/// yet.
 ///
 /// # Errors
 ///
 /// Fails with exit code 2 if it cannot.
-pub(crate) fn examine(folder: &Path) -> Result<()> {
+pub(crate) fn prepare(folder: &Path) -> Result<()> {
     let shown = folder.display();
     let refuse = |problem: &str, remedy: String| {
         Err(Failure::failed(format!("{shown}: {problem}")).with_remedy(remedy).into())
@@ -87,6 +90,7 @@ pub(crate) fn examine(folder: &Path) -> Result<()> {
             .with_remedy("install the package `fuse3`")
             .into());
     }
+    heap::bound();
     Ok(())
 }
 

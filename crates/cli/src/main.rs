@@ -2,7 +2,7 @@
 //!
 //! A command (`command/`) calls the store and prints its results, and does nothing else. [`args`]
 //! defines the options, [`report`] the output, and [`exit`] the exit codes.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod args;
 #[cfg(feature = "clouds")]

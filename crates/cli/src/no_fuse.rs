@@ -26,7 +26,7 @@ pub(crate) enum Unmounted {
 /// # Errors
 ///
 /// Always fails, with exit code 2.
-pub(crate) fn examine(_: &Path) -> Result<()> {
+pub(crate) fn prepare(_: &Path) -> Result<()> {
     let message = if cfg!(target_os = "linux") {
         "this program is built without `mount`"
     } else {
@@ -38,13 +38,13 @@ pub(crate) fn examine(_: &Path) -> Result<()> {
 }
 
 impl Mounted {
-    /// Does nothing, because [`examine`] has refused the folder.
+    /// Does nothing, because [`prepare`] has refused the folder.
     ///
     /// # Errors
     ///
     /// Always fails, with exit code 2.
     pub(crate) fn new(folder: &Path, _: Browser, _: bool, _: usize) -> Result<Mounted> {
-        examine(folder)?;
+        prepare(folder)?;
         Err(Failure::failed("not mounted").into())
     }
 

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use cutpoint_repository::format::recipe::{Segment, range_in_chunk};
-use cutpoint_repository::{Content, Entry, EntryKind, Reader, Time, thread_count};
+use cutpoint_repository::read::ChunkBytes;
+use cutpoint_repository::{Content, Entry, EntryKind, Fingerprint, Reader, Time, thread_count};
 use cutpoint_storage::Error;
 use rustix::io::Errno;
 
 use super::attributes::Attributes;
 use super::chunks::Chunks;
-use super::follower::Follower;
+use super::follower::{FilesToHandOver, Follower};
 use super::lock;
 use super::position::{ListedEntry, parts, position};
 use super::read_ahead::ReadAhead;
@@ -309,7 +310,7 @@ impl Browser {
         let segment_at = |offset| self.recipes.segment_at(&entry.content, offset).ok().flatten();
         self.ahead.note(node, (offset, end), entry.size, segment_at);
         let mut bytes = Vec::with_capacity(usize::try_from(end - offset).unwrap_or(len));
-        match self.fill(&entry, (offset, end), &mut bytes) {
+        match self.fill(&entry, (offset, end), &mut None, &mut bytes) {
             Ok(()) => Ok(bytes),
             Err(error) => Err(self.fail(node, None, &error)),
         }
@@ -317,10 +318,12 @@ impl Browser {
 
     /// Follows a reader that goes from file to file: the file `node` was read from `offset` on.
     /// Decodes ahead what such a reader will need, and returns complete files that were listed and
-    /// will probably be read next: their numbers and bytes.
+    /// will probably be read next: their numbers and bytes. While a thread has such an iterator with
+    /// files, other threads get none: the kernel takes a page that it has asked for only after the
+    /// answer, so that threads must be left that answer.
     pub fn follow_read(&self, node: u64, offset: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        let files = if offset == 0 { self.follower.read(node) } else { Vec::new() };
-        self.complete_files(files)
+        let files = (offset == 0).then(|| self.follower.read(node));
+        self.complete_files(files.unwrap_or_default())
     }
 
     /// Follows such a reader: the folder `node` was listed to its end. Returns the same as
@@ -331,25 +334,25 @@ impl Browser {
 
     /// Reads files, but for those that are damaged, because their readers get the error, and those
     /// that the caller does not refer to by these numbers.
-    fn complete_files(
-        &self,
-        files: Vec<(u64, EntryPlace)>,
-    ) -> impl Iterator<Item = (u64, Vec<u8>)> {
-        files.into_iter().filter_map(|(node, entry)| {
+    fn complete_files(&self, files: FilesToHandOver<'_>) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        let mut verified = None;
+        files.filter_map(move |(node, entry)| {
             if entry.is_hard_link() || lock(&self.table).get(node).is_none() {
                 return None;
             }
             let mut bytes = Vec::new();
-            self.fill(&entry, (0, entry.size), &mut bytes).ok()?;
+            self.fill(&entry, (0, entry.size), &mut verified, &mut bytes).ok()?;
             (bytes.len() as u64 == entry.size).then_some((node, bytes))
         })
     }
 
-    /// Appends the bytes `offset..end` of the file `entry`.
+    /// Appends the bytes `offset..end` of the file `entry`. Keeps the last chunk in `verified`,
+    /// because small files share chunks.
     fn fill(
         &self,
         entry: &Entry,
         (mut offset, end): (u64, u64),
+        verified: &mut Option<(Fingerprint, ChunkBytes)>,
         bytes: &mut Vec<u8>,
     ) -> Result<(), Arc<Error>> {
         if let Content::Raw(content) = &entry.content {
@@ -366,7 +369,11 @@ impl Browser {
             match segment {
                 Segment::Hole { .. } | Segment::Zeros { .. } => bytes.resize(bytes.len() + len, 0),
                 Segment::Chunk { fingerprint, offset: in_chunk, .. } => {
-                    let chunk = self.chunks.get(&fingerprint)?;
+                    let chunk = match verified.take() {
+                        Some((known, chunk)) if known == fingerprint => chunk,
+                        _ => self.chunks.get(&fingerprint)?,
+                    };
+                    let (_, chunk) = verified.insert((fingerprint, chunk));
                     let begin = in_chunk.saturating_add(offset - start);
                     let range =
                         range_in_chunk(&fingerprint, chunk.len() as u64, begin, len as u64)?;

@@ -1,7 +1,7 @@
 //! Following readers that go from file to file: a thread finds the files that they will read next,
 //! and has other threads decode these.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use cutpoint_repository::format::recipe::Segment;
@@ -34,6 +34,22 @@ enum Request {
 pub(super) struct Follower {
     walks: Arc<Mutex<Walks>>,
     requests: Sender<Request>,
+    handing_over: Mutex<()>,
+}
+
+/// Files to hand over, with the numbers of their nodes. Other threads get none while this exists.
+#[derive(Debug, Default)]
+pub(super) struct FilesToHandOver<'a> {
+    files: std::vec::IntoIter<(u64, EntryPlace)>,
+    _turn: Option<MutexGuard<'a, ()>>,
+}
+
+impl Iterator for FilesToHandOver<'_> {
+    type Item = (u64, EntryPlace);
+
+    fn next(&mut self) -> Option<(u64, EntryPlace)> {
+        self.files.next()
+    }
 }
 
 impl Follower {
@@ -49,30 +65,37 @@ impl Follower {
         let (requests, receiver) = unbounded();
         let thread = FollowerThread { walks: Arc::clone(&walks), table, trees, recipes, jobs };
         std::thread::spawn(move || thread.run(&receiver));
-        Follower { walks, requests }
+        Follower { walks, requests, handing_over: Mutex::default() }
     }
 
     /// Notes that the file `node` is read from its start on. Returns files that will probably be
-    /// read next and whose folder was listed, with the numbers of their nodes.
-    pub(super) fn read(&self, node: u64) -> Vec<(u64, EntryPlace)> {
-        let followed = lock(&self.walks).read(node);
+    /// read next and whose folder was listed, unless another thread has such files.
+    pub(super) fn read(&self, node: u64) -> FilesToHandOver<'_> {
+        let turn = self.handing_over.try_lock().ok();
+        let followed = lock(&self.walks).read(node, turn.is_some());
         if followed.is_new && self.requests.len() < REQUESTS_MAX {
             self.requests.send(Request::Follow(node)).ok();
         }
-        self.move_on(followed)
+        self.move_on(followed, turn)
     }
 
     /// Notes that the folder `node` was listed to its end. Returns the same as [`Follower::read`].
-    pub(super) fn listed(&self, node: u64) -> Vec<(u64, EntryPlace)> {
-        let followed = lock(&self.walks).listed(node);
-        self.move_on(followed)
+    pub(super) fn listed(&self, node: u64) -> FilesToHandOver<'_> {
+        let turn = self.handing_over.try_lock().ok();
+        let followed = lock(&self.walks).listed(node, turn.is_some());
+        self.move_on(followed, turn)
     }
 
-    fn move_on(&self, followed: Followed) -> Vec<(u64, EntryPlace)> {
+    fn move_on<'a>(
+        &self,
+        followed: Followed,
+        turn: Option<MutexGuard<'a, ()>>,
+    ) -> FilesToHandOver<'a> {
         if let Some(moved) = followed.moved {
             self.requests.send(Request::Move(moved)).ok();
         }
-        followed.files
+        let turn = turn.filter(|_| !followed.files.is_empty());
+        FilesToHandOver { files: followed.files.into_iter(), _turn: turn }
     }
 }
 
@@ -102,7 +125,7 @@ impl FollowerThread {
 
     /// Returns a cursor behind `node`, unless a reader was expected to read the node meanwhile.
     fn follow(&self, node: u64) -> Option<Moved> {
-        let followed = lock(&self.walks).read(node);
+        let followed = lock(&self.walks).read(node, false);
         if !followed.is_new {
             return followed.moved;
         }

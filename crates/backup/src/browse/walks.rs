@@ -119,24 +119,26 @@ pub(super) struct Walks {
 }
 
 impl Walks {
-    /// Notes that the file `node` is read from its start on.
-    pub(super) fn read(&mut self, node: u64) -> Followed {
+    /// Notes that the file `node` is read from its start on. Returns files to hand over only if
+    /// `hands_over` is set.
+    pub(super) fn read(&mut self, node: u64, hands_over: bool) -> Followed {
         self.read_count += 1;
         for walk in &mut self.walks {
             if walk.read(node) {
                 walk.used = self.read_count;
-                let files = walk.handed_over();
+                let files = if hands_over { walk.handed_over() } else { Vec::new() };
                 return Followed { files, moved: walk.moved(), is_new: false };
             }
         }
         Followed { is_new: true, ..Followed::default() }
     }
 
-    /// Notes that the folder `node` was listed to its end.
-    pub(super) fn listed(&mut self, node: u64) -> Followed {
+    /// Notes that the folder `node` was listed to its end. Returns files to hand over only if
+    /// `hands_over` is set.
+    pub(super) fn listed(&mut self, node: u64, hands_over: bool) -> Followed {
         for walk in &mut self.walks {
             if walk.enter(node) {
-                let files = walk.handed_over();
+                let files = if hands_over { walk.handed_over() } else { Vec::new() };
                 return Followed { files, moved: walk.moved(), is_new: false };
             }
         }
@@ -335,7 +337,7 @@ mod tests {
                 return;
             }
             self.request_count += 1;
-            let mut followed = self.walks.read(node);
+            let mut followed = self.walks.read(node, true);
             if followed.is_new {
                 self.next.set(node + 1);
                 followed.moved = Some(Moved::new(FileCursor::at_end()));
@@ -345,7 +347,7 @@ mod tests {
 
         /// Lists the folder of a file to its end.
         fn list(&mut self, node: u64) {
-            let followed = self.walks.listed(node / FOLDER_LEN);
+            let followed = self.walks.listed(node / FOLDER_LEN, true);
             self.take(followed, node / FOLDER_LEN);
         }
 

@@ -28,7 +28,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &Mount, global: &Global, report: &Report) -> Result<Exit> {
-    fuse::examine(&args.folder)?;
+    fuse::prepare(&args.folder)?;
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let snapshots = listed(args, &view)?;

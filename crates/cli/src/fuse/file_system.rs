@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use cutpoint_backup::browse::{Attributes, Browser};
@@ -20,7 +20,8 @@ const CONSTANT_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const TOP_TTL: Duration = Duration::from_secs(1);
 /// The maximum number of requests that the kernel sends ahead of readers.
 const BACKGROUND_MAX: u16 = 64;
-/// The number of files that are given to the kernel before it is told that a listing has ended.
+/// The number of files that are given to the kernel before the answer to a request, so that it does
+/// not ask for them at once.
 const FIRST_COUNT: usize = 2;
 /// The values of `whence` of `lseek`.
 const SEEK_DATA: i32 = 3;
@@ -32,8 +33,6 @@ pub(super) struct SnapshotFileSystem {
     browser: Arc<Browser>,
     /// The way to the kernel's cache, once the folder is mounted.
     notifier: Arc<OnceLock<Notifier>>,
-    /// Held by the thread that gives files to the kernel.
-    handing_over: Mutex<()>,
     /// Set if the kernel is to apply ACLs.
     has_acls: bool,
     /// Set if the kernel opens folders by itself once it is told so.
@@ -42,20 +41,11 @@ pub(super) struct SnapshotFileSystem {
 
 impl SnapshotFileSystem {
     pub(super) fn new(browser: Arc<Browser>, has_acls: bool) -> SnapshotFileSystem {
-        SnapshotFileSystem {
-            browser,
-            notifier: Arc::default(),
-            handing_over: Mutex::default(),
-            has_acls,
-            opens_folders: false,
-        }
+        SnapshotFileSystem { browser, notifier: Arc::default(), has_acls, opens_folders: false }
     }
 
-    /// Gives complete files to the kernel before it asks for them, unless another thread is doing
-    /// this: the kernel takes a page that it has asked for only after the answer, so that threads
-    /// must be left that answer.
+    /// Gives complete files to the kernel before it asks for them.
     fn hand_over(&self, files: impl Iterator<Item = (u64, Vec<u8>)>) {
-        let Ok(_guard) = self.handing_over.try_lock() else { return };
         let Some(notifier) = self.notifier.get() else { return };
         for (node, bytes) in files {
             // The kernel asks for what it does not take.
@@ -198,11 +188,14 @@ impl Filesystem for SnapshotFileSystem {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.browser.read(node.0, offset, usize::try_from(size).unwrap_or(0)) {
-            Ok(bytes) => reply.data(&bytes),
+        let bytes = match self.browser.read(node.0, offset, usize::try_from(size).unwrap_or(0)) {
+            Ok(bytes) => bytes,
             Err(error) => return reply.error(errno(error)),
-        }
-        self.hand_over(self.browser.follow_read(node.0, offset));
+        };
+        let mut following = self.browser.follow_read(node.0, offset);
+        self.hand_over(following.by_ref().take(FIRST_COUNT));
+        reply.data(&bytes);
+        self.hand_over(following);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -293,7 +286,6 @@ impl Filesystem for SnapshotFileSystem {
         if !is_constant {
             self.forget_listing(node);
         }
-        // The first files are there when the reader opens them, and the others while it reads.
         let mut following = self.browser.follow_listing(node.0);
         self.hand_over(following.by_ref().take(FIRST_COUNT));
         reply.ok();
