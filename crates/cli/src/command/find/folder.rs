@@ -187,17 +187,14 @@ impl Scan<'_> {
             }
             like = Some(known.item);
         }
-        let item = match self.trees.find(hash) {
-            Some(item) => item,
-            None => self.item(&entry, hash, like)?,
-        };
+        let item = self.item(&entry, hash, like)?;
         // The length of a chunk has 32 bits.
         let len = u32::try_from(entry.bytes.len()).unwrap_or(u32::MAX);
         Ok((Known { hash, name_hash, len, item }, behind))
     }
 
-    /// Adds the item of an entry, if the search needs it, and returns the position of the item.
-    /// `like` is an item that may have the same name.
+    /// Returns the position of the item of an entry, which is added if it is new and the search
+    /// needs it. `hash` is that of the encoded entry, and `like` an item that may have the same name.
     fn item(&mut self, entry: &EncodedEntry<'_>, hash: u64, like: Option<u32>) -> Result<u32> {
         let parent_len = self.path.len();
         self.path.extend_from_slice(entry.name);
@@ -210,8 +207,16 @@ impl Scan<'_> {
         item
     }
 
-    /// Adds an item for the entry at the current path, and returns its position.
+    /// Returns the position of the item for the entry at the current path, which is added if it is
+    /// new.
     fn add_item(&mut self, name: &[u8], hash: u64, like: Option<u32>, hit: Hit) -> Result<u32> {
+        let key = match &hit {
+            Hit { version: Some(version), tree: None } => self.query.key(name, version),
+            _ => hash,
+        };
+        if let Some(item) = self.trees.find(key, hit.version.as_ref()) {
+            return Ok(item);
+        }
         let folder = hit.tree.map(|tree| {
             let new = || Folder::new(self.path.clone());
             let folder = self.folders.entry(name.to_vec()).or_insert_with(new).clone();
@@ -221,7 +226,7 @@ impl Scan<'_> {
             }
             (folder, number)
         });
-        self.trees.add_item(hash, name, like, hit.version, folder).ok_or_else(|| {
+        self.trees.add_item(key, name, like, hit.version, folder).ok_or_else(|| {
             Error::invalid(String::from_utf8_lossy(&self.path), "too many versions to search")
         })
     }

@@ -39,6 +39,11 @@ impl<'a> Query<'a> {
         xxh3_64_with_seed(bytes, self.seed)
     }
 
+    /// Returns the key of a version of the entry `name`.
+    pub(super) fn key(&self, name: &[u8], version: &Version) -> u64 {
+        version.key(name, &self.hasher)
+    }
+
     /// Returns the part of the entry at `path` that the search needs, if there is any. Most entries
     /// have another name and are not decoded.
     ///

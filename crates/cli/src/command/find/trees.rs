@@ -39,8 +39,10 @@ pub(super) struct Trees<F> {
     items: Vec<Item<F>>,
     /// The names of the items, one behind the other.
     names: Vec<u8>,
-    /// The items, by the hashes of their encoded entries.
+    /// The items, by keys that their entries have.
     known: HashMap<u64, u32>,
+    /// Contents of items, in addition to those in their versions.
+    other_contents: Vec<(u32, u32)>,
     /// The stays of items that have a later one.
     earlier_stays: Vec<(u32, Stay)>,
     /// The numbers of the trees.
@@ -57,6 +59,7 @@ impl<F> Default for Trees<F> {
             items: Vec::new(),
             names: Vec::new(),
             known: HashMap::new(),
+            other_contents: Vec::new(),
             earlier_stays: Vec::new(),
             numbers: HashMap::new(),
             order: Vec::new(),
@@ -99,16 +102,23 @@ impl<F> Trees<F> {
         self.damage.push((number, error));
     }
 
-    /// Returns the item with this hash of its encoded entry.
-    pub(super) fn find(&self, hash: u64) -> Option<u32> {
-        self.known.get(&hash).copied()
+    /// Returns the item with this key, to which `version` is added.
+    pub(super) fn find(&mut self, key: u64, version: Option<&Version>) -> Option<u32> {
+        let item = self.known.get(&key).copied()?;
+        let first = self.items.get(item as usize).and_then(|item| item.version.as_ref());
+        if let (Some(first), Some(version)) = (first, version)
+            && first.content_hash() != version.content_hash()
+        {
+            self.other_contents.push((item, version.content_hash()));
+        }
+        Some(item)
     }
 
     /// Adds an item of the tree that is read, and returns its position. `like` is an item that may
     /// have the same name. Returns `None` if there is no place for more items.
     pub(super) fn add_item(
         &mut self,
-        hash: u64,
+        key: u64,
         name: &[u8],
         like: Option<u32>,
         version: Option<Version>,
@@ -128,13 +138,20 @@ impl<F> Trees<F> {
         let position = self.position();
         let stay = Stay { first: position, last: position };
         self.items.push(Item { name: place, version, folder, stay });
-        self.known.insert(hash, item);
+        self.known.insert(key, item);
         Some(item)
     }
 
     /// The position of the tree that is read.
     fn position(&self) -> u32 {
         u32::try_from(self.order.len()).unwrap_or(u32::MAX).saturating_sub(1)
+    }
+
+    /// Returns the contents of an item in addition to that in its version, once they are sorted.
+    fn other_contents_of(&self, item: u32) -> Vec<u32> {
+        let start = self.other_contents.partition_point(|&(of, _)| of < item);
+        let them = self.other_contents[start..].iter().take_while(|&&(of, _)| of == item);
+        them.map(|&(_, content)| content).collect()
     }
 
     fn name_at(&self, place: NamePlace) -> &[u8] {
@@ -167,16 +184,30 @@ pub(super) struct Node<F> {
     pub(super) trees: Vec<(u32, Presence)>,
 }
 
+/// All contents of the versions in a [`Node`].
+type Contents = Vec<Vec<u32>>;
+
 impl<F> Node<F> {
-    /// Adds a version that some snapshots have, none of which is counted yet.
-    fn add_version(&mut self, version: Version, presence: Presence) {
-        // Most entries are as they were in the previous snapshot.
-        match self.versions.iter_mut().rev().find(|(known, _)| known.is_same(&version)) {
-            Some((known, known_presence)) => {
+    /// Adds a version with these contents that some snapshots have, none of which is counted yet.
+    fn add_version(
+        &mut self,
+        version: Version,
+        presence: Presence,
+        contents: Vec<u32>,
+        known_contents: &mut Contents,
+    ) {
+        let known = self.versions.iter_mut().zip(known_contents.iter_mut());
+        let mut known = known.rev();
+        match known.find(|((known, _), them)| known.is_same(them, &version, &contents)) {
+            Some(((known, known_presence), them)) => {
                 *known = version;
                 known_presence.add(presence);
+                them.extend(contents);
             }
-            None => self.versions.push((version, presence)),
+            None => {
+                self.versions.push((version, presence));
+                known_contents.push(contents);
+            }
         }
     }
 }
@@ -213,6 +244,8 @@ impl<F> Listing<F> {
         let damage = damage.map(|(number, error)| (of_trees[number as usize], error));
         let mut damage: Vec<_> = damage.filter(|(presence, _)| !presence.is_nowhere()).collect();
         damage.sort_by_key(|(presence, _)| presence.first);
+        trees.other_contents.sort_unstable();
+        trees.other_contents.dedup();
         // No more items are added.
         (trees.known, trees.numbers) = (HashMap::new(), HashMap::new());
         (Listing { trees, presences, items: items.into_iter().peekable() }, damage)
@@ -227,11 +260,14 @@ impl<F: Clone> Iterator for Listing<F> {
         let name = self.trees.name(*self.items.peek()?).to_vec();
         let (versions, trees) = (Vec::new(), Vec::new());
         let mut node = Node { name, versions, folder: None, trees };
+        let mut known_contents = Contents::new();
         while let Some(item) = self.items.next_if(|&item| self.trees.name(item) == node.name) {
             let presence = self.presences[item as usize];
+            let mut contents = self.trees.other_contents_of(item);
             let item = &self.trees.items[item as usize];
             if let Some(version) = item.version {
-                node.add_version(version, presence);
+                contents.push(version.content_hash());
+                node.add_version(version, presence, contents, &mut known_contents);
             }
             if let Some((folder, number)) = &item.folder {
                 node.folder = Some(folder.clone());
@@ -266,18 +302,28 @@ mod tests {
         sizes
     }
 
-    /// Reads a tree. An item with the same name is sometimes known.
+    /// Returns a version of a file with this size, ctime in seconds, and content.
+    fn version(size: u64, seconds: i64, content: u8, hasher: &RandomState) -> Version {
+        let mut entry = Entry::new(b"file".as_slice(), EntryKind::File);
+        entry.size = size;
+        entry.ctime.seconds = seconds;
+        entry.content = Content::Raw(vec![content]);
+        Version::new(&entry, hasher)
+    }
+
+    /// Reads a tree. An item with the same name is sometimes known. The content of a file differs
+    /// from tree to tree.
     fn read(trees: &mut Trees<()>, number: u32, sizes: &Sizes, random: &mut SplitMix64) {
         trees.begin(number);
         let hasher = RandomState::new();
         let mut items = Vec::new();
         for (name, &size) in sizes {
-            let hash = size << 32 | u64::from(name[0]);
-            let item = trees.find(hash).or_else(|| {
-                let mut entry = Entry::new(name.as_slice(), EntryKind::File);
-                entry.size = size;
+            let key = size << 32 | u64::from(name[0]);
+            let content = u8::try_from(random.below(4)).expect("a small number");
+            let version = version(size, 0, content, &hasher);
+            let item = trees.find(key, Some(&version)).or_else(|| {
                 let like = u32::try_from(random.below(30)).ok();
-                trees.add_item(hash, name, like, Some(Version::new(&entry, &hasher)), None)
+                trees.add_item(key, name, like, Some(version), None)
             });
             items.push(item.expect("there is space"));
         }
@@ -325,6 +371,39 @@ mod tests {
             let (listing, damage) = Listing::new(trees, &found);
             assert!(damage.is_empty());
             assert_eq!(listed(listing), expected, "seed {seed}");
+        }
+    }
+
+    /// Returns the numbers of snapshots of the versions of a file that trees have with these ctimes
+    /// and contents, if the trees are read in this order.
+    fn counts(states: &[(i64, u8)], order: &[usize]) -> Vec<u64> {
+        let hasher = RandomState::new();
+        let mut trees = Trees::<()>::default();
+        let mut found = Vec::new();
+        for at in 0..states.len() {
+            let tree = Content::Raw(vec![u8::try_from(at).expect("a small number")]);
+            found.push((trees.add(&tree).0, Presence { count: 1, first: at, last: at }));
+        }
+        for &at in order {
+            trees.begin(found[at].0);
+            let (seconds, content) = states[at];
+            let version = version(1, seconds, content, &hasher);
+            let key = version.key(b"file", &hasher);
+            let item = trees.find(key, Some(&version));
+            let item = item.or_else(|| trees.add_item(key, b"file", None, Some(version), None));
+            trees.note(item.expect("there is space"));
+        }
+        let (listing, _) = Listing::new(trees, &found);
+        let versions = listing.flat_map(|node| node.versions);
+        versions.map(|(_, presence)| presence.count).collect()
+    }
+
+    #[test]
+    fn file_with_another_ctime_is_the_same_if_it_has_a_content_of_before() {
+        // The content changes, then only the ctime.
+        let states = [(1, 1), (1, 2), (2, 2), (3, 3)];
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2], [2, 0, 3, 1]] {
+            assert_eq!(counts(&states, &order), [3, 1], "{order:?}");
         }
     }
 

@@ -36,8 +36,9 @@ pub(super) struct Version {
     pub(super) size: u64,
     /// `None` for a folder above the sources.
     pub(super) mtime: Option<Time>,
-    /// The hash of the content; 0 for a folder, whose tree differs whenever anything below it does.
-    content_hash: u64,
+    /// The hash of a content that the version had; 0 for a folder, whose tree differs whenever
+    /// anything below it does.
+    content_hash: u32,
     ctime: Time,
 }
 
@@ -46,7 +47,8 @@ impl Version {
     pub(super) fn new(entry: &Entry, hasher: &impl BuildHasher) -> Version {
         let content_hash = match entry.kind {
             EntryKind::Folder => 0,
-            _ => hasher.hash_one(&entry.content),
+            // The upper half of a hash has 32 bits.
+            _ => u32::try_from(hasher.hash_one(&entry.content) >> 32).unwrap_or_default(),
         };
         Version {
             kind: entry.kind,
@@ -57,12 +59,30 @@ impl Version {
         }
     }
 
-    /// Returns `true` if the versions are the same. Small files share chunks, so equal bytes can
-    /// have several contents; a file that is as it was has its ctime, however.
-    pub(super) fn is_same(&self, other: &Version) -> bool {
+    /// Returns a hash of `name` and of all but the content. The content of a small file changes with
+    /// those of its neighbours, because they share a chunk.
+    pub(super) fn key(&self, name: &[u8], hasher: &impl BuildHasher) -> u64 {
+        hasher.hash_one((name, self.kind, self.size, self.mtime, self.ctime))
+    }
+
+    /// Returns the hash of a content that the version had.
+    pub(super) fn content_hash(&self) -> u32 {
+        self.content_hash
+    }
+
+    /// Returns `true` if the versions are the same: a file that is as it was has its ctime, and if
+    /// only its ctime has changed, it has a content that it had before. `contents` and
+    /// `other_contents` are all contents of the two.
+    pub(super) fn is_same(
+        &self,
+        contents: &[u32],
+        other: &Version,
+        other_contents: &[u32],
+    ) -> bool {
         self.kind == other.kind
             && self.size == other.size
             && self.mtime == other.mtime
-            && (self.ctime == other.ctime || self.content_hash == other.content_hash)
+            && (self.ctime == other.ctime
+                || other_contents.iter().any(|content| contents.contains(content)))
     }
 }
