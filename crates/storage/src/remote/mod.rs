@@ -1,6 +1,8 @@
 //! The parts that all storages behind a connection share.
 
 mod batch;
+#[cfg(any(feature = "rest", feature = "sftp"))]
+mod command;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "sftp"))]
 mod failure;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
@@ -17,6 +19,8 @@ mod throttled_body;
 pub(crate) mod watched;
 
 pub(crate) use batch::settle;
+#[cfg(any(feature = "rest", feature = "sftp"))]
+pub(crate) use command::{RunningCommand, lock};
 #[cfg(any(feature = "clouds", feature = "rest", feature = "sftp"))]
 pub(crate) use failure::{Failure, Meaning};
 pub(crate) use link::Link;

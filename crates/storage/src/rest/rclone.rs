@@ -1,9 +1,8 @@
 //! The command `rclone`, which serves a remote over HTTP/2 on its standard input and output.
 
-use std::os::fd::AsFd;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
@@ -11,23 +10,15 @@ use http_body_util::BodyExt;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use object_store::client::HttpRequest;
-use tokio::io::AsyncReadExt;
-use tokio::net::unix::pipe;
 
 use super::address::RestSettings;
 use super::answer::Answer;
 use super::failure::{Failure, Meaning};
-use crate::remote::{ThrottledBody, http::whole};
+use crate::remote::{RunningCommand, ThrottledBody, http::whole, lock};
 use crate::throttle::{Direction, Throttle};
 
-/// The maximum time for rclone to end after its input has ended.
-const END_MAX: Duration = Duration::from_secs(2);
-/// The interval at which the end of rclone is looked for.
-const END_EVERY: Duration = Duration::from_millis(10);
 /// The time within which rclone prints the reason of an answer that it has given.
 const PRINT_MAX: Duration = Duration::from_millis(50);
-/// The maximum number of bytes of what rclone prints that are kept.
-const PRINTED_MAX: usize = 16 * 1024;
 /// The maximum number of bytes of one answer, and of all, that arrive before they are wanted.
 const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
@@ -36,9 +27,6 @@ const LIMITED_STREAM_WINDOW: u32 = 128 * 1024;
 const LIMITED_CONNECTION_WINDOW: u32 = 512 * 1024;
 /// The maximum number of bytes of an answer in one frame.
 const FRAME_MAX: u32 = 256 * 1024;
-/// The number of bytes that a pipe holds: the maximum of Linux for any process.
-#[cfg(target_os = "linux")]
-const PIPE_LEN: usize = 1024 * 1024;
 /// The variable that forbids rclone to ask for the password of its configuration: it would read the
 /// requests as the answer.
 const ASK_PASSWORD: (&str, &str) = ("RCLONE_ASK_PASSWORD", "false");
@@ -48,8 +36,7 @@ const ASK_PASSWORD: (&str, &str) = ("RCLONE_ASK_PASSWORD", "false");
 pub(super) struct Rclone {
     /// `None` once rclone is told to end.
     requests: Mutex<Option<SendRequest<ThrottledBody>>>,
-    child: Mutex<Child>,
-    printed: Arc<Mutex<Vec<u8>>>,
+    command: RunningCommand,
     is_lost: AtomicBool,
     throttle: Throttle,
     /// Set once a request was answered.
@@ -58,19 +45,9 @@ pub(super) struct Rclone {
     secrets: Vec<String>,
 }
 
-impl Drop for Rclone {
-    fn drop(&mut self) {
-        let mut child = lock(&self.child);
-        child.kill().ok();
-        child.wait().ok();
-    }
-}
-
 impl Rclone {
-    /// Starts the command for `remote`. It ignores the signals that a terminal or a service manager
-    /// sends to all processes of a group, because this process may still have something to store.
-    /// It sees what other clients put and delete, because it does not remember listings. Requests
-    /// keep the limit of `throttle`. Must be called in a runtime.
+    /// Starts the command for `remote`. It sees what other clients put and delete, because it does not
+    /// remember listings. Requests keep the limit of `throttle`. Must be called in a runtime.
     pub(super) async fn start(
         command: &str,
         remote: &str,
@@ -79,27 +56,22 @@ impl Rclone {
         let failed = |error: std::io::Error| {
             Failure::new(Meaning::Final, format!("cannot start {command}: {error}"))
         };
-        let script = format!("trap '' HUP INT QUIT TERM; exec {command} \"$@\"");
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &script, "sh", "serve", "restic", "--stdio", "--cache-objects=false"]);
-        // Where deletions hide objects by default, they remove them instead, as the caller expects.
-        shell.args(["--b2-hard-delete", "--", remote]);
-        if std::env::var_os(ASK_PASSWORD.0).is_none() {
-            shell.env(ASK_PASSWORD.0, ASK_PASSWORD.1);
-        }
-        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = shell.spawn().map_err(failed)?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let printed: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let (Some(input), Some(output), Some(errors)) = pipes else {
-            return Err(failed(std::io::Error::other("no pipes")));
+        // Where deletions hide objects by default, rclone removes them instead, as the caller expects.
+        let arguments = [
+            "serve",
+            "restic",
+            "--stdio",
+            "--cache-objects=false",
+            "--b2-hard-delete",
+            "--",
+            remote,
+        ];
+        let variables = match std::env::var_os(ASK_PASSWORD.0) {
+            None => &[ASK_PASSWORD][..],
+            Some(_) => &[],
         };
-        widen(&input);
-        widen(&output);
-        let input = pipe::Sender::from_owned_fd(input.into()).map_err(failed)?;
-        let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
-        let errors = pipe::Receiver::from_owned_fd(errors.into()).map_err(failed)?;
-        tokio::spawn(gather(errors, Arc::clone(&printed)));
+        let started = RunningCommand::start(command, &arguments, variables);
+        let (running, output, input) = started.map_err(failed)?;
         let (stream_window, connection_window) = match throttle.piece_len(Direction::Download) {
             Some(_) => (LIMITED_STREAM_WINDOW, LIMITED_CONNECTION_WINDOW),
             None => (STREAM_WINDOW, CONNECTION_WINDOW),
@@ -110,11 +82,11 @@ impl Rclone {
             .max_frame_size(FRAME_MAX)
             .handshake(TokioIo::new(tokio::io::join(output, input)))
             .await;
-        let (child, is_lost) = (Mutex::new(child), AtomicBool::new(false));
+        let (command, is_lost) = (running, AtomicBool::new(false));
         let (requests, throttle) = (Mutex::default(), throttle.clone());
         let has_answered = AtomicBool::new(false);
         let secrets = RestSettings::parameters(remote);
-        let rclone = Rclone { requests, child, printed, is_lost, throttle, has_answered, secrets };
+        let rclone = Rclone { requests, command, is_lost, throttle, has_answered, secrets };
         let (requests, connection) = match handshake {
             Ok(connected) => connected,
             Err(_) => return Err(rclone.loss().await),
@@ -153,18 +125,14 @@ impl Rclone {
     /// Takes what rclone has printed, after the time within which it prints the reason of a failure.
     async fn take_printed(&self) -> String {
         tokio::time::sleep(PRINT_MAX).await;
-        let printed = std::mem::take(&mut *lock(&self.printed));
-        hide(&self.secrets, &String::from_utf8_lossy(&printed))
+        hide(&self.secrets, &self.command.printed().take_lines(|_| true))
     }
 
     /// Takes the lines that rclone has printed about the object or folder at `path`. Those about
     /// others are left for the requests that fail at the same time.
     pub(super) async fn take_printed_about(&self, path: &str) -> String {
         tokio::time::sleep(PRINT_MAX).await;
-        let mut printed = lock(&self.printed);
-        let text = String::from_utf8_lossy(&printed).into_owned();
-        let (about, others) = lines_about(path, &text);
-        *printed = others.into_bytes();
+        let about = self.command.printed().take_lines(|line| is_about(path, line));
         hide(&self.secrets, &about)
     }
 
@@ -188,35 +156,15 @@ impl Rclone {
     /// end.
     async fn loss(&self) -> Failure {
         self.is_lost.store(true, Ordering::Relaxed);
-        let status = self.wait().await;
+        let status = self.command.wait().await;
         self.failure(status).await
     }
 
     /// Ends rclone, which has answered all requests.
     pub(super) async fn end(&self) {
         drop(lock(&self.requests).take());
-        self.wait().await;
+        self.command.wait().await;
     }
-
-    /// Waits a moment for rclone to end.
-    async fn wait(&self) -> Option<ExitStatus> {
-        for _ in 0..END_MAX.as_millis() / END_EVERY.as_millis() {
-            if let Ok(Some(status)) = lock(&self.child).try_wait() {
-                return Some(status);
-            }
-            tokio::time::sleep(END_EVERY).await;
-        }
-        None
-    }
-}
-
-/// Lets a pipe hold as many bytes as the system permits to every process, so that both ends are woken
-/// less often. It works without, too, more slowly.
-fn widen(pipe: impl AsFd) {
-    #[cfg(target_os = "linux")]
-    rustix::pipe::fcntl_setpipe_size(pipe, PIPE_LEN).ok();
-    #[cfg(not(target_os = "linux"))]
-    let _ = pipe;
 }
 
 /// Returns a text without secrets.
@@ -224,27 +172,11 @@ fn hide(secrets: &[String], text: &str) -> String {
     secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
 }
 
-/// Divides lines into those that name the object or folder at `path`, and the others. rclone adds a
-/// sub-folder to the path of a container, so that the last part counts.
-fn lines_about(path: &str, text: &str) -> (String, String) {
+/// Returns `true` for a line that names the object or folder at `path`. rclone adds a sub-folder to the
+/// path of a container, so that the last part counts.
+fn is_about(path: &str, line: &str) -> bool {
     let name = path.trim_end_matches('/');
-    let name = name.rsplit('/').next().unwrap_or(name);
-    text.split_inclusive('\n').partition(|line| line.contains(name))
-}
-
-/// Keeps the end of what rclone prints.
-async fn gather(mut errors: pipe::Receiver, printed: Arc<Mutex<Vec<u8>>>) {
-    let mut piece = [0; 4096];
-    while let Ok(len @ 1..) = errors.read(&mut piece).await {
-        let mut printed = lock(&printed);
-        printed.extend_from_slice(&piece[..len]);
-        let excess = printed.len().saturating_sub(PRINTED_MAX);
-        printed.drain(..excess);
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    line.contains(name.rsplit('/').next().unwrap_or(name))
 }
 
 #[cfg(test)]
@@ -260,10 +192,9 @@ mod tests {
 
     #[test]
     fn lines_about_an_object_are_told_from_others() {
-        let text = "ERROR : data/ab/abcd: put: no space left on device\nERROR : commits/c: EOF\n";
-        let (about, others) = lines_about("data/abcd", text);
-        assert_eq!(about, "ERROR : data/ab/abcd: put: no space left on device\n");
-        assert_eq!(lines_about("commits/", &others), (others.clone(), String::new()));
-        assert_eq!(lines_about("data/x", &others), (String::new(), others));
+        let line = "ERROR : data/ab/abcd: put: no space left on device\n";
+        assert!(is_about("data/abcd", line) && !is_about("data/x", line));
+        let line = "ERROR : commits/c: EOF\n";
+        assert!(is_about("commits/", line) && !is_about("data/abcd", line));
     }
 }

@@ -4,22 +4,20 @@
 //! way, and the open handles, are limited.
 
 use std::collections::HashMap;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use futures_util::future::join3;
 use russh_sftp::client::RawSftpSession;
 use russh_sftp::client::error::Error as ClientError;
 use russh_sftp::protocol::{FileAttributes, OpenFlags};
-use tokio::io::AsyncReadExt;
-use tokio::net::unix::pipe;
 use tokio::runtime::Handle as RuntimeHandle;
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use super::address::SftpSettings;
 use super::failure::{Failure, Meaning};
+use crate::remote::{RunningCommand, lock};
 use crate::throttle::Throttle;
 
 /// The maximum time for the start of a session, in seconds. A user may type a passphrase meanwhile.
@@ -27,10 +25,10 @@ const START_S_MAX: u64 = 120;
 /// The maximum time for the answer to a request, in seconds. It includes the transfer of up to
 /// [`BYTES_MAX`] of other requests.
 const ANSWER_S_MAX: u64 = 120;
-/// The maximum time for ssh to end after its output has ended.
-const END_MAX: Duration = Duration::from_secs(2);
 /// The maximum number of bytes in requests and answers that are under way: twice what the window of
-/// an SSH channel holds, so that the window is always full.
+/// an SSH channel holds, so that the window is always full. Requests of at most half a piece neither
+/// count nor wait: a table of contents would otherwise wait for all containers that are requested
+/// ahead.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The maximum number of bytes in one request or answer; a packet of OpenSSH has 256 KiB. Half of it
 /// lets a server write to its disk while the next request arrives.
@@ -40,8 +38,6 @@ const PIECE_MIN: usize = 32 * 1024;
 /// The maximum number of open handles besides those of puts. Servers have a limit, and
 /// `russh_sftp` takes handles for texts, so that OpenSSH may not count beyond 127.
 const HANDLES_MAX: usize = 48;
-/// The maximum number of bytes of what ssh prints that are kept.
-const PRINTED_MAX: usize = 16 * 1024;
 
 /// The extensions of a server that puts depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +57,7 @@ pub(super) struct Connection {
     pub(super) session: RawSftpSession,
     pub(super) extensions: Extensions,
     /// The maximum number of bytes of a read or write.
-    pub(super) piece_len: usize,
+    piece_len: AtomicUsize,
     /// The folder of the repository.
     pub(super) root: String,
     pub(super) throttle: Throttle,
@@ -73,9 +69,12 @@ pub(super) struct Connection {
     /// Number of bytes that ssh had printed when the last answer came.
     printed_before: AtomicUsize,
     /// Whether the server syncs folders, once that is known.
-    syncs_folders: OnceCell<bool>,
-    printed: Arc<Mutex<Printed>>,
-    ssh: Mutex<Ssh>,
+    syncs_folders: Arc<AsyncMutex<Option<bool>>>,
+    /// The permissions of the repository's folder, once they are known.
+    mode: OnceLock<u32>,
+    /// The files that are being read in ranges, by path.
+    opened: Mutex<HashMap<String, Weak<SharedHandle>>>,
+    ssh: RunningCommand,
     /// Requests whose answers nobody waits for: closed handles, removed files.
     background: Mutex<JoinSet<()>>,
     runtime: RuntimeHandle,
@@ -87,84 +86,13 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// The process of the command.
-struct Ssh {
-    child: Child,
-    printed: Arc<Mutex<Printed>>,
-}
-
-/// The end of what ssh has printed.
-#[derive(Debug, Default)]
-struct Printed {
-    kept: Vec<u8>,
-    /// The number of bytes that were printed, with those that are not kept.
-    len: usize,
-}
-
-impl Printed {
-    fn add(&mut self, piece: &[u8]) {
-        self.len += piece.len();
-        self.kept.extend_from_slice(piece);
-        let excess = self.kept.len().saturating_sub(PRINTED_MAX);
-        self.kept.drain(..excess);
-    }
-
-    /// Returns what was printed after the first `len` bytes, as far as it is kept.
-    fn since(&self, len: usize) -> String {
-        let count = self.len.saturating_sub(len).min(self.kept.len());
-        String::from_utf8_lossy(&self.kept[self.kept.len() - count..]).into_owned()
-    }
-}
-
-impl Drop for Ssh {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-impl Ssh {
-    /// Starts the command. It ignores the signals that a terminal or a service manager sends to all
-    /// processes of a group, because this process may still have something to store.
-    fn start(settings: &SftpSettings) -> std::io::Result<(Ssh, pipe::Receiver, pipe::Sender)> {
-        let script = format!("trap '' HUP INT QUIT TERM; exec {} \"$@\"", settings.command);
-        let mut child = Command::new("sh")
-            .args(["-c", &script, "sh"])
-            .args(settings.arguments())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let printed: Arc<Mutex<Printed>> = Arc::default();
-        let ssh = Ssh { child, printed: Arc::clone(&printed) };
-        let (Some(input), Some(output), Some(errors)) = pipes else {
-            return Err(std::io::Error::other("no pipes"));
-        };
-        let input = pipe::Sender::from_owned_fd(input.into())?;
-        let output = pipe::Receiver::from_owned_fd(output.into())?;
-        let errors = pipe::Receiver::from_owned_fd(errors.into())?;
-        tokio::spawn(gather(errors, printed));
-        Ok((ssh, output, input))
-    }
-}
-
-/// Keeps the end of what ssh prints.
-async fn gather(mut errors: pipe::Receiver, printed: Arc<Mutex<Printed>>) {
-    let mut piece = [0; 4096];
-    while let Ok(len @ 1..) = errors.read(&mut piece).await {
-        lock(&printed).add(&piece[..len]);
-    }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Connection {
     /// Connects to the server. Must be called in a runtime.
     pub(super) async fn open(settings: &SftpSettings) -> Result<Arc<Connection>, Failure> {
-        let started = Ssh::start(settings).map_err(|error| {
+        let arguments = settings.arguments();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let started = RunningCommand::start(&settings.command, &arguments, &[]);
+        let started = started.map_err(|error| {
             Failure::new(Meaning::Final, format!("cannot start {}: {error}", settings.command))
         });
         let (ssh, output, input) = started?;
@@ -172,7 +100,7 @@ impl Connection {
         let mut connection = Connection {
             session,
             extensions: Extensions::default(),
-            piece_len: PIECE_MIN,
+            piece_len: AtomicUsize::new(PIECE_MIN),
             root: settings.path.clone(),
             throttle: settings.throttle.clone(),
             bytes: Arc::new(Semaphore::new(BYTES_MAX)),
@@ -180,9 +108,10 @@ impl Connection {
             is_lost: AtomicBool::new(false),
             has_answered: AtomicBool::new(false),
             printed_before: AtomicUsize::new(0),
-            syncs_folders: OnceCell::new(),
-            printed: Arc::clone(&ssh.printed),
-            ssh: Mutex::new(ssh),
+            syncs_folders: Arc::default(),
+            mode: OnceLock::new(),
+            opened: Mutex::default(),
+            ssh,
             background: Mutex::default(),
             runtime: RuntimeHandle::current(),
         };
@@ -190,13 +119,32 @@ impl Connection {
         let version = connection.ask(connection.session.init()).await?;
         connection.session.set_timeout(ANSWER_S_MAX);
         connection.extensions = Extensions::of(&version.extensions);
-        if version.extensions.contains_key("limits@openssh.com") {
-            let limits = connection.ask(connection.session.limits()).await?;
-            let len = usize::try_from(limits.max_read_len.min(limits.max_write_len));
-            connection.piece_len = len.unwrap_or(PIECE_MAX).clamp(PIECE_MIN, PIECE_MAX);
-        }
+        let has_limits = version.extensions.contains_key("limits@openssh.com");
         let connection = Arc::new(connection);
-        connection.try_folder_sync().await?;
+        // These requests do not depend on each other, and the folder is the first that is opened.
+        let limits = async {
+            match has_limits {
+                true => connection.ask(connection.session.limits()).await.map(Some),
+                false => Ok(None),
+            }
+        };
+        let root = connection.open_root();
+        let about = connection.about(&connection.root);
+        let (limits, root, about) = join3(limits, root, about).await;
+        match about {
+            Err(failure) if failure.meaning == Meaning::TryAgain => return Err(failure),
+            // A put asks again, and fails then.
+            Err(_) => {}
+            Ok(about) => {
+                about.and_then(|about| about.mode).map(|mode| connection.mode.set(mode));
+            }
+        }
+        connection.sync_root_later(root?);
+        if let Some(limits) = limits? {
+            let len = usize::try_from(limits.max_read_len.min(limits.max_write_len));
+            let len = len.unwrap_or(PIECE_MAX).clamp(PIECE_MIN, PIECE_MAX);
+            connection.piece_len.store(len, Ordering::Relaxed);
+        }
         Ok(connection)
     }
 
@@ -221,7 +169,7 @@ impl Connection {
     /// Notes that the server has answered, so that what ssh has printed was no reason to fail.
     fn answered(&self) {
         self.has_answered.store(true, Ordering::Relaxed);
-        self.printed_before.store(lock(&self.printed).len, Ordering::Relaxed);
+        self.printed_before.store(self.ssh.printed().len(), Ordering::Relaxed);
     }
 
     /// Returns the failure of a request that has no answer. The connection is of no further use.
@@ -235,15 +183,8 @@ impl Connection {
             return Failure::new(Meaning::Final, "the answer is not one of SFTP");
         }
         // The reason is what ssh prints before its end.
-        let mut status = None;
-        for _ in 0..END_MAX.as_millis() / 20 {
-            status = lock(&self.ssh).child.try_wait().ok().flatten();
-            if status.is_some() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let printed = lock(&self.printed).since(self.printed_before.load(Ordering::Relaxed));
+        let status = self.ssh.wait().await;
+        let printed = self.ssh.printed().since(self.printed_before.load(Ordering::Relaxed));
         // If ssh itself fails, it says so, and ends with 255.
         let is_of_ssh = status.and_then(|status| status.code()) == Some(255);
         let is_first = !self.has_answered.load(Ordering::Relaxed);
@@ -256,35 +197,82 @@ impl Connection {
         Failure::of_command(status, &printed, is_first)
     }
 
-    /// Finds out whether the server syncs folders, by that of the repository. Does not find out if it
-    /// cannot be opened for a reason of its own, such as that it does not exist yet. Is called while
-    /// no other handle is open, so that a failure is not that of a handle too many.
-    async fn try_folder_sync(self: &Arc<Self>) -> Result<(), Failure> {
+    /// Opens the folder of the repository for a sync. Is called while no other handle is open, so that
+    /// a failure is not that of a handle too many.
+    async fn open_root(self: &Arc<Self>) -> Result<Option<Result<Handle, Failure>>, Failure> {
         if !self.extensions.has_fsync {
-            return Ok(());
+            return Ok(None);
         }
-        let synced = match self.open_to_read(&self.root).await {
-            Ok(folder) => self.ask(self.session.fsync(folder.name())).await.map(|_| true),
-            Err(failure) if failure.is_of_folder() => Ok(false),
-            Err(failure) => Err(failure),
+        match self.open_to_read(&self.root).await {
+            Err(failure) if failure.meaning == Meaning::TryAgain => Err(failure),
+            opened => Ok(Some(opened)),
+        }
+    }
+
+    /// Finds out whether the server syncs folders, by that of the repository, as [`open_root`] has
+    /// opened it. It remains unknown if the folder cannot be opened for a reason of its own, such as
+    /// that it does not exist yet.
+    ///
+    /// [`open_root`]: Connection::open_root
+    async fn sync_root(
+        &self,
+        root: Option<Result<Handle, Failure>>,
+        syncs_folders: &mut Option<bool>,
+    ) -> Result<(), Failure> {
+        let synced = match root {
+            None => return Ok(()),
+            Some(Ok(folder)) => self.ask(self.session.fsync(folder.name())).await.map(|_| true),
+            Some(Err(failure)) if failure.is_of_folder() => Ok(false),
+            Some(Err(failure)) => Err(failure),
         };
-        let syncs = match synced {
-            Ok(syncs) => syncs,
+        match synced {
+            Ok(syncs) => *syncs_folders = Some(syncs),
             Err(failure) if failure.meaning == Meaning::TryAgain => return Err(failure),
-            Err(failure) if matches!(failure.meaning, Meaning::Invalid | Meaning::Unknown) => false,
-            Err(_) => return Ok(()),
-        };
-        self.syncs_folders.set(syncs).ok();
+            Err(failure) if matches!(failure.meaning, Meaning::Invalid | Meaning::Unknown) => {
+                *syncs_folders = Some(false);
+            }
+            Err(_) => {}
+        }
         Ok(())
+    }
+
+    /// Does what [`Connection::sync_root`] does while other requests are made. Those that need the
+    /// result wait for it.
+    fn sync_root_later(self: &Arc<Self>, root: Option<Result<Handle, Failure>>) {
+        // The lock is free, because the connection is new.
+        let locked = self.syncs_folders.clone().try_lock_owned().ok();
+        let connection = self.clone();
+        self.later(async move {
+            if let Some(mut syncs_folders) = locked {
+                // A connection that is lost fails the request that needs the result.
+                connection.sync_root(root, &mut syncs_folders).await.ok();
+            }
+        });
     }
 
     /// Returns `true` if the server syncs folders, and `false` if it does not; `None` if that is not
     /// known, because the repository has no folder yet.
     pub(super) async fn syncs_folders(self: &Arc<Self>) -> Result<Option<bool>, Failure> {
-        if self.syncs_folders.get().is_none() {
-            self.try_folder_sync().await?;
+        let mut syncs_folders = self.syncs_folders.lock().await;
+        if syncs_folders.is_none() {
+            let root = self.open_root().await?;
+            self.sync_root(root, &mut syncs_folders).await?;
         }
-        Ok(self.syncs_folders.get().copied())
+        Ok(*syncs_folders)
+    }
+
+    /// Returns the permissions of the repository's folder, which new files get.
+    pub(super) async fn mode(&self) -> Result<Option<u32>, Failure> {
+        if let Some(mode) = self.mode.get() {
+            return Ok(Some(*mode));
+        }
+        let mode = self.about(&self.root).await?.and_then(|about| about.mode);
+        Ok(mode.map(|mode| *self.mode.get_or_init(|| mode)))
+    }
+
+    /// Returns the maximum number of bytes of a read or write.
+    pub(super) fn piece_len(&self) -> usize {
+        self.piece_len.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if a request had no answer.
@@ -292,8 +280,11 @@ impl Connection {
         self.is_lost.load(Ordering::Relaxed)
     }
 
-    /// Waits until `len` more bytes may be under way.
+    /// Waits until `len` more bytes may be under way, unless they are few.
     pub(super) async fn may_move(&self, len: usize) -> Option<OwnedSemaphorePermit> {
+        if len <= self.piece_len() / 2 {
+            return None;
+        }
         let len = u32::try_from(len.min(BYTES_MAX)).unwrap_or(u32::MAX);
         self.bytes.clone().acquire_many_owned(len).await.ok()
     }
@@ -304,6 +295,33 @@ impl Connection {
         let open = self.session.open(path, OpenFlags::READ, no_attributes());
         let handle = self.ask(open).await?.handle;
         Ok(Handle { handle, connection: self.clone(), _permit: permit })
+    }
+
+    /// Opens a file for reading, once for all reads that are under way at a time. So most ranges of a
+    /// container need no request of their own for it.
+    pub(super) async fn open_shared(
+        self: &Arc<Self>,
+        path: &str,
+    ) -> Result<Arc<SharedHandle>, Failure> {
+        let shared = {
+            let mut opened = lock(&self.opened);
+            match opened.get(path).and_then(Weak::upgrade) {
+                Some(shared) => shared,
+                None => {
+                    opened.retain(|_, shared| shared.strong_count() > 0);
+                    let shared = Arc::new(SharedHandle::default());
+                    opened.insert(path.to_owned(), Arc::downgrade(&shared));
+                    shared
+                }
+            }
+        };
+        shared.0.get_or_try_init(|| self.open_to_read(path)).await?;
+        Ok(shared)
+    }
+
+    /// Makes reads of `path` that begin from now on open the file anew.
+    pub(super) fn forget(&self, path: &str) {
+        lock(&self.opened).remove(path);
     }
 
     /// Opens a folder for listing.
@@ -341,6 +359,17 @@ pub(super) struct Handle {
     handle: String,
     pub(super) connection: Arc<Connection>,
     _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// An open file that several reads share; empty until it is opened.
+#[derive(Debug, Default)]
+pub(super) struct SharedHandle(OnceCell<Handle>);
+
+impl SharedHandle {
+    /// Returns the handle, which is there once the file was opened.
+    pub(super) fn get(&self) -> Result<&Handle, Failure> {
+        self.0.get().ok_or_else(|| Failure::new(Meaning::Final, "the file is not open"))
+    }
 }
 
 impl Handle {

@@ -24,7 +24,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 
-use self::connection::{Connection, lock};
+use self::connection::Connection;
 use self::failure::{Failure, Meaning};
 use self::put::Upload;
 use self::reading::{About, EntryRoom, Listed};
@@ -32,7 +32,7 @@ use self::staged::StagedUpload;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::kind::ObjectKind;
-use crate::remote::{Link, Passing, SMALL_REQUESTS_MAX, settle};
+use crate::remote::{Link, Passing, SMALL_REQUESTS_MAX, lock, settle};
 use crate::storage::{
     ObjectRange, Put, Staged, Stamped, Storage, Weakness, count_max, is_staged, too_short,
 };
@@ -62,8 +62,6 @@ struct Inner {
     environment: Arc<dyn Environment>,
     /// The connection, once there is one.
     connection: Mutex<Option<Arc<Connection>>>,
-    /// The permissions of the repository's folder, once they were asked for.
-    mode: Mutex<Option<u32>>,
     link: Link,
 }
 
@@ -85,9 +83,8 @@ impl Sftp {
     /// Returns a `Storage` error if threads cannot be started.
     pub fn open(settings: &SftpSettings, environment: Arc<dyn Environment>) -> Result<Sftp> {
         let link = Link::new(settings.describe(), "sftp", environment.clone(), TRIES_MAX)?;
-        let (connection, mode) = (Mutex::default(), Mutex::default());
-        let settings = settings.clone();
-        Ok(Sftp(Arc::new(Inner { settings, environment, connection, mode, link })))
+        let (connection, settings) = (Mutex::default(), settings.clone());
+        Ok(Sftp(Arc::new(Inner { settings, environment, connection, link })))
     }
 
     /// Creates the folder with its missing parents, for their owner only. An existing folder keeps
@@ -199,17 +196,6 @@ impl Sftp {
         Ok(format!("#{}", u64::from_le_bytes(random)))
     }
 
-    /// Returns the permissions of the repository's folder, which new files get.
-    async fn mode(&self, connection: &Connection) -> Result<Option<u32>, Failure> {
-        let known = *lock(&self.0.mode);
-        if known.is_some() {
-            return Ok(known);
-        }
-        let mode = connection.about(&self.0.settings.path).await?.and_then(|about| about.mode);
-        *lock(&self.0.mode) = mode;
-        Ok(mode)
-    }
-
     /// Begins the file of an object.
     async fn begin(
         &self,
@@ -217,7 +203,7 @@ impl Sftp {
         name: &str,
         suffix: &str,
     ) -> Result<Upload, Failure> {
-        let mode = self.mode(connection).await?;
+        let mode = connection.mode().await?;
         let mark = format!("{suffix}{}", self.mark()?);
         Upload::begin(connection, name, &mark, mode).await
     }
@@ -294,6 +280,7 @@ fn require_name(name: &str) -> Result<()> {
 }
 
 async fn remove(connection: Arc<Connection>, path: String) -> Result<(), Failure> {
+    connection.forget(&path);
     match connection.ask(connection.session.remove(path)).await {
         Err(failure) if failure.meaning == Meaning::Missing => Ok(()),
         removed => removed.map(|_| ()),
@@ -371,6 +358,7 @@ impl Storage for Sftp {
         for name in names {
             folders.entry(name.split('/').next().unwrap_or_default()).or_default().push(name);
         }
+        let mut unlisted = Vec::new();
         for (folder, mut names) in folders {
             if names.len() > HEADS_MAX {
                 let listed = self.list(folder)?;
@@ -379,15 +367,16 @@ impl Storage for Sftp {
                 };
                 names.retain(|name| !is_listed(name));
             }
-            let about = |connection: Arc<Connection>, at: usize| {
-                let path = connection.path(names[at]);
-                async move { Ok(connection.about(&path).await?.is_some_and(|about| about.is_file)) }
-            };
-            let again = |at: usize| Ok(self.head(names[at])?.is_some());
-            for exists in self.at_once("get the length", &names, about, again) {
-                if !exists? {
-                    return Ok(false);
-                }
+            unlisted.append(&mut names);
+        }
+        let about = |connection: Arc<Connection>, at: usize| {
+            let path = connection.path(unlisted[at]);
+            async move { Ok(connection.about(&path).await?.is_some_and(|about| about.is_file)) }
+        };
+        let again = |at: usize| Ok(self.head(unlisted[at])?.is_some());
+        for exists in self.at_once("get the length", &unlisted, about, again) {
+            if !exists? {
+                return Ok(false);
             }
         }
         Ok(true)
@@ -476,7 +465,7 @@ impl Storage for Sftp {
     fn prepare(&self) -> Result<()> {
         self.tries("create the folders", "", |connection| {
             self.0.link.block_on(async {
-                let mode = self.mode(connection).await?.unwrap_or(0o700);
+                let mode = connection.mode().await?.unwrap_or(0o700);
                 let (mut folders, mut below) = (Vec::new(), Vec::new());
                 for kind in ObjectKind::ALL {
                     folders.push(kind.folder().to_owned());

@@ -66,8 +66,9 @@ impl Upload {
 
     /// Sends the whole pieces of `bytes`, of which an earlier call has sent the first ones.
     pub(super) async fn send_pieces(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        while bytes.len() - self.len >= self.connection.piece_len {
-            let end = self.len + self.connection.piece_len;
+        let piece_len = self.connection.piece_len();
+        while bytes.len() - self.len >= piece_len {
+            let end = self.len + piece_len;
             self.send(&bytes[self.len..end]).await;
         }
         if self.is_lost() {
@@ -79,7 +80,7 @@ impl Upload {
     /// Sends the rest of `bytes`, which are the whole object.
     pub(super) async fn send_rest(&mut self, bytes: &[u8]) {
         while self.len < bytes.len() {
-            let end = (self.len + self.connection.piece_len).min(bytes.len());
+            let end = (self.len + self.connection.piece_len()).min(bytes.len());
             self.send(&bytes[self.len..end]).await;
         }
     }
@@ -184,6 +185,7 @@ impl Upload {
         let rename = self.connection.session.extended("posix-rename@openssh.com", names);
         self.connection.ask(rename).await?;
         self.is_moved = true;
+        self.connection.forget(&self.target);
         sync_folder(folder).await
     }
 

@@ -112,7 +112,7 @@ impl Connection {
     pub(super) async fn read(self: &Arc<Self>, name: &str, len_max: u64) -> Result<Bytes, Failure> {
         let handle = self.open_to_read(&self.path(name)).await?;
         // Most objects are small, and come with the first answer.
-        let first = (self.piece_len as u64).min(len_max);
+        let first = (self.piece_len() as u64).min(len_max);
         let about = self.ask(self.session.fstat(handle.name()));
         let (about, first) = join(about, self.read_piece(&handle, 0..first)).await;
         let about = About::of(&about?.attrs);
@@ -144,9 +144,10 @@ impl Connection {
         name: &str,
         range: Range<u64>,
     ) -> Result<Bytes, Failure> {
-        let handle = self.open_to_read(&self.path(name)).await?;
+        let shared = self.open_shared(&self.path(name)).await?;
+        let handle = shared.get()?;
         let mut bytes = with_capacity(range.end.saturating_sub(range.start));
-        self.read_pieces(&handle, range, &mut bytes).await?;
+        self.read_pieces(handle, range, &mut bytes).await?;
         Ok(bytes.freeze())
     }
 
@@ -156,9 +157,10 @@ impl Connection {
         range: Range<u64>,
         bytes: &mut BytesMut,
     ) -> Result<(), Failure> {
-        let starts = range.clone().step_by(self.piece_len);
+        let piece_len = self.piece_len();
+        let starts = range.clone().step_by(piece_len);
         let pieces = starts.map(|start| {
-            let end = start.saturating_add(self.piece_len as u64).min(range.end);
+            let end = start.saturating_add(piece_len as u64).min(range.end);
             self.read_whole_piece(handle, start..end)
         });
         let mut pieces = futures_util::stream::iter(pieces).buffered(PIECES_AT_ONCE);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use cutpoint_storage::stop::Stop;
 use cutpoint_storage::{
-    Interruptible, Kind, Local, Put, Sftp, SftpSettings, Storage, System, Throttle, Weakness, probe,
+    Interruptible, Kind, Local, ObjectRange, Put, Sftp, SftpSettings, Storage, System, Throttle,
+    Weakness, probe,
 };
 use cutpoint_testing::{SplitMix64, SshServer, services};
 use tempfile::TempDir;
@@ -321,4 +322,52 @@ fn sftp_link_that_arrives_late_is_of_the_put() {
     let put = open_by_relay(&place, "late-link").put_new("commits/a", Bytes::from_static(b"own"));
     assert!(place.folder.path().join("state").exists(), "the first link was cut");
     assert_eq!(put.expect("a put"), Put::Created, "the object has its bytes");
+}
+
+/// Ranges that are read at a time share a handle, and a later read sees what has replaced the object.
+#[test]
+fn sftp_ranges_of_an_object_open_it_once() {
+    let Some(place) = Place::new("") else { return };
+    place.open().prepare().expect("its folders");
+    let storage = open_by_relay(&place, "opens");
+    let name = "data/00/x";
+    let bytes = Bytes::from(SplitMix64::bytes(1, 1 << 20));
+    storage.put_new(name, bytes.clone()).expect("a put");
+    let opened = || {
+        let opened = fs::read_to_string(place.folder.path().join("state")).expect("a log");
+        opened.lines().filter(|path| path.ends_with(name)).count()
+    };
+    let range = |at: usize| ObjectRange { name: name.to_owned(), offset: at as u64, len: 70_000 };
+    let ranges: Vec<ObjectRange> = (0..20).map(|number| range(number * 40_000)).collect();
+    for (range, read) in ranges.iter().zip(storage.get_ranges(&ranges)) {
+        let at = usize::try_from(range.offset).expect("small");
+        assert!(read.expect("a range") == bytes[at..at + range.len], "{range:?}");
+    }
+    assert_eq!(opened(), 1, "once for all of them");
+    storage.replace(name, Bytes::from_static(b"others")).expect("it is replaced");
+    assert_eq!(storage.get_range(name, 0, 6).expect("a range"), b"others"[..]);
+    storage.delete(name).expect("it is deleted");
+    let error = storage.get_range(name, 0, 6).expect_err("it is gone");
+    assert_eq!(error.kind(), Kind::Missing, "{error}");
+}
+
+/// A short range is requested although longer ones leave no room.
+#[test]
+fn sftp_short_range_does_not_wait_for_long_ones() {
+    let Some(place) = Place::new("") else { return };
+    place.open().prepare().expect("its folders");
+    let storage = open_by_relay(&place, "short-first");
+    fs::write(place.root().join("data/00/long"), vec![1; 32 << 20]).expect("an object");
+    fs::write(place.root().join("data/00/short"), [2; 1000]).expect("an object");
+    std::thread::scope(|scope| {
+        let long = scope.spawn(|| storage.get_range("data/00/long", 0, 32 << 20));
+        // Time for more requests than may be under way.
+        std::thread::sleep(Duration::from_millis(500));
+        let began = std::time::Instant::now();
+        let short = storage.get_range("data/00/short", 10, 100).expect("a range");
+        assert_eq!(short, [2; 100][..]);
+        assert!(began.elapsed() < Duration::from_secs(60), "it waited for the long one");
+        let long = long.join().expect("no panic").expect("a range");
+        assert!(long.iter().all(|byte| *byte == 1) && long.len() == 32 << 20, "all of it");
+    });
 }

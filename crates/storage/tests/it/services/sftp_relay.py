@@ -5,6 +5,8 @@ Usage: sftp_relay.py SERVER MODE [STATE]
   few-folders  only the first of them can, as with too many open handles
   empty        listings have parts without entries
   endless      listings have parts without end, of links
+  opens        the path of each file that is opened is added to STATE, a line each
+  short-first  reads of more than 64 KiB wait until a shorter one is asked for
   late-link    the first process dies at a link, which is made when the second one asks for the same
 """
 
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import threading
 
-INIT, OPEN, READDIR, EXTENDED, STATUS, NAME = 1, 3, 12, 200, 101, 104
+INIT, OPEN, READ, READDIR, EXTENDED, STATUS, NAME = 1, 3, 5, 12, 200, 101, 104
 FAILURE = 4
 server, mode = sys.argv[1:3]
 state = sys.argv[3] if len(sys.argv) > 3 else None
@@ -56,6 +58,11 @@ def reply(number, kind, body):
     send(bytes([kind]) + number + body)
 
 
+def pass_request(packet):
+    child.stdin.write(text(packet))
+    child.stdin.flush()
+
+
 def answer(packet, counts):
     """Answers a request in the place of the server. Returns whether that was done."""
     kind, number, body = packet[0], packet[1:5], packet[5:]
@@ -67,6 +74,16 @@ def answer(packet, counts):
             if mode == "no-folders" or counts["folders"] > 1:
                 reply(number, STATUS, failure)
                 return True
+    if kind == OPEN and mode == "opens":
+        with open(state, "ab") as file:
+            file.write(texts(body[: 4 + struct.unpack(">I", body[:4])[0]])[0] + b"\n")
+    if kind == READ and mode == "short-first" and not counts.get("short"):
+        if struct.unpack(">I", body[-4:])[0] > 64 << 10:
+            counts.setdefault("held", []).append(packet)
+            return True
+        counts["short"] = True
+        for held in counts.pop("held", []):
+            pass_request(held)
     if kind == READDIR and mode == "empty":
         reply(number, NAME, struct.pack(">I", 0))
         return True
@@ -94,8 +111,7 @@ threading.Thread(target=pass_answers, daemon=True).start()
 counted = {}
 while (request := read_packet(sys.stdin.buffer)) is not None:
     if request[0] == INIT or not answer(request, counted):
-        child.stdin.write(text(request))
-        child.stdin.flush()
+        pass_request(request)
 child.stdin.close()
 child.wait()
 os._exit(0)
