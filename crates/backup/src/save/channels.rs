@@ -96,13 +96,13 @@ pub(super) struct RegionEnds {
 pub(super) struct ContainerEnds {
     pub(super) regions: Receiver<ToContainers>,
     pub(super) free_buffers: Sender<RegionBuffers>,
-    pub(super) uploads: Sender<Upload>,
+    pub(super) uploads: Sender<Vec<Upload>>,
 }
 
 /// The ends of the channels that the put stage has.
 #[derive(Debug)]
 pub(super) struct PutEnds {
-    pub(super) uploads: Receiver<Upload>,
+    pub(super) uploads: Receiver<Vec<Upload>>,
     pub(super) published: Sender<BTreeSet<u64>>,
 }
 

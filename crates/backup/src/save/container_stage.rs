@@ -64,18 +64,25 @@ impl ContainerStage {
         })
     }
 
-    /// Writes the parts of containers that are sealed, and forwards complete objects. Parts are
+    /// Writes the parts of containers that are sealed, and forwards complete objects: those that an
+    /// index segment may name together, and before it. Parts are
     /// written while they are in the processor's cache, and so that no complete container is ever
     /// in memory.
     fn forward(&mut self, ends: &ContainerEnds, shutdown: &Shutdown) -> Result<()> {
+        let mut uploads = Vec::new();
         for part in self.containers.take_parts() {
             let written = self.uploads.write(&self.repository, part)?;
             if let Some(buffers) = written.buffers {
                 shutdown.offer(&ends.free_buffers, buffers)?;
             }
-            if let Some(upload) = written.upload {
-                shutdown.send(&ends.uploads, upload)?;
+            let Some(upload) = written.upload else { continue };
+            if upload.is_segment() && !uploads.is_empty() {
+                shutdown.send(&ends.uploads, std::mem::take(&mut uploads))?;
             }
+            uploads.push(upload);
+        }
+        if !uploads.is_empty() {
+            shutdown.send(&ends.uploads, uploads)?;
         }
         Ok(())
     }

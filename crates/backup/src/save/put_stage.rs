@@ -1,7 +1,8 @@
-//! The put stage: puts containers and index segments, one after the other, and renews the ticket.
+//! The put stage: puts containers and index segments, and renews the ticket.
 
 use std::time::Duration;
 
+use cutpoint_repository::write::Upload;
 use cutpoint_repository::{Index, Writer};
 use cutpoint_storage::{stop, wait};
 
@@ -26,11 +27,11 @@ pub(super) fn run(
     let _storing = wait::finishing(&**repository.environment(), stop::STORING_MAX);
     loop {
         match shutdown.receive_within(&ends.uploads, RENEW_TICK)? {
-            WaitResult::Message(upload) => {
-                let len = upload.len();
-                let published = writer.put(upload)?;
+            WaitResult::Message(uploads) => {
+                let len = uploads.iter().map(Upload::len).sum();
+                let published = writer.put_all(uploads)?;
                 state.add_stored(len);
-                if let Some(published) = published {
+                for published in published {
                     index.add(published.name, &published.segment)?;
                     shutdown.offer(&ends.published, published.regions)?;
                 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
 use cutpoint_backup::save::backup;
+use cutpoint_repository::format::HEADER_LEN;
 use cutpoint_repository::read::ReadStatistics;
 use cutpoint_repository::{Reader, Repository, View};
 use cutpoint_storage::{Layer, Memory, Result, Storage};
@@ -26,12 +27,15 @@ struct Far {
     pause: Duration,
     waiting_count: AtomicU64,
     waiting_count_max: AtomicU64,
+    /// The number of reads of the header of a container of data.
+    header_count: AtomicU64,
 }
 
 impl Far {
     fn new(pause: Duration) -> Far {
         let (waiting_count, waiting_count_max) = (AtomicU64::new(0), AtomicU64::new(0));
-        Far { memory: Memory::new(), pause, waiting_count, waiting_count_max }
+        let (memory, header_count) = (Memory::new(), AtomicU64::new(0));
+        Far { memory, pause, waiting_count, waiting_count_max, header_count }
     }
 }
 
@@ -46,6 +50,9 @@ impl Layer for Far {
             self.waiting_count_max.fetch_max(waiting_count, Relaxed);
             std::thread::sleep(self.pause);
             self.waiting_count.fetch_sub(1, Relaxed);
+        }
+        if name.starts_with("data/") && (offset, len) == (0, HEADER_LEN) {
+            self.header_count.fetch_add(1, Relaxed);
         }
         self.memory.get_range(name, offset, len)
     }
@@ -156,14 +163,19 @@ fn plan_saves_requests_and_changes_nothing_else() {
 fn file_larger_than_the_plan_takes_few_requests() {
     let root = tempfile::tempdir().expect("a folder");
     fs::write(root.path().join("large"), SplitMix64::bytes(5, 40 << 20)).expect("a file");
-    let storage: Arc<dyn Storage> = Arc::new(Far::new(Duration::from_millis(1)));
+    let far = Arc::new(Far::new(Duration::from_millis(1)));
+    let storage: Arc<dyn Storage> = far.clone();
     let repository = init(&storage, &SeededEnvironment::new(1));
     backup(&repository, files(root.path()), &options(2), &()).expect("it is saved");
+    let container_count = storage.list("data").expect("memory lists").len() as u64;
+    far.header_count.store(0, Relaxed);
     for threads in [1, 2] {
         let restored = restore_last(&repository, &holding(16 << 20, threads));
         assert_eq!(restored.problems, [], "{threads} threads");
         let read = restored.read;
         assert!(read.request_count * 3 < read.region_count, "{threads} threads: {read:?}");
+        // Only with its table of contents.
+        assert_eq!(far.header_count.swap(0, Relaxed), container_count, "{threads} threads");
     }
 }
 

@@ -9,6 +9,7 @@ use cutpoint_storage::Result;
 use super::chunk_index::Index;
 use super::container_toc::ContainerToc;
 use super::toc_batch::{Batch, FetchedToc, fetch, is_far};
+use crate::crypto::HEADER_LEN;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
 use crate::format::segment::ContainerRecord;
@@ -140,13 +141,19 @@ impl Index {
     }
 
     fn keep_toc(&self, container: ContainerRecord, fetched: FetchedToc) -> Arc<ContainerToc> {
-        let loaded = Arc::new(ContainerToc::of(container, fetched.toc));
+        let loaded = ContainerToc::of(container, fetched.toc).with_header(&fetched.header);
+        let loaded = Arc::new(loaded);
         let mut state = self.lock();
         state.tocs.insert(loaded.clone());
         if let Some(front) = fetched.front {
             state.fronts.insert(container.class, container.name, front);
         }
         loaded
+    }
+
+    /// Returns the header of a container whose table of contents was read ahead and is at hand.
+    pub(crate) fn header(&self, class: Class, name: PartName) -> Option<[u8; HEADER_LEN]> {
+        self.lock().tocs.header(name, class)
     }
 
     /// Returns the front of a container, which begins with its header and has all its regions, if it

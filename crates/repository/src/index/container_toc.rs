@@ -20,6 +20,8 @@ pub struct ContainerToc {
     pub container: ContainerRecord,
     /// The contents of the container.
     pub toc: Toc,
+    /// The header by which the contents were opened, if they were read ahead. It opens the regions, too.
+    pub(super) header: Option<[u8; HEADER_LEN]>,
     /// The numbers of the chunks sorted by fingerprint, created if the table of contents is
     /// searched often.
     sorted: OnceLock<Vec<u32>>,
@@ -62,7 +64,12 @@ impl ContainerToc {
 
     pub(super) fn new(container: ContainerRecord, toc: Toc) -> ContainerToc {
         let (sorted, lookup_count) = (OnceLock::new(), AtomicU32::new(0));
-        ContainerToc { container, toc, sorted, lookup_count }
+        ContainerToc { container, toc, header: None, sorted, lookup_count }
+    }
+
+    /// Adds the header of the container, the first bytes of `front`.
+    pub(super) fn with_header(self, front: &[u8]) -> ContainerToc {
+        ContainerToc { header: front.first_chunk().copied(), ..self }
     }
 
     /// Returns the numbers of the records of a chunk, in the order of the table of contents.

@@ -28,6 +28,8 @@ const BATCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// A table of contents that was read.
 pub(super) struct FetchedToc {
     pub(super) toc: Toc,
+    /// The first bytes of the container: at least the header.
+    pub(super) header: Bytes,
     /// The front of the container, if the table of contents was read with it.
     pub(super) front: Option<Bytes>,
 }
@@ -103,11 +105,12 @@ pub(super) fn fetch(
                 let front = next()?;
                 let part = front.get(container.toc_offset as usize..).unwrap_or_default();
                 let toc = open_toc(repository, container, &front, part.to_vec())?;
-                return Ok(FetchedToc { toc, front: Some(front) });
+                return Ok(FetchedToc { toc, header: front.clone(), front: Some(front) });
             }
             let (header, part) = (next(), next());
-            let toc = open_toc(repository, container, &header?, part?.to_vec())?;
-            Ok(FetchedToc { toc, front: None })
+            let header = header?;
+            let toc = open_toc(repository, container, &header, part?.to_vec())?;
+            Ok(FetchedToc { toc, header, front: None })
         });
         fetched.push(opened);
     }

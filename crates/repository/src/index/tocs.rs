@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::container_toc::ContainerToc;
 use super::location::Location;
+use crate::crypto::HEADER_LEN;
 use crate::format::fingerprint::{Class, FINGERPRINT_LEN, Fingerprint};
 use crate::format::names::PartName;
 
@@ -92,6 +93,12 @@ impl TocCache {
             }
         }
         Some(slot.loaded.clone())
+    }
+
+    /// Returns the header of a container, which is no use of its table of contents.
+    pub(super) fn header(&self, name: PartName, class: Class) -> Option<[u8; HEADER_LEN]> {
+        let slot = self.slots.get(self.by_name.get(&(class, name))?)?;
+        slot.loaded.header
     }
 
     pub(super) fn insert(&mut self, loaded: Arc<ContainerToc>) {

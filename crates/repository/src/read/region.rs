@@ -83,6 +83,9 @@ impl Reader {
             return Ok(opener.clone());
         }
         let name = ObjectName::Container(class, container);
+        if let Some(header) = self.index.header(class, container) {
+            return self.keep_opener(class, container, &header);
+        }
         let header = match self.index.front(class, container) {
             Some(front) => front,
             None => self.repository.storage().get_range(&name.to_string(), 0, HEADER_LEN)?,
@@ -111,10 +114,13 @@ impl Reader {
         Ok(opener)
     }
 
-    /// Returns `true` if the opener of a container is kept.
+    /// Returns `true` if the opener of a container is kept, or can be made without a request.
     pub(super) fn has_opener(&self, class: Class, container: PartName) -> bool {
-        let openers = self.openers.lock().unwrap_or_else(PoisonError::into_inner);
-        openers.contains_key(&(class, container))
+        let is_kept = {
+            let openers = self.openers.lock().unwrap_or_else(PoisonError::into_inner);
+            openers.contains_key(&(class, container))
+        };
+        is_kept || self.index.header(class, container).is_some()
     }
 
     /// Returns the read counters so far.

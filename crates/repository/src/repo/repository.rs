@@ -10,6 +10,7 @@ use super::unlock::{UnlockResult, unlock_by_any_key};
 use super::view::ViewCache;
 use crate::crypto::{KdfLimits, Keys, Unlock};
 use crate::format::config::Config;
+use crate::util::both::both;
 use crate::util::memory_limit::{MemoryLimit, PartSizes};
 
 pub use super::options::{InitOptions, OpenOptions};
@@ -66,10 +67,10 @@ impl Repository {
         options: OpenOptions,
     ) -> Result<Repository> {
         let list = || -> Result<_> {
-            Ok((
-                storage.list(ObjectKind::Key.folder())?,
-                storage.list(ObjectKind::Config.folder())?,
-            ))
+            let list = |kind: ObjectKind| storage.list(kind.folder());
+            let (keys, configs) =
+                both(&*storage, || list(ObjectKind::Key), || list(ObjectKind::Config));
+            Ok((keys?, configs?))
         };
         let mut names = list()?;
         let opened = loop {

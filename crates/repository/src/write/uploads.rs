@@ -86,6 +86,11 @@ impl Upload {
         self.name
     }
 
+    /// Returns `true` for an index segment, which names containers that were put before it.
+    pub fn is_segment(&self) -> bool {
+        matches!(self.name, ObjectName::Segment(_))
+    }
+
     /// Returns the length of the object in bytes.
     pub fn len(&self) -> u64 {
         self.len

@@ -1,9 +1,12 @@
 //! The writer: a transaction, from its ticket to its commit.
 
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use cutpoint_storage::stop::{Hold, Stop};
+use bytes::Bytes;
+use cutpoint_storage::stop::{self, Hold, Stop};
+use cutpoint_storage::wait::finishing;
 use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
 
 use super::commit::{CommitResult, OwnSegments, publishing, put_commit, void_commit};
@@ -23,6 +26,7 @@ use crate::repo::liveness::{OpenTickets, listed_tickets, require_alone};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
+use crate::util::both::both;
 
 /// A writer: a ticket, and the view that was taken after it.
 #[derive(Debug)]
@@ -151,7 +155,12 @@ impl Writer {
             true => listed_tickets(&repository)?.tickets,
             false => OpenTickets::new(),
         };
-        let mut view = known.list_again(&repository)?;
+        let (lacks_reserve, view) = both(
+            &**repository.storage(),
+            || repository.lacks_reserve(),
+            || known.list_again(&repository),
+        );
+        let mut view = view?;
         let ended = end_dead_writers(&repository, ticket, tickets, &view, !is_alone)?;
         // A listing may also miss a record that was put while it ran, and show the next one.
         if !ended.is_empty() || !view.missing_prunes().is_empty() {
@@ -165,7 +174,9 @@ impl Writer {
             put_commit(&repository, ticket, &end).ok();
             return Err(error);
         }
-        repository.keep_reserve();
+        if lacks_reserve {
+            repository.restore_reserve();
+        }
         let hold = repository.environment().stop().map(Stop::hold);
         Ok(Writer {
             ticket: OwnTicket::new(&repository, ticket, purpose),
@@ -217,12 +228,50 @@ impl Writer {
     ///
     /// Returns any error of [`Repository::put`].
     pub fn put(&mut self, upload: Upload) -> Result<Option<PublishedSegment>> {
-        if let ObjectName::Segment(name) = upload.name() {
-            // Counted before the put, because a name that may have been used must not be used again
-            // (W7).
-            self.segment_count = next_count(name.count)?;
+        self.count_segment(&upload)?;
+        let finished = upload.finish_and_keep(&self.repository)?;
+        self.note(finished)
+    }
+
+    /// Does the same as [`Writer::put`] for several objects, none of which names another one: at the
+    /// same time if the storage has a long way. All of them are put when this returns, except those of
+    /// which the put has failed. Returns what index segments among them publish.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of a put.
+    pub fn put_all(&mut self, mut uploads: Vec<Upload>) -> Result<Vec<PublishedSegment>> {
+        let repository = self.repository.clone();
+        let mut results = Vec::new();
+        if uploads.len() > 1 && repository.storage().requests_ahead_max() > 0 {
+            for upload in &uploads {
+                self.count_segment(upload)?;
+            }
+            std::thread::scope(|scope| {
+                let finish = |upload: Upload| {
+                    let repository = &repository;
+                    scope.spawn(move || {
+                        let _storing = finishing(&**repository.environment(), stop::STORING_MAX);
+                        upload.finish_and_keep(repository)
+                    })
+                };
+                let finishing: Vec<_> = uploads.drain(..).map(finish).collect();
+                for put in finishing {
+                    let finished = put.join().unwrap_or_else(|panic| resume_unwind(panic));
+                    results.push(finished.and_then(|finished| self.note(finished)));
+                }
+            });
         }
-        let (stored, bytes) = upload.finish_and_keep(&self.repository)?;
+        results.extend(uploads.into_iter().map(|upload| self.put(upload)));
+        let results = results.into_iter().filter_map(Result::transpose);
+        results.collect()
+    }
+
+    /// Notes an object that was put.
+    fn note(
+        &mut self,
+        (stored, bytes): (Option<CompletedObject>, Bytes),
+    ) -> Result<Option<PublishedSegment>> {
         match stored {
             Some(CompletedObject::Segment(published)) => {
                 // The segment names all containers before it.
@@ -237,6 +286,15 @@ impl Writer {
             }
             None => Ok(None),
         }
+    }
+
+    /// Counts an index segment before its put, because a name that may have been used must not be used
+    /// again (W7).
+    fn count_segment(&mut self, upload: &Upload) -> Result<()> {
+        if let ObjectName::Segment(name) = upload.name() {
+            self.segment_count = next_count(name.count)?;
+        }
+        Ok(())
     }
 
     /// Puts parity for a container that was put, if the settings ask for it. Nothing depends on the

@@ -1,21 +1,24 @@
 //! Writers: their beginning, their leftovers, and how dead ones are ended.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
 
 use crate::support::backup::{CHUNK_LEN, back_up, file, init, init_with, open, previous};
 use crate::support::failing_reads::FailingReads;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::write::{
-    ContainerWriter, Deduplicator, DeltaEncoder, Inline, RegionCodec, Uploads,
+    ContainerWriter, Deduplicator, DeltaEncoder, Inline, RegionCodec, Upload, Uploads,
 };
 use cutpoint_repository::{
     Class, CommitResult, Index, ObjectName, PartName, Purpose, Reader, TicketId, Verify, View,
     Writer,
 };
 use cutpoint_storage::{
-    Error, Fault, Faulty, Kind, Layer, Local, Memory, ObjectKind, Result, Storage,
+    Error, Fault, Faulty, Kind, Layer, Local, Memory, ObjectKind, Put, Result, Storage,
 };
 
 /// The object that keeps room for a full disk.
@@ -73,6 +76,91 @@ fn reserve_lets_writers_end() {
         let error = Error::new(kind, "the test", "fails");
         assert_eq!(writer.abandon(&error).expect("it ends"), CommitResult::Done);
         assert_eq!(has_reserve(&*storage), reserve, "{kind:?}");
+    }
+}
+
+/// A storage that takes a container only while another one is being put, and may refuse metadata.
+#[derive(Debug, Default)]
+struct Together {
+    memory: Memory,
+    refuses_meta: bool,
+    put_count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Layer for Together {
+    fn below(&self) -> &dyn Storage {
+        &self.memory
+    }
+
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        if name.starts_with("data/") || name.starts_with("meta/") {
+            let mut put_count = self.put_count.lock().expect("no thread panics");
+            *put_count += 1;
+            self.changed.notify_all();
+            let alone = |count: &mut usize| *count < 2;
+            let waited = self.changed.wait_timeout_while(put_count, Duration::from_secs(20), alone);
+            let is_refused = self.refuses_meta && name.starts_with("meta/");
+            if is_refused || waited.expect("no thread panics").1.timed_out() {
+                return Err(Error::new(Kind::Storage, name, "refused"));
+            }
+        }
+        self.memory.put_new(name, bytes)
+    }
+
+    fn requests_ahead_max(&self) -> usize {
+        2
+    }
+}
+
+/// Containers of both classes are put at the same time, and before the segment that names them. If one
+/// fails, a writer that gives up publishes the other.
+#[test]
+fn containers_that_end_together_are_put_at_a_time() {
+    for refuses_meta in [false, true] {
+        let storage: Arc<dyn Storage> = Arc::new(Together { refuses_meta, ..Together::default() });
+        init_with(storage.clone(), 0, false, 0).expect("it takes a repository");
+        let repository = open(storage.clone(), 1).expect("it opens");
+        let mut writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+        let index = Index::open(repository.clone(), writer.view()).expect("it opens");
+        let keys = repository.keys();
+        let mut dedup = Deduplicator::new(keys.clone(), Arc::new(index), 16 * 1024, Verify::All)
+            .expect("there is memory");
+        let bytes = file(1);
+        let fingerprint = |class| keys.fingerprint(class, &bytes);
+        for class in [Class::Data, Class::Meta] {
+            dedup.store(class, fingerprint(class), &bytes).expect("it stores");
+        }
+        dedup.flush();
+        let mut containers = ContainerWriter::new(repository.clone(), writer.ticket());
+        let mut codec = RegionCodec::new(1).expect("there is memory");
+        for region in dedup.take_regions() {
+            let encoded = codec.encode(region, Vec::new()).expect("it compresses");
+            containers.append(encoded).expect("it seals");
+        }
+        containers.finish().expect("it seals");
+        let (mut uploads, mut uploaded) = (Uploads::default(), Vec::new());
+        for part in containers.take_parts() {
+            uploaded.extend(uploads.write(&repository, part).expect("it is kept").upload);
+        }
+        let segment = uploaded.pop().filter(Upload::is_segment).expect("the last one");
+        assert!(uploaded.len() >= 2 && !uploaded.iter().any(Upload::is_segment), "containers");
+        let put = writer.put_all(uploaded);
+        if refuses_meta {
+            let error = put.expect_err("one is refused");
+            assert_eq!(writer.abandon(&error).expect("it ends"), CommitResult::Done);
+        } else {
+            assert!(put.expect("they are put").is_empty(), "no segment");
+            assert_eq!(writer.put_all(vec![segment]).expect("it is put").len(), 1, "a segment");
+            let end = Error::new(Kind::Interrupted, "the test", "stops here");
+            assert_eq!(writer.abandon(&end).expect("it ends"), CommitResult::Done);
+        }
+        let view = View::list(&repository).expect("it lists");
+        let index = Index::open(repository.clone(), &view).expect("it opens");
+        for (class, is_there) in [(Class::Data, true), (Class::Meta, !refuses_meta)] {
+            let places = index.hinted_containers(class, &fingerprint(class)).expect("it looks");
+            assert_eq!(!places.is_empty(), is_there, "{class}, {refuses_meta}");
+        }
     }
 }
 
