@@ -109,8 +109,10 @@ impl ReadPlan<'_> {
             // A chunk that is not found is reported to the caller that reads the chunk.
             let found = self.reader.index.find(Class::Data, chunk, Scope::Read);
             if let Ok(Some(location)) = found {
-                // The other half of the room is for the full chunks of delta chunks.
-                step.want(&location, self.bytes_max / 2);
+                // A step that begins while there is room is wanted as a whole, because each region
+                // that is not wanted costs a request of its own, for which a thread waits. What is
+                // left of the room is for the full chunks of delta chunks.
+                step.want(&location, self.bytes_max / 4 * 3);
                 if !location.is_full() {
                     step.delta_chunks.push(location);
                 }
