@@ -38,12 +38,15 @@ fn path(file: &str) -> String {
     format!("{}/{file}", ObjectKind::Ticket.folder())
 }
 
-/// Returns `true` for the name of a mark in a listing.
+/// Returns `true` for the name of either mark in a listing.
 pub(crate) fn is_mark(name: &str) -> bool {
     let file = name.strip_prefix(ObjectKind::Ticket.folder()).and_then(|it| it.strip_prefix('/'));
-    file.is_some_and(|file| {
-        file == ANNOUNCED || (file == IN_FORCE && rules::must_heed_second_mark())
-    })
+    file.is_some_and(|file| file == ANNOUNCED || file == IN_FORCE)
+}
+
+/// Returns `true` for the name of a mark that keeps a sweep from freeing space at once.
+pub(super) fn delays_sweeps(name: &str) -> bool {
+    is_mark(name) && (rules::must_heed_second_mark() || *name != path(IN_FORCE))
 }
 
 /// Returns `true` if listings of this client may lag behind puts of other clients.

@@ -25,7 +25,7 @@ use cutpoint_storage::{
 use crate::format::names::{ObjectName, TicketId};
 use crate::format::repository_id::RepositoryId;
 use crate::format::ticket::{MachineValue, Ticket};
-use crate::repo::lagging_clients::is_mark;
+use crate::repo::lagging_clients::delays_sweeps;
 use crate::repo::repository::Repository;
 use crate::rules;
 
@@ -256,7 +256,7 @@ pub(crate) fn listed_tickets(repository: &Repository) -> Result<TicketListing> {
     for Stamped { name, stamp_ns } in
         repository.storage().list_stamped(ObjectKind::Ticket.folder())?
     {
-        listing.has_lagging_clients |= is_mark(&name);
+        listing.has_lagging_clients |= delays_sweeps(&name);
         let Ok(name @ ObjectName::Ticket { ticket, renewal }) = ObjectName::parse(&name) else {
             continue;
         };

@@ -16,6 +16,7 @@ use cutpoint_storage::{
 };
 
 use crate::support::backup::{back_up, init, open, restore_all, unlock};
+use crate::support::damaged_repository::check_on;
 use crate::support::machine::Machine;
 use crate::support::pruning::{WHOLE, forget};
 use crate::support::sleeper::Sleeper;
@@ -176,6 +177,8 @@ fn repository_on_lagging_storage_is_marked_from_the_beginning() {
         init(storage.clone()).expect("an empty storage takes a repository");
         assert_eq!(marks(&*storage), expected, "{promise:?}");
         let repository = open(storage.clone(), 1).expect("it opens");
+        let findings = check_on(&repository, false, 1).all;
+        assert!(findings.is_empty(), "{promise:?}: the marks are no foreign objects: {findings:?}");
         let began_ns = repository.environment().elapsed_ns();
         back_up(&repository, &[1], false).expect("it works");
         let elapsed_ns = repository.environment().elapsed_ns() - began_ns;

@@ -12,11 +12,12 @@ use crate::crypto::{Header, object_is_intact};
 use crate::format::config::Config;
 use crate::format::edges::SimilarityObject;
 use crate::format::names::ObjectName;
+use crate::repo::lagging_clients::is_mark;
 
 /// Reports objects with names that no version of cutpoint uses.
 pub(super) fn check_names(check: &Check<'_>) {
     for path in check.listing.keys() {
-        if ObjectName::parse(path).is_err() {
+        if ObjectName::parse(path).is_err() && !is_mark(path) {
             check.report(FindingKind::Foreign, path, "not written by cutpoint");
         }
     }
