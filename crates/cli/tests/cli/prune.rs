@@ -32,6 +32,11 @@ fn data_bytes(sandbox: &Sandbox) -> u64 {
     total
 }
 
+fn container_count(sandbox: &Sandbox, kind: &str) -> u64 {
+    let folders = std::fs::read_dir(sandbox.path("repo").join(kind)).expect("a folder").flatten();
+    folders.map(|folder| std::fs::read_dir(folder.path()).expect("a folder").count() as u64).sum()
+}
+
 #[test]
 fn dry_run_changes_nothing() {
     let (sandbox, _) = start();
@@ -57,6 +62,10 @@ fn prune_of_a_sole_client_frees_space_at_once() {
     assert!(data_bytes(&sandbox) + 1_000_000 < before, "the file that is gone still takes room");
     sandbox.run(["forget", "--undo", "--last"]).ended(2, &["prune"]);
     sandbox.run(["check", "--read-data"]).well();
+    let checked = sandbox.json(["check"]);
+    let counted = checked.last().expect("a summary")["container_count"].as_u64();
+    let existing = container_count(&sandbox, "data") + container_count(&sandbox, "meta");
+    assert_eq!(counted, Some(existing), "deleted containers count");
     sandbox.run(["restore", "latest:", "--to", "back"]).well();
     let source = sandbox.path("source");
     let back = sandbox.path("back").join(source.strip_prefix("/").expect("an absolute path"));

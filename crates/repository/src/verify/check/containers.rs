@@ -128,6 +128,7 @@ pub(super) fn check_containers(
         let put_len = task.record.map_or(0, |record| u64::from(record.stored_len));
         match listed(&task) {
             None if condemned.contains(&(task.class, task.name)) => {
+                check.count(|report| report.container_count -= 1);
                 inventory.gone.insert((task.class, task.name));
                 continue;
             }

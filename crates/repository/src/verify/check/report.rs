@@ -17,7 +17,7 @@ pub struct CheckReport {
     /// Number of references to chunks that were followed; each tree and recipe was read once.
     pub reference_count: u64,
     /// Number of containers that the index names, or may have named before parts of it became
-    /// unreadable.
+    /// unreadable, without those that were condemned and are deleted.
     pub container_count: u64,
     /// Number of containers that nothing names and nothing unreadable can have named: remains of
     /// interrupted runs.
