@@ -504,8 +504,9 @@ pub(super) fn say_freed(pruned: &PruneReport, freed: &FreedSpace, report: &Repor
             units::size(freed.container_bytes)
         ));
     }
-    if let Some(waiting) = &freed.waiting {
-        let pending = pending_text(pruned, waiting, freed.delay, command);
+    let waiting = freed.waiting.as_ref();
+    let pending = waiting.and_then(|it| pending_text(pruned, it, freed.delay, command));
+    if let Some(pending) = pending {
         report.note(&format!("{pending}; with --wait, one run frees this data."));
     }
 }

@@ -149,22 +149,25 @@ fn sweep_event(waiting: &Sweep, message: String) -> WaitingFor<'_> {
 }
 
 /// Describes what waits for the next run of `command`, with its size if it was condemned by this
-/// run.
+/// run. Returns `None` if no space waits.
 pub(super) fn pending_text(
     pruned: &PruneReport,
     waiting: &Sweep,
     delay: Delay,
     command: &str,
-) -> String {
+) -> Option<String> {
     let (Sweep::Settling { number, .. } | Sweep::Waiting { number, .. }) = waiting else {
-        return String::new();
+        return None;
     };
     let what = if pruned.number == Some(*number) {
-        units::size(pruned.plan.condemned_bytes + pruned.plan.rewritten_bytes)
+        match pruned.plan.condemned_bytes + pruned.plan.rewritten_bytes {
+            0 => return None,
+            bytes => units::size(bytes),
+        }
     } else {
         format!("Containers condemned by prune {number}")
     };
-    format!("{what} will be freed by the next {command} {}", when(waiting, delay))
+    Some(format!("{what} will be freed by the next {command} {}", when(waiting, delay)))
 }
 
 fn writer_text(writer: &OpenWriter) -> String {

@@ -73,6 +73,17 @@ fn prune_of_a_sole_client_frees_space_at_once() {
 }
 
 #[test]
+fn prune_that_condemns_no_data_promises_no_space() {
+    let sandbox = Sandbox::with_source();
+    sandbox.backup("source");
+    sandbox.backup("source");
+    sandbox.run(["forget", "--keep-last", "1"]).well();
+    let run = sandbox.run(["prune", "--settle", "1h"]).well();
+    assert!(run.stderr.contains("Frees 0 B"), "{}", run.stderr);
+    assert!(!run.stderr.contains("will be freed"), "{}", run.stderr);
+}
+
+#[test]
 fn demanded_delay_is_kept_and_its_end_is_told() {
     let (sandbox, _) = start();
     let before = data_bytes(&sandbox);
