@@ -4,7 +4,9 @@
 use std::fmt;
 
 use futures_util::StreamExt;
-use object_store::client::{HttpClient, HttpError, HttpRequest, HttpResponse, HttpResponseBody};
+use object_store::client::{
+    HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
+};
 use object_store::{ClientOptions, RetryConfig};
 
 use super::http::deepest;
@@ -51,13 +53,30 @@ pub(crate) fn host_of_request(request: &HttpRequest) -> String {
     host.unwrap_or_default()
 }
 
-/// Makes a request to `host`. All hosts but that of the storage provide credentials.
+/// The failure to connect to the storage, with its host.
+#[derive(Debug)]
+struct ConnectFailure(String);
+
+impl fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConnectFailure {}
+
+/// Makes a request to `host`. All hosts but that of the storage provide credentials. A failure to
+/// connect names the host, which may come from a variable or a profile.
 pub(crate) async fn execute(
     client: &HttpClient,
     request: HttpRequest,
     (host, is_storage): (&str, bool),
 ) -> Result<HttpResponse, HttpError> {
     client.execute(request).await.map_err(|error| match is_storage {
+        true if error.kind() == HttpErrorKind::Connect => {
+            let text = format!("{host}: {}", deepest(&error));
+            HttpError::new(error.kind(), ConnectFailure(text))
+        }
         true => error,
         false => {
             let text = format!("{host} does not answer: {}", deepest(&error));
