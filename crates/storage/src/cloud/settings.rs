@@ -32,6 +32,9 @@ const AZURE_ENDPOINT: &str = "AZURE_STORAGE_ENDPOINT";
 /// The variable with the address of another server than Google, which then asks for no credentials.
 const GCS_EMULATOR: &str = "STORAGE_EMULATOR_HOST";
 
+/// The variable with the path of the file of Google's credentials.
+const GCS_CREDENTIALS: &str = "GOOGLE_APPLICATION_CREDENTIALS";
+
 /// A service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
@@ -190,7 +193,7 @@ impl CloudSettings {
             .with_http_connector(self.connector(&address))
             .with_client_options(client_options(&address))
             .build();
-        Ok(Arc::new(store.map_err(|error| self.invalid(error))?))
+        Ok(Arc::new(store.map_err(|error| self.invalid("", error))?))
     }
 
     fn gcs(&self) -> Result<Arc<dyn ObjectStore>> {
@@ -218,15 +221,19 @@ impl CloudSettings {
             .with_http_connector(self.connector(address))
             .with_client_options(client_options(address))
             .build();
-        Ok(Arc::new(store.map_err(|error| self.invalid(error))?))
+        let file = self.variable(GCS_CREDENTIALS);
+        let what = file.map_or_else(String::new, |file| format!("{GCS_CREDENTIALS}={file}: "));
+        Ok(Arc::new(store.map_err(|error| self.invalid(&what, error))?))
     }
 
     fn connector(&self, address: &str) -> Connector {
         Connector::new(address, self.throttle.clone())
     }
 
-    fn invalid(&self, error: object_store::Error) -> Error {
-        let message = format!("invalid settings: {}", deepest(&error));
+    /// Returns the error of settings that `object_store` refuses. `what` names the cause, if it is
+    /// known, and ends with a colon and a space.
+    fn invalid(&self, what: &str, error: object_store::Error) -> Error {
+        let message = format!("invalid settings: {what}{}", deepest(&error));
         let error = Error::invalid(self.describe(), message).with_source(error);
         error.with_remedy(self.service.credentials_remedy())
     }
@@ -263,6 +270,7 @@ mod tests {
         let file = ("GOOGLE_APPLICATION_CREDENTIALS", "/absent/file");
         settings.variables = vec![(file.0.to_owned(), file.1.to_owned())];
         let error = settings.client().expect_err("no file");
+        assert!(error.to_string().contains("/absent/file: not found"), "{error}");
         assert!(error.remedy().expect("a remedy").contains(file.0), "{error}");
     }
 
