@@ -163,14 +163,13 @@ pub(crate) fn output_of(command: &OsStr) -> Result<Zeroizing<Vec<u8>>> {
     Ok(without_line_end(run_command(command)?))
 }
 
-/// Prompts for the secret of another program's repository. Fails if there is no terminal.
+/// Prompts for the secret of another program's repository. Fails with `remedy` if there is no
+/// terminal.
 #[cfg(feature = "import")]
-pub(crate) fn ask_other(repository: &str) -> Result<Zeroizing<Vec<u8>>> {
+pub(crate) fn ask_other(repository: &str, remedy: &'static str) -> Result<Zeroizing<Vec<u8>>> {
     if !can_ask() {
         let message = format!("{repository}: no password given");
-        return Err(Failure::new(Exit::WrongKey, message)
-            .with_remedy("set the variable in which the other program looks for it")
-            .into());
+        return Err(Failure::new(Exit::WrongKey, message).with_remedy(remedy).into());
     }
     let shown = escape::for_terminal(repository.as_bytes());
     prompt_passphrase(&format!("Password of {shown}: "))

@@ -165,9 +165,17 @@ fn password_comes_from_the_variables_of_restic() {
     with("RESTIC_PASSWORD_FILE", "password").ended(0, &["Would import 2"]);
     with("RESTIC_PASSWORD_COMMAND", "echo fixture").ended(0, &["Would import 2"]);
     with("RESTIC_PASSWORD", "wrong").ended(12, &["opens none of its keys", "RESTIC_PASSWORD_FILE"]);
-    with("OTHER", "x").ended(12, &["no password given"]);
+    with("OTHER", "x").ended(12, &["no password given", "RESTIC_PASSWORD_FILE"]);
     let mut absent = sandbox.command(["import", "restic", "nowhere"]);
     run(&mut absent).ended(10, &["nowhere: no repository of restic found"]);
+    // A repository of Borg has settings, but no folder with keys.
+    fs::create_dir(sandbox.path("theirs")).expect("a folder is made");
+    fs::write(sandbox.path("theirs/config"), "[repository]\nversion = 1\n").expect("written");
+    let mut borg = sandbox.command(["import", "restic", "theirs"]);
+    let none = ["theirs: no repository of restic found"];
+    run(borg.env("RESTIC_PASSWORD", "x")).ended(10, &none);
+    let mut swapped = sandbox.command(["import", "borg", "restic"]);
+    run(&mut swapped).ended(10, &["restic: no repository of Borg: the file config is not one"]);
     // A repository of this program has settings, too.
     let mut own = sandbox.command(["import", "restic", "repo"]);
     assert_ne!(run(own.env("RESTIC_PASSWORD", "x")).code, Some(0));

@@ -62,15 +62,16 @@ struct Config {
 }
 
 impl Restic {
-    /// Returns `true` if the storage has the settings of a repository, which may be one of another
-    /// program.
+    /// Returns `true` if the storage has the settings and the keys of a repository, which may be one
+    /// of another program.
     ///
     /// # Errors
     ///
     /// Returns any error of the storage.
     pub fn is_there(storage: &dyn Storage) -> Result<bool> {
         match storage.get_at_most("config", CONFIG_LEN_MAX) {
-            Ok(_) => Ok(true),
+            // A repository of Borg has settings of this name, but no such folder.
+            Ok(_) => Ok(!storage.list("keys")?.is_empty()),
             Err(error) if error.is_loss() => Ok(false),
             Err(error) => Err(error),
         }

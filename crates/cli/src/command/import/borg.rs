@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,11 @@ use crate::{escape, unlock};
 
 /// The number of attempts to type a passphrase.
 const TRIES: usize = 3;
+/// The places in which Borg looks for a passphrase.
+const PASSPHRASE_REMEDY: &str =
+    "give the passphrase of Borg with BORG_PASSPHRASE or BORG_PASSCOMMAND";
+/// The beginning of the settings of a repository of Borg.
+const SETTINGS: &[u8] = b"[repository]";
 
 /// Opens the repository by the program `borg`.
 ///
@@ -34,11 +40,15 @@ pub(super) fn open(args: &Import, report: &Report) -> Result<ImportSource> {
     let temporary = temporary_folder();
     let options =
         BorgOptions { command, is_remote, threads: args.options.threads.count(), temporary };
+    let none = |why: &dyn Display| {
+        Failure::new(Exit::NoRepository, format!("{shown}: no repository of Borg: {why}"))
+            .with_remedy("check REPO, the place of a repository of Borg 1")
+    };
+    if !is_remote && has_other_settings(&path) {
+        return Err(none(&"the file config is not one of Borg").into());
+    }
     let place = BorgPlace::open(&path, options).map_err(|error| match error.kind() {
-        Kind::Missing => anyhow::Error::from(
-            Failure::new(Exit::NoRepository, format!("{shown}: no repository of Borg: {error}"))
-                .with_remedy("check REPO, the place of a repository of Borg 1"),
-        ),
+        Kind::Missing => anyhow::Error::from(none(&error)),
         _ => anyhow::Error::from(error).context(shown.clone()),
     })?;
     let borg = unlock(place, &shown)?;
@@ -47,6 +57,13 @@ pub(super) fn open(args: &Import, report: &Report) -> Result<ImportSource> {
     }
     let snapshots = borg.snapshots();
     Ok(ImportSource { repository: Arc::new(borg), snapshots })
+}
+
+/// Returns `true` if the folder has the settings of another program, which Borg refuses with an error
+/// of its interpreter.
+fn has_other_settings(folder: &[u8]) -> bool {
+    let settings = fs::read(Path::new(OsStr::from_bytes(folder)).join("config"));
+    settings.is_ok_and(|settings| !settings.trim_ascii_start().starts_with(SETTINGS))
 }
 
 /// Returns the command that runs Borg where the repository is, and the path of the repository there.
@@ -130,10 +147,10 @@ fn unlock(mut place: BorgPlace, shown: &str) -> Result<Borg> {
         if was_given || number == TRIES {
             break;
         }
-        passphrase = unlock::ask_other(shown)?;
+        passphrase = unlock::ask_other(shown, PASSPHRASE_REMEDY)?;
     }
     Err(Failure::new(Exit::WrongKey, format!("{shown}: wrong passphrase"))
-        .with_remedy("give the passphrase of Borg with BORG_PASSPHRASE or BORG_PASSCOMMAND")
+        .with_remedy(PASSPHRASE_REMEDY)
         .into())
 }
 

@@ -28,6 +28,10 @@ pub(super) fn open(args: &Import, global: &Global, report: &Report) -> Result<Im
     }
 }
 
+/// The places in which restic looks for a password.
+const PASSWORD_REMEDY: &str = "give the password of restic with RESTIC_PASSWORD, \
+                               RESTIC_PASSWORD_FILE or RESTIC_PASSWORD_COMMAND";
+
 fn restic(args: &Import, global: &Global, report: &Report) -> Result<ImportSource> {
     let source = args.source(global);
     let shown = place::shown(&session::location(&source)?);
@@ -50,10 +54,7 @@ fn restic(args: &Import, global: &Global, report: &Report) -> Result<ImportSourc
     })?;
     let wrong = || {
         Failure::new(Exit::WrongKey, format!("{shown}: the password opens none of its keys"))
-            .with_remedy(
-                "give the password of restic with RESTIC_PASSWORD, RESTIC_PASSWORD_FILE or \
-                 RESTIC_PASSWORD_COMMAND",
-            )
+            .with_remedy(PASSWORD_REMEDY)
     };
     let repository = opened.ok_or_else(wrong)?;
     let (snapshots, unreadable) = repository.snapshots()?;
@@ -71,5 +72,5 @@ fn password(shown: &str, report: &Report) -> Result<Zeroizing<Vec<u8>>> {
     let file = variable("RESTIC_PASSWORD_FILE").map(PathBuf::from);
     let command = variable("RESTIC_PASSWORD_COMMAND");
     unlock::of_other(file.as_deref(), command.as_deref(), "RESTIC_PASSWORD", report)?
-        .map_or_else(|| unlock::ask_other(shown), Ok)
+        .map_or_else(|| unlock::ask_other(shown, PASSWORD_REMEDY), Ok)
 }

@@ -207,7 +207,7 @@ fn secrets_of_borg_are_asked_for_in_the_usual_way() {
     let command = ("BORG_PASSCOMMAND", "echo secret");
     import(&[command, ("BORG_KEY_FILE", key)]).ended(0, &["Would import 1 snapshot"]);
     import(&[("BORG_PASSPHRASE", "x"), ("BORG_KEY_FILE", key)]).ended(12, &["wrong passphrase"]);
-    import(&[("BORG_KEY_FILE", key)]).ended(12, &["no password given"]);
+    import(&[("BORG_KEY_FILE", key)]).ended(12, &["no password given", "BORG_PASSCOMMAND"]);
     let mut absent = sandbox.command(["import", "borg", "nowhere"]);
     run(&mut absent).ended(10, &["nowhere: no repository of Borg"]);
     let mut without = sandbox.command(["import", "borg", "theirs"]);
