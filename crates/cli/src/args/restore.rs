@@ -110,13 +110,13 @@ pub(crate) struct Restore {
     #[arg(long)]
     pub(crate) delete: bool,
     /// Delete without asking
-    #[arg(long, requires = "delete")]
+    #[arg(long, short = 'y', requires = "delete")]
     pub(crate) yes: bool,
     /// List what would be done, and do nothing
     ///
     /// Standard output has a line for each change: `+` for a new entry, `M` for one that is
     /// replaced, `-` for one that is deleted. The totals follow. TARGET need not exist.
-    #[arg(long, conflicts_with = "verify")]
+    #[arg(long, short = 'n', conflicts_with = "verify")]
     pub(crate) dry_run: bool,
     /// Read the restored files back, and compare them
     ///

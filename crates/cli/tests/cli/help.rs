@@ -35,3 +35,21 @@ fn help_is_as_wide_as_the_columns_but_at_most_100() {
         assert!((width_max - 9..=width_max).contains(&width), "{columns} columns: {width}");
     }
 }
+
+/// A script that uses the short form with one command can use it with all.
+#[test]
+fn short_options_of_dry_runs_and_confirmations_are_the_same_everywhere() {
+    let sandbox = Sandbox::new();
+    let help = sandbox.run(["help"]).well();
+    let names = help.text().lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  "));
+    let mut short_count = 0;
+    for (name, _) in names.filter(|(name, _)| name.bytes().all(|byte| byte.is_ascii_lowercase())) {
+        // Topics have no options.
+        let page = sandbox.run([name, "--help"]);
+        for line in page.text().lines().map(str::trim) {
+            assert!(!["--dry-run", "--yes"].contains(&line), "{name}: {line} has no short form");
+            short_count += usize::from(["-n, --dry-run", "-y, --yes"].contains(&line));
+        }
+    }
+    assert!(short_count > 8, "{short_count}");
+}
