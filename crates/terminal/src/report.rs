@@ -469,6 +469,14 @@ impl Report {
         self.say_withheld();
     }
 
+    /// Returns `true` if the user has interrupted the command, and `message` says no more than in
+    /// which step of it. With `-v`, the step is of interest.
+    fn is_interruption(&self, exit: Exit, message: &str) -> bool {
+        let is_plain = message == INTERRUPTED;
+        let is_step = exit == Exit::Interrupted && message.ends_with(INTERRUPTED);
+        !self.command.is_empty() && (is_plain || (is_step && self.verbose == 0))
+    }
+
     /// Reports the reason of the failure. Returns the exit code.
     pub fn fail(&self, error: &anyhow::Error) -> Exit {
         self.end_progress();
@@ -478,8 +486,8 @@ impl Report {
         }
         let exit = Exit::of(error);
         let message = match exit::message(error, self.verbose > 0) {
-            message if message == INTERRUPTED && !self.command.is_empty() => {
-                format!("{}: {message}", self.command)
+            message if self.is_interruption(exit, &message) => {
+                format!("{}: {INTERRUPTED}", self.command)
             }
             message => message,
         };

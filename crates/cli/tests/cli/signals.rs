@@ -113,7 +113,8 @@ fn signal_ends_the_wait_for_a_server() {
         send(if number % 2 == 0 { "INT" } else { "TERM" }, child);
         let (code, said, elapsed) = end(child, &what);
         assert_eq!(code, Some(130), "{what}: {said}");
-        assert!(said.contains("interrupted"), "{what}: {said}");
+        let is_named = said.contains(&format!("cutpoint: {}", arguments[0]));
+        assert!(is_named && said.contains(": interrupted\n"), "{what}: {said}");
         assert!(said.contains("run the same command again"), "{what}: {said}");
         // Only a backup and a copy reuse what they have stored.
         let is_backup = matches!(arguments.first(), Some(&"backup" | &"copy"));
