@@ -100,8 +100,10 @@ pub fn failure(error: &Error, command: &str) -> Failure {
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = words(error, ContextKind::InvalidArg);
+            let missing: Vec<_> = missing.iter().map(|text| one_of_group(text)).collect();
             format!("{}: missing", missing.join(" and "))
         }
+        ErrorKind::MissingSubcommand => format!("{command}: no command given"),
         ErrorKind::ArgumentConflict => match words(error, ContextKind::PriorArg).as_slice() {
             [] => format!("{object}: cannot be used with other arguments"),
             others => {
@@ -123,6 +125,15 @@ pub fn failure(error: &Error, command: &str) -> Failure {
         Some(similar) => format!("use {similar} if that was meant; {help}"),
         None => help,
     })
+}
+
+/// Returns the names of the options of a group, `<--one|--two>`, of which one is missing; any other
+/// argument as it is.
+fn one_of_group(text: &str) -> String {
+    match text.strip_prefix("<--").and_then(|text| text.strip_suffix('>')) {
+        Some(names) => format!("--{}", names.replace('|', " or ")),
+        None => text.to_owned(),
+    }
 }
 
 /// Returns the texts that an error has about `kind`.

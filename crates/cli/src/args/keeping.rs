@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{ArgGroup, Args as ClapArgs};
 
 use crate::units::parse_wait;
 
@@ -97,15 +97,16 @@ Examples:
   cutpoint schedule home --systemd --at 'Mon..Fri 12:00'
   cutpoint schedule home --cron --at 'sun 03:00'
       For `crontab -e`.")]
+#[command(group = ArgGroup::new("system").args(["systemd", "cron"]).required(true))]
 pub(crate) struct Schedule {
     /// Profile to run
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Print a service and a timer of systemd
-    #[arg(long, group = "system", required_unless_present = "cron")]
+    #[arg(long)]
     pub(crate) systemd: bool,
     /// Print lines for a crontab
-    #[arg(long, group = "system")]
+    #[arg(long)]
     pub(crate) cron: bool,
     /// Run at TIME [default: daily 02:30]
     ///

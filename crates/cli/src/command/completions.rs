@@ -5,10 +5,14 @@ use clap_complete::{Shell as KnownShell, generate};
 use clap_complete_nushell::Nushell;
 
 use crate::args::{Args, Completions, Shell};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::report::Report;
 
 pub(crate) fn run(args: &Completions, report: &Report) -> Result<Exit> {
+    if report.is_json() {
+        let message = "`completions` has no --json, because the script itself is the output";
+        return Err(Failure::failed(message).into());
+    }
     let mut command = Args::layout();
     let name = command.get_name().to_owned();
     let mut script = Vec::new();

@@ -34,10 +34,11 @@ fn number_of_threads_out_of_range_is_refused() {
 #[test]
 fn wrong_arguments_are_reported_like_other_failures() {
     let sandbox = Sandbox::new();
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["frobnicate"], "frobnicate: unknown command\n"),
         (&["backup"], "<PATH>...: missing\n"),
         (&["key", "remove"], "<KEY>: missing\n"),
+        (&["schedule", "home"], "--systemd or --cron: missing\n"),
         (&["restore", "latest"], "--to <TARGET>: missing\n"),
         (&["ls", "latest", "--recursiv"], "--recursiv: unknown option\n  use --recursive if"),
         (&["doctor", "x"], "x: unexpected argument\n"),
@@ -62,6 +63,10 @@ fn wrong_arguments_are_reported_like_other_failures() {
         assert_eq!(events[0]["type"], "error", "{arguments:?}");
         assert_eq!(events[0]["exit_code"], 2, "{arguments:?}");
     }
+    let none = sandbox.run(["--json"]).ended(2, &["cutpoint: no command given\n"]);
+    assert_eq!(none.events()[0]["message"], "cutpoint: no command given");
+    let script = sandbox.run(["completions", "bash", "--json"]);
+    assert_eq!(script.ended(2, &["has no --json"]).events().len(), 1, "no script");
 }
 
 /// Such a pattern was accepted, and excluded nothing.
