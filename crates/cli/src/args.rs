@@ -91,6 +91,12 @@ impl Args {
     pub(crate) fn layout() -> clap::Command {
         help::MANUAL.command()
     }
+
+    /// Returns the name and the page of each topic of the help, for manual pages.
+    pub(crate) fn topics() -> impl Iterator<Item = (&'static str, clap::Command)> {
+        let names = help::MANUAL.topics.iter().map(|topic| topic.name);
+        names.filter_map(|name| Some((name, help::MANUAL.page(&[name])?)))
+    }
 }
 
 /// A command. The documentation of its arguments is its help.

@@ -13,12 +13,15 @@ use crate::exit::Exit;
 use crate::report::Report;
 use crate::units;
 
+/// The width of the text of a topic, in columns. Readers of pages indent it.
+const TOPIC_WIDTH: usize = 72;
+
 pub(crate) fn run(args: &Man, report: &Report) -> Result<Exit> {
     let folder = &args.folder;
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let mut command = Args::layout();
     command.build();
-    let count = write_pages(&command, folder)?;
+    let count = write_pages(&command, folder)? + write_topics(folder)?;
     let pages = units::count(count, "manual page");
     report.note(&format!("Wrote {pages} to {}.", folder.display()));
     Ok(Exit::Well)
@@ -37,14 +40,63 @@ fn write_pages(command: &Command, folder: &Path) -> Result<u64> {
     Ok(count)
 }
 
-/// Returns the page of `command`. The examples, which stand in front of the options in the help, are
-/// a section at the end.
-fn page(command: &Command, name: &str) -> io::Result<String> {
-    let page = Page::new(command.clone())
+/// Writes a page for each topic of the help, among them the common options. Returns their number.
+fn write_topics(folder: &Path) -> Result<u64> {
+    let mut count = 0;
+    for (topic, command) in Args::topics() {
+        let name = page_of_topic(topic);
+        let path = folder.join(format!("{name}.1"));
+        let page = topic_page(command, &name).and_then(|text| fs::write(&path, text));
+        page.with_context(|| path.display().to_string())?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn page_of_topic(topic: &str) -> String {
+    format!("cutpoint-{topic}")
+}
+
+/// Returns the page of a topic, whose text is that of the help.
+fn topic_page(command: Command, name: &str) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    titled(command.clone(), name).render_title(&mut text)?;
+    let help = command.term_width(TOPIC_WIDTH).render_long_help().to_string();
+    let (about, help) = help.split_once('\n').unwrap_or((&help, ""));
+    let mut roff = Roff::new();
+    roff.control("SH", ["NAME"]).text([roman(format!("{name} - {about}"))]);
+    roff.control("SH", ["DESCRIPTION"]).control("nf", []);
+    for line in help.trim().lines() {
+        roff.text([roman(line.trim_end())]);
+    }
+    roff.control("fi", []).to_writer(&mut text)?;
+    Ok(text)
+}
+
+/// Returns the section that names the pages of the topics: of all in the page of the program, and
+/// elsewhere of those that concern every command.
+fn see_also(is_program: bool) -> Roff {
+    let names = Args::topics().map(|(name, _)| name);
+    let names = names.filter(|name| is_program || ["options", "exit-codes"].contains(name));
+    let pages: Vec<String> = names.map(|name| format!("{}(1)", page_of_topic(name))).collect();
+    let mut section = Roff::new();
+    section.control("SH", ["SEE ALSO"]).text([roman(pages.join(", "))]);
+    section
+}
+
+/// Returns a page with its title.
+fn titled(command: Command, name: &str) -> Page {
+    Page::new(command)
         .title(name.to_uppercase())
         .date(option_env!("CUTPOINT_DATE").unwrap_or_default())
         .source(concat!("cutpoint ", env!("CARGO_PKG_VERSION")))
-        .manual("Cutpoint");
+        .manual("Cutpoint")
+}
+
+/// Returns the page of `command`. The examples, which stand in front of the options in the help, are
+/// a section at the end.
+fn page(command: &Command, name: &str) -> io::Result<String> {
+    let page = titled(command.clone(), name);
     let mut text = Vec::new();
     page.render_title(&mut text)?;
     page.render_name_section(&mut text)?;
@@ -59,6 +111,7 @@ fn page(command: &Command, name: &str) -> io::Result<String> {
     if let Some(examples) = command.get_before_help() {
         examples_section(&examples.to_string()).to_writer(&mut text)?;
     }
+    see_also(name == "cutpoint").to_writer(&mut text)?;
     let text = String::from_utf8(text).map_err(io::Error::other)?;
     // A line break beside an empty line has no effect, and readers of pages warn of it.
     Ok(text.replace(".br\n\n.br\n", "\n"))

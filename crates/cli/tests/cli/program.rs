@@ -89,6 +89,11 @@ fn manual_pages_are_well_formed() {
     let page = fs::read_to_string(sandbox.path("pages/cutpoint-key-add.1")).expect("a page");
     assert!(page.contains("\\-\\-new\\-passphrase\\-file"), "options: {page}");
     assert!(page.contains(".SH EXAMPLES\n.nf\ncutpoint key add"), "examples: {page}");
+    assert!(page.contains(".SH \"SEE ALSO\"\ncutpoint\\-options(1)"), "{page}");
+    let page = fs::read_to_string(sandbox.path("pages/cutpoint-options.1")).expect("a page");
+    for option in ["\\-\\-repo <LOCATION>", "\\-\\-limit\\-upload <RATE>"] {
+        assert!(page.contains(option), "{option}: {page}");
+    }
     let mut lint = Command::new("mandoc");
     if let Some(output) = other("mandoc", lint.args(["-Tlint", "-Wwarning"]).args(&pages)) {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
