@@ -2,6 +2,7 @@
 
 mod file_system;
 mod guard;
+#[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "the C library is called")]
 mod heap;
 
@@ -47,8 +48,8 @@ pub(crate) enum Unmounted {
     InUse,
 }
 
-/// Tests whether a folder can show snapshots, and prepares the process, which has no other threads
-/// yet.
+/// Tests whether a folder can show snapshots, and prepares the process, which has not started the
+/// threads that answer yet.
 ///
 /// # Errors
 ///
@@ -90,6 +91,7 @@ pub(crate) fn prepare(folder: &Path) -> Result<()> {
             .with_remedy("install the package `fuse3`")
             .into());
     }
+    #[cfg(target_env = "gnu")]
     heap::bound();
     Ok(())
 }

@@ -318,25 +318,32 @@ impl Browser {
 
     /// Follows a reader that goes from file to file: the file `node` was read from `offset` on.
     /// Decodes ahead what such a reader will need, and returns complete files that were listed and
-    /// will probably be read next: their numbers and bytes. While a thread has such an iterator with
-    /// files, other threads get none: the kernel takes a page that it has asked for only after the
-    /// answer, so that threads must be left that answer.
-    pub fn follow_read(&self, node: u64, offset: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
+    /// will probably be read next: their numbers and bytes, or `None` for one that cannot be handed
+    /// over. While a thread has such an iterator with files, other threads get none: the kernel takes
+    /// a page that it has asked for only after the answer, so that threads must be left that answer.
+    pub fn follow_read(
+        &self,
+        node: u64,
+        offset: u64,
+    ) -> impl Iterator<Item = Option<(u64, Vec<u8>)>> {
         let files = (offset == 0).then(|| self.follower.read(node));
         self.complete_files(files.unwrap_or_default())
     }
 
     /// Follows such a reader: the folder `node` was listed to its end. Returns the same as
     /// [`Browser::follow_read`].
-    pub fn follow_listing(&self, node: u64) -> impl Iterator<Item = (u64, Vec<u8>)> {
+    pub fn follow_listing(&self, node: u64) -> impl Iterator<Item = Option<(u64, Vec<u8>)>> {
         self.complete_files(self.follower.listed(node))
     }
 
     /// Reads files, but for those that are damaged, because their readers get the error, and those
     /// that the caller does not refer to by these numbers.
-    fn complete_files(&self, files: FilesToHandOver<'_>) -> impl Iterator<Item = (u64, Vec<u8>)> {
+    fn complete_files(
+        &self,
+        files: FilesToHandOver<'_>,
+    ) -> impl Iterator<Item = Option<(u64, Vec<u8>)>> {
         let mut verified = None;
-        files.filter_map(move |(node, entry)| {
+        files.map(move |(node, entry)| {
             if entry.is_hard_link() || lock(&self.table).get(node).is_none() {
                 return None;
             }

@@ -125,7 +125,8 @@ impl FollowerThread {
 
     /// Returns a cursor behind `node`, unless a reader was expected to read the node meanwhile.
     fn follow(&self, node: u64) -> Option<Moved> {
-        let followed = lock(&self.walks).read(node, false);
+        // The read is over: what could be handed over after it may have been read as well.
+        let followed = lock(&self.walks).read(node, true);
         if !followed.is_new {
             return followed.moved;
         }

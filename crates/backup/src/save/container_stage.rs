@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cutpoint_repository::write::{ContainerStatistics, ContainerWriter, OwnSegments, Uploads};
+use cutpoint_repository::write::{
+    ContainerStatistics, ContainerWriter, OwnSegments, Upload, Uploads,
+};
 use cutpoint_repository::{Repository, TicketId};
 use cutpoint_storage::{stop, wait};
 
@@ -64,25 +66,38 @@ impl ContainerStage {
         })
     }
 
-    /// Writes the parts of containers that are sealed, and forwards complete objects: those that an
-    /// index segment may name together, and before it. Parts are
-    /// written while they are in the processor's cache, and so that no complete container is ever
-    /// in memory.
+    /// Writes the parts of containers that are sealed, and forwards complete objects.
     fn forward(&mut self, ends: &ContainerEnds, shutdown: &Shutdown) -> Result<()> {
-        let mut uploads = Vec::new();
+        let mut complete = Vec::new();
+        let written = self.write_parts(&mut complete, ends, shutdown);
+        // Objects that are complete are stored although a later part cannot be written.
+        if complete.is_empty() {
+            return written;
+        }
+        let sent = shutdown.send(&ends.uploads, complete);
+        written?;
+        Ok(sent?)
+    }
+
+    /// Writes the parts of containers that are sealed. Adds complete objects to `complete`, which is
+    /// forwarded before an index segment, because the segment may name them. Parts are written while
+    /// they are in the processor's cache, and so that no complete container is ever in memory.
+    fn write_parts(
+        &mut self,
+        complete: &mut Vec<Upload>,
+        ends: &ContainerEnds,
+        shutdown: &Shutdown,
+    ) -> Result<()> {
         for part in self.containers.take_parts() {
             let written = self.uploads.write(&self.repository, part)?;
             if let Some(buffers) = written.buffers {
                 shutdown.offer(&ends.free_buffers, buffers)?;
             }
             let Some(upload) = written.upload else { continue };
-            if upload.is_segment() && !uploads.is_empty() {
-                shutdown.send(&ends.uploads, std::mem::take(&mut uploads))?;
+            if upload.is_segment() && !complete.is_empty() {
+                shutdown.send(&ends.uploads, std::mem::take(complete))?;
             }
-            uploads.push(upload);
-        }
-        if !uploads.is_empty() {
-            shutdown.send(&ends.uploads, uploads)?;
+            complete.push(upload);
         }
         Ok(())
     }

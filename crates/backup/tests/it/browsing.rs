@@ -284,7 +284,7 @@ fn read_all(browser: &Browser, folder: u64, path: &Path) -> HashMap<PathBuf, Vec
         let found = browser.lookup(folder, &name).unwrap();
         entries.push((path, found));
     }
-    let mut by_node: HashMap<u64, Vec<u8>> = browser.follow_listing(folder).collect();
+    let mut by_node: HashMap<u64, Vec<u8>> = browser.follow_listing(folder).flatten().collect();
     for (path, found) in entries {
         if found.kind == EntryKind::Folder {
             handed_over.extend(read_all(browser, found.node, &path));
@@ -292,7 +292,7 @@ fn read_all(browser: &Browser, folder: u64, path: &Path) -> HashMap<PathBuf, Vec
             handed_over.insert(path, bytes);
         } else {
             browser.read(found.node, 0, 128 * 1024).unwrap();
-            for (node, bytes) in browser.follow_read(found.node, 0) {
+            for (node, bytes) in browser.follow_read(found.node, 0).flatten() {
                 assert!(by_node.insert(node, bytes).is_none(), "{node}: a second time");
             }
         }

@@ -45,9 +45,9 @@ impl SnapshotFileSystem {
     }
 
     /// Gives complete files to the kernel before it asks for them.
-    fn hand_over(&self, files: impl Iterator<Item = (u64, Vec<u8>)>) {
+    fn hand_over(&self, files: impl Iterator<Item = Option<(u64, Vec<u8>)>>) {
         let Some(notifier) = self.notifier.get() else { return };
-        for (node, bytes) in files {
+        for (node, bytes) in files.flatten() {
             // The kernel asks for what it does not take.
             notifier.store(INodeNo(node), 0, &bytes).ok();
         }

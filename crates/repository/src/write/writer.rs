@@ -239,7 +239,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Returns the first error of a put.
+    /// Returns the first error of a put, or that of a full storage if there is one.
     pub fn put_all(&mut self, mut uploads: Vec<Upload>) -> Result<Vec<PublishedSegment>> {
         let repository = self.repository.clone();
         let mut results = Vec::new();
@@ -263,8 +263,10 @@ impl Writer {
             });
         }
         results.extend(uploads.into_iter().map(|upload| self.put(upload)));
-        let results = results.into_iter().filter_map(Result::transpose);
-        results.collect()
+        // A full storage is the error to tell: the reserve can be given up for it.
+        let is_full = |error: &Error| error.kind() == Kind::Full;
+        results.sort_by_key(|result| !result.as_ref().is_err_and(is_full));
+        results.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// Notes an object that was put.

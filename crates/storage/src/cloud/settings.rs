@@ -270,7 +270,7 @@ mod tests {
         let file = ("GOOGLE_APPLICATION_CREDENTIALS", "/absent/file");
         settings.variables = vec![(file.0.to_owned(), file.1.to_owned())];
         let error = settings.client().expect_err("no file");
-        assert!(error.to_string().contains("/absent/file: not found"), "{error}");
+        assert!(error.to_string().contains("/absent/file: No such file"), "{error}");
         assert!(error.remedy().expect("a remedy").contains(file.0), "{error}");
     }
 

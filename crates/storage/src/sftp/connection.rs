@@ -23,7 +23,7 @@ use crate::throttle::Throttle;
 /// The maximum time for the start of a session, in seconds. A user may type a passphrase meanwhile.
 const START_S_MAX: u64 = 120;
 /// The maximum time for the answer to a request, in seconds. It includes the transfer of up to
-/// [`BYTES_MAX`] of other requests.
+/// [`BYTES_MAX`] of other requests, and of short ones, which do not count.
 const ANSWER_S_MAX: u64 = 120;
 /// The maximum number of bytes in requests and answers that are under way: twice what the window of
 /// an SSH channel holds, so that the window is always full. Requests of at most half a piece neither
@@ -315,7 +315,14 @@ impl Connection {
                 }
             }
         };
-        shared.0.get_or_try_init(|| self.open_to_read(path)).await?;
+        let open = async || {
+            // Another read may have waited for the same answer in vain.
+            if self.is_lost() {
+                return Err(Failure::new(Meaning::TryAgain, "the connection was cut"));
+            }
+            self.open_to_read(path).await
+        };
+        shared.0.get_or_try_init(open).await?;
         Ok(shared)
     }
 

@@ -281,7 +281,10 @@ fn require_name(name: &str) -> Result<()> {
 
 async fn remove(connection: Arc<Connection>, path: String) -> Result<(), Failure> {
     connection.forget(&path);
-    match connection.ask(connection.session.remove(path)).await {
+    let removed = connection.ask(connection.session.remove(path.clone())).await;
+    // A read that has begun meanwhile may have opened the file.
+    connection.forget(&path);
+    match removed {
         Err(failure) if failure.meaning == Meaning::Missing => Ok(()),
         removed => removed.map(|_| ()),
     }
