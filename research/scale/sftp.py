@@ -14,6 +14,7 @@ and without the times of those that move nothing.
 
 import argparse
 import collections
+import contextlib
 import os
 import pathlib
 import shutil
@@ -60,10 +61,8 @@ def run_relay(delay_ms, command):
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     delay_s = float(delay_ms) / 1000
     threading.Thread(target=relay, args=(0, server.stdin.fileno(), delay_s), daemon=True).start()
-    try:
+    with contextlib.suppress(OSError):
         relay(server.stdout.fileno(), 1, delay_s)
-    except OSError:
-        pass
     server.kill()
     os._exit(0)
 

@@ -124,9 +124,10 @@ impl Walks {
     pub(super) fn read(&mut self, node: u64, hands_over: bool) -> Followed {
         self.read_count += 1;
         for walk in &mut self.walks {
-            if walk.read(node) {
+            if let Some(is_next) = walk.read(node) {
                 walk.used = self.read_count;
-                let files = if hands_over { walk.handed_over() } else { Vec::new() };
+                // A reader of a file that was passed over may be elsewhere.
+                let files = if hands_over && is_next { walk.handed_over() } else { Vec::new() };
                 return Followed { files, moved: walk.moved(), is_new: false };
             }
         }
@@ -189,14 +190,16 @@ impl Walks {
 }
 
 impl Walk {
-    /// Notes that `node` is read. Returns `false` if it was not expected.
-    fn read(&mut self, node: u64) -> bool {
-        let mut gain = 1;
+    /// Notes that `node` is read. Returns `true` if it was expected, `false` if it was passed over,
+    /// and otherwise `None`.
+    fn read(&mut self, node: u64) -> Option<bool> {
+        let (mut gain, mut is_next) = (1, false);
         if let Some(place) = self.passed.iter().position(|passed| *passed == node) {
             self.passed.remove(place);
         } else if let Some(place) =
             self.expected.iter().position(|expected| expected.file.node == node)
         {
+            is_next = true;
             self.in_order_count += 1;
             for expected in self.expected.drain(..=place) {
                 self.expected_bytes -= expected.file.entry.size;
@@ -208,14 +211,14 @@ impl Walk {
                 }
             }
         } else {
-            return false;
+            return None;
         }
         self.score = (self.score + gain).min(SCORE_MAX);
         while self.passed.len() > PASSED_MAX {
             self.passed.pop_front();
             self.score = self.score.saturating_sub(LOSS);
         }
-        true
+        Some(is_next)
     }
 
     /// Notes that the folder `node` was listed. Returns `false` if it does not have the file that is
@@ -319,6 +322,8 @@ mod tests {
     struct Scene {
         walks: Walks,
         file_count: u64,
+        /// The size of each file in bytes.
+        file_len: u64,
         /// The node of the file at which the last cursor is.
         next: Cell<u64>,
         request_count: usize,
@@ -328,7 +333,7 @@ mod tests {
 
     impl Scene {
         fn new(file_count: u64) -> Scene {
-            Scene { file_count, ..Scene::default() }
+            Scene { file_count, file_len: 10_000, ..Scene::default() }
         }
 
         /// Reads a file that was not handed over.
@@ -364,7 +369,7 @@ mod tests {
         fn next_file(&self) -> Option<FoundFile> {
             let node = self.next.replace(self.next.get() + 1);
             let mut entry = Entry::new(node.to_string().into_bytes(), EntryKind::File);
-            entry.size = 10_000;
+            entry.size = self.file_len;
             let file = FoundFile { parent: node / FOLDER_LEN, node, entry: entry.into() };
             (node < self.file_count).then_some(file)
         }
@@ -423,6 +428,16 @@ mod tests {
         }
         assert_eq!(scene.handed_over.len(), 0, "its order is not known");
         assert!(scene.prepared_count > 1500, "{} decoded ahead", scene.prepared_count);
+    }
+
+    #[test]
+    fn nothing_is_handed_over_to_reader_of_a_file_that_was_passed_over() {
+        let mut scene = Scene { file_len: 100_000, ..Scene::new(100) };
+        [0, 2, 3, 4, 5, 6].into_iter().for_each(|node| scene.read(node));
+        let before = scene.handed_over.clone();
+        assert!(!before.is_empty(), "it reads in order");
+        scene.read(1);
+        assert_eq!(scene.handed_over, before, "it may be in another folder");
     }
 
     #[test]
