@@ -10,7 +10,6 @@ use super::unlock::{UnlockResult, unlock_by_any_key};
 use super::view::ViewCache;
 use crate::crypto::{KdfLimits, Keys, Unlock};
 use crate::format::config::Config;
-use crate::util::both::both;
 use crate::util::memory_limit::{MemoryLimit, PartSizes};
 
 pub use super::options::{InitOptions, OpenOptions};
@@ -67,10 +66,10 @@ impl Repository {
         options: OpenOptions,
     ) -> Result<Repository> {
         let list = || -> Result<_> {
-            let list = |kind: ObjectKind| storage.list(kind.folder());
-            let (keys, configs) =
-                both(&*storage, || list(ObjectKind::Key), || list(ObjectKind::Config));
-            Ok((keys?, configs?))
+            Ok((
+                storage.list(ObjectKind::Key.folder())?,
+                storage.list(ObjectKind::Config.folder())?,
+            ))
         };
         let mut names = list()?;
         let opened = loop {

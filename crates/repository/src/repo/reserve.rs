@@ -15,14 +15,11 @@ impl Repository {
         self.storage.put_new(RESERVE, Bytes::from(vec![0; RESERVE_LEN])).map(drop)
     }
 
-    /// Returns `true` if the reserve was given up.
-    pub(crate) fn lacks_reserve(&self) -> bool {
-        matches!(self.storage.head(RESERVE), Ok(None))
-    }
-
     /// Puts the reserve again after it was given up, if there is space.
-    pub(crate) fn restore_reserve(&self) {
-        self.put_reserve().ok();
+    pub(crate) fn keep_reserve(&self) {
+        if let Ok(None) = self.storage.head(RESERVE) {
+            self.put_reserve().ok();
+        }
     }
 
     /// Frees the space that is reserved for a full disk. The reserve is not an object, so that a

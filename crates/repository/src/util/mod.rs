@@ -1,6 +1,5 @@
 //! Small data structures that every room may use.
 
-pub(crate) mod both;
 pub(crate) mod cache;
 pub(crate) mod display;
 pub(crate) mod extsort;

@@ -26,7 +26,6 @@ use crate::repo::liveness::{OpenTickets, listed_tickets, require_alone};
 use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
-use crate::util::both::both;
 
 /// A writer: a ticket, and the view that was taken after it.
 #[derive(Debug)]
@@ -155,12 +154,7 @@ impl Writer {
             true => listed_tickets(&repository)?.tickets,
             false => OpenTickets::new(),
         };
-        let (lacks_reserve, view) = both(
-            &**repository.storage(),
-            || repository.lacks_reserve(),
-            || known.list_again(&repository),
-        );
-        let mut view = view?;
+        let mut view = known.list_again(&repository)?;
         let ended = end_dead_writers(&repository, ticket, tickets, &view, !is_alone)?;
         // A listing may also miss a record that was put while it ran, and show the next one.
         if !ended.is_empty() || !view.missing_prunes().is_empty() {
@@ -174,9 +168,7 @@ impl Writer {
             put_commit(&repository, ticket, &end).ok();
             return Err(error);
         }
-        if lacks_reserve {
-            repository.restore_reserve();
-        }
+        repository.keep_reserve();
         let hold = repository.environment().stop().map(Stop::hold);
         Ok(Writer {
             ticket: OwnTicket::new(&repository, ticket, purpose),
