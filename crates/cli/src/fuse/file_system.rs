@@ -20,8 +20,7 @@ const CONSTANT_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const TOP_TTL: Duration = Duration::from_secs(1);
 /// The maximum number of requests that the kernel sends ahead of readers.
 const BACKGROUND_MAX: u16 = 64;
-/// The number of files that are given to the kernel before the answer to a request, so that it does
-/// not ask for them at once.
+/// The number of files that are given to the kernel before the answer to a request.
 const FIRST_COUNT: usize = 2;
 /// The values of `whence` of `lseek`.
 const SEEK_DATA: i32 = 3;
@@ -44,13 +43,21 @@ impl SnapshotFileSystem {
         SnapshotFileSystem { browser, notifier: Arc::default(), has_acls, opens_folders: false }
     }
 
-    /// Gives complete files to the kernel before it asks for them.
-    fn hand_over(&self, files: impl Iterator<Item = Option<(u64, Vec<u8>)>>) {
-        let Some(notifier) = self.notifier.get() else { return };
-        for (node, bytes) in files.flatten() {
+    /// Answers a request by `answer`, and gives complete files to the kernel before it asks for them:
+    /// the first ones before the answer, so that it does not ask for them at once.
+    fn answer_and_hand_over(
+        &self,
+        answer: impl FnOnce(),
+        mut files: impl Iterator<Item = Option<(u64, Vec<u8>)>>,
+    ) {
+        let Some(notifier) = self.notifier.get() else { return answer() };
+        let store = |(node, bytes): (u64, Vec<u8>)| {
             // The kernel asks for what it does not take.
             notifier.store(INodeNo(node), 0, &bytes).ok();
-        }
+        };
+        files.by_ref().take(FIRST_COUNT).flatten().for_each(store);
+        answer();
+        files.flatten().for_each(store);
     }
 
     /// Has the kernel drop what it keeps of the folder `node`, which can change and whose listing
@@ -192,10 +199,8 @@ impl Filesystem for SnapshotFileSystem {
             Ok(bytes) => bytes,
             Err(error) => return reply.error(errno(error)),
         };
-        let mut following = self.browser.follow_read(node.0, offset);
-        self.hand_over(following.by_ref().take(FIRST_COUNT));
-        reply.data(&bytes);
-        self.hand_over(following);
+        let following = self.browser.follow_read(node.0, offset);
+        self.answer_and_hand_over(|| reply.data(&bytes), following);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -286,10 +291,7 @@ impl Filesystem for SnapshotFileSystem {
         if !is_constant {
             self.forget_listing(node);
         }
-        let mut following = self.browser.follow_listing(node.0);
-        self.hand_over(following.by_ref().take(FIRST_COUNT));
-        reply.ok();
-        self.hand_over(following);
+        self.answer_and_hand_over(|| reply.ok(), self.browser.follow_listing(node.0));
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
