@@ -14,8 +14,8 @@ use cutpoint_repository::write::{
     ContainerWriter, Deduplicator, DeltaEncoder, Inline, RegionCodec, Upload, Uploads,
 };
 use cutpoint_repository::{
-    Class, CommitResult, Index, ObjectName, PartName, Purpose, Reader, TicketId, Verify, View,
-    Writer,
+    Class, CommitResult, Index, ObjectName, PartName, Purpose, Reader, Repository, TicketId,
+    Verify, View, Writer,
 };
 use cutpoint_storage::{
     Error, Fault, Faulty, Kind, Layer, Local, Memory, ObjectKind, Put, Result, Storage,
@@ -113,6 +113,25 @@ impl Layer for Together {
     }
 }
 
+/// Begins a writer, and a deduplicator of its chunks.
+fn begin(repository: &Arc<Repository>) -> (Writer, Deduplicator) {
+    let writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
+    let index = Index::open(repository.clone(), writer.view()).expect("it opens");
+    let dedup =
+        Deduplicator::new(repository.keys().clone(), Arc::new(index), 16 * 1024, Verify::All);
+    (writer, dedup.expect("there is memory"))
+}
+
+/// Finishes containers, and returns the objects that are to be put.
+fn finish(repository: &Arc<Repository>, containers: &mut ContainerWriter) -> Vec<Upload> {
+    containers.finish().expect("it seals");
+    let (mut uploads, mut uploaded) = (Uploads::default(), Vec::new());
+    for part in containers.take_parts() {
+        uploaded.extend(uploads.write(repository, part).expect("it is kept").upload);
+    }
+    uploaded
+}
+
 /// Containers of both classes are put at the same time, and before the segment that names them. If one
 /// fails, a writer that gives up publishes the other.
 #[test]
@@ -121,12 +140,8 @@ fn containers_that_end_together_are_put_at_a_time() {
         let storage: Arc<dyn Storage> = Arc::new(Together { refuses_meta, ..Together::default() });
         init_with(storage.clone(), 0, false, 0).expect("it takes a repository");
         let repository = open(storage.clone(), 1).expect("it opens");
-        let mut writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
-        let index = Index::open(repository.clone(), writer.view()).expect("it opens");
-        let keys = repository.keys();
-        let mut dedup = Deduplicator::new(keys.clone(), Arc::new(index), 16 * 1024, Verify::All)
-            .expect("there is memory");
-        let bytes = file(1);
+        let (mut writer, mut dedup) = begin(&repository);
+        let (keys, bytes) = (repository.keys(), file(1));
         let fingerprint = |class| keys.fingerprint(class, &bytes);
         for class in [Class::Data, Class::Meta] {
             dedup.store(class, fingerprint(class), &bytes).expect("it stores");
@@ -138,11 +153,7 @@ fn containers_that_end_together_are_put_at_a_time() {
             let encoded = codec.encode(region, Vec::new()).expect("it compresses");
             containers.append(encoded).expect("it seals");
         }
-        containers.finish().expect("it seals");
-        let (mut uploads, mut uploaded) = (Uploads::default(), Vec::new());
-        for part in containers.take_parts() {
-            uploaded.extend(uploads.write(&repository, part).expect("it is kept").upload);
-        }
+        let mut uploaded = finish(&repository, &mut containers);
         let segment = uploaded.pop().filter(Upload::is_segment).expect("the last one");
         assert!(uploaded.len() >= 2 && !uploaded.iter().any(Upload::is_segment), "containers");
         let put = writer.put_all(uploaded);
@@ -169,12 +180,8 @@ fn containers_that_end_together_are_put_at_a_time() {
 fn containers_of_an_abandoned_writer_are_found() {
     let storage = memory();
     let repository = open(storage.clone(), 1).expect("it opens");
-    let mut writer = Writer::begin(repository.clone(), Purpose::Backup).expect("it begins");
-    let index = Index::open(repository.clone(), writer.view()).expect("it opens");
-    let keys = repository.keys();
-    let mut dedup = Deduplicator::new(keys.clone(), Arc::new(index), 16 * 1024, Verify::All)
-        .expect("there is memory");
-    let bytes = file(1);
+    let (mut writer, mut dedup) = begin(&repository);
+    let (keys, bytes) = (repository.keys(), file(1));
     let chunks: Vec<&[u8]> = bytes.chunks(10_000).collect();
     let fingerprint = keys.fingerprint(Class::Data, chunks[0]);
     assert!(!dedup.has_regions(), "nothing was stored");
@@ -195,11 +202,7 @@ fn containers_of_an_abandoned_writer_are_found() {
         containers.append(encoded).expect("it seals");
     }
     assert!(!dedup.has_regions(), "all were taken");
-    containers.finish().expect("it seals");
-    let (mut uploads, mut uploaded) = (Uploads::default(), Vec::new());
-    for part in containers.take_parts() {
-        uploaded.extend(uploads.write(&repository, part).expect("memory takes it").upload);
-    }
+    let mut uploaded = finish(&repository, &mut containers);
     assert_eq!(uploaded.len(), 2, "a container, and a segment");
     let container = uploaded.remove(0);
     let len = container.len();
