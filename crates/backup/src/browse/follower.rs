@@ -14,9 +14,6 @@ use super::table::NodeTable;
 use super::walks::{Followed, Moved, Walks};
 use crate::trees::{EntryPlace, Trees};
 
-/// The maximum number of requests to the thread. More reads of files that were not expected are not
-/// followed.
-const REQUESTS_MAX: usize = 64;
 /// The size of a file's start that is decoded ahead, in bytes. What follows is decoded ahead when
 /// the file is read.
 const START_LEN_MAX: u64 = 4 << 20;
@@ -24,8 +21,8 @@ const START_LEN_MAX: u64 = 4 << 20;
 /// A request to the thread.
 #[derive(Debug)]
 enum Request {
-    /// Follow the reader that reads this node.
-    Follow(u64),
+    /// Follow the reader of the last unexpected node.
+    Follow,
     Move(Moved),
 }
 
@@ -33,6 +30,7 @@ enum Request {
 #[derive(Debug)]
 pub(super) struct Follower {
     walks: Arc<Mutex<Walks>>,
+    unexpected: Arc<Mutex<Option<u64>>>,
     requests: Sender<Request>,
     handing_over: Mutex<()>,
 }
@@ -62,10 +60,18 @@ impl Follower {
         jobs: Sender<Fingerprint>,
     ) -> Follower {
         let walks = Arc::new(Mutex::new(Walks::default()));
+        let unexpected = Arc::new(Mutex::default());
         let (requests, receiver) = unbounded();
-        let thread = FollowerThread { walks: Arc::clone(&walks), table, trees, recipes, jobs };
+        let thread = FollowerThread {
+            walks: Arc::clone(&walks),
+            unexpected: Arc::clone(&unexpected),
+            table,
+            trees,
+            recipes,
+            jobs,
+        };
         std::thread::spawn(move || thread.run(&receiver));
-        Follower { walks, requests, handing_over: Mutex::default() }
+        Follower { walks, unexpected, requests, handing_over: Mutex::default() }
     }
 
     /// Notes that the file `node` is read from its start on. Returns files that will probably be
@@ -73,8 +79,9 @@ impl Follower {
     pub(super) fn read(&self, node: u64) -> FilesToHandOver<'_> {
         let turn = self.handing_over.try_lock().ok();
         let followed = lock(&self.walks).read(node, turn.is_some());
-        if followed.is_new && self.requests.len() < REQUESTS_MAX {
-            self.requests.send(Request::Follow(node)).ok();
+        // A reader is ahead of all nodes but the last one when the thread comes to them.
+        if followed.is_new && lock(&self.unexpected).replace(node).is_none() {
+            self.requests.send(Request::Follow).ok();
         }
         self.move_on(followed, turn)
     }
@@ -102,6 +109,8 @@ impl Follower {
 /// The thread that follows readers.
 struct FollowerThread {
     walks: Arc<Mutex<Walks>>,
+    /// The node that was read last without being expected, until its reader is followed.
+    unexpected: Arc<Mutex<Option<u64>>>,
     table: Arc<Mutex<NodeTable>>,
     trees: Arc<Trees>,
     recipes: Arc<Recipes>,
@@ -113,7 +122,7 @@ impl FollowerThread {
         for request in requests {
             let moved = match request {
                 Request::Move(moved) => Some(moved),
-                Request::Follow(node) => self.follow(node),
+                Request::Follow => self.follow(),
             };
             let Some(mut moved) = moved else { continue };
             // A reader that needs a damaged folder gets the error.
@@ -123,8 +132,10 @@ impl FollowerThread {
         }
     }
 
-    /// Returns a cursor behind `node`, unless a reader was expected to read the node meanwhile.
-    fn follow(&self, node: u64) -> Option<Moved> {
+    /// Returns a cursor behind the last unexpected node, unless a reader was expected to read the
+    /// node meanwhile.
+    fn follow(&self) -> Option<Moved> {
+        let node = lock(&self.unexpected).take()?;
         // The read is over: what could be handed over after it may have been read as well.
         let followed = lock(&self.walks).read(node, true);
         if !followed.is_new {

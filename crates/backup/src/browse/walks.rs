@@ -10,8 +10,9 @@ const WALKS_MAX: usize = 4;
 /// The maximum number of files that are expected of a reader.
 const EXPECTED_MAX: usize = 1024;
 /// The minimum number of files that a cursor finds when it is moved. It is moved when half as many
-/// are expected. A reader that passes over all of them is not followed.
-const EXPECTED_MIN: usize = 16;
+/// are expected. A reader that passes over all of them, or reads them all before the cursor is moved,
+/// is not followed.
+const EXPECTED_MIN: usize = 64;
 /// The maximum number of files that a reader has passed over and may still read: readers with
 /// several threads do not keep to the order.
 const PASSED_MAX: usize = 64;
