@@ -2,9 +2,6 @@
 
 mod file_system;
 mod guard;
-#[cfg(target_env = "gnu")]
-#[expect(unsafe_code, reason = "the C library is called")]
-mod heap;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,6 +21,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use self::file_system::SnapshotFileSystem;
 use self::guard::Guard;
 use crate::exit::Failure;
+use crate::heap;
 
 /// The device by which the kernel asks.
 const DEVICE: &str = "/dev/fuse";
@@ -91,7 +89,6 @@ pub(crate) fn prepare(folder: &Path) -> Result<()> {
             .with_remedy("install the package `fuse3`")
             .into());
     }
-    #[cfg(target_env = "gnu")]
     heap::bound();
     Ok(())
 }

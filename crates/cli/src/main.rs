@@ -21,6 +21,7 @@ mod fuse;
 #[cfg(not(all(feature = "mount", target_os = "linux")))]
 #[path = "no_fuse.rs"]
 mod fuse;
+mod heap;
 mod key_id;
 mod lag;
 mod machine_key;

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use crossbeam_channel::Sender;
+use cutpoint_repository::Fingerprint;
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::read::{ReadPlan, ReadStep};
 
@@ -15,20 +16,44 @@ const JOBS_MAX: usize = 256;
 /// back.
 const BYTES_MAX: u64 = 64 << 20;
 
+/// The number of bytes to write, in total over all jobs whose chunks are looked up together. The
+/// containers that have them are told by a request each.
+const LOOKED_UP_BYTES: u64 = 128 << 20;
+
 /// A job, and its step of the plan, which is held until the job is done.
 pub(super) type PlannedJob = (RestoreJob, Option<ReadStep>);
+
+/// A job that is not announced yet.
+struct ComingJob {
+    job: RestoreJob,
+    chunks: Vec<Fingerprint>,
+    bytes: u64,
+}
 
 /// The queue in front of the workers. Jobs leave it in the order in which they were sent.
 pub(super) struct JobQueue<'a> {
     plan: Option<&'a ReadPlan<'a>>,
     jobs: Sender<PlannedJob>,
+    /// Jobs of a restore from far storage that are not announced yet.
+    coming: VecDeque<ComingJob>,
+    coming_bytes: u64,
+    /// The number of coming jobs, from the first on, whose chunks were looked up.
+    looked_up_count: usize,
     waiting: VecDeque<(PlannedJob, u64)>,
     waiting_bytes: u64,
 }
 
 impl<'a> JobQueue<'a> {
     pub(super) fn new(plan: Option<&'a ReadPlan<'a>>, jobs: Sender<PlannedJob>) -> JobQueue<'a> {
-        JobQueue { plan, jobs, waiting: VecDeque::new(), waiting_bytes: 0 }
+        JobQueue {
+            plan,
+            jobs,
+            coming: VecDeque::new(),
+            coming_bytes: 0,
+            looked_up_count: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+        }
     }
 
     /// Returns `true` if there is a plan that needs the segments of each job.
@@ -39,24 +64,59 @@ impl<'a> JobQueue<'a> {
     /// Takes a job, which will read `segments`. Returns `true` if there are threads to do it.
     pub(super) fn send(&mut self, job: RestoreJob, segments: &[Segment]) -> bool {
         let Some(plan) = self.plan else { return self.jobs.send((job, None)).is_ok() };
-        // A step without room would announce nothing, and its chunks would be requested one by one.
-        if plan.fetcher_count() > 0 && !plan.has_room() {
-            while !self.waiting.is_empty() {
-                if !self.send_first() {
-                    return false;
-                }
-            }
-            plan.wait_for_room();
-        }
         let mut bytes = 0;
         let chunks = segments.iter().filter_map(|segment| match segment {
             Segment::Chunk { fingerprint, length, .. } => {
                 bytes += length;
-                Some(fingerprint)
+                Some(*fingerprint)
             }
             Segment::Hole { .. } | Segment::Zeros { .. } => None,
         });
-        let step = plan.begin(chunks);
+        let chunks = chunks.collect();
+        let job = ComingJob { job, chunks, bytes };
+        if plan.fetcher_count() == 0 {
+            return self.announce(plan, job);
+        }
+        self.coming_bytes += bytes;
+        self.coming.push_back(job);
+        while self.coming_bytes > LOOKED_UP_BYTES || self.coming.len() > JOBS_MAX {
+            if !self.announce_first(plan) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Announces the first of the coming jobs.
+    fn announce_first(&mut self, plan: &ReadPlan<'_>) -> bool {
+        if self.looked_up_count == 0 {
+            // The workers go on while the containers are asked for.
+            if !self.send_all() {
+                return false;
+            }
+            let chunks: Vec<_> = self.coming.iter().flat_map(|job| &job.chunks).copied().collect();
+            plan.look_up(&chunks);
+            self.looked_up_count = self.coming.len();
+        }
+        // A step without room would announce nothing, and its chunks would be requested one by one.
+        while !plan.has_room() {
+            if self.waiting.is_empty() {
+                plan.wait_for_room();
+                break;
+            }
+            if !self.send_first() {
+                return false;
+            }
+        }
+        let Some(job) = self.coming.pop_front() else { return true };
+        self.coming_bytes -= job.bytes;
+        self.looked_up_count -= 1;
+        self.announce(plan, job)
+    }
+
+    fn announce(&mut self, plan: &ReadPlan<'_>, job: ComingJob) -> bool {
+        let ComingJob { job, chunks, bytes } = job;
+        let step = plan.begin(&chunks);
         self.waiting.push_back(((job, Some(step)), bytes));
         self.waiting_bytes += bytes;
         let mut goes_on = true;
@@ -70,6 +130,15 @@ impl<'a> JobQueue<'a> {
         let has_room = self.plan.is_none_or(ReadPlan::has_room);
         let is_full = self.waiting.len() > JOBS_MAX || self.waiting_bytes > BYTES_MAX || !has_room;
         is_full && !self.waiting.is_empty()
+    }
+
+    /// Sends all announced jobs to the workers.
+    fn send_all(&mut self) -> bool {
+        let mut goes_on = true;
+        while goes_on && !self.waiting.is_empty() {
+            goes_on = self.send_first();
+        }
+        goes_on
     }
 
     fn send_first(&mut self) -> bool {
@@ -87,6 +156,19 @@ impl<'a> JobQueue<'a> {
         if is_stopped {
             self.plan = None;
         }
-        while self.send_first() {}
+        while let Some(plan) = self.plan
+            && !self.coming.is_empty()
+        {
+            if !self.announce_first(plan) {
+                return;
+            }
+        }
+        self.send_all();
+        // Jobs that were not announced are released by the workers all the same.
+        for ComingJob { job, .. } in self.coming {
+            if self.jobs.send((job, None)).is_err() {
+                return;
+            }
+        }
     }
 }

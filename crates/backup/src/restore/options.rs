@@ -9,10 +9,10 @@ use super::owner_map::OwnerMap;
 
 /// The size in bytes above which a file is written in pieces of about this size, several of them in
 /// parallel.
-pub const PIECE_LEN: u64 = 8 << 20;
+pub const PIECE_LEN: u64 = 4 << 20;
 
 /// The default of [`RestoreOptions::plan_bytes_max`], in bytes.
-const PLAN_BYTES_MAX: usize = 48 << 20;
+const PLAN_BYTES_MAX: usize = 40 << 20;
 
 /// The treatment of entries that already exist in the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

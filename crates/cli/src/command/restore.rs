@@ -21,7 +21,7 @@ use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::select::{self, Lookup, Place};
 use crate::session::Session;
-use crate::{confirmation, escape, units};
+use crate::{confirmation, escape, heap, units};
 
 pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Exit> {
     let mut session = Session::open(global, report)?;
@@ -36,6 +36,10 @@ pub(crate) fn run(args: &Restore, global: &Global, report: &Report) -> Result<Ex
     select::warn_of_lack(id, snapshot, report);
     let is_incomplete = snapshot.partial || !snapshot.missing.is_empty();
     let reader = session.reader(view.clone(), report)?;
+    if reader.repository().storage().requests_ahead_max() > 0 {
+        // Buffers of some MiB go from thread to thread.
+        heap::share();
+    }
     let usage = |_: EntryKind| "restore {} --to TARGET";
     let lookup = Lookup { reader: &reader, view: &view, id, snapshot, usage };
     let request = request(args, &lookup, &place)?;

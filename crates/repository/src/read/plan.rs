@@ -17,7 +17,7 @@ use std::sync::Arc;
 use cutpoint_storage::ObjectRange;
 
 use super::Reader;
-use super::regions::{RegionName, Regions};
+use super::regions::{Fetch, RegionName, Regions, Want};
 use crate::crypto::HEADER_LEN;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::ObjectName;
@@ -40,6 +40,10 @@ pub struct ReadPlan<'a> {
 pub struct ReadStep {
     regions: Arc<Regions>,
     wanted: HashSet<RegionName>,
+    /// The wanted regions that have to be fetched.
+    to_fetch: Vec<RegionName>,
+    /// The number with which regions were announced.
+    batch: Option<u64>,
     /// Delta chunks among the chunks, whose full chunks are not wanted yet.
     delta_chunks: Vec<Location>,
     is_handed_over: bool,
@@ -61,6 +65,77 @@ impl Reader {
         let plan = ReadPlan { reader: self, bytes_max };
         self.regions.open(plan.fetcher_count() > 0);
         plan
+    }
+
+    fn empty_step(&self) -> ReadStep {
+        ReadStep {
+            regions: self.regions.clone(),
+            wanted: HashSet::new(),
+            to_fetch: Vec::new(),
+            batch: None,
+            delta_chunks: Vec::new(),
+            is_handed_over: false,
+        }
+    }
+
+    /// Fetches the regions that contain the first of the metadata chunks `chunks` at once, with
+    /// several requests at a time. Also returns the number of these chunks, which is at least 1
+    /// unless there is none: no more begin once regions of `bytes_max` bytes are wanted.
+    pub(super) fn fetch_meta(&self, chunks: &[Fingerprint], bytes_max: usize) -> (ReadStep, usize) {
+        let mut step = self.empty_step();
+        let mut count = 0;
+        for chunk in &chunks[..self.index.prefetch(Class::Meta, chunks)] {
+            if count > 0 && self.regions.wants_at_least(bytes_max) {
+                break;
+            }
+            count += 1;
+            if let Ok(Some(location)) = self.index.find(Class::Meta, chunk, Scope::Read) {
+                step.want(&location, usize::MAX);
+            }
+        }
+        let mut fetches = self.regions.take_fetches(step.to_fetch.drain(..));
+        while !fetches.is_empty() {
+            let rest = fetches.split_off(fetches.len().min(FETCH_COUNT_MAX));
+            self.fetch_together(std::mem::replace(&mut fetches, rest));
+        }
+        (step, count)
+    }
+
+    /// Fetches regions by requests that are made at the same time.
+    fn fetch_together(&self, fetches: Vec<Fetch<'_>>) {
+        let storage = self.repository.storage();
+        let mut headers = HashSet::new();
+        let mut ranges = Vec::new();
+        let mut expected = Vec::new();
+        for fetch in fetches {
+            let (class, container) = fetch.container;
+            let offset = usize::try_from(fetch.offset).unwrap_or(usize::MAX);
+            let front = self.index.front(class, container);
+            let end = offset.saturating_add(fetch.len);
+            if let Some(front) = front.filter(|front| front.len() >= end) {
+                fetch.fetched(&front.slice(offset..end));
+                continue;
+            }
+            let name = ObjectName::Container(class, container).to_string();
+            if !self.has_opener(class, container) && headers.insert((class, container)) {
+                ranges.push(ObjectRange { name: name.clone(), offset: 0, len: HEADER_LEN });
+                expected.push((class, container, None));
+            }
+            ranges.push(ObjectRange { name, offset: fetch.offset, len: fetch.len });
+            expected.push((class, container, Some(fetch)));
+        }
+        // What cannot be read is left to the caller that needs it.
+        let read = storage.get_ranges(&ranges);
+        for ((class, container, fetch), bytes) in expected.into_iter().zip(read) {
+            match (bytes, fetch) {
+                (Ok(bytes), Some(fetch)) => {
+                    self.regions.count_request(bytes.len());
+                    fetch.fetched(&bytes);
+                }
+                (Ok(header), None) => drop(self.keep_opener(class, container, &header)),
+                (Err(_), _) => {}
+            }
+        }
     }
 }
 
@@ -92,19 +167,28 @@ impl ReadPlan<'_> {
 
     /// Returns `true` if there is room to begin another step.
     pub fn has_room(&self) -> bool {
-        !self.reader.regions.wants_at_least(self.bytes_max / 2)
+        !self.reader.regions.wants_at_least(self.bytes_max / 4 * 3)
     }
 
     /// Waits until there is room to begin another step, as long as steps that were handed over will
     /// free some.
     pub fn wait_for_room(&self) {
-        self.reader.regions.wait_for_room(self.bytes_max / 2);
+        self.reader.regions.wait_for_room(self.bytes_max / 4 * 3);
+    }
+
+    /// Finds out where the data chunks `chunks` are, by several requests at a time, so that
+    /// [`ReadPlan::begin`] needs none for them. Worthwhile for far storage only. What is not found
+    /// is left to the steps.
+    pub fn look_up(&self, mut chunks: &[Fingerprint]) {
+        while !chunks.is_empty() {
+            chunks = &chunks[self.reader.index.prefetch(Class::Data, chunks)..];
+        }
     }
 
     /// Begins a step that reads the data chunks `chunks`, and has the regions that contain them
     /// fetched. Never waits for the regions or for room.
     pub fn begin<'c>(&self, chunks: impl IntoIterator<Item = &'c Fingerprint>) -> ReadStep {
-        let mut step = self.empty_step();
+        let mut step = self.reader.empty_step();
         for chunk in chunks {
             // A chunk that is not found is reported to the caller that reads the chunk.
             let found = self.reader.index.find(Class::Data, chunk, Scope::Read);
@@ -112,86 +196,26 @@ impl ReadPlan<'_> {
                 // A step that begins while there is room is wanted as a whole, because each region
                 // that is not wanted costs a request of its own, for which a thread waits. What is
                 // left of the room is for the full chunks of delta chunks.
-                step.want(&location, self.bytes_max / 4 * 3);
+                step.want(&location, self.bytes_max / 8 * 7);
                 if !location.is_full() {
                     step.delta_chunks.push(location);
                 }
             }
         }
+        step.announce();
         step
     }
 
-    fn empty_step(&self) -> ReadStep {
-        let regions = self.reader.regions.clone();
-        let (wanted, delta_chunks) = (HashSet::new(), Vec::new());
-        ReadStep { regions, wanted, delta_chunks, is_handed_over: false }
-    }
-
-    /// Begins a step that reads the first of the metadata chunks `chunks`, and fetches the regions
-    /// that contain them at once, with several requests at a time. Also returns the number of these
-    /// chunks, which is at least 1 unless there is none. No other thread has to
-    /// [`fetch`](ReadPlan::fetch).
+    /// Fetches metadata as [`Reader::fetch_meta`] does, within the room of the plan.
     pub(crate) fn fetch_meta(&self, chunks: &[Fingerprint]) -> (ReadStep, usize) {
-        let ReadPlan { reader, bytes_max } = self;
-        let mut step = self.empty_step();
-        let mut count = 0;
-        for chunk in &chunks[..reader.index.prefetch(Class::Meta, chunks)] {
-            if count > 0 && reader.regions.wants_at_least(*bytes_max) {
-                break;
-            }
-            count += 1;
-            if let Ok(Some(location)) = reader.index.find(Class::Meta, chunk, Scope::Read) {
-                step.want(&location, usize::MAX);
-            }
-        }
-        while self.fetch_queued() {}
-        (step, count)
-    }
-
-    /// Fetches wanted regions, several requests at a time. Returns `false` if there are none.
-    fn fetch_queued(&self) -> bool {
-        let (reader, storage) = (self.reader, self.reader.repository.storage());
-        let mut headers = HashSet::new();
-        let mut ranges = Vec::new();
-        let mut fetches = Vec::new();
-        let queued = reader.regions.take_fetches(FETCH_COUNT_MAX);
-        let was_queued = !queued.is_empty();
-        for fetch in queued {
-            let (class, container) = fetch.container;
-            let offset = usize::try_from(fetch.offset).unwrap_or(usize::MAX);
-            let front = reader.index.front(class, container);
-            let end = offset.saturating_add(fetch.len);
-            if let Some(front) = front.filter(|front| front.len() >= end) {
-                fetch.fetched(&front.slice(offset..end));
-                continue;
-            }
-            let name = ObjectName::Container(class, container).to_string();
-            if !reader.has_opener(class, container) && headers.insert((class, container)) {
-                ranges.push(ObjectRange { name: name.clone(), offset: 0, len: HEADER_LEN });
-                fetches.push((class, container, None));
-            }
-            ranges.push(ObjectRange { name, offset: fetch.offset, len: fetch.len });
-            fetches.push((class, container, Some(fetch)));
-        }
-        // What cannot be read is left to the caller that needs it.
-        let read = storage.get_ranges(&ranges);
-        for ((class, container, fetch), bytes) in fetches.into_iter().zip(read) {
-            match (bytes, fetch) {
-                (Ok(bytes), Some(fetch)) => {
-                    reader.regions.count_request(bytes.len());
-                    fetch.fetched(&bytes);
-                }
-                (Ok(header), None) => drop(reader.keep_opener(class, container, &header)),
-                (Err(_), _) => {}
-            }
-        }
-        was_queued
+        self.reader.fetch_meta(chunks, self.bytes_max)
     }
 
     /// Prepares a step that is about to be read: the full chunks that its delta chunks refer to are
     /// fetched too. Waits for the delta chunks, and for room as long as other steps in progress
     /// will free some.
     pub fn hand_over(&self, step: &mut ReadStep) {
+        step.fetch_announced();
         self.reader.regions.begin_step(self.bytes_max);
         step.is_handed_over = true;
         let mut seen: HashSet<Fingerprint> = HashSet::new();
@@ -214,6 +238,8 @@ impl ReadPlan<'_> {
                 }
             }
         }
+        step.announce();
+        step.fetch_announced();
     }
 }
 
@@ -221,8 +247,26 @@ impl ReadStep {
     fn want(&mut self, location: &Location, bytes_max: usize) {
         let container = &location.container;
         let name = (container.class, container.name, location.chunk().region);
-        if !self.wanted.contains(&name) && self.regions.want(name, location.region(), bytes_max) {
-            self.wanted.insert(name);
+        if self.wanted.contains(&name) {
+            return;
+        }
+        match self.regions.want(name, location.region(), bytes_max) {
+            Want::NoRoom => return,
+            Want::Known => {}
+            Want::ToFetch => self.to_fetch.push(name),
+        }
+        self.wanted.insert(name);
+    }
+
+    fn announce(&mut self) {
+        if !self.to_fetch.is_empty() {
+            self.batch = Some(self.regions.announce(self.to_fetch.drain(..)));
+        }
+    }
+
+    fn fetch_announced(&mut self) {
+        if let Some(batch) = self.batch.take() {
+            self.regions.fetch_announced(batch);
         }
     }
 }

@@ -1,13 +1,19 @@
 //! Streams: from the content of a file or folder to its segments and entries.
 
+use std::iter;
+
 use cutpoint_storage::{Error, Result};
 use minicbor::Decoder;
 
 use super::chunk_bytes::ChunkBytes;
+use super::plan::ReadStep;
 use super::reader::Reader;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::tree::Entry;
+
+/// The maximum number of recipe chunks that are fetched at once. Each describes some 30 MiB.
+const AHEAD_MAX: usize = 16;
 
 impl Reader {
     /// Returns the segments of a stream, in order. Recipes are read when the iterator needs them.
@@ -23,7 +29,7 @@ impl Reader {
             Content::Segments(segments) => stack.push((0, segments.clone().into_iter())),
             Content::Recipe(fingerprint) => next = Some((*fingerprint, None)),
         }
-        Segments { reader: self, stack, next }
+        Segments { reader: self, stack, next, ahead: None }
     }
 
     /// Returns the chunk of a tree that a segment of the tree names. It holds complete entries.
@@ -120,11 +126,35 @@ pub struct Segments<'a> {
     stack: Vec<(u32, std::vec::IntoIter<Segment>)>,
     /// The next recipe chunk to read, with the level and the length that it must have.
     next: Option<(Fingerprint, Option<(u32, u64)>)>,
+    /// Recipe chunks that were fetched, and the number of those that were not read yet.
+    ahead: Option<(ReadStep, usize)>,
 }
 
 impl Segments<'_> {
+    /// Has the recipe chunk `next` fetched together with those that follow it, if the storage is far.
+    fn fetch_ahead(&mut self, next: Fingerprint) {
+        if let Some((_, left @ 1..)) = &mut self.ahead {
+            *left -= 1;
+            return;
+        }
+        self.ahead = None;
+        let Some((1, siblings)) = self.stack.last() else { return };
+        if !self.reader.is_far() {
+            return;
+        }
+        let fingerprint = |segment: &Segment| match segment {
+            Segment::Chunk { fingerprint, .. } => Some(*fingerprint),
+            Segment::Hole { .. } | Segment::Zeros { .. } => None,
+        };
+        let siblings = siblings.as_slice().iter().filter_map(fingerprint);
+        let chunks: Vec<_> = iter::once(next).chain(siblings).take(AHEAD_MAX).collect();
+        let (step, count) = self.reader.fetch_meta(&chunks, usize::MAX);
+        self.ahead = Some((step, count - 1));
+    }
+
     fn descend(&mut self) -> Result<()> {
         let Some((fingerprint, expected)) = self.next.take() else { return Ok(()) };
+        self.fetch_ahead(fingerprint);
         let recipe = self.reader.recipe_chunk(&fingerprint, expected)?;
         self.stack.push((recipe.level, recipe.segments.into_iter()));
         Ok(())

@@ -10,8 +10,11 @@ use super::slots::{RegionName, Stage, State};
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
 
-/// Maximum length of one request in bytes, unless a single region is longer.
-const FETCH_LEN_MAX: u64 = 2 * 1024 * 1024;
+/// Length that a request should have, in bytes: that many announced regions are fetched together.
+pub(super) const FETCH_LEN: u64 = 3 * 1024 * 1024;
+/// Maximum length of one request in bytes, unless a single region is longer. What is announced at a
+/// time is often a bit longer than a request should be.
+const FETCH_LEN_MAX: u64 = 5 * 1024 * 1024;
 /// Maximum gap between two regions that is read and thrown away instead of asking for them
 /// separately, in bytes.
 const GAP_LEN_MAX: u64 = 128 * 1024;
@@ -50,20 +53,25 @@ impl Regions {
             }
             while let Some(name) = state.queue.pop_front() {
                 if state.is_to_be_fetched(&name) {
-                    return Some(self.gather_fetch(&mut state, name));
+                    let fetch = self.gather_fetch(&mut state, name);
+                    if !state.queue.is_empty() {
+                        self.queued.notify_one();
+                    }
+                    return Some(fetch);
                 }
             }
             state = self.queued.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Returns at most `count_max` groups of regions to fetch, without waiting for any.
-    pub(in crate::read) fn take_fetches(&self, count_max: usize) -> Vec<Fetch<'_>> {
+    /// Returns groups of the wanted regions `names`, which the caller has to fetch.
+    pub(in crate::read) fn take_fetches(
+        &self,
+        names: impl IntoIterator<Item = RegionName>,
+    ) -> Vec<Fetch<'_>> {
         let mut state = self.lock();
         let mut fetches = Vec::new();
-        while fetches.len() < count_max
-            && let Some(name) = state.queue.pop_front()
-        {
+        for name in names {
             if state.is_to_be_fetched(&name) {
                 fetches.push(self.gather_fetch(&mut state, name));
             }

@@ -16,6 +16,7 @@ mod slots;
 mod tests;
 
 pub(super) use claim::Claim;
-pub(super) use shared::Regions;
+pub(super) use fetch::Fetch;
+pub(super) use shared::{Regions, Want};
 pub use slots::ReadStatistics;
 pub(super) use slots::RegionName;

@@ -2,8 +2,20 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::fetch::FETCH_LEN;
 use super::slots::{ReadStatistics, RegionName, Slot, Stage, State};
 use crate::format::toc::RegionRecord;
+
+/// The result of wanting a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::read) enum Want {
+    /// There is no room for the region, which is not wanted.
+    NoRoom,
+    /// The region is wanted, and already there or being fetched.
+    Known,
+    /// The region is wanted, and has to be fetched.
+    ToFetch,
+}
 
 /// The regions of one reader, shared by its threads.
 #[derive(Default)]
@@ -65,17 +77,17 @@ impl Regions {
         self.lock().statistics
     }
 
-    /// Wants a region until it is released, and queues it to be fetched, provided that all wanted
-    /// regions together take less than `bytes_max`. Returns `true` if the region is now wanted.
+    /// Wants a region until it is released, provided that all wanted regions together take less than
+    /// `bytes_max`.
     pub(in crate::read) fn want(
         &self,
         name: RegionName,
         record: &RegionRecord,
         bytes_max: usize,
-    ) -> bool {
+    ) -> Want {
         let mut state = self.lock();
         if state.wanted_bytes >= bytes_max {
-            return false;
+            return Want::NoRoom;
         }
         let state = &mut *state;
         let slot = state.slots.entry(name).or_insert_with(Slot::new);
@@ -85,12 +97,48 @@ impl Regions {
             (slot.offset, slot.stored_len) = (record.offset, record.stored_len);
             slot.raw_len = record.raw_len;
             state.wanted_bytes += slot.wanted_bytes();
-            if matches!(slot.stage, Stage::Wanted) && !state.is_closed {
-                state.queue.push_back(name);
-                self.queued.notify_one();
+            if matches!(slot.stage, Stage::Wanted) {
+                return Want::ToFetch;
             }
         }
-        true
+        Want::Known
+    }
+
+    /// Announces wanted regions, which are fetched as soon as a request is full of announced regions,
+    /// or [`Regions::fetch_announced`] is called with the returned number.
+    pub(in crate::read) fn announce(&self, names: impl IntoIterator<Item = RegionName>) -> u64 {
+        let mut state = self.lock();
+        let batch = state.announced_batch;
+        if state.is_closed {
+            return batch;
+        }
+        for name in names {
+            let Some(slot) = state.slots.get(&name) else { continue };
+            state.announced_len += u64::from(slot.stored_len);
+            state.announced.push(name);
+        }
+        if state.announced_len >= FETCH_LEN {
+            self.queue_announced(&mut state);
+        }
+        batch
+    }
+
+    /// Has the regions fetched that were announced with the number `batch`, unless they are already,
+    /// because a thread is about to need them.
+    pub(in crate::read) fn fetch_announced(&self, batch: u64) {
+        let mut state = self.lock();
+        if state.announced_batch == batch {
+            self.queue_announced(&mut state);
+        }
+    }
+
+    fn queue_announced(&self, state: &mut State) {
+        state.announced_batch += 1;
+        state.announced_len = 0;
+        if !state.announced.is_empty() {
+            state.queue.extend(state.announced.drain(..));
+            self.queued.notify_one();
+        }
     }
 
     /// Releases regions, each of which was wanted once.
@@ -143,6 +191,8 @@ impl Regions {
     pub(in crate::read) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
+        state.announced.clear();
+        state.announced_len = 0;
         state.queue.clear();
         self.queued.notify_all();
     }

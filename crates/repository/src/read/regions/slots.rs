@@ -91,6 +91,12 @@ impl Slot {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) slots: HashMap<RegionName, Slot>,
+    /// The regions that will be fetched once they fill a request, or are needed.
+    pub(super) announced: Vec<RegionName>,
+    /// The total stored length of the announced regions in bytes.
+    pub(super) announced_len: u64,
+    /// The number of times that the announced regions were queued.
+    pub(super) announced_batch: u64,
     /// The regions to fetch, in this order. Some of them may have been fetched already.
     pub(super) queue: VecDeque<RegionName>,
     pub(super) is_closed: bool,

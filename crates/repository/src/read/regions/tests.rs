@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zstd::bulk::Decompressor;
 
 use super::slots::{KEPT_BYTES_MAX, KEPT_BYTES_MIN, RegionName, SPARE_BYTES_MAX};
-use super::{Claim, Regions};
+use super::{Claim, Regions, Want};
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
 use crate::format::names::TicketId;
@@ -23,6 +23,15 @@ fn record(number: u16) -> RegionRecord {
     let (offset, stored_len) = (64 + u32::from(number) * 1000, 1000);
     let (codec, references) = (Codec::Zstd, Vec::new());
     RegionRecord { offset, stored_len, raw_len: 100_000, codec, references }
+}
+
+/// Wants a region, and has it fetched if need be. Returns `true` if the region is wanted.
+fn want(regions: &Regions, name: RegionName, record: &RegionRecord, bytes_max: usize) -> bool {
+    let want = regions.want(name, record, bytes_max);
+    if want == Want::ToFetch {
+        regions.fetch_announced(regions.announce([name]));
+    }
+    want != Want::NoRoom
 }
 
 fn decode(regions: &Regions, name: RegionName, len: usize) {
@@ -56,7 +65,7 @@ fn neighbours_are_fetched_by_one_request() {
     // needed.
     decode(&regions, name(1, 3), 100_000);
     for (container, number) in [(1, 1), (2, 0), (1, 2), (1, 4), (1, 3), (1, 40), (1, 0)] {
-        assert!(regions.want(name(container, number), &record(number), ROOM), "room");
+        assert!(want(&regions, name(container, number), &record(number), ROOM), "room");
     }
     assert_eq!(next(&regions), (1, 1064, 4000, vec![1, 2, 4]), "with what lies between");
     assert_eq!(next(&regions), (2, 64, 1000, vec![0]), "another container");
@@ -72,12 +81,12 @@ fn neighbours_are_fetched_by_one_request() {
 fn request_length_is_limited() {
     let regions = Regions::default();
     for number in 0..3 {
-        let (offset, stored_len) = (64 + u32::from(number) * 1_500_000, 1_500_000);
+        let (offset, stored_len) = (64 + u32::from(number) * 3_000_000, 3_000_000);
         let record = RegionRecord { offset, stored_len, ..record(number) };
-        regions.want(name(1, number), &record, ROOM);
+        want(&regions, name(1, number), &record, ROOM);
     }
     for number in 0..3 {
-        assert_eq!(next(&regions).3, [number], "2 MiB have no room for two");
+        assert_eq!(next(&regions).3, [number], "5 MiB have no room for two");
     }
 }
 
@@ -85,7 +94,7 @@ fn request_length_is_limited() {
 fn eviction_keeps_wanted_and_recently_used_regions() {
     let regions = Regions::default();
     let large = KEPT_BYTES_MAX / 4;
-    regions.want(name(1, 0), &record(0), ROOM);
+    want(&regions, name(1, 0), &record(0), ROOM);
     decode(&regions, name(1, 0), large);
     for number in 1..=6 {
         decode(&regions, name(1, number), large);
@@ -101,7 +110,7 @@ fn eviction_keeps_wanted_and_recently_used_regions() {
     drop(state);
     // Whatever is wanted, some other regions are kept.
     let record = RegionRecord { raw_len: 64 << 20, ..record(9) };
-    regions.want(name(1, 9), &record, ROOM);
+    want(&regions, name(1, 9), &record, ROOM);
     regions.release(std::iter::empty());
     assert_eq!(regions.lock().kept_bytes, KEPT_BYTES_MIN, "two");
     assert!(!regions.lock().slots.contains_key(&name(1, 0)), "used long ago");
@@ -110,7 +119,7 @@ fn eviction_keeps_wanted_and_recently_used_regions() {
 #[test]
 fn regions_beyond_the_room_are_not_wanted() {
     let regions = Regions::default();
-    let wants = |number| regions.want(name(1, number), &record(number), 250_000);
+    let wants = |number| want(&regions, name(1, number), &record(number), 250_000);
     assert_eq!([0, 1, 2, 3, 0].map(wants), [true, true, true, false, false], "three");
     assert!(regions.wants_at_least(300_000) && !regions.wants_at_least(300_001), "bytes");
     regions.release([name(1, 1)].into_iter());
@@ -120,11 +129,36 @@ fn regions_beyond_the_room_are_not_wanted() {
     assert_eq!((state.wanted_bytes, state.slots.len()), (0, 0), "nothing is left");
 }
 
+#[test]
+fn announced_regions_are_fetched_once_they_fill_a_request_or_are_needed() {
+    let regions = Regions::default();
+    let queue = || {
+        let state = regions.lock();
+        state.queue.iter().filter(|name| state.is_to_be_fetched(name)).count()
+    };
+    let names: Vec<_> = (0..6).map(|number| name(1, number)).collect();
+    for (number, name) in (0..).zip(&names) {
+        let (offset, stored_len) = (64 + u32::from(number) * 1_000_000, 1_000_000);
+        let record = RegionRecord { offset, stored_len, ..record(number) };
+        assert_eq!(regions.want(*name, &record, ROOM), Want::ToFetch, "it is not there");
+        assert_eq!(regions.want(*name, &record, ROOM), Want::Known, "it is wanted");
+    }
+    regions.announce(names[..3].iter().copied());
+    assert_eq!(queue(), 0, "there is room in the request");
+    let full = regions.announce(names[3..4].iter().copied());
+    assert_eq!(next(&regions).3, [0, 1, 2, 3, 4], "with a wanted one behind them");
+    let batch = regions.announce(names[5..].iter().copied());
+    regions.fetch_announced(full);
+    assert_eq!(queue(), 0, "they were fetched before");
+    regions.fetch_announced(batch);
+    assert_eq!(queue(), 1, "it is needed");
+}
+
 /// The next thread that needs the region must not be left waiting.
 #[test]
 fn dropped_turn_passes_to_the_next_caller() {
     let regions = Regions::default();
-    regions.want(name(1, 0), &record(0), ROOM);
+    want(&regions, name(1, 0), &record(0), ROOM);
     drop(regions.next_fetch());
     for _ in 0..2 {
         assert!(matches!(regions.claim(name(1, 0)), Claim::Turn(_, None)), "to be read again");
@@ -132,7 +166,7 @@ fn dropped_turn_passes_to_the_next_caller() {
     decode(&regions, name(1, 0), 10);
     assert!(is_decoded(&regions, name(1, 0)), "at last");
     // Released while a thread was working on the region.
-    regions.want(name(1, 1), &record(1), ROOM);
+    want(&regions, name(1, 1), &record(1), ROOM);
     let turn = regions.claim(name(1, 1));
     regions.release([name(1, 1)].into_iter());
     drop(turn);
@@ -154,7 +188,7 @@ fn regions_decoded_again_are_counted() {
 #[test]
 fn step_waits_for_room_only_while_another_is_in_progress() {
     let regions = Regions::default();
-    regions.want(name(1, 0), &record(0), ROOM);
+    want(&regions, name(1, 0), &record(0), ROOM);
     // The first step does not wait, because no other step could free room.
     regions.begin_step(1);
     std::thread::scope(|scope| {
