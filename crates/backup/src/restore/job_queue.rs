@@ -91,8 +91,10 @@ impl<'a> JobQueue<'a> {
     fn announce_first(&mut self, plan: &ReadPlan<'_>) -> bool {
         if self.looked_up_count == 0 {
             // The workers go on while the containers are asked for.
-            if !self.send_all() {
-                return false;
+            while !self.waiting.is_empty() && !self.jobs.is_full() {
+                if !self.send_first() {
+                    return false;
+                }
             }
             let chunks: Vec<_> = self.coming.iter().flat_map(|job| &job.chunks).copied().collect();
             plan.look_up(&chunks);
@@ -132,15 +134,6 @@ impl<'a> JobQueue<'a> {
         is_full && !self.waiting.is_empty()
     }
 
-    /// Sends all announced jobs to the workers.
-    fn send_all(&mut self) -> bool {
-        let mut goes_on = true;
-        while goes_on && !self.waiting.is_empty() {
-            goes_on = self.send_first();
-        }
-        goes_on
-    }
-
     fn send_first(&mut self) -> bool {
         let Some(((job, mut step), bytes)) = self.waiting.pop_front() else { return false };
         self.waiting_bytes -= bytes;
@@ -163,7 +156,7 @@ impl<'a> JobQueue<'a> {
                 return;
             }
         }
-        self.send_all();
+        while self.send_first() {}
         // Jobs that were not announced are released by the workers all the same.
         for ComingJob { job, .. } in self.coming {
             if self.jobs.send((job, None)).is_err() {

@@ -63,7 +63,7 @@ impl Reader {
     /// that the reader keeps anyway.
     pub fn plan(&self, bytes_max: usize) -> ReadPlan<'_> {
         let plan = ReadPlan { reader: self, bytes_max };
-        self.regions.open(plan.fetcher_count() > 0);
+        self.regions.open(plan.fetcher_count());
         plan
     }
 

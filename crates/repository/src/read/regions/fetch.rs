@@ -60,7 +60,13 @@ impl Regions {
                     return Some(fetch);
                 }
             }
-            state = self.queued.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle_fetcher_count += 1;
+            if !state.announced.is_empty() && state.has_idle_fetchers() {
+                self.queue_announced(&mut state);
+            } else {
+                state = self.queued.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.idle_fetcher_count -= 1;
         }
     }
 

@@ -105,7 +105,8 @@ impl Regions {
     }
 
     /// Announces wanted regions, which are fetched as soon as a request is full of announced regions,
-    /// or [`Regions::fetch_announced`] is called with the returned number.
+    /// few requests are in progress, or [`Regions::fetch_announced`] is called with the returned
+    /// number.
     pub(in crate::read) fn announce(&self, names: impl IntoIterator<Item = RegionName>) -> u64 {
         let mut state = self.lock();
         let batch = state.announced_batch;
@@ -117,7 +118,7 @@ impl Regions {
             state.announced_len += u64::from(slot.stored_len);
             state.announced.push(name);
         }
-        if state.announced_len >= FETCH_LEN {
+        if state.announced_len >= FETCH_LEN || state.has_idle_fetchers() {
             self.queue_announced(&mut state);
         }
         batch
@@ -132,7 +133,7 @@ impl Regions {
         }
     }
 
-    fn queue_announced(&self, state: &mut State) {
+    pub(super) fn queue_announced(&self, state: &mut State) {
         state.announced_batch += 1;
         state.announced_len = 0;
         if !state.announced.is_empty() {
@@ -182,9 +183,12 @@ impl Regions {
         self.notify(state);
     }
 
-    /// Determines whether regions that are wanted from now on are queued to be fetched.
-    pub(in crate::read) fn open(&self, is_fetched: bool) {
-        self.lock().is_closed = !is_fetched;
+    /// Has announced regions fetched from now on, by `fetcher_count` threads. With 0, nothing is
+    /// fetched ahead.
+    pub(in crate::read) fn open(&self, fetcher_count: usize) {
+        let mut state = self.lock();
+        state.is_closed = fetcher_count == 0;
+        state.fetcher_count = fetcher_count;
     }
 
     /// Ends all fetching.

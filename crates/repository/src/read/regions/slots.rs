@@ -24,6 +24,10 @@ const SPARE_LEN_MIN: usize = 512 * 1024;
 /// Maximum total size of unused buffers that are kept, in bytes.
 pub(super) const SPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Number of requests in progress from which announced regions are held back until they fill a
+/// request.
+const BUSY_FETCHERS_MIN: usize = 4;
+
 /// Class, container, and number of the region in the container.
 pub(in crate::read) type RegionName = (Class, PartName, u16);
 
@@ -100,6 +104,9 @@ pub(super) struct State {
     /// The regions to fetch, in this order. Some of them may have been fetched already.
     pub(super) queue: VecDeque<RegionName>,
     pub(super) is_closed: bool,
+    /// Number of threads that fetch, and of those that wait for regions to fetch.
+    pub(super) fetcher_count: usize,
+    pub(super) idle_fetcher_count: usize,
     pub(super) uses: u64,
     pub(super) kept_bytes: usize,
     pub(super) wanted_bytes: usize,
@@ -118,6 +125,11 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Returns `true` if a small request does not delay others, because few are in progress.
+    pub(super) fn has_idle_fetchers(&self) -> bool {
+        self.fetcher_count.saturating_sub(self.idle_fetcher_count) < BUSY_FETCHERS_MIN
+    }
+
     pub(super) fn is_to_be_fetched(&self, name: &RegionName) -> bool {
         let slot = self.slots.get(name);
         slot.is_some_and(|slot| slot.wants > 0 && matches!(slot.stage, Stage::Wanted))

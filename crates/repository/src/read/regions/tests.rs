@@ -132,6 +132,7 @@ fn regions_beyond_the_room_are_not_wanted() {
 #[test]
 fn announced_regions_are_fetched_once_they_fill_a_request_or_are_needed() {
     let regions = Regions::default();
+    regions.open(4);
     let queue = || {
         let state = regions.lock();
         state.queue.iter().filter(|name| state.is_to_be_fetched(name)).count()
@@ -152,6 +153,11 @@ fn announced_regions_are_fetched_once_they_fill_a_request_or_are_needed() {
     assert_eq!(queue(), 0, "they were fetched before");
     regions.fetch_announced(batch);
     assert_eq!(queue(), 1, "it is needed");
+    assert_eq!(next(&regions).3, [5], "alone");
+    assert_eq!(regions.want(name(2, 0), &record(0), ROOM), Want::ToFetch, "it is not there");
+    regions.lock().idle_fetcher_count = 1;
+    regions.announce([name(2, 0)]);
+    assert_eq!(queue(), 1, "few requests are in progress");
 }
 
 /// The next thread that needs the region must not be left waiting.
