@@ -130,7 +130,7 @@ impl Channels {
         let (jobs_out, jobs) = unbounded();
         let (dedup_out, batches) = unbounded();
         let (containers_out, regions) = unbounded();
-        let (uploads_out, uploads) = bounded(1);
+        let (uploads_out, uploads) = bounded(2);
         let (published_out, published) = unbounded();
         let worker = || WorkerEnds {
             jobs: jobs.clone(),

@@ -13,6 +13,9 @@ use super::shutdown::{Result, WaitResult};
 /// The interval at which the age of the ticket is checked if there is nothing to put.
 const RENEW_TICK: Duration = Duration::from_secs(30);
 
+/// The number of containers that are put at the same time, if the storage has a long way.
+const PUTS_AT_ONCE: usize = 3;
+
 /// Puts objects until the container stage has ended. The chunks of a published index segment are
 /// added to `index`.
 pub(super) fn run(
@@ -25,9 +28,26 @@ pub(super) fn run(
     let repository = writer.repository().clone();
     // After a request to stop, the remaining data is still stored.
     let _storing = wait::finishing(&**repository.environment(), stop::STORING_MAX);
+    // A complete container is in memory until it was put.
+    let at_once = if repository.memory().is_limited() { 1 } else { PUTS_AT_ONCE };
+    let mut next = None;
     loop {
-        match shutdown.receive_within(&ends.uploads, RENEW_TICK)? {
-            WaitResult::Message(uploads) => {
+        let received = match next.take() {
+            Some(uploads) => WaitResult::Message(uploads),
+            None => shutdown.receive_within(&ends.uploads, RENEW_TICK)?,
+        };
+        match received {
+            WaitResult::Message(mut uploads) => {
+                while uploads.len() < at_once
+                    && let Ok(more) = ends.uploads.try_recv()
+                {
+                    // A segment names containers that were put before.
+                    if more.iter().any(Upload::is_segment) {
+                        next = Some(more);
+                        break;
+                    }
+                    uploads.extend(more);
+                }
                 let len = uploads.iter().map(Upload::len).sum();
                 let published = writer.put_all(uploads)?;
                 state.add_stored(len);

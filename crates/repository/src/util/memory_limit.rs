@@ -43,7 +43,7 @@ impl MemoryUse {
         let batch = MIB.max(sizes.chunk_max.saturating_mul(2));
         MemoryUse {
             operation: "a backup",
-            fixed_bytes: 96 * MIB + 4 * sizes.container + 3 * batch + 4 * sizes.region,
+            fixed_bytes: 96 * MIB + 5 * sizes.container + 3 * batch + 4 * sizes.region,
             thread_bytes: batch + 4 * sizes.region + 3 * MIB,
         }
     }
@@ -80,6 +80,11 @@ impl MemoryLimit {
     /// Creates a limit of `bytes_max`.
     pub fn new(bytes_max: u64) -> MemoryLimit {
         MemoryLimit { bytes_max: Some(bytes_max) }
+    }
+
+    /// Returns `true` if there is a limit.
+    pub fn is_limited(&self) -> bool {
+        self.bytes_max.is_some()
     }
 
     /// Returns the number of threads of an operation that takes `memory`, besides an index of
