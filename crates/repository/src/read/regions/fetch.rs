@@ -10,8 +10,6 @@ use super::slots::{RegionName, Stage, State};
 use crate::format::fingerprint::Class;
 use crate::format::names::PartName;
 
-/// Length that a request should have, in bytes: that many announced regions are fetched together.
-pub(super) const FETCH_LEN: u64 = 3 * 1024 * 1024;
 /// Maximum length of one request in bytes, unless a single region is longer. What is announced at a
 /// time is often a bit longer than a request should be.
 const FETCH_LEN_MAX: u64 = 5 * 1024 * 1024;

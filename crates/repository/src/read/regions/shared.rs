@@ -2,8 +2,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::fetch::FETCH_LEN;
-use super::slots::{ReadStatistics, RegionName, Slot, Stage, State};
+use super::slots::{FETCH_LEN, ReadStatistics, RegionName, Slot, Stage, State};
 use crate::format::toc::RegionRecord;
 
 /// The result of wanting a region.

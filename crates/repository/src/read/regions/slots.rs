@@ -24,6 +24,8 @@ const SPARE_LEN_MIN: usize = 512 * 1024;
 /// Maximum total size of unused buffers that are kept, in bytes.
 pub(super) const SPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Length that a request should have, in bytes: that many announced regions are fetched together.
+pub(super) const FETCH_LEN: u64 = 3 * 1024 * 1024;
 /// Number of requests in progress from which announced regions are held back until they fill a
 /// request.
 const BUSY_FETCHERS_MIN: usize = 4;
