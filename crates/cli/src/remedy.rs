@@ -14,12 +14,12 @@ pub(crate) fn remedy(error: &anyhow::Error, command: &str) -> Option<String> {
     {
         return failure.remedy().map(str::to_owned);
     }
-    if let Some(remedy) = s3::remedy(error) {
-        return Some(remedy);
-    }
     let mut of_store = error.chain().filter_map(|cause| cause.downcast_ref::<StoreError>());
     if let Some(remedy) = of_store.find_map(StoreError::remedy) {
         return Some(remedy.to_owned());
+    }
+    if let Some(remedy) = s3::remedy(error) {
+        return Some(remedy);
     }
     let remedy = match Exit::of(error) {
         Exit::NoRepository => "check --repo, or create a repository with `cutpoint init`",

@@ -35,27 +35,49 @@ pub(crate) fn open(address: &str, global: &Global) -> Result<Arc<dyn Storage>> {
     s3::open(address, global)
 }
 
-/// Opens the storage at `address` for a new repository. On an SSH server its folder is created if
-/// there is none; otherwise `refuse` is called with each name in it.
-///
-/// # Errors
-///
-/// Fails as [`open`] does, or if the folder cannot be created, or with an error of `refuse`.
-pub(crate) fn create(
-    address: &str,
-    global: &Global,
-    refuse: impl Fn(&Path) -> Result<()>,
-) -> Result<Arc<dyn Storage>> {
-    if is_rest(address) {
-        return rest::create(address, global);
+/// The place of a new repository.
+pub(crate) struct NewPlace {
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The storage, if it is a folder on an SSH server. A second connection might ask the user for a
+    /// second time.
+    sftp: Option<Sftp>,
+}
+
+impl NewPlace {
+    /// Opens the storage at `address` as [`open`] does.
+    pub(crate) fn open(address: &str, global: &Global) -> Result<NewPlace> {
+        if !address.starts_with(SFTP) {
+            return Ok(NewPlace { storage: open(address, global)?, sftp: None });
+        }
+        let sftp = sftp(address, global)?;
+        Ok(NewPlace { storage: Arc::new(sftp.clone()), sftp: Some(sftp) })
     }
-    if !address.starts_with(SFTP) {
-        return open(address, global);
+
+    /// Prepares the storage at `address`, the one of [`NewPlace::open`], for a repository. On an SSH
+    /// server its folder is created if there is none; otherwise `refuse` is called with each name in
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder cannot be created, or a repository of another program is there, or with
+    /// an error of `refuse`.
+    pub(crate) fn create(
+        self,
+        address: &str,
+        global: &Global,
+        refuse: impl Fn(&Path) -> Result<()>,
+    ) -> Result<Arc<dyn Storage>> {
+        if is_rest(address) {
+            // Of two processes of rclone, one would be idle.
+            drop(self.storage);
+            return rest::create(address, global);
+        }
+        if let Some(sftp) = self.sftp {
+            sftp.entries()?.iter().try_for_each(|name| refuse(Path::new(name)))?;
+            sftp.create_folder()?;
+        }
+        Ok(self.storage)
     }
-    let storage = sftp(address, global)?;
-    storage.entries()?.iter().try_for_each(|name| refuse(Path::new(name)))?;
-    storage.create_folder()?;
-    Ok(Arc::new(storage))
 }
 
 fn is_rest(address: &str) -> bool {

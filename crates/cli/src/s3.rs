@@ -229,7 +229,7 @@ fn remedy_of(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Unreachable => {
             "check --s3-endpoint or AWS_ENDPOINT_URL (https://HOST, or http://HOST for a server \
-             without TLS), and the network"
+             without TLS), the network, and that the server runs; data stored so far is reused"
         }
         Refusal::NotS3 => {
             "check --s3-endpoint or AWS_ENDPOINT_URL: the endpoint is an S3 server, without a path"

@@ -18,10 +18,11 @@ use crate::args::{DeltaMode, Encryption, Global, Init, Mode, RestArgs, Settings}
 use crate::exit::{Exit, Failure};
 use crate::lag::{failure, pauses};
 use crate::recovery::Kit;
+use crate::remote::{self, NewPlace};
 use crate::report::{Report, ReportObjects};
 use crate::state::{self, Rollback, State, keys_of, xdg};
 use crate::temporary::temporary_folder;
-use crate::{interrupt, place, remote, throttle, units, unlock};
+use crate::{interrupt, place, throttle, units, unlock};
 
 /// The maximum number of attempts to type a passphrase.
 const TRIES: usize = 3;
@@ -352,12 +353,23 @@ pub(crate) struct New<'a> {
     pub(crate) like: Option<InitOptions>,
 }
 
-/// Returns `true` if there is no repository at the place that the user names, so that one could be
+/// A place without a repository, at an address or in a folder.
+pub(crate) enum Vacancy {
+    Remote(NewPlace),
+    Folder,
+}
+
+/// Returns the place that the user names, if there is no repository there, so that one could be
 /// created.
-pub(crate) fn is_missing(global: &Global) -> Result<bool> {
+pub(crate) fn vacancy(global: &Global) -> Result<Option<Vacancy>> {
+    let location = location(global)?;
+    if let Some(address) = place::address(&location) {
+        let place = NewPlace::open(address, global)?;
+        return Ok(is_absent(&*place.storage)?.then_some(Vacancy::Remote(place)));
+    }
     match open_storage(global) {
-        Ok(storage) => Ok(is_absent(&*storage)?),
-        Err(error) if Exit::of(&error) == Exit::NoRepository => Ok(true),
+        Ok(storage) => Ok(is_absent(&*storage)?.then_some(Vacancy::Folder)),
+        Err(error) if Exit::of(&error) == Exit::NoRepository => Ok(Some(Vacancy::Folder)),
         Err(error) => Err(error),
     }
 }
@@ -453,8 +465,13 @@ fn open_like(location: &Path, args: &Init, global: &Global, report: &Report) -> 
     Ok(opened?)
 }
 
-/// Creates a repository and opens it.
-pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<Session> {
+/// Creates a repository at the place of [`vacancy`] and opens it.
+pub(crate) fn create(
+    global: &Global,
+    vacancy: Vacancy,
+    new: &New<'_>,
+    report: &Report,
+) -> Result<Session> {
     let location = &location(global)?;
     refuse_foreign(location)?;
     let options = init_options(global, new)?;
@@ -472,7 +489,7 @@ pub(crate) fn create(global: &Global, new: &New<'_>, report: &Report) -> Result<
         }
         None => None,
     };
-    let repository = match make(global, location, &options, new, report) {
+    let repository = match make(global, (location, vacancy), &options, new, report) {
         Ok(repository) => repository,
         Err(error) => {
             // The kit is still empty.
@@ -522,7 +539,7 @@ pub(crate) fn without_seed(spec: &str) -> &str {
 
 fn make(
     global: &Global,
-    location: &Path,
+    (location, vacancy): (&Path, Vacancy),
     options: &InitOptions,
     new: &New<'_>,
     report: &Report,
@@ -533,15 +550,16 @@ fn make(
     if let Some(path) = secret.made_file() {
         report.note(&format!("Created key file {}.", path.display()));
     }
-    let storage = match place::address(location) {
-        Some(_) if new.is_shared => {
+    let storage = match vacancy {
+        Vacancy::Remote(_) if new.is_shared => {
             let message = format!("{}: --shared applies only to folders", place::shown(location));
             return Err(Failure::failed(message).into());
         }
-        Some(address) => {
-            remote::create(address, global, |name| refuse_foreign_name(location, name))?
+        Vacancy::Remote(place) => {
+            let address = place::address(location).unwrap_or_default();
+            place.create(address, global, |name| refuse_foreign_name(location, name))?
         }
-        None => {
+        Vacancy::Folder => {
             let create = if new.is_shared { Local::create_shared } else { Local::create };
             let folder = create(location)?;
             if folder.is_open_to_all() && options.suite == CipherSuite::None {

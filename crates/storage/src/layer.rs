@@ -117,6 +117,11 @@ pub trait Layer: Debug + Send + Sync {
         self.below().clean(is_stale)
     }
 
+    /// Returns `true` if the storage may have restarted, as [`Storage::had_outage`] does.
+    fn had_outage(&self) -> bool {
+        self.below().had_outage()
+    }
+
     /// Describes the storage, as [`Storage::describe`] does.
     fn describe(&self) -> String {
         self.below().describe()
@@ -198,6 +203,10 @@ impl<L: Layer> Storage for L {
 
     fn clean(&self, is_stale: &dyn Fn(&str, u64) -> bool) -> Result<usize> {
         Layer::clean(self, is_stale)
+    }
+
+    fn had_outage(&self) -> bool {
+        Layer::had_outage(self)
     }
 
     fn describe(&self) -> String {

@@ -194,6 +194,10 @@ impl Storage for Limited {
         self.below.clean(is_stale)
     }
 
+    fn had_outage(&self) -> bool {
+        self.below.had_outage()
+    }
+
     fn describe(&self) -> String {
         self.below.describe()
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
@@ -18,6 +18,9 @@ use crate::storage::{Deletion, Put, Storage, Weakness};
 const ROUNDS: u32 = 20;
 /// Number of threads that race for each name.
 const CREATORS: u8 = 8;
+/// Number of rounds at a time: with their creators no more requests than servers accept of one
+/// client. A round takes a dozen ways to the storage and back, one after another.
+const LANES: u32 = 4;
 /// The length of the objects in bytes: more than a packet holds.
 const OBJECT_LEN: usize = 4000;
 /// The folder that holds the objects for a moment.
@@ -26,8 +29,9 @@ const PREFIX: &str = "tmp/probe-";
 /// The age after which the remnants of a probe that was cut off are removed, in nanoseconds, by the
 /// storage's own stamps: 24 hours.
 const LEFTOVER_NS_MAX: i64 = 24 * 3600 * 1_000_000_000;
-/// Number of failed rounds at which a probe gives up and returns the last error.
-const FAULTS_MAX: u32 = 5;
+/// Number of failed rounds at which a probe gives up and returns the last error: twice as many as may
+/// fail together.
+const FAULTS_MAX: u32 = 2 * LANES;
 /// Maximum number of attempts of a round in which no thread is told that it has created the object.
 const NO_WINNER_TRIES: u32 = 3;
 
@@ -104,8 +108,9 @@ impl fmt::Display for Probed {
     }
 }
 
-/// Tests a storage with 20 rounds, in each of which 8 threads put the same name at once. Takes about
-/// two seconds over a network. The objects are put in `tmp/`, and removed if the storage permits.
+/// Tests a storage with 20 rounds, four at a time, in each of which 8 threads put the same name at
+/// once. Takes about two seconds over a network. The objects are put in `tmp/`, and removed if the
+/// storage permits.
 ///
 /// A round counts only if no call has failed, and nothing else has interfered: an object that was
 /// put before all rounds still exists. (This process may have been suspended for so long that
@@ -121,39 +126,27 @@ pub fn probe(storage: &dyn Storage, environment: &dyn Environment) -> Result<Pro
         Weakness::CreatesInSteps(reason) => Some(reason),
         Weakness::MayLoseNewest(_) => None,
     });
-    let mut probed = Probed {
+    let probed = Probed {
         round_count: ROUNDS,
         creator_count: CREATORS.into(),
         disclaimer,
         ..Probed::default()
     };
-    let mut faults = 0;
-    let mut witness = None;
-    let result = (|| {
-        for _ in 0..ROUNDS {
-            loop {
-                match round(storage, environment, &mut witness, &mut probed.undeleted_count) {
-                    Ok(finding) => {
-                        probed.count(finding);
-                        break;
-                    }
-                    Err(error) => {
-                        faults += 1;
-                        let may_pass = matches!(error.kind(), Kind::Storage | Kind::Missing);
-                        if !may_pass || faults >= FAULTS_MAX {
-                            return Err(error);
-                        }
-                    }
-                }
-            }
+    let state = Mutex::new(State { probed, ..State::default() });
+    let rounds = Rounds { storage, environment, state };
+    std::thread::scope(|scope| {
+        for _ in 1..LANES {
+            scope.spawn(|| rounds.run());
         }
-        Ok(())
-    })();
+        rounds.run();
+    });
+    let State { mut probed, witness, failure, .. } =
+        rounds.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     // If the storage does not permit deleting, the object stays.
     if let Some(witness) = witness {
         probed.undeleted_count += u32::from(storage.delete(&witness.name).is_err());
     }
-    result.map(|()| probed)
+    failure.map_or(Ok(probed), Err)
 }
 
 /// Tests whether objects can be deleted, by a small object that is put in `tmp/` for this purpose,
@@ -224,45 +217,102 @@ impl Probed {
     }
 }
 
-/// Performs one round that counts. A storage may create an object, retry by itself after a failure,
-/// and then tell the creator that the object existed before. Therefore a round without a winner is
-/// a finding only if it has none repeatedly.
-///
-/// # Errors
-///
-/// Returns any error of the storage, or `Storage` if another client has removed the objects.
-fn round(
-    storage: &dyn Storage,
-    environment: &dyn Environment,
-    witness: &mut Option<Witness>,
-    undeleted_count: &mut u32,
-) -> Result<Finding> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        let first = match witness {
-            Some(witness) => &*witness,
-            None => &*witness.insert(Witness::put(storage, environment)?),
-        };
-        let mut random = [0; 8];
-        environment.random(&mut random)?;
-        let name = format!("{}-{:016x}", first.name, u64::from_le_bytes(random));
-        let raced = race(storage, &name);
-        // If the storage does not permit deleting, the object stays.
-        *undeleted_count += u32::from(storage.delete(&name).is_err());
-        let finding = raced?;
-        if finding.is_fine() {
-            return Ok(finding);
+/// The rounds of a probe, which several threads perform.
+struct Rounds<'a> {
+    storage: &'a dyn Storage,
+    environment: &'a dyn Environment,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Number of rounds that have begun.
+    begun_count: u32,
+    fault_count: u32,
+    witness: Option<Arc<Witness>>,
+    probed: Probed,
+    /// The error of a probe that was given up.
+    failure: Option<Error>,
+}
+
+impl Rounds<'_> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Performs rounds until all have begun, or the probe is given up.
+    fn run(&self) {
+        while self.begin() {
+            while let Err(error) = self.round().map(|finding| self.state().probed.count(finding)) {
+                let mut state = self.state();
+                state.fault_count += 1;
+                let may_pass = matches!(error.kind(), Kind::Storage | Kind::Missing);
+                if state.failure.is_some() || !may_pass || state.fault_count >= FAULTS_MAX {
+                    state.failure.get_or_insert(error);
+                    return;
+                }
+            }
         }
-        if storage.head(&first.name)?.is_none() {
-            let message = "a test object has vanished: another client has removed it, or the \
-                           storage has lost it";
-            let error = Error::new(Kind::Storage, &first.name, message);
-            *witness = None;
-            return Err(error);
+    }
+
+    /// Begins a round. Returns `false` if no more are needed.
+    fn begin(&self) -> bool {
+        let mut state = self.state();
+        let is_needed = state.failure.is_none() && state.begun_count < ROUNDS;
+        state.begun_count += u32::from(is_needed);
+        is_needed
+    }
+
+    /// Returns the witness, which is put if there is none.
+    fn witness(&self) -> Result<Arc<Witness>> {
+        let mut state = self.state();
+        match &state.witness {
+            Some(witness) => Ok(witness.clone()),
+            None => {
+                let witness = Arc::new(Witness::put(self.storage, self.environment)?);
+                Ok(state.witness.insert(witness).clone())
+            }
         }
-        if finding.winner_count > 0 || tries >= NO_WINNER_TRIES {
-            return Ok(finding);
+    }
+
+    /// Performs one round that counts. A storage may create an object, retry by itself after a
+    /// failure, and then tell the creator that the object existed before. Therefore a round without a
+    /// winner is a finding only if it has none repeatedly.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the storage, or `Storage` if another client has removed the objects.
+    fn round(&self) -> Result<Finding> {
+        let storage = self.storage;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let witness = self.witness()?;
+            let mut random = [0; 8];
+            self.environment.random(&mut random)?;
+            let name = format!("{}-{:016x}", witness.name, u64::from_le_bytes(random));
+            let raced = race(storage, &name);
+            // If the storage does not permit deleting, the object stays.
+            if storage.delete(&name).is_err() {
+                self.state().probed.undeleted_count += 1;
+            }
+            let finding = raced?;
+            if finding.is_fine() {
+                return Ok(finding);
+            }
+            if storage.head(&witness.name)?.is_none() {
+                let mut state = self.state();
+                // Other rounds miss the same one.
+                if state.witness.as_ref().is_some_and(|known| known.name == witness.name) {
+                    state.witness = None;
+                }
+                let message = "a test object has vanished: another client has removed it, or the \
+                               storage has lost it";
+                return Err(Error::new(Kind::Storage, &witness.name, message));
+            }
+            if finding.winner_count > 0 || tries >= NO_WINNER_TRIES {
+                return Ok(finding);
+            }
         }
     }
 }

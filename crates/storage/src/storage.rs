@@ -336,6 +336,12 @@ pub trait Storage: Debug + Send + Sync {
         Ok(0)
     }
 
+    /// Returns `true` if a request had no answer after others had one: the storage may have restarted,
+    /// and have lost what it had acknowledged before, if it breaks its promise.
+    fn had_outage(&self) -> bool {
+        false
+    }
+
     /// Returns a short text for messages: a path or an address.
     fn describe(&self) -> String;
 }

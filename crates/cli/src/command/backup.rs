@@ -220,7 +220,11 @@ fn open(args: &Backup, global: &Global, report: &Report) -> Result<Session> {
     let settings = Settings::default();
     let recovery_kit = args.recovery_kit.as_deref();
     let new = New { settings: &settings, recovery_kit, is_shared: false, like: None };
-    session::create(global, &new, report)
+    match session::vacancy(global)? {
+        Some(vacancy) => session::create(global, vacancy, &new, report),
+        // Another client has created it meanwhile.
+        None => Session::open(global, report),
+    }
 }
 
 /// Asks the user whether to create the repository.

@@ -13,19 +13,19 @@ pub(crate) fn run(args: &Init, global: &Global, report: &Report) -> Result<Exit>
     let of_machine = if args.for_machine { Some(for_machine(global)?) } else { None };
     let global = of_machine.as_ref().unwrap_or(global);
     let location = session::location(global)?;
-    if !session::is_missing(global)? {
+    let Some(vacancy) = session::vacancy(global)? else {
         let message = format!("{}: a repository exists already", place::shown(&location));
         return Err(Failure::failed(message)
             .with_remedy("choose another --repo, or use the repository as it is")
             .into());
-    }
+    };
     let new = New {
         settings: &args.settings,
         recovery_kit: args.recovery_kit.as_deref(),
         is_shared: args.shared,
         like: session::options_like(args, global, report)?,
     };
-    let mut session = session::create(global, &new, report)?;
+    let mut session = session::create(global, vacancy, &new, report)?;
     session.state.save(report);
     if let Some(path) = of_machine.as_ref().and_then(|global| global.secrets.key_file.as_ref()) {
         report.note(&machine_key::advice(path));

@@ -12,6 +12,7 @@ use cutpoint_storage::{
     Environment, Error, Kind, ObjectKind, Result, Storage, WaitNotice, WaitReason, wait,
 };
 
+use super::folders::list_all;
 use crate::format::names::ObjectName;
 
 /// The first pause between two listings. Each further pause is twice as long.
@@ -131,12 +132,9 @@ pub fn is_unlisted(storage: &dyn Storage) -> Result<bool> {
 ///
 /// Returns any error of the storage.
 pub fn is_absent(storage: &dyn Storage) -> Result<bool> {
-    for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
-        if !storage.list(kind.folder())?.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let kinds = ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Key);
+    let listings = list_all(storage, &kinds.collect::<Vec<_>>())?;
+    Ok(listings.iter().all(Vec::is_empty))
 }
 
 /// Calls `open`, repeatedly while listings show no repository although its settings exist.

@@ -7,7 +7,8 @@ use super::settings::Service;
 use crate::error::Kind;
 use crate::remote;
 use crate::remote::http::deepest;
-use crate::remote::watched::CredentialsFailure;
+use crate::remote::network;
+use crate::remote::watched::{CredentialsFailure, NoAnswer};
 
 /// The meaning of a failure for the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,26 +44,30 @@ impl Failure {
     /// Converts an error of `object_store`.
     pub(super) fn of(error: &object_store::Error, service: Service) -> Failure {
         let (mut answer, mut http, mut credentials) = (None, None, None);
+        let mut unanswered = None;
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(each) = cause {
             answer = answer.or(each.downcast_ref::<Answer>());
             http = http.or(each.downcast_ref::<HttpError>());
             credentials = credentials.or(each.downcast_ref::<CredentialsFailure>());
+            unanswered = unanswered.or(each.downcast_ref::<NoAnswer>());
             cause = each.source();
         }
         if let Some(answer) = answer {
             return Failure::of_answer(answer, service);
         }
-        if let Some(CredentialsFailure(text)) = credentials {
-            // The service that provides credentials may be busy. If there is none, that is soon
-            // known.
-            let failure = Failure::new(Meaning::TryAgain, format!("no credentials: {text}"));
-            return Failure { remedy: Some(service.credentials_remedy()), ..failure };
+        if let Some(failed) = credentials {
+            let meaning = if failed.is_final() { Meaning::Final } else { Meaning::TryAgain };
+            let is_outage = failed.is_outage();
+            let failure = Failure::new(meaning, format!("no credentials: {failed}"));
+            return Failure { is_outage, ..failure }.with_remedy(service.credentials_remedy());
         }
         if let Some(http) = http {
-            let remedy = "check the address of the service, and the network";
-            let remedy = (http.kind() == HttpErrorKind::Connect).then_some(remedy);
-            return Failure { remedy, ..Failure::new(Meaning::TryAgain, deepest(http)) };
+            let unreached = "check the address of the service, and the network";
+            let unreached = (http.kind() == HttpErrorKind::Connect).then_some(unreached);
+            let remedy = unanswered.and_then(|unanswered| unanswered.remedy).or(unreached);
+            let is_outage = http.kind() != HttpErrorKind::Decode;
+            return Failure { remedy, is_outage, ..Failure::outage(deepest(http)) };
         }
         let meaning = match error {
             object_store::Error::NotFound { .. } => Meaning::Missing,
@@ -74,7 +79,8 @@ impl Failure {
     }
 
     fn of_answer(answer: &Answer, service: Service) -> Failure {
-        let of = |meaning| Failure::new(meaning, answer.to_string());
+        let is_outage = network::is_outage(answer.status);
+        let of = |meaning| Failure { is_outage, ..Failure::new(meaning, answer.to_string()) };
         let refused = |remedy| Failure { remedy: Some(remedy), ..of(Meaning::Final) };
         match (answer.status, answer.code.as_str()) {
             (507, _) | (_, "InsufficientStorage" | "QuotaExceeded") => {
@@ -100,7 +106,7 @@ impl Failure {
             (408 | 409 | 425 | 429 | 500..=599, _) => of(Meaning::TryAgain),
             // Bytes were lost on the way to the storage.
             (400, "Md5Mismatch" | "BadDigest" | "IncompleteBody") => of(Meaning::TryAgain),
-            _ => of(Meaning::Final),
+            _ => Failure { remedy: answer.remedy, ..of(Meaning::Final) },
         }
     }
 }

@@ -39,7 +39,7 @@ use crate::throttle::{Direction, Throttle};
 
 pub use settings::CloudSettings;
 
-/// Maximum number of attempts of one request.
+/// Maximum number of attempts of one request that end with an answer.
 const TRIES_MAX: u32 = 12;
 /// The maximum time of silence of a server before it is considered gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -103,10 +103,7 @@ impl Cloud {
     ) -> Result<T, Failure> {
         match remote::within(limit, &self.throttle, direction, request).await {
             Some(done) => done.map_err(|error| Failure::of(&error, self.service)),
-            None => {
-                let text = format!("no answer within {} s", limit.as_secs_f64());
-                Err(Failure::new(Meaning::TryAgain, text))
-            }
+            None => Err(Failure::outage(format!("no answer within {} s", limit.as_secs_f64()))),
         }
     }
 
@@ -172,7 +169,8 @@ impl Cloud {
         loop {
             let began_ns = self.link.patience.now_ns();
             let next = async { pieces.next().await.transpose() };
-            let Some(piece) = self.ask(next).await? else { break };
+            let piece = self.ask(next).await.map_err(Failure::of_begun_answer)?;
+            let Some(piece) = piece else { break };
             let spent_ns = self.link.patience.now_ns().saturating_sub(began_ns);
             left = left.saturating_sub(Duration::from_nanos(spent_ns));
             self.throttle.pass(Direction::Download, piece.len()).await;
@@ -398,6 +396,10 @@ impl Storage for Cloud {
     /// Both services promise this. An emulator, or another server in their place, may not.
     fn visibility(&self) -> Result<Visibility> {
         Ok(Visibility::IfProbed)
+    }
+
+    fn had_outage(&self) -> bool {
+        self.link.patience.had_outage()
     }
 
     fn describe(&self) -> String {

@@ -10,6 +10,7 @@ use object_store::client::{
 };
 
 use crate::remote::http;
+use crate::remote::unanswered::tls_remedy;
 use crate::remote::watched::{
     CredentialsFailure, execute, gather, host_of, host_of_request, text_of,
 };
@@ -30,6 +31,8 @@ pub(super) struct Answer {
     pub(super) code: String,
     /// The human-readable message.
     message: String,
+    /// The next step, if the text is not one of the service.
+    pub(super) remedy: Option<&'static str>,
 }
 
 impl fmt::Display for Answer {
@@ -104,11 +107,9 @@ impl Watched {
             return if is_object { Ok(response) } else { self.gather(response).await };
         }
         let answer = read_answer(response).await;
-        Err(if is_storage {
-            HttpError::new(HttpErrorKind::Unknown, answer)
-        } else {
-            let text = format!("{host}: {answer}");
-            HttpError::new(HttpErrorKind::Unknown, CredentialsFailure(text))
+        Err(match is_storage {
+            true => HttpError::new(HttpErrorKind::Unknown, answer),
+            false => CredentialsFailure::of_answer(&host, answer.status, &answer),
         })
     }
 
@@ -135,6 +136,7 @@ async fn read_answer(response: HttpResponse) -> Answer {
         status,
         code: element(&text, "Code").or(header).unwrap_or_default(),
         message: element(&text, "Message").unwrap_or_default(),
+        remedy: tls_remedy(status, &text),
     }
 }
 

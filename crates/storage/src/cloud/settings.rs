@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path as StorePath;
@@ -27,6 +29,12 @@ const AZURE_NAMES: [(&str, AzureConfigKey); 3] = [
     ("AZURE_STORAGE_KEY", AzureConfigKey::AccessKey),
     ("AZURE_STORAGE_SAS_TOKEN", AzureConfigKey::SasKey),
 ];
+/// The form of the key of an account.
+const ACCOUNT_KEY: &str = "the key has 88 characters of base64 and ends with ==: `az storage account \
+                           keys list --account-name ACCOUNT` shows it";
+/// The form of a shared access signature.
+const SAS_TOKEN: &str = "the token is a text such as sv=...&sp=...&sig=...: `az storage container \
+                         generate-sas` makes one";
 /// The variable with the address of another server than Azure.
 const AZURE_ENDPOINT: &str = "AZURE_STORAGE_ENDPOINT";
 /// The variable with the address of another server than Google, which then asks for no credentials.
@@ -168,15 +176,17 @@ impl CloudSettings {
 
     fn azure(&self) -> Result<Arc<dyn ObjectStore>> {
         let mut builder = MicrosoftAzureBuilder::new();
-        for (name, value) in &self.variables {
-            if let Ok(key) = name.to_ascii_lowercase().parse::<AzureConfigKey>() {
-                builder = builder.with_config(key, value);
-            }
-        }
-        for (name, key) in AZURE_NAMES {
-            if let Some(value) = self.variable(name) {
-                builder = builder.with_config(key, value);
-            }
+        let known = |name: &str| name.to_ascii_lowercase().parse::<AzureConfigKey>().ok();
+        let given = self
+            .variables
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str(), known(name)?, value.as_str())));
+        let named = AZURE_NAMES
+            .into_iter()
+            .filter_map(|(name, key)| Some((name, key, self.variable(name)?)));
+        for (name, key, value) in given.chain(named) {
+            self.require_form(name, &key, value)?;
+            builder = builder.with_config(key, value);
         }
         let account = builder.get_config_value(&AzureConfigKey::AccountName);
         let account = account.filter(|account| !account.is_empty()).ok_or_else(|| {
@@ -186,6 +196,7 @@ impl CloudSettings {
         })?;
         let default = || format!("https://{account}.blob.core.windows.net");
         let address = self.variable(AZURE_ENDPOINT).map_or_else(default, str::to_owned);
+        self.require_address(AZURE_ENDPOINT, &address)?;
         let store = builder
             .with_endpoint(address.trim_end_matches('/').to_owned())
             .with_container_name(&self.container)
@@ -214,6 +225,7 @@ impl CloudSettings {
             builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(credential)));
         }
         let address = address.trim_end_matches('/');
+        self.require_address("the address of the service", address)?;
         let store = builder
             .with_base_url(address)
             .with_bucket_name(&self.container)
@@ -224,6 +236,37 @@ impl CloudSettings {
         let file = self.variable(GCS_CREDENTIALS);
         let what = file.map_or_else(String::new, |file| format!("{GCS_CREDENTIALS}={file}: "));
         Ok(Arc::new(store.map_err(|error| self.invalid(&what, error))?))
+    }
+
+    /// Requires that a value of Azure which `object_store` would decode has the form of one. The
+    /// value is a secret, which no message shows.
+    fn require_form(&self, name: &str, key: &AzureConfigKey, value: &str) -> Result<()> {
+        let (is_valid, problem, remedy) = match key {
+            AzureConfigKey::AccessKey => {
+                (BASE64_STANDARD.decode(value).is_ok(), "not the key of an account", ACCOUNT_KEY)
+            }
+            AzureConfigKey::SasKey => {
+                let pairs = value.trim_start_matches('?').split('&');
+                let is_valid = pairs.filter(|pair| !pair.is_empty()).all(|pair| pair.contains('='));
+                (is_valid, "not a shared access signature", SAS_TOKEN)
+            }
+            _ => return Ok(()),
+        };
+        if is_valid || value.is_empty() {
+            return Ok(());
+        }
+        Err(Error::invalid(self.describe(), format!("{name} is {problem}")).with_remedy(remedy))
+    }
+
+    /// Requires that `address`, the value of the variable `name`, is one.
+    fn require_address(&self, name: &str, address: &str) -> Result<()> {
+        let host = ["http://", "https://"].iter().find_map(|scheme| address.strip_prefix(scheme));
+        if host.is_some_and(|host| !host.trim_matches('/').is_empty()) {
+            return Ok(());
+        }
+        let message =
+            format!("{name}: {address} is no address (expected https://HOST or http://HOST)");
+        Err(Error::invalid(self.describe(), message))
     }
 
     fn connector(&self, address: &str) -> Connector {
@@ -266,6 +309,21 @@ mod tests {
         assert!(error.to_string().contains("AZURE_STORAGE_ACCOUNT is not set"), "{error}");
         let remedy = error.remedy().expect("a remedy");
         assert!(remedy.contains("AZURE_STORAGE_KEY"), "{remedy}");
+        for (name, value, part) in [
+            ("AZURE_STORAGE_KEY", "not!base64", "88 characters of base64"),
+            ("AZURE_STORAGE_ACCOUNT_KEY", "not!base64", "88 characters of base64"),
+            ("AZURE_STORAGE_SAS_TOKEN", "not!pairs", "sv=...&sp=...&sig=..."),
+            ("AZURE_STORAGE_ENDPOINT", "not!address", "expected https://HOST"),
+        ] {
+            let mut settings = CloudSettings::parse("azure://box").expect("an address");
+            let variables = [("AZURE_STORAGE_ACCOUNT", "me"), (name, value)];
+            settings.variables = variables.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec();
+            let error = settings.client().expect_err("a wrong value");
+            let text = format!("{error}; {}", error.remedy().unwrap_or_default());
+            assert!(text.contains(name) && text.contains(part), "{text}");
+            let is_secret = name != "AZURE_STORAGE_ENDPOINT";
+            assert!(!is_secret || !text.contains("not!"), "{text}");
+        }
         let mut settings = CloudSettings::parse("gs://bucket").expect("an address");
         let file = ("GOOGLE_APPLICATION_CREDENTIALS", "/absent/file");
         settings.variables = vec![(file.0.to_owned(), file.1.to_owned())];

@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
+use tokio::task::JoinHandle;
 
 /// The maximum time for a command to end after its input or output has ended.
 const END_MAX: Duration = Duration::from_secs(2);
+/// The maximum time from the end of a command to the end of what it has printed.
+const PRINTED_END_MAX: Duration = Duration::from_millis(500);
 /// The interval at which the end of a command is looked for.
 const END_EVERY: Duration = Duration::from_millis(10);
 /// The maximum number of bytes of what a command prints that are kept.
@@ -23,6 +26,8 @@ const PIPE_LEN: usize = 1024 * 1024;
 pub(crate) struct RunningCommand {
     child: Mutex<Child>,
     printed: Arc<Mutex<Printed>>,
+    /// Reads what the command prints.
+    gathering: JoinHandle<()>,
 }
 
 /// The end of what a command has printed.
@@ -98,8 +103,9 @@ impl RunningCommand {
             .spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let printed: Arc<Mutex<Printed>> = Arc::default();
-        let running = RunningCommand { child: Mutex::new(child), printed: Arc::clone(&printed) };
         let (Some(input), Some(output), Some(errors)) = pipes else {
+            child.kill().ok();
+            child.wait().ok();
             return Err(std::io::Error::other("no pipes"));
         };
         widen(&input);
@@ -107,8 +113,8 @@ impl RunningCommand {
         let input = pipe::Sender::from_owned_fd(input.into())?;
         let output = pipe::Receiver::from_owned_fd(output.into())?;
         let errors = pipe::Receiver::from_owned_fd(errors.into())?;
-        tokio::spawn(gather(errors, printed));
-        Ok((running, output, input))
+        let gathering = tokio::spawn(gather(errors, printed.clone()));
+        Ok((RunningCommand { child: Mutex::new(child), printed, gathering }, output, input))
     }
 
     /// Returns what the command has printed to its standard error.
@@ -116,16 +122,25 @@ impl RunningCommand {
         lock(&self.printed)
     }
 
-    /// Waits a moment for the command to end. Returns `None` if it goes on.
+    /// Waits a moment for the command to end, and for what it has printed. Returns `None` if it goes
+    /// on.
     pub(crate) async fn wait(&self) -> Option<ExitStatus> {
-        for _ in 0..END_MAX.as_millis() / END_EVERY.as_millis() {
-            if let Ok(Some(status)) = lock(&self.child).try_wait() {
-                return Some(status);
-            }
-            tokio::time::sleep(END_EVERY).await;
-        }
-        None
+        let status = within(END_MAX, || lock(&self.child).try_wait().ok().flatten()).await?;
+        // Its last words are still on their way. A process that it has started may keep the pipe.
+        within(PRINTED_END_MAX, || self.gathering.is_finished().then_some(())).await;
+        Some(status)
     }
+}
+
+/// Looks for the result of `look` until there is one, at most for `limit`.
+async fn within<T>(limit: Duration, look: impl Fn() -> Option<T>) -> Option<T> {
+    for _ in 0..limit.as_millis() / END_EVERY.as_millis() {
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        tokio::time::sleep(END_EVERY).await;
+    }
+    None
 }
 
 /// Lets a pipe hold as many bytes as the system permits to every process, so that both ends are woken

@@ -21,11 +21,25 @@ pub(crate) struct Failure<M> {
     pub(crate) kind: Kind,
     pub(crate) text: String,
     pub(crate) remedy: Option<&'static str>,
+    /// Set if the storage gave no answer, or is unavailable for all requests.
+    pub(crate) is_outage: bool,
 }
 
 impl<M: Meaning> Failure<M> {
     pub(crate) fn new(meaning: M, text: impl Into<String>) -> Failure<M> {
-        Failure { meaning, kind: meaning.kind(), text: text.into(), remedy: None }
+        let (kind, text) = (meaning.kind(), text.into());
+        Failure { meaning, kind, text, remedy: None, is_outage: false }
+    }
+
+    /// Creates the failure of a storage that gave no answer, or is unavailable for all requests.
+    pub(crate) fn outage(text: impl Into<String>) -> Failure<M> {
+        Failure { is_outage: true, ..Failure::new(M::TRY_AGAIN, text) }
+    }
+
+    /// Returns the failure as one of a storage that has begun to answer.
+    #[cfg(any(feature = "clouds", feature = "rest"))]
+    pub(crate) fn of_begun_answer(self) -> Failure<M> {
+        Failure { is_outage: false, ..self }
     }
 
     pub(crate) fn with_remedy(self, remedy: &'static str) -> Failure<M> {
@@ -36,6 +50,10 @@ impl<M: Meaning> Failure<M> {
 impl<M: Meaning> Passing for Failure<M> {
     fn may_pass(&self) -> bool {
         self.meaning == M::TRY_AGAIN
+    }
+
+    fn is_outage(&self) -> bool {
+        self.is_outage
     }
 
     fn interrupted() -> Failure<M> {

@@ -11,7 +11,7 @@ use crate::error::{Error, Kind, Result};
 
 /// Maximum number of requests at a time for small objects. Their transfer takes no time, so the
 /// number is limited by what a server accepts of one client.
-pub(crate) const SMALL_REQUESTS_MAX: usize = 32;
+const SMALL_REQUESTS_MAX: usize = 32;
 /// Number of threads that move bytes between connections and the threads that wait for them.
 const RUNTIME_THREADS: usize = 2;
 
@@ -24,8 +24,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Starts threads with the name `thread_name` for the storage at `address`. Each request is
-    /// attempted at most `tries_max` times.
+    /// Starts threads with the name `thread_name` for the storage at `address`. Each request gets
+    /// at most `tries_max` answers.
     ///
     /// # Errors
     ///
@@ -80,6 +80,11 @@ impl Link {
     ) -> Vec<Result<T, F>> {
         let answers = futures_util::stream::iter(requests).buffered(SMALL_REQUESTS_MAX);
         let answered = self.block_on(async { Ok(answers.collect::<Vec<_>>().await) });
+        if let Ok(answered) = &answered
+            && answered.iter().any(|answer: &Result<T, F>| answer.as_ref().is_err_and(F::is_outage))
+        {
+            self.patience.note_outage();
+        }
         answered.unwrap_or_else(|_: F| (0..count).map(|_| Err(F::interrupted())).collect())
     }
 

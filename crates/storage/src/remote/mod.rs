@@ -15,6 +15,8 @@ mod patience;
 mod silence;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 mod throttled_body;
+#[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
+pub(crate) mod unanswered;
 #[cfg(any(feature = "clouds", feature = "s3"))]
 pub(crate) mod watched;
 
@@ -24,8 +26,6 @@ pub(crate) use command::{RunningCommand, lock};
 #[cfg(any(feature = "clouds", feature = "rest", feature = "sftp"))]
 pub(crate) use failure::{Failure, Meaning};
 pub(crate) use link::Link;
-#[cfg(feature = "sftp")]
-pub(crate) use link::SMALL_REQUESTS_MAX;
 pub(crate) use patience::Passing;
 use patience::Patience;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]

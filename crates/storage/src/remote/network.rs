@@ -45,6 +45,12 @@ pub(crate) fn client(options: &ClientOptions) -> reqwest::Result<Client> {
     builder.build()
 }
 
+/// Returns `true` for the status of an answer that a storage, or a proxy in front of it, gives to any
+/// request while it is unavailable.
+pub(crate) fn is_outage(status: u16) -> bool {
+    matches!(status, 429 | 502..=504)
+}
+
 /// Returns the target of a redirect for messages, without a query, which may have a secret.
 #[cfg(any(feature = "rest", feature = "s3"))]
 pub(crate) fn shown_location(location: &str) -> String {

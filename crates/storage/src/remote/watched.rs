@@ -9,8 +9,8 @@ use object_store::client::{
 };
 use object_store::{ClientOptions, RetryConfig};
 
-use super::http::deepest;
-use super::network::CONNECT_MAX;
+use super::network::{self, CONNECT_MAX};
+use super::unanswered::Unanswered;
 use crate::throttle::{Direction, Throttle};
 
 /// Maximum number of bytes of an error's text that are read.
@@ -37,11 +37,36 @@ pub(crate) fn host_of(address: &str) -> String {
 
 /// The failure of a service that should provide credentials.
 #[derive(Debug)]
-pub(crate) struct CredentialsFailure(pub(crate) String);
+pub(crate) struct CredentialsFailure {
+    /// The HTTP status of its answer, if there is one.
+    status: Option<u16>,
+    text: String,
+}
+
+impl CredentialsFailure {
+    /// Creates the failure of a service at `host` that has answered with `status`.
+    pub(crate) fn of_answer(host: &str, status: u16, answer: &impl fmt::Display) -> HttpError {
+        let text = format!("{host}: {answer}");
+        let failure = CredentialsFailure { status: Some(status), text };
+        HttpError::new(HttpErrorKind::Unknown, failure)
+    }
+
+    /// Returns `true` if the service has refused the request, so that further ones would be refused as
+    /// well. Otherwise it may be busy. If there is none, that is soon known.
+    pub(crate) fn is_final(&self) -> bool {
+        let is_busy = |status| matches!(status, 408 | 425 | 429 | 500..=599);
+        self.status.is_some_and(|status| !is_busy(status))
+    }
+
+    /// Returns `true` if the service is not available.
+    pub(crate) fn is_outage(&self) -> bool {
+        self.status.is_none_or(network::is_outage)
+    }
+}
 
 impl fmt::Display for CredentialsFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -53,35 +78,37 @@ pub(crate) fn host_of_request(request: &HttpRequest) -> String {
     host.unwrap_or_default()
 }
 
-/// The failure to connect to the storage, with its host.
+/// A request that the storage has not answered.
 #[derive(Debug)]
-struct ConnectFailure(String);
+pub(crate) struct NoAnswer {
+    /// The reason, with the host, which may come from a variable or a profile.
+    text: String,
+    pub(crate) remedy: Option<&'static str>,
+}
 
-impl fmt::Display for ConnectFailure {
+impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for ConnectFailure {}
+impl std::error::Error for NoAnswer {}
 
-/// Makes a request to `host`. All hosts but that of the storage provide credentials. A failure to
-/// connect names the host, which may come from a variable or a profile.
+/// Makes a request to `host`. All hosts but that of the storage provide credentials.
 pub(crate) async fn execute(
     client: &HttpClient,
     request: HttpRequest,
     (host, is_storage): (&str, bool),
 ) -> Result<HttpResponse, HttpError> {
-    client.execute(request).await.map_err(|error| match is_storage {
-        true if error.kind() == HttpErrorKind::Connect => {
-            let text = format!("{host}: {}", deepest(&error));
-            HttpError::new(error.kind(), ConnectFailure(text))
+    let has_tls = request.uri().scheme_str() == Some("https");
+    client.execute(request).await.map_err(|error| {
+        let Unanswered { text, remedy } = Unanswered::of(&error, has_tls);
+        if is_storage {
+            let text = format!("{host}: {text}");
+            return HttpError::new(error.kind(), NoAnswer { text, remedy });
         }
-        true => error,
-        false => {
-            let text = format!("{host} does not answer: {}", deepest(&error));
-            HttpError::new(error.kind(), CredentialsFailure(text))
-        }
+        let text = format!("{host} does not answer: {text}");
+        HttpError::new(error.kind(), CredentialsFailure { status: None, text })
     })
 }
 
@@ -94,7 +121,8 @@ pub(crate) async fn gather(
     let mut bytes = Vec::new();
     let mut body = body.bytes_stream();
     while let Some(piece) = body.next().await {
-        let piece = piece?;
+        // The kind tells this failure from those of requests without an answer.
+        let piece = piece.map_err(|error| HttpError::new(HttpErrorKind::Decode, error))?;
         throttle.pass(Direction::Download, piece.len()).await;
         bytes.extend_from_slice(&piece);
         if bytes.len() > len_max {

@@ -56,7 +56,7 @@ impl Answer {
             }
             Ok(true)
         };
-        if !within(limit, throttle, pieces).await? {
+        if !within(limit, throttle, pieces).await.map_err(Failure::of_begun_answer)? {
             return Ok(None);
         }
         if announced.is_some_and(|announced| announced != bytes.len() as u64) {
@@ -85,9 +85,6 @@ pub(super) async fn within_for<T>(
 ) -> Result<T, Failure> {
     match remote::within(limit, throttle, direction, future).await {
         Some(done) => done,
-        None => {
-            let text = format!("no answer within {} s", limit.as_secs_f64());
-            Err(Failure::new(Meaning::TryAgain, text))
-        }
+        None => Err(Failure::outage(format!("no answer within {} s", limit.as_secs_f64()))),
     }
 }

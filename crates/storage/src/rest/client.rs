@@ -11,6 +11,7 @@ use super::answer::Answer;
 use super::failure::{Failure, Meaning};
 use super::rclone::Rclone;
 use crate::error::{Error, Result as StoreResult};
+use crate::remote::unanswered::Unanswered;
 use crate::remote::{http, http::deepest, network::CONNECT_MAX};
 use crate::throttle::Throttle;
 
@@ -61,8 +62,10 @@ impl Client {
         let Client::Network(client) = self else {
             return self.running().await?.call(request).await;
         };
+        let has_tls = request.uri().scheme_str() == Some("https");
         let answer = client.execute(request).await.map_err(|error| {
-            Failure::of_network(error.kind() == HttpErrorKind::Connect, deepest(&error))
+            let unanswered = Unanswered::of(&error, has_tls);
+            Failure::of_network(error.kind() == HttpErrorKind::Connect, unanswered)
         })?;
         let (parts, body) = answer.into_parts();
         let pieces = body.bytes_stream().map_err(|error| {

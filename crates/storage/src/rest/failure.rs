@@ -4,7 +4,8 @@ use std::process::ExitStatus;
 
 use crate::error::Kind;
 use crate::remote;
-use crate::remote::network::shown_location;
+use crate::remote::network::{self, shown_location};
+use crate::remote::unanswered::{Unanswered, tls_remedy};
 
 /// The maximum number of lines of rclone that a message has.
 const LINES_MAX: usize = 3;
@@ -55,7 +56,8 @@ impl Failure {
             "" => format!("the server answered {status}"),
             reason => format!("the server answered {status} ({reason})"),
         };
-        let of = |meaning| Failure::new(meaning, answer.clone());
+        let is_outage = network::is_outage(status) || has(&NETWORK_MARKS, printed);
+        let of = |meaning| Failure { is_outage, ..Failure::new(meaning, answer.clone()) };
         if status == 507 || (status != 429 && is_full(&reason)) {
             return Failure { kind: Kind::Full, ..of(Meaning::Final) }.with_remedy(FULL);
         }
@@ -68,7 +70,7 @@ impl Failure {
                 Some(remedy) => of(Meaning::TryAgain).with_remedy(remedy),
                 None => of(Meaning::TryAgain),
             },
-            _ => of(Meaning::Final).with_remedy(OTHER_SERVER),
+            _ => of(Meaning::Final).with_remedy(tls_remedy(status, text).unwrap_or(OTHER_SERVER)),
         }
     }
 
@@ -92,9 +94,9 @@ impl Failure {
     }
 
     /// Returns the failure of a server that cannot be reached or does not answer.
-    pub(super) fn of_network(is_unreached: bool, text: String) -> Failure {
-        let failure = Failure::new(Meaning::TryAgain, text);
-        if is_unreached { failure.with_remedy(UNREACHABLE) } else { failure }
+    pub(super) fn of_network(is_unreached: bool, unanswered: Unanswered) -> Failure {
+        let remedy = unanswered.remedy.or(is_unreached.then_some(UNREACHABLE));
+        Failure { remedy, ..Failure::outage(unanswered.text) }
     }
 
     /// Returns the failure of a command that has ended with `status`, and has printed `printed`. One
@@ -112,7 +114,7 @@ impl Failure {
         let remedy = remedy_of(&COMMAND_REMEDIES, printed);
         match remedy.or_else(|| remedy_of(&ACCOUNT_REMEDIES, printed)) {
             Some(remedy) if !has_answered => Failure::new(Meaning::Final, text).with_remedy(remedy),
-            _ => Failure::new(Meaning::TryAgain, text),
+            _ => Failure::outage(text),
         }
     }
 }
@@ -125,9 +127,13 @@ fn remedy_of(remedies: &[(&str, &'static str)], printed: &str) -> Option<&'stati
 /// Returns `true` for the reason of a place that is full. Many services call a limit of the rate of
 /// requests a quota, too.
 fn is_full(reason: &str) -> bool {
-    let lower = reason.to_ascii_lowercase();
-    let has = |marks: &[&str]| marks.iter().any(|mark| lower.contains(mark));
-    has(&FULL_MARKS) && !has(&RATE_MARKS)
+    has(&FULL_MARKS, reason) && !has(&RATE_MARKS, reason)
+}
+
+/// Returns `true` if a text has one of `marks`, which are in lower case.
+fn has(marks: &[&str], text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    marks.iter().any(|mark| lower.contains(mark))
 }
 
 /// Returns the last lines that rclone has printed, without times, as one text. Notices are left out.
@@ -164,6 +170,16 @@ const FULL_MARKS: [&str; 8] = [
     "insufficient storage",
     "disk full",
     "storage is full",
+];
+/// Words for a remote that rclone cannot reach.
+const NETWORK_MARKS: [&str; 7] = [
+    "dial tcp",
+    "connection refused",
+    "connection reset",
+    "no such host",
+    "no route to host",
+    "network is unreachable",
+    "i/o timeout",
 ];
 /// Words for requests that come too often.
 const RATE_MARKS: [&str; 6] =

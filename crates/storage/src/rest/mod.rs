@@ -40,7 +40,7 @@ use crate::storage::{ObjectRange, Put, Storage, Weakness, too_short};
 
 pub use address::RestSettings;
 
-/// Maximum number of attempts of one request.
+/// Maximum number of attempts of one request that end with an answer.
 const TRIES_MAX: u32 = 12;
 /// Number of ranges that are requested before they are needed. A range of a restore is often as short
 /// as a region, 128 KiB, so that many are needed to hide the distance to a remote.
@@ -417,6 +417,10 @@ impl Storage for Rest {
                  remote that is a folder may keep a beginning of an object",
             ),
         ])
+    }
+
+    fn had_outage(&self) -> bool {
+        self.link.patience.had_outage()
     }
 
     fn describe(&self) -> String {

@@ -8,7 +8,8 @@ use super::service::{Answer, TooLong};
 use crate::error::{Error, Kind};
 use crate::remote::Passing;
 use crate::remote::http::deepest;
-use crate::remote::watched::CredentialsFailure;
+use crate::remote::network;
+use crate::remote::watched::{CredentialsFailure, NoAnswer};
 
 /// A problem with the settings or the permissions of an object storage: the source of an error that
 /// the user can do something about.
@@ -83,11 +84,19 @@ pub(super) struct Failure {
     pub(super) kind: Kind,
     pub(super) text: String,
     pub(super) refusal: Option<Refusal>,
+    /// The next step, if it does not follow from the refusal.
+    pub(super) remedy: Option<&'static str>,
+    /// Set if the storage gave no answer, or is unavailable for all requests.
+    pub(super) is_outage: bool,
 }
 
 impl Passing for Failure {
     fn may_pass(&self) -> bool {
         self.meaning == Meaning::TryAgain
+    }
+
+    fn is_outage(&self) -> bool {
+        self.is_outage
     }
 
     fn interrupted() -> Failure {
@@ -102,10 +111,8 @@ impl Passing for Failure {
     fn into_error(self, name: &str, text: String) -> Error {
         let kind = if self.meaning == Meaning::Missing { Kind::Missing } else { self.kind };
         let error = Error::new(kind, name, text);
-        match self.refusal {
-            Some(refusal) => error.with_source(refusal),
-            None => error,
-        }
+        let error = self.remedy.into_iter().fold(error, Error::with_remedy);
+        self.refusal.into_iter().fold(error, Error::with_source)
     }
 }
 
@@ -117,19 +124,32 @@ impl Failure {
             kind: Kind::Storage,
             text: text.into(),
             refusal: None,
+            remedy: None,
+            is_outage: false,
         }
+    }
+
+    /// Creates the failure of a storage that gave no answer, or is unavailable for all requests.
+    pub(super) fn outage(text: impl Into<String>) -> Failure {
+        Failure { is_outage: true, ..Failure::passing(text) }
+    }
+
+    /// Returns the failure as one of a storage that has begun to answer.
+    pub(super) fn of_begun_answer(self) -> Failure {
+        Failure { is_outage: false, ..self }
     }
 
     /// Converts an error of `object_store`.
     pub(super) fn of(error: &object_store::Error) -> Failure {
         let (mut answer, mut http, mut credentials) = (None, None, None);
-        let mut too_long = None;
+        let (mut too_long, mut unanswered) = (None, None);
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(each) = cause {
             answer = answer.or(each.downcast_ref::<Answer>());
             http = http.or(each.downcast_ref::<HttpError>());
             credentials = credentials.or(each.downcast_ref::<CredentialsFailure>());
             too_long = too_long.or(each.downcast_ref::<TooLong>());
+            unanswered = unanswered.or(each.downcast_ref::<NoAnswer>());
             cause = each.source();
         }
         if let Some(too_long) = too_long {
@@ -138,16 +158,17 @@ impl Failure {
         if let Some(answer) = answer {
             return Failure::of_answer(answer);
         }
-        if let Some(CredentialsFailure(text)) = credentials {
-            let refusal = Some(Refusal::NoCredentials);
-            let text = format!("no credentials: {text}");
-            // The service that provides credentials may be busy. If there is none, that is soon
-            // known.
-            return Failure { refusal, ..Failure::passing(text) };
+        if let Some(failed) = credentials {
+            let meaning = if failed.is_final() { Meaning::Final } else { Meaning::TryAgain };
+            let (refusal, is_outage) = (Some(Refusal::NoCredentials), failed.is_outage());
+            let failure = Failure::passing(format!("no credentials: {failed}"));
+            return Failure { meaning, refusal, is_outage, ..failure };
         }
         if let Some(http) = http {
             let refusal = (http.kind() == HttpErrorKind::Connect).then_some(Refusal::Unreachable);
-            return Failure { refusal, ..Failure::passing(deepest(http)) };
+            let is_outage = http.kind() != HttpErrorKind::Decode;
+            let remedy = unanswered.and_then(|unanswered| unanswered.remedy);
+            return Failure { refusal, remedy, is_outage, ..Failure::passing(deepest(http)) };
         }
         let meaning = match error {
             object_store::Error::NotImplemented { .. } => Meaning::NoConditions,
@@ -173,6 +194,8 @@ impl Failure {
             kind: Kind::Storage,
             text: answer.to_string(),
             refusal,
+            remedy: answer.remedy,
+            is_outage: network::is_outage(answer.status),
         };
         let refused = |refusal| of(Meaning::Final, Some(refusal));
         if ["QuotaExceeded", "StorageFull", "InsufficientStorage"]

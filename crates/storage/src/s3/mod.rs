@@ -236,9 +236,10 @@ impl S3 {
         let capacity = usize::try_from(len.min(CAPACITY_MAX)).unwrap_or(0);
         let mut bytes = BytesMut::with_capacity(capacity);
         let mut pieces = answer.into_stream();
-        while let Some(piece) =
-            self.within(self.limits.silence, async { pieces.next().await.transpose() }).await?
-        {
+        loop {
+            let next = async { pieces.next().await.transpose() };
+            let piece = self.within(self.limits.silence, next).await;
+            let Some(piece) = piece.map_err(Failure::of_begun_answer)? else { break };
             let received_ns = self.link.patience.now_ns();
             self.throttle.pass(Direction::Download, piece.len()).await;
             let now_ns = self.link.patience.now_ns();
@@ -278,7 +279,7 @@ async fn within<T>(
 ) -> Result<T, Failure> {
     match within_limit(limit, throttle, direction, request).await {
         Some(done) => done.map_err(|error| Failure::of(&error)),
-        None => Err(Failure::passing(format!("no answer within {} s", limit.as_secs_f64()))),
+        None => Err(Failure::outage(format!("no answer within {} s", limit.as_secs_f64()))),
     }
 }
 
@@ -410,6 +411,10 @@ impl Storage for S3 {
     /// S3 promises this since 2020; not every server with its interface does.
     fn visibility(&self) -> Result<Visibility> {
         Ok(Visibility::IfProbed)
+    }
+
+    fn had_outage(&self) -> bool {
+        self.link.patience.had_outage()
     }
 
     fn describe(&self) -> String {

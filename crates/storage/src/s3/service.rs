@@ -13,6 +13,7 @@ use object_store::client::{
 
 use super::headers::{LockHeaders, ShownVersions};
 use super::xml::{element, is_answered};
+use crate::remote::unanswered::tls_remedy;
 use crate::remote::watched::{
     CredentialsFailure, execute, gather, host_of, host_of_request, text_of,
 };
@@ -38,6 +39,8 @@ pub(super) struct Answer {
     pub(super) location: Option<String>,
     /// Set if the answer had a text of any kind.
     pub(super) has_text: bool,
+    /// The next step, if the text is not one of a storage.
+    pub(super) remedy: Option<&'static str>,
 }
 
 impl fmt::Display for Answer {
@@ -148,11 +151,9 @@ impl Watched {
             return gather_page(response, asked.as_deref(), &self.throttle).await;
         }
         let answer = read_answer(response).await;
-        Err(if is_storage {
-            HttpError::new(HttpErrorKind::Unknown, answer)
-        } else {
-            let text = format!("{host}: {answer}");
-            HttpError::new(HttpErrorKind::Unknown, CredentialsFailure(text))
+        Err(match is_storage {
+            true => HttpError::new(HttpErrorKind::Unknown, answer),
+            false => CredentialsFailure::of_answer(&host, answer.status, &answer),
         })
     }
 }
@@ -202,5 +203,6 @@ async fn read_answer(response: HttpResponse) -> Answer {
         region: region.or_else(|| element(&text, "Region")),
         location,
         has_text: !text.trim().is_empty(),
+        remedy: tls_remedy(status, &text),
     }
 }

@@ -11,6 +11,7 @@ use object_store::path::Path as StorePath;
 use super::headers::ShownVersions;
 use super::service::WatchedConnector;
 use crate::error::{Error, Result};
+use crate::remote::http::deepest;
 use crate::remote::watched::{client_options, once};
 use crate::throttle::Throttle;
 
@@ -18,13 +19,17 @@ use crate::throttle::Throttle;
 const DEFAULT_REGION: &str = "us-east-1";
 /// The variable that puts the bucket in the host name.
 const VIRTUAL_HOSTED: &str = "AWS_VIRTUAL_HOSTED_STYLE_REQUEST";
+/// The remedy of settings that make no client.
+const CHECK_VARIABLES: &str = "check the variables that begin with AWS_, and the profile that \
+                               AWS_PROFILE names; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY \
+                               belong together";
 /// The variable that turns signatures of requests off.
 const NO_SIGNATURE: &str = "AWS_SKIP_SIGNATURE";
 /// The variable that permits the older metadata service of machines, without a token.
 const NO_TOKEN: &str = "AWS_IMDSV1_FALLBACK";
 /// The maximum time of silence of a server before it is considered gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// Maximum number of attempts of one request.
+/// Maximum number of attempts of one request that end with an answer.
 const TRIES_MAX: u32 = 12;
 
 /// The limits of a client's patience. Values other than the defaults are for tests.
@@ -33,8 +38,9 @@ pub struct S3Limits {
     /// The maximum time of silence of a server, before or during an answer; 60 s by default. The
     /// limit of a put is longer, depending on its size.
     pub silence: Duration,
-    /// The maximum number of attempts of one request, from 1; 12 by default. Before any request has
-    /// succeeded, there are at most 3.
+    /// The maximum number of attempts of one request that end with an answer, from 1; 12 by default.
+    /// Time alone limits the attempts of requests that have none. Before any request has succeeded,
+    /// there are at most 3 attempts of any kind.
     pub tries_max: u32,
 }
 
@@ -205,7 +211,9 @@ impl S3Settings {
     }
 
     fn invalid(&self, error: object_store::Error) -> Error {
-        Error::invalid(format!("s3://{}", self.bucket), "invalid settings").with_source(error)
+        let message = format!("invalid settings: {}", deepest(&error));
+        let error = Error::invalid(format!("s3://{}", self.bucket), message).with_source(error);
+        error.with_remedy(CHECK_VARIABLES)
     }
 }
 

@@ -177,7 +177,7 @@ impl Connection {
         self.is_lost.store(true, Ordering::Relaxed);
         if matches!(error, ClientError::Timeout) {
             let text = format!("no answer within {ANSWER_S_MAX} s");
-            return Failure::new(Meaning::TryAgain, text);
+            return Failure::outage(text);
         }
         if let ClientError::UnexpectedPacket = error {
             return Failure::new(Meaning::Final, "the answer is not one of SFTP");
@@ -318,7 +318,7 @@ impl Connection {
         let open = async || {
             // Another read may have waited for the same answer in vain.
             if self.is_lost() {
-                return Err(Failure::new(Meaning::TryAgain, "the connection was cut"));
+                return Err(Failure::outage("the connection was cut"));
             }
             self.open_to_read(path).await
         };

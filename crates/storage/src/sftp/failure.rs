@@ -73,9 +73,7 @@ impl Failure {
             StatusCode::NoSuchFile => Failure::new(Meaning::Missing, "no such file or folder"),
             StatusCode::Eof => Failure::new(Meaning::Short, text),
             StatusCode::PermissionDenied => Failure::new(Meaning::Denied, text).with_remedy(DENIED),
-            StatusCode::NoConnection | StatusCode::ConnectionLost => {
-                Failure::new(Meaning::TryAgain, text)
-            }
+            StatusCode::NoConnection | StatusCode::ConnectionLost => Failure::outage(text),
             StatusCode::OpUnsupported => Failure::new(Meaning::Unknown, text),
             StatusCode::Failure => Failure::new(Meaning::Unnamed, text),
             StatusCode::BadMessage => Failure::new(Meaning::Invalid, text),
@@ -105,7 +103,7 @@ impl Failure {
             }
         }
         // The network or the server may come back.
-        let failure = Failure::new(Meaning::TryAgain, text);
+        let failure = Failure::outage(text);
         let is_unreached = UNREACHED.iter().any(|mark| printed.contains(mark));
         if is_unreached { failure.with_remedy(UNREACHABLE) } else { failure }
     }

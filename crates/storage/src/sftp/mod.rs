@@ -32,14 +32,14 @@ use self::staged::StagedUpload;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::kind::ObjectKind;
-use crate::remote::{Link, Passing, SMALL_REQUESTS_MAX, lock, settle};
+use crate::remote::{Link, Passing, lock, settle};
 use crate::storage::{
     ObjectRange, Put, Staged, Stamped, Storage, Weakness, count_max, is_staged, too_short,
 };
 
 pub use address::SftpSettings;
 
-/// Maximum number of attempts of one request.
+/// Maximum number of attempts of one request that end with an answer.
 const TRIES_MAX: u32 = 12;
 /// Number of ranges that are requested before they are needed. A range of a restore is often as short
 /// as a region, 128 KiB, and takes two answers of the server, so that many are needed to fill the
@@ -47,6 +47,9 @@ const TRIES_MAX: u32 = 12;
 const REQUESTS_AHEAD_MAX: usize = 32;
 /// Number of names of one folder from which on a listing is cheaper than a request for each.
 const HEADS_MAX: usize = 512;
+/// Number of folders that are made at a time. Each takes some bytes of the window of an SSH channel, and
+/// no handle.
+const MADE_MAX: usize = 256;
 /// Maximum number of folders, links and files on their way in a listing, besides objects.
 const FOLDERS_MAX: usize = 10_000;
 /// The maximum time for what is still under way at the end: closed handles, removed files.
@@ -155,12 +158,14 @@ impl Sftp {
         request: impl Fn(Arc<Connection>, usize) -> F,
         again: impl Fn(usize) -> Result<T>,
     ) -> Vec<Result<T>> {
-        let connection = match self.connection() {
-            Ok(connection) => connection,
-            Err(_) => return (0..names.len()).map(again).collect(),
+        let answered = match self.connection() {
+            Ok(connection) => {
+                let requests = (0..names.len()).map(|at| request(connection.clone(), at));
+                self.0.link.at_once(names.len(), requests)
+            }
+            // One attempt to connect is that of all requests.
+            Err(failure) => names.iter().map(|_| Err(failure.clone())).collect(),
         };
-        let requests = (0..names.len()).map(|at| request(connection.clone(), at));
-        let answered = self.0.link.at_once(names.len(), requests);
         if answered.iter().any(Result::is_ok) {
             self.0.link.patience.worked();
         }
@@ -482,15 +487,15 @@ impl Storage for Sftp {
                     let make = folders.iter().map(|folder| async move {
                         connection.make_folder(&connection.path(folder), mode).await
                     });
-                    let mut made =
-                        futures_util::stream::iter(make).buffer_unordered(SMALL_REQUESTS_MAX);
+                    let mut made = futures_util::stream::iter(make).buffer_unordered(MADE_MAX);
                     while let Some(made) = made.next().await {
                         made?;
                     }
                 }
-                for folder in &folders {
-                    connection.sync_folder(&connection.path(folder)).await?;
-                }
+                let syncs = folders.iter().map(|folder| async move {
+                    connection.sync_folder(&connection.path(folder)).await
+                });
+                futures_util::future::try_join_all(syncs).await?;
                 connection.sync_folder(&self.0.settings.path).await
             })
         })
@@ -528,6 +533,10 @@ impl Storage for Sftp {
             }
         }
         Ok(removed)
+    }
+
+    fn had_outage(&self) -> bool {
+        self.0.link.patience.had_outage()
     }
 
     fn describe(&self) -> String {

@@ -72,7 +72,7 @@ impl Upload {
             self.send(&bytes[self.len..end]).await;
         }
         if self.is_lost() {
-            return Err(Failure::new(Meaning::TryAgain, "the connection was cut"));
+            return Err(Failure::outage("the connection was cut"));
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Upload {
     async fn sync(&mut self) -> Result<Option<Handle>, Failure> {
         for write in std::mem::take(&mut self.writes) {
             let written = write.await.unwrap_or_else(|error| {
-                Err(Failure::new(Meaning::TryAgain, format!("a write was cut off: {error}")))
+                Err(Failure::outage(format!("a write was cut off: {error}")))
             });
             if let Err(failure) = written {
                 return Err(named(&self.connection, failure).await);

@@ -9,4 +9,5 @@ mod s3_answers;
 mod s3_locks;
 mod s3_stop;
 mod services;
+mod sftp_command;
 mod throttle;

@@ -339,6 +339,32 @@ fn truncated_answer_is_requested_again() {
     assert_eq!(storage.get("commits/x").expect("an answer"), "all of it");
 }
 
+/// A storage that gives no answer, or says that it is unavailable, is waited for. Other answers that
+/// report a failure are limited in number.
+#[test]
+fn outage_is_not_limited_by_attempts() {
+    let cases = [
+        (Odd::HangsUp, true),
+        (Odd::Answer(503, "SlowDown"), true),
+        (Odd::Answer(502, ""), true),
+        (Odd::Answer(429, ""), true),
+        (Odd::Answer(500, "InternalError"), false),
+        (Odd::Answer(409, "ConditionalRequestConflict"), false),
+        (Odd::HalfAnswer, false),
+    ];
+    for (odd, is_waited_for) in cases {
+        let server = Server::with("GET", &[odd; 4]);
+        server.put(b"all of it").expect("an answer");
+        let storage = server.storage_with(S3Limits { tries_max: 2, ..S3Limits::default() });
+        // A first success, so that further attempts are worthwhile.
+        storage.head("commits/x").expect("an answer");
+        assert!(!storage.had_outage(), "{odd:?}");
+        let read = storage.get("commits/x");
+        assert_eq!(read.is_ok(), is_waited_for, "{odd:?}: {read:?}");
+        assert_eq!(storage.had_outage(), is_waited_for, "{odd:?}");
+    }
+}
+
 /// A storage whose answers always end early returns nothing, and costs no more than the attempts.
 #[test]
 fn endless_truncated_answers_are_given_up() {
