@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use cutpoint_repository::ObjectName;
-use cutpoint_repository::verify::describe::describe;
+use cutpoint_repository::verify::describe::{describe, describe_mark};
 use cutpoint_storage::{Kind, ObjectKind};
 
 use crate::args::{Debug, Global};
@@ -20,10 +20,17 @@ pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit
         list(&session, report)?;
         return Ok(Exit::of_problems(report.problem_count()));
     };
-    let name = ObjectName::parse(object)
-        .map_err(|error| Failure::failed(error.to_string()).with_remedy(LIST))?;
-    let shown = describe(&session.repository, name).map_err(|error| {
-        match error.kind() == Kind::Missing && error.object() == name.to_string() {
+    let mark = describe_mark(&session.repository, object).transpose();
+    let (name, kind, shown) = match mark {
+        Some(mark) => (object.clone(), ObjectKind::Ticket, mark),
+        None => {
+            let name = ObjectName::parse(object)
+                .map_err(|error| Failure::failed(error.to_string()).with_remedy(LIST))?;
+            (name.to_string(), name.kind(), describe(&session.repository, name))
+        }
+    };
+    let shown = shown.map_err(|error| {
+        match error.kind() == Kind::Missing && error.object() == name {
             // Nothing says that the object should exist.
             true => not_found(&name).into(),
             false => anyhow::Error::new(error),
@@ -31,8 +38,8 @@ pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit
     })?;
     if report.is_json() {
         report.event(&Event::ObjectContent {
-            name: &name.to_string(),
-            kind: name.kind().folder(),
+            name: &name,
+            kind: kind.folder(),
             length_bytes: shown.length,
             epoch: shown.epoch,
             text: &shown.text,
@@ -43,7 +50,7 @@ pub(crate) fn run(args: &Debug, global: &Global, report: &Report) -> Result<Exit
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-fn not_found(name: &ObjectName) -> Failure {
+fn not_found(name: &str) -> Failure {
     Failure::failed(format!("{name}: object not found")).with_remedy(LIST)
 }
 

@@ -390,6 +390,14 @@ fn objects_are_listed() {
     let told =
         format!("cutpoint: {name}: object not found\n  `cutpoint debug --list` lists all names");
     sandbox.run(["debug", name]).ended(2, &[&told]);
+    std::fs::write(sandbox.path("repo/tickets/lagging"), "listings may lag\n").expect("a mark");
+    let mark = sandbox.run(["debug", "tickets/lagging"]).well();
+    assert!(
+        mark.text().contains("kind        mark") && mark.text().contains("may lag"),
+        "{}",
+        mark.text()
+    );
+    sandbox.run(["debug", "tickets/lagging.1"]).ended(2, &["object not found"]);
     let shown = sandbox.json(["debug", "config/00000000000000000000"]);
     assert_eq!(
         (&shown[0]["type"], &shown[0]["kind"]),

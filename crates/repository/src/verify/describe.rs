@@ -29,10 +29,14 @@ use crate::format::view_part::ViewPart;
 use crate::index::Scope;
 use crate::parity::Parity;
 use crate::read::{ChunkBytes, Reader};
+use crate::repo::lagging_clients::is_mark;
 use crate::repo::repository::Repository;
 
 /// Maximum number of extents of a delta chunk that are shown.
 const EXTENTS_SHOWN_MAX: usize = 32;
+
+/// Maximum number of characters of a mark that are shown.
+const MARK_SHOWN_MAX: usize = 1000;
 
 /// The description of an object.
 #[derive(Clone, Debug)]
@@ -43,6 +47,29 @@ pub struct Description {
     pub epoch: u32,
     /// All fields of the object. The text is for reading; its form may change.
     pub text: String,
+}
+
+/// Describes the mark at `path`, which is no object: a file beside the tickets, whose content is text.
+/// Returns `None` if no mark has this name.
+///
+/// # Errors
+///
+/// Returns the `Missing` error if there is no such mark.
+pub fn describe_mark(repository: &Repository, path: &str) -> Result<Option<Description>> {
+    if !is_mark(path) {
+        return Ok(None);
+    }
+    let bytes = repository.storage().get(path)?;
+    let length = bytes.len() as u64;
+    let shown: String = String::from_utf8_lossy(&bytes)
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(MARK_SHOWN_MAX)
+        .collect();
+    let text = format!(
+        "object      {path}\nlength      {length} B\nkind        mark (not sealed)\n\n{shown}\n"
+    );
+    Ok(Some(Description { length, epoch: 0, text }))
 }
 
 /// Describes the object `name`.
