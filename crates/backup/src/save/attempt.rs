@@ -23,6 +23,8 @@ pub(super) enum AttemptResult {
     Checkpoint(TicketId),
     /// Another client has ended the ticket.
     Ended,
+    /// The storage has lost objects of the attempt, which has ended.
+    Lost,
 }
 
 /// One attempt of a backup.
@@ -168,6 +170,7 @@ impl<'a> Attempt<'a> {
         }
         let commit = Outcome::Snapshot(Box::new(snapshot));
         match self.writer.commit(commit, index_segments, &hits)? {
+            CommitResult::Ended if self.writer.has_lost() => Ok(AttemptResult::Lost),
             CommitResult::Ended => Ok(AttemptResult::Ended),
             CommitResult::Done if counts.partial => {
                 Ok(AttemptResult::Checkpoint(self.writer.ticket()))

@@ -29,6 +29,9 @@ const LOSSES_MAX: u64 = 8;
 /// Returns `Missing` or `Invalid` if the snapshot named as the parent does not exist or may not be
 /// used.
 ///
+/// Returns `Storage` if the storage has lost objects that it had acknowledged twice, or once for a
+/// stream.
+///
 /// Returns `Conflict` if other clients have ended the run too often. For a stream, once is enough,
 /// because a stream cannot be read twice.
 ///
@@ -42,6 +45,7 @@ pub fn backup(
     let context = BackupContext::new(repository, options, monitor)?;
     let mut restarts = 0;
     let mut losses = 0;
+    let mut has_lost = false;
     let mut checkpoint = None;
     let mut stream = StreamState::default();
     let mut read_since_ns = None;
@@ -71,6 +75,18 @@ pub fn backup(
                 ));
             }
             AttemptResult::Ended => losses += 1,
+            AttemptResult::Lost if has_lost || source.is_stream() => {
+                return Err(Error::new(
+                    Kind::Storage,
+                    repository.storage().describe(),
+                    "the storage has lost objects that it had acknowledged, before its connection \
+                     failed; nothing was committed",
+                ));
+            }
+            AttemptResult::Lost => {
+                has_lost = true;
+                monitor.lost();
+            }
         }
         if losses > LOSSES_MAX {
             return Err(Error::new(

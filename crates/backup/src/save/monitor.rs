@@ -41,6 +41,10 @@ pub trait BackupMonitor: Sync {
         let _ = ended;
     }
 
+    /// Reports that the storage has lost objects of this run that it had acknowledged, so that the run
+    /// begins again.
+    fn lost(&self) {}
+
     /// Reports an object of the repository that cannot be read. The backup continues without it. At
     /// worst, it stores again the chunks that only this object lists.
     fn unreadable(&self, name: &ObjectName, error: &Error) {

@@ -20,6 +20,7 @@ mod damaged_snapshots;
 mod deep_folders;
 mod delta_chunks;
 mod faults;
+mod forgetful_storage;
 mod hostile_snapshots;
 mod long_runs;
 mod lookahead;

@@ -402,6 +402,13 @@ impl BackupMonitor for Monitor<'_> {
             .note(&format!("Run {ended} was interrupted; the data stored by that run is reused."));
     }
 
+    fn lost(&self) {
+        self.report.warn(
+            "the storage has lost objects that it had acknowledged before its connection failed: \
+             they are stored again; run `cutpoint check --read-data`, and look at the server",
+        );
+    }
+
     fn unreadable(&self, name: &ObjectName, error: &Error) {
         self.report.unreadable(name, error);
     }

@@ -220,6 +220,10 @@ impl BackupMonitor for Monitor<'_> {
         self.backup.resumed(ended);
     }
 
+    fn lost(&self) {
+        self.backup.lost();
+    }
+
     fn unreadable(&self, name: &ObjectName, error: &Error) {
         self.backup.unreadable(name, error);
     }

@@ -40,6 +40,10 @@ pub struct Writer {
     segment_count: u32,
     /// The containers that the segments of this writer name. Not tracked for backups.
     named: BTreeSet<(Class, PartName)>,
+    /// The containers and segments that this writer has put.
+    stored: BTreeSet<ObjectName>,
+    /// Set once the storage has lost one of them.
+    has_lost: bool,
     /// Set once a commit with a result was sent, which may arrive later even if the put failed.
     has_tried_commit: bool,
     /// Makes the process, after a signal, wait until the writer has published or ended.
@@ -179,6 +183,8 @@ impl Writer {
             segment_count: 0,
             _hold: hold,
             named: BTreeSet::new(),
+            stored: BTreeSet::new(),
+            has_lost: false,
             has_tried_commit: false,
         })
     }
@@ -268,12 +274,15 @@ impl Writer {
     ) -> Result<Option<PublishedSegment>> {
         match stored {
             Some(CompletedObject::Segment(published)) => {
+                self.stored.insert(ObjectName::Segment(published.name));
                 // The segment names all containers before it.
                 self.unpublished = Segment::default();
                 self.remember(&published.segment);
                 Ok(Some(published))
             }
             Some(CompletedObject::Container(container)) => {
+                let names = container.containers.iter().map(|each| (each.class, each.name));
+                self.stored.extend(names.map(|(class, name)| ObjectName::Container(class, name)));
                 self.unpublished.append(&container);
                 self.protect(&container, &bytes)?;
                 Ok(None)
@@ -424,7 +433,7 @@ impl Writer {
     ) -> Result<CommitResult> {
         let _publishing = publishing(&self.repository);
         let segments = segments.into();
-        if !self.may_commit(hits)? {
+        if !self.may_commit(hits)? || !self.keeps_stored()? {
             self.void(segments)?;
             return Ok(CommitResult::Ended);
         }
@@ -450,6 +459,27 @@ impl Writer {
     /// W5: returns `true` if this writer has renewed its ticket in time and all of `hits` exist.
     pub(crate) fn may_commit(&self, hits: &BTreeSet<(Class, PartName)>) -> Result<bool> {
         Ok(self.ticket.is_fresh(&self.repository) && self.exist(hits)?)
+    }
+
+    /// Returns `true` if the storage still has what this writer has put. It is asked only if it may have
+    /// restarted: it has acknowledged all of it.
+    fn keeps_stored(&mut self) -> Result<bool> {
+        let storage = self.repository.storage();
+        if !storage.had_outage() {
+            return Ok(true);
+        }
+        // Without its ticket, no sweep would wait for this writer.
+        let ticket = ObjectName::Ticket { ticket: self.ticket.id, renewal: 0 };
+        let names: Vec<String> =
+            self.stored.iter().chain([&ticket]).map(ToString::to_string).collect();
+        self.has_lost = !storage.all_exist(&names)?;
+        Ok(!self.has_lost)
+    }
+
+    /// Returns `true` if this writer has ended because the storage has lost objects that it had
+    /// acknowledged.
+    pub fn has_lost(&self) -> bool {
+        self.has_lost
     }
 
     /// P5: returns `true` if no other client has ended this writer, and every container exists that
