@@ -437,7 +437,9 @@ fn file_whose_first_name_vanishes_is_saved_under_its_next_name() {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(&storage, &environment);
     let monitor = RemoveAt(path("a"));
-    let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
+    // The file is opened only once the monitor has been told.
+    let options = BackupOptions { readers: 0, ..options(2) };
+    let report = backup(&repository, files(folder.path()), &options, &monitor).expect("backup");
     assert_eq!(report.statistics.problem_count, 1, "the name that vanished");
     assert_eq!(report.statistics.file_count, 2, "the names that are left");
     restore_and_compare(&repository, folder.path());
