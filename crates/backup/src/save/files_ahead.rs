@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use cutpoint_repository::Entry;
 use rustix::io::Errno;
 
@@ -11,12 +12,12 @@ use crate::source::xattrs::{self, Xattrs};
 use crate::source::{Answer, Handle, Helpers, SourceFile, Urgency, read_ahead};
 
 /// The maximum size in bytes of a file that is read ahead completely. A larger one stays open, and the
-/// system reads its beginning ahead. Allocators give buffers up to this size without a system call.
+/// system reads its beginning ahead.
 const WHOLE_LEN_MAX: u64 = 64 * 1024;
 /// The number of requests of one job.
-const JOB_REQUESTS: usize = 8;
+const JOB_REQUESTS: usize = 12;
 /// The number of bytes of one job.
-const JOB_BYTES: u64 = 128 * 1024;
+const JOB_BYTES: u64 = 64 * 1024;
 /// The maximum number of requests ahead of the ordered stage.
 const REQUESTS_MAX: usize = 512;
 /// The maximum number of bytes read ahead of the ordered stage.
@@ -118,10 +119,13 @@ impl FilesAhead {
     /// Has the requests of the next job done.
     fn begin_job(&mut self) {
         let requests = std::mem::take(&mut self.requests);
-        self.request_bytes = 0;
+        let bytes = std::mem::take(&mut self.request_bytes);
         if let Some(helpers) = self.helpers.as_ref().filter(|_| !requests.is_empty()) {
             let count = requests.len();
-            let job = move || requests.into_iter().map(Request::answer).collect();
+            let job = move || {
+                let mut buffer = BytesMut::with_capacity(usize::try_from(bytes).unwrap_or(0));
+                requests.into_iter().map(|request| request.answer(&mut buffer)).collect()
+            };
             self.jobs.push_back((count, helpers.begin(Urgency::InTurn, job)));
         }
     }
@@ -151,10 +155,11 @@ impl FilesAhead {
 }
 
 impl Request {
-    fn answer(self) -> FileAhead {
+    /// Does what is requested. `buffer` has room for the bytes of all requests of the job.
+    fn answer(self, buffer: &mut BytesMut) -> FileAhead {
         let Request { folder, name, is_file } = self;
         match is_file {
-            true => FileAhead::File(read_ahead(&folder, &name, WHOLE_LEN_MAX)),
+            true => FileAhead::File(read_ahead(&folder, &name, WHOLE_LEN_MAX, buffer)),
             false => FileAhead::Xattrs(xattrs::of_name(&folder, &name)),
         }
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 
+use bytes::{Bytes, BytesMut};
 use cutpoint_repository::{Entry, EntryKind};
 use rustix::fs::{Advice, AtFlags, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -36,7 +37,7 @@ enum FileBytes {
     /// The open file.
     Open(File),
     /// The bytes, read from the open file, and its metadata afterwards.
-    Read { bytes: Vec<u8>, after: Box<Stat> },
+    Read { bytes: Bytes, after: Box<Stat> },
 }
 
 /// A part of a file. The extents of one file follow each other without gaps.
@@ -120,21 +121,29 @@ fn open_regular(folder: &Handle, name: &[u8]) -> io::Result<SourceFile> {
 
 /// Opens the regular file `name` in `folder`, as [`open_file`] does, and reads its extended
 /// attributes. If the file has at most `len_max` bytes and no holes, reads and closes it. Otherwise,
-/// asks the system to read its beginning ahead.
-pub(crate) fn read_ahead(folder: &Handle, name: &[u8], len_max: u64) -> io::Result<SourceFile> {
+/// asks the system to read its beginning ahead. The bytes of several files share a `buffer`, which is
+/// empty before and after.
+pub(crate) fn read_ahead(
+    folder: &Handle,
+    name: &[u8],
+    len_max: u64,
+    buffer: &mut BytesMut,
+) -> io::Result<SourceFile> {
     let mut file = open_regular(folder, name)?;
     file.xattrs = Some(file.xattrs());
     if file.size() > len_max || file.may_have_holes() {
         file.advise(0, file.size().min(ADVISED_LEN));
         return Ok(file);
     }
-    let mut bytes = vec![0; usize::try_from(file.size()).unwrap_or(0)];
+    buffer.resize(usize::try_from(file.size()).unwrap_or(0), 0);
+    let read = file.read_at(buffer, 0);
+    buffer.truncate(*read.as_ref().unwrap_or(&0));
+    let bytes = buffer.split().freeze();
     // An error is found again by the one who reads from the open file.
-    if let Ok(count) = file.read_at(&mut bytes, 0)
+    if read.is_ok()
         && let FileBytes::Open(open) = &file.bytes
         && let Ok(after) = rustix::fs::fstat(open)
     {
-        bytes.truncate(count);
         file.bytes = FileBytes::Read { bytes, after: Box::new(after) };
     }
     Ok(file)
@@ -359,7 +368,7 @@ mod tests {
         for (name, is_read) in
             [("empty", true), ("short", true), ("long", false), ("sparse", false)]
         {
-            let ahead = read_ahead(&folder, name.as_bytes(), 4000).expect("opened");
+            let ahead = read_ahead(&folder, name.as_bytes(), 4000, &mut buffer).expect("opened");
             let opened = open_regular(&folder, name.as_bytes()).expect("opened");
             assert_eq!(matches!(ahead.bytes, FileBytes::Read { .. }), is_read, "{name}");
             assert_eq!(describe(&ahead), describe(&opened), "{name}");
@@ -373,7 +382,7 @@ mod tests {
         let path = base.path().as_os_str().as_encoded_bytes();
         let folder = folder::open(rustix::fs::CWD, path, Access::List).expect("opened");
         fs::write(base.path().join("file"), "before").expect("written");
-        let ahead = read_ahead(&folder, b"file", 4000).expect("opened");
+        let ahead = read_ahead(&folder, b"file", 4000, &mut BytesMut::new()).expect("opened");
         let before = describe(&ahead);
         fs::write(base.path().join("file"), "and afterwards").expect("written");
         assert_eq!(describe(&ahead), before);
