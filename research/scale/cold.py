@@ -3,13 +3,15 @@
 
     research/scale/cold.py PROGRAM FOLDER [--files 200000] [--delayed-files 20000] [--delay-us 1000]
                            [--runs 3] [--cases first,unchanged,restore,delayed] [--restic restic]
+                           [--helpers FOLDER]
 
 PROGRAM is a release build of cutpoint, FOLDER a folder on a disk, for the files and the repositories; the
 files stay for the next run. Needs root, to drop the caches, and for `delayed`, /dev/fuse. Builds two
-helpers of the package cutpoint-scale. In each run, cutpoint, restic and plain readers alternate. The
-readers read all files with 1, 8 and 32 threads, or ask for their metadata if nothing has changed. Files
-lie 100 in a folder, have 4 KiB on average, and compress to a third. Prints wall and CPU seconds and peak
-memory of each run, and medians, with their ratio to 32 readers.
+helpers of the package cutpoint-scale, unless --helpers names the folder of their builds: read-folder reads
+all files with several threads, delayed-folder delays each request to a file system. In each run, cutpoint,
+restic and plain readers alternate. The readers read all files with 1, 8 and 32 threads, or ask for their
+metadata if nothing has changed. Files lie 100 in a folder, have 4 KiB on average, and compress to a third.
+Prints wall and CPU seconds and peak memory of each run, and medians, with their ratio to 32 readers.
 """
 
 import argparse
@@ -44,7 +46,8 @@ def make_files(folder, count):
         lines = choice.randrange(28, 85)
         random_bytes = choice.randbytes(lines * RANDOM_LEN)
         content = b"".join(
-            choice.choice(PHRASES) + random_bytes[at : at + RANDOM_LEN] for at in range(0, len(random_bytes), RANDOM_LEN)
+            choice.choice(PHRASES) + random_bytes[at : at + RANDOM_LEN]
+            for at in range(0, len(random_bytes), RANDOM_LEN)
         )
         (below / f"file{number:07}").write_bytes(content)
     done.touch()
@@ -64,10 +67,11 @@ class Bench:
         self.environment = os.environ | {"CUTPOINT_PASSPHRASE": "secret", "RESTIC_PASSWORD": "secret"}
         for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
             self.environment[name] = str(self.folder / name)
-        build = ["cargo", "build", "--release", "-q", "-p", "cutpoint-scale", "--bins"]
-        subprocess.run(build, cwd=ROOT, check=True)
-        target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-        self.helpers = target / "release"
+        self.helpers = args.helpers
+        if not self.helpers:
+            build = ["cargo", "build", "--release", "-q", "-p", "cutpoint-scale", "--bins"]
+            subprocess.run(build, cwd=ROOT, check=True)
+            self.helpers = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 
     def ours(self, *words):
         return [os.path.realpath(self.args.program), "--repo", self.folder / "ours", *words]
@@ -171,6 +175,7 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--cases", default="first,unchanged,restore,delayed")
     parser.add_argument("--restic")
+    parser.add_argument("--helpers", type=pathlib.Path)
     args = parser.parse_args()
     args.cases = set(args.cases.split(","))
     args.folder.mkdir(parents=True, exist_ok=True)
