@@ -365,6 +365,7 @@ mod tests {
         fs::write(base.path().join("long"), vec![1; 5000]).expect("written");
         let sparse = File::create(base.path().join("sparse")).expect("made");
         sparse.set_len(100_000).expect("longer");
+        let mut buffer = BytesMut::new();
         for (name, is_read) in
             [("empty", true), ("short", true), ("long", false), ("sparse", false)]
         {
