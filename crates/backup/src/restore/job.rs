@@ -29,15 +29,3 @@ pub(super) enum Role {
     /// A name after the first.
     Further(Arc<Link>),
 }
-
-impl RestoreJob {
-    /// Returns `true` if both jobs restore entries of one folder.
-    pub(super) fn is_beside(&self, other: &RestoreJob) -> bool {
-        match (self, other) {
-            (RestoreJob::Entry { place, .. }, RestoreJob::Entry { place: other, .. }) => {
-                Arc::ptr_eq(&place.folder, &other.folder)
-            }
-            _ => false,
-        }
-    }
-}

@@ -219,10 +219,6 @@ impl Place {
         make: impl Fn(&[u8]) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         if *occupant != Occupant::Replace {
-            if !self.folder.restored.has_files {
-                // Nothing is recorded, so several files can be created at once.
-                return make(name);
-            }
             let mut restored = self.folder.restored.lock();
             let made = make(name)?;
             self.record(&mut restored, name);

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::deletion::Deletion;
 use super::dispatcher::Dispatcher;
-use super::job_queue::{BATCH_FOLDERS, JobQueue};
+use super::job_queue::JobQueue;
 use super::lookahead::Lookahead;
 use super::monitor::RestoreMonitor;
 use super::options::RestoreOptions;
@@ -26,10 +26,9 @@ use super::verification::verify;
 use super::worker;
 use crate::source::Handle;
 
-/// The number of batches of jobs that wait for each thread.
-const BATCHES_PER_THREAD: usize = 4;
-/// The maximum number of folders of the target that waiting batches keep open.
-const FOLDERS_MAX: usize = 256;
+/// The maximum number of jobs that wait for each thread. Each job can keep a folder of the target
+/// open.
+const JOBS_PER_THREAD: usize = 16;
 
 /// Restores the tree `root` of a snapshot into the folder `target`, which is created if it does not
 /// exist. The entries of the tree become entries of `target`. The target itself gets the metadata
@@ -91,7 +90,7 @@ fn preview(state: &RestoreState<'_>, mut walk: SnapshotWalk<'_>) -> Result<Resto
 fn write<'a>(state: &RestoreState<'a>, walk: SnapshotWalk<'a>, made: bool) -> Result<()> {
     let (reader, options) = (state.reader, state.options);
     let threads = thread_count(options.threads);
-    let queue_len = (threads * BATCHES_PER_THREAD).min(FOLDERS_MAX / BATCH_FOLDERS);
+    let queue_len = (threads * JOBS_PER_THREAD).min(256);
     let plan = reader.plan(options.plan_bytes_max);
     let (sender, receiver) = crossbeam_channel::bounded(queue_len);
     std::thread::scope(|fetchers| {

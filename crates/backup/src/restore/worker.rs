@@ -16,10 +16,10 @@ use super::restore_state::{RestoreState, count, count_replaced};
 use super::special::make_special;
 
 /// Does jobs until there are no more.
-pub(super) fn work(state: &RestoreState<'_>, jobs: &Receiver<Vec<PlannedJob>>) {
+pub(super) fn work(state: &RestoreState<'_>, jobs: &Receiver<PlannedJob>) {
     let mut buffer = Buffer::default();
     // The step of the plan is held until the job is done.
-    for (job, _step) in jobs.iter().flatten() {
+    for (job, _step) in jobs {
         match job {
             RestoreJob::Entry { place, entry, role } => {
                 item(state, place, entry, role, &mut buffer)
