@@ -24,7 +24,8 @@ pub(crate) fn permissions(mode: u32) -> Mode {
 }
 
 /// Calls `each` with the names in `folder`, among them `.` and `..`, in any order, and with the type
-/// that the folder records for each. `buffer` is for the entries of one system call.
+/// and the inode number that the folder records for each, until it returns `false`. `buffer` is for the
+/// entries of one system call.
 ///
 /// # Errors
 ///
@@ -32,12 +33,14 @@ pub(crate) fn permissions(mode: u32) -> Mode {
 pub(crate) fn list_folder(
     folder: impl AsFd,
     buffer: &mut [MaybeUninit<u8>],
-    mut each: impl FnMut(&[u8], FileType),
+    mut each: impl FnMut(&[u8], FileType, u64) -> bool,
 ) -> Result<(), Errno> {
     let mut entries = RawDir::new(folder, buffer);
     while let Some(entry) = entries.next() {
         let entry = entry?;
-        each(entry.file_name().to_bytes(), entry.file_type());
+        if !each(entry.file_name().to_bytes(), entry.file_type(), entry.ino()) {
+            break;
+        }
     }
     Ok(())
 }

@@ -27,7 +27,8 @@ pub(crate) fn permissions(mode: u32) -> Mode {
 }
 
 /// Calls `each` with the names in `folder`, among them `.` and `..`, in any order, and with the type
-/// that the folder records for each. The buffer is not used, because `readdir` has its own.
+/// and the inode number that the folder records for each, until it returns `false`. The buffer is not
+/// used, because `readdir` has its own.
 ///
 /// # Errors
 ///
@@ -35,11 +36,13 @@ pub(crate) fn permissions(mode: u32) -> Mode {
 pub(crate) fn list_folder(
     folder: impl AsFd,
     _buffer: &mut [MaybeUninit<u8>],
-    mut each: impl FnMut(&[u8], FileType),
+    mut each: impl FnMut(&[u8], FileType, u64) -> bool,
 ) -> Result<(), Errno> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
-        each(entry.file_name().to_bytes(), entry.file_type());
+        if !each(entry.file_name().to_bytes(), entry.file_type(), entry.ino()) {
+            break;
+        }
     }
     Ok(())
 }

@@ -28,8 +28,9 @@ fn listing_of_folder_is_the_same() {
     // The buffer is too short for all names at once.
     let list = |is_portable| {
         let (mut buffer, mut names) = (Vec::with_capacity(1000), BTreeSet::new());
-        let each = |name: &[u8], file_type: FileType| {
-            assert!(names.insert((name.to_vec(), format!("{file_type:?}"))), "named once");
+        let each = |name: &[u8], file_type: FileType, inode: u64| {
+            assert!(names.insert((name.to_vec(), format!("{file_type:?}"), inode)), "named once");
+            true
         };
         let buffer = buffer.spare_capacity_mut();
         let listed = match is_portable {
@@ -42,7 +43,10 @@ fn listing_of_folder_is_the_same() {
     let names = list(true);
     assert_eq!(names.len(), 304, "with . and ..");
     assert_eq!(names, list(false));
-    assert!(portable::list_folder(open(path), &mut [], |_, _| ()).is_err(), "open for its path");
+    assert!(
+        portable::list_folder(open(path), &mut [], |_, _, _| true).is_err(),
+        "open for its path"
+    );
 }
 
 #[test]

@@ -58,20 +58,37 @@ impl<'a> Comparison<'a> {
         self.previous_versions.get(self.current)
     }
 
+    /// The position, among the previous versions, of the snapshot that the current entry is compared
+    /// with.
+    pub(super) fn position(&self) -> usize {
+        self.current
+    }
+
     /// Returns the reader of the snapshot that the current entry is compared with.
     pub(super) fn reader(&self) -> Option<&'a Reader> {
         self.current().map(|previous| previous.reader)
     }
 
-    /// Returns the snapshot of `before`, the previous version of the current file, if nothing that
-    /// the file needs can be incomplete, damaged or missing.
-    pub(super) fn whole_version(&self, before: &Entry) -> Option<&PreviousVersion<'a>> {
-        self.current().filter(|previous| !previous.partial && !previous.needs_damaged(before))
+    /// Returns the reader of the previous version at `position`.
+    pub(super) fn reader_at(&self, position: usize) -> Option<&'a Reader> {
+        self.previous_versions.get(position).map(|previous| previous.reader)
     }
 
-    /// Returns the parts of `before`, the previous version of the current file, that are damaged.
-    pub(super) fn damaged_parts(&self, before: &Entry) -> DamagedParts {
-        self.current().map(|previous| previous.damaged_parts(before)).unwrap_or_default()
+    /// Returns the snapshot at `position`, of `before`, if nothing that the file needs can be
+    /// incomplete, damaged or missing.
+    pub(super) fn whole_version(
+        &self,
+        position: usize,
+        before: &Entry,
+    ) -> Option<&PreviousVersion<'a>> {
+        let previous = self.previous_versions.get(position);
+        previous.filter(|previous| !previous.partial && !previous.needs_damaged(before))
+    }
+
+    /// Returns the parts of `before`, a file of the previous version at `position`, that are damaged.
+    pub(super) fn damaged_parts(&self, position: usize, before: &Entry) -> DamagedParts {
+        let previous = self.previous_versions.get(position);
+        previous.map(|previous| previous.damaged_parts(before)).unwrap_or_default()
     }
 
     /// Opens the root folder of the parent, for a walk.
@@ -218,7 +235,7 @@ impl<'a> Comparison<'a> {
     /// Returns `true` if any change of `before` to `entry` would show in the times of `entry`. See
     /// [`PreviousVersion::unsettled`].
     pub(super) fn is_settled(&self, before: &Entry, entry: &Entry) -> bool {
-        self.with_file_system(entry).is_some_and(|(previous, file_system)| {
+        self.with_file_system(self.current, entry).is_some_and(|(previous, file_system)| {
             previous.unsettled(before, entry, file_system).is_none()
         })
     }
@@ -229,14 +246,15 @@ impl<'a> Comparison<'a> {
         if before.kind == EntryKind::File && before.size != entry.size {
             return Some(ReadReason::Size);
         }
-        self.change(before, entry)
+        self.change(self.current, before, entry)
     }
 
-    /// Returns `true` if rule W3 holds for a file whose beginning is in a checkpoint.
-    pub(super) fn has_beginning(&self, before: &Entry, entry: &Entry) -> bool {
-        self.current().is_some_and(|previous| previous.partial)
+    /// Returns `true` if rule W3 holds for a file whose beginning is in a checkpoint, the previous
+    /// version at `position`.
+    pub(super) fn has_beginning(&self, position: usize, before: &Entry, entry: &Entry) -> bool {
+        self.previous_versions.get(position).is_some_and(|previous| previous.partial)
             && before.size < entry.size
-            && self.change(before, entry).is_none()
+            && self.change(position, before, entry).is_none()
     }
 
     /// Returns `true` if the time of the last metadata change is not compared.
@@ -244,16 +262,20 @@ impl<'a> Comparison<'a> {
         self.current().is_some_and(|previous| previous.ignored.ctime)
     }
 
-    fn change(&self, before: &Entry, entry: &Entry) -> Option<ReadReason> {
-        match self.with_file_system(entry) {
+    fn change(&self, position: usize, before: &Entry, entry: &Entry) -> Option<ReadReason> {
+        match self.with_file_system(position, entry) {
             Some((previous, file_system)) => previous.change(before, entry, file_system),
             None => Some(ReadReason::New),
         }
     }
 
-    /// Returns the snapshot that `entry` is compared with, and the file system of `entry`.
-    fn with_file_system(&self, entry: &Entry) -> Option<(&PreviousVersion<'a>, &FileSystem)> {
-        Some((self.current()?, item(&self.file_systems, entry.device)?))
+    /// Returns the previous version at `position`, and the file system of `entry`.
+    fn with_file_system(
+        &self,
+        position: usize,
+        entry: &Entry,
+    ) -> Option<(&PreviousVersion<'a>, &FileSystem)> {
+        Some((self.previous_versions.get(position)?, item(&self.file_systems, entry.device)?))
     }
 }
 

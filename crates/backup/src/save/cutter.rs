@@ -22,6 +22,9 @@ const QUIET_NS: i64 = 2_000_000_000;
 /// Rule W8: a file that lacks at most this number of bytes is read to its end.
 const NEARLY_LEN: u64 = 16 << 20;
 
+/// The length in bytes of data from which on the system is asked to read ahead.
+const ADVISED_LEN_MIN: u64 = 1 << 20;
+
 /// The place at which the cutting of a file or a stream ended.
 pub(super) enum CutEnd {
     /// The end of the file.
@@ -190,7 +193,9 @@ impl<'a> Cutter<'a> {
                 Ok(FileExtent::Data { offset, len }) => {
                     let mut at = offset;
                     let end = offset + len;
+                    let mut advised_end = if len > ADVISED_LEN_MIN { offset } else { end };
                     let read = |buffer: &mut [u8]| {
+                        file.advise_behind(at, end, &mut advised_end);
                         let want = usize::try_from(end - at).unwrap_or(usize::MAX);
                         let want = want.min(buffer.len());
                         let count = file.read_at(&mut buffer[..want], at)?;

@@ -4,9 +4,10 @@
 //! chooses the previous versions to compare with, and runs the pipeline. A byte range of a file
 //! goes through the stages of the pipeline in this order:
 //!
-//! 1. **Source** (`source_stage`): `walk_saver` finds the file, and `comparison` finds its previous
-//!    version. An unchanged file is taken over without being read. Otherwise, `cutter` reads the
-//!    bytes into a batch and cuts them into chunks; `changed_file` reads only what a map lists. `stream_saver` does the same for a stream, and
+//! 1. **Source** (`source_stage`): `finder` finds the file, and `comparison` its previous version.
+//!    An unchanged file is taken over without being read. Others are opened, and read if they are
+//!    small, by several threads (`files_ahead`). In order, `walk_saver` takes them, and `cutter`
+//!    reads the bytes into a batch and cuts them into chunks; `changed_file` reads only what a map lists. `stream_saver` does the same for a stream, and
 //!    `snapshot_saver` for a snapshot that is copied, and `tar_saver` for a tar archive.
 //! 2. **Workers** (`worker_stage`): fingerprint the chunks of a batch. `bundle` joins small files
 //!    into one chunk before.
@@ -42,6 +43,8 @@ mod dedup_stage;
 mod dry_run;
 #[cfg(feature = "faults")]
 pub mod faults;
+mod files_ahead;
+mod finder;
 mod foreign;
 pub(crate) mod foreign_plan;
 mod in_order;

@@ -8,6 +8,10 @@ use cutpoint_repository::{TicketId, Verify};
 use super::changed_blocks::ChangedBlocks;
 use crate::source::{FileSystems, Kernel};
 
+/// The default of [`BackupOptions::readers`]. Disks and servers answer this number of requests at a
+/// time faster than fewer, and more of them hardly faster.
+const READERS: usize = 32;
+
 /// The snapshot that a backup compares its source with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parent {
@@ -52,6 +56,9 @@ pub struct BackupOptions {
     /// The number of threads that fingerprint and compress; 0 stands for as many as the machine
     /// has.
     pub threads: usize,
+    /// The maximum number of threads that examine, open and read files ahead of the others; 0 for none.
+    /// They wait for the disk most of the time. Nothing that is stored depends on it.
+    pub readers: usize,
     /// Tags by which the snapshot can be found.
     pub tags: Vec<String>,
     /// Free text, for the snapshot.
@@ -80,6 +87,7 @@ impl Default for BackupOptions {
             skip_if_unchanged: false,
             verify: Verify::Some,
             threads: 0,
+            readers: READERS,
             tags: Vec::new(),
             description: String::new(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -55,6 +55,8 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) started_ns: i64,
     /// Set if every file is read, except those that this run has read before.
     pub(super) force_read: bool,
+    /// The maximum number of threads that read files ahead.
+    pub(super) readers: usize,
     /// The other path of the source in the snapshot, if it gets one.
     pub(super) as_path: Option<AsPath>,
     /// The map by which the only file is read, if there is one.
@@ -125,6 +127,7 @@ pub(super) fn run(
         bundling: bundling.as_ref(),
         started_ns: settings.started_ns,
         force_read: settings.force_read,
+        readers: settings.readers,
         as_path: settings.as_path,
         map,
         monitor,

@@ -82,6 +82,7 @@ impl SourceRun<'_> {
             threads,
             started_ns: self.started_ns,
             force_read: options.force_read,
+            readers: options.readers,
             as_path: as_path(source, options)?,
             changed_blocks: changed_blocks(source, options)?,
             monitor: *monitor,

@@ -13,6 +13,8 @@ use super::changed_file::BlockMap;
 use super::channels::{SourceEnds, ToDedup};
 use super::comparison::Comparison;
 use super::cutter::Cutter;
+use super::files_ahead::FilesAhead;
+use super::finder::Finder;
 use super::monitor::BackupMonitor;
 use super::previous_version::PreviousVersion;
 use super::run_state::RunState;
@@ -22,7 +24,7 @@ use super::source_counts::SourceCounts;
 use super::stream_saver::{StreamSaver, StreamState};
 use super::tar_saver::TarSaver;
 use super::walk_saver::WalkSaver;
-use crate::source::Walk;
+use crate::source::{Helpers, Walk};
 
 /// The source of one run.
 pub(super) enum Input<'a> {
@@ -47,6 +49,8 @@ pub(super) struct SourceStage<'a> {
     pub(super) started_ns: i64,
     /// Set if every file is read, except those that this run has read before.
     pub(super) force_read: bool,
+    /// The maximum number of threads that work ahead.
+    pub(super) readers: usize,
     /// The other path of the source in the snapshot, if it gets one.
     pub(super) as_path: Option<AsPath>,
     /// The map by which the only file is read, if there is one.
@@ -71,22 +75,26 @@ impl<'a> SourceStage<'a> {
         let previous = previous_versions.first().cloned();
         let comparison = Comparison::new(previous_versions, monitor);
         let saved = match input {
-            Input::Walk(walk) => WalkSaver {
-                comparison,
-                cutter: &mut cutter,
-                monitor,
-                state,
-                bundling,
-                started_ns,
-                force_read,
-                map,
-                is_above: as_path.is_some(),
-                as_path,
-                recorded_name: None,
-                linked: HashSet::new(),
-                counts: SourceCounts::default(),
+            Input::Walk(walk) => {
+                let helpers = Helpers::new(self.readers);
+                let walk = walk.with_helpers(helpers.clone());
+                let mut finder = Finder::new(walk, comparison, FilesAhead::new(helpers), as_path);
+                (finder.force_read, finder.has_map) = (force_read, map.is_some());
+                WalkSaver {
+                    finder,
+                    cutter: &mut cutter,
+                    monitor,
+                    state,
+                    bundling,
+                    started_ns,
+                    map,
+                    depth: 0,
+                    recorded_name: None,
+                    linked: HashSet::new(),
+                    counts: SourceCounts::default(),
+                }
+                .save()
             }
-            .save(*walk),
             Input::Stream(entry, reader, begun) => {
                 StreamSaver { comparison, cutter: &mut cutter, monitor, state }
                     .save(*entry, reader, begun)

@@ -5,27 +5,28 @@ use std::io;
 use std::path::Path;
 
 use cutpoint_repository::format::tree::Defect;
-use cutpoint_repository::{Entry, EntryKind, Time};
+use cutpoint_repository::{Entry, EntryKind};
 use cutpoint_storage::Error;
 
-use super::as_path::AsPath;
 use super::base_segments::BaseSegments;
 use super::batch::{Event, SourceLinkKey};
 use super::bundle::Bundling;
 use super::changed_file::{BlockMap, ChangedFile, is_cut_by, unsuitable};
-use super::comparison::Comparison;
 use super::cutter::{CutEnd, Cutter};
 use super::decision::{FileDecision, ReadReason};
+use super::files_ahead::FileAhead;
+use super::finder::{Finder, Found, FoundFile, FoundItem};
 use super::monitor::BackupMonitor;
 use super::run_state::RunState;
 use super::shutdown::Result;
 use super::source_counts::SourceCounts;
 use crate::source::xattrs::{self, Xattrs};
-use crate::source::{Handle, SourceFile, Walk, WalkStep, open_file};
+use crate::source::{Handle, SourceFile, open_file};
 
 /// Turns the steps of a walk into events.
 pub(super) struct WalkSaver<'r, 'a> {
-    pub(super) comparison: Comparison<'a>,
+    /// The walk, some steps ahead.
+    pub(super) finder: Finder<'a>,
     pub(super) cutter: &'r mut Cutter<'a>,
     pub(super) monitor: &'a dyn BackupMonitor,
     pub(super) state: &'a RunState,
@@ -33,15 +34,11 @@ pub(super) struct WalkSaver<'r, 'a> {
     pub(super) bundling: Option<&'a Bundling>,
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
-    /// Set if every file is read, except those that this run has read before.
-    pub(super) force_read: bool,
     /// The map by which the only file is read, if there is one.
     pub(super) map: Option<BlockMap<'a>>,
-    /// The other path of the source in the snapshot, if it gets one.
-    pub(super) as_path: Option<AsPath>,
-    /// Set if the source gets another path, and the walk is in the folders above it.
-    pub(super) is_above: bool,
-    /// The name of the source in the snapshot, from its step to its event.
+    /// The number of folders that have begun and not ended.
+    pub(super) depth: usize,
+    /// The name of the current entry in the snapshot, if it is another one, until its event.
     pub(super) recorded_name: Option<Vec<u8>>,
     /// The files of several names that were saved under one of these.
     pub(super) linked: HashSet<SourceLinkKey>,
@@ -49,66 +46,53 @@ pub(super) struct WalkSaver<'r, 'a> {
 }
 
 impl<'a> WalkSaver<'_, 'a> {
-    /// Saves everything that `walk` finds.
-    pub(super) fn save(mut self, mut walk: Walk) -> Result<SourceCounts> {
-        self.comparison.open_root();
-        while let Some(step) = walk.next() {
-            self.comparison.add_file_systems(&walk);
+    /// Saves everything that the walk finds.
+    pub(super) fn save(mut self) -> Result<SourceCounts> {
+        loop {
+            let found = self.finder.next(|| self.cutter.batches.check_stop())?;
+            let Some(found) = found else { break };
             self.cutter.batches.check_stop()?;
             if self.state.is_old() {
                 // Rule W8: the complete part becomes a checkpoint. Open folders end here.
                 self.counts.partial = true;
-                for _ in 0..self.comparison.depth() {
+                for _ in 0..self.depth {
                     self.push(Event::Leave)?;
                 }
                 break;
             }
-            match step {
-                WalkStep::Enter { path, .. }
-                    if self.is_above && walk.sources_at(&path).is_empty() => {}
-                WalkStep::Leave if self.is_above => {}
-                WalkStep::Enter { path, entry, folder } => {
-                    if !self.begin_source(&walk)? {
-                        continue;
-                    }
-                    let before = self.begin_entry(&walk, &entry, &path);
-                    let before = self.comparison.moved(before, &entry, &folder);
-                    self.enter(&path, entry, &folder, before)?;
-                }
-                WalkStep::Leave if self.comparison.depth() == 0 => self.end_source()?,
-                WalkStep::Leave => {
-                    self.comparison.leave_folder();
-                    self.push(Event::Leave)?;
-                    self.end_source()?;
-                }
-                WalkStep::Item { path, entry, folder } => {
-                    if !self.begin_source(&walk)? {
-                        self.report_unsaved(&path, "a file needs a name in --as-path")?;
-                        continue;
-                    }
-                    let before = self.begin_entry(&walk, &entry, &path);
-                    if entry.kind == EntryKind::File {
-                        self.save_file(&path, entry, &folder, before)?;
-                    } else {
-                        self.save_special(&path, entry, &folder)?;
-                    }
-                    self.comparison.leave_entry();
-                    self.end_source()?;
-                }
-                WalkStep::Excluded { path, rule } => {
-                    self.monitor.decided(&path, &FileDecision::Excluded(rule));
-                }
-                WalkStep::Warning { path, message } => self.monitor.warning(&path, &message),
-                WalkStep::Problem { path, error } => {
-                    self.report_unsaved(&path, &error.to_string())?
-                }
-            }
+            self.save_found(found)?;
         }
+        let walk = &self.finder.walk;
         self.counts.file_systems =
             (0..walk.device_count()).map(|at| walk.file_system(at).identity).collect();
         self.counts.excluded = walk.excluded();
         self.counts.missing_sources = walk.missing().iter().copied().collect();
         Ok(self.counts)
+    }
+
+    fn save_found(&mut self, found: Found) -> Result<()> {
+        self.recorded_name = None;
+        match found {
+            Found::Above(entry) => {
+                self.depth += 1;
+                self.push(Event::Enter(entry))
+            }
+            Found::Item(item) => self.save_item(*item),
+            Found::File(file) => self.save_file(*file),
+            Found::Leave => {
+                self.depth -= 1;
+                self.push(Event::Leave)
+            }
+            Found::Excluded(path, rule) => {
+                self.monitor.decided(&path, &FileDecision::Excluded(rule));
+                Ok(())
+            }
+            Found::Warning(path, message) => {
+                self.monitor.warning(&path, &message);
+                Ok(())
+            }
+            Found::Problem(path, message) => self.report_unsaved(&path, &message),
+        }
     }
 
     fn push(&mut self, mut event: Event) -> Result<()> {
@@ -119,50 +103,6 @@ impl<'a> WalkSaver<'_, 'a> {
             entry.name = name;
         }
         self.cutter.batches.push(event)
-    }
-
-    /// Begins the entry of `walk` at `path`. Returns its previous version, if there is one.
-    fn begin_entry(&mut self, walk: &Walk, entry: &Entry, path: &Path) -> Option<Entry> {
-        let name = self.recorded_name.as_ref().unwrap_or(&entry.name);
-        self.comparison.begin_entry(walk, name, path)
-    }
-
-    /// Begins the source if it gets another path, and the walk has reached it: enters the folders
-    /// above it in the snapshot. Returns `false` if the source is the root folder of the snapshot,
-    /// which is no entry.
-    fn begin_source(&mut self, walk: &Walk) -> Result<bool> {
-        let Some(as_path) = self.as_path.as_ref().filter(|_| self.is_above) else {
-            return Ok(true);
-        };
-        let folders = as_path.folders();
-        self.recorded_name.clone_from(&as_path.name);
-        self.is_above = false;
-        for entry in folders {
-            let before = self.comparison.begin_entry(walk, &entry.name, Path::new("/"));
-            self.comparison.enter_folder(before);
-            self.cutter.batches.push(Event::Enter(Box::new(entry)))?;
-        }
-        Ok(self.recorded_name.is_some())
-    }
-
-    /// Ends the source if it has another path, and its own folder or file has just ended: leaves the
-    /// folders above it.
-    fn end_source(&mut self) -> Result<()> {
-        let depth = match &self.as_path {
-            Some(as_path) if self.comparison.depth() == as_path.depth() => as_path.depth(),
-            _ => return Ok(()),
-        };
-        if self.as_path.as_ref().is_some_and(|as_path| as_path.name.is_none()) {
-            // The entries of the root folder end with the walk.
-            return Ok(());
-        }
-        for _ in 0..depth {
-            self.comparison.leave_folder();
-            self.push(Event::Leave)?;
-        }
-        self.is_above = true;
-        self.recorded_name = None;
-        Ok(())
     }
 
     fn problem(&mut self, path: &Path, message: &str) {
@@ -176,32 +116,13 @@ impl<'a> WalkSaver<'_, 'a> {
         self.push(Event::Lacking)
     }
 
-    /// Begins a folder.
-    fn enter(
-        &mut self,
-        path: &Path,
-        mut entry: Entry,
-        folder: &Handle,
-        before: Option<Entry>,
-    ) -> Result<()> {
-        // A folder above the sources has no times to compare.
-        let is_unchanged = entry.ctime != Time::default()
-            && before.as_ref().is_some_and(|before| before.ctime == entry.ctime);
-        match &before {
-            Some(before) if is_unchanged && self.comparison.is_settled(before, &entry) => {
-                entry.xattrs.clone_from(&before.xattrs);
-            }
-            _ => {
-                self.read_xattrs(path, &mut entry, folder);
-            }
-        }
-        self.comparison.enter_folder(before);
-        self.push(Event::Enter(Box::new(entry)))
-    }
-
-    /// Reads the extended attributes of an entry of `folder` by its name.
-    fn read_xattrs(&self, path: &Path, entry: &mut Entry, folder: &Handle) {
-        let found = xattrs::of_name(folder, &entry.name);
+    /// Sets the extended attributes of an entry of `folder`, which were requested ahead if `is_ahead`
+    /// is set.
+    fn read_xattrs(&mut self, path: &Path, entry: &mut Entry, folder: &Handle, is_ahead: bool) {
+        let found = match is_ahead.then(|| self.finder.files.take()).flatten() {
+            Some(FileAhead::Xattrs(found)) => found,
+            Some(FileAhead::File(_)) | None => xattrs::of_name(folder, &entry.name),
+        };
         self.set_xattrs(path, entry, found);
     }
 
@@ -212,67 +133,75 @@ impl<'a> WalkSaver<'_, 'a> {
         entry.xattrs = found.pairs;
     }
 
-    /// Saves an entry that is neither a file nor a folder.
-    fn save_special(&mut self, path: &Path, mut entry: Entry, folder: &Handle) -> Result<()> {
-        if entry.kind != EntryKind::Symlink {
-            self.monitor.decided(path, &FileDecision::Special(entry.kind));
+    /// Begins a folder, or saves an entry that is neither a file nor a folder.
+    fn save_item(&mut self, item: FoundItem) -> Result<()> {
+        let FoundItem { path, mut entry, name, folder, is_ahead } = item;
+        let kind = entry.kind;
+        if !matches!(kind, EntryKind::Symlink | EntryKind::Folder) {
+            self.monitor.decided(&path, &FileDecision::Special(kind));
         }
-        self.read_xattrs(path, &mut entry, folder);
+        if let Some(folder) = folder {
+            self.read_xattrs(&path, &mut entry, &folder, is_ahead);
+        }
+        self.recorded_name = name;
+        if kind == EntryKind::Folder {
+            self.depth += 1;
+            return self.push(Event::Enter(Box::new(entry)));
+        }
         self.push(Event::Entry(Box::new(entry)))
     }
 
     /// Saves a file: as a link to an earlier name, from its previous version, or by reading it.
-    fn save_file(
-        &mut self,
-        path: &Path,
-        entry: Entry,
-        folder: &Handle,
-        before: Option<Entry>,
-    ) -> Result<()> {
+    fn save_file(&mut self, file: FoundFile) -> Result<()> {
+        let FoundFile { path, entry, folder, before, position, reason, .. } = file;
+        self.recorded_name = file.name;
         let key = SourceLinkKey::of(&entry);
-        if entry.is_hard_link() && !self.linked.insert(key) {
-            self.monitor.decided(path, &FileDecision::Link);
-            return self.push(Event::Link(Box::new(entry)));
-        }
-        let reason = match &before {
-            Some(before) => self.comparison.read_reason(before, &entry),
-            None if self.force_read => Some(ReadReason::Forced),
-            None => Some(ReadReason::New),
-        };
+        let is_link = entry.is_hard_link() && !self.linked.insert(key);
         let (reason, before) = match (reason, before) {
-            (None, Some(before)) if self.map.is_none() => {
-                return self.take_over(path, entry, folder, before);
+            (None, Some(before)) if !is_link => {
+                let folder = file.reads_xattrs.then_some(&folder);
+                return self.take_over(&path, entry, before, folder, file.is_ahead);
             }
             (reason, before) => (reason.unwrap_or(ReadReason::Forced), before),
         };
+        // What was requested is taken, whatever becomes of it.
+        let ahead = file.is_ahead.then(|| self.finder.files.take()).flatten();
+        if is_link {
+            self.monitor.decided(&path, &FileDecision::Link);
+            return self.push(Event::Link(Box::new(entry)));
+        }
         let decision = FileDecision::Read { reason, before: before.as_ref(), now: &entry };
-        self.monitor.decided(path, &decision);
-        self.monitor.reading(path);
+        self.monitor.decided(&path, &decision);
+        self.monitor.reading(&path);
         // The next name of the same file is read instead if this one cannot be opened. The file
         // can also have changed after the walk examined it, or can be a different one.
-        let opened = open_file(folder, &entry);
+        let opened = match ahead {
+            Some(FileAhead::File(opened)) => opened,
+            Some(FileAhead::Xattrs(_)) | None => open_file(&folder, &entry),
+        };
         self.linked.remove(&key);
         match opened {
-            Ok(file) => self.read_file(path, entry, &file, before),
-            Err(error) => self.report_unsaved(path, &error.to_string()),
+            Ok(file) => self.read_file(&path, entry, file, before.as_ref(), position),
+            Err(error) => self.report_unsaved(&path, &error.to_string()),
         }
     }
 
-    /// Saves a file that has not changed since `before`.
+    /// Saves a file that has not changed since `before`. If there is a `folder`, the extended
+    /// attributes are read, which were requested ahead if `is_ahead` is set.
     fn take_over(
         &mut self,
         path: &Path,
         mut entry: Entry,
-        folder: &Handle,
         before: Entry,
+        folder: Option<&Handle>,
+        is_ahead: bool,
     ) -> Result<()> {
         self.monitor.decided(path, &FileDecision::Unchanged);
         entry.content = before.content;
-        if self.comparison.ignores_ctime() {
+        match folder {
             // Without ctime, nothing shows a change of the attributes.
-            self.read_xattrs(path, &mut entry, folder);
-        } else {
-            entry.xattrs = before.xattrs;
+            Some(folder) => self.read_xattrs(path, &mut entry, folder, is_ahead),
+            None => entry.xattrs = before.xattrs,
         }
         self.counts.unchanged_files += 1;
         self.push(Event::Entry(Box::new(entry)))
@@ -283,30 +212,35 @@ impl<'a> WalkSaver<'_, 'a> {
         &mut self,
         path: &Path,
         mut entry: Entry,
-        file: &SourceFile,
-        before: Option<Entry>,
+        mut file: SourceFile,
+        before: Option<&Entry>,
+        position: usize,
     ) -> Result<()> {
         file.refresh(&mut entry);
         let key = SourceLinkKey::of(&entry);
         if entry.is_hard_link() {
             self.linked.insert(key);
         }
-        self.set_xattrs(path, &mut entry, xattrs::of_file(file));
+        self.set_xattrs(path, &mut entry, file.xattrs());
         self.state.add_read_file();
         if entry.size == 0 {
             return self.push(Event::Entry(Box::new(entry)));
         }
-        self.cutter.begin_file(before.as_ref())?;
-        if let Some(before) = &before {
-            self.cutter.rebuild(self.comparison.damaged_parts(before));
+        self.cutter.begin_file(before)?;
+        let comparison = &self.finder.comparison;
+        if let Some(before) = before {
+            self.cutter.rebuild(comparison.damaged_parts(position, before));
         }
-        if let (Some(before), Some(reader)) = (&before, self.comparison.reader())
-            && self.comparison.has_beginning(before, &entry)
+        if let (Some(before), Some(reader)) = (before, comparison.reader_at(position))
+            && comparison.has_beginning(position, before, &entry)
         {
             self.cutter.copy_segments(reader, &before.content, before.size)?;
         }
+        let file = &file;
         let cut = match self.map {
-            Some(map) => self.cut_changed(map, path, &entry, file, before.as_ref())?,
+            Some(map) => {
+                self.cut_changed(map, path, &entry, file, before.map(|it| (position, it)))?
+            }
             None => self.cutter.cut_file(file, &entry, self.started_ns)?,
         };
         match cut {
@@ -332,7 +266,7 @@ impl<'a> WalkSaver<'_, 'a> {
     }
 
     /// Reads and cuts the blocks of a file that `map` lists, and takes the others over from
-    /// `before`.
+    /// `before`, which comes with its position among the previous versions.
     ///
     /// # Errors
     ///
@@ -343,7 +277,7 @@ impl<'a> WalkSaver<'_, 'a> {
         path: &Path,
         entry: &Entry,
         file: &SourceFile,
-        before: Option<&Entry>,
+        before: Option<(usize, &Entry)>,
     ) -> Result<io::Result<CutEnd>> {
         let unusable = |reason: &str| {
             let message = format!(
@@ -351,13 +285,13 @@ impl<'a> WalkSaver<'_, 'a> {
             );
             Error::invalid(path.display(), message)
         };
-        let Some(before) = before else {
+        let Some((position, before)) = before else {
             return Err(unusable("no previous snapshot has this path").into());
         };
         if let Some(reason) = unsuitable(before, entry, map.changed) {
             return Err(unusable(&reason).into());
         }
-        let version = self.comparison.whole_version(before);
+        let version = self.finder.comparison.whole_version(position, before);
         let mut base = None;
         if let Some(version) = version
             && is_cut_by(version.reader, before, map.cut, &version.cut)?

@@ -98,6 +98,11 @@ impl Exclusion {
         self.tags.iter().any(|tag| names.contains(&tag.name) && has_header(folder, tag))
     }
 
+    /// Returns `true` if one of `names` is that of a tag.
+    pub(super) fn is_any_tag_in(&self, names: &Names) -> bool {
+        self.tags.iter().any(|tag| names.contains(&tag.name))
+    }
+
     /// Returns `true` if `name` is the name of a tag.
     pub(super) fn is_tag(&self, name: &[u8]) -> bool {
         self.tags.iter().any(|tag| tag.name == name)

@@ -146,6 +146,17 @@ impl<T> FolderStack<T> {
         self.levels.last_mut().map(|top| (&mut top.data, top.handle.as_ref()))
     }
 
+    /// The data of all folders.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.levels.iter().map(|level| &level.data)
+    }
+
+    /// The data of all folders but the current one, from the lowest one upwards.
+    pub(crate) fn below_top(&mut self) -> impl Iterator<Item = &mut T> {
+        let count = self.levels.len().saturating_sub(1);
+        self.levels[..count].iter_mut().map(|level| &mut level.data)
+    }
+
     /// The number of folders, including the lowest one.
     pub(crate) fn len(&self) -> usize {
         self.levels.len()

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use cutpoint_repository::EntryKind;
 use ignore::Match;
@@ -24,12 +25,12 @@ const GIT_NAME: &str = ".gitignore";
 const LEN_MAX: u64 = 1024 * 1024;
 
 /// The patterns of the folders from the sources down to the current folder.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct IgnoreFiles {
     /// The names of the files, in ascending order of precedence.
     names: Vec<&'static str>,
     /// The folders with patterns, outermost first.
-    folders: Vec<FolderPatterns>,
+    folders: Vec<Arc<FolderPatterns>>,
 }
 
 /// The patterns of one folder.
@@ -84,10 +85,17 @@ impl IgnoreFiles {
         }
         match builder.build() {
             Ok(patterns) if patterns.is_empty() => {}
-            Ok(patterns) => self.folders.push(FolderPatterns { path: path.to_vec(), patterns }),
+            Ok(patterns) => {
+                self.folders.push(Arc::new(FolderPatterns { path: path.to_vec(), patterns }))
+            }
             Err(error) => problems.push((OWN_NAME, format!("{error}; no pattern is used"))),
         }
         problems
+    }
+
+    /// Returns `true` if one of `names` is a file with patterns.
+    pub(super) fn is_any_in(&self, names: &Names) -> bool {
+        self.names.iter().any(|name| names.contains(name.as_bytes()))
     }
 
     /// Returns `true` if there is no pattern.

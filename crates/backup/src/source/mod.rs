@@ -2,7 +2,8 @@
 //!
 //! [`Walk`] finds everything below the sources, in the order of the trees of a snapshot.
 //! [`open_file`] opens a file for reading, and [`xattrs`] reads extended attributes.
-//! [`FileSystems`] describes how far the times of files can be trusted.
+//! [`FileSystems`] describes how far the times of files can be trusted. [`Helpers`] are threads that ask
+//! the file system ahead of a walk (`names_ahead`) and of the reading of files.
 //!
 //! Every system call names one component below an open folder and follows no symbolic link.
 //! Therefore neither the length of a path nor a concurrent change of the folders can lead a call
@@ -12,9 +13,11 @@ mod devices;
 mod entry_builder;
 mod exclusion;
 pub(crate) mod folder;
+mod helpers;
 mod ignore_files;
 mod mounts;
 mod names;
+mod names_ahead;
 mod owners;
 mod path_pattern;
 mod pattern_set;
@@ -31,10 +34,12 @@ use rustix::fs::{FileType, Stat};
 pub use exclusion::{ExclusionRule, check_pattern};
 pub use folder::Handle;
 pub(crate) use folder::born_before;
+pub(crate) use helpers::{Answer, Helpers, Urgency};
 pub use mounts::{FileSystem, FileSystems, Kernel};
 pub(crate) use owners::OwnerIds;
 pub use path_pattern::PathPattern;
 pub(crate) use pattern_set::PatternSet;
+pub(crate) use read::read_ahead;
 pub use read::{FileExtent, FileExtents, SourceFile, open_file};
 pub use sources::resolve;
 pub use walk::Walk;

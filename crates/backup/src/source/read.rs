@@ -2,24 +2,42 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 
+use bytes::{Bytes, BytesMut};
 use cutpoint_repository::{Entry, EntryKind};
-use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, Stat};
+use rustix::fs::{Advice, AtFlags, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use super::folder::{Handle, without_atime};
+use super::xattrs::{self, Xattrs};
 use super::{ctime, kind, links, mode, mtime, size};
 use crate::platform;
 
-/// A regular file or a block device, open for reading.
+/// The number of bytes that the system is asked to read ahead at a time. Disks and servers answer
+/// several requests at once, and the system itself asks for less.
+const ADVISED_LEN: u64 = 8 << 20;
+
+/// A regular file or a block device, open for reading, or a small file with all its bytes.
 #[derive(Debug)]
 pub struct SourceFile {
-    file: File,
-    /// The metadata; for a device, with the size and the blocks of its content.
+    bytes: FileBytes,
+    /// The metadata when the file was opened; for a device, with the size and the blocks of its
+    /// content.
     opened: Stat,
     is_device: bool,
+    /// The extended attributes, if they were read before.
+    xattrs: Option<Xattrs>,
+}
+
+/// The place of the bytes of a file.
+#[derive(Debug)]
+enum FileBytes {
+    /// The open file.
+    Open(File),
+    /// The bytes, read from the open file, and its metadata afterwards.
+    Read { bytes: Bytes, after: Box<Stat> },
 }
 
 /// A part of a file. The extents of one file follow each other without gaps.
@@ -63,7 +81,7 @@ fn open_device(folder: &Handle, name: &[u8]) -> io::Result<SourceFile> {
     opened.st_size = i64::try_from(len).unwrap_or(i64::MAX);
     // A device has no holes.
     opened.st_blocks = i64::try_from(len.div_ceil(512)).unwrap_or(i64::MAX);
-    Ok(SourceFile { file: File::from(fd), opened, is_device: true })
+    Ok(SourceFile::new(File::from(fd), opened, true))
 }
 
 /// Opens the regular file that `entry` of the folder `folder` describes, or the block device if the
@@ -76,10 +94,14 @@ fn open_device(folder: &Handle, name: &[u8]) -> io::Result<SourceFile> {
 /// Returns `InvalidInput` if the name now denotes something other than a regular file, which is
 /// neither followed nor waited for. Returns any other error of the system call.
 pub fn open_file(folder: &Handle, entry: &Entry) -> io::Result<SourceFile> {
-    let name = entry.name.as_slice();
-    if entry.device_number != 0 {
-        return open_device(folder, name);
+    match entry.device_number {
+        0 => open_regular(folder, &entry.name),
+        _ => open_device(folder, &entry.name),
     }
+}
+
+/// Opens the regular file `name` in `folder`, as [`open_file`] does.
+fn open_regular(folder: &Handle, name: &[u8]) -> io::Result<SourceFile> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened =
         without_atime(|noatime| rustix::fs::openat(folder, name, flags | noatime, Mode::empty()));
@@ -94,16 +116,54 @@ pub fn open_file(folder: &Handle, entry: &Entry) -> io::Result<SourceFile> {
     if kind(&opened) != Some(EntryKind::File) {
         return Err(other());
     }
-    Ok(SourceFile { file: File::from(fd), opened, is_device: false })
+    Ok(SourceFile::new(File::from(fd), opened, false))
 }
 
-impl AsFd for SourceFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+/// Opens the regular file `name` in `folder`, as [`open_file`] does, and reads its extended
+/// attributes. If the file has at most `len_max` bytes and no holes, reads and closes it. Otherwise,
+/// asks the system to read its beginning ahead. The bytes of several files share a `buffer`, which is
+/// empty before and after.
+pub(crate) fn read_ahead(
+    folder: &Handle,
+    name: &[u8],
+    len_max: u64,
+    buffer: &mut BytesMut,
+) -> io::Result<SourceFile> {
+    let mut file = open_regular(folder, name)?;
+    file.xattrs = Some(file.xattrs());
+    if file.size() > len_max || file.may_have_holes() {
+        file.advise(0, file.size().min(ADVISED_LEN));
+        return Ok(file);
     }
+    buffer.resize(usize::try_from(file.size()).unwrap_or(0), 0);
+    let read = file.read_at(buffer, 0);
+    buffer.truncate(*read.as_ref().unwrap_or(&0));
+    let bytes = buffer.split().freeze();
+    // An error is found again by the one who reads from the open file.
+    if read.is_ok()
+        && let FileBytes::Open(open) = &file.bytes
+        && let Ok(after) = rustix::fs::fstat(open)
+    {
+        file.bytes = FileBytes::Read { bytes, after: Box::new(after) };
+    }
+    Ok(file)
 }
 
 impl SourceFile {
+    fn new(file: File, opened: Stat, is_device: bool) -> SourceFile {
+        SourceFile { bytes: FileBytes::Open(file), opened, is_device, xattrs: None }
+    }
+
+    /// Returns the extended attributes, as far as they can be read.
+    pub fn xattrs(&mut self) -> Xattrs {
+        match (self.xattrs.take(), &self.bytes) {
+            (Some(xattrs), _) => xattrs,
+            (None, FileBytes::Open(file)) => xattrs::of_file(file),
+            // They are read before the bytes.
+            (None, FileBytes::Read { .. }) => Xattrs::default(),
+        }
+    }
+
     /// The size of the file in bytes, at the time when it was opened.
     pub fn size(&self) -> u64 {
         size(&self.opened)
@@ -138,8 +198,35 @@ impl SourceFile {
     /// Returns the data and holes from the byte `offset` to [`SourceFile::size`], none of them of
     /// length 0. A file that has all its blocks is one extent of data, without asking the system.
     pub fn extents(&self, offset: u64) -> FileExtents<'_> {
+        let asked = match &self.bytes {
+            FileBytes::Open(file) if self.may_have_holes() => Some(file),
+            _ => None,
+        };
+        FileExtents { asked, offset, end: self.size() }
+    }
+
+    /// Returns `false` if the file has all its blocks.
+    fn may_have_holes(&self) -> bool {
         let allocated = u64::try_from(self.opened.st_blocks).unwrap_or(0).saturating_mul(512);
-        FileExtents { file: &self.file, offset, end: self.size(), ask: allocated < self.size() }
+        allocated < self.size()
+    }
+
+    /// Asks the system to read `len` bytes from `offset` on, without waiting for them.
+    fn advise(&self, offset: u64, len: u64) {
+        if let (FileBytes::Open(file), Some(len)) = (&self.bytes, NonZeroU64::new(len)) {
+            // The bytes are read all the same.
+            rustix::fs::fadvise(file, offset, Some(len), Advice::WillNeed).ok();
+        }
+    }
+
+    /// Asks the system to read the bytes behind `offset` ahead, up to `end`. `advised_end` is the
+    /// place up to which it was asked before.
+    pub(crate) fn advise_behind(&self, offset: u64, end: u64, advised_end: &mut u64) {
+        let begin = offset.max(*advised_end);
+        if begin < end && begin - offset <= ADVISED_LEN / 2 {
+            *advised_end = end.min(begin + ADVISED_LEN);
+            self.advise(begin, *advised_end - begin);
+        }
     }
 
     /// Reads bytes from `offset` on until `buffer` is full. Returns the number of bytes read, which
@@ -151,9 +238,18 @@ impl SourceFile {
     ///
     /// Returns any error of the system call except `Interrupted`, after which it reads on.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let file = match &self.bytes {
+            FileBytes::Open(file) => file,
+            FileBytes::Read { bytes, .. } => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                let count = buffer.len().min(bytes.len() - start);
+                buffer[..count].copy_from_slice(&bytes[start..start + count]);
+                return Ok(count);
+            }
+        };
         let mut filled = 0;
         while filled < buffer.len() {
-            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            match file.read_at(&mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -174,7 +270,10 @@ impl SourceFile {
         if self.is_device {
             return Ok(None);
         }
-        let stat = rustix::fs::fstat(&self.file)?;
+        let stat = match &self.bytes {
+            FileBytes::Open(file) => rustix::fs::fstat(file)?,
+            FileBytes::Read { after, .. } => **after,
+        };
         Ok(if size(&stat) != entry.size {
             Some(format!("size changed from {} to {} bytes", entry.size, size(&stat)))
         } else if mtime(&stat) != entry.mtime {
@@ -190,10 +289,10 @@ impl SourceFile {
 /// The extents of a [`SourceFile`], in order. The iterator ends after an error.
 #[derive(Debug)]
 pub struct FileExtents<'a> {
-    file: &'a File,
+    /// The file, if the system is to be asked for its holes.
+    asked: Option<&'a File>,
     offset: u64,
     end: u64,
-    ask: bool,
 }
 
 impl FileExtents<'_> {
@@ -201,10 +300,8 @@ impl FileExtents<'_> {
     fn find(&mut self) -> io::Result<FileExtent> {
         let (offset, end) = (self.offset, self.end);
         let rest = FileExtent::Data { offset, len: end - offset };
-        if !self.ask {
-            return Ok(rest);
-        }
-        match rustix::fs::seek(self.file, SeekFrom::Data(offset)) {
+        let Some(file) = self.asked else { return Ok(rest) };
+        match rustix::fs::seek(file, SeekFrom::Data(offset)) {
             Ok(data) if data > offset => {
                 return Ok(FileExtent::Hole { offset, len: data.min(end) - offset });
             }
@@ -214,7 +311,7 @@ impl FileExtents<'_> {
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => return Ok(rest),
             Err(error) => return Err(error.into()),
         }
-        let hole = rustix::fs::seek(self.file, SeekFrom::Hole(offset))?;
+        let hole = rustix::fs::seek(file, SeekFrom::Hole(offset))?;
         // A file that is being written can yield any answer. The extent is never empty all the
         // same.
         let hole = if hole > offset { hole.min(end) } else { end };
@@ -239,3 +336,56 @@ impl Iterator for FileExtents<'_> {
 }
 
 impl std::iter::FusedIterator for FileExtents<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::folder::{self, Access};
+    use super::*;
+
+    /// Returns all that a backup finds out about a file.
+    fn describe(file: &SourceFile) -> String {
+        let mut entry = Entry::new(b"name", EntryKind::File);
+        file.refresh(&mut entry);
+        let mut bytes = vec![7; 100];
+        let count = file.read_at(&mut bytes, 3).expect("read");
+        let extents: Vec<_> = file.extents(0).map(|extent| extent.expect("found")).collect();
+        let changed = file.changed(&entry).expect("examined");
+        format!("{entry:?} {count} {bytes:?} {extents:?} {changed:?}")
+    }
+
+    #[test]
+    fn file_is_the_same_if_it_was_read_ahead() {
+        let base = tempfile::tempdir().expect("a temporary folder");
+        let path = base.path().as_os_str().as_encoded_bytes();
+        let folder = folder::open(rustix::fs::CWD, path, Access::List).expect("opened");
+        fs::write(base.path().join("empty"), "").expect("written");
+        fs::write(base.path().join("short"), "text").expect("written");
+        fs::write(base.path().join("long"), vec![1; 5000]).expect("written");
+        let sparse = File::create(base.path().join("sparse")).expect("made");
+        sparse.set_len(100_000).expect("longer");
+        let mut buffer = BytesMut::new();
+        for (name, is_read) in
+            [("empty", true), ("short", true), ("long", false), ("sparse", false)]
+        {
+            let ahead = read_ahead(&folder, name.as_bytes(), 4000, &mut buffer).expect("opened");
+            let opened = open_regular(&folder, name.as_bytes()).expect("opened");
+            assert_eq!(matches!(ahead.bytes, FileBytes::Read { .. }), is_read, "{name}");
+            assert_eq!(describe(&ahead), describe(&opened), "{name}");
+        }
+    }
+
+    /// Nothing that happens after a file was read ahead is taken for a part of it.
+    #[test]
+    fn change_after_the_file_was_read_ahead_is_not_seen() {
+        let base = tempfile::tempdir().expect("a temporary folder");
+        let path = base.path().as_os_str().as_encoded_bytes();
+        let folder = folder::open(rustix::fs::CWD, path, Access::List).expect("opened");
+        fs::write(base.path().join("file"), "before").expect("written");
+        let ahead = read_ahead(&folder, b"file", 4000, &mut BytesMut::new()).expect("opened");
+        let before = describe(&ahead);
+        fs::write(base.path().join("file"), "and afterwards").expect("written");
+        assert_eq!(describe(&ahead), before);
+    }
+}

@@ -14,9 +14,11 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use super::entry_builder::EntryBuilder;
 use super::exclusion::{Exclusion, ExclusionRule};
 use super::folder::{self, Access, FolderStack, Handle, Identity};
+use super::helpers::Helpers;
 use super::ignore_files::IgnoreFiles;
 use super::mounts::{FileSystem, FileSystems};
 use super::names::{LIST_BUFFER_LEN, Names};
+use super::names_ahead::{FolderAhead, NameRules, NamesAhead};
 use super::read::block_device;
 use super::sources::Sources;
 use super::walk_options::WalkOptions;
@@ -32,7 +34,8 @@ const SNAPSHOTS_SHOWN: &str = "shows snapshots (`cutpoint mount`): left out, rec
 /// source `/home/me` begins with `Enter(home)` and `Enter(me)`. Overlapping sources are merged.
 ///
 /// Besides the descriptors of the steps that the caller keeps, at most about 70 are open, whatever
-/// the depth. The names of all folders from the root to the current one are in memory.
+/// the depth, and as many if threads open folders ahead of the walk. The names of all folders from
+/// the root to the current one are in memory.
 pub struct Walk {
     stack: FolderStack<OpenFolder>,
     sources: Sources,
@@ -41,7 +44,7 @@ pub struct Walk {
     /// The path of the current folder, without a `/` at its end.
     path: Vec<u8>,
     pending: VecDeque<WalkStep>,
-    exclusion: Exclusion,
+    exclusion: Arc<Exclusion>,
     ignore_files: IgnoreFiles,
     /// The path of the folder with a tag that was entered last.
     tagged: Option<Vec<u8>>,
@@ -49,12 +52,41 @@ pub struct Walk {
     excluded: u64,
     entries: EntryBuilder,
     list_buffer: Vec<u8>,
+    /// The threads that ask for metadata and open folders ahead of the walk, if there are any.
+    helpers: Option<Arc<Helpers>>,
+}
+
+/// The maximum number of folders that are opened ahead of the walk, over all levels.
+const FOLDERS_AHEAD_MAX: usize = 64;
+/// The number of folders that are opened ahead below the current folder, even if those above have
+/// asked for all of [`FOLDERS_AHEAD_MAX`].
+const FOLDERS_AHEAD_MIN: usize = 16;
+
+/// An answer about a name that was asked for ahead of the walk.
+enum Ahead {
+    Stat(Stat),
+    Folder(Box<FolderAhead>),
+}
+
+impl Ahead {
+    fn stat(&self) -> &Stat {
+        match self {
+            Ahead::Stat(stat) => stat,
+            Ahead::Folder(folder) => &folder.stat,
+        }
+    }
 }
 
 /// The state of one folder on the way from the root.
 #[derive(Debug)]
 struct OpenFolder {
-    names: Names,
+    names: Arc<Names>,
+    /// The position of the next name.
+    next: usize,
+    /// The file system of the folder.
+    device: u64,
+    /// All that was asked for about the names.
+    ahead: NamesAhead,
     /// The node of this folder in the tree of sources.
     node: Option<usize>,
     /// The length of the path of the parent folder.
@@ -106,14 +138,22 @@ impl Walk {
         if let Some((number, error)) = missing.first().filter(|_| missing.len() == paths.len()) {
             return Err(of_source(&paths[*number], error));
         }
-        let exclusion = Exclusion::new(&options)?;
+        let exclusion = Arc::new(Exclusion::new(&options)?);
         let is_source = sources.node(0).is_source;
         let access = if is_source { Access::List } else { Access::Pass };
         let handle = folder::open(rustix::fs::CWD, b"/", access)?;
         let stat = rustix::fs::fstat(&handle)?;
         let home = is_source.then_some(stat.st_dev);
-        let names = Names::default();
-        let frame = OpenFolder { names, node: Some(0), path_len: 0, home, is_tagged: false };
+        let frame = OpenFolder {
+            names: Arc::default(),
+            next: 0,
+            device: stat.st_dev,
+            ahead: NamesAhead::default(),
+            node: Some(0),
+            path_len: 0,
+            home,
+            is_tagged: false,
+        };
         let mut walk = Walk {
             stack: FolderStack::new(handle.clone(), Identity::of(&stat), frame),
             sources,
@@ -126,13 +166,14 @@ impl Walk {
             excluded: 0,
             entries: EntryBuilder::default(),
             list_buffer: Vec::with_capacity(LIST_BUFFER_LEN),
+            helpers: None,
         };
         let (names, failure) = walk.list(&handle, Some(0), is_source);
         // The root has no entry that could be marked as incomplete.
         failure.map_or(Ok(()), |(error, _)| Err(error))?;
         let is_tagged = is_source && walk.enter_rules(&handle, &names);
         if let Some((frame, _)) = walk.stack.top() {
-            frame.names = names;
+            frame.names = Arc::new(names);
             frame.is_tagged = is_tagged;
         }
         Ok((walk, missing))
@@ -168,6 +209,12 @@ impl Walk {
         self
     }
 
+    /// Lets `helpers` ask for metadata and open folders ahead of the walk. The steps are the same.
+    pub(crate) fn with_helpers(mut self, helpers: Option<Arc<Helpers>>) -> Walk {
+        self.helpers = helpers;
+        self
+    }
+
     /// The number of file systems seen so far. The `device` of each entry is smaller than this.
     pub fn device_count(&self) -> usize {
         self.entries.devices.count()
@@ -195,12 +242,12 @@ impl Walk {
         let mut names = Names::default();
         let mut failure = None;
         if lists_all {
-            let listed = names.list(folder, self.list_buffer.spare_capacity_mut());
+            let listed = names.list(folder, self.list_buffer.spare_capacity_mut(), usize::MAX);
             failure = listed.err().map(|error| (error, names.is_empty()));
         }
         let children = node.map(|node| &self.sources.node(node).children);
         for name in children.into_iter().flat_map(|children| children.keys()) {
-            names.push(name, FileType::Unknown);
+            names.push(name, FileType::Unknown, 0);
         }
         names.sort();
         (names, failure)
@@ -247,17 +294,55 @@ impl Walk {
         WalkStep::Excluded { path: self.here(), rule }
     }
 
-    /// Returns the step for one name of the current folder.
-    fn step_of_name(&mut self, name: Vec<u8>, file_type: FileType) -> Option<WalkStep> {
+    /// Asks for metadata and folders ahead of the walk, if there is room.
+    fn look_ahead(&mut self) -> Option<()> {
+        let helpers = self.helpers.as_ref()?;
+        let (frame, _) = self.stack.top()?;
+        if frame.is_tagged
+            || frame.home.is_none()
+            || !frame.ahead.has_room(frame.next, frame.names.len())
+        {
+            return None;
+        }
+        // Other rules hold for a folder with sources in it.
+        let has_sources =
+            frame.node.is_some_and(|node| !self.sources.node(node).children.is_empty());
+        if has_sources {
+            return None;
+        }
+        let mut room = FOLDERS_AHEAD_MAX
+            .saturating_sub(self.stack.all().map(|it| it.ahead.folder_count()).sum::<usize>());
+        while room < FOLDERS_AHEAD_MIN && self.stack.below_top().any(|it| it.ahead.drop_folder()) {
+            room += 1;
+        }
+        let rules = NameRules {
+            exclusion: Arc::clone(&self.exclusion),
+            ignore_files: self.ignore_files.clone(),
+            path: self.path.clone(),
+        };
+        let (frame, folder) = self.stack.top()?;
+        let OpenFolder { names, next, device, ahead, .. } = frame;
+        ahead.ask(*next, (folder?, *device), names, rules, room, helpers);
+        Some(())
+    }
+
+    /// Returns the step for the name at `index` of the current folder.
+    fn step_of_name(&mut self, index: usize) -> Option<WalkStep> {
         let depth = self.stack.len();
         let path_len = self.path.len();
         let (frame, folder) = self.stack.top()?;
+        let (name, file_type) = frame.names.get(index)?;
+        let name = name.to_vec();
+        let ahead = match file_type {
+            FileType::Directory => frame.ahead.folder(index).map(Box::new).map(Ahead::Folder),
+            _ => frame.ahead.stat(index).map(Ahead::Stat),
+        };
         let (node, home, folder) = (frame.node, frame.home, folder.cloned());
         let node = node.and_then(|at| self.sources.node(at).children.get(&name).copied());
         self.path.push(b'/');
         self.path.extend_from_slice(&name);
         let step = match folder {
-            Some(folder) => self.step_unless_excluded(name, file_type, folder, node, home),
+            Some(folder) => self.step_unless_excluded(name, file_type, folder, node, home, ahead),
             None => self.problem(io::Error::other("the folder was moved or removed")),
         };
         if self.stack.len() == depth {
@@ -278,32 +363,33 @@ impl Walk {
         folder: Handle,
         node: Option<usize>,
         home: Option<u64>,
+        ahead: Option<Ahead>,
     ) -> WalkStep {
         let is_source = node.is_some_and(|node| self.sources.node(node).is_source);
         if is_source || home.is_none() {
             return self.step(name, folder, None, node, home);
         }
-        let mut stat = None;
-        match self.rule_of_name(&name, file_type, &folder, &mut stat) {
+        let mut ahead = ahead;
+        match self.rule_of_name(&name, file_type, &folder, &mut ahead) {
             Err(error) => self.problem(error),
-            Ok(None) => self.step(name, folder, stat, node, home),
+            Ok(None) => self.step(name, folder, ahead, node, home),
             Ok(Some(rule)) if node.is_none() => self.exclude(rule),
             // The folder is on the way to a source that was named itself.
             Ok(Some(_)) => {
                 self.excluded += 1;
-                self.step(name, folder, stat, node, None)
+                self.step(name, folder, ahead, node, None)
             }
         }
     }
 
     /// Returns the rule about names that excludes the name at the end of the path, which is `name`
-    /// in `folder`. If that needs the metadata of the entry, they are in `stat` afterwards.
+    /// in `folder`. If that needs the metadata of the entry, they are in `ahead` afterwards.
     fn rule_of_name(
         &mut self,
         name: &[u8],
         file_type: FileType,
         folder: &Handle,
-        stat: &mut Option<Stat>,
+        ahead: &mut Option<Ahead>,
     ) -> io::Result<Option<ExclusionRule>> {
         if self.stack.top().is_some_and(|(frame, _)| frame.is_tagged)
             && !self.exclusion.is_tag(name)
@@ -315,7 +401,11 @@ impl Walk {
         }
         let is_folder = match file_type {
             FileType::Unknown => {
-                kind(stat.insert(folder::stat(folder, name)?)) == Some(EntryKind::Folder)
+                let ahead = match ahead {
+                    Some(ahead) => ahead,
+                    None => ahead.insert(Ahead::Stat(folder::stat(folder, name)?)),
+                };
+                kind(ahead.stat()) == Some(EntryKind::Folder)
             }
             file_type => file_type == FileType::Directory,
         };
@@ -327,10 +417,11 @@ impl Walk {
         &mut self,
         name: Vec<u8>,
         folder: Handle,
-        stat: Option<Stat>,
+        ahead: Option<Ahead>,
         node: Option<usize>,
         home: Option<u64>,
     ) -> WalkStep {
+        let stat = ahead.as_ref().map(|ahead| *ahead.stat());
         let stat = match stat.map_or_else(|| folder::stat(&folder, &name), Ok) {
             Ok(stat) => stat,
             Err(error) => {
@@ -348,7 +439,7 @@ impl Walk {
             return self.problem(io::Error::other("neither a file nor a folder nor a device"));
         };
         if kind == EntryKind::Folder {
-            return self.enter(name, folder, stat, node, home);
+            return self.enter(name, folder, stat, node, home, ahead);
         }
         let Some(home) = home else {
             return self.problem(io::Error::from(io::ErrorKind::NotADirectory));
@@ -386,6 +477,25 @@ impl Walk {
         }
     }
 
+    /// Opens the folder `name` in `folder`. Also returns its metadata.
+    fn open(
+        &self,
+        folder: &Handle,
+        name: &[u8],
+        node: Option<usize>,
+        home: Option<u64>,
+    ) -> io::Result<(Handle, Stat)> {
+        let handle = if home.is_none() {
+            folder::open(folder, name, Access::Pass)
+        } else if node.is_some() {
+            folder::open_best(folder, name)
+        } else {
+            folder::open(folder, name, Access::List)
+        }?;
+        let stat = rustix::fs::fstat(&handle)?;
+        Ok((handle, stat))
+    }
+
     /// Enters the folder `name` in `folder`.
     fn enter(
         &mut self,
@@ -394,6 +504,7 @@ impl Walk {
         stat: Stat,
         node: Option<usize>,
         mut home: Option<u64>,
+        ahead: Option<Ahead>,
     ) -> WalkStep {
         if self.exclusion.is_foreign(stat.st_dev, home) {
             // Opening the folder could mount something.
@@ -402,17 +513,15 @@ impl Walk {
                 return self.enter_empty(name, folder, &stat, None);
             }
         }
-        let opened = if home.is_none() {
-            folder::open(&folder, &name, Access::Pass)
-        } else if node.is_some() {
-            folder::open_best(&folder, &name)
-        } else {
-            folder::open(&folder, &name, Access::List)
+        let mut listed = None;
+        let opened = match ahead {
+            Some(Ahead::Folder(ahead)) => {
+                let FolderAhead { handle, opened, names, below, .. } = *ahead;
+                listed = Some((names, below));
+                Ok((handle, opened))
+            }
+            _ => self.open(&folder, &name, node, home),
         };
-        let opened = opened.and_then(|handle| {
-            let stat = rustix::fs::fstat(&handle)?;
-            Ok((handle, stat))
-        });
         let (handle, stat) = match opened {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -438,7 +547,13 @@ impl Walk {
             self.pending.push_back(WalkStep::Warning { path: self.here(), message });
             return self.enter_empty(name, folder, &stat, None);
         }
-        let (names, failure) = self.list(&handle, node, home.is_some());
+        let (names, ahead, failure) = match listed {
+            Some((names, below)) => (names, below, None),
+            None => {
+                let (names, failure) = self.list(&handle, node, home.is_some());
+                (Arc::new(names), NamesAhead::default(), failure)
+            }
+        };
         if let Some((error, has_none)) = failure {
             // Sources below the folder are reached by their names. If some names of a source were
             // listed, the source is saved with these.
@@ -460,7 +575,8 @@ impl Walk {
         }
         let is_tagged = home.is_some() && self.enter_rules(&handle, &names);
         // The caller sets the length of the path.
-        let frame = OpenFolder { names, node, path_len: 0, home, is_tagged };
+        let (next, device, path_len) = (0, stat.st_dev, 0);
+        let frame = OpenFolder { names, next, device, ahead, node, path_len, home, is_tagged };
         self.stack.push(name, handle, Identity::of(&stat), frame);
         WalkStep::Enter { path: self.here(), entry, folder }
     }
@@ -502,10 +618,12 @@ impl Iterator for Walk {
         if let Some(step) = self.pending.pop_front() {
             return Some(step);
         }
+        self.look_ahead();
         let (frame, _) = self.stack.top()?;
-        if let Some((name, file_type)) = frame.names.take() {
-            let name = name.to_vec();
-            return self.step_of_name(name, file_type);
+        if frame.next < frame.names.len() {
+            frame.next += 1;
+            let index = frame.next - 1;
+            return self.step_of_name(index);
         }
         let (frame, _) = self.stack.pop()?;
         self.path.truncate(frame.path_len);
@@ -584,5 +702,66 @@ mod tests {
         }
         assert!(has_partial, "no folder lists its short name first");
         assert!(has_none, "every folder lists its short name first");
+    }
+
+    /// Makes folders of three levels below `base`, with names of every kind, rules in some of them, and
+    /// more folders and names than are asked for at a time.
+    fn make_tree(base: &Path) {
+        for number in 0..70 {
+            let folder = base.join(format!("folder {number}"));
+            fs::create_dir_all(folder.join("below/far below")).expect("made");
+            for file in 0..number * 3 % 40 {
+                fs::write(folder.join(format!("file {file}")), vec![1; file]).expect("written");
+                fs::write(folder.join(format!("below/{file}.o")), "").expect("written");
+                fs::create_dir_all(folder.join(format!("below/{file}"))).expect("made");
+            }
+            std::os::unix::fs::symlink("nowhere", folder.join("link")).expect("linked");
+            match number % 4 {
+                0 => fs::write(folder.join("below/.cutpointignore"), "*.o\n3").expect("written"),
+                1 => fs::write(folder.join("below/tag"), "").expect("written"),
+                _ => {}
+            }
+        }
+        for number in 0..1500 {
+            fs::write(base.join(format!("file {number}")), "").expect("written");
+        }
+        fs::create_dir_all(base.join("left out/below")).expect("made");
+    }
+
+    #[test]
+    fn steps_do_not_depend_on_helpers() {
+        let base = tempfile::tempdir().expect("a temporary folder");
+        let base = base.path().canonicalize().expect("it is there");
+        make_tree(&base);
+        let tag = super::super::FolderTag { name: b"tag".to_vec(), header: Vec::new() };
+        let with_rules = WalkOptions {
+            exclude: vec!["left out".to_owned(), "folder 1?".to_owned()],
+            exclude_tagged: vec![tag],
+            reads_ignore_files: true,
+            ..WalkOptions::default()
+        };
+        // The second source is below the first one.
+        let sources = [base.clone(), base.join("folder 12/below")];
+        for options in [WalkOptions::default(), with_rules] {
+            let steps = |threads_max| {
+                let walk = Walk::new(&sources, options.clone()).expect("it is there");
+                let walk = walk.with_helpers(Helpers::new(threads_max));
+                let steps = walk.map(|step| match step {
+                    WalkStep::Enter { path, entry, .. } | WalkStep::Item { path, entry, .. } => {
+                        format!("{path:?} {entry:?}")
+                    }
+                    step => format!("{step:?}"),
+                });
+                steps.collect::<Vec<_>>()
+            };
+            let without = steps(0);
+            assert!(without.len() > 3000, "{}", without.len());
+            for threads_max in [1, 3, 32] {
+                let with = steps(threads_max);
+                let first = with.iter().zip(&without).find(|(with, without)| with != without);
+                assert_eq!(first, None, "{threads_max} threads");
+                assert_eq!(with.len(), without.len(), "{threads_max} threads");
+            }
+        }
     }
 }

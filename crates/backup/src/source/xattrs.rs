@@ -24,7 +24,7 @@ pub struct Xattrs {
 
 /// Reads the attributes of an open file or folder, which must not be open for its path only. A file
 /// system without attributes yields none.
-pub fn of_file(fd: impl AsFd) -> Xattrs {
+pub(super) fn of_file(fd: impl AsFd) -> Xattrs {
     read(&platform::Xattrs::of_open(fd.as_fd()))
 }
 

@@ -19,6 +19,7 @@ pub(crate) fn options(threads: usize) -> BackupOptions {
         skip_if_unchanged: false,
         verify: Verify::Some,
         threads,
+        readers: 8,
         tags: Vec::new(),
         description: String::new(),
         host: "test".to_owned(),

@@ -90,8 +90,8 @@ impl MemoryStore {
                 }
                 WalkStep::Item { mut entry, folder, .. } => {
                     if entry.kind == EntryKind::File {
-                        let file = open_file(&folder, &entry).unwrap();
-                        entry.xattrs = read_xattrs(xattrs::of_file(&file));
+                        let mut file = open_file(&folder, &entry).unwrap();
+                        entry.xattrs = read_xattrs(file.xattrs());
                         let mut segments = vec![];
                         for extent in file.extents(0) {
                             match extent.unwrap() {

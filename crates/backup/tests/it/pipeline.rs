@@ -59,11 +59,12 @@ fn stored_bytes_do_not_depend_on_threads() {
     let folder = tempfile::tempdir().expect("folder");
     make_folder(folder.path());
     let mut first = None;
-    for threads in [1, 2, 7] {
+    for (threads, readers) in [(1, 0), (2, 1), (7, 4), (1, 32)] {
         let environment = SeededEnvironment::new(1000);
         let storage: Arc<dyn Storage> = Arc::new(Memory::new());
         let repository = init(&storage, &environment);
-        backup(&repository, files(folder.path()), &options(threads), &()).expect("backup");
+        let options = BackupOptions { readers, ..options(threads) };
+        backup(&repository, files(folder.path()), &options, &()).expect("backup");
         restore_and_compare(&repository, folder.path());
         let stored = contents(&*storage);
         assert!(
@@ -73,9 +74,13 @@ fn stored_bytes_do_not_depend_on_threads() {
         match &first {
             None => first = Some(stored),
             Some(first) => {
-                assert!(first.keys().eq(stored.keys()), "{threads} threads put other objects");
+                assert!(
+                    first.keys().eq(stored.keys()),
+                    "{threads}, {readers} threads put other objects"
+                );
                 for (name, bytes) in &stored {
-                    assert!(first[name] == *bytes, "{threads} threads put other bytes in {name}");
+                    let is_same = first[name] == *bytes;
+                    assert!(is_same, "{threads}, {readers} threads put other bytes in {name}");
                 }
             }
         }
@@ -432,7 +437,9 @@ fn file_whose_first_name_vanishes_is_saved_under_its_next_name() {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let repository = init(&storage, &environment);
     let monitor = RemoveAt(path("a"));
-    let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
+    // The file is opened only once the monitor has been told.
+    let options = BackupOptions { readers: 0, ..options(2) };
+    let report = backup(&repository, files(folder.path()), &options, &monitor).expect("backup");
     assert_eq!(report.statistics.problem_count, 1, "the name that vanished");
     assert_eq!(report.statistics.file_count, 2, "the names that are left");
     restore_and_compare(&repository, folder.path());

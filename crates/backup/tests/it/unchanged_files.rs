@@ -28,6 +28,8 @@ pub(crate) struct Place {
     clock: Arc<Clock>,
     pub(crate) repository: Arc<Repository>,
     pub(crate) file_system: FileSystem,
+    /// The number of threads that read ahead.
+    readers: usize,
 }
 
 impl Place {
@@ -40,7 +42,12 @@ impl Place {
             copies_mtime: false,
         };
         let folder = tempfile::tempdir().expect("a folder");
-        Place { folder, clock, repository, file_system }
+        Place { folder, clock, repository, file_system, readers: 8 }
+    }
+
+    /// A place whose files are opened only once the monitor has been told.
+    fn without_readers() -> Place {
+        Place { readers: 0, ..Place::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -64,7 +71,7 @@ impl Place {
 
     pub(crate) fn options(&self) -> BackupOptions {
         let file_systems = Arc::new(MountedFileSystem(self.file_system.clone()));
-        BackupOptions { file_systems, ..options(1) }
+        BackupOptions { file_systems, readers: self.readers, ..options(1) }
     }
 
     fn back_up(&self, monitor: &dyn BackupMonitor) -> BackupReport {
@@ -325,7 +332,7 @@ fn file_that_ends_early_is_reported_and_marked() {
 /// A restore reports what a folder lacks.
 #[test]
 fn folder_with_unsaved_file_is_marked() {
-    let place = Place::new();
+    let place = Place::without_readers();
     place.write("folder/gone", b"bytes");
     place.write("folder/there", b"bytes");
     let heard = Heard::new(|path: Option<&Path>| {
@@ -384,7 +391,7 @@ fn file_truncated_during_reading_ends_at_the_cut() {
 /// is equal, and the times differ.
 #[test]
 fn different_file_with_same_inode_is_read() {
-    let place = Place::new();
+    let place = Place::without_readers();
     let first = place.write("a/1", b"the first bytes");
     fs::create_dir(place.path("z")).expect("made");
     for name in ["z/1", "z/2", "z/3"] {
@@ -416,7 +423,7 @@ fn different_file_with_same_inode_is_read() {
 /// read.
 #[test]
 fn file_changed_before_opening_keeps_its_further_names() {
-    let place = Place::new();
+    let place = Place::without_readers();
     let first = place.write("a/1", b"the first bytes");
     for name in ["b", "c"] {
         fs::create_dir(place.path(name)).expect("made");
@@ -441,7 +448,7 @@ fn file_changed_before_opening_keeps_its_further_names() {
 /// A name added meanwhile changes no byte, so all names stay links of one file.
 #[test]
 fn file_with_added_name_is_restored_as_links() {
-    let place = Place::new();
+    let place = Place::without_readers();
     let first = place.write("a", b"bytes");
     fs::hard_link(&first, place.path("z")).expect("linked");
     place.write("m", b"between");

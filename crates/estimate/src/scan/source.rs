@@ -266,7 +266,7 @@ impl<'a> Source<'a> {
             return self.event(Event::Link(Arc::new(entry)));
         }
         self.monitor.reading(path);
-        let file = match open_file(folder, &entry) {
+        let mut file = match open_file(folder, &entry) {
             Ok(file) => file,
             Err(error) => {
                 // The next name of the same file is read instead.
@@ -276,7 +276,7 @@ impl<'a> Source<'a> {
             }
         };
         file.refresh(&mut entry);
-        entry.xattrs = xattrs::of_file(&file).pairs;
+        entry.xattrs = file.xattrs().pairs;
         self.counts.file_count += 1;
         if entry.size == 0 {
             return self.event(Event::Item(Arc::new(entry)));
