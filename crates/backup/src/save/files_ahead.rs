@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use cutpoint_repository::Entry;
@@ -14,6 +15,8 @@ use crate::source::{Answer, Handle, Helpers, SourceFile, Urgency, read_ahead};
 /// The maximum size in bytes of a file that is read ahead completely. A larger one stays open, and the
 /// system reads its beginning ahead.
 const WHOLE_LEN_MAX: u64 = 64 * 1024;
+/// The time within which a byte is read and cut if it is in memory, in nanoseconds.
+const READ_PER_BYTE_NS: u64 = 2;
 /// The number of requests of one job.
 const JOB_REQUESTS: usize = 12;
 /// The number of bytes of one job.
@@ -83,7 +86,15 @@ impl FilesAhead {
 
     /// Returns `true` if there are threads that work ahead.
     pub(super) fn is_used(&self) -> bool {
-        self.helpers.is_some()
+        self.helpers.as_ref().is_some_and(|helpers| helpers.have_begun())
+    }
+
+    /// Notes that a file of `size` bytes was opened and read by the ordered stage itself since
+    /// `began_at`.
+    pub(super) fn note(&self, began_at: Instant, size: u64) {
+        if let Some(helpers) = self.helpers.as_ref().filter(|_| size <= WHOLE_LEN_MAX) {
+            helpers.note(began_at, Duration::from_nanos(READ_PER_BYTE_NS * size));
+        }
     }
 
     /// Requests the file `entry` of `folder`. Returns `false` if nothing is done ahead.
@@ -100,7 +111,7 @@ impl FilesAhead {
     }
 
     fn request(&mut self, folder: &Handle, entry: &Entry, is_file: bool, cost: Cost) -> bool {
-        if self.helpers.is_none() {
+        if !self.is_used() {
             return false;
         }
         let name = entry.name.clone();

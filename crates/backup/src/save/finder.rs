@@ -74,8 +74,6 @@ pub(super) struct Finder<'a> {
     pub(super) comparison: Comparison<'a>,
     /// The files that are opened and read ahead.
     pub(super) files: FilesAhead,
-    /// Set if there are threads that work ahead. Otherwise, each step is found when it is needed.
-    pub(super) is_ahead: bool,
     /// Set if every file is read, except those that this run has read before.
     pub(super) force_read: bool,
     /// Set if the only file is read by a map.
@@ -106,7 +104,6 @@ impl<'a> Finder<'a> {
         Finder {
             walk,
             comparison,
-            is_ahead: files.is_used(),
             files,
             force_read: false,
             has_map: false,
@@ -139,7 +136,7 @@ impl<'a> Finder<'a> {
 
     fn has_room(&self) -> bool {
         let has_room = self.found.len() < STEPS_MAX && self.folder_count < FOLDERS_MAX;
-        self.found.is_empty() || (self.is_ahead && has_room && self.files.has_room())
+        self.found.is_empty() || (self.files.is_used() && has_room && self.files.has_room())
     }
 
     /// Adds what follows from a step of the walk.

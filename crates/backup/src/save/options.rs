@@ -57,8 +57,11 @@ pub struct BackupOptions {
     /// has.
     pub threads: usize,
     /// The maximum number of threads that examine, open and read files ahead of the others; 0 for none.
-    /// They wait for the disk most of the time. Nothing that is stored depends on it.
+    /// They wait for the disk most of the time, and begin once the files are found not to be in memory.
+    /// Nothing that is stored depends on it.
     pub readers: usize,
+    /// Set if these threads begin at once.
+    pub readers_begin_at_once: bool,
     /// Tags by which the snapshot can be found.
     pub tags: Vec<String>,
     /// Free text, for the snapshot.
@@ -88,6 +91,7 @@ impl Default for BackupOptions {
             verify: Verify::Some,
             threads: 0,
             readers: READERS,
+            readers_begin_at_once: false,
             tags: Vec::new(),
             description: String::new(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -57,6 +57,7 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) force_read: bool,
     /// The maximum number of threads that read files ahead.
     pub(super) readers: usize,
+    pub(super) readers_begin_at_once: bool,
     /// The other path of the source in the snapshot, if it gets one.
     pub(super) as_path: Option<AsPath>,
     /// The map by which the only file is read, if there is one.
@@ -128,6 +129,7 @@ pub(super) fn run(
         started_ns: settings.started_ns,
         force_read: settings.force_read,
         readers: settings.readers,
+        readers_begin_at_once: settings.readers_begin_at_once,
         as_path: settings.as_path,
         map,
         monitor,

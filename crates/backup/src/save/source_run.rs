@@ -83,6 +83,7 @@ impl SourceRun<'_> {
             started_ns: self.started_ns,
             force_read: options.force_read,
             readers: options.readers,
+            readers_begin_at_once: options.readers_begin_at_once,
             as_path: as_path(source, options)?,
             changed_blocks: changed_blocks(source, options)?,
             monitor: *monitor,

@@ -51,6 +51,7 @@ pub(super) struct SourceStage<'a> {
     pub(super) force_read: bool,
     /// The maximum number of threads that work ahead.
     pub(super) readers: usize,
+    pub(super) readers_begin_at_once: bool,
     /// The other path of the source in the snapshot, if it gets one.
     pub(super) as_path: Option<AsPath>,
     /// The map by which the only file is read, if there is one.
@@ -76,7 +77,7 @@ impl<'a> SourceStage<'a> {
         let comparison = Comparison::new(previous_versions, monitor);
         let saved = match input {
             Input::Walk(walk) => {
-                let helpers = Helpers::new(self.readers);
+                let helpers = Helpers::new(self.readers, self.readers_begin_at_once);
                 let walk = walk.with_helpers(helpers.clone());
                 let mut finder = Finder::new(walk, comparison, FilesAhead::new(helpers), as_path);
                 (finder.force_read, finder.has_map) = (force_read, map.is_some());

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
+use std::time::Instant;
 
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::{Entry, EntryKind};
@@ -175,13 +176,20 @@ impl<'a> WalkSaver<'_, 'a> {
         self.monitor.reading(&path);
         // The next name of the same file is read instead if this one cannot be opened. The file
         // can also have changed after the walk examined it, or can be a different one.
+        let began_at = ahead.is_none().then(|| (Instant::now(), entry.size));
         let opened = match ahead {
             Some(FileAhead::File(opened)) => opened,
             Some(FileAhead::Xattrs(_)) | None => open_file(&folder, &entry),
         };
         self.linked.remove(&key);
         match opened {
-            Ok(file) => self.read_file(&path, entry, file, before.as_ref(), position),
+            Ok(file) => {
+                self.read_file(&path, entry, file, before.as_ref(), position)?;
+                if let Some((began_at, size)) = began_at {
+                    self.finder.files.note(began_at, size);
+                }
+                Ok(())
+            }
             Err(error) => self.report_unsaved(&path, &error.to_string()),
         }
     }

@@ -7,7 +7,10 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 use rustix::process::{Resource, getrlimit};
@@ -15,6 +18,12 @@ use rustix::process::{Resource, getrlimit};
 /// The minimum limit of open files with which anything is opened ahead. All that is open ahead at a
 /// time takes less than half of it.
 const OPEN_FILES_MIN: u64 = 1024;
+
+/// The time within which a folder is opened and listed, or a small file opened, read and cut, if it
+/// is in memory.
+const QUICK: Duration = Duration::from_micros(60);
+/// The number of slow calls, of 32 in a row, after which the threads begin.
+const SLOW_CALLS_MIN: u32 = 8;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -32,6 +41,9 @@ pub(crate) struct Helpers {
     jobs: Jobs,
     thread_count: Mutex<usize>,
     threads_max: usize,
+    /// One bit for each of the last calls of the thread that needs the answers, set for slow ones.
+    slow_calls: AtomicU32,
+    have_begun: AtomicBool,
 }
 
 /// The jobs of [`Helpers`], to which a job can add others.
@@ -151,12 +163,35 @@ fn do_job(job: Job) {
 impl Helpers {
     /// Creates up to `threads_max` threads, which start when they are needed. Returns `None` if there
     /// are to be none, or if the process may open too few files for anything to be opened ahead.
-    pub(crate) fn new(threads_max: usize) -> Option<Arc<Helpers>> {
+    /// Unless they `begin_at_once`, they begin once the calls of the thread that needs the answers are
+    /// slow: with all in memory, passing jobs on takes longer than doing them.
+    pub(crate) fn new(threads_max: usize, begin_at_once: bool) -> Option<Arc<Helpers>> {
         let limit = getrlimit(Resource::Nofile).current;
         let is_enough = limit.is_none_or(|limit| limit >= OPEN_FILES_MIN);
-        let (jobs, thread_count) = (Jobs::default(), Mutex::default());
-        let helpers = || Arc::new(Helpers { jobs, thread_count, threads_max });
-        (threads_max > 0 && is_enough).then(helpers)
+        let helpers = || Helpers {
+            jobs: Jobs::default(),
+            thread_count: Mutex::default(),
+            threads_max,
+            slow_calls: AtomicU32::new(0),
+            have_begun: AtomicBool::new(begin_at_once),
+        };
+        (threads_max > 0 && is_enough).then(|| Arc::new(helpers()))
+    }
+
+    /// Returns `true` if jobs are to be begun.
+    pub(crate) fn have_begun(&self) -> bool {
+        self.have_begun.load(Relaxed)
+    }
+
+    /// Notes a call of the thread that needs the answers, which began at `began_at`, and for which
+    /// `more` than the usual time is quick.
+    pub(crate) fn note(&self, began_at: Instant, more: Duration) {
+        let is_slow = began_at.elapsed() > QUICK + more;
+        let slow_calls = self.slow_calls.load(Relaxed) << 1 | u32::from(is_slow);
+        self.slow_calls.store(slow_calls, Relaxed);
+        if slow_calls.count_ones() >= SLOW_CALLS_MIN {
+            self.have_begun.store(true, Relaxed);
+        }
     }
 
     /// The jobs.
@@ -217,7 +252,7 @@ mod tests {
     #[test]
     fn every_job_is_answered_whatever_becomes_of_the_others() {
         for threads_max in [1, 4] {
-            let helpers = Helpers::new(threads_max).expect("enough files may be open");
+            let helpers = Helpers::new(threads_max, true).expect("enough files may be open");
             let answers: Vec<_> = (0..100)
                 .map(|number| {
                     let jobs = helpers.jobs().clone();
@@ -234,10 +269,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn threads_begin_once_calls_are_slow() {
+        let helpers = Helpers::new(1, false).expect("enough files may be open");
+        let now = Instant::now();
+        let long_ago = now.checked_sub(Duration::from_secs(1)).expect("the system is up");
+        for number in 0..1000 {
+            // One call in six is slow, as if the thread had to wait for a processor.
+            let began_at = if number % 6 == 0 { long_ago } else { Instant::now() };
+            helpers.note(began_at, Duration::ZERO);
+            helpers.note(long_ago, Duration::from_secs(100));
+            assert!(!helpers.have_begun(), "{number}");
+        }
+        for _ in 0..SLOW_CALLS_MIN {
+            helpers.note(long_ago, Duration::ZERO);
+        }
+        assert!(helpers.have_begun());
+        helpers.note(Instant::now(), Duration::ZERO);
+        assert!(helpers.have_begun(), "they go on");
+    }
+
     /// A wait for an answer that cannot come ends.
     #[test]
     fn waits_end_with_the_helpers() {
-        let helpers = Helpers::new(1).expect("enough files may be open");
+        let helpers = Helpers::new(1, true).expect("enough files may be open");
         let (release, released) = bounded::<()>(0);
         let began = helpers.begin(Urgency::InTurn, move || released.recv().is_ok());
         let waiting = helpers.begin(Urgency::InTurn, || ());

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use cutpoint_repository::format::recipe::RAW_LEN_MAX;
@@ -56,6 +57,8 @@ pub struct Walk {
     helpers: Option<Arc<Helpers>>,
 }
 
+/// The time within which a name of a folder is listed if the folder is in memory.
+const LISTED_PER_NAME: Duration = Duration::from_micros(1);
 /// The maximum number of folders that are opened ahead of the walk, over all levels.
 const FOLDERS_AHEAD_MAX: usize = 64;
 /// The number of folders that are opened ahead below the current folder, even if those above have
@@ -296,7 +299,7 @@ impl Walk {
 
     /// Asks for metadata and folders ahead of the walk, if there is room.
     fn look_ahead(&mut self) -> Option<()> {
-        let helpers = self.helpers.as_ref()?;
+        let helpers = self.helpers.as_ref().filter(|helpers| helpers.have_begun())?;
         let (frame, _) = self.stack.top()?;
         if frame.is_tagged
             || frame.home.is_none()
@@ -514,6 +517,7 @@ impl Walk {
             }
         }
         let mut listed = None;
+        let began_at = Instant::now();
         let opened = match ahead {
             Some(Ahead::Folder(ahead)) => {
                 let FolderAhead { handle, opened, names, below, .. } = *ahead;
@@ -551,6 +555,10 @@ impl Walk {
             Some((names, below)) => (names, below, None),
             None => {
                 let (names, failure) = self.list(&handle, node, home.is_some());
+                if let Some(helpers) = &self.helpers {
+                    let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+                    helpers.note(began_at, LISTED_PER_NAME.saturating_mul(count));
+                }
                 (Arc::new(names), NamesAhead::default(), failure)
             }
         };
@@ -745,7 +753,7 @@ mod tests {
         for options in [WalkOptions::default(), with_rules] {
             let steps = |threads_max| {
                 let walk = Walk::new(&sources, options.clone()).expect("it is there");
-                let walk = walk.with_helpers(Helpers::new(threads_max));
+                let walk = walk.with_helpers(Helpers::new(threads_max, true));
                 let steps = walk.map(|step| match step {
                     WalkStep::Enter { path, entry, .. } | WalkStep::Item { path, entry, .. } => {
                         format!("{path:?} {entry:?}")

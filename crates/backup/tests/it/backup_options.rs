@@ -20,6 +20,7 @@ pub(crate) fn options(threads: usize) -> BackupOptions {
         verify: Verify::Some,
         threads,
         readers: 8,
+        readers_begin_at_once: true,
         tags: Vec::new(),
         description: String::new(),
         host: "test".to_owned(),

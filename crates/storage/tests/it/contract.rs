@@ -390,7 +390,7 @@ fn s3_keeps_the_contract() {
     keeps_the_contract(&outer).expect("S3, beside another repository");
     assert_eq!(inner.list("data").expect("it lists"), [("data/x".to_owned(), 1)], "it stays");
     let stamp_ns = inner.stamp_ns("data/x").expect("it answers").expect("objects have times");
-    assert!((System.now_ns() - stamp_ns).abs() < 60_000_000_000, "{stamp_ns}");
+    assert!((System.now_ns() - stamp_ns).abs() < 600_000_000_000, "{stamp_ns}");
     assert_eq!(inner.stamp_ns("data/y").expect("it answers"), None, "there is no such object");
 }
 
