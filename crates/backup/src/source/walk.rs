@@ -499,6 +499,30 @@ impl Walk {
         Ok((handle, stat))
     }
 
+    /// Lists the folder `handle`, the opening of which began at `began_at`.
+    fn list_entered(
+        &mut self,
+        handle: &Handle,
+        node: Option<usize>,
+        home: Option<u64>,
+        began_at: Instant,
+    ) -> Arc<Names> {
+        let (names, failure) = self.list(handle, node, home.is_some());
+        if let Some(helpers) = &self.helpers {
+            let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+            helpers.note(began_at, LISTED_PER_NAME.saturating_mul(count));
+        }
+        if let Some((error, has_none)) = failure {
+            // Sources below the folder are reached by their names. If some names of a source were
+            // listed, the source is saved with these.
+            let numbers = node.map(|node| self.sources.node(node).numbers.as_slice());
+            self.missing.extend(numbers.filter(|_| has_none).unwrap_or_default());
+            let problem = self.problem(error);
+            self.pending.push_back(problem);
+        }
+        Arc::new(names)
+    }
+
     /// Enters the folder `name` in `folder`.
     fn enter(
         &mut self,
@@ -551,25 +575,10 @@ impl Walk {
             self.pending.push_back(WalkStep::Warning { path: self.here(), message });
             return self.enter_empty(name, folder, &stat, None);
         }
-        let (names, ahead, failure) = match listed {
-            Some((names, below)) => (names, below, None),
-            None => {
-                let (names, failure) = self.list(&handle, node, home.is_some());
-                if let Some(helpers) = &self.helpers {
-                    let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
-                    helpers.note(began_at, LISTED_PER_NAME.saturating_mul(count));
-                }
-                (Arc::new(names), NamesAhead::default(), failure)
-            }
+        let (names, ahead) = match listed {
+            Some(listed) => listed,
+            None => (self.list_entered(&handle, node, home, began_at), NamesAhead::default()),
         };
-        if let Some((error, has_none)) = failure {
-            // Sources below the folder are reached by their names. If some names of a source were
-            // listed, the source is saved with these.
-            let numbers = node.map(|node| self.sources.node(node).numbers.as_slice());
-            self.missing.extend(numbers.filter(|_| has_none).unwrap_or_default());
-            let problem = self.problem(error);
-            self.pending.push_back(problem);
-        }
         let mut entry = self.entries.entry(name.clone(), EntryKind::Folder, &stat);
         if self.entries.devices.is_unidentified(entry.device) {
             self.entries.devices.identify(entry.device, &handle);

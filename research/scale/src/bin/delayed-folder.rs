@@ -161,6 +161,7 @@ impl Filesystem for DelayedFolder {
         }
     }
 
+    // sizes: table, the library defines the parameters
     fn read(
         &self,
         _: &Request,
@@ -179,6 +180,7 @@ impl Filesystem for DelayedFolder {
         }
     }
 
+    // sizes: table, the library defines the parameters
     fn release(
         &self,
         _: &Request,
