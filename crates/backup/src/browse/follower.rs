@@ -79,7 +79,7 @@ impl Follower {
     pub(super) fn read(&self, node: u64) -> FilesToHandOver<'_> {
         let turn = self.handing_over.try_lock().ok();
         let followed = lock(&self.walks).read(node, turn.is_some());
-        // A reader is ahead of all nodes but the last one when the thread comes to them.
+        // By the time the thread comes to a node, the reader has gone on from all but the last one.
         if followed.is_new && lock(&self.unexpected).replace(node).is_none() {
             self.requests.send(Request::Follow).ok();
         }

@@ -10,8 +10,10 @@ use cutpoint_repository::read::{ReadPlan, ReadStep};
 
 use super::job::RestoreJob;
 
-/// The maximum number of jobs held back. Each job can keep a folder of the target open.
-const JOBS_MAX: usize = 256;
+/// The maximum numbers of jobs that are coming and that wait. Each job can keep a folder of the target
+/// open.
+const COMING_MAX: usize = 128;
+const WAITING_MAX: usize = 192;
 /// The number of bytes to write, in total over all waiting jobs, above which no more jobs are held
 /// back.
 const BYTES_MAX: u64 = 64 << 20;
@@ -79,7 +81,7 @@ impl<'a> JobQueue<'a> {
         }
         self.coming_bytes += bytes;
         self.coming.push_back(job);
-        while self.coming_bytes > LOOKED_UP_BYTES || self.coming.len() > JOBS_MAX {
+        while self.coming_bytes > LOOKED_UP_BYTES || self.coming.len() > COMING_MAX {
             if !self.announce_first(plan) {
                 return false;
             }
@@ -130,7 +132,8 @@ impl<'a> JobQueue<'a> {
 
     fn is_full(&self) -> bool {
         let has_room = self.plan.is_none_or(ReadPlan::has_room);
-        let is_full = self.waiting.len() > JOBS_MAX || self.waiting_bytes > BYTES_MAX || !has_room;
+        let is_full =
+            self.waiting.len() > WAITING_MAX || self.waiting_bytes > BYTES_MAX || !has_room;
         is_full && !self.waiting.is_empty()
     }
 

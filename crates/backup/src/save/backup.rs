@@ -29,8 +29,8 @@ const LOSSES_MAX: u64 = 8;
 /// Returns `Missing` or `Invalid` if the snapshot named as the parent does not exist or may not be
 /// used.
 ///
-/// Returns `Storage` if the storage has lost objects that it had acknowledged twice, or once for a
-/// stream.
+/// Returns `Storage` if the storage has lost acknowledged objects in two attempts, or in one attempt
+/// of a stream.
 ///
 /// Returns `Conflict` if other clients have ended the run too often. For a stream, once is enough,
 /// because a stream cannot be read twice.
@@ -79,8 +79,8 @@ pub fn backup(
                 return Err(Error::new(
                     Kind::Storage,
                     repository.storage().describe(),
-                    "the storage has lost objects that it had acknowledged, before its connection \
-                     failed; nothing was committed",
+                    "the storage has lost objects that it had acknowledged, while it could not be \
+                     reached; nothing was committed",
                 ));
             }
             AttemptResult::Lost => {

@@ -60,7 +60,7 @@ pub(super) struct FilesAhead {
     requests: Vec<Request>,
     request_bytes: u64,
     /// The jobs begun, with their numbers of requests.
-    jobs: VecDeque<(usize, Answer<Vec<FileAhead>>)>,
+    jobs: VecDeque<(usize, Answer<Vec<Option<FileAhead>>>)>,
     /// The rest of the answers of the job before these.
     answers: VecDeque<Option<FileAhead>>,
     /// The costs of all requests that are not taken.
@@ -157,7 +157,7 @@ impl FilesAhead {
             }
             let (count, answer) = self.jobs.pop_front()?;
             self.answers = match answer.wait() {
-                Some(answers) => answers.into_iter().map(Some).collect(),
+                Some(answers) => answers.into(),
                 None => std::iter::repeat_with(|| None).take(count).collect(),
             };
         }
@@ -166,12 +166,15 @@ impl FilesAhead {
 }
 
 impl Request {
-    /// Does what is requested. `buffer` has room for the bytes of all requests of the job.
-    fn answer(self, buffer: &mut BytesMut) -> FileAhead {
+    /// Does what is requested; `None` if that is left to the ordered stage. `buffer` has room for the
+    /// bytes of all requests of the job.
+    fn answer(self, buffer: &mut BytesMut) -> Option<FileAhead> {
         let Request { folder, name, is_file } = self;
         match is_file {
-            true => FileAhead::File(read_ahead(&folder, &name, WHOLE_LEN_MAX, buffer)),
-            false => FileAhead::Xattrs(xattrs::of_name(&folder, &name)),
+            true => {
+                read_ahead(&folder, &name, WHOLE_LEN_MAX, buffer).transpose().map(FileAhead::File)
+            }
+            false => Some(FileAhead::Xattrs(xattrs::of_name(&folder, &name))),
         }
     }
 }

@@ -178,7 +178,11 @@ impl<'a> WalkSaver<'_, 'a> {
         // can also have changed after the walk examined it, or can be a different one.
         let began_at = ahead.is_none().then(|| (Instant::now(), entry.size));
         let opened = match ahead {
-            Some(FileAhead::File(opened)) => opened,
+            // It may have waited for long.
+            Some(FileAhead::File(opened)) => opened.and_then(|mut file| {
+                file.examine_again()?;
+                Ok(file)
+            }),
             Some(FileAhead::Xattrs(_)) | None => open_file(&folder, &entry),
         };
         self.linked.remove(&key);

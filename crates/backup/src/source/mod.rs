@@ -2,7 +2,7 @@
 //!
 //! [`Walk`] finds everything below the sources, in the order of the trees of a snapshot.
 //! [`open_file`] opens a file for reading, and [`xattrs`] reads extended attributes.
-//! [`FileSystems`] describes how far the times of files can be trusted. [`Helpers`] are threads that ask
+//! [`FileSystems`] describes how far the times of files can be trusted. `Helpers` are threads that ask
 //! the file system ahead of a walk (`names_ahead`) and of the reading of files.
 //!
 //! Every system call names one component below an open folder and follows no symbolic link.

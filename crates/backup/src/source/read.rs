@@ -120,33 +120,36 @@ fn open_regular(folder: &Handle, name: &[u8]) -> io::Result<SourceFile> {
 }
 
 /// Opens the regular file `name` in `folder`, as [`open_file`] does, and reads its extended
-/// attributes. If the file has at most `len_max` bytes and no holes, reads and closes it. Otherwise,
-/// asks the system to read its beginning ahead. The bytes of several files share a `buffer`, which is
-/// empty before and after.
+/// attributes. If the file has at most `len_max` bytes, reads and closes it; returns `None` if it has
+/// holes. Otherwise, asks the system to read its beginning ahead. The bytes of several files share a
+/// `buffer`, which is empty before and after.
 pub(crate) fn read_ahead(
     folder: &Handle,
     name: &[u8],
     len_max: u64,
     buffer: &mut BytesMut,
-) -> io::Result<SourceFile> {
+) -> io::Result<Option<SourceFile>> {
     let mut file = open_regular(folder, name)?;
     file.xattrs = Some(file.xattrs());
-    if file.size() > len_max || file.may_have_holes() {
+    if file.size() > len_max {
         file.advise(0, file.size().min(ADVISED_LEN));
-        return Ok(file);
+        return Ok(Some(file));
+    }
+    if !file.is_whole() {
+        return Ok(None);
     }
     buffer.resize(usize::try_from(file.size()).unwrap_or(0), 0);
     let read = file.read_at(buffer, 0);
     buffer.truncate(*read.as_ref().unwrap_or(&0));
     let bytes = buffer.split().freeze();
     // An error is found again by the one who reads from the open file.
-    if read.is_ok()
-        && let FileBytes::Open(open) = &file.bytes
-        && let Ok(after) = rustix::fs::fstat(open)
-    {
-        file.bytes = FileBytes::Read { bytes, after: Box::new(after) };
+    if read.is_err() {
+        return Ok(None);
     }
-    Ok(file)
+    let FileBytes::Open(open) = &file.bytes else { return Ok(None) };
+    let after = Box::new(rustix::fs::fstat(open)?);
+    file.bytes = FileBytes::Read { bytes, after };
+    Ok(Some(file))
 }
 
 impl SourceFile {
@@ -203,6 +206,23 @@ impl SourceFile {
             _ => None,
         };
         FileExtents { asked, offset, end: self.size() }
+    }
+
+    /// Returns `true` if the file has no holes.
+    fn is_whole(&self) -> bool {
+        self.extents(0).all(|extent| matches!(extent, Ok(FileExtent::Data { .. })))
+    }
+
+    /// Examines a file again that was opened some time ago.
+    pub(crate) fn examine_again(&mut self) -> io::Result<()> {
+        let FileBytes::Open(file) = &self.bytes else { return Ok(()) };
+        if !self.is_device {
+            let stat = rustix::fs::fstat(file)?;
+            // The attributes may have changed as well.
+            self.xattrs = None;
+            self.opened = stat;
+        }
+        Ok(())
     }
 
     /// Returns `false` if the file has all its blocks.
@@ -369,11 +389,16 @@ mod tests {
         for (name, is_read) in
             [("empty", true), ("short", true), ("long", false), ("sparse", false)]
         {
-            let ahead = read_ahead(&folder, name.as_bytes(), 4000, &mut buffer).expect("opened");
+            let ahead = read_ahead(&folder, name.as_bytes(), 4000, &mut buffer);
+            let ahead = ahead.expect("opened").expect("no small file with holes");
             let opened = open_regular(&folder, name.as_bytes()).expect("opened");
             assert_eq!(matches!(ahead.bytes, FileBytes::Read { .. }), is_read, "{name}");
             assert_eq!(describe(&ahead), describe(&opened), "{name}");
         }
+        let with_hole = File::create(base.path().join("with a hole")).expect("made");
+        with_hole.set_len(4000).expect("longer");
+        let ahead = read_ahead(&folder, b"with a hole", 4000, &mut buffer).expect("opened");
+        assert!(ahead.is_none(), "it is left to the one who needs it");
     }
 
     /// Nothing that happens after a file was read ahead is taken for a part of it.
@@ -384,8 +409,26 @@ mod tests {
         let folder = folder::open(rustix::fs::CWD, path, Access::List).expect("opened");
         fs::write(base.path().join("file"), "before").expect("written");
         let ahead = read_ahead(&folder, b"file", 4000, &mut BytesMut::new()).expect("opened");
+        let mut ahead = ahead.expect("it has no holes");
+        ahead.examine_again().expect("it was read");
         let before = describe(&ahead);
         fs::write(base.path().join("file"), "and afterwards").expect("written");
+        ahead.examine_again().expect("it was read");
         assert_eq!(describe(&ahead), before);
+    }
+
+    /// A file that stays open has the metadata of the time when its turn comes.
+    #[test]
+    fn open_file_is_examined_again() {
+        let base = tempfile::tempdir().expect("a temporary folder");
+        let path = base.path().as_os_str().as_encoded_bytes();
+        let folder = folder::open(rustix::fs::CWD, path, Access::List).expect("opened");
+        fs::write(base.path().join("file"), vec![1; 5000]).expect("written");
+        let ahead = read_ahead(&folder, b"file", 4000, &mut BytesMut::new()).expect("opened");
+        let mut ahead = ahead.expect("it is large");
+        fs::write(base.path().join("file"), vec![2; 6000]).expect("written");
+        ahead.examine_again().expect("examined");
+        let opened = open_regular(&folder, b"file").expect("opened");
+        assert_eq!((ahead.size(), describe(&ahead)), (6000, describe(&opened)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use cutpoint_backup::restore::{RestoreOptions, restore};
@@ -25,7 +25,9 @@ struct Forgetful {
     folder: &'static str,
     /// The number of objects that it still loses.
     left: AtomicU64,
-    had_outage: bool,
+    had_outage: AtomicBool,
+    /// Set if the storage restarts during the commit, and loses a container.
+    restarts_at_commit: bool,
 }
 
 impl Layer for Forgetful {
@@ -34,6 +36,11 @@ impl Layer for Forgetful {
     }
 
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
+        if self.restarts_at_commit && name.starts_with("commits/") {
+            let (lost, _) = self.memory.list("data")?.swap_remove(0);
+            self.memory.delete(&lost)?;
+            self.had_outage.store(true, Ordering::SeqCst);
+        }
         let put = self.memory.put_new(name, bytes)?;
         let lose = |left: u64| left.checked_sub(1);
         if name.starts_with(self.folder)
@@ -45,7 +52,7 @@ impl Layer for Forgetful {
     }
 
     fn had_outage(&self) -> bool {
-        self.had_outage
+        self.had_outage.load(Ordering::SeqCst)
     }
 }
 
@@ -67,8 +74,14 @@ fn save(
     lost_count: u64,
     had_outage: bool,
 ) -> (Arc<Repository>, Result<BackupReport>, u64) {
-    let left = AtomicU64::new(lost_count);
-    let storage = Forgetful { memory: Memory::new(), folder, left, had_outage };
+    let (left, had_outage) = (AtomicU64::new(lost_count), AtomicBool::new(had_outage));
+    let memory = Memory::new();
+    let storage = Forgetful { memory, folder, left, had_outage, restarts_at_commit: false };
+    save_to(storage, source)
+}
+
+/// Saves `source` to `storage`. Returns the same as [`save`].
+fn save_to(storage: Forgetful, source: Source) -> (Arc<Repository>, Result<BackupReport>, u64) {
     let storage: Arc<dyn Storage> = Arc::new(storage);
     let repository = init(&storage, &SeededEnvironment::new(1));
     let losses = Losses::default();
@@ -114,4 +127,22 @@ fn nothing_is_committed_if_objects_are_lost_again_or_cannot_be_read_again() {
         assert!(error.to_string().contains("nothing was committed"), "{error}");
         assert_eq!(snapshot_count(&repository), 0, "{lost_count}");
     }
+}
+
+#[test]
+fn loss_during_the_commit_is_an_error() {
+    let source = tempfile::tempdir().expect("a folder");
+    fs::write(source.path().join("file"), SplitMix64::new(1).take(LEN)).expect("a file");
+    let storage = Forgetful {
+        memory: Memory::new(),
+        folder: "none/",
+        left: AtomicU64::new(0),
+        had_outage: AtomicBool::new(false),
+        restarts_at_commit: true,
+    };
+    let (repository, result, _) = save_to(storage, files(source.path()));
+    let error = result.expect_err("a container is lost");
+    assert_eq!(error.kind(), Kind::Storage, "{error}");
+    assert!(error.to_string().contains("the snapshot is damaged"), "{error}");
+    assert_eq!(snapshot_count(&repository), 1, "it was committed before that was known");
 }

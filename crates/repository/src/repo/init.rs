@@ -6,7 +6,6 @@ use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage};
 
 use super::folders::list_all;
 use super::lagging_clients;
-
 use super::options::{InitOptions, OpenOptions};
 use super::repository::Repository;
 use super::set_config::changed_settings;

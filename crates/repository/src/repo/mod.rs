@@ -4,7 +4,8 @@
 //! - `repository.rs`: the [`Repository`](repository::Repository), which is opened in two steps.
 //!   `unlock.rs` finds the keys that a secret opens, and `newest_config.rs` the settings that these
 //!   keys open. `options.rs` has the options, and `listing.rs` the two copies of keys and settings.
-//! - `folders.rs` lists several folders. `init.rs` creates a repository, `set_config.rs` changes its settings, and `keys.rs` its keys.
+//! - `folders.rs` lists several folders. `init.rs` creates a repository, `set_config.rs` changes its
+//!   settings, and `keys.rs` its keys.
 //! - `objects.rs` reads and puts whole objects; `reserve.rs` keeps space for a full disk.
 //! - `view/`: the [`View`](view::View), that is, the commits and prune records of one listing.
 //! - `liveness.rs`: the evidence by which a writer is presumed dead.

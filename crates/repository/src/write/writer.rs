@@ -433,8 +433,13 @@ impl Writer {
     ) -> Result<CommitResult> {
         let _publishing = publishing(&self.repository);
         let segments = segments.into();
-        if !self.may_commit(hits)? || !self.keeps_stored()? {
+        if !self.may_commit(hits)? {
             self.void(segments)?;
+            return Ok(CommitResult::Ended);
+        }
+        if !self.keeps_stored()? {
+            // If another client has ended this writer, a sweep may have deleted the objects.
+            self.has_lost = self.put_void(segments)? == CommitResult::Done;
             return Ok(CommitResult::Ended);
         }
         let OwnSegments { mut names, embedded } = segments;
@@ -453,7 +458,20 @@ impl Writer {
             extra: Vec::new(),
         };
         self.has_tried_commit = true;
-        put_commit(&self.repository, self.ticket.id, &commit)
+        let result = put_commit(&self.repository, self.ticket.id, &commit)?;
+        // The storage may have restarted during the commit, too.
+        if result == CommitResult::Done && !self.keeps_stored()? {
+            return Err(Error::new(
+                Kind::Storage,
+                format!("snapshot {}", self.ticket.id),
+                "the storage has lost objects that it had acknowledged, while it could not be \
+                 reached: the snapshot is damaged",
+            )
+            .with_remedy(
+                "back up again, which stores the lost chunks, and `check` the repository",
+            ));
+        }
+        Ok(result)
     }
 
     /// W5: returns `true` if this writer has renewed its ticket in time and all of `hits` exist.
@@ -463,7 +481,7 @@ impl Writer {
 
     /// Returns `true` if the storage still has what this writer has put. It is asked only if it may have
     /// restarted: it has acknowledged all of it.
-    fn keeps_stored(&mut self) -> Result<bool> {
+    fn keeps_stored(&self) -> Result<bool> {
         let storage = self.repository.storage();
         if !storage.had_outage() {
             return Ok(true);
@@ -472,8 +490,7 @@ impl Writer {
         let ticket = ObjectName::Ticket { ticket: self.ticket.id, renewal: 0 };
         let names: Vec<String> =
             self.stored.iter().chain([&ticket]).map(ToString::to_string).collect();
-        self.has_lost = !storage.all_exist(&names)?;
-        Ok(!self.has_lost)
+        storage.all_exist(&names)
     }
 
     /// Returns `true` if this writer has ended because the storage has lost objects that it had
@@ -510,13 +527,18 @@ impl Writer {
     ///
     /// Returns any error of the storage.
     pub fn void(&mut self, segments: impl Into<OwnSegments>) -> Result<()> {
-        let OwnSegments { mut names, embedded } = segments.into();
+        self.put_void(segments.into()).map(|_| ())
+    }
+
+    /// Does the same as [`Writer::void`]. The result is `Ended` if another client was the first.
+    fn put_void(&mut self, segments: OwnSegments) -> Result<CommitResult> {
+        let OwnSegments { mut names, embedded } = segments;
         if embedded.is_some() {
             names.extend(self.publish()?);
         }
         let is_own = !self.has_tried_commit;
         let commit = void_commit(&self.repository, is_own, names, self.view_record());
-        put_commit(&self.repository, self.ticket.id, &commit).map(|_| ())
+        put_commit(&self.repository, self.ticket.id, &commit)
     }
 
     /// Returns `true` if all of `containers` exist.

@@ -90,8 +90,7 @@ impl Patience {
         Patience { environment, tries_max, state: Mutex::default() }
     }
 
-    /// Returns the current time. Time in which the machine was asleep does
-    /// not count.
+    /// Returns the current time. Time in which the machine was asleep does not count.
     pub(crate) fn now_ns(&self) -> u64 {
         self.environment.awake_ns()
     }

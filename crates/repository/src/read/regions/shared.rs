@@ -10,7 +10,7 @@ use crate::format::toc::RegionRecord;
 pub(in crate::read) enum Want {
     /// There is no room for the region, which is not wanted.
     NoRoom,
-    /// The region is wanted, and already there or being fetched.
+    /// The region is wanted, and is there, or is fetched for another step.
     Known,
     /// The region is wanted, and has to be fetched.
     ToFetch,
