@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 
 use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage};
 
-use super::folders::list_all;
 use super::lagging_clients;
 use super::options::{InitOptions, OpenOptions};
 use super::repository::Repository;
@@ -138,13 +137,13 @@ fn require_empty(storage: &dyn Storage) -> Result<()> {
     if !storage.list(ObjectKind::Config.folder())?.is_empty() {
         return Err(Error::invalid(storage.describe(), "a repository exists already"));
     }
-    let kinds = ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Key);
-    let listings = list_all(storage, &kinds.collect::<Vec<_>>())?;
-    if let Some((name, _)) = listings.iter().flatten().next() {
-        let message = format!(
-            "incomplete repository: {name} found, but no config (deleted or never written)"
-        );
-        return Err(Error::invalid(storage.describe(), message));
+    for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
+        if let Some((name, _)) = storage.list(kind.folder())?.first() {
+            let message = format!(
+                "incomplete repository: {name} found, but no config (deleted or never written)",
+            );
+            return Err(Error::invalid(storage.describe(), message));
+        }
     }
     Ok(())
 }
