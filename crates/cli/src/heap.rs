@@ -24,10 +24,10 @@ pub(crate) fn bound() {
 mod gnu {
     /// The size from which a buffer has memory of its own, in bytes, which returns to the system
     /// with the buffer. Smaller ones leave gaps in the heap.
-    #[cfg(all(feature = "mount", target_os = "linux"))]
+    #[cfg(feature = "mount")]
     pub(super) const MAPPED_LEN_MIN: i32 = 1 << 20;
     /// The size of free memory at the end of the heap, in bytes, from which it returns to the system.
-    #[cfg(all(feature = "mount", target_os = "linux"))]
+    #[cfg(feature = "mount")]
     pub(super) const FREE_LEN_MAX: i32 = 16 << 20;
 
     pub(super) fn set(setting: i32, value: i32) {

@@ -119,9 +119,9 @@ fn open_regular(folder: &Handle, name: &[u8]) -> io::Result<SourceFile> {
     Ok(SourceFile::new(File::from(fd), opened, false))
 }
 
-/// Opens the regular file `name` in `folder`, as [`open_file`] does, and reads its extended
-/// attributes. If the file has at most `len_max` bytes, reads and closes it; returns `None` if it has
-/// holes. Otherwise, asks the system to read its beginning ahead. The bytes of several files share a
+/// Opens the regular file `name` in `folder`, as [`open_file`] does. If the file has at most `len_max`
+/// bytes, reads it and its extended attributes, and closes it; returns `None` if it has holes.
+/// Otherwise, asks the system to read its beginning ahead. The bytes of several files share a
 /// `buffer`, which is empty before and after.
 pub(crate) fn read_ahead(
     folder: &Handle,
@@ -130,7 +130,6 @@ pub(crate) fn read_ahead(
     buffer: &mut BytesMut,
 ) -> io::Result<Option<SourceFile>> {
     let mut file = open_regular(folder, name)?;
-    file.xattrs = Some(file.xattrs());
     if file.size() > len_max {
         file.advise(0, file.size().min(ADVISED_LEN));
         return Ok(Some(file));
@@ -138,6 +137,7 @@ pub(crate) fn read_ahead(
     if !file.is_whole() {
         return Ok(None);
     }
+    file.xattrs = Some(file.xattrs());
     buffer.resize(usize::try_from(file.size()).unwrap_or(0), 0);
     let read = file.read_at(buffer, 0);
     buffer.truncate(*read.as_ref().unwrap_or(&0));
@@ -217,10 +217,7 @@ impl SourceFile {
     pub(crate) fn examine_again(&mut self) -> io::Result<()> {
         let FileBytes::Open(file) = &self.bytes else { return Ok(()) };
         if !self.is_device {
-            let stat = rustix::fs::fstat(file)?;
-            // The attributes may have changed as well.
-            self.xattrs = None;
-            self.opened = stat;
+            self.opened = rustix::fs::fstat(file)?;
         }
         Ok(())
     }

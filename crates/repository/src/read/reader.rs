@@ -145,11 +145,6 @@ impl Reader {
         Ok(chunk)
     }
 
-    /// Returns `true` if several requests at a time are faster than one after another.
-    pub(super) fn is_far(&self) -> bool {
-        self.repository.storage().requests_ahead_max() > 0
-    }
-
     /// Decodes the region that has a chunk, so that [`Reader::chunk`] will find the region decoded
     /// and has only to verify the chunk. The chunk itself may be damaged or missing nevertheless.
     ///

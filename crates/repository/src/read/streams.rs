@@ -139,7 +139,7 @@ impl Segments<'_> {
         }
         self.ahead = None;
         let Some((1, siblings)) = self.stack.last() else { return };
-        if !self.reader.is_far() {
+        if !self.reader.index.reads_ahead() {
             return;
         }
         let fingerprint = |segment: &Segment| match segment {
