@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use cutpoint_repository::format::recipe::Segment;
 use cutpoint_repository::format::tree::Defect;
 use cutpoint_repository::write::{
-    Deduplicator, DeltaStrategy, RecipeWriter, StrategyRecord, TreeWriter,
+    Deduplicator, DeltaStrategy, RecentRegions, RecipeWriter, StrategyRecord, TreeWriter,
 };
 use cutpoint_repository::{Class, Content, Entry, EntryKind, Keys, Reader, Statistics};
 use cutpoint_storage::Error;
@@ -88,6 +89,11 @@ impl<'a> DedupStage<'a> {
         }
     }
 
+    /// Returns the place of encoded regions, if chunks are compared with those of the same run.
+    pub(super) fn recent_regions(&self) -> Option<Arc<RecentRegions>> {
+        self.strategy.as_ref()?.recent_regions()
+    }
+
     /// The number of entries that are not saved, except those that the source stage has counted.
     pub(super) fn problem_count(&self) -> u64 {
         self.links_without_content + self.refused_members
@@ -102,7 +108,8 @@ impl<'a> DedupStage<'a> {
     ) -> Result<(DedupStage<'a>, Option<Content>)> {
         let shutdown = &state.shutdown;
         let mut batches = InOrder::new();
-        let mut sender = RegionSender { ends: ends.regions, shutdown, region_count: 0 };
+        let recent = self.recent_regions();
+        let mut sender = RegionSender { ends: ends.regions, shutdown, recent, region_count: 0 };
         let mut source_ok = false;
         while !batches.is_complete() {
             match shutdown.expect(&ends.batches)? {
@@ -363,6 +370,7 @@ impl<'a> DedupStage<'a> {
 struct RegionSender<'a> {
     ends: Option<RegionEnds>,
     shutdown: &'a Shutdown,
+    recent: Option<Arc<RecentRegions>>,
     /// The number of regions sent so far, which is the number of the next one.
     region_count: u64,
 }
@@ -379,6 +387,9 @@ impl RegionSender<'_> {
             // A region that does not shrink needs no worker.
             match region.stored(buffers.encoded) {
                 Ok(region) => {
+                    if let Some(recent) = &self.recent {
+                        recent.put(&region);
+                    }
                     let region = ToContainers::Region(self.region_count, region);
                     self.shutdown.send(&ends.containers, region)?;
                 }

@@ -106,11 +106,14 @@ pub(super) fn run(
         // Deltas would refer to chunks that are not there.
         dedup.strategy = None;
     }
+    let recent = dedup.recent_regions();
+    let recent = recent.as_deref();
     let containers = ContainerStage::new(repository.clone(), ticket);
     let worker = WorkerStage {
         keys: repository.keys(),
         bundling: bundling.as_ref(),
         level: repository.config().compression_level,
+        recent,
     };
     let chunk_len_max = settings.chunker.needed_size_max();
     let batch_capacity = BATCH_SIZE.max(chunk_len_max.unwrap_or(BATCH_SIZE) * 2);
@@ -135,11 +138,17 @@ pub(super) fn run(
         monitor,
     };
     let results = std::thread::scope(|scope| {
+        let state = &state;
         for ends in workers {
-            spawn(scope, &state, move |state| worker.run(ends, state));
+            scope.spawn(move || {
+                state.shutdown.stage(|| worker.run(ends, state));
+                // A worker ends before the dedup stage only if the run is over, for a reason that
+                // is recorded by now.
+                recent.inspect(|recent| recent.end());
+            });
         }
-        let dedup = spawn(scope, &state, move |state| dedup.run(dedup_ends, state));
-        let (state, index) = (&state, &*settings.index);
+        let dedup = spawn(scope, state, move |state| dedup.run(dedup_ends, state));
+        let index = &*settings.index;
         let storing = writer.map(|writer| {
             let containers =
                 spawn(scope, state, move |state| containers.run(container_ends, state));

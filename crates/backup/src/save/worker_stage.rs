@@ -1,7 +1,7 @@
 //! The workers: fingerprint batches and encode regions, in any order, in several threads.
 
 use cutpoint_repository::Keys;
-use cutpoint_repository::write::RegionCodec;
+use cutpoint_repository::write::{RecentRegions, RegionCodec};
 
 use super::bundle::Bundling;
 use super::channels::{SaveJob, ToContainers, ToDedup, WorkerEnds};
@@ -16,6 +16,8 @@ pub(super) struct WorkerStage<'a> {
     pub(super) bundling: Option<&'a Bundling>,
     /// The compression level.
     pub(super) level: i32,
+    /// The place of encoded regions, if chunks are compared with those of the same run.
+    pub(super) recent: Option<&'a RecentRegions>,
 }
 
 impl WorkerStage<'_> {
@@ -39,6 +41,9 @@ impl WorkerStage<'_> {
                         None => codec.insert(RegionCodec::new(self.level)?),
                     };
                     let region = codec.encode(region, buffer)?;
+                    if let Some(recent) = self.recent {
+                        recent.put(&region);
+                    }
                     shutdown.send(&ends.containers, ToContainers::Region(number, region))?;
                 }
             }
@@ -73,7 +78,7 @@ mod tests {
             let ends = workers.pop().expect("one");
             source.jobs.send(SaveJob::Fingerprint(batch)).expect("it is open");
             let state = RunState::default();
-            let worker = WorkerStage { keys: &keys, bundling: None, level: 1 };
+            let worker = WorkerStage { keys: &keys, bundling: None, level: 1, recent: None };
             let waited = std::thread::scope(|scope| {
                 let waiter = scope.spawn(|| state.shutdown.expect(&dedup.batches).is_err());
                 state.shutdown.stage(|| worker.run(ends, &state));

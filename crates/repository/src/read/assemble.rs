@@ -1,11 +1,12 @@
 //! Delta chunks: from the extents of full chunks to the bytes of the chunk.
 
+use std::fmt::Display;
+
 use cutpoint_storage::{Error, Result};
 
 use super::chunk_bytes::ChunkBytes;
 use crate::format::extents::Extent;
 use crate::format::fingerprint::{Class, Fingerprint};
-use crate::format::names::ObjectName;
 
 /// Returns the error of a delta chunk whose reference is not stored as a full chunk anywhere (rules
 /// C1 and C2).
@@ -24,7 +25,7 @@ pub(crate) fn no_full_chunk(class: Class, fingerprint: &Fingerprint) -> Error {
 /// Returns any error of `full_chunk`, and `Corrupt` if a full chunk is too short or an extent names
 /// a reference that does not exist.
 pub(crate) fn gather(
-    container: ObjectName,
+    container: impl Display + Copy,
     extents: &[Extent],
     references: &[Fingerprint],
     mut full_chunk: impl FnMut(&Fingerprint) -> Result<ChunkBytes>,

@@ -16,7 +16,11 @@ impl ChunkBytes {
     /// Returns the payload of `record`, if `record` lies within the decoded `region`.
     pub(crate) fn of_record(region: &Arc<Vec<u8>>, record: &ChunkRecord) -> Option<ChunkBytes> {
         let start = record.offset as usize;
-        let range = start..start + record.payload_len as usize;
+        ChunkBytes::within(region, start..start + record.payload_len as usize)
+    }
+
+    /// Returns the bytes of `range`, if it lies within the decoded `region`.
+    pub(crate) fn within(region: &Arc<Vec<u8>>, range: Range<usize>) -> Option<ChunkBytes> {
         region.get(range.clone())?;
         Some(ChunkBytes { region: region.clone(), range })
     }

@@ -107,12 +107,14 @@ impl Deduplicator {
         let stored = strategy.encode(chunk, &mut |delta, limit| {
             self.store_delta((Class::Data, fingerprint), chunk, delta, limit)
         })?;
+        let is_full = stored.is_none();
         match stored {
             Some(containers) => self.known.add_hits(Class::Data, containers),
-            None => {
-                self.store_full_chunk(Class::Data, fingerprint, chunk)?;
-                strategy.stored_full(fingerprint, chunk);
-            }
+            None => self.store_full_chunk(Class::Data, fingerprint, chunk)?,
+        }
+        strategy.stored(fingerprint, chunk, is_full);
+        for region in self.regions.newly_closed() {
+            strategy.stored_region(region)?;
         }
         Ok(true)
     }

@@ -7,6 +7,7 @@ use cutpoint_storage::Result;
 use super::container::ContainerWriter;
 use super::cost::Limit;
 use super::dedup::{ChunkSink, Deduplicator};
+use super::recent::RecentRegions;
 use super::reencode::{self, Comparison};
 use super::region::{EncodedRegion, RegionCodec, Verify};
 use super::strategy::{DeltaStrategy, StrategyRecord};
@@ -30,6 +31,8 @@ pub struct Inline {
     containers: ContainerWriter,
     uploads: Uploads,
     encoded: Vec<u8>,
+    /// The place of encoded regions that the last strategy reads.
+    recent: Option<Arc<RecentRegions>>,
     /// Created at the first use.
     comparison: Option<Comparison>,
 }
@@ -94,6 +97,7 @@ impl Inline {
             containers: ContainerWriter::new(repository.clone(), writer.ticket()),
             uploads: Uploads::default(),
             encoded: Vec::new(),
+            recent: None,
             comparison: None,
             index,
             writer,
@@ -130,6 +134,7 @@ impl Inline {
     ) -> Result<(Fingerprint, bool)> {
         let fingerprint = self.writer.repository().keys().fingerprint(Class::Data, chunk);
         let is_new = self.dedup.store_similar(fingerprint, chunk, strategy)?;
+        self.recent = strategy.recent_regions();
         self.pump()?;
         Ok((fingerprint, is_new))
     }
@@ -147,6 +152,9 @@ impl Inline {
     fn pump(&mut self) -> Result<()> {
         for region in self.dedup.take_regions() {
             let encoded = self.codec.encode(region, std::mem::take(&mut self.encoded))?;
+            if let Some(recent) = &self.recent {
+                recent.put(&encoded);
+            }
             self.containers.append(encoded)?;
             self.put(true)?;
         }

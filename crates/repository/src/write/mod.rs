@@ -4,8 +4,8 @@
 //! chunk takes this path:
 //!
 //! 1. [`Deduplicator`] (ordered) decides if the chunk is known (`known.rs`). A new chunk is
-//!    compared with old ones by a [`DeltaStrategy`]: the previous version of the file (`previous/`)
-//!    or BURST (`burst/`). As a full chunk or as a delta chunk, it fills a region
+//!    compared with old ones by a [`DeltaStrategy`]: the previous version of the file or an earlier
+//!    file of the run (`previous/`, `recent/`), or BURST (`burst/`). As a full chunk or as a delta chunk, it fills a region
 //!    (`open_regions.rs`, `region_builder.rs`).
 //! 2. [`RegionCodec`] (any thread) compresses the region (`region.rs`).
 //! 3. [`ContainerWriter`] (ordered) seals the region into a container (`open_container.rs`), and
@@ -30,6 +30,7 @@ mod open_regions;
 mod part;
 mod previous;
 pub mod prune_log;
+mod recent;
 mod recipe;
 mod reencode;
 mod references;
@@ -57,6 +58,7 @@ pub use delta::Delta;
 pub use inline::Inline;
 pub use part::{CompletedObject, PublishedSegment, SealedPart};
 pub use previous::DeltaEncoder;
+pub use recent::RecentRegions;
 pub use recipe::{RecipeWriter, TREE_CUT};
 pub(crate) use region::RawChunk;
 pub use region::{EncodedRegion, PROBE_LEN, Probe, RawRegion, RegionBuffers, RegionCodec, Verify};

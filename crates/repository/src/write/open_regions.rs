@@ -27,6 +27,8 @@ pub(super) struct OpenRegions {
     /// The number of the next region.
     next: u64,
     ready: Vec<RawRegion>,
+    /// Number of regions in `ready` that [`OpenRegions::newly_closed`] has returned.
+    announced_count: usize,
     spare: Vec<Vec<u8>>,
 }
 
@@ -53,6 +55,7 @@ impl OpenRegions {
             open: [None, None],
             next: 0,
             ready: Vec::new(),
+            announced_count: 0,
             spare: Vec::new(),
         })
     }
@@ -158,7 +161,14 @@ impl OpenRegions {
 
     /// Returns the regions that were closed since the last call.
     pub(super) fn take(&mut self) -> Vec<RawRegion> {
+        self.announced_count = 0;
         std::mem::take(&mut self.ready)
+    }
+
+    /// Returns the regions that were closed since the last call and not taken.
+    pub(super) fn newly_closed(&mut self) -> &[RawRegion] {
+        let first = std::mem::replace(&mut self.announced_count, self.ready.len());
+        &self.ready[first..]
     }
 
     /// Returns `true` if there are closed regions to take.

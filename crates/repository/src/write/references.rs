@@ -1,5 +1,6 @@
 //! The stored chunks to which delta chunks may refer (rules W2, C1, C3).
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,22 +13,35 @@ use crate::index::{ContainerToc, Index, Location, Scope};
 use crate::read::{ChunkBytes, Reader};
 use crate::repo::repository::Repository;
 use crate::rules;
+use crate::write::recent::{Extents, RecentChunks};
 
-/// The chunks to which the delta chunks of one writer may refer. Chunks of the writer itself are
-/// left out, because the time at which they become readable depends on timing.
-#[derive(Clone, Copy, Debug)]
+/// The chunks to which the delta chunks of one writer may refer: those of other writers, and those
+/// of the writer itself that it has in memory. In the storage, chunks of the writer itself do not
+/// count, because the time at which they become readable depends on timing.
+#[derive(Debug)]
 pub(super) struct References<'a> {
     reader: &'a Reader,
     /// The index of the writer, which determines what may be referred to.
     index: &'a Index,
     own: TicketId,
+    recent: Option<RefCell<RecentChunks>>,
 }
 
 impl<'a> References<'a> {
     /// Creates the set of the chunks that `index` allows to the writer of `own`. They are read by
     /// `reader`.
     pub(super) fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> References<'a> {
-        References { reader, index, own }
+        References { reader, index, own, recent: None }
+    }
+
+    /// Adds the chunks of the writer itself that `recent` has.
+    pub(super) fn with_recent(self, recent: RecentChunks) -> References<'a> {
+        References { recent: Some(RefCell::new(recent)), ..self }
+    }
+
+    /// Returns the chunks of the writer itself, if they may be referred to.
+    pub(super) fn recent(&self) -> Option<&RefCell<RecentChunks>> {
+        self.recent.as_ref()
     }
 
     pub(super) fn reader(&self) -> &'a Reader {
@@ -94,12 +108,43 @@ impl<'a> References<'a> {
         }
     }
 
+    /// Returns `true` if a chunk of this writer is in memory.
+    pub(super) fn has_recent(&self, fingerprint: &Fingerprint) -> bool {
+        self.recent.as_ref().is_some_and(|recent| recent.borrow().contains(fingerprint))
+    }
+
+    /// Returns the extents of a delta chunk of this writer that is in memory.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`RecentChunks::extents`].
+    pub(super) fn recent_extents(&self, fingerprint: &Fingerprint) -> Result<Option<Extents>> {
+        let Some(recent) = &self.recent else { return Ok(None) };
+        recent.borrow_mut().extents(fingerprint)
+    }
+
+    /// Returns the stored bytes of a full chunk of this writer that is in memory.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`RecentChunks::full_chunk`].
+    pub(super) fn recent_full_chunk(
+        &self,
+        fingerprint: &Fingerprint,
+    ) -> Result<Option<ChunkBytes>> {
+        let Some(recent) = &self.recent else { return Ok(None) };
+        recent.borrow_mut().full_chunk(fingerprint)
+    }
+
     /// Returns the stored bytes of a full chunk and its container, if the chunk may be referred to
-    /// and can be read.
+    /// and can be read. A chunk of this writer has no container yet.
     pub(super) fn full_chunk(
         &self,
         fingerprint: &Fingerprint,
-    ) -> Result<Option<(ChunkBytes, PartName)>> {
+    ) -> Result<Option<(ChunkBytes, Option<PartName>)>> {
+        if let Some(bytes) = self.recent_full_chunk(fingerprint)? {
+            return Ok(Some((bytes, None)));
+        }
         let mut bytes = None;
         let found = self.find(fingerprint, |location| {
             if rules::may_refer_to(location.is_full()) {
@@ -107,7 +152,7 @@ impl<'a> References<'a> {
             }
             Ok(bytes.is_some())
         })?;
-        Ok(bytes.zip(found.map(|location| location.container.name)))
+        Ok(bytes.map(|bytes| (bytes, found.map(|location| location.container.name))))
     }
 
     /// Returns the bytes of a chunk, not verified, and the range of the given `len` bytes from

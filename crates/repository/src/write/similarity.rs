@@ -36,7 +36,7 @@ fn key(edge: u32, is_tail: bool) -> u32 {
 }
 
 /// Returns the containers of file chunks to which delta chunks may refer.
-pub(super) fn known_containers(references: References<'_>) -> HashSet<PartName> {
+pub(super) fn known_containers(references: &References<'_>) -> HashSet<PartName> {
     let containers = references.index().containers().into_iter();
     let own = references.own();
     containers
@@ -79,7 +79,7 @@ impl SimilarityIndex {
     /// Loads the edges of the containers to which delta chunks may refer. `times` has the times at
     /// which writers ended. Similarity objects that are missing or unreadable are skipped.
     pub(super) fn load(
-        references: References<'_>,
+        references: &References<'_>,
         times: &BTreeMap<TicketId, i64>,
         edges_max: usize,
     ) -> SimilarityIndex {

@@ -10,7 +10,8 @@ use crate::read::Reader;
 
 /// Returns the strategy by which new chunks are compared, or `None` if the settings ask for none.
 /// The strategy reads old chunks by `reader`, and refers to what `index` allows. `own` is the
-/// ticket of the writer.
+/// ticket of the writer. Where [`DeltaStrategy::recent_regions`] returns a place, every encoded region
+/// must be put there, and its waits be ended if the run ends early.
 #[must_use]
 pub fn delta_strategy<'a>(
     config: &Config,
@@ -20,7 +21,9 @@ pub fn delta_strategy<'a>(
 ) -> Option<Box<dyn DeltaStrategy + 'a>> {
     match config.burst() {
         Some(options) => Some(Box::new(Bursts::new(options, reader, index, own))),
-        None if config.uses_delta_chunks() => Some(Box::new(DeltaEncoder::new(reader, index, own))),
+        None if config.uses_delta_chunks() => {
+            Some(Box::new(DeltaEncoder::new(reader, index, own).with_recent()))
+        }
         None => None,
     }
 }

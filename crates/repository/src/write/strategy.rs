@@ -5,12 +5,15 @@
 //! are made where containers are sealed, so both halves are separate values.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use cutpoint_storage::Result;
 
 use super::burst::BurstStatistics;
 use super::cost::Limit;
 use super::delta::Delta;
+use super::recent::RecentRegions;
+use super::region::RawRegion;
 use crate::crypto::Keys;
 use crate::format::bursts::BurstCount;
 use crate::format::fingerprint::Fingerprint;
@@ -47,8 +50,22 @@ pub trait DeltaStrategy: Debug + Send {
     fn encode(&mut self, chunk: &[u8], store: &mut StoreDelta<'_>)
     -> Result<Option<Vec<PartName>>>;
 
-    /// Takes note that a new chunk was stored as a full chunk.
-    fn stored_full(&mut self, _fingerprint: Fingerprint, _chunk: &[u8]) {}
+    /// Takes note that a new chunk was stored, as a full chunk if `is_full` is set.
+    fn stored(&mut self, _fingerprint: Fingerprint, _chunk: &[u8], _is_full: bool) {}
+
+    /// Takes note of a region that is full, with chunks that were stored since the last call.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the run has ended.
+    fn stored_region(&mut self, _region: &RawRegion) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the place where encoded regions are to be put, if the strategy reads them.
+    fn recent_regions(&self) -> Option<Arc<RecentRegions>> {
+        None
+    }
 
     /// Returns `true` if deltas may copy from anywhere in the old bytes, so that one changed file
     /// in a chunk of several small files costs only its own changes.

@@ -172,10 +172,10 @@ impl DeltaStrategy for Bursts<'_> {
         }))
     }
 
-    /// Makes the head and the tail of the chunk lead to it from now on.
-    fn stored_full(&mut self, fingerprint: Fingerprint, chunk: &[u8]) {
+    /// Makes the head and the tail of a full chunk lead to it from now on.
+    fn stored(&mut self, fingerprint: Fingerprint, chunk: &[u8], is_full: bool) {
         let edges = self.edges(chunk);
-        if edges == [None, None] {
+        if !is_full || edges == [None, None] {
             return;
         }
         for (side, edge) in Side::ALL.into_iter().zip(edges) {

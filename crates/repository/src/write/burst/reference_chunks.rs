@@ -79,8 +79,8 @@ impl<'a> ReferenceChunks<'a> {
         self.recent.bytes_max = bytes;
     }
 
-    pub(super) fn references(&self) -> References<'a> {
-        self.references
+    pub(super) fn references(&self) -> &References<'a> {
+        &self.references
     }
 
     /// Adds a container with `count` chunks that have head and tail. Returns the numbers of the
@@ -144,10 +144,8 @@ impl<'a> ReferenceChunks<'a> {
                 let Some(name) = self.name(number)? else { return Ok(None) };
                 let found = self.references.full_chunk(&name)?;
                 let found = found.filter(|(old, _)| is_alike(old));
-                Ok(found.map(|(old, container)| Burst {
-                    container: Some(container),
-                    delta: delta(name, &old, chunk),
-                }))
+                Ok(found
+                    .map(|(old, container)| Burst { container, delta: delta(name, &old, chunk) }))
             }
         }
     }

@@ -1,12 +1,15 @@
 //! The encoder: expresses new chunks in terms of an old stream.
 
+use std::sync::Arc;
+
 use cutpoint_storage::{Error, Result};
 
 use super::rebuild::is_rebuilt;
 use super::resync::Resynchronizer;
-use super::similar::SimilarChunks;
+use super::similar::{SimilarChunk, SimilarChunks};
 use super::stream::OldStream;
 use super::window::OldWindow;
+use crate::format::edges::Edges;
 use crate::format::fingerprint::Fingerprint;
 use crate::format::names::{PartName, TicketId};
 use crate::format::recipe::{Content, Segment};
@@ -15,12 +18,14 @@ use crate::index::{ContainerToc, Index};
 use crate::read::Reader;
 use crate::write::cost::Limit;
 use crate::write::delta::Delta;
+use crate::write::recent::{RecentChunks, RecentRegions, RecentStream};
 use crate::write::references::References;
+use crate::write::region::RawRegion;
 use crate::write::strategy::{DeltaStrategy, StoreDelta};
 
-/// Number of chunks of a container that form an old stream: those before the position, and all.
-const PACKED_BEFORE_COUNT: usize = 16;
-const PACKED_COUNT: usize = 1024;
+/// Number of chunks around a similar one that form an old stream: those before the position, and all.
+const SIMILAR_BEFORE_COUNT: usize = 16;
+const SIMILAR_COUNT: usize = 1024;
 
 /// Expresses new chunks in terms of an old stream, for one backup.
 #[derive(Debug)]
@@ -30,8 +35,18 @@ pub struct DeltaEncoder<'a> {
     window: OldWindow,
     resync: Resynchronizer,
     similar: SimilarChunks,
+    /// The chunks of this run so far, which stays empty if they may not be referred to.
+    recent: RecentStream,
     /// The chunk right before the next one, if it is known and not in the old stream.
-    neighbour: Option<Fingerprint>,
+    neighbour: Option<Neighbour>,
+}
+
+/// A known chunk right before a new one.
+#[derive(Clone, Copy, Debug)]
+struct Neighbour {
+    fingerprint: Fingerprint,
+    /// The number of the same chunk earlier in the run.
+    recent: Option<u64>,
 }
 
 impl<'a> DeltaEncoder<'a> {
@@ -40,13 +55,31 @@ impl<'a> DeltaEncoder<'a> {
     pub fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> DeltaEncoder<'a> {
         let references = References::new(reader, index, own);
         DeltaEncoder {
+            similar: SimilarChunks::new(&references),
             references,
             stream: None,
             window: OldWindow::new(),
             resync: Resynchronizer::default(),
-            similar: SimilarChunks::new(references),
+            recent: RecentStream::default(),
             neighbour: None,
         }
+    }
+
+    /// Lets new chunks be compared with those of this run as well. Every region of file data must be
+    /// put into [`DeltaStrategy::recent_regions`] once it is encoded.
+    #[must_use]
+    pub fn with_recent(mut self) -> DeltaEncoder<'a> {
+        self.references = self.references.with_recent(RecentChunks::new(Arc::default()));
+        self
+    }
+
+    /// Sets the maximum total length of the encoded regions of this run that are kept, in bytes.
+    #[must_use]
+    pub fn with_recent_bytes_max(self, bytes: usize) -> DeltaEncoder<'a> {
+        if let Some(recent) = self.references.recent() {
+            recent.borrow_mut().set_bytes_max(bytes);
+        }
+        self
     }
 
     /// Sets the maximum number of remembered heads and tails of old chunks, 8 bytes each.
@@ -78,20 +111,33 @@ impl<'a> DeltaEncoder<'a> {
     /// one after another mostly followed each other in a file.
     fn begin_at(&mut self, loaded: &ContainerToc, at: usize, is_behind: bool) {
         let chunks = loaded.toc.chunks.iter().enumerate();
-        let first = at.saturating_sub(PACKED_BEFORE_COUNT);
-        let mut before = 0;
+        let first = at.saturating_sub(SIMILAR_BEFORE_COUNT);
+        let mut before_len = 0;
         let mut segments = Vec::new();
-        for (number, chunk) in chunks.skip(first).take(PACKED_COUNT) {
+        for (number, chunk) in chunks.skip(first).take(SIMILAR_COUNT) {
             let (fingerprint, length) = (chunk.fingerprint, u64::from(chunk.chunk_len));
             if chunk.form != Form::Literal {
                 segments.push(Segment::Chunk { fingerprint, offset: 0, length });
                 let is_before = number < at + usize::from(is_behind);
-                before += if is_before { length } else { 0 };
+                before_len += if is_before { length } else { 0 };
             }
         }
+        self.begin_similar(segments, before_len);
+    }
+
+    /// Begins a stream at chunk `at` of this run.
+    fn begin_at_recent(&mut self, at: u64) {
+        let before_count = SIMILAR_BEFORE_COUNT as u64;
+        let (segments, before_len) = self.recent.around(at, before_count, SIMILAR_COUNT);
+        self.begin_similar(segments, before_len);
+    }
+
+    /// Begins a stream of `segments`, which is no previous version, behind its first `before_len`
+    /// bytes.
+    fn begin_similar(&mut self, segments: Vec<Segment>, before_len: u64) {
         self.begin(Some(&Content::Segments(segments)));
         if let Some(stream) = &mut self.stream {
-            stream.expected += before;
+            stream.expected += before_len;
             (stream.known, stream.is_similar) = (stream.expected, true);
         }
     }
@@ -103,7 +149,11 @@ impl<'a> DeltaEncoder<'a> {
         if self.has_previous() {
             return Ok(());
         }
-        if let Some(location) = self.references.locate(&neighbour)?
+        if let Some(number) = neighbour.recent {
+            self.begin_at_recent(number + 1);
+            return Ok(());
+        }
+        if let Some(location) = self.references.locate(&neighbour.fingerprint)?
             && let Some(loaded) = self.references.container(location.container.name)?
         {
             self.begin_at(&loaded, location.number, true);
@@ -114,6 +164,15 @@ impl<'a> DeltaEncoder<'a> {
     /// Returns `true` if the current stream has a previous version.
     fn has_previous(&self) -> bool {
         self.stream.as_ref().is_some_and(|stream| !stream.is_similar)
+    }
+
+    /// Adds a chunk to those of this run, with its edges if it is new.
+    fn push_recent(&mut self, fingerprint: Fingerprint, len: usize, edges: Option<Edges>) {
+        if self.references.recent().is_some()
+            && let Ok(len) = u32::try_from(len)
+        {
+            self.recent.push(fingerprint, len, edges);
+        }
     }
 
     /// Stops using the old stream.
@@ -131,10 +190,11 @@ impl<'a> DeltaEncoder<'a> {
         if is_much || self.has_previous() {
             return Ok(delta);
         }
-        let Some((loaded, number)) = self.similar.find(self.references, chunk)? else {
-            return Ok(delta);
-        };
-        self.begin_at(&loaded, number, false);
+        match self.similar.find(&self.references, &self.recent, chunk)? {
+            None => return Ok(delta),
+            Some(SimilarChunk::Stored(loaded, number)) => self.begin_at(&loaded, number, false),
+            Some(SimilarChunk::Recent(number)) => self.begin_at_recent(number),
+        }
         self.find_in_stream(chunk)
     }
 
@@ -147,9 +207,9 @@ impl<'a> DeltaEncoder<'a> {
         }
         let prepared = stream.fill().and_then(|()| {
             if stream.is_out_of_sync() {
-                self.resync.find(self.references, stream, chunk)?;
+                self.resync.find(&self.references, stream, chunk)?;
             }
-            self.window.move_to(self.references, &stream.pieces, stream.expected, len)
+            self.window.move_to(&self.references, &stream.pieces, stream.expected, len)
         });
         if let Err(error) = prepared {
             self.give_up(error)?;
@@ -158,7 +218,7 @@ impl<'a> DeltaEncoder<'a> {
         let (behind, delta) = self.window.encode(chunk, stream.expected);
         stream.expected = behind;
         match delta {
-            Some(delta) if is_rebuilt(self.references, &delta, chunk)? => Ok(Some(delta)),
+            Some(delta) if is_rebuilt(&self.references, &delta, chunk)? => Ok(Some(delta)),
             _ => Ok(None),
         }
     }
@@ -170,13 +230,16 @@ impl DeltaStrategy for DeltaEncoder<'_> {
     }
 
     fn skip(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
+        let recent = self.recent.find(fingerprint);
+        self.push_recent(*fingerprint, len, None);
         let is_there = match &mut self.stream {
             Some(stream) => stream.skip(fingerprint, len),
             None => Ok(false),
         };
         match is_there {
             Ok(is_there) => {
-                self.neighbour = (!is_there).then_some(*fingerprint);
+                let neighbour = Neighbour { fingerprint: *fingerprint, recent };
+                self.neighbour = (!is_there).then_some(neighbour);
                 Ok(())
             }
             Err(error) => self.give_up(error),
@@ -202,6 +265,24 @@ impl DeltaStrategy for DeltaEncoder<'_> {
             stream.report(is_stored, is_certain);
         }
         Ok(delta.filter(|_| is_stored).map(|delta| self.window.containers(&delta)))
+    }
+
+    fn stored(&mut self, fingerprint: Fingerprint, chunk: &[u8], _is_full: bool) {
+        if self.references.recent().is_some() {
+            let edges = self.references.keys().edges(chunk);
+            self.push_recent(fingerprint, chunk.len(), edges);
+        }
+    }
+
+    fn stored_region(&mut self, region: &RawRegion) -> Result<()> {
+        match self.references.recent() {
+            Some(recent) => recent.borrow_mut().add(region),
+            None => Ok(()),
+        }
+    }
+
+    fn recent_regions(&self) -> Option<Arc<RecentRegions>> {
+        Some(self.references.recent()?.borrow().encoded().clone())
     }
 
     fn is_fine_grained(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::write::references::References;
 /// # Errors
 ///
 /// Returns any error of the index or the storage that is no loss.
-pub(super) fn is_rebuilt(references: References<'_>, delta: &Delta, chunk: &[u8]) -> Result<bool> {
+pub(super) fn is_rebuilt(references: &References<'_>, delta: &Delta, chunk: &[u8]) -> Result<bool> {
     let mut copies: Vec<(usize, usize, Range<usize>)> = Vec::with_capacity(delta.parts.len());
     let (mut at, mut literal_at) = (0, 0);
     for part in &delta.parts {

@@ -20,7 +20,7 @@ impl Resynchronizer {
     /// Sets the expected position of `stream` to that of `chunk`, if it is found further ahead.
     pub(super) fn find(
         &mut self,
-        references: References<'_>,
+        references: &References<'_>,
         stream: &mut OldStream<'_>,
         chunk: &[u8],
     ) -> Result<()> {

@@ -9,8 +9,18 @@ use super::stream::{MISSES_MAX, PAUSE_BITS_MAX};
 use crate::format::edges::numbers_with_edges;
 use crate::format::names::TicketId;
 use crate::index::ContainerToc;
+use crate::write::recent::RecentStream;
 use crate::write::references::References;
 use crate::write::similarity::{EDGES_MAX, SimilarityIndex};
+
+/// The place of a chunk that resembles a new one.
+#[derive(Debug)]
+pub(super) enum SimilarChunk {
+    /// A container, and the number of the chunk there.
+    Stored(Arc<ContainerToc>, usize),
+    /// The number of the chunk in the stream of this run.
+    Recent(u64),
+}
 
 /// Finds old chunks that begin or end as a new chunk does.
 #[derive(Debug)]
@@ -27,7 +37,7 @@ pub(super) struct SimilarChunks {
 }
 
 impl SimilarChunks {
-    pub(super) fn new(references: References<'_>) -> SimilarChunks {
+    pub(super) fn new(references: &References<'_>) -> SimilarChunks {
         let commits = references.reader().view().commits;
         SimilarChunks {
             index: None,
@@ -43,13 +53,14 @@ impl SimilarChunks {
         self.edges_max = edges_max;
     }
 
-    /// Returns the location of a chunk that begins or ends as `chunk` does: its container, and its
-    /// number there.
+    /// Returns the place of a chunk that begins or ends as `chunk` does. Chunks of `recent` are
+    /// preferred, because they are in memory.
     pub(super) fn find(
         &mut self,
-        references: References<'_>,
+        references: &References<'_>,
+        recent: &RecentStream,
         chunk: &[u8],
-    ) -> Result<Option<(Arc<ContainerToc>, usize)>> {
+    ) -> Result<Option<SimilarChunk>> {
         // After repeated failures only every second chunk is looked up, then every fourth, and so
         // on.
         if let Some(bits) = self.misses.checked_sub(MISSES_MAX) {
@@ -60,13 +71,19 @@ impl SimilarChunks {
             self.skipped_count = 0;
         }
         let Some(edges) = references.keys().edges(chunk) else { return Ok(None) };
+        if let Some(number) = recent.with_edges(edges)
+            && let Some(found) = recent.fingerprint(number)
+            && references.has_recent(found)
+        {
+            return Ok(Some(SimilarChunk::Recent(number)));
+        }
         let index = self
             .index
             .get_or_insert_with(|| SimilarityIndex::load(references, &self.times, self.edges_max));
         let Some((container, number)) = index.find(edges) else { return Ok(None) };
         let Some(loaded) = references.container(container)? else { return Ok(None) };
         let found = numbers_with_edges(&loaded.toc.chunks).nth(number);
-        Ok(found.map(|number| (loaded, number)))
+        Ok(found.map(|number| SimilarChunk::Stored(loaded, number)))
     }
 
     /// Reports that a chunk was stored by a stream that was found here, or not.

@@ -1,6 +1,7 @@
 //! The window of old bytes, every byte of which belongs to a full chunk.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 use cutpoint_delta::{Piece, Window};
 use cutpoint_storage::Result;
@@ -10,6 +11,7 @@ use crate::format::extents::{Extent, extent_count_max};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::PartName;
 use crate::index::Location;
+use crate::read::{ChunkBytes, gather, no_full_chunk};
 use crate::rules;
 use crate::write::delta::{Delta, Part};
 use crate::write::references::References;
@@ -41,11 +43,11 @@ impl Span {
 }
 
 /// A stretch of an old chunk: `len` bytes of a full chunk from `offset` on, with the container of
-/// the full chunk.
+/// the full chunk, unless this writer has stored it.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     full_chunk: Fingerprint,
-    container: PartName,
+    container: Option<PartName>,
     offset: u32,
     len: u32,
 }
@@ -55,8 +57,9 @@ struct Stretch {
 pub(super) struct OldWindow {
     bytes: Window,
     spans: VecDeque<Span>,
-    /// The full chunks that the spans come from, with their containers.
-    full_chunks: Vec<(Fingerprint, PartName)>,
+    /// The full chunks that the spans come from, with their containers, unless this writer has
+    /// stored them.
+    full_chunks: Vec<(Fingerprint, Option<PartName>)>,
     numbers: HashMap<Fingerprint, usize>,
     /// The pieces of the present chunk. Kept for its memory.
     pieces: Vec<Piece>,
@@ -89,7 +92,7 @@ impl OldWindow {
     /// Makes the window hold the bytes around the `len` bytes from `expected` on.
     pub(super) fn move_to(
         &mut self,
-        references: References<'_>,
+        references: &References<'_>,
         pieces: &OldPieces<'_>,
         expected: u64,
         len: u64,
@@ -123,14 +126,13 @@ impl OldWindow {
 
     /// Appends a piece of the old stream to the window. Returns `true` if the piece may be referred
     /// to.
-    fn load(&mut self, references: References<'_>, old: &OldPiece) -> Result<bool> {
-        let mut stretches = None;
+    fn load(&mut self, references: &References<'_>, old: &OldPiece) -> Result<bool> {
         // The bytes are not verified here: the copied ones are compared with the full chunks (C5).
-        let found = references.piece(&old.fingerprint, (old.offset, old.len), |location| {
-            stretches = self.stretches(references, location)?;
-            Ok(stretches.is_some())
-        })?;
-        let (Some((chunk, range)), Some(stretches)) = (found, stretches) else { return Ok(false) };
+        let piece = match self.recent_piece(references, old)? {
+            Some(piece) => Some(piece),
+            None => self.stored_piece(references, old)?,
+        };
+        let Some((chunk, range, stretches)) = piece else { return Ok(false) };
         let mut at = 0;
         for stretch in stretches {
             let end = at + stretch.len as usize;
@@ -150,20 +152,72 @@ impl OldWindow {
         Ok(true)
     }
 
+    /// Returns a piece of a stored chunk, if it may be referred to.
+    fn stored_piece(
+        &self,
+        references: &References<'_>,
+        old: &OldPiece,
+    ) -> Result<Option<(ChunkBytes, Range<usize>, Vec<Stretch>)>> {
+        let mut stretches = None;
+        let found = references.piece(&old.fingerprint, (old.offset, old.len), |location| {
+            stretches = self.stretches(references, location)?;
+            Ok(stretches.is_some())
+        })?;
+        Ok(found.zip(stretches).map(|((chunk, range), stretches)| (chunk, range, stretches)))
+    }
+
+    /// Returns a piece of a chunk of this writer, if the chunk is in memory and what it is made of
+    /// may be referred to.
+    fn recent_piece(
+        &self,
+        references: &References<'_>,
+        old: &OldPiece,
+    ) -> Result<Option<(ChunkBytes, Range<usize>, Vec<Stretch>)>> {
+        let start = usize::try_from(old.offset).unwrap_or(usize::MAX);
+        let range = start..start.saturating_add(usize::try_from(old.len).unwrap_or(usize::MAX));
+        let (chunk, stretches) = if let Some(chunk) =
+            references.recent_full_chunk(&old.fingerprint)?
+        {
+            let len = narrow(chunk.len(), "chunk")?;
+            let full_chunk = old.fingerprint;
+            (chunk, vec![Stretch { full_chunk, container: None, offset: 0, len }])
+        } else if let Some((extents, fingerprints)) = references.recent_extents(&old.fingerprint)? {
+            let mut containers: HashMap<Fingerprint, Option<PartName>> = HashMap::new();
+            let bytes = gather("a region of this run", &extents, &fingerprints, |reference| {
+                let found = references.full_chunk(reference)?;
+                let (bytes, container) =
+                    found.ok_or_else(|| no_full_chunk(Class::Data, reference))?;
+                containers.insert(*reference, container);
+                Ok(bytes)
+            })?;
+            let stretches = extents.iter().map(|extent| {
+                let full_chunk = fingerprints[usize::from(extent.reference)];
+                let container = containers.get(&full_chunk).copied().flatten();
+                Stretch { full_chunk, container, offset: extent.offset, len: extent.len }
+            });
+            let stretches = stretches.collect();
+            (ChunkBytes::from(bytes), stretches)
+        } else {
+            return Ok(None);
+        };
+        let is_in = chunk.get(range.clone()).is_some();
+        Ok(is_in.then_some((chunk, range, stretches)))
+    }
+
     /// Returns the stretches of full chunks that the chunk at `location` is made of, in order, or
     /// `None` if one of them may not be referred to.
     fn stretches(
         &self,
-        references: References<'_>,
+        references: &References<'_>,
         location: &Location,
     ) -> Result<Option<Vec<Stretch>>> {
         let chunk = location.chunk();
         if rules::may_refer_to(location.is_full()) {
-            let (full_chunk, container) = (chunk.fingerprint, location.container.name);
+            let (full_chunk, container) = (chunk.fingerprint, Some(location.container.name));
             let len = chunk.chunk_len;
             return Ok(Some(vec![Stretch { full_chunk, container, offset: 0, len }]));
         }
-        let mut containers: HashMap<u16, PartName> = HashMap::new();
+        let mut containers: HashMap<u16, Option<PartName>> = HashMap::new();
         let mut stretches = Vec::new();
         let extents = references.reader().extents(Class::Data, location)?;
         for Extent { reference, offset, len } in extents {
@@ -173,7 +227,7 @@ impl OldWindow {
             let container = match known.or_else(|| containers.get(&reference).copied()) {
                 Some(container) => container,
                 None => match references.find(&full_chunk, |found| Ok(found.is_full()))? {
-                    Some(found) => found.container.name,
+                    Some(found) => Some(found.container.name),
                     None => return Ok(None),
                 },
             };
@@ -191,10 +245,10 @@ impl OldWindow {
         })
     }
 
-    /// Returns the containers of the full chunks that a delta of this window refers to.
+    /// Returns the containers of other writers that a delta of this window refers to.
     pub(super) fn containers(&self, delta: &Delta) -> Vec<PartName> {
         let numbers = delta.sources.iter().filter_map(|source| self.numbers.get(source));
-        numbers.map(|number| self.full_chunks[*number].1).collect()
+        numbers.filter_map(|number| self.full_chunks[*number].1).collect()
     }
 
     /// Expresses a chunk in terms of the window, if that is possible. `expected` is the position of

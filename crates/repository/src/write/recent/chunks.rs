@@ -1,0 +1,214 @@
+//! The chunks in the last regions.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use cutpoint_storage::{Error, Result};
+use zstd::bulk::Decompressor;
+
+use super::regions::RecentRegions;
+use crate::format::extents::{self, Extent};
+use crate::format::fingerprint::{Class, Fingerprint};
+use crate::format::toc::{Codec, Form};
+use crate::read::ChunkBytes;
+use crate::write::region::{RawChunk, RawRegion};
+
+/// Maximum total length of encoded regions that are kept, in bytes, besides the last
+/// [`UNCOUNTED_COUNT`] regions.
+const BYTES_MAX: usize = 48 * 1024 * 1024;
+/// Maximum number of chunks in them.
+const CHUNK_COUNT_MAX: usize = 128 * 1024;
+/// Number of last regions whose encoded length is not counted yet. If it were, the ordered stage
+/// would wait for each region to be encoded.
+const UNCOUNTED_COUNT: usize = 32;
+/// Maximum total length of decoded regions that are kept, in bytes.
+const DECODED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The chunks of a region.
+#[derive(Debug)]
+struct Contents {
+    chunks: Vec<RawChunk>,
+    references: Vec<Fingerprint>,
+    /// The encoded length, once it is counted.
+    len: usize,
+}
+
+/// A delta chunk: its extents, and the references of its region.
+pub(in crate::write) type Extents = (Vec<Extent>, Vec<Fingerprint>);
+
+/// The chunks in the last regions of file data that this writer has filled. Which regions these are
+/// depends on the regions alone.
+#[derive(Debug)]
+pub(in crate::write) struct RecentChunks {
+    encoded: Arc<RecentRegions>,
+    regions: BTreeMap<u64, Contents>,
+    /// The numbers of the regions that are not counted yet.
+    uncounted: VecDeque<u64>,
+    /// The total encoded length of the counted regions, and the number of chunks in all regions.
+    bytes: usize,
+    chunk_count: usize,
+    bytes_max: usize,
+    /// Maps a chunk to the number of its region, and to its number there.
+    places: HashMap<Fingerprint, (u64, usize)>,
+    /// The regions that were decoded last.
+    decoded: VecDeque<(u64, Arc<Vec<u8>>)>,
+}
+
+impl RecentChunks {
+    pub(in crate::write) fn new(encoded: Arc<RecentRegions>) -> RecentChunks {
+        RecentChunks {
+            encoded,
+            regions: BTreeMap::new(),
+            uncounted: VecDeque::new(),
+            bytes: 0,
+            chunk_count: 0,
+            bytes_max: BYTES_MAX,
+            places: HashMap::new(),
+            decoded: VecDeque::new(),
+        }
+    }
+
+    /// Sets the maximum total length of encoded regions that are kept, in bytes.
+    pub(in crate::write) fn set_bytes_max(&mut self, bytes: usize) {
+        self.bytes_max = bytes;
+    }
+
+    pub(in crate::write) fn encoded(&self) -> &Arc<RecentRegions> {
+        &self.encoded
+    }
+
+    /// Adds a region that is full, and drops the oldest ones beyond the limits.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the run has ended.
+    pub(in crate::write) fn add(&mut self, region: &RawRegion) -> Result<()> {
+        if region.class != Class::Data {
+            return Ok(());
+        }
+        self.encoded.expect(region.number);
+        for (number, chunk) in region.chunks.iter().enumerate() {
+            self.places.insert(chunk.fingerprint, (region.number, number));
+        }
+        self.chunk_count += region.chunks.len();
+        let (chunks, references) = (region.chunks.clone(), region.references.clone());
+        self.regions.insert(region.number, Contents { chunks, references, len: 0 });
+        self.uncounted.push_back(region.number);
+        while self.uncounted.len() > UNCOUNTED_COUNT {
+            let Some(number) = self.uncounted.pop_front() else { break };
+            let len = self.encoded.get(number)?.bytes.len();
+            self.bytes += len;
+            if let Some(contents) = self.regions.get_mut(&number) {
+                contents.len = len;
+            }
+        }
+        while self.bytes > self.bytes_max || self.chunk_count > CHUNK_COUNT_MAX {
+            let Some((number, contents)) = self.regions.pop_first() else { break };
+            self.drop_region(number, &contents);
+        }
+        Ok(())
+    }
+
+    fn drop_region(&mut self, number: u64, contents: &Contents) {
+        self.encoded.remove(number);
+        self.bytes -= contents.len;
+        self.chunk_count -= contents.chunks.len();
+        if self.uncounted.front() == Some(&number) {
+            self.uncounted.pop_front();
+        }
+        self.decoded.retain(|(decoded, _)| *decoded != number);
+        for chunk in &contents.chunks {
+            if self.places.get(&chunk.fingerprint).is_some_and(|(region, _)| *region == number) {
+                self.places.remove(&chunk.fingerprint);
+            }
+        }
+    }
+
+    /// Returns `true` if a chunk is in the last regions.
+    pub(in crate::write) fn contains(&self, fingerprint: &Fingerprint) -> bool {
+        self.places.contains_key(fingerprint)
+    }
+
+    /// Returns the bytes of a chunk, if it is in the last regions as a full chunk.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the run has ended, and `Machine` if a region does not decode.
+    pub(in crate::write) fn full_chunk(
+        &mut self,
+        fingerprint: &Fingerprint,
+    ) -> Result<Option<ChunkBytes>> {
+        match self.find(fingerprint) {
+            Some((region, chunk, _)) if chunk.form != Form::Delta => {
+                self.payload(region, &chunk).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the extents of a chunk, if it is in the last regions as a delta chunk.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the run has ended, and `Machine` if a region does not decode.
+    pub(in crate::write) fn extents(
+        &mut self,
+        fingerprint: &Fingerprint,
+    ) -> Result<Option<Extents>> {
+        let Some((region, chunk, contents)) = self.find(fingerprint) else { return Ok(None) };
+        if chunk.form != Form::Delta {
+            return Ok(None);
+        }
+        let references = contents.references.clone();
+        let payload = self.payload(region, &chunk)?;
+        let extents = extents::decode(&payload, chunk.chunk_len, references.len())?;
+        Ok(Some((extents, references)))
+    }
+
+    fn find(&self, fingerprint: &Fingerprint) -> Option<(u64, RawChunk, &Contents)> {
+        let (region, number) = *self.places.get(fingerprint)?;
+        let contents = self.regions.get(&region)?;
+        Some((region, *contents.chunks.get(number)?, contents))
+    }
+
+    /// Returns the payload of a chunk.
+    fn payload(&mut self, region: u64, chunk: &RawChunk) -> Result<ChunkBytes> {
+        let start = chunk.offset as usize;
+        let decoded = self.decoded(region)?;
+        ChunkBytes::within(&decoded, start..start + chunk.payload_len as usize)
+            .ok_or_else(|| undecodable(region))
+    }
+
+    /// Returns the bytes of a region.
+    fn decoded(&mut self, number: u64) -> Result<Arc<Vec<u8>>> {
+        if let Some(found) = self.decoded.iter().position(|(decoded, _)| *decoded == number)
+            && let Some(last) = self.decoded.remove(found)
+        {
+            let bytes = last.1.clone();
+            self.decoded.push_back(last);
+            return Ok(bytes);
+        }
+        let region = self.encoded.get(number)?;
+        let bytes = match region.codec {
+            Codec::Store => region.bytes.to_vec(),
+            Codec::Zstd => Decompressor::new()
+                .and_then(|mut decompressor| decompressor.decompress(&region.bytes, region.raw_len))
+                .map_err(|_| undecodable(number))?,
+        };
+        let bytes = Arc::new(bytes);
+        let mut total = bytes.len() + self.decoded.iter().map(|(_, it)| it.len()).sum::<usize>();
+        while total > DECODED_BYTES_MAX
+            && let Some((_, oldest)) = self.decoded.pop_front()
+        {
+            total -= oldest.len();
+        }
+        self.decoded.push_back((number, bytes.clone()));
+        Ok(bytes)
+    }
+}
+
+fn undecodable(region: u64) -> Error {
+    let message =
+        "compressed data does not decode to the original: check the memory of this machine";
+    Error::new(cutpoint_storage::Kind::Machine, format!("region {region}"), message)
+}

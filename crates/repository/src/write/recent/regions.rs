@@ -1,0 +1,94 @@
+//! The encoded bytes of the last regions.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use cutpoint_storage::{Error, Result};
+
+use crate::format::toc::Codec;
+use crate::write::region::EncodedRegion;
+
+/// An encoded region in memory.
+#[derive(Debug)]
+pub(super) struct RecentRegion {
+    pub(super) codec: Codec,
+    pub(super) bytes: Box<[u8]>,
+    pub(super) raw_len: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The awaited regions by number; `None` until they are encoded.
+    regions: BTreeMap<u64, Option<Arc<RecentRegion>>>,
+    is_ended: bool,
+}
+
+/// The encoded bytes of the last regions of a writer. The ordered stage awaits regions, and the
+/// threads that encode them put their bytes.
+#[derive(Debug, Default)]
+pub struct RecentRegions {
+    state: Mutex<State>,
+    is_changed: Condvar,
+}
+
+impl RecentRegions {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies the bytes of a region, if it is awaited.
+    pub fn put(&self, region: &EncodedRegion) {
+        let number = region.number();
+        let is_awaited = |state: &State| matches!(state.regions.get(&number), Some(None));
+        if !is_awaited(&self.state()) {
+            return;
+        }
+        let stored = match region.codec {
+            Codec::Store => &region.raw.bytes,
+            Codec::Zstd => &region.encoded,
+        };
+        let raw_len = region.raw.len();
+        let recent = RecentRegion { codec: region.codec, bytes: stored[..].into(), raw_len };
+        let mut state = self.state();
+        if is_awaited(&state) {
+            state.regions.insert(number, Some(Arc::new(recent)));
+            self.is_changed.notify_all();
+        }
+    }
+
+    /// Ends every wait, because no more regions are encoded.
+    pub fn end(&self) {
+        self.state().is_ended = true;
+        self.is_changed.notify_all();
+    }
+
+    /// Awaits the region of this number.
+    pub(super) fn expect(&self, number: u64) {
+        self.state().regions.entry(number).or_default();
+    }
+
+    /// Returns an awaited region once it is encoded.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Invalid` if the region is not awaited, or if no more regions are encoded.
+    pub(super) fn get(&self, number: u64) -> Result<Arc<RecentRegion>> {
+        let mut state = self.state();
+        loop {
+            match state.regions.get(&number) {
+                Some(Some(region)) => return Ok(region.clone()),
+                Some(None) if !state.is_ended => {}
+                _ => {
+                    let message = "the run has ended before the region was encoded";
+                    return Err(Error::invalid(format!("region {number}"), message));
+                }
+            }
+            state = self.is_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Drops the region of this number.
+    pub(super) fn remove(&self, number: u64) {
+        self.state().regions.remove(&number);
+    }
+}
