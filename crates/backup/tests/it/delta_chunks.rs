@@ -144,6 +144,43 @@ fn versions_are_restored_and_take_little_space() {
     }
 }
 
+/// Versions that lie beside each other are compared with each other, although nothing is in the
+/// repository before.
+#[test]
+fn versions_in_one_run_take_little_space() {
+    let mut random = SplitMix64::new(15);
+    let root = tempfile::tempdir().expect("a folder");
+    let mut rows = text(&mut random, 1_500_000);
+    for version in 0..6 {
+        fs::write(root.path().join(format!("rows of day {version}")), &rows).expect("a file");
+        // No chunk stays as it was.
+        rows.iter_mut().step_by(1500).for_each(|byte| *byte ^= 1);
+        edit(&mut random, &mut rows, 50);
+    }
+    let stored = |init: fn(&Arc<dyn Storage>, &Arc<SeededEnvironment>) -> Arc<Repository>,
+                  threads| {
+        let storage: Arc<dyn Storage> = Arc::new(Memory::new());
+        let repository = init(&storage, &SeededEnvironment::new(8));
+        let statistics = save(&repository, root.path(), threads).statistics;
+        restore_and_compare(&repository, root.path());
+        let options = CheckOptions { read_data: Some(Portion::All), ..CheckOptions::default() };
+        let report = check(&repository, &options, &()).expect("it is checked");
+        assert_eq!((report.error_count, report.note_count), (0, 0), "{report:?}");
+        let mut stored = contents(&*storage);
+        stored.retain(|name, _| name.starts_with("data/"));
+        (stored, statistics)
+    };
+    let (exact, _) = stored(init_exact, 2);
+    let exact: usize = exact.values().map(Vec::len).sum();
+    let (first, statistics) = stored(init, 1);
+    let len: usize = first.values().map(Vec::len).sum();
+    assert!(len * 3 < exact, "{len} bytes, {exact} without delta chunks");
+    assert!(statistics.literal_bytes * 5 < statistics.delta_chunk_bytes, "{statistics:?}");
+    for threads in [2, 7] {
+        assert!(stored(init, threads).0 == first, "{threads} threads put other bytes");
+    }
+}
+
 #[test]
 fn stream_is_compared_with_its_previous_version() {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());

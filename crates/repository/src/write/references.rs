@@ -108,6 +108,11 @@ impl<'a> References<'a> {
         }
     }
 
+    /// Returns `true` if comparisons with chunks of this writer are worth their work.
+    pub(super) fn compares_with_recent(&self) -> bool {
+        self.recent.as_ref().is_some_and(|recent| recent.borrow().is_worthwhile())
+    }
+
     /// Returns `true` if a chunk of this writer is in memory.
     pub(super) fn has_recent(&self, fingerprint: &Fingerprint) -> bool {
         self.recent.as_ref().is_some_and(|recent| recent.borrow().contains(fingerprint))

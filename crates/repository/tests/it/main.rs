@@ -23,6 +23,7 @@ mod model;
 mod optimize;
 mod parity;
 mod prune;
+mod recent;
 mod repair;
 mod requests;
 mod retention;

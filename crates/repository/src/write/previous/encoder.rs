@@ -7,7 +7,7 @@ use cutpoint_storage::{Error, Result};
 use super::rebuild::is_rebuilt;
 use super::resync::Resynchronizer;
 use super::similar::{SimilarChunk, SimilarChunks};
-use super::stream::OldStream;
+use super::stream::{OldStream, Origin};
 use super::window::OldWindow;
 use crate::format::edges::Edges;
 use crate::format::fingerprint::Fingerprint;
@@ -37,6 +37,8 @@ pub struct DeltaEncoder<'a> {
     similar: SimilarChunks,
     /// The chunks of this run so far, which stays empty if they may not be referred to.
     recent: RecentStream,
+    /// Number of bytes that the last delta copies from chunks of this run.
+    copied_len: usize,
     /// The chunk right before the next one, if it is known and not in the old stream.
     neighbour: Option<Neighbour>,
 }
@@ -61,6 +63,7 @@ impl<'a> DeltaEncoder<'a> {
             window: OldWindow::new(),
             resync: Resynchronizer::default(),
             recent: RecentStream::default(),
+            copied_len: 0,
             neighbour: None,
         }
     }
@@ -122,23 +125,23 @@ impl<'a> DeltaEncoder<'a> {
                 before_len += if is_before { length } else { 0 };
             }
         }
-        self.begin_similar(segments, before_len);
+        self.begin_similar(segments, before_len, Origin::Container);
     }
 
     /// Begins a stream at chunk `at` of this run.
     fn begin_at_recent(&mut self, at: u64) {
         let before_count = SIMILAR_BEFORE_COUNT as u64;
         let (segments, before_len) = self.recent.around(at, before_count, SIMILAR_COUNT);
-        self.begin_similar(segments, before_len);
+        self.begin_similar(segments, before_len, Origin::Run);
     }
 
     /// Begins a stream of `segments`, which is no previous version, behind its first `before_len`
     /// bytes.
-    fn begin_similar(&mut self, segments: Vec<Segment>, before_len: u64) {
+    fn begin_similar(&mut self, segments: Vec<Segment>, before_len: u64, origin: Origin) {
         self.begin(Some(&Content::Segments(segments)));
         if let Some(stream) = &mut self.stream {
             stream.expected += before_len;
-            (stream.known, stream.is_similar) = (stream.expected, true);
+            (stream.known, stream.origin) = (stream.expected, origin);
         }
     }
 
@@ -149,7 +152,9 @@ impl<'a> DeltaEncoder<'a> {
         if self.has_previous() {
             return Ok(());
         }
-        if let Some(number) = neighbour.recent {
+        if self.references.compares_with_recent()
+            && let Some(number) = neighbour.recent
+        {
             self.begin_at_recent(number + 1);
             return Ok(());
         }
@@ -163,7 +168,7 @@ impl<'a> DeltaEncoder<'a> {
 
     /// Returns `true` if the current stream has a previous version.
     fn has_previous(&self) -> bool {
-        self.stream.as_ref().is_some_and(|stream| !stream.is_similar)
+        self.stream.as_ref().is_some_and(|stream| stream.origin == Origin::Previous)
     }
 
     /// Adds a chunk to those of this run, with its edges if it is new.
@@ -257,18 +262,23 @@ impl DeltaStrategy for DeltaEncoder<'_> {
             None => false,
         };
         if let Some(stream) = &mut self.stream {
-            if stream.is_similar {
+            if stream.origin != Origin::Previous {
                 self.similar.report(is_stored);
             }
             // A delta that copies most of the chunk makes the position of the new stream certain.
             let is_certain = delta.as_ref().is_some_and(|delta| delta.copies_most_of(chunk));
             stream.report(is_stored, is_certain);
+            if stream.origin == Origin::Run && is_stored {
+                let literals_len = delta.as_ref().map_or(0, |delta| delta.literals.len());
+                self.copied_len = chunk.len() - literals_len;
+            }
         }
         Ok(delta.filter(|_| is_stored).map(|delta| self.window.containers(&delta)))
     }
 
     fn stored(&mut self, fingerprint: Fingerprint, chunk: &[u8], _is_full: bool) {
-        if self.references.recent().is_some() {
+        if let Some(recent) = self.references.recent() {
+            recent.borrow_mut().record(chunk.len(), std::mem::take(&mut self.copied_len));
             let edges = self.references.keys().edges(chunk);
             self.push_recent(fingerprint, chunk.len(), edges);
         }

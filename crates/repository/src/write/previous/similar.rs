@@ -71,7 +71,8 @@ impl SimilarChunks {
             self.skipped_count = 0;
         }
         let Some(edges) = references.keys().edges(chunk) else { return Ok(None) };
-        if let Some(number) = recent.with_edges(edges)
+        if references.compares_with_recent()
+            && let Some(number) = recent.with_edges(edges)
             && let Some(found) = recent.fingerprint(number)
             && references.has_recent(found)
         {

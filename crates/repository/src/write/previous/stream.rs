@@ -105,6 +105,17 @@ impl OldPieces<'_> {
     }
 }
 
+/// The origin of an old stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The previous version.
+    Previous,
+    /// A container with a similar chunk.
+    Container,
+    /// The chunks of this run, one of which is similar.
+    Run,
+}
+
 /// The old stream, and the position of the new stream in it.
 #[derive(Debug)]
 pub(super) struct OldStream<'a> {
@@ -115,9 +126,7 @@ pub(super) struct OldStream<'a> {
     pub(super) known: u64,
     /// Set if a resync is looking for the position.
     pub(super) is_resyncing: bool,
-    /// Set if the stream was taken from a container around a similar chunk, and is no previous
-    /// version.
-    pub(super) is_similar: bool,
+    pub(super) origin: Origin,
     /// Number of consecutive chunks that were not stored by this stream.
     misses: u32,
     /// Number of chunks until the next attempt.
@@ -138,7 +147,7 @@ impl<'a> OldStream<'a> {
             expected: position,
             known: position,
             is_resyncing: false,
-            is_similar: false,
+            origin: Origin::Previous,
             misses: 0,
             pause: 0,
         }
@@ -151,7 +160,7 @@ impl<'a> OldStream<'a> {
 
     /// Returns `true` if the position is no longer certain, and a resync could find it.
     pub(super) fn is_out_of_sync(&self) -> bool {
-        self.misses > 0 && !self.is_similar
+        self.misses > 0 && self.origin == Origin::Previous
     }
 
     /// Reads on in the recipe, and drops pieces that lie far behind.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cutpoint_storage::{Error, Result};
 use zstd::bulk::Decompressor;
 
+use super::budget::Budget;
 use super::regions::RecentRegions;
 use crate::format::extents::{self, Extent};
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -52,6 +53,9 @@ pub(in crate::write) struct RecentChunks {
     places: HashMap<Fingerprint, (u64, usize)>,
     /// The regions that were decoded last.
     decoded: VecDeque<(u64, Arc<Vec<u8>>)>,
+    /// A buffer to reuse, because fresh memory costs as much as filling it.
+    spare: Vec<u8>,
+    budget: Budget,
 }
 
 impl RecentChunks {
@@ -65,6 +69,8 @@ impl RecentChunks {
             bytes_max: BYTES_MAX,
             places: HashMap::new(),
             decoded: VecDeque::new(),
+            spare: Vec::new(),
+            budget: Budget::new(),
         }
     }
 
@@ -122,6 +128,17 @@ impl RecentChunks {
                 self.places.remove(&chunk.fingerprint);
             }
         }
+    }
+
+    /// Returns `true` if comparisons with chunks of the run are worth their work so far.
+    pub(in crate::write) fn is_worthwhile(&self) -> bool {
+        self.budget.is_left()
+    }
+
+    /// Records that a new chunk of `len` bytes is stored, `copied_len` of which a delta copies from
+    /// chunks of the run.
+    pub(in crate::write) fn record(&mut self, len: usize, copied_len: usize) {
+        self.budget.earn(len, copied_len);
     }
 
     /// Returns `true` if a chunk is in the last regions.
@@ -189,19 +206,28 @@ impl RecentChunks {
             return Ok(bytes);
         }
         let region = self.encoded.get(number)?;
-        let bytes = match region.codec {
-            Codec::Store => region.bytes.to_vec(),
-            Codec::Zstd => Decompressor::new()
-                .and_then(|mut decompressor| decompressor.decompress(&region.bytes, region.raw_len))
-                .map_err(|_| undecodable(number))?,
-        };
-        let bytes = Arc::new(bytes);
-        let mut total = bytes.len() + self.decoded.iter().map(|(_, it)| it.len()).sum::<usize>();
+        self.budget.spend(region.raw_len);
+        let mut total = region.raw_len + self.decoded.iter().map(|(_, it)| it.len()).sum::<usize>();
         while total > DECODED_BYTES_MAX
             && let Some((_, oldest)) = self.decoded.pop_front()
         {
             total -= oldest.len();
+            if let Ok(buffer) = Arc::try_unwrap(oldest) {
+                self.spare = buffer;
+            }
         }
+        let mut bytes = std::mem::take(&mut self.spare);
+        bytes.clear();
+        match region.codec {
+            Codec::Store => bytes.extend_from_slice(&region.bytes),
+            Codec::Zstd => {
+                bytes.reserve_exact(region.raw_len);
+                Decompressor::new()
+                    .and_then(|mut it| it.decompress_to_buffer(&region.bytes, &mut bytes))
+                    .map_err(|_| undecodable(number))?;
+            }
+        }
+        let bytes = Arc::new(bytes);
         self.decoded.push_back((number, bytes.clone()));
         Ok(bytes)
     }

@@ -6,6 +6,7 @@
 //! which all chunks of the run came ([`RecentStream`]): an old stream for files that resemble an
 //! earlier one of the same run.
 
+mod budget;
 mod chunks;
 mod regions;
 mod stream;
