@@ -37,16 +37,23 @@ impl<'a> BackupContext<'a> {
         Ok(BackupContext { repository, options, monitor, cut, chunker })
     }
 
-    /// Returns the number of workers of a run that has `index`.
+    /// Returns the number of workers of a run that has `index`, and `true` if new chunks are compared
+    /// with those of the same run, for which the memory limit has to suffice.
     ///
     /// # Errors
     ///
-    /// Returns `Invalid` if the memory limit does not suffice for one.
-    pub(super) fn threads(&self, index: &Index) -> Result<usize> {
+    /// Returns `Invalid` if the memory limit does not suffice for one worker.
+    pub(super) fn threads(&self, index: &Index) -> Result<(usize, bool)> {
         let chunk_max = self.chunker.needed_size_max().unwrap_or(0) as u64;
         let memory = MemoryUse::backup(self.repository.part_sizes(chunk_max));
         let index_bytes = index.statistics().memory_bytes;
-        self.repository.memory().thread_count(self.options.threads, &memory, index_bytes)
+        let threads = |memory| {
+            self.repository.memory().thread_count(self.options.threads, memory, index_bytes)
+        };
+        match threads(&memory.with_recent_regions()) {
+            Ok(count) => Ok((count, true)),
+            Err(_) => Ok((threads(&memory)?, false)),
+        }
     }
 }
 

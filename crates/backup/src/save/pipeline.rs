@@ -51,6 +51,8 @@ pub(super) struct PipelineSettings<'a> {
     pub(super) verify: Verify,
     /// The number of workers.
     pub(super) threads: usize,
+    /// Set if new chunks are compared with those of the same run.
+    pub(super) with_recent: bool,
     /// The start of the attempt, in nanoseconds since 1970.
     pub(super) started_ns: i64,
     /// Set if every file is read, except those that this run has read before.
@@ -217,7 +219,7 @@ fn dedup_stage<'a>(
     let config = repository.config();
     let keys = repository.keys();
     let dedup = Deduplicator::new(keys.clone(), run.index.clone(), config.region_size, run.verify)?;
-    let strategy = delta_strategy(config, run.reader, index, ticket);
+    let strategy = delta_strategy(config, run.reader, index, ticket, run.with_recent);
     let mut stage = DedupStage::new(keys.clone(), dedup, strategy, run.cut.clone());
     stage.source = run.source;
     if run.is_tar {

@@ -53,7 +53,7 @@ impl SourceRun<'_> {
     ) -> Result<(PipelineOutput, BTreeSet<usize>)> {
         let BackupContext { repository, options, monitor, .. } = self.context;
         let index = Arc::new(Index::open((*repository).clone(), &self.view)?);
-        let threads = self.context.threads(&index)?;
+        let (threads, with_recent) = self.context.threads(&index)?;
         let index_is_complete = self.report_unreadable(&index)?;
         // The reader has an index of its own. If it switches to a newer view, the deduplicator
         // continues with this one (W1), and neither waits for the other.
@@ -80,6 +80,7 @@ impl SourceRun<'_> {
             previous_versions,
             verify: options.verify,
             threads,
+            with_recent,
             started_ns: self.started_ns,
             force_read: options.force_read,
             readers: options.readers,

@@ -48,6 +48,13 @@ impl MemoryUse {
         }
     }
 
+    /// Adds what a backup takes that compares chunks with those of the same run: the last regions,
+    /// encoded, some of them decoded, and what finds chunks in them.
+    #[must_use]
+    pub fn with_recent_regions(self) -> MemoryUse {
+        MemoryUse { fixed_bytes: self.fixed_bytes + 112 * MIB, ..self }
+    }
+
     /// A restore. A thread decodes a region and writes a piece.
     pub fn restore(sizes: PartSizes) -> MemoryUse {
         MemoryUse {

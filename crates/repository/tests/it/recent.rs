@@ -21,8 +21,8 @@ fn repository() -> (Arc<dyn Storage>, Arc<Repository>) {
 }
 
 /// Incompressible chunks, and then the same chunks with other bytes in the middle.
-fn chunks_and_versions(count: u64) -> Vec<Vec<u8>> {
-    let chunks: Vec<Vec<u8>> = (0..count).map(|seed| SplitMix64::bytes(seed, 4000)).collect();
+fn chunks_and_versions(count: u64, len: usize) -> Vec<Vec<u8>> {
+    let chunks: Vec<Vec<u8>> = (0..count).map(|seed| SplitMix64::bytes(seed, len)).collect();
     let mut versions = chunks.clone();
     versions.iter_mut().for_each(|chunk| chunk[1000..1040].fill(7));
     [chunks, versions].concat()
@@ -91,7 +91,7 @@ fn read_back(repository: &Arc<Repository>, chunks: &[Vec<u8>]) {
 /// the regions that are not counted yet are left.
 #[test]
 fn versions_in_one_run_are_compared_within_the_limit() {
-    let chunks = chunks_and_versions(400);
+    let chunks = chunks_and_versions(400, 4000);
     let runs = [RUN, Run { recent_bytes_max: 0, ..RUN }, Run { is_compared: false, ..RUN }];
     let lens = runs.map(|run| {
         let (storage, repository) = repository();
@@ -112,7 +112,8 @@ fn versions_in_one_run_are_compared_within_the_limit() {
 fn delta_chunks_of_an_interrupted_run_count_with_their_references() {
     for is_lost in [false, true] {
         let (storage, first) = repository();
-        let chunks = chunks_and_versions(8);
+        // Each closes its region before it is published.
+        let chunks = chunks_and_versions(8, 40_000);
         let run = Run { is_published: true, is_committed: false, ..RUN };
         let (ticket, _) = store(&first, &chunks, run);
         let (exact_storage, exact) = repository();

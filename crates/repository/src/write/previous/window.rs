@@ -52,6 +52,14 @@ struct Stretch {
     len: u32,
 }
 
+/// A piece of the old stream: a range of an old chunk, and the stretches that the chunk is made of.
+#[derive(Debug)]
+struct LoadedPiece {
+    chunk: ChunkBytes,
+    range: Range<usize>,
+    stretches: Vec<Stretch>,
+}
+
 /// Old bytes around the position of the new stream, with the full chunks that they come from.
 #[derive(Debug)]
 pub(super) struct OldWindow {
@@ -132,7 +140,7 @@ impl OldWindow {
             Some(piece) => Some(piece),
             None => self.stored_piece(references, old)?,
         };
-        let Some((chunk, range, stretches)) = piece else { return Ok(false) };
+        let Some(LoadedPiece { chunk, range, stretches }) = piece else { return Ok(false) };
         let mut at = 0;
         for stretch in stretches {
             let end = at + stretch.len as usize;
@@ -157,13 +165,14 @@ impl OldWindow {
         &self,
         references: &References<'_>,
         old: &OldPiece,
-    ) -> Result<Option<(ChunkBytes, Range<usize>, Vec<Stretch>)>> {
+    ) -> Result<Option<LoadedPiece>> {
         let mut stretches = None;
         let found = references.piece(&old.fingerprint, (old.offset, old.len), |location| {
             stretches = self.stretches(references, location)?;
             Ok(stretches.is_some())
         })?;
-        Ok(found.zip(stretches).map(|((chunk, range), stretches)| (chunk, range, stretches)))
+        let piece = found.zip(stretches);
+        Ok(piece.map(|((chunk, range), stretches)| LoadedPiece { chunk, range, stretches }))
     }
 
     /// Returns a piece of a chunk of this writer, if the chunk is in memory and what it is made of
@@ -172,7 +181,7 @@ impl OldWindow {
         &self,
         references: &References<'_>,
         old: &OldPiece,
-    ) -> Result<Option<(ChunkBytes, Range<usize>, Vec<Stretch>)>> {
+    ) -> Result<Option<LoadedPiece>> {
         let start = usize::try_from(old.offset).unwrap_or(usize::MAX);
         let range = start..start.saturating_add(usize::try_from(old.len).unwrap_or(usize::MAX));
         let (chunk, stretches) = if let Some(chunk) =
@@ -201,7 +210,7 @@ impl OldWindow {
             return Ok(None);
         };
         let is_in = chunk.get(range.clone()).is_some();
-        Ok(is_in.then_some((chunk, range, stretches)))
+        Ok(is_in.then_some(LoadedPiece { chunk, range, stretches }))
     }
 
     /// Returns the stretches of full chunks that the chunk at `location` is made of, in order, or

@@ -23,7 +23,7 @@ pub(crate) fn back_up_similar(repository: &Arc<Repository>, files: &[u64]) -> Re
     let view = writer.view().clone();
     let reader = Reader::open(repository.clone(), view.clone())?;
     let index = Index::open(repository.clone(), &view)?;
-    let mut encoder = DeltaEncoder::new(&reader, &index, writer.ticket());
+    let mut encoder = DeltaEncoder::new(&reader, &index, writer.ticket()).with_recent();
     let mut previous = BTreeMap::new();
     for snapshot in view.commits.values().filter_map(|commit| commit.snapshot()) {
         let entries = reader.tree(&snapshot.root).filter_map(Result::ok);
