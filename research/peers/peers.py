@@ -34,6 +34,9 @@ def main():
     p.add_argument("--rounds", type=int, default=1)
     p.add_argument("--versions", type=int, default=0, help="only the first N versions")
     p.add_argument(
+        "--one-run", action="store_true", help="save all versions of a set in one run, as one folder (--source bind)"
+    )
+    p.add_argument(
         "--source",
         choices=["bind", "rename", "sync"],
         help="how a version gets to the one source path (default: bind if allowed, else rename)",

@@ -50,6 +50,8 @@ class Bench:
             self.versions[name] = (p.stdout + p.stderr).strip().split("\n")[0]
             self.tools.append(t)
         self.mode = a.source or ("bind" if can_bind(self.work) else "rename")
+        if a.one_run and self.mode != "bind":
+            sys.exit("--one-run needs --source bind")
         self.rss_floor = run(["true"], {}, "/", self.log, 60)["rss"]
 
     def cold(self):
@@ -125,6 +127,8 @@ class Bench:
 
     def one_set(self, set_, rnd):
         vs = sorted(p.name for p in (Path(self.a.data) / set_).glob("v[0-9]*") if p.is_dir())[: self.a.versions or None]
+        if vs and self.a.one_run:
+            vs = ["."]
         if not vs:
             print(f"{set_}: no versions found", file=sys.stderr)
             return

@@ -200,7 +200,8 @@ impl RegionBuilder {
         literal: &mut Option<u16>,
         added: &mut NewReferences,
     ) -> Result<Option<Vec<Extent>>> {
-        let mut numbers: HashMap<usize, u16> = HashMap::new();
+        // The numbers of the sources.
+        let mut numbers: Vec<Option<u16>> = vec![None; delta.sources.len()];
         let mut literal_at = self.literals.len;
         let mut extents = Vec::with_capacity(delta.parts.len());
         for part in &delta.parts {
@@ -216,10 +217,10 @@ impl RegionBuilder {
                 }
                 Part::Copy { source, offset, len } => {
                     let fingerprint = delta.sources[source];
-                    let known = numbers.get(&source).or_else(|| self.numbers.get(&fingerprint));
-                    let number = known.copied().or_else(|| added.add(fingerprint));
+                    let known = numbers[source].or_else(|| self.numbers.get(&fingerprint).copied());
+                    let number = known.or_else(|| added.add(fingerprint));
                     let Some(reference) = number else { return Ok(None) };
-                    numbers.insert(source, reference);
+                    numbers[source] = number;
                     Extent { reference, offset, len }
                 }
             });

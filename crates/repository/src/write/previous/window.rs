@@ -42,22 +42,64 @@ impl Span {
     }
 }
 
-/// A stretch of an old chunk: `len` bytes of a full chunk from `offset` on, with the container of
-/// the full chunk, unless this writer has stored it.
+/// A full chunk with its container, unless this writer has stored it.
+type FullChunk = (Fingerprint, Option<PartName>);
+
+/// A stretch of an old chunk: `len` bytes of a full chunk from `offset` on.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
-    full_chunk: Fingerprint,
-    container: Option<PartName>,
+    /// The number of the full chunk among those of the old chunk.
+    full_chunk: usize,
     offset: u32,
     len: u32,
 }
 
-/// A piece of the old stream: a range of an old chunk, and the stretches that the chunk is made of.
+/// The full chunks that an old chunk is made of.
+#[derive(Debug, Default)]
+struct Composition {
+    full_chunks: Vec<FullChunk>,
+    stretches: Vec<Stretch>,
+}
+
+impl Composition {
+    /// Returns the composition of a full chunk of `len` bytes.
+    fn of_full_chunk(full_chunk: FullChunk, len: u32) -> Composition {
+        let stretches = vec![Stretch { full_chunk: 0, offset: 0, len }];
+        Composition { full_chunks: vec![full_chunk], stretches }
+    }
+
+    /// Returns the composition of a delta chunk of `extents` over `references`, for which `find`
+    /// returns full chunks; `None` if `find` returns none for one of them.
+    fn of_extents(
+        extents: &[Extent],
+        references: &[Fingerprint],
+        mut find: impl FnMut(&Fingerprint) -> Result<Option<FullChunk>>,
+    ) -> Result<Option<Composition>> {
+        let mut composition = Composition::default();
+        let mut numbers: Vec<Option<usize>> = vec![None; references.len()];
+        for Extent { reference, offset, len } in extents {
+            let reference = usize::from(*reference);
+            let full_chunk = match numbers[reference] {
+                Some(number) => number,
+                None => {
+                    let Some(found) = find(&references[reference])? else { return Ok(None) };
+                    composition.full_chunks.push(found);
+                    composition.full_chunks.len() - 1
+                }
+            };
+            numbers[reference] = Some(full_chunk);
+            composition.stretches.push(Stretch { full_chunk, offset: *offset, len: *len });
+        }
+        Ok(Some(composition))
+    }
+}
+
+/// A piece of the old stream: a range of an old chunk, and what the chunk is made of.
 #[derive(Debug)]
 struct LoadedPiece {
     chunk: ChunkBytes,
     range: Range<usize>,
-    stretches: Vec<Stretch>,
+    composition: Composition,
 }
 
 /// Old bytes around the position of the new stream, with the full chunks that they come from.
@@ -67,7 +109,7 @@ pub(super) struct OldWindow {
     spans: VecDeque<Span>,
     /// The full chunks that the spans come from, with their containers, unless this writer has
     /// stored them.
-    full_chunks: Vec<(Fingerprint, Option<PartName>)>,
+    full_chunks: Vec<FullChunk>,
     numbers: HashMap<Fingerprint, usize>,
     /// The pieces of the present chunk. Kept for its memory.
     pieces: Vec<Piece>,
@@ -140,16 +182,21 @@ impl OldWindow {
             Some(piece) => Some(piece),
             None => self.stored_piece(references, old)?,
         };
-        let Some(LoadedPiece { chunk, range, stretches }) = piece else { return Ok(false) };
+        let Some(LoadedPiece { chunk, range, composition }) = piece else { return Ok(false) };
+        // The numbers of the full chunks in the window.
+        let mut numbers: Vec<Option<usize>> = vec![None; composition.full_chunks.len()];
         let mut at = 0;
-        for stretch in stretches {
+        for stretch in composition.stretches {
             let end = at + stretch.len as usize;
             let used = range.start.max(at)..range.end.min(end);
             if !used.is_empty() {
+                let number = &mut numbers[stretch.full_chunk];
+                let full_chunk = composition.full_chunks[stretch.full_chunk];
+                let source = *number.get_or_insert_with(|| self.number(full_chunk));
                 let span = Span {
                     position: old.position + (used.start - range.start) as u64,
                     len: narrow(used.len(), "copy")?,
-                    source: self.number(&stretch),
+                    source,
                     offset: stretch.offset + narrow::<u32>(used.start - at, "copy")?,
                 };
                 self.spans.push_back(span);
@@ -166,13 +213,13 @@ impl OldWindow {
         references: &References<'_>,
         old: &OldPiece,
     ) -> Result<Option<LoadedPiece>> {
-        let mut stretches = None;
+        let mut composition = None;
         let found = references.piece(&old.fingerprint, (old.offset, old.len), |location| {
-            stretches = self.stretches(references, location)?;
-            Ok(stretches.is_some())
+            composition = self.composition(references, location)?;
+            Ok(composition.is_some())
         })?;
-        let piece = found.zip(stretches);
-        Ok(piece.map(|((chunk, range), stretches)| LoadedPiece { chunk, range, stretches }))
+        let piece = found.zip(composition);
+        Ok(piece.map(|((chunk, range), composition)| LoadedPiece { chunk, range, composition }))
     }
 
     /// Returns a piece of a chunk of this writer, if the chunk is in memory and what it is made of
@@ -184,12 +231,11 @@ impl OldWindow {
     ) -> Result<Option<LoadedPiece>> {
         let start = usize::try_from(old.offset).unwrap_or(usize::MAX);
         let range = start..start.saturating_add(usize::try_from(old.len).unwrap_or(usize::MAX));
-        let (chunk, stretches) = if let Some(chunk) =
+        let (chunk, composition) = if let Some(chunk) =
             references.recent_full_chunk(&old.fingerprint)?
         {
             let len = narrow(chunk.len(), "chunk")?;
-            let full_chunk = old.fingerprint;
-            (chunk, vec![Stretch { full_chunk, container: None, offset: 0, len }])
+            (chunk, Composition::of_full_chunk((old.fingerprint, None), len))
         } else if let Some((extents, fingerprints)) = references.recent_extents(&old.fingerprint)? {
             let mut containers: HashMap<Fingerprint, Option<PartName>> = HashMap::new();
             let bytes = gather("a region of this run", &extents, &fingerprints, |reference| {
@@ -199,57 +245,44 @@ impl OldWindow {
                 containers.insert(*reference, container);
                 Ok(bytes)
             })?;
-            let stretches = extents.iter().map(|extent| {
-                let full_chunk = fingerprints[usize::from(extent.reference)];
-                let container = containers.get(&full_chunk).copied().flatten();
-                Stretch { full_chunk, container, offset: extent.offset, len: extent.len }
-            });
-            let stretches = stretches.collect();
-            (ChunkBytes::from(bytes), stretches)
+            let composition = Composition::of_extents(&extents, &fingerprints, |reference| {
+                Ok(containers.get(reference).map(|container| (*reference, *container)))
+            })?;
+            let Some(composition) = composition else { return Ok(None) };
+            (ChunkBytes::from(bytes), composition)
         } else {
             return Ok(None);
         };
         let is_in = chunk.get(range.clone()).is_some();
-        Ok(is_in.then_some(LoadedPiece { chunk, range, stretches }))
+        Ok(is_in.then_some(LoadedPiece { chunk, range, composition }))
     }
 
-    /// Returns the stretches of full chunks that the chunk at `location` is made of, in order, or
-    /// `None` if one of them may not be referred to.
-    fn stretches(
+    /// Returns the composition of the chunk at `location`, or `None` if one of its full chunks may
+    /// not be referred to.
+    fn composition(
         &self,
         references: &References<'_>,
         location: &Location,
-    ) -> Result<Option<Vec<Stretch>>> {
+    ) -> Result<Option<Composition>> {
         let chunk = location.chunk();
         if rules::may_refer_to(location.is_full()) {
-            let (full_chunk, container) = (chunk.fingerprint, Some(location.container.name));
-            let len = chunk.chunk_len;
-            return Ok(Some(vec![Stretch { full_chunk, container, offset: 0, len }]));
+            let full_chunk = (chunk.fingerprint, Some(location.container.name));
+            return Ok(Some(Composition::of_full_chunk(full_chunk, chunk.chunk_len)));
         }
-        let mut containers: HashMap<u16, Option<PartName>> = HashMap::new();
-        let mut stretches = Vec::new();
         let extents = references.reader().extents(Class::Data, location)?;
-        for Extent { reference, offset, len } in extents {
-            let full_chunk = location.references()[usize::from(reference)];
-            let number = self.numbers.get(&full_chunk);
-            let known = number.map(|number| self.full_chunks[*number].1);
-            let container = match known.or_else(|| containers.get(&reference).copied()) {
-                Some(container) => container,
-                None => match references.find(&full_chunk, |found| Ok(found.is_full()))? {
-                    Some(found) => Some(found.container.name),
-                    None => return Ok(None),
-                },
-            };
-            containers.insert(reference, container);
-            stretches.push(Stretch { full_chunk, container, offset, len });
-        }
-        Ok(Some(stretches))
+        Composition::of_extents(&extents, location.references(), |reference| {
+            if let Some(number) = self.numbers.get(reference) {
+                return Ok(Some(self.full_chunks[*number]));
+            }
+            let found = references.find(reference, |found| Ok(found.is_full()))?;
+            Ok(found.map(|found| (*reference, Some(found.container.name))))
+        })
     }
 
     /// Returns the number of a full chunk.
-    fn number(&mut self, stretch: &Stretch) -> usize {
-        *self.numbers.entry(stretch.full_chunk).or_insert_with(|| {
-            self.full_chunks.push((stretch.full_chunk, stretch.container));
+    fn number(&mut self, full_chunk: FullChunk) -> usize {
+        *self.numbers.entry(full_chunk.0).or_insert_with(|| {
+            self.full_chunks.push(full_chunk);
             self.full_chunks.len() - 1
         })
     }

@@ -152,7 +152,7 @@ fn store_files(
     let mut inline = Inline::new(writer, Verify::All)?;
     let index = inline.index().clone();
     let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
-    let mut encoder = DeltaEncoder::new(&reader, &index, ticket).with_recent();
+    let mut encoder = DeltaEncoder::new(&reader, &index, ticket);
     let mut entries = taken;
     for (place, number) in files.iter().enumerate() {
         let bytes = file(*number);
