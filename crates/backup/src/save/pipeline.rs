@@ -21,7 +21,7 @@ use super::batch::BATCH_SIZE;
 use super::bundle::Bundling;
 use super::changed_blocks::ChangedBlocks;
 use super::changed_file::BlockMap;
-use super::channels::{Channels, DedupEnds};
+use super::channels::{Channels, DedupEnds, WorkerEnds};
 use super::container_stage::{ContainerStage, ContainerStageResult};
 use super::dedup_stage::DedupStage;
 use super::lookahead::Lookahead;
@@ -109,13 +109,12 @@ pub(super) fn run(
         dedup.strategy = None;
     }
     let recent = dedup.recent_regions();
-    let recent = recent.as_deref();
     let containers = ContainerStage::new(repository.clone(), ticket);
     let worker = WorkerStage {
         keys: repository.keys(),
         bundling: bundling.as_ref(),
         level: repository.config().compression_level,
-        recent,
+        recent: recent.as_deref(),
     };
     let chunk_len_max = settings.chunker.needed_size_max();
     let batch_capacity = BATCH_SIZE.max(chunk_len_max.unwrap_or(BATCH_SIZE) * 2);
@@ -141,14 +140,7 @@ pub(super) fn run(
     };
     let results = std::thread::scope(|scope| {
         let state = &state;
-        for ends in workers {
-            scope.spawn(move || {
-                state.shutdown.stage(|| worker.run(ends, state));
-                // A worker ends before the dedup stage only if the run is over, for a reason that
-                // is recorded by now.
-                recent.inspect(|recent| recent.end());
-            });
-        }
+        workers.into_iter().for_each(|ends| spawn_worker(scope, state, worker, ends));
         let dedup = spawn(scope, state, move |state| dedup.run(dedup_ends, state));
         let index = &*settings.index;
         let storing = writer.map(|writer| {
@@ -189,6 +181,21 @@ fn spawn<'scope, T: Send + 'scope>(
     stage: impl FnOnce(&RunState) -> shutdown::Result<T> + Send + 'scope,
 ) -> ScopedJoinHandle<'scope, Option<T>> {
     scope.spawn(move || state.shutdown.stage(|| stage(state)))
+}
+
+/// Starts a worker.
+fn spawn_worker<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    state: &'scope RunState,
+    worker: WorkerStage<'scope>,
+    ends: WorkerEnds,
+) {
+    scope.spawn(move || {
+        state.shutdown.stage(|| worker.run(ends, state));
+        // A worker ends before the dedup stage only if the run is over, for a reason that is
+        // recorded by now. The dedup stage may wait for a region that no worker encodes any more.
+        worker.recent.inspect(|recent| recent.end());
+    });
 }
 
 /// Returns the result of a stage in a thread; `None` if the stage did not complete.
