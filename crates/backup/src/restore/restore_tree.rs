@@ -105,7 +105,10 @@ fn write<'a>(state: &RestoreState<'a>, walk: SnapshotWalk<'a>, made: bool) -> Re
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 let receiver = receiver.clone();
-                scope.spawn(move || worker::work(state, &receiver));
+                scope.spawn(move || {
+                    let _panic = WorkerPanic { state, plan };
+                    worker::work(state, &receiver);
+                });
             }
             drop(receiver);
             let dispatcher = Dispatcher::new(state, JobQueue::new(plan, sender));
@@ -120,6 +123,24 @@ struct PlanEnd<'a>(&'a ReadPlan<'a>);
 impl Drop for PlanEnd<'_> {
     fn drop(&mut self) {
         self.0.end();
+    }
+}
+
+/// Ends the restore when dropped by a panic of a worker. The jobs that were sent to the workers may
+/// never be done, so that nothing may wait for the room that they take.
+struct WorkerPanic<'r, 'a> {
+    state: &'r RestoreState<'a>,
+    plan: Option<&'r ReadPlan<'r>>,
+}
+
+impl Drop for WorkerPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.state.abandon();
+            if let Some(plan) = self.plan {
+                plan.end();
+            }
+        }
     }
 }
 

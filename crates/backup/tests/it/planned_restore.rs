@@ -1,9 +1,11 @@
 //! A planned restore has the same result as one without a plan, with fewer requests.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -231,4 +233,42 @@ fn damage_is_reported_as_without_a_plan() {
     storage.delete(name).expect("memory deletes");
     let gone = restore_last(&repository, &holding(96 << 20, 2));
     assert!(gone.problems.len() >= without.problems.len(), "{:?}", gone.problems);
+}
+
+/// A monitor that panics once it is told of progress.
+struct Panicking;
+
+impl RestoreMonitor for Panicking {
+    fn progress(&self, _: u64, _: u64) {
+        panic!("the monitor panics");
+    }
+}
+
+/// The jobs that were sent to the workers take room that nothing frees.
+#[test]
+fn restore_whose_workers_panic_ends() {
+    let root = tempfile::tempdir().expect("a folder");
+    for number in 0..400 {
+        let bytes = SplitMix64::bytes(number, 40_000);
+        fs::write(root.path().join(number.to_string()), bytes).expect("a file");
+    }
+    let storage: Arc<dyn Storage> = Arc::new(Far::new(Duration::from_millis(1)));
+    let repository = init(&storage, &SeededEnvironment::new(1));
+    backup(&repository, files(root.path()), &options(2), &()).expect("it is saved");
+    for plan_bytes_max in [1, 500_000, 4 << 20] {
+        let (repository, (ended, wait)) = (repository.clone(), channel());
+        std::thread::spawn(move || {
+            let view = View::list(&repository).expect("it lists");
+            let root = view.snapshots().last().expect("a snapshot").1.root.clone();
+            let reader = Reader::open(repository, view).expect("a reader");
+            let target = tempfile::tempdir().expect("a target");
+            let options = holding(plan_bytes_max, 2);
+            let restored = catch_unwind(AssertUnwindSafe(|| {
+                restore(&reader, &root, target.path(), &options, &Panicking)
+            }));
+            ended.send(restored.is_err()).expect("it is awaited");
+        });
+        let panicked = wait.recv_timeout(Duration::from_secs(60));
+        assert_eq!(panicked, Ok(true), "{plan_bytes_max} bytes: it ends by a panic");
+    }
 }

@@ -160,7 +160,7 @@ impl ReadPlan<'_> {
         }
     }
 
-    /// Ends all fetching.
+    /// Ends all fetching, and all waiting for room, because no step will free any.
     pub fn end(&self) {
         self.reader.regions.close();
     }
