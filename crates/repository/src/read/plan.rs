@@ -179,10 +179,8 @@ impl ReadPlan<'_> {
     /// Finds out where the data chunks `chunks` are, by several requests at a time, so that
     /// [`ReadPlan::begin`] needs none for them. Worthwhile for far storage only. What is not found
     /// is left to the steps.
-    pub fn look_up(&self, mut chunks: &[Fingerprint]) {
-        while !chunks.is_empty() {
-            chunks = &chunks[self.reader.index.prefetch(Class::Data, chunks)..];
-        }
+    pub fn look_up(&self, chunks: &[Fingerprint]) {
+        self.reader.index.look_up(Class::Data, chunks);
     }
 
     /// Begins a step that reads the data chunks `chunks`, and has the regions that contain them
