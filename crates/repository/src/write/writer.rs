@@ -1,12 +1,10 @@
 //! The writer: a transaction, from its ticket to its commit.
 
 use std::collections::BTreeSet;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cutpoint_storage::stop::{self, Hold, Stop};
-use cutpoint_storage::wait::finishing;
+use cutpoint_storage::stop::{Hold, Stop};
 use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
 
 use super::commit::{CommitResult, OwnSegments, publishing, put_commit, void_commit};
@@ -231,44 +229,8 @@ impl Writer {
         self.note(finished)
     }
 
-    /// Does the same as [`Writer::put`] for several objects, none of which names another one: at the
-    /// same time if the storage has a long way. All of them are put when this returns, except those of
-    /// which the put has failed. Returns what index segments among them publish.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first error of a put, or that of a full storage if there is one.
-    pub fn put_all(&mut self, mut uploads: Vec<Upload>) -> Result<Vec<PublishedSegment>> {
-        let repository = self.repository.clone();
-        let mut results = Vec::new();
-        if uploads.len() > 1 && repository.storage().requests_ahead_max() > 0 {
-            for upload in &uploads {
-                self.count_segment(upload)?;
-            }
-            std::thread::scope(|scope| {
-                let finish = |upload: Upload| {
-                    let repository = &repository;
-                    scope.spawn(move || {
-                        let _storing = finishing(&**repository.environment(), stop::STORING_MAX);
-                        upload.finish_and_keep(repository)
-                    })
-                };
-                let finishing: Vec<_> = uploads.drain(..).map(finish).collect();
-                for put in finishing {
-                    let finished = put.join().unwrap_or_else(|panic| resume_unwind(panic));
-                    results.push(finished.and_then(|finished| self.note(finished)));
-                }
-            });
-        }
-        results.extend(uploads.into_iter().map(|upload| self.put(upload)));
-        // A full storage is the error to tell: the reserve can be given up for it.
-        let is_full = |error: &Error| error.kind() == Kind::Full;
-        results.sort_by_key(|result| !result.as_ref().is_err_and(is_full));
-        results.into_iter().filter_map(Result::transpose).collect()
-    }
-
     /// Notes an object that was put.
-    fn note(
+    pub(super) fn note(
         &mut self,
         (stored, bytes): (Option<CompletedObject>, Bytes),
     ) -> Result<Option<PublishedSegment>> {
