@@ -46,6 +46,8 @@ pub struct ReadStep {
     batch: Option<u64>,
     /// Delta chunks among the chunks, whose full chunks are not wanted yet.
     delta_chunks: Vec<Location>,
+    /// The decoded size of the wanted regions, in bytes.
+    size: usize,
     is_handed_over: bool,
 }
 
@@ -74,18 +76,19 @@ impl Reader {
             to_fetch: Vec::new(),
             batch: None,
             delta_chunks: Vec::new(),
+            size: 0,
             is_handed_over: false,
         }
     }
 
     /// Fetches the regions that contain the first of the metadata chunks `chunks` at once, with
     /// several requests at a time. Also returns the number of these chunks, which is at least 1
-    /// unless there is none: no more begin once regions of `bytes_max` bytes are wanted.
+    /// unless there is none: no more begin once they want regions of `bytes_max` bytes.
     pub(super) fn fetch_meta(&self, chunks: &[Fingerprint], bytes_max: usize) -> (ReadStep, usize) {
         let mut step = self.empty_step();
         let mut count = 0;
         for chunk in &chunks[..self.index.prefetch(Class::Meta, chunks)] {
-            if count > 0 && self.regions.wants_at_least(bytes_max) {
+            if count > 0 && step.size >= bytes_max {
                 break;
             }
             count += 1;
@@ -242,6 +245,11 @@ impl ReadPlan<'_> {
 }
 
 impl ReadStep {
+    /// Returns the decoded size of the wanted regions, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     fn want(&mut self, location: &Location, bytes_max: usize) {
         let container = &location.container;
         let name = (container.class, container.name, location.chunk().region);
@@ -253,6 +261,7 @@ impl ReadStep {
             Want::Known => {}
             Want::ToFetch => self.to_fetch.push(name),
         }
+        self.size += location.region().raw_len as usize;
         self.wanted.insert(name);
     }
 
