@@ -23,6 +23,9 @@ use crate::format::tree::EntryKind;
 
 /// The maximum number of chunks that are fetched together.
 const ROUND_CHUNKS_MAX: usize = 256;
+/// The number of chunks ahead of the walk from which on no more are looked into. A few small chunks can
+/// name many folders.
+const NODES_MAX: usize = 16 * 1024;
 
 /// The trees of a snapshot, read ahead of one walk.
 #[derive(Debug)]
@@ -167,8 +170,13 @@ impl TreesAhead<'_> {
             if state.is_ended {
                 return None;
             }
+            let is_small = state.nodes.len() < NODES_MAX;
             let has_room = self.bytes.load(Ordering::Relaxed) <= self.bytes_max / 2;
-            let count_max = if has_room || state.is_awaited { ROUND_CHUNKS_MAX } else { 0 };
+            let count_max = match (is_small, has_room || state.is_awaited) {
+                (true, true) => ROUND_CHUNKS_MAX,
+                (false, _) if state.is_awaited => 1,
+                _ => 0,
+            };
             let open = state.nodes.iter_mut().filter(|node| matches!(node.stage, Stage::Open));
             let begun = open.take(count_max).map(|node| {
                 node.stage = Stage::Busy;
@@ -185,16 +193,16 @@ impl TreesAhead<'_> {
     /// Enters the results of a round, in the order of the walk. What was not read is for a later round.
     fn end_round(&self, read: Vec<ReadChunk>, round: &Arc<Round>) {
         let mut state = self.lock();
-        let mut read = read.into_iter().peekable();
+        let mut read = read.into_iter();
         for mut node in std::mem::take(&mut state.nodes) {
             if !matches!(node.stage, Stage::Busy) {
                 state.nodes.push_back(node);
                 continue;
             }
-            // The walk may have passed others.
-            while read.next_if(|each| each.number < node.number).is_some() {}
-            let Some(ReadChunk { bytes, below, .. }) = read.next_if(|it| it.number == node.number)
-            else {
+            // Both are in the order of the walk, which may have passed the first of what was read. The
+            // last nodes of the round may not have been read.
+            let found = read.find(|it| it.number == node.number);
+            let Some(ReadChunk { bytes, below, .. }) = found else {
                 node.stage = Stage::Open;
                 state.nodes.push_back(node);
                 continue;
