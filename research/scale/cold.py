@@ -24,7 +24,10 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from stage import ROOT, timed  # noqa: E402
+
+TIMEOUT_S = 3600
 FILES_IN_FOLDER = 100
 THREADS = (1, 8, 32)
 # Phrases that lines of files begin with; random bytes follow, which do not compress.
@@ -80,26 +83,18 @@ class Bench:
         return [self.args.restic, "-r", self.folder / "theirs", *words]
 
     def run(self, command):
-        """Runs a command. Returns its wall and CPU seconds and its peak memory in MiB."""
-        begin = time.monotonic()
-        process = subprocess.Popen(
-            [str(word) for word in command],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.DEVNULL,
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        wall = time.monotonic() - begin
-        if process.returncode != 0:
-            sys.exit(f"{command} ended with {process.returncode}")
-        return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss // 1024
+        """Runs a command. Returns its cost."""
+        cost = timed(command, self.environment, self.folder, TIMEOUT_S)
+        if cost.failure:
+            sys.exit(f"{command}: {cost.failure}")
+        return cost
 
     def measure(self, case, name, command):
         drop_caches()
-        wall, cpu, peak = self.run(command)
-        print(f"{case}: {name}: {wall:.2f} s, {cpu:.2f} CPU s, {peak} MiB", flush=True)
-        self.seconds.setdefault((case, name), []).append(wall)
+        cost = self.run(command)
+        figures = f"{cost.wall_s:.2f} s, {cost.cpu_s:.2f} CPU s, {cost.rss_bytes >> 20} MiB"
+        print(f"{case}: {name}: {figures}", flush=True)
+        self.seconds.setdefault((case, name), []).append(cost.wall_s)
 
     def readers(self, case, source, *words):
         for threads in THREADS:

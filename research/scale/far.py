@@ -111,7 +111,7 @@ def main():
         work.mkdir()
         server.ask(f"latency {args.latency_ms}")
         server.ask("take")
-        cost = timed([str(word) for word in command], environment, work, 600)
+        cost = timed(command, environment, work, 600)
         cost.add_requests(server.ask("take")["requests"])
         if cost.failure:
             sys.exit(f"{name}: {cost.failure}")

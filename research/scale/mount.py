@@ -17,17 +17,20 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from stage import timed  # noqa: E402
+
+TIMEOUT_S = 3600
 # A text that no file has.
 ABSENT = "zzzqqq"
 
 
-def elapsed(command, **options):
-    begin = time.monotonic()
-    status = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options).returncode
+def elapsed(command, environment, folder):
     # 1 is the end of a grep that has found nothing.
-    if status not in (0, 1):
-        sys.exit(f"{command} ended with {status}")
-    return time.monotonic() - begin
+    cost = timed(command, environment, folder, TIMEOUT_S, codes=(0, 1))
+    if cost.failure:
+        sys.exit(f"{command}: {cost.failure}")
+    return cost.wall_s
 
 
 def main():
@@ -37,19 +40,19 @@ def main():
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args()
-    folder = args.folder.resolve()
+    folder, sources = args.folder.resolve(), [os.path.abspath(source) for source in args.sources]
     names = {"XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"}
     environment = dict(os.environ, CUTPOINT_PASSPHRASE="secret")
     environment |= {name: str(folder / place) for name, place in names.items()}
     program = [os.path.realpath(args.program), "--repo", str(folder / "repository")]
-    elapsed([*program, "init", "--recovery-kit", str(folder / "kit")], env=environment)
-    elapsed([*program, "backup", "-q", *args.sources], env=environment)
+    elapsed([*program, "init", "--recovery-kit", str(folder / "kit")], environment, folder)
+    elapsed([*program, "backup", "-q", *sources], environment, folder)
 
     mounted, restored = folder / "mounted", folder / "restored"
     mounted.mkdir()
     ratios = []
     for _ in range(args.runs):
-        restore = elapsed([*program, "restore", "-q", "latest", "--to", str(restored)], env=environment)
+        restore = elapsed([*program, "restore", "-q", "latest", "--to", str(restored)], environment, folder)
         shutil.rmtree(restored)
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         mount = subprocess.Popen([*program, "mount", str(mounted)], env=environment, **quiet)
@@ -57,7 +60,7 @@ def main():
             if mount.poll() is not None:
                 sys.exit("mount has ended")
             time.sleep(0.05)
-        grep = elapsed(["grep", "-r", ABSENT, f"{mounted}/latest/"])
+        grep = elapsed(["grep", "-r", ABSENT, f"{mounted}/latest/"], environment, folder)
         subprocess.run(["umount", str(mounted)], check=True)
         _, _, usage = os.wait4(mount.pid, 0)
         mount.returncode = 0

@@ -15,28 +15,29 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from stage import timed  # noqa: E402
 
-def measured(command, runs=3, **options):
-    """Runs a command. Returns the best wall seconds, with CPU seconds, peak KiB and output."""
+TIMEOUT_S = 3600
+
+
+def measured(command, environment, folder, runs=3):
+    """Runs a command. Returns the best cost by wall time, and the number of lines of output."""
     best = None
     for _ in range(runs):
-        begin = time.monotonic()
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **options)
-        output = child.stdout.read()
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        wall = time.monotonic() - begin
-        if child.returncode not in (0, 1):
-            sys.exit(f"{command} ended with {child.returncode}")
-        cpu = usage.ru_utime + usage.ru_stime
-        if best is None or wall < best[0]:
-            best = (wall, cpu, usage.ru_maxrss, output)
+        # 1 is the end of a `diff` that has found differences.
+        cost = timed(command, environment, folder, TIMEOUT_S, codes=(0, 1))
+        if cost.failure:
+            sys.exit(f"{command}: {cost.failure}")
+        if best is None or cost.wall_s < best[0].wall_s:
+            best = (cost, (folder / "log").read_bytes().count(10))
     return best
 
 
 def show(name, result, note=""):
-    wall, cpu, peak, output = result
-    print(f"{name}: {wall:.2f} s, {cpu:.2f} CPU s, {peak // 1024} MiB, {output.count(10)} lines {note}", flush=True)
+    cost, lines = result
+    figures = f"{cost.wall_s:.2f} s, {cost.cpu_s:.2f} CPU s, {cost.rss_bytes >> 20} MiB"
+    print(f"{name}: {figures}, {lines} lines {note}", flush=True)
 
 
 def make_files(root, count):
@@ -54,8 +55,12 @@ def main():
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--snapshots", type=int, default=100)
     args = parser.parse_args()
+    args.program, args.folder = os.path.realpath(args.program), args.folder.resolve()
     root, chance = args.folder / "files", random.Random(1)
     environment = dict(os.environ, XDG_CACHE_HOME=str(args.folder / "cache"))
+
+    def measure(command):
+        return measured(command, environment, args.folder)
 
     def cutpoint(repository, *words):
         return [args.program, "--repo", str(args.folder / repository), *words]
@@ -89,9 +94,9 @@ def main():
             path.write_text(f"file {number} in version {snapshot}\n")
     find = cutpoint("few", "find", "file-012345.txt")
     name = f"find, {args.snapshots} snapshots of {args.files} files, 1 % differ"
-    show(name, measured(find, env=environment))
-    show("the same, all files", measured(cutpoint("few", "find", "*.txt"), env=environment))
-    show("diff latest~1 latest", measured(cutpoint("few", "diff", "latest~1", "latest"), env=environment))
+    show(name, measure(find))
+    show("the same, all files", measure(cutpoint("few", "find", "*.txt")))
+    show("diff latest~1 latest", measure(cutpoint("few", "diff", "latest~1", "latest")))
 
     initialize("all")
     for snapshot in range(10):
@@ -99,8 +104,10 @@ def main():
             path = root / f"{number % 211:03}" / f"file-{number:06}.txt"
             os.utime(path, (snapshot, snapshot))
         backup("all")
-    result = measured(cutpoint("all", "find", "file-012345.txt"), env=environment)
-    show("find, 10 snapshots, all entries differ", result, f"({10 * args.files / result[1]:.0f} entries per CPU s)")
+    result = measure(cutpoint("all", "find", "file-012345.txt"))
+    show(
+        "find, 10 snapshots, all entries differ", result, f"({10 * args.files / result[0].cpu_s:.0f} entries per CPU s)"
+    )
 
     make_files(args.folder / "more", 2 * args.files)
     root = args.folder / "more"
@@ -108,10 +115,7 @@ def main():
     backup("one")
     (root / "000" / "file-000000.txt").write_text("changed")
     backup("one")
-    show(
-        f"diff, {2 * args.files} files, one changed",
-        measured(cutpoint("one", "diff", "latest~1", "latest"), env=environment),
-    )
+    show(f"diff, {2 * args.files} files, one changed", measure(cutpoint("one", "diff", "latest~1", "latest")))
 
 
 if __name__ == "__main__":

@@ -82,11 +82,14 @@ class Cost:
         return total
 
 
-def timed(command, environment, folder, timeout_s):
-    """Runs a command in `folder` and returns its cost without requests."""
+def timed(command, environment, folder, timeout_s, codes=(0,)):
+    """Runs a command in `folder` and returns its cost without requests. Its output is in `folder / "log"`.
+
+    It fails if its exit code is not in `codes`.
+    """
     log = folder / "log"
     # A small process starts the command, because a child counts the memory of its parent before exec.
-    starter = [sys.executable, "-S", "-c", SPAWN, str(log), str(folder), *command]
+    starter = [sys.executable, "-S", "-c", SPAWN, str(log), str(folder), *(str(word) for word in command)]
     process = subprocess.Popen(starter, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         output, _ = process.communicate(timeout=timeout_s)
@@ -96,7 +99,7 @@ def timed(command, environment, folder, timeout_s):
         return Cost(wall_s=float(timeout_s), failure_count=1, failure=f"stopped after {timeout_s} s")
     elapsed, user, system, rss_kib, code = output.split()
     cost = Cost(cpu_s=float(user) + float(system), rss_bytes=int(rss_kib) * 1024, wall_s=float(elapsed))
-    if int(code) != 0:
+    if int(code) not in codes:
         cost.failure_count = 1
         cost.failure = f"exit code {code}: {log.read_text(errors='replace').strip()[-300:]}"
     return cost

@@ -19,6 +19,9 @@ pub(crate) trait ReportObjects {
     /// Reports, as a problem, an object that cannot be read. The run continues without it.
     fn unreadable(&self, name: &ObjectName, error: &StoreError);
 
+    /// Warns that the storage has lost objects that it had acknowledged, which are stored again.
+    fn lost(&self);
+
     /// Reports a finding of a check.
     fn finding(&self, kind: &str, object: &str, message: &str, remedies: &[Remedy]);
 }
@@ -37,6 +40,13 @@ impl ReportObjects for Report {
         self.problem(
             Path::new(&name),
             &format!("{message}; skipped (`cutpoint check` shows the consequences)"),
+        );
+    }
+
+    fn lost(&self) {
+        self.warn(
+            "the storage has lost objects that it had acknowledged before its connection failed: \
+             they are stored again; run `cutpoint check --read-data`, and look at the server",
         );
     }
 

@@ -19,6 +19,17 @@ pub(super) enum RestoreJob {
     Piece { file: Arc<NewFile>, piece: Piece },
 }
 
+impl RestoreJob {
+    /// Returns the identity of the folder or file of the target that the job keeps open. It differs
+    /// from those of others that are open at the same time.
+    pub(super) fn kept_open(&self) -> usize {
+        match self {
+            RestoreJob::Entry { place, .. } => Arc::as_ptr(&place.folder).addr(),
+            RestoreJob::Piece { file, .. } => Arc::as_ptr(file).addr(),
+        }
+    }
+}
+
 /// The role of a name among the names of its file.
 #[derive(Debug)]
 pub(super) enum Role {

@@ -10,10 +10,13 @@ use cutpoint_repository::read::{ReadPlan, ReadStep};
 
 use super::job::RestoreJob;
 
-/// The maximum numbers of jobs that are coming and that wait. Each job can keep a folder of the target
-/// open.
-const COMING_MAX: usize = 128;
-const WAITING_MAX: usize = 192;
+/// The maximum numbers of jobs that are coming and that wait. Small files are many jobs until their
+/// regions fill requests.
+const COMING_MAX: usize = 2048;
+const WAITING_MAX: usize = 4096;
+/// The maximum numbers of folders or files of the target that these jobs keep open.
+const COMING_OPEN_MAX: usize = 128;
+const WAITING_OPEN_MAX: usize = 192;
 /// The number of bytes to write, in total over all waiting jobs, above which no more jobs are held
 /// back.
 const BYTES_MAX: u64 = 64 << 20;
@@ -29,7 +32,35 @@ pub(super) type PlannedJob = (RestoreJob, Option<ReadStep>);
 struct ComingJob {
     job: RestoreJob,
     chunks: Vec<Fingerprint>,
+    weight: Weight,
+}
+
+/// The weight of a job in a queue.
+#[derive(Clone, Copy, Debug)]
+struct Weight {
+    /// The number of bytes to write.
     bytes: u64,
+    /// Set if the job keeps another folder or file open than the job before.
+    opens: bool,
+}
+
+/// The sum of weights.
+#[derive(Debug, Default)]
+struct Load {
+    bytes: u64,
+    open_count: usize,
+}
+
+impl Load {
+    fn add(&mut self, weight: Weight) {
+        self.bytes += weight.bytes;
+        self.open_count += usize::from(weight.opens);
+    }
+
+    fn remove(&mut self, weight: Weight) {
+        self.bytes -= weight.bytes;
+        self.open_count -= usize::from(weight.opens);
+    }
 }
 
 /// The queue in front of the workers. Jobs leave it in the order in which they were sent.
@@ -38,11 +69,13 @@ pub(super) struct JobQueue<'a> {
     jobs: Sender<PlannedJob>,
     /// Jobs of a restore from far storage that are not announced yet.
     coming: VecDeque<ComingJob>,
-    coming_bytes: u64,
+    coming_load: Load,
     /// The number of coming jobs, from the first on, whose chunks were looked up.
     looked_up_count: usize,
-    waiting: VecDeque<(PlannedJob, u64)>,
-    waiting_bytes: u64,
+    waiting: VecDeque<(PlannedJob, Weight)>,
+    waiting_load: Load,
+    /// The identity of the folder or file that the last job keeps open.
+    kept_open: usize,
 }
 
 impl<'a> JobQueue<'a> {
@@ -51,10 +84,11 @@ impl<'a> JobQueue<'a> {
             plan,
             jobs,
             coming: VecDeque::new(),
-            coming_bytes: 0,
+            coming_load: Load::default(),
             looked_up_count: 0,
             waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            waiting_load: Load::default(),
+            kept_open: 0,
         }
     }
 
@@ -75,13 +109,19 @@ impl<'a> JobQueue<'a> {
             Segment::Hole { .. } | Segment::Zeros { .. } => None,
         });
         let chunks = chunks.collect();
-        let job = ComingJob { job, chunks, bytes };
+        let kept_open = job.kept_open();
+        let opens = std::mem::replace(&mut self.kept_open, kept_open) != kept_open;
+        let weight = Weight { bytes, opens };
+        let job = ComingJob { job, chunks, weight };
         if plan.fetcher_count() == 0 {
             return self.announce(plan, job);
         }
-        self.coming_bytes += bytes;
+        self.coming_load.add(weight);
         self.coming.push_back(job);
-        while self.coming_bytes > LOOKED_UP_BYTES || self.coming.len() > COMING_MAX {
+        while self.coming_load.bytes > LOOKED_UP_BYTES
+            || self.coming_load.open_count > COMING_OPEN_MAX
+            || self.coming.len() > COMING_MAX
+        {
             if !self.announce_first(plan) {
                 return false;
             }
@@ -113,16 +153,16 @@ impl<'a> JobQueue<'a> {
             }
         }
         let Some(job) = self.coming.pop_front() else { return true };
-        self.coming_bytes -= job.bytes;
+        self.coming_load.remove(job.weight);
         self.looked_up_count -= 1;
         self.announce(plan, job)
     }
 
     fn announce(&mut self, plan: &ReadPlan<'_>, job: ComingJob) -> bool {
-        let ComingJob { job, chunks, bytes } = job;
+        let ComingJob { job, chunks, weight } = job;
         let step = plan.begin(&chunks);
-        self.waiting.push_back(((job, Some(step)), bytes));
-        self.waiting_bytes += bytes;
+        self.waiting.push_back(((job, Some(step)), weight));
+        self.waiting_load.add(weight);
         let mut goes_on = true;
         while goes_on && self.is_full() {
             goes_on = self.send_first();
@@ -132,14 +172,16 @@ impl<'a> JobQueue<'a> {
 
     fn is_full(&self) -> bool {
         let has_room = self.plan.is_none_or(ReadPlan::has_room);
-        let is_full =
-            self.waiting.len() > WAITING_MAX || self.waiting_bytes > BYTES_MAX || !has_room;
+        let is_full = self.waiting.len() > WAITING_MAX
+            || self.waiting_load.open_count > WAITING_OPEN_MAX
+            || self.waiting_load.bytes > BYTES_MAX
+            || !has_room;
         is_full && !self.waiting.is_empty()
     }
 
     fn send_first(&mut self) -> bool {
-        let Some(((job, mut step), bytes)) = self.waiting.pop_front() else { return false };
-        self.waiting_bytes -= bytes;
+        let Some(((job, mut step), weight)) = self.waiting.pop_front() else { return false };
+        self.waiting_load.remove(weight);
         if let (Some(plan), Some(step)) = (self.plan, &mut step) {
             plan.hand_over(step);
         }

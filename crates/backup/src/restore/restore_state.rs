@@ -114,6 +114,11 @@ impl<'a> RestoreState<'a> {
         self.stopped.store(true, Relaxed);
     }
 
+    /// Ends the restore, because a thread has panicked, which its caller will see.
+    pub(super) fn abandon(&self) {
+        self.stopped.store(true, Relaxed);
+    }
+
     /// Reports that `path` is not restored. A full target ends the restore, because nothing else
     /// would fit either.
     pub(super) fn fail(&self, path: &Path, failure: &Failure) {

@@ -4,7 +4,7 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use cutpoint_repository::read::ReadPlan;
+use cutpoint_repository::read::{ReadPlan, TreesAhead, TreesAheadEnd};
 use cutpoint_repository::{Content, thread_count};
 use cutpoint_storage::{Error, Kind, Result};
 use rustix::fs::{Mode, OFlags};
@@ -29,6 +29,9 @@ use crate::source::Handle;
 /// The maximum number of jobs that wait for each thread. Each job can keep a folder of the target
 /// open.
 const JOBS_PER_THREAD: usize = 16;
+
+/// The maximum number of decoded bytes of trees that are read ahead.
+const TREES_BYTES_MAX: usize = 8 << 20;
 
 /// Restores the tree `root` of a snapshot into the folder `target`, which is created if it does not
 /// exist. The entries of the tree become entries of `target`. The target itself gets the metadata
@@ -72,7 +75,11 @@ pub fn restore(
         visit(&state, &mut walk, state.base.clone(), &mut Deletion::new(&state));
     }
     let lookahead = Lookahead { reader, options, root, monitor };
-    lookahead.beside(|| write(&state, walk, made))?;
+    // A walk that leaves out most folders would have them read in vain.
+    let reads_all = options.selection.is_empty() && options.include.is_empty();
+    let trees_bytes_max = (options.plan_bytes_max / 8).min(TREES_BYTES_MAX);
+    let ahead = reader.trees_ahead(root, trees_bytes_max).filter(|_| reads_all);
+    lookahead.beside(|| write(&state, walk, ahead.as_ref().map(|ahead| (ahead, root)), made))?;
     if options.verify && !state.stopped() {
         verify(&state, SnapshotWalk::new(reader, options, root)?);
     }
@@ -86,8 +93,14 @@ fn preview(state: &RestoreState<'_>, mut walk: SnapshotWalk<'_>) -> Result<Resto
     state.finish()
 }
 
-/// Writes everything that `walk` finds. `made` says that the target is new.
-fn write<'a>(state: &RestoreState<'a>, walk: SnapshotWalk<'a>, made: bool) -> Result<()> {
+/// Writes everything that `walk` finds, which begins at the tree that comes with `ahead`, if its trees
+/// are read ahead. `made` says that the target is new.
+fn write<'a>(
+    state: &RestoreState<'a>,
+    mut walk: SnapshotWalk<'a>,
+    ahead: Option<(&'a TreesAhead<'a>, &Content)>,
+    made: bool,
+) -> Result<()> {
     let (reader, options) = (state.reader, state.options);
     let threads = thread_count(options.threads);
     let queue_len = (threads * JOBS_PER_THREAD).min(256);
@@ -102,10 +115,18 @@ fn write<'a>(state: &RestoreState<'a>, walk: SnapshotWalk<'a>, made: bool) -> Re
         }
         // The fetchers end when everything is restored, or when this thread panics.
         let _end = plan.map(PlanEnd);
+        let _ahead_end = ahead.map(|(ahead, root)| {
+            walk.read_ahead(ahead, root);
+            fetchers.spawn(move || ahead.run());
+            TreesAheadEnd(ahead)
+        });
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 let receiver = receiver.clone();
-                scope.spawn(move || worker::work(state, &receiver));
+                scope.spawn(move || {
+                    let _panic = WorkerPanic { state, plan };
+                    worker::work(state, &receiver);
+                });
             }
             drop(receiver);
             let dispatcher = Dispatcher::new(state, JobQueue::new(plan, sender));
@@ -120,6 +141,24 @@ struct PlanEnd<'a>(&'a ReadPlan<'a>);
 impl Drop for PlanEnd<'_> {
     fn drop(&mut self) {
         self.0.end();
+    }
+}
+
+/// Ends the restore when dropped by a panic of a worker. The jobs that were sent to the workers may
+/// never be done, so that nothing may wait for the room that they take.
+struct WorkerPanic<'r, 'a> {
+    state: &'r RestoreState<'a>,
+    plan: Option<&'r ReadPlan<'r>>,
+}
+
+impl Drop for WorkerPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.state.abandon();
+            if let Some(plan) = self.plan {
+                plan.end();
+            }
+        }
     }
 }
 

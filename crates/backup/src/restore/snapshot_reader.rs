@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::read::ReadPlan;
+use cutpoint_repository::read::{ReadPlan, TreesAhead};
 use cutpoint_repository::{Class, Content, Entry, Fingerprint, MemoryUse, Reader, thread_count};
 use cutpoint_storage::Result;
 
@@ -51,6 +51,13 @@ pub trait SnapshotReader: Sync {
         None
     }
 
+    /// Returns the trees of a walk that begins at the tree `root`, to be read ahead by a thread of their
+    /// own that may hold up to `bytes_max` bytes; `None` if that is not worthwhile.
+    fn trees_ahead(&self, root: &Content, bytes_max: usize) -> Option<TreesAhead<'_>> {
+        let _ = (root, bytes_max);
+        None
+    }
+
     /// Returns the number of threads for a request of `wanted` (0: the number of processors).
     ///
     /// # Errors
@@ -86,6 +93,10 @@ impl SnapshotReader for Reader {
 
     fn plan(&self, bytes_max: usize) -> Option<ReadPlan<'_>> {
         Some(Reader::plan(self, bytes_max))
+    }
+
+    fn trees_ahead(&self, root: &Content, bytes_max: usize) -> Option<TreesAhead<'_>> {
+        Reader::trees_ahead(self, root, bytes_max)
     }
 
     fn thread_count(&self, wanted: usize) -> Result<usize> {

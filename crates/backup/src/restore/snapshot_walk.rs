@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use cutpoint_repository::format::tree::check_name;
+use cutpoint_repository::read::TreesAhead;
 use cutpoint_repository::{Content, Entry, EntryKind, name_text};
 use cutpoint_storage::{Error, Result};
 
@@ -68,6 +69,8 @@ impl Level<'_> {
 /// The walk through the selected and included entries of a snapshot.
 pub(super) struct SnapshotWalk<'a> {
     reader: &'a dyn SnapshotReader,
+    /// The trees that are read ahead.
+    ahead: Option<&'a TreesAhead<'a>>,
     options: &'a RestoreOptions,
     selection: Selection,
     patterns: Patterns,
@@ -102,6 +105,7 @@ impl<'a> SnapshotWalk<'a> {
         let (levels, path, steps) = (vec![level], PathBuf::new(), VecDeque::new());
         Ok(SnapshotWalk {
             reader,
+            ahead: None,
             options,
             selection,
             patterns,
@@ -110,6 +114,14 @@ impl<'a> SnapshotWalk<'a> {
             steps,
             skipped_specials: 0,
         })
+    }
+
+    /// Takes trees from `ahead` from now on. The walk has not begun, and began with the same `root`.
+    pub(super) fn read_ahead(&mut self, ahead: &'a TreesAhead<'a>, root: &Content) {
+        if let Some(level) = self.levels.first_mut() {
+            level.entries = Box::new(ahead.tree(root));
+        }
+        self.ahead = Some(ahead);
     }
 
     /// Returns the part of the root that is restored.
@@ -242,7 +254,13 @@ impl<'a> SnapshotWalk<'a> {
         self.path.push(OsStr::from_bytes(&entry.name));
         let content = std::mem::replace(&mut entry.content, Content::Empty);
         let mut problem = None;
-        let entries = open_tree(self.reader, &content).unwrap_or_else(|error| {
+        let opened = match (self.ahead, &content) {
+            (Some(ahead), Content::Segments(_) | Content::Recipe(_)) => {
+                Ok(Box::new(ahead.tree(&content)) as Box<dyn Iterator<Item = Result<Entry>> + 'a>)
+            }
+            _ => open_tree(self.reader, &content),
+        };
+        let entries = opened.unwrap_or_else(|error| {
             let error = error.of("its tree");
             problem = Some(Step::Problem { path: self.path.clone(), error });
             Box::new(iter::empty())

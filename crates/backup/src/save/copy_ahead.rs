@@ -13,8 +13,13 @@ use cutpoint_storage::{Error, Result};
 use super::copy_steps::{CopyStep, CopySteps};
 use super::source_reader::{SourceChunk, SourcePlan, SourceReader, SourceSegments, SourceStep};
 
-/// The maximum number of jobs made ahead.
+/// The maximum number of jobs made ahead, and begun.
 const JOBS_MAX: usize = 256;
+/// The maximum number of jobs whose chunks are looked up together, and of their segments.
+const LOOKED_UP_MAX: usize = 4096;
+/// The number of bytes to read, in total over all jobs whose chunks are looked up together. The
+/// containers that have them are told by a request each.
+const LOOKED_UP_BYTES: u64 = 128 << 20;
 /// The maximum number of segments of a piece.
 const PIECE_SEGMENTS_MAX: usize = 256;
 /// The number of bytes at which a piece ends.
@@ -35,6 +40,15 @@ pub(super) enum CopyJob {
     DamagedFolder(PathBuf, Error),
 }
 
+impl CopyJob {
+    fn piece(&self) -> Option<&Piece> {
+        match self {
+            CopyJob::Piece(piece) => Some(piece),
+            _ => None,
+        }
+    }
+}
+
 /// A file whose content is copied.
 #[derive(Debug)]
 pub(super) struct CopiedFile {
@@ -50,8 +64,16 @@ pub(super) struct CopiedFile {
 #[derive(Debug)]
 pub(super) struct Piece {
     segments: VecDeque<CopySegment>,
-    step: SourceStep,
+    /// Set once the piece has begun.
+    step: Option<SourceStep>,
     is_handed_over: bool,
+}
+
+impl Piece {
+    /// Returns the segments that the source has to give.
+    fn needed(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|it| !it.is_known).map(|it| &it.segment)
+    }
 }
 
 /// A segment of a file.
@@ -73,6 +95,9 @@ pub(super) struct CopyAhead<'p, 'a> {
     /// a file.
     continues: bool,
     jobs: VecDeque<CopyJob>,
+    /// The number of jobs, from the first on, whose chunks the plan knows. Those of the others were
+    /// looked up.
+    begun_count: usize,
     /// The file of which pieces are still to come, and the number of bytes to skip.
     file: Option<(SourceSegments<'a>, u64)>,
     /// The chunk that was read last.
@@ -96,6 +121,7 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
             known,
             continues,
             jobs: VecDeque::new(),
+            begun_count: 0,
             file: None,
             chunk: None,
             is_of_file: false,
@@ -110,7 +136,12 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
     /// Returns the next job. The pieces of a file are taken by [`CopyAhead::segment`] before.
     pub(super) fn next(&mut self) -> Result<Option<CopyJob>> {
         self.fill()?;
-        Ok(self.jobs.pop_front())
+        Ok(self.pop())
+    }
+
+    fn pop(&mut self) -> Option<CopyJob> {
+        self.begun_count = self.begun_count.saturating_sub(1);
+        self.jobs.pop_front()
     }
 
     /// Returns the next segment of the current file; `None` at its end.
@@ -118,19 +149,21 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
         loop {
             self.fill()?;
             if let Some(CopyJob::Damaged(_)) = self.jobs.front()
-                && let Some(CopyJob::Damaged(error)) = self.jobs.pop_front()
+                && let Some(CopyJob::Damaged(error)) = self.pop()
             {
                 self.is_of_file = true;
                 return Err(error);
             }
             let Some(CopyJob::Piece(piece)) = self.jobs.front_mut() else { return Ok(None) };
             if !piece.is_handed_over {
-                self.plan.hand_over(&mut piece.step);
+                if let Some(step) = &mut piece.step {
+                    self.plan.hand_over(step);
+                }
                 piece.is_handed_over = true;
             }
             match piece.segments.front() {
                 Some(segment) => return Ok(Some(*segment)),
-                None => drop(self.jobs.pop_front()),
+                None => drop(self.pop()),
             }
         }
     }
@@ -175,7 +208,7 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
             return false;
         }
         while let Some(CopyJob::Piece(_) | CopyJob::Damaged(_)) = self.jobs.front() {
-            self.jobs.pop_front();
+            self.pop();
         }
         if self.jobs.is_empty() {
             // No later file has begun.
@@ -210,40 +243,91 @@ impl<'p, 'a> CopyAhead<'p, 'a> {
         Ok((filled, true))
     }
 
-    /// Makes jobs ahead, as far as the plan has room for their chunks.
+    /// Begins jobs ahead, as far as the plan has room for their chunks.
     fn fill(&mut self) -> Result<()> {
-        while self.jobs.is_empty() || (self.jobs.len() < JOBS_MAX && self.plan.has_room()) {
-            if let Some((segments, skipped_len)) = &mut self.file {
-                let job = match piece(segments, skipped_len, self.known, self.plan)? {
-                    PieceResult::Piece(piece) => Some(CopyJob::Piece(piece)),
-                    PieceResult::Damaged(error) => Some(CopyJob::Damaged(error)),
-                    PieceResult::End => None,
-                };
-                if !matches!(job, Some(CopyJob::Piece(_))) {
-                    self.file = None;
-                }
-                self.jobs.extend(job);
-                continue;
+        while self.begun_count == 0 || (self.begun_count < JOBS_MAX && self.plan.has_room()) {
+            if self.begun_count == self.jobs.len() {
+                self.gather()?;
             }
-            match self.steps.next()? {
+            match self.jobs.get_mut(self.begun_count) {
                 None => return Ok(()),
-                Some(CopyStep::File(entry, before)) => self.begin_file(entry, before),
-                Some(CopyStep::Damaged(error)) => {
-                    let path = self.steps.path.clone();
-                    self.jobs.push_back(CopyJob::DamagedFolder(path, error));
+                Some(CopyJob::Piece(piece)) => piece.step = Some(self.plan.begin(piece.needed())),
+                Some(_) => {}
+            }
+            self.begun_count += 1;
+        }
+        Ok(())
+    }
+
+    /// Makes jobs, and looks up their chunks. Makes one if lookups are not worth more.
+    fn gather(&mut self) -> Result<()> {
+        let (mut weight, mut bytes) = (0, 0);
+        let first = self.jobs.len();
+        loop {
+            let Some(job) = self.make_job()? else { break };
+            if let CopyJob::Piece(piece) = &job {
+                weight += piece.segments.len();
+                bytes += piece.needed().map(Segment::length).sum::<u64>();
+            }
+            weight += 1;
+            self.jobs.push_back(job);
+            if !self.plan.looks_up() || weight >= LOOKED_UP_MAX || bytes >= LOOKED_UP_BYTES {
+                break;
+            }
+        }
+        if let Some(index) = self.known {
+            self.mark_known(first, index)?;
+        }
+        let pieces = self.jobs.range(first..).filter_map(CopyJob::piece);
+        self.plan.look_up(pieces.flat_map(Piece::needed));
+        Ok(())
+    }
+
+    /// Marks the chunks of jobs, from the one with the number `first` on, that `index` has.
+    fn mark_known(&mut self, first: usize, index: &Index) -> Result<()> {
+        let pieces = self.jobs.range(first..).filter_map(CopyJob::piece);
+        let chunks: Vec<_> = pieces.flat_map(Piece::needed).filter_map(chunk_of).collect();
+        index.look_up(Class::Data, &chunks);
+        for job in self.jobs.range_mut(first..) {
+            let CopyJob::Piece(piece) = job else { continue };
+            for segment in &mut piece.segments {
+                if let Some(chunk) = chunk_of(&segment.segment) {
+                    let found = index.find(Class::Data, &chunk, Scope::Write)?;
+                    segment.is_known = found.is_some();
                 }
-                Some(step) => self.jobs.push_back(CopyJob::Step(step)),
             }
         }
         Ok(())
     }
 
-    fn begin_file(&mut self, entry: Box<Entry>, before: Option<Box<Entry>>) {
+    /// Makes the next job; `None` at the end.
+    fn make_job(&mut self) -> Result<Option<CopyJob>> {
+        if let Some((segments, skipped_len)) = &mut self.file {
+            match piece(segments, skipped_len)? {
+                PieceResult::Piece(piece) => return Ok(Some(CopyJob::Piece(piece))),
+                PieceResult::Damaged(error) => {
+                    self.file = None;
+                    return Ok(Some(CopyJob::Damaged(error)));
+                }
+                PieceResult::End => self.file = None,
+            }
+        }
+        Ok(match self.steps.next()? {
+            None => None,
+            Some(CopyStep::File(entry, before)) => Some(self.begin_file(entry, before)),
+            Some(CopyStep::Damaged(error)) => {
+                Some(CopyJob::DamagedFolder(self.steps.path.clone(), error))
+            }
+            Some(step) => Some(CopyJob::Step(step)),
+        })
+    }
+
+    fn begin_file(&mut self, entry: Box<Entry>, before: Option<Box<Entry>>) -> CopyJob {
         let begun = before.as_ref().filter(|_| self.continues);
         let covered_len = begun.map_or(0, |before| before.size.min(entry.size));
         self.file = Some((self.reader.segments(&entry.content), covered_len));
         let path = self.steps.path.join(OsStr::from_bytes(&entry.name));
-        self.jobs.push_back(CopyJob::File(CopiedFile { path, entry, before, covered_len }));
+        CopyJob::File(CopiedFile { path, entry, before, covered_len })
     }
 }
 
@@ -256,12 +340,7 @@ enum PieceResult {
 }
 
 /// Returns the next piece of a file, after `skipped_len` bytes.
-fn piece(
-    segments: &mut SourceSegments<'_>,
-    skipped_len: &mut u64,
-    known: Option<&Index>,
-    plan: &SourcePlan<'_>,
-) -> Result<PieceResult> {
+fn piece(segments: &mut SourceSegments<'_>, skipped_len: &mut u64) -> Result<PieceResult> {
     let mut taken = VecDeque::new();
     let mut len = 0;
     let mut is_any = false;
@@ -274,26 +353,25 @@ fn piece(
         let skipped = segment.length().min(*skipped_len);
         *skipped_len -= skipped;
         let Some(segment) = without_beginning(segment, skipped) else { continue };
-        let is_known = match (known, segment) {
-            (Some(index), Segment::Chunk { fingerprint, .. }) => {
-                index.find(Class::Data, &fingerprint, Scope::Write)?.is_some()
-            }
-            _ => false,
-        };
         if let Segment::Chunk { length, .. } = segment {
             len += length;
         }
-        taken.push_back(CopySegment { segment, is_known });
+        taken.push_back(CopySegment { segment, is_known: false });
         if taken.len() >= PIECE_SEGMENTS_MAX || len >= PIECE_LEN {
             break;
         }
     }
-    let needed = taken.iter().filter(|it| !it.is_known);
-    let step = plan.begin(needed.map(|it| &it.segment));
     Ok(match is_any {
-        true => PieceResult::Piece(Piece { segments: taken, step, is_handed_over: false }),
+        true => PieceResult::Piece(Piece { segments: taken, step: None, is_handed_over: false }),
         false => PieceResult::End,
     })
+}
+
+fn chunk_of(segment: &Segment) -> Option<Fingerprint> {
+    match segment {
+        Segment::Chunk { fingerprint, .. } => Some(*fingerprint),
+        Segment::Hole { .. } | Segment::Zeros { .. } => None,
+    }
 }
 
 /// Returns `segment` without its first `len` bytes; `None` if nothing is left.

@@ -1,6 +1,7 @@
 //! Reading and cutting: the bytes of a file or stream become chunks in batches.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use cutpoint_chunking::Chunker;
 use cutpoint_repository::format::recipe::Segment;
@@ -49,6 +50,7 @@ pub(super) struct Cutter<'a> {
     damaged: DamagedParts,
     /// The cut-points appended by the chunker. Empty between its calls.
     cut_points: Vec<usize>,
+    read_elapsed: Duration,
 }
 
 impl<'a> Cutter<'a> {
@@ -58,7 +60,8 @@ impl<'a> Cutter<'a> {
         batches: BatchFiller<'a>,
     ) -> Cutter<'a> {
         let (damaged, cut_points) = (DamagedParts::default(), Vec::new());
-        Cutter { chunker, state, batches, covered_len: 0, damaged, cut_points }
+        let read_elapsed = Duration::ZERO;
+        Cutter { chunker, state, batches, covered_len: 0, damaged, cut_points, read_elapsed }
     }
 
     /// The chunker.
@@ -69,6 +72,11 @@ impl<'a> Cutter<'a> {
     /// The number of bytes of the current file that its events cover.
     pub(super) fn covered_len(&self) -> u64 {
         self.covered_len
+    }
+
+    /// Returns the time that reading files has taken, without cutting and waits for other stages.
+    pub(super) fn read_elapsed(&self) -> Duration {
+        self.read_elapsed
     }
 
     /// Begins a file, a new version of `before` if there is one.
@@ -193,18 +201,23 @@ impl<'a> Cutter<'a> {
                 Ok(FileExtent::Data { offset, len }) => {
                     let mut at = offset;
                     let end = offset + len;
+                    let mut read_elapsed = Duration::ZERO;
                     let mut advised_end = if len > ADVISED_LEN_MIN { offset } else { end };
                     let read = |buffer: &mut [u8]| {
                         file.advise_behind(at, end, &mut advised_end);
                         let want = usize::try_from(end - at).unwrap_or(usize::MAX);
                         let want = want.min(buffer.len());
+                        let began_at = Instant::now();
                         let count = file.read_at(&mut buffer[..want], at)?;
+                        read_elapsed += began_at.elapsed();
                         at += count as u64;
                         // If there are fewer bytes than requested, there are no more, whatever the
                         // extent says.
                         Ok((count, at < end && count == want))
                     };
-                    match self.cut(&[], read, may_stop)? {
+                    let end_of_cut = self.cut(&[], read, may_stop);
+                    self.read_elapsed += read_elapsed;
+                    match end_of_cut? {
                         // The bytes that follow would get a wrong offset.
                         Ok(CutEnd::End) if at < end => return Ok(Ok(CutEnd::Short)),
                         Ok(CutEnd::End) => {}

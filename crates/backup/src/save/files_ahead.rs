@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use cutpoint_repository::Entry;
@@ -15,8 +15,8 @@ use crate::source::{Answer, Handle, Helpers, SourceFile, Urgency, read_ahead};
 /// The maximum size in bytes of a file that is read ahead completely. A larger one stays open, and the
 /// system reads its beginning ahead.
 const WHOLE_LEN_MAX: u64 = 64 * 1024;
-/// The time within which a byte is read and cut if it is in memory, in nanoseconds.
-const READ_PER_BYTE_NS: u64 = 2;
+/// The time within which a byte is read if it is in memory, in nanoseconds.
+const READ_PER_BYTE_NS: u64 = 1;
 /// The number of requests of one job.
 const JOB_REQUESTS: usize = 12;
 /// The number of bytes of one job.
@@ -89,11 +89,11 @@ impl FilesAhead {
         self.helpers.as_ref().is_some_and(|helpers| helpers.have_begun())
     }
 
-    /// Notes that a file of `size` bytes was opened and read by the ordered stage itself since
-    /// `began_at`.
-    pub(super) fn note(&self, began_at: Instant, size: u64) {
+    /// Notes that the ordered stage itself has opened and read a file of `size` bytes in the time
+    /// `elapsed`, without waits for other stages.
+    pub(super) fn note(&self, elapsed: Duration, size: u64) {
         if let Some(helpers) = self.helpers.as_ref().filter(|_| size <= WHOLE_LEN_MAX) {
-            helpers.note(began_at, Duration::from_nanos(READ_PER_BYTE_NS * size));
+            helpers.note(elapsed, Duration::from_nanos(READ_PER_BYTE_NS * size));
         }
     }
 

@@ -208,6 +208,28 @@ impl SourcePlan<'_> {
         }
     }
 
+    /// Returns `true` if it is worth looking up many chunks together.
+    pub(super) fn looks_up(&self) -> bool {
+        match self {
+            SourcePlan::Own(plan) => plan.fetcher_count() > 0,
+            SourcePlan::Foreign(_) => false,
+        }
+    }
+
+    /// Finds out where the chunks of these segments are, by several requests at a time, if that is
+    /// worthwhile. What is not found is left to the steps.
+    pub(super) fn look_up<'s>(&self, needed: impl Iterator<Item = &'s Segment>) {
+        if let SourcePlan::Own(plan) = self
+            && self.looks_up()
+        {
+            let chunks = needed.filter_map(|segment| match segment {
+                Segment::Chunk { fingerprint, .. } => Some(*fingerprint),
+                Segment::Hole { .. } | Segment::Zeros { .. } => None,
+            });
+            plan.look_up(&chunks.collect::<Vec<_>>());
+        }
+    }
+
     /// Begins a step that reads the chunks of these segments. Never waits.
     pub(super) fn begin<'s>(&self, needed: impl Iterator<Item = &'s Segment>) -> SourceStep {
         let chunks = needed.filter_map(|segment| match segment {

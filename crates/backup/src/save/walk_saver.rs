@@ -176,7 +176,7 @@ impl<'a> WalkSaver<'_, 'a> {
         self.monitor.reading(&path);
         // The next name of the same file is read instead if this one cannot be opened. The file
         // can also have changed after the walk examined it, or can be a different one.
-        let began_at = ahead.is_none().then(|| (Instant::now(), entry.size));
+        let began_at = ahead.is_none().then(Instant::now);
         let opened = match ahead {
             // It may have waited for long.
             Some(FileAhead::File(opened)) => opened.and_then(|mut file| {
@@ -185,12 +185,15 @@ impl<'a> WalkSaver<'_, 'a> {
             }),
             Some(FileAhead::Xattrs(_)) | None => open_file(&folder, &entry),
         };
+        let opening = began_at.map(|began_at| began_at.elapsed());
         self.linked.remove(&key);
         match opened {
             Ok(file) => {
+                let (size, reading) = (entry.size, self.cutter.read_elapsed());
                 self.read_file(&path, entry, file, before.as_ref(), position)?;
-                if let Some((began_at, size)) = began_at {
-                    self.finder.files.note(began_at, size);
+                if let Some(opening) = opening {
+                    let reading = self.cutter.read_elapsed() - reading;
+                    self.finder.files.note(opening + reading, size);
                 }
                 Ok(())
             }

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 use rustix::process::{Resource, getrlimit};
@@ -19,8 +19,8 @@ use rustix::process::{Resource, getrlimit};
 /// time takes less than half of it.
 const OPEN_FILES_MIN: u64 = 1024;
 
-/// The time within which a folder is opened and listed, or a small file opened, read and cut, if it
-/// is in memory.
+/// The time within which a folder is opened and listed, or a small file opened and read, if it is in
+/// memory.
 const QUICK: Duration = Duration::from_micros(60);
 /// The number of slow calls, of 32 in a row, after which the threads begin.
 const SLOW_CALLS_MIN: u32 = 8;
@@ -183,10 +183,10 @@ impl Helpers {
         self.have_begun.load(Relaxed)
     }
 
-    /// Notes a call of the thread that needs the answers, which began at `began_at`, and for which
-    /// `more` than the usual time is quick.
-    pub(crate) fn note(&self, began_at: Instant, more: Duration) {
-        let is_slow = began_at.elapsed() > QUICK + more;
+    /// Notes a call of the thread that needs the answers, which took the time `elapsed`, and for
+    /// which `more` than the usual time is quick.
+    pub(crate) fn note(&self, elapsed: Duration, more: Duration) {
+        let is_slow = elapsed > QUICK + more;
         let slow_calls = self.slow_calls.load(Relaxed) << 1 | u32::from(is_slow);
         self.slow_calls.store(slow_calls, Relaxed);
         if slow_calls.count_ones() >= SLOW_CALLS_MIN {
@@ -272,20 +272,19 @@ mod tests {
     #[test]
     fn threads_begin_once_calls_are_slow() {
         let helpers = Helpers::new(1, false).expect("enough files may be open");
-        let now = Instant::now();
-        let long_ago = now.checked_sub(Duration::from_secs(1)).expect("the system is up");
+        let long = Duration::from_secs(1);
         for number in 0..1000 {
             // One call in six is slow, as if the thread had to wait for a processor.
-            let began_at = if number % 6 == 0 { long_ago } else { Instant::now() };
-            helpers.note(began_at, Duration::ZERO);
-            helpers.note(long_ago, Duration::from_secs(100));
+            let elapsed = if number % 6 == 0 { long } else { QUICK };
+            helpers.note(elapsed, Duration::ZERO);
+            helpers.note(long, Duration::from_secs(100));
             assert!(!helpers.have_begun(), "{number}");
         }
         for _ in 0..SLOW_CALLS_MIN {
-            helpers.note(long_ago, Duration::ZERO);
+            helpers.note(long, Duration::ZERO);
         }
         assert!(helpers.have_begun());
-        helpers.note(Instant::now(), Duration::ZERO);
+        helpers.note(QUICK, Duration::ZERO);
         assert!(helpers.have_begun(), "they go on");
     }
 

@@ -510,7 +510,7 @@ impl Walk {
         let (names, failure) = self.list(handle, node, home.is_some());
         if let Some(helpers) = &self.helpers {
             let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
-            helpers.note(began_at, LISTED_PER_NAME.saturating_mul(count));
+            helpers.note(began_at.elapsed(), LISTED_PER_NAME.saturating_mul(count));
         }
         if let Some((error, has_none)) = failure {
             // Sources below the folder are reached by their names. If some names of a source were

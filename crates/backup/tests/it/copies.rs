@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use cutpoint_backup::copy::{
     CopyMonitor, CopyReport, CopyRules, copy, plan_copies, plan_rewrites, rewrite,
 };
@@ -19,7 +20,7 @@ use cutpoint_repository::{
     CipherSuite, Class, Content, Entry, EntryKind, InitOptions, Reader, Repository, Snapshot,
     TicketId, Unlock, View,
 };
-use cutpoint_storage::{Environment, Error, Kind, Memory, Storage};
+use cutpoint_storage::{Environment, Error, Kind, Layer, Memory, ObjectRange, Storage};
 use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
@@ -194,6 +195,56 @@ pub(crate) fn source(folder: &Path) -> Arc<Repository> {
     fs::write(folder.join("folder 2/file 2"), bytes).expect("file");
     backup(&repository, files(folder), &options, &()).expect("a backup");
     repository
+}
+
+/// A storage with a long way, which counts the ranges of data that are asked for together.
+#[derive(Debug)]
+struct Remote {
+    below: Arc<dyn Storage>,
+    together_max: AtomicU64,
+}
+
+impl Layer for Remote {
+    fn below(&self) -> &dyn Storage {
+        &*self.below
+    }
+
+    fn get_ranges(&self, wanted: &[ObjectRange]) -> Vec<cutpoint_storage::Result<Bytes>> {
+        let count = wanted.iter().filter(|range| range.name.starts_with("data/")).count();
+        self.together_max.fetch_max(count as u64, Ordering::SeqCst);
+        self.below.get_ranges(wanted)
+    }
+
+    fn requests_ahead_max(&self) -> usize {
+        4
+    }
+}
+
+/// Opens a repository as if its storage were far.
+fn from_far(repository: &Repository) -> (Arc<Repository>, Arc<Remote>) {
+    let together_max = AtomicU64::new(0);
+    let remote = Arc::new(Remote { below: repository.storage().clone(), together_max });
+    let unlock = crate::seeded_repository::unlock();
+    let opened = Repository::open(remote.clone(), SeededEnvironment::new(9), &unlock);
+    (Arc::new(opened.expect("it opens")), remote)
+}
+
+/// The containers of many files are looked up together.
+#[test]
+fn copy_from_far_is_that_from_near() {
+    let folder = tempfile::tempdir().expect("folder");
+    let near = source(folder.path());
+    fs::write(folder.path().join("larger"), SplitMix64::bytes(8, 9_000_000)).expect("file");
+    backup(&near, files(folder.path()), &options(2), &()).expect("a backup");
+    for target in [other(), like(&near)] {
+        let (far, remote) = from_far(&near);
+        let report = copy_all(&far, &target);
+        assert_eq!(report.saved.len(), 3, "{report:?}");
+        assert_same_snapshots(&near, &target);
+        assert_sound(&target);
+        let together = remote.together_max.load(Ordering::SeqCst);
+        assert!(together >= 6, "{together} ranges, of which a table of contents takes two");
+    }
 }
 
 #[test]
@@ -586,16 +637,19 @@ fn damage_at_the_source_costs_the_files_in_it_only() {
     // The folder is the same, but the copy of the second snapshot will lack a file.
     backup(&source, files(folder.path()), &options(2), &()).expect("a backup");
     damage(&source, "data");
-    for target in [other(), like(&source)] {
+    let (far, _) = from_far(&source);
+    let near = source;
+    let cases = [(&near, other()), (&near, like(&near)), (&far, other()), (&far, like(&near))];
+    for (source, target) in cases {
         let monitor = Problems::default();
-        let report = copy_with(&source, &target, &monitor).expect("a copy");
+        let report = copy_with(source, &target, &monitor).expect("a copy");
         assert_eq!((report.saved.len(), report.failed_count), (3, 0), "{report:?}");
         let problems = monitor.0.into_inner().expect("no panic");
         assert!(problems.iter().all(|it| it.contains("authentication")), "{problems:?}");
         let of_second = format!("{}:{}/", second.short(), folder.path().display());
         let named: Vec<_> = problems.iter().filter(|it| it.starts_with(&of_second)).collect();
         assert!(named.len() == 1 || named.len() == 2, "{problems:?}");
-        let (from, to) = (reader(&source), reader(&target));
+        let (from, to) = (reader(source), reader(&target));
         let (view, expected) = (to.view(), from.view());
         for ((_, copy), (_, original)) in view.snapshots().iter().zip(expected.snapshots()) {
             assert_eq!(copy.copied_from(), None, "it is not complete");
@@ -617,7 +671,7 @@ fn damage_at_the_source_costs_the_files_in_it_only() {
         assert_sound(&target);
         // The lost files are tried again, and nothing is stored if they are still lost.
         let monitor = Problems::default();
-        let again = copy_with(&source, &target, &monitor).expect("a copy");
+        let again = copy_with(source, &target, &monitor).expect("a copy");
         assert_eq!((again.saved.len(), again.unchanged_count, again.stored_bytes), (0, 3, 0));
         assert_eq!(monitor.0.into_inner().expect("no panic").len(), problems.len(), "reported");
     }

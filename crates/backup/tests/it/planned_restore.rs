@@ -1,9 +1,11 @@
 //! A planned restore has the same result as one without a plan, with fewer requests.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,8 +13,8 @@ use bytes::Bytes;
 use cutpoint_backup::restore::{RestoreMonitor, RestoreOptions, RestoreReport, restore};
 use cutpoint_backup::save::backup;
 use cutpoint_repository::format::HEADER_LEN;
-use cutpoint_repository::read::ReadStatistics;
-use cutpoint_repository::{Reader, Repository, View};
+use cutpoint_repository::read::{Entries, ReadStatistics, TreesAheadEnd};
+use cutpoint_repository::{Content, EntryKind, Reader, Repository, View};
 use cutpoint_storage::{Layer, Memory, Result, Storage};
 use cutpoint_testing::SplitMix64;
 
@@ -20,10 +22,11 @@ use crate::backup_options::{files, options};
 use crate::folder_comparison::compare;
 use crate::seeded_repository::{SeededEnvironment, init, unlock};
 
-/// A storage that delays reads of data, and counts the concurrent ones.
+/// A storage that delays reads of one folder, and counts the concurrent ones.
 #[derive(Debug)]
 struct Far {
     memory: Memory,
+    folder: &'static str,
     pause: Duration,
     waiting_count: AtomicU64,
     waiting_count_max: AtomicU64,
@@ -32,10 +35,15 @@ struct Far {
 }
 
 impl Far {
+    /// Creates a storage that delays reads of data.
     fn new(pause: Duration) -> Far {
+        Far::of("data/", pause)
+    }
+
+    fn of(folder: &'static str, pause: Duration) -> Far {
         let (waiting_count, waiting_count_max) = (AtomicU64::new(0), AtomicU64::new(0));
         let (memory, header_count) = (Memory::new(), AtomicU64::new(0));
-        Far { memory, pause, waiting_count, waiting_count_max, header_count }
+        Far { memory, folder, pause, waiting_count, waiting_count_max, header_count }
     }
 }
 
@@ -45,7 +53,7 @@ impl Layer for Far {
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        if name.starts_with("data/") && !self.pause.is_zero() {
+        if name.starts_with(self.folder) && !self.pause.is_zero() {
             let waiting_count = self.waiting_count.fetch_add(1, Relaxed) + 1;
             self.waiting_count_max.fetch_max(waiting_count, Relaxed);
             std::thread::sleep(self.pause);
@@ -201,6 +209,98 @@ fn far_storage_gets_concurrent_requests() {
     assert!(counts[0] <= 2 && counts[1] >= 3, "waiting at once, at most: {counts:?}");
 }
 
+/// Saves folders in folders, some of which change from one snapshot to the next, so that their trees are
+/// in many containers.
+fn save_folders(storage: &Arc<dyn Storage>, root: &Path) -> Arc<Repository> {
+    let repository = init(storage, &SeededEnvironment::new(1));
+    for number in 0..64 {
+        let folder = root.join(format!("{}/{}/{}", number % 4, number / 4 % 4, number / 16));
+        fs::create_dir_all(&folder).expect("folders");
+        fs::write(folder.join("file"), SplitMix64::bytes(number, 100)).expect("a file");
+    }
+    for day in 0..24 {
+        let folder = root.join(format!("{}/{}/{}", day % 4, day / 4 % 4, day % 3));
+        fs::write(folder.join("new"), SplitMix64::bytes(day, 200)).expect("a file");
+        backup(&repository, files(root), &options(2), &()).expect("it is saved");
+    }
+    repository
+}
+
+/// Walks through folders that `tree` opens, and leaves out some of them if `skips` is set.
+fn walk<'a>(
+    tree: &dyn Fn(&Content) -> Entries<'a>,
+    content: &Content,
+    skips: bool,
+    found: &mut Vec<String>,
+) {
+    for entry in tree(content) {
+        match entry {
+            Ok(entry) => {
+                found.push(String::from_utf8_lossy(&entry.name).into_owned());
+                if entry.kind == EntryKind::Folder && !(skips && found.len().is_multiple_of(3)) {
+                    walk(tree, &entry.content, skips, found);
+                    found.push("..".to_owned());
+                }
+            }
+            Err(error) => found.push(error.to_string()),
+        }
+    }
+}
+
+#[test]
+fn trees_read_ahead_are_those_of_the_walk() {
+    let root = tempfile::tempdir().expect("a folder");
+    let far = Arc::new(Far::of("meta/", Duration::from_millis(1)));
+    let storage: Arc<dyn Storage> = far.clone();
+    let repository = save_folders(&storage, root.path());
+    let containers = storage.list("meta").expect("memory lists");
+    let (damaged, _) = &containers[containers.len() / 2];
+    for (skips, is_damaged) in [(false, false), (true, false), (false, true)] {
+        let case = format!("skips: {skips}, is damaged: {is_damaged}");
+        if is_damaged {
+            let len = far.memory.get(damaged).expect("memory has it").len();
+            far.memory.delete(damaged).expect("memory deletes");
+            far.memory.put_new(damaged, vec![0; len].into()).expect("memory takes it");
+        }
+        let view = View::list(&repository).expect("it lists");
+        let root = view.snapshots().last().expect("a snapshot").1.root.clone();
+        let open = || Reader::open(repository.clone(), view.clone()).expect("a reader");
+        let (reader, mut expected, mut found) = (open(), Vec::new(), Vec::new());
+        walk(&|content| reader.tree(content), &root, skips, &mut expected);
+        assert!(expected.len() > 50, "{case}: {expected:?}");
+        let reader = open();
+        let ahead = reader.trees_ahead(&root, 1 << 20).expect("it is far");
+        far.waiting_count_max.store(0, Relaxed);
+        std::thread::scope(|scope| {
+            let _end = TreesAheadEnd(&ahead);
+            scope.spawn(|| ahead.run());
+            walk(&|content| ahead.tree(content), &root, skips, &mut found);
+        });
+        assert_eq!(found, expected, "{case}");
+        assert_eq!(found.iter().any(|name| name.contains("container")), is_damaged, "{case}");
+        let at_once = far.waiting_count_max.load(Relaxed);
+        assert!(at_once >= 3, "{case}: {at_once} requests at a time");
+    }
+}
+
+#[test]
+fn restore_reads_trees_ahead_unless_little_is_selected() {
+    let root = tempfile::tempdir().expect("a folder");
+    let far = Arc::new(Far::of("meta/", Duration::from_millis(1)));
+    let storage: Arc<dyn Storage> = far.clone();
+    let repository = save_folders(&storage, root.path());
+    let include = vec!["file".to_owned(), "new".to_owned()];
+    let some = RestoreOptions { include, ..holding(96 << 20, 1) };
+    for (options, reads_ahead) in [(holding(96 << 20, 1), true), (some, false)] {
+        far.waiting_count_max.store(0, Relaxed);
+        let restored = restore_last(&repository, &options);
+        assert_eq!(restored.problems, [], "reads ahead: {reads_ahead}");
+        compare(root.path(), &source_in(root.path(), restored.target.path()));
+        let at_once = far.waiting_count_max.load(Relaxed);
+        assert_eq!(at_once >= 3, reads_ahead, "{at_once} requests at a time");
+    }
+}
+
 /// Damage is found by the thread that reads ahead, and reported by the thread that writes the file.
 #[test]
 fn damage_is_reported_as_without_a_plan() {
@@ -231,4 +331,42 @@ fn damage_is_reported_as_without_a_plan() {
     storage.delete(name).expect("memory deletes");
     let gone = restore_last(&repository, &holding(96 << 20, 2));
     assert!(gone.problems.len() >= without.problems.len(), "{:?}", gone.problems);
+}
+
+/// A monitor that panics once it is told of progress.
+struct Panicking;
+
+impl RestoreMonitor for Panicking {
+    fn progress(&self, _: u64, _: u64) {
+        panic!("the monitor panics");
+    }
+}
+
+/// The jobs that were sent to the workers take room that nothing frees.
+#[test]
+fn restore_whose_workers_panic_ends() {
+    let root = tempfile::tempdir().expect("a folder");
+    for number in 0..400 {
+        let bytes = SplitMix64::bytes(number, 40_000);
+        fs::write(root.path().join(number.to_string()), bytes).expect("a file");
+    }
+    let storage: Arc<dyn Storage> = Arc::new(Far::new(Duration::from_millis(1)));
+    let repository = init(&storage, &SeededEnvironment::new(1));
+    backup(&repository, files(root.path()), &options(2), &()).expect("it is saved");
+    for plan_bytes_max in [1, 500_000, 4 << 20] {
+        let (repository, (ended, wait)) = (repository.clone(), channel());
+        std::thread::spawn(move || {
+            let view = View::list(&repository).expect("it lists");
+            let root = view.snapshots().last().expect("a snapshot").1.root.clone();
+            let reader = Reader::open(repository, view).expect("a reader");
+            let target = tempfile::tempdir().expect("a target");
+            let options = holding(plan_bytes_max, 2);
+            let restored = catch_unwind(AssertUnwindSafe(|| {
+                restore(&reader, &root, target.path(), &options, &Panicking)
+            }));
+            ended.send(restored.is_err()).expect("it is awaited");
+        });
+        let panicked = wait.recv_timeout(Duration::from_secs(60));
+        assert_eq!(panicked, Ok(true), "{plan_bytes_max} bytes: it ends by a panic");
+    }
 }

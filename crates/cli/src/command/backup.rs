@@ -403,10 +403,7 @@ impl BackupMonitor for Monitor<'_> {
     }
 
     fn lost(&self) {
-        self.report.warn(
-            "the storage has lost objects that it had acknowledged before its connection failed: \
-             they are stored again; run `cutpoint check --read-data`, and look at the server",
-        );
+        self.report.lost();
     }
 
     fn unreadable(&self, name: &ObjectName, error: &Error) {

@@ -16,7 +16,7 @@ use crate::args::{Clearing, Global, Prune};
 use crate::event::{self, Event, Summary, Unit};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::report::Report;
+use crate::report::{Report, ReportObjects};
 use crate::session::{self, Session};
 use crate::{confirmation, escape, place, units};
 use cutpoint_terminal::report::INTERRUPTED;
@@ -353,6 +353,10 @@ impl PruneMonitor for Monitor<'_> {
 
     fn skipped(&self, error: &Error) {
         self.report.warn(&format!("not rewritten: {error}"));
+    }
+
+    fn lost(&self) {
+        self.report.lost();
     }
 
     fn checkpoint_failed(&self, error: &Error) {

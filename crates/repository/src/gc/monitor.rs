@@ -32,6 +32,10 @@ pub trait PruneMonitor: Sync {
         let _ = error;
     }
 
+    /// Reports that the storage has lost objects that it had acknowledged, and that the prune begins
+    /// again, which stores them again.
+    fn lost(&self) {}
+
     /// Reports that the view checkpoint was not extended, which only costs later requests.
     fn checkpoint_failed(&self, error: &Error) {
         let _ = error;

@@ -74,6 +74,14 @@ impl Index {
         is_far(&**self.repository.storage())
     }
 
+    /// Finds out where `chunks` are, by several requests at a time, so that lookups need none for
+    /// them. Does nothing if the storage is near. What is not found is left to the lookups.
+    pub fn look_up(&self, class: Class, mut chunks: &[Fingerprint]) {
+        while self.reads_ahead() && !chunks.is_empty() {
+            chunks = &chunks[self.prefetch(class, chunks)..];
+        }
+    }
+
     /// Reads the tables of contents to which hints lead for the first of `chunks`, several requests
     /// at a time, so that lookups of these chunks need none. Returns the number of these chunks,
     /// which is at least 1 unless there is none. A table of contents that cannot be read is left to

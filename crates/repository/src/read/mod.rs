@@ -10,7 +10,7 @@
 //! 5. `reader.rs`: the [`Reader`] finds the locations of a chunk, tries them, and verifies the
 //!    bytes.
 //! 6. `streams.rs`: recipes and trees give the chunks of a file and the entries of a folder, in
-//!    order.
+//!    order. `trees_ahead.rs` reads the trees of a walk ahead.
 //!
 //! `burst.rs` classifies stored delta chunks.
 
@@ -22,6 +22,8 @@ mod reader;
 mod region;
 mod regions;
 mod streams;
+mod tree_chunk;
+mod trees_ahead;
 
 pub(crate) use assemble::{gather, no_full_chunk};
 pub use burst::StoredBurst;
@@ -30,3 +32,4 @@ pub use plan::{ReadPlan, ReadStep};
 pub use reader::Reader;
 pub use regions::ReadStatistics;
 pub use streams::{Entries, Segments};
+pub use trees_ahead::{TreesAhead, TreesAheadEnd};

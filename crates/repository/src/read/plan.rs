@@ -46,6 +46,8 @@ pub struct ReadStep {
     batch: Option<u64>,
     /// Delta chunks among the chunks, whose full chunks are not wanted yet.
     delta_chunks: Vec<Location>,
+    /// The decoded size of the wanted regions, in bytes.
+    size: usize,
     is_handed_over: bool,
 }
 
@@ -74,18 +76,19 @@ impl Reader {
             to_fetch: Vec::new(),
             batch: None,
             delta_chunks: Vec::new(),
+            size: 0,
             is_handed_over: false,
         }
     }
 
     /// Fetches the regions that contain the first of the metadata chunks `chunks` at once, with
     /// several requests at a time. Also returns the number of these chunks, which is at least 1
-    /// unless there is none: no more begin once regions of `bytes_max` bytes are wanted.
+    /// unless there is none: no more begin once they want regions of `bytes_max` bytes.
     pub(super) fn fetch_meta(&self, chunks: &[Fingerprint], bytes_max: usize) -> (ReadStep, usize) {
         let mut step = self.empty_step();
         let mut count = 0;
         for chunk in &chunks[..self.index.prefetch(Class::Meta, chunks)] {
-            if count > 0 && self.regions.wants_at_least(bytes_max) {
+            if count > 0 && step.size >= bytes_max {
                 break;
             }
             count += 1;
@@ -160,7 +163,7 @@ impl ReadPlan<'_> {
         }
     }
 
-    /// Ends all fetching.
+    /// Ends all fetching, and all waiting for room, because no step will free any.
     pub fn end(&self) {
         self.reader.regions.close();
     }
@@ -179,10 +182,8 @@ impl ReadPlan<'_> {
     /// Finds out where the data chunks `chunks` are, by several requests at a time, so that
     /// [`ReadPlan::begin`] needs none for them. Worthwhile for far storage only. What is not found
     /// is left to the steps.
-    pub fn look_up(&self, mut chunks: &[Fingerprint]) {
-        while !chunks.is_empty() {
-            chunks = &chunks[self.reader.index.prefetch(Class::Data, chunks)..];
-        }
+    pub fn look_up(&self, chunks: &[Fingerprint]) {
+        self.reader.index.look_up(Class::Data, chunks);
     }
 
     /// Begins a step that reads the data chunks `chunks`, and has the regions that contain them
@@ -244,6 +245,11 @@ impl ReadPlan<'_> {
 }
 
 impl ReadStep {
+    /// Returns the decoded size of the wanted regions, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     fn want(&mut self, location: &Location, bytes_max: usize) {
         let container = &location.container;
         let name = (container.class, container.name, location.chunk().region);
@@ -255,6 +261,7 @@ impl ReadStep {
             Want::Known => {}
             Want::ToFetch => self.to_fetch.push(name),
         }
+        self.size += location.region().raw_len as usize;
         self.wanted.insert(name);
     }
 

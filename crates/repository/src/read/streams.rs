@@ -8,6 +8,8 @@ use minicbor::Decoder;
 use super::chunk_bytes::ChunkBytes;
 use super::plan::ReadStep;
 use super::reader::Reader;
+use super::tree_chunk::{entries_in, not_ascending};
+use super::trees_ahead::TreesAhead;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
 use crate::format::tree::Entry;
@@ -29,7 +31,7 @@ impl Reader {
             Content::Segments(segments) => stack.push((0, segments.clone().into_iter())),
             Content::Recipe(fingerprint) => next = Some((*fingerprint, None)),
         }
-        Segments { reader: self, stack, next, ahead: None }
+        Segments { reader: self, stack, next, ahead: None, trees_ahead: None }
     }
 
     /// Returns the chunk of a tree that a segment of the tree names. It holds complete entries.
@@ -39,10 +41,22 @@ impl Reader {
     /// Returns any error of [`Reader::chunk`], and `Corrupt` if the segment is not one complete
     /// chunk.
     pub fn tree_chunk(&self, segment: &Segment) -> Result<ChunkBytes> {
+        self.tree_chunk_of_walk(segment, None)
+    }
+
+    /// Returns the same as [`Reader::tree_chunk`], which may have been read ahead.
+    fn tree_chunk_of_walk(
+        &self,
+        segment: &Segment,
+        ahead: Option<&TreesAhead<'_>>,
+    ) -> Result<ChunkBytes> {
         let Segment::Chunk { fingerprint, offset: 0, length } = segment else {
             return Err(Error::corrupt("tree", "has holes"));
         };
-        let chunk = self.chunk(Class::Meta, fingerprint)?;
+        let chunk = match ahead.and_then(|ahead| ahead.reach(fingerprint)) {
+            Some(chunk) => chunk,
+            None => self.chunk(Class::Meta, fingerprint)?,
+        };
         if chunk.len() as u64 != *length {
             return Err(Error::corrupt(
                 format!("tree {fingerprint}"),
@@ -59,17 +73,7 @@ impl Reader {
     /// Returns any error of [`Reader::tree_chunk`], and `Corrupt` if the chunk has anything but
     /// entries with ascending names.
     pub fn tree_entries(&self, segment: &Segment) -> Result<Vec<Entry>> {
-        let chunk = self.tree_chunk(segment)?;
-        let mut entries: Vec<Entry> = Vec::new();
-        let d = &mut Decoder::new(&chunk);
-        while d.position() < chunk.len() {
-            let entry = Entry::decode(d).map_err(|error| error.of("tree"))?;
-            if entries.last().is_some_and(|last| last.name >= entry.name) {
-                return Err(not_ascending());
-            }
-            entries.push(entry);
-        }
-        Ok(entries)
+        entries_in(&self.tree_chunk(segment)?)
     }
 
     /// Returns a chunk of a recipe. `expected` is the level and the length of the stream below it
@@ -105,8 +109,17 @@ impl Reader {
 
     /// Returns the entries of a folder, in order. Trees are read when the iterator needs them.
     pub fn tree<'a>(&'a self, content: &Content) -> Entries<'a> {
+        self.tree_of_walk(content, None)
+    }
+
+    /// Returns the same as [`Reader::tree`] for a walk whose trees are read ahead.
+    fn tree_of_walk<'a>(
+        &'a self,
+        content: &Content,
+        ahead: Option<&'a TreesAhead<'a>>,
+    ) -> Entries<'a> {
         Entries {
-            segments: self.segments(content),
+            segments: Segments { trees_ahead: ahead, ..self.segments(content) },
             reader: self,
             chunk: None,
             position: 0,
@@ -115,8 +128,11 @@ impl Reader {
     }
 }
 
-fn not_ascending() -> Error {
-    Error::corrupt("tree", "names are not in ascending order")
+impl TreesAhead<'_> {
+    /// Returns the entries of a folder that the walk has reached, in order.
+    pub fn tree(&self, content: &Content) -> Entries<'_> {
+        self.reader.tree_of_walk(content, Some(self))
+    }
 }
 
 /// An iterator over the segments of a stream.
@@ -127,7 +143,9 @@ pub struct Segments<'a> {
     /// The next recipe chunk to read, with the level and the length that it must have.
     next: Option<(Fingerprint, Option<(u32, u64)>)>,
     /// Recipe chunks that were fetched, and the number of those that were not read yet.
-    ahead: Option<(ReadStep, usize)>,
+    ahead: Option<(Box<ReadStep>, usize)>,
+    /// The walk, if the stream is a tree that may have been read ahead.
+    trees_ahead: Option<&'a TreesAhead<'a>>,
 }
 
 impl Segments<'_> {
@@ -149,12 +167,15 @@ impl Segments<'_> {
         let siblings = siblings.as_slice().iter().filter_map(fingerprint);
         let chunks: Vec<_> = iter::once(next).chain(siblings).take(AHEAD_MAX).collect();
         let (step, count) = self.reader.fetch_meta(&chunks, usize::MAX);
-        self.ahead = Some((step, count - 1));
+        self.ahead = Some((Box::new(step), count - 1));
     }
 
     fn descend(&mut self) -> Result<()> {
         let Some((fingerprint, expected)) = self.next.take() else { return Ok(()) };
-        self.fetch_ahead(fingerprint);
+        match self.trees_ahead {
+            Some(ahead) => drop(ahead.reach(&fingerprint)),
+            None => self.fetch_ahead(fingerprint),
+        }
         let recipe = self.reader.recipe_chunk(&fingerprint, expected)?;
         self.stack.push((recipe.level, recipe.segments.into_iter()));
         Ok(())
@@ -217,7 +238,8 @@ impl Entries<'_> {
             match self.segments.next().transpose()? {
                 None => return Ok(None),
                 Some(segment) => {
-                    self.chunk = Some(self.reader.tree_chunk(&segment)?);
+                    let ahead = self.segments.trees_ahead;
+                    self.chunk = Some(self.reader.tree_chunk_of_walk(&segment, ahead)?);
                     self.position = 0;
                 }
             }

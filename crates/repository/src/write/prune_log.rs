@@ -18,6 +18,7 @@ use crate::repo::repository::Repository;
 use crate::repo::view::View;
 use crate::rules;
 use crate::write::commit::put_first;
+use crate::write::writer::lost;
 use crate::write::{CommitResult, Writer};
 
 /// The outcome of publishing a record.
@@ -30,8 +31,9 @@ pub enum AppendResult {
     Stopped(Box<View>),
     /// The writer has ended, and nothing was recorded. Either the writer was silent for too long or
     /// a container in which it found chunks is gone (W5), or another client has ended it or a
-    /// container that its segments name is gone (P5). The caller should begin again; a new writer
-    /// finds the chunks that were stored.
+    /// container that its segments name is gone (P5), or the storage has lost objects
+    /// ([`Writer::has_lost`]). The caller should begin again; a new writer finds the chunks that were
+    /// stored.
     Ended,
 }
 
@@ -47,7 +49,8 @@ pub enum AppendResult {
 /// # Errors
 ///
 /// Returns any error of `judge` or of the storage, and `Corrupt` if a record cannot be read. If the
-/// outcome of the put is unknown, the error says so, and the record may exist.
+/// outcome of the put is unknown, the error says so, and the record may exist. Returns `Storage` if
+/// the storage has lost objects of the writer while the record was put.
 pub fn append(
     writer: &mut Writer,
     view: &View,
@@ -74,6 +77,10 @@ pub fn append(
             writer.void(own)?;
             return Ok(AppendResult::Ended);
         }
+        if !writer.keeps_stored()? {
+            writer.end_as_lost()?;
+            return Ok(AppendResult::Ended);
+        }
         // All segments have been put by now, so only a later record can condemn a container that
         // they name, and such a record has to take the number first.
         if !writer.stands(&view)? && !writer.stands(&view.list_again(&repository)?)? {
@@ -84,6 +91,12 @@ pub fn append(
         }
         let name = ObjectName::Prune(number);
         if put_first(&repository, name, &record.encode())? == CommitResult::Done {
+            // The storage may have restarted while the record was put, too.
+            if !writer.keeps_stored_and(name)? {
+                return Err(lost(name, "the record or what it names is lost").with_remedy(
+                    "`check` the repository before a prune deletes what the record condemns",
+                ));
+            }
             // The record counts even if this fails: another client that finds the ticket open ends
             // it.
             writer.void(Vec::new()).ok();

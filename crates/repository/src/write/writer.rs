@@ -1,12 +1,10 @@
 //! The writer: a transaction, from its ticket to its commit.
 
 use std::collections::BTreeSet;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cutpoint_storage::stop::{self, Hold, Stop};
-use cutpoint_storage::wait::finishing;
+use cutpoint_storage::stop::{Hold, Stop};
 use cutpoint_storage::{Error, Kind, ObjectKind, Result, Storage};
 
 use super::commit::{CommitResult, OwnSegments, publishing, put_commit, void_commit};
@@ -231,44 +229,8 @@ impl Writer {
         self.note(finished)
     }
 
-    /// Does the same as [`Writer::put`] for several objects, none of which names another one: at the
-    /// same time if the storage has a long way. All of them are put when this returns, except those of
-    /// which the put has failed. Returns what index segments among them publish.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first error of a put, or that of a full storage if there is one.
-    pub fn put_all(&mut self, mut uploads: Vec<Upload>) -> Result<Vec<PublishedSegment>> {
-        let repository = self.repository.clone();
-        let mut results = Vec::new();
-        if uploads.len() > 1 && repository.storage().requests_ahead_max() > 0 {
-            for upload in &uploads {
-                self.count_segment(upload)?;
-            }
-            std::thread::scope(|scope| {
-                let finish = |upload: Upload| {
-                    let repository = &repository;
-                    scope.spawn(move || {
-                        let _storing = finishing(&**repository.environment(), stop::STORING_MAX);
-                        upload.finish_and_keep(repository)
-                    })
-                };
-                let finishing: Vec<_> = uploads.drain(..).map(finish).collect();
-                for put in finishing {
-                    let finished = put.join().unwrap_or_else(|panic| resume_unwind(panic));
-                    results.push(finished.and_then(|finished| self.note(finished)));
-                }
-            });
-        }
-        results.extend(uploads.into_iter().map(|upload| self.put(upload)));
-        // A full storage is the error to tell: the reserve can be given up for it.
-        let is_full = |error: &Error| error.kind() == Kind::Full;
-        results.sort_by_key(|result| !result.as_ref().is_err_and(is_full));
-        results.into_iter().filter_map(Result::transpose).collect()
-    }
-
     /// Notes an object that was put.
-    fn note(
+    pub(super) fn note(
         &mut self,
         (stored, bytes): (Option<CompletedObject>, Bytes),
     ) -> Result<Option<PublishedSegment>> {
@@ -331,6 +293,7 @@ impl Writer {
         self.segment_count = next_count(self.segment_count)?;
         let bytes = seal_segment(&self.repository, name, segment)?;
         self.repository.put(ObjectName::Segment(name), bytes)?;
+        self.stored.insert(ObjectName::Segment(name));
         self.remember(segment);
         Ok(name)
     }
@@ -392,6 +355,10 @@ impl Writer {
     /// Returns the error of a writer that another client has ended. `failure` is the error that
     /// revealed it, if any.
     pub(crate) fn was_ended(&self, failure: Option<Error>) -> Error {
+        if self.has_lost {
+            return lost(self.repository.storage().describe(), "nothing was recorded")
+                .with_remedy("run the same command again");
+        }
         let object = match self.ticket.purpose {
             Purpose::Backup => "backup",
             Purpose::Prune => "prune",
@@ -461,13 +428,8 @@ impl Writer {
         let result = put_commit(&self.repository, self.ticket.id, &commit)?;
         // The storage may have restarted during the commit, too.
         if result == CommitResult::Done && !self.keeps_stored()? {
-            return Err(Error::new(
-                Kind::Storage,
-                format!("snapshot {}", self.ticket.id),
-                "the storage has lost objects that it had acknowledged, while it could not be \
-                 reached: the snapshot is damaged",
-            )
-            .with_remedy(
+            let snapshot = format!("snapshot {}", self.ticket.id);
+            return Err(lost(snapshot, "the snapshot is damaged").with_remedy(
                 "back up again, which stores the lost chunks, and `check` the repository",
             ));
         }
@@ -481,16 +443,29 @@ impl Writer {
 
     /// Returns `true` if the storage still has what this writer has put. It is asked only if it may have
     /// restarted: it has acknowledged all of it.
-    fn keeps_stored(&self) -> Result<bool> {
+    pub(crate) fn keeps_stored(&self) -> Result<bool> {
+        // Without its ticket, no sweep would wait for this writer.
+        self.keeps_stored_and(ObjectName::Ticket { ticket: self.ticket.id, renewal: 0 })
+    }
+
+    /// Does the same as [`Writer::keeps_stored`] for the containers, the segments and `object`, another
+    /// acknowledged object of this writer.
+    pub(crate) fn keeps_stored_and(&self, object: ObjectName) -> Result<bool> {
         let storage = self.repository.storage();
         if !storage.had_outage() {
             return Ok(true);
         }
-        // Without its ticket, no sweep would wait for this writer.
-        let ticket = ObjectName::Ticket { ticket: self.ticket.id, renewal: 0 };
         let names: Vec<String> =
-            self.stored.iter().chain([&ticket]).map(ToString::to_string).collect();
+            self.stored.iter().chain([&object]).map(ToString::to_string).collect();
         storage.all_exist(&names)
+    }
+
+    /// Ends the writer because the storage has lost objects that it had acknowledged. The `void` names no
+    /// segments, because they may name containers that are lost.
+    pub(crate) fn end_as_lost(&mut self) -> Result<()> {
+        // If another client has ended this writer, a sweep may have deleted the objects.
+        self.has_lost = self.put_void(OwnSegments::default())? == CommitResult::Done;
+        Ok(())
     }
 
     /// Returns `true` if this writer has ended because the storage has lost objects that it had
@@ -548,6 +523,15 @@ impl Writer {
         }
         all_exist(&**self.repository.storage(), containers)
     }
+}
+
+/// Returns the error about `object` after the storage has lost objects. `text` is the consequence.
+pub(crate) fn lost(object: impl std::fmt::Display, text: &str) -> Error {
+    let message = format!(
+        "the storage has lost objects that it had acknowledged, while it could not be reached: \
+         {text}"
+    );
+    Error::new(Kind::Storage, object, message)
 }
 
 /// Returns the number of the segment behind that of number `count`.

@@ -11,7 +11,7 @@ use crate::support::failing_reads::FailingReads;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::write::{
-    ContainerWriter, Deduplicator, DeltaEncoder, Inline, RegionCodec, Upload, Uploads,
+    ContainerWriter, Deduplicator, DeltaEncoder, Inline, PutWindow, RegionCodec, Upload, Uploads,
 };
 use cutpoint_repository::{
     Class, CommitResult, Index, ObjectName, PartName, Purpose, Reader, Repository, TicketId,
@@ -156,13 +156,20 @@ fn containers_that_end_together_are_put_at_a_time() {
         let mut uploaded = finish(&repository, &mut containers);
         let segment = uploaded.pop().filter(Upload::is_segment).expect("the last one");
         assert!(uploaded.len() >= 2 && !uploaded.iter().any(Upload::is_segment), "containers");
-        let put = writer.put_all(uploaded);
+        let put = std::thread::scope(|scope| {
+            let window = &mut PutWindow::new(scope, repository.clone(), 2);
+            for upload in uploaded {
+                assert!(writer.put_within(window, upload)?.is_none(), "no segment");
+            }
+            let published = writer.put_within(window, segment);
+            assert!(window.is_empty(), "a segment is put alone");
+            published
+        });
         if refuses_meta {
             let error = put.expect_err("one is refused");
             assert_eq!(writer.abandon(&error).expect("it ends"), CommitResult::Done);
         } else {
-            assert!(put.expect("they are put").is_empty(), "no segment");
-            assert_eq!(writer.put_all(vec![segment]).expect("it is put").len(), 1, "a segment");
+            assert!(put.expect("they are put").is_some(), "a segment");
             let end = Error::new(Kind::Interrupted, "the test", "stops here");
             assert_eq!(writer.abandon(&end).expect("it ends"), CommitResult::Done);
         }

@@ -32,6 +32,8 @@ pub(super) enum AttemptOutcome {
     /// A source could not be read while delta chunks were to be stored as full chunks. The next
     /// attempt keeps these delta chunks and the full chunks that they refer to.
     NotInlined(Error),
+    /// The storage has lost objects that it had acknowledged. The next attempt stores them again.
+    Lost(Error),
 }
 
 /// Ends the writer if `result` is an error. What the writer has put stays, and is found later.
@@ -118,6 +120,9 @@ pub(super) fn attempt(
         }
         // The next attempt finds the copies.
         AppendResult::Stopped(_) => writer.void(own).map(|()| AttemptOutcome::Again),
+        AppendResult::Ended if writer.has_lost() => {
+            Ok(AttemptOutcome::Lost(writer.was_ended(None)))
+        }
         AppendResult::Ended => Err(writer.was_ended(None)),
     }
 }

@@ -69,8 +69,9 @@ pub(super) fn plan_task(
 ///
 /// Returns `Corrupt` if an object cannot be read that decides which chunks are live, `Missing` if
 /// no container has a live chunk, `Conflict` if other clients were faster at every
-/// attempt, `Interrupted` if the monitor cancels, and any error of the storage. After an error
-/// nothing has been condemned, and the next prune finds the chunks that were stored again.
+/// attempt, `Interrupted` if the monitor cancels, `Storage` if the storage has lost acknowledged
+/// objects in two attempts, and any error of the storage. After an error nothing has been condemned,
+/// unless the error names the record, and the next prune finds the chunks that were stored again.
 pub fn prune(
     repository: &Arc<Repository>,
     options: &PruneOptions,
@@ -91,6 +92,7 @@ pub(super) fn run(
     let mut written_bytes = 0;
     let mut conflict = None;
     let mut may_inline = true;
+    let mut has_lost = false;
     for _ in 0..TRIES {
         let begin = if task.options.is_alone { Writer::begin_alone } else { Writer::begin };
         let writer = begin(repository.clone(), Purpose::Prune)?;
@@ -109,6 +111,11 @@ pub(super) fn run(
             Ok(AttemptOutcome::NotInlined(error)) => {
                 monitor.skipped(&error);
                 may_inline = false;
+            }
+            Ok(AttemptOutcome::Lost(error)) if has_lost => return Err(error),
+            Ok(AttemptOutcome::Lost(_)) => {
+                monitor.lost();
+                has_lost = true;
             }
             // Objects were moved or deleted meanwhile.
             Ok(AttemptOutcome::Again) => conflict = None,

@@ -156,20 +156,20 @@ impl Regions {
         self.lock().wanted_bytes >= bytes
     }
 
-    /// Counts a step that is handed over. Before that, waits until less than `bytes_max` is wanted
-    /// or no other step is in progress.
+    /// Counts a step that is handed over. Before that, waits until less than `bytes_max` is wanted,
+    /// no other step is in progress, or all has ended.
     pub(in crate::read) fn begin_step(&self, bytes_max: usize) {
         self.with_room(bytes_max).step_count += 1;
     }
 
-    /// Waits until less than `bytes_max` is wanted or no step is in progress.
+    /// Waits until less than `bytes_max` is wanted, no step is in progress, or all has ended.
     pub(in crate::read) fn wait_for_room(&self, bytes_max: usize) {
         drop(self.with_room(bytes_max));
     }
 
     fn with_room(&self, bytes_max: usize) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        while state.wanted_bytes >= bytes_max && state.step_count > 0 {
+        while state.wanted_bytes >= bytes_max && state.step_count > 0 && !state.is_ended {
             state = self.wait(state);
         }
         state
@@ -186,17 +186,18 @@ impl Regions {
     /// fetched ahead.
     pub(in crate::read) fn open(&self, fetcher_count: usize) {
         let mut state = self.lock();
-        state.is_closed = fetcher_count == 0;
+        (state.is_closed, state.is_ended) = (fetcher_count == 0, false);
         state.fetcher_count = fetcher_count;
     }
 
-    /// Ends all fetching.
+    /// Ends all fetching, and all waiting for room.
     pub(in crate::read) fn close(&self) {
         let mut state = self.lock();
-        state.is_closed = true;
+        (state.is_closed, state.is_ended) = (true, true);
         state.announced.clear();
         state.announced_len = 0;
         state.queue.clear();
         self.queued.notify_all();
+        self.notify(state);
     }
 }

@@ -105,7 +105,10 @@ pub(super) struct State {
     pub(super) announced_batch: u64,
     /// The regions to fetch, in this order. Some of them may have been fetched already.
     pub(super) queue: VecDeque<RegionName>,
+    /// Set if nothing is fetched ahead.
     pub(super) is_closed: bool,
+    /// Set once no thread waits for room any more.
+    pub(super) is_ended: bool,
     /// Number of threads that fetch, and of those that wait for regions to fetch.
     pub(super) fetcher_count: usize,
     pub(super) idle_fetcher_count: usize,

@@ -4,6 +4,7 @@ mod concurrency;
 mod damage;
 mod delta_chunks;
 mod faults;
+mod forgetful;
 mod selection;
 
 use std::collections::BTreeSet;
