@@ -140,11 +140,14 @@ pub fn probe(storage: &dyn Storage, environment: &dyn Environment) -> Result<Pro
         }
         rounds.run();
     });
-    let State { mut probed, witness, failure, .. } =
+    let State { mut probed, witness, raced, failure, .. } =
         rounds.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // If the storage does not permit deleting, the object stays.
-    if let Some(witness) = witness {
-        probed.undeleted_count += u32::from(storage.delete(&witness.name).is_err());
+    // The witness is the last one that is there. If the storage does not permit deleting, the objects
+    // stay.
+    for names in [raced, witness.map(|witness| witness.name.clone()).into_iter().collect()] {
+        let deleted = storage.delete_many(&names);
+        let undeleted_count = deleted.iter().filter(|deleted| deleted.is_err()).count();
+        probed.undeleted_count += u32::try_from(undeleted_count).unwrap_or(u32::MAX);
     }
     failure.map_or(Ok(probed), Err)
 }
@@ -182,14 +185,10 @@ struct Witness {
 }
 
 impl Witness {
-    /// Puts a new witness, and removes remnants.
+    /// Puts a new witness.
     fn put(storage: &dyn Storage, environment: &dyn Environment) -> Result<Witness> {
         let witness = Witness { name: scratch_name(environment)? };
         storage.put_new(&witness.name, Bytes::from_static(b"probe"))?;
-        if let Err(error) = remove_leftovers(storage, &witness.name) {
-            storage.delete(&witness.name).ok();
-            return Err(error);
-        }
         Ok(witness)
     }
 }
@@ -230,6 +229,8 @@ struct State {
     begun_count: u32,
     fault_count: u32,
     witness: Option<Arc<Witness>>,
+    /// The names that were raced for, whose objects are deleted at the end.
+    raced: Vec<String>,
     probed: Probed,
     /// The error of a probe that was given up.
     failure: Option<Error>,
@@ -263,16 +264,19 @@ impl Rounds<'_> {
         is_needed
     }
 
-    /// Returns the witness, which is put if there is none.
+    /// Returns the witness, which is put if there is none. The round that has put it removes
+    /// remnants, while others race.
     fn witness(&self) -> Result<Arc<Witness>> {
-        let mut state = self.state();
-        match &state.witness {
-            Some(witness) => Ok(witness.clone()),
-            None => {
-                let witness = Arc::new(Witness::put(self.storage, self.environment)?);
-                Ok(state.witness.insert(witness).clone())
+        let witness = {
+            let mut state = self.state();
+            if let Some(witness) = &state.witness {
+                return Ok(witness.clone());
             }
-        }
+            let witness = Arc::new(Witness::put(self.storage, self.environment)?);
+            state.witness.insert(witness).clone()
+        };
+        remove_leftovers(self.storage, &witness.name)?;
+        Ok(witness)
     }
 
     /// Performs one round that counts. A storage may create an object, retry by itself after a
@@ -291,12 +295,8 @@ impl Rounds<'_> {
             let mut random = [0; 8];
             self.environment.random(&mut random)?;
             let name = format!("{}-{:016x}", witness.name, u64::from_le_bytes(random));
-            let raced = race(storage, &name);
-            // If the storage does not permit deleting, the object stays.
-            if storage.delete(&name).is_err() {
-                self.state().probed.undeleted_count += 1;
-            }
-            let finding = raced?;
+            self.state().raced.push(name.clone());
+            let finding = race(storage, &name)?;
             if finding.is_fine() {
                 return Ok(finding);
             }
@@ -356,17 +356,21 @@ fn race(storage: &dyn Storage, name: &str) -> Result<Finding> {
         }
     }
     let mut finding = Finding { winner_count: winners.len(), ..Finding::default() };
-    if winners.len() == 1 {
-        finding.has_wrong_content = !is_of(storage, name, winners.first().copied())?;
-    }
-    let expected = (name.to_owned(), OBJECT_LEN as u64);
-    finding.is_unlisted = !storage.list(FOLDER)?.contains(&expected);
+    // Of several winners, the object is that of one.
+    let winner = winners.first().copied().filter(|_| winners.len() == 1);
+    let (has_content, listed) = std::thread::scope(|scope| {
+        let listed = scope.spawn(|| storage.list(FOLDER));
+        let has_content = winner.map_or(Ok(true), |winner| is_of(storage, name, winner));
+        (has_content, listed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    finding.has_wrong_content = !has_content?;
+    finding.is_unlisted = !listed?.contains(&(name.to_owned(), OBJECT_LEN as u64));
     Ok(finding)
 }
 
-fn is_of(storage: &dyn Storage, name: &str, creator: Option<u8>) -> Result<bool> {
+fn is_of(storage: &dyn Storage, name: &str, creator: u8) -> Result<bool> {
     match storage.get(name) {
-        Ok(bytes) => Ok(creator.is_some_and(|creator| bytes == vec![creator; OBJECT_LEN])),
+        Ok(bytes) => Ok(bytes == vec![creator; OBJECT_LEN]),
         Err(error) if error.kind() == crate::error::Kind::Missing => Ok(false),
         Err(error) => Err(error),
     }
