@@ -368,6 +368,36 @@ fn rewritten_snapshots_lack_the_path_and_keep_the_rest() {
     assert_eq!((again.rewrites.len(), again.unchanged_count), (0, 1), "nothing is left to remove");
 }
 
+/// A rewrite has no checkpoints, so that one that takes longer than the life of its ticket commits
+/// nothing.
+#[test]
+fn rewrite_of_more_than_twenty_hours_is_refused() {
+    for (steps, is_refused) in [(1, false), (2, true)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        for number in 0..300 {
+            fs::write(folder.path().join(format!("{number:03}")), [0; 9]).expect("a file");
+        }
+        let (clock, storage, repository) = make();
+        backup(&repository, files(folder.path()), &options(2), &()).expect("a backup");
+        let before = reader(&repository);
+        let old = before.view().snapshots()[0].0;
+        let plan = plan_rewrites(&before, &[old], &["000".to_owned()], &()).expect("a plan");
+        // Each step takes 11 hours.
+        let monitor = Ages::of_steps(&clock, &storage, steps);
+        let rewritten = rewrite(&repository, &plan, &options(2), &monitor);
+        let count = reader(&repository).view().snapshots().len();
+        if is_refused {
+            let error = rewritten.expect_err("it takes 22 hours");
+            assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+            assert!(error.to_string().contains("20 hours"), "{error}");
+            assert_eq!(count, 1, "no snapshot is made of a part");
+        } else {
+            assert_eq!(rewritten.expect("it takes 11 hours").saved.len(), 1);
+            assert_eq!(count, 2, "the old one and the new one");
+        }
+    }
+}
+
 /// Returns the number of names and the total size of the files in a tree. A file of several names
 /// counts once in the size.
 fn measure(reader: &Reader, tree: &Content) -> (u64, u64) {
