@@ -18,7 +18,7 @@ use super::uploads::Upload;
 use crate::format::commit::{Commit, Outcome, ViewRecord};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
-use crate::format::segment::Segment;
+use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::ticket::Purpose;
 use crate::parity;
 use crate::repo::lagging_clients::{LAG_MAX, announce};
@@ -153,7 +153,7 @@ impl Writer {
             return Err(error);
         }
         // Otherwise both the commit and the void of a ticket could be taken for the first.
-        let may_end_others = is_alone || repository.config().creates_atomically();
+        let may_end_others = is_alone || repository.creates_atomically()?;
         let tickets = match may_end_others && !leaves_dead {
             true => listed_tickets(&repository)?.tickets,
             false => OpenTickets::new(),
@@ -437,7 +437,7 @@ impl Writer {
             self.void(segments)?;
             return Ok(CommitResult::Ended);
         }
-        if !self.keeps_stored()? {
+        if !self.keeps_stored(&[])? {
             // If another client has ended this writer, a sweep may have deleted the objects.
             self.has_lost = self.put_void(segments)? == CommitResult::Done;
             return Ok(CommitResult::Ended);
@@ -460,7 +460,8 @@ impl Writer {
         self.has_tried_commit = true;
         let result = put_commit(&self.repository, self.ticket.id, &commit)?;
         // The storage may have restarted during the commit, too.
-        if result == CommitResult::Done && !self.keeps_stored()? {
+        let commit = ObjectName::Commit(self.ticket.id);
+        if result == CommitResult::Done && !self.keeps_stored(&[commit])? {
             return Err(Error::new(
                 Kind::Storage,
                 format!("snapshot {}", self.ticket.id),
@@ -479,18 +480,72 @@ impl Writer {
         Ok(self.ticket.is_fresh(&self.repository) && self.exist(hits)?)
     }
 
-    /// Returns `true` if the storage still has what this writer has put. It is asked only if it may have
-    /// restarted: it has acknowledged all of it.
-    fn keeps_stored(&self) -> Result<bool> {
+    /// Returns `true` if the storage still has what this writer has put, and `others`. It is asked only
+    /// if it may have restarted: it has acknowledged all of it.
+    fn keeps_stored(&self, others: &[ObjectName]) -> Result<bool> {
         let storage = self.repository.storage();
         if !storage.had_outage() {
             return Ok(true);
         }
         // Without its ticket, no sweep would wait for this writer.
         let ticket = ObjectName::Ticket { ticket: self.ticket.id, renewal: 0 };
-        let names: Vec<String> =
-            self.stored.iter().chain([&ticket]).map(ToString::to_string).collect();
-        storage.all_exist(&names)
+        let names = self.stored.iter().chain(others).chain([&ticket]);
+        storage.all_exist(&names.map(ToString::to_string).collect::<Vec<String>>())
+    }
+
+    /// Returns the containers and index segments of this writer that the storage has lost, if it may
+    /// have restarted.
+    fn lost(&self) -> Result<BTreeSet<ObjectName>> {
+        let storage = self.repository.storage();
+        if self.stored.is_empty() || self.keeps_stored(&[])? {
+            return Ok(BTreeSet::new());
+        }
+        let mut listed = BTreeSet::new();
+        for kind in [ObjectKind::Data, ObjectKind::Meta, ObjectKind::Segment] {
+            listed.extend(storage.list(kind.folder())?.into_iter().map(|(name, _)| name));
+        }
+        let mut lost = BTreeSet::new();
+        for name in &self.stored {
+            let path = name.to_string();
+            // A listing may lag.
+            if !listed.contains(&path) && storage.head(&path)?.is_none() {
+                lost.insert(*name);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Returns those of `names`, index segments of this writer, that name no lost container. For the
+    /// containers that are left of the other ones, and of those that no segment names yet, a further
+    /// segment is put. Containers of a lost segment stay for the next prune to index.
+    fn left_segments(
+        &mut self,
+        names: Vec<PartName>,
+        lost: &BTreeSet<ObjectName>,
+    ) -> Result<Vec<PartName>> {
+        let is_left = |container: &ContainerRecord| {
+            !lost.contains(&ObjectName::Container(container.class, container.name))
+        };
+        let mut left = Vec::new();
+        let mut rest = std::mem::take(&mut self.unpublished);
+        rest.retain(is_left);
+        for name in names {
+            if lost.contains(&ObjectName::Segment(name)) {
+                continue;
+            }
+            let bytes = self.repository.get(ObjectName::Segment(name))?;
+            let mut segment = Segment::decode(&bytes)?;
+            if segment.containers.iter().all(is_left) {
+                left.push(name);
+                continue;
+            }
+            segment.retain(is_left);
+            rest.append(&segment);
+        }
+        if !rest.containers.is_empty() {
+            left.push(self.put_segment(&mut rest)?);
+        }
+        Ok(left)
     }
 
     /// Returns `true` if this writer has ended because the storage has lost objects that it had
@@ -533,7 +588,10 @@ impl Writer {
     /// Does the same as [`Writer::void`]. The result is `Ended` if another client was the first.
     fn put_void(&mut self, segments: OwnSegments) -> Result<CommitResult> {
         let OwnSegments { mut names, embedded } = segments;
-        if embedded.is_some() {
+        let lost = self.lost()?;
+        if !lost.is_empty() {
+            names = self.left_segments(names, &lost)?;
+        } else if embedded.is_some() {
             names.extend(self.publish()?);
         }
         let is_own = !self.has_tried_commit;
