@@ -10,8 +10,9 @@ use super::channels::PutEnds;
 use super::run_state::RunState;
 use super::shutdown::{Result, WaitResult};
 
-/// The interval at which the age of the ticket is checked if there is nothing to put.
-const RENEW_TICK: Duration = Duration::from_secs(30);
+/// The interval at which the age of the ticket is checked if there is nothing to put. A check asks the
+/// clock only.
+const RENEW_TICK: Duration = Duration::from_secs(2);
 
 /// The number of containers that are put at the same time, if the storage has a long way.
 const PUTS_AT_ONCE: usize = 3;

@@ -5,6 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use cutpoint_backup::copy::{
     CopyMonitor, CopyReport, CopyRules, copy, plan_copies, plan_rewrites, rewrite,
@@ -24,7 +26,7 @@ use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
 use crate::long_runs::{Ages, LONG_LEN};
-use crate::manual_clock::make;
+use crate::manual_clock::{Clock, HOUR_NS, make};
 use crate::seeded_repository::{SeededEnvironment, init};
 
 /// Creates a repository of another form: not encrypted, with other cut-points and no delta chunks.
@@ -368,6 +370,43 @@ fn rewritten_snapshots_lack_the_path_and_keep_the_rest() {
     assert_eq!((again.rewrites.len(), again.unchanged_count), (0, 1), "nothing is left to remove");
 }
 
+/// Lets 11 hours pass in each of some steps, and waits then until the ticket is renewed, which a rewrite
+/// does while it puts nothing.
+struct Steps {
+    clock: Arc<Clock>,
+    storage: Arc<dyn Storage>,
+    left: AtomicU64,
+    asked: AtomicU64,
+}
+
+impl Steps {
+    fn renewal_count(&self) -> usize {
+        let tickets = self.storage.list("tickets").expect("memory lists");
+        tickets.iter().filter(|(name, _)| name.contains('.')).count()
+    }
+}
+
+impl BackupMonitor for Steps {
+    fn cancelled(&self) -> bool {
+        let step = |left: u64| left.checked_sub(1);
+        if self.asked.fetch_add(1, Ordering::SeqCst) > 10
+            && self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step).is_ok()
+        {
+            let before = self.renewal_count();
+            self.clock.advance(11 * HOUR_NS);
+            let began = Instant::now();
+            while self.renewal_count() == before && began.elapsed() < Duration::from_secs(40) {
+                sleep(Duration::from_millis(5));
+            }
+            // The thread that renews the ticket notices then that it is old.
+            sleep(Duration::from_millis(250));
+        }
+        false
+    }
+}
+
+impl CopyMonitor for Steps {}
+
 /// A rewrite has no checkpoints, so that one that takes longer than the life of its ticket commits
 /// nothing.
 #[test]
@@ -382,8 +421,8 @@ fn rewrite_of_more_than_twenty_hours_is_refused() {
         let before = reader(&repository);
         let old = before.view().snapshots()[0].0;
         let plan = plan_rewrites(&before, &[old], &["000".to_owned()], &()).expect("a plan");
-        // Each step takes 11 hours.
-        let monitor = Ages::of_steps(&clock, &storage, steps);
+        let monitor =
+            Steps { clock, storage, left: AtomicU64::new(steps), asked: AtomicU64::new(0) };
         let rewritten = rewrite(&repository, &plan, &options(2), &monitor);
         let count = reader(&repository).view().snapshots().len();
         if is_refused {

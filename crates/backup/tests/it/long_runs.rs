@@ -253,7 +253,7 @@ fn long_run_without_its_checkpoint_reads_the_files_again() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("long"), SplitMix64::bytes(4, LONG_LEN / 2)).expect("a file");
     let (clock, storage, repository) = make();
-    let monitor = Ages::of_steps(&clock, &storage, 2);
+    let monitor = Ages { steps_max: 2, ..Ages::new(&clock, &storage) };
     clock.forgets.set(storage).expect("it is set once");
     let report = backup(&repository, files(folder.path()), &options(2), &monitor).expect("backup");
     assert_eq!((report.restart_count, report.parent), (1, None), "it restarted, with nothing");
@@ -274,11 +274,6 @@ impl Ages {
     pub(crate) fn new(clock: &Arc<Clock>, storage: &Arc<dyn Storage>) -> Ages {
         let (clock, storage) = (clock.clone(), storage.clone());
         Ages { clock, storage, asked: AtomicU64::new(0), steps: AtomicU64::new(0), steps_max: 4 }
-    }
-
-    /// Makes the tickets grow old in at most `steps_max` steps of 11 hours.
-    pub(crate) fn of_steps(clock: &Arc<Clock>, storage: &Arc<dyn Storage>, steps_max: u64) -> Ages {
-        Ages { steps_max, ..Ages::new(clock, storage) }
     }
 }
 

@@ -67,7 +67,7 @@ fn memory_limit_holds_for_many_threads() {
         command.env("CUTPOINT_REPO", sandbox.path("other"));
         command
     };
-    run(in_other(&["init", "--encryption", "none"])).well();
+    run(&mut in_other(&["init", "--encryption", "none"])).well();
     let options = ["copy", "--from", "repo", "--threads", "96", "--memory-max", "240MiB"];
     let peak = peak_mib_of(in_other(&options), &sandbox);
     println!("copy: {peak} MiB of 240 MiB");
