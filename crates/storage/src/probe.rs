@@ -140,14 +140,11 @@ pub fn probe(storage: &dyn Storage, environment: &dyn Environment) -> Result<Pro
         }
         rounds.run();
     });
-    let State { mut probed, witness, raced, failure, .. } =
+    let State { mut probed, witness, failure, .. } =
         rounds.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // The witness is the last one that is there. If the storage does not permit deleting, the objects
-    // stay.
-    for names in [raced, witness.map(|witness| witness.name.clone()).into_iter().collect()] {
-        let deleted = storage.delete_many(&names);
-        let undeleted_count = deleted.iter().filter(|deleted| deleted.is_err()).count();
-        probed.undeleted_count += u32::try_from(undeleted_count).unwrap_or(u32::MAX);
+    // If the storage does not permit deleting, the object stays.
+    if let Some(witness) = witness {
+        probed.undeleted_count += u32::from(storage.delete(&witness.name).is_err());
     }
     failure.map_or(Ok(probed), Err)
 }
@@ -229,8 +226,6 @@ struct State {
     begun_count: u32,
     fault_count: u32,
     witness: Option<Arc<Witness>>,
-    /// The names that were raced for, whose objects are deleted at the end.
-    raced: Vec<String>,
     probed: Probed,
     /// The error of a probe that was given up.
     failure: Option<Error>,
@@ -295,8 +290,13 @@ impl Rounds<'_> {
             let mut random = [0; 8];
             self.environment.random(&mut random)?;
             let name = format!("{}-{:016x}", witness.name, u64::from_le_bytes(random));
-            self.state().raced.push(name.clone());
-            let finding = race(storage, &name)?;
+            let raced = race(storage, &name);
+            // Deleted at once, because a prune that finds no free byte has the space of the reserve
+            // only. If the storage does not permit deleting, the object stays.
+            if storage.delete(&name).is_err() {
+                self.state().probed.undeleted_count += 1;
+            }
+            let finding = raced?;
             if finding.is_fine() {
                 return Ok(finding);
             }

@@ -138,12 +138,12 @@ fn settings_of_a_folder_prove_nothing_for_a_server_that_offers_it() {
     let repository = condemned(&storage);
     assert!(!may_lag(&repository).expect("it is known"), "a folder");
     assert!(repository.creates_atomically().expect("it is known"), "a folder");
-    let dead = Writer::begin(open(storage.clone(), 1).expect("it opens"), Purpose::Backup);
+    let dead = Writer::begin(open(storage.clone(), 2).expect("it opens"), Purpose::Backup);
     let dead = dead.expect("it begins").ticket();
     // Tickets of the last minute are not read.
     storage.inner.shift_clock(3_600_000_000_000);
     storage.serve_as(PROBED);
-    let served = open(storage.clone(), 2).expect("it opens");
+    let served = open(storage.clone(), 3).expect("it opens");
     assert!(may_lag(&served).expect("it is known"), "no probe has tested the server");
     assert!(!served.creates_atomically().expect("it is known"), "nor that");
     let mut sweeper = Sweeper::new(served.clone(), sweeping(AtOnce::AsProbed));
