@@ -9,11 +9,14 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::linting_cargo;
 use crate::memory_folder::MemoryFolder;
-use crate::{cargo, linting_cargo};
 
 /// The number of test programs that run at once. Some of them wait most of the time.
 const PROGRAMS_AT_ONCE: usize = 2;
+
+/// The names of the test programs with tests that need a server.
+const SERVICE_PROGRAMS: [&str; 2] = ["storage: it", "cli: cli"];
 
 /// A test program.
 #[derive(Clone, Debug)]
@@ -147,12 +150,31 @@ fn run(program: &Program, skipped: &Path, is_long: bool) -> bool {
 }
 
 /// Runs the tests that need a server, a terminal or a file system of their own. They are in modules
-/// of the name `services`. A missing program is a failure.
+/// of the name `services`. A missing program is a failure. The programs are those of all tests, so
+/// that nothing is built a second time for this.
 pub(crate) fn services() -> Result<(), String> {
-    let mut command = cargo(&["test", "-p", "cutpoint-storage", "-p", "cutpoint"]);
-    command.args(["--test", "it", "--test", "cli", "services::"]).env("CUTPOINT_SERVICES", "1");
+    let programs = build()?.into_iter().filter(has_services).collect::<Vec<Program>>();
+    if programs.len() != SERVICE_PROGRAMS.len() {
+        return Err(format!("expected {SERVICE_PROGRAMS:?}, built {programs:?}"));
+    }
+    let failed = programs.iter().filter(|program| !run_services(program)).map(|it| &*it.name);
+    let failed: Vec<&str> = failed.collect();
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+fn has_services(program: &Program) -> bool {
+    SERVICE_PROGRAMS.contains(&&*program.name)
+}
+
+/// Runs the tests of a program that need a server, and prints each as it ends. Returns `true` if
+/// they pass.
+fn run_services(program: &Program) -> bool {
+    println!("xtask: services of {}", program.name);
+    let mut command = Command::new(&program.path);
+    command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+    command.arg("services::").env("CUTPOINT_SERVICES", "1");
     let _memory = MemoryFolder::for_command(&mut command);
-    crate::run(command)
+    crate::run(command).inspect_err(|message| eprintln!("xtask: {message}")).is_ok()
 }
 
 #[cfg(test)]

@@ -414,6 +414,7 @@ fn init_options(global: &Global, new: &New<'_>) -> Result<InitOptions> {
         delta_chunks: settings.delta.map_or(base.delta_chunks, |delta| delta != DeltaMode::Off),
         parity_percent: settings.parity.unwrap_or(base.parity_percent),
         chunk_secret: base.chunk_secret,
+        may_be_shared: None,
     })
 }
 
@@ -573,14 +574,12 @@ fn make(
         }
     };
     let probed = try_out(&*storage, report)?;
+    let options = InitOptions { may_be_shared: Some(probed.may_be_shared()), ..options.clone() };
     let mut repository =
-        Repository::init(storage, interrupt::environment(), &secret.unlock, options)?;
-    let mut config = repository.config().clone();
-    config.set_creates_atomically(probed.may_be_shared());
+        Repository::init(storage, interrupt::environment(), &secret.unlock, &options)?;
     if let Some(DeltaMode::Burst(options)) = new.settings.delta {
+        let mut config = repository.config().clone();
         config.set_burst(Some(options));
-    }
-    if config != *repository.config() {
         repository.set_config(config)?;
     }
     Ok(repository)

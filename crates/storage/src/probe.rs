@@ -182,14 +182,10 @@ struct Witness {
 }
 
 impl Witness {
-    /// Puts a new witness, and removes remnants.
+    /// Puts a new witness.
     fn put(storage: &dyn Storage, environment: &dyn Environment) -> Result<Witness> {
         let witness = Witness { name: scratch_name(environment)? };
         storage.put_new(&witness.name, Bytes::from_static(b"probe"))?;
-        if let Err(error) = remove_leftovers(storage, &witness.name) {
-            storage.delete(&witness.name).ok();
-            return Err(error);
-        }
         Ok(witness)
     }
 }
@@ -263,16 +259,19 @@ impl Rounds<'_> {
         is_needed
     }
 
-    /// Returns the witness, which is put if there is none.
+    /// Returns the witness, which is put if there is none. The round that has put it removes
+    /// remnants, while others race.
     fn witness(&self) -> Result<Arc<Witness>> {
-        let mut state = self.state();
-        match &state.witness {
-            Some(witness) => Ok(witness.clone()),
-            None => {
-                let witness = Arc::new(Witness::put(self.storage, self.environment)?);
-                Ok(state.witness.insert(witness).clone())
+        let witness = {
+            let mut state = self.state();
+            if let Some(witness) = &state.witness {
+                return Ok(witness.clone());
             }
-        }
+            let witness = Arc::new(Witness::put(self.storage, self.environment)?);
+            state.witness.insert(witness).clone()
+        };
+        remove_leftovers(self.storage, &witness.name)?;
+        Ok(witness)
     }
 
     /// Performs one round that counts. A storage may create an object, retry by itself after a
@@ -292,7 +291,8 @@ impl Rounds<'_> {
             self.environment.random(&mut random)?;
             let name = format!("{}-{:016x}", witness.name, u64::from_le_bytes(random));
             let raced = race(storage, &name);
-            // If the storage does not permit deleting, the object stays.
+            // Deleted at once, because a prune that finds no free byte has the space of the reserve
+            // only. If the storage does not permit deleting, the object stays.
             if storage.delete(&name).is_err() {
                 self.state().probed.undeleted_count += 1;
             }
@@ -356,17 +356,21 @@ fn race(storage: &dyn Storage, name: &str) -> Result<Finding> {
         }
     }
     let mut finding = Finding { winner_count: winners.len(), ..Finding::default() };
-    if winners.len() == 1 {
-        finding.has_wrong_content = !is_of(storage, name, winners.first().copied())?;
-    }
-    let expected = (name.to_owned(), OBJECT_LEN as u64);
-    finding.is_unlisted = !storage.list(FOLDER)?.contains(&expected);
+    // Of several winners, the object is that of one.
+    let winner = winners.first().copied().filter(|_| winners.len() == 1);
+    let (has_content, listed) = std::thread::scope(|scope| {
+        let listed = scope.spawn(|| storage.list(FOLDER));
+        let has_content = winner.map_or(Ok(true), |winner| is_of(storage, name, winner));
+        (has_content, listed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    finding.has_wrong_content = !has_content?;
+    finding.is_unlisted = !listed?.contains(&(name.to_owned(), OBJECT_LEN as u64));
     Ok(finding)
 }
 
-fn is_of(storage: &dyn Storage, name: &str, creator: Option<u8>) -> Result<bool> {
+fn is_of(storage: &dyn Storage, name: &str, creator: u8) -> Result<bool> {
     match storage.get(name) {
-        Ok(bytes) => Ok(creator.is_some_and(|creator| bytes == vec![creator; OBJECT_LEN])),
+        Ok(bytes) => Ok(bytes == vec![creator; OBJECT_LEN]),
         Err(error) if error.kind() == crate::error::Kind::Missing => Ok(false),
         Err(error) => Err(error),
     }

@@ -92,8 +92,9 @@ pub enum Weakness {
 pub enum Visibility {
     /// A listing shows every object whose put was completed before the listing began.
     AtOnce,
-    /// The same as [`Visibility::AtOnce`], unless a [`probe`](crate::probe()) finds the contrary.
-    IfProbed,
+    /// The same as [`Visibility::AtOnce`], unless a [`probe`](crate::probe()) finds the contrary. The
+    /// text is the kind of the storage: a probe of another kind to the same objects proves nothing.
+    IfProbed(&'static str),
     /// A listing may show an object some time after its put was completed, because a client or a
     /// server keeps older listings, or because nothing is known about the storage.
     Later,

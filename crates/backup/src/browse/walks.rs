@@ -1,6 +1,6 @@
 //! Readers that go from file to file, such as `grep -r`, and the files that they will read next.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use super::file_cursor::{FileCursor, FoundFile};
 use crate::trees::EntryPlace;
@@ -124,27 +124,36 @@ impl Walks {
     /// `hands_over` is set.
     pub(super) fn read(&mut self, node: u64, hands_over: bool) -> Followed {
         self.read_count += 1;
-        for walk in &mut self.walks {
-            if let Some(is_next) = walk.read(node) {
-                walk.used = self.read_count;
-                // A reader of a file that was passed over may be elsewhere.
-                let files = if hands_over && is_next { walk.handed_over() } else { Vec::new() };
-                return Followed { files, moved: walk.moved(), is_new: false };
-            }
-        }
-        Followed { is_new: true, ..Followed::default() }
+        let mut walks = self.walks.iter_mut().enumerate();
+        let found = walks.find_map(|(place, walk)| Some((place, walk.read(node)?)));
+        let Some((place, is_next)) = found else {
+            return Followed { is_new: true, ..Followed::default() };
+        };
+        self.walks[place].used = self.read_count;
+        // A reader of a file that was passed over may be elsewhere.
+        self.follow(place, hands_over && is_next)
     }
 
     /// Notes that the folder `node` was listed to its end. Returns files to hand over only if
     /// `hands_over` is set.
     pub(super) fn listed(&mut self, node: u64, hands_over: bool) -> Followed {
-        for walk in &mut self.walks {
-            if walk.enter(node) {
-                let files = if hands_over { walk.handed_over() } else { Vec::new() };
-                return Followed { files, moved: walk.moved(), is_new: false };
+        let place = self.walks.iter_mut().position(|walk| walk.enter(node));
+        place.map_or_else(Followed::default, |place| self.follow(place, hands_over))
+    }
+
+    /// Returns what is to be done for the walk at `place`. No other walk hands over the same files: one
+    /// may be left from an earlier reader of the same folders.
+    fn follow(&mut self, place: usize, hands_over: bool) -> Followed {
+        let walk = &mut self.walks[place];
+        let files = if hands_over { walk.handed_over() } else { Vec::new() };
+        let moved = walk.moved();
+        if !files.is_empty() {
+            let nodes: HashSet<u64> = files.iter().map(|(node, _)| *node).collect();
+            for expected in self.walks.iter_mut().flat_map(|walk| &mut walk.expected) {
+                expected.is_handed_over |= nodes.contains(&expected.file.node);
             }
         }
-        Followed::default()
+        Followed { files, moved, is_new: false }
     }
 
     /// Takes back a cursor that was moved, or a new one. Returns the files to decode ahead.
@@ -309,7 +318,6 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::collections::HashSet;
 
     use cutpoint_repository::{Entry, EntryKind};
 
@@ -369,11 +377,14 @@ mod tests {
 
         fn next_file(&self) -> Option<FoundFile> {
             let node = self.next.replace(self.next.get() + 1);
-            let mut entry = Entry::new(node.to_string().into_bytes(), EntryKind::File);
-            entry.size = self.file_len;
-            let file = FoundFile { parent: node / FOLDER_LEN, node, entry: entry.into() };
-            (node < self.file_count).then_some(file)
+            (node < self.file_count).then(|| found(node, self.file_len))
         }
+    }
+
+    fn found(node: u64, len: u64) -> FoundFile {
+        let mut entry = Entry::new(node.to_string().into_bytes(), EntryKind::File);
+        entry.size = len;
+        FoundFile { parent: node / FOLDER_LEN, node, entry: entry.into() }
     }
 
     #[test]
@@ -439,6 +450,24 @@ mod tests {
         assert!(!before.is_empty(), "it reads in order");
         scene.read(1);
         assert_eq!(scene.handed_over, before, "it may be in another folder");
+    }
+
+    #[test]
+    fn file_that_two_walks_expect_is_handed_over_once() {
+        let mut walks = Walks::default();
+        for count in [10, 40] {
+            let files = (0..count).map(|node| found(node, 1000)).collect();
+            walks.put_back(Moved { files, ..Moved::new(FileCursor::at_end()) });
+        }
+        for walk in &mut walks.walks {
+            (walk.score, walk.in_order_count) = (SCORE_MAX, HANDED_OVER_AFTER);
+        }
+        let nodes = |followed: Followed| -> Vec<u64> {
+            followed.files.into_iter().map(|(node, _)| node).collect()
+        };
+        assert_eq!(nodes(walks.listed(0, true)), (0..10).collect::<Vec<u64>>());
+        assert_eq!(nodes(walks.listed(0, true)), Vec::<u64>::new(), "the other walk has them, too");
+        assert_eq!(nodes(walks.listed(1, true)), (10..20).collect::<Vec<u64>>(), "by that one");
     }
 
     #[test]

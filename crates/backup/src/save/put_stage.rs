@@ -10,8 +10,9 @@ use super::channels::PutEnds;
 use super::run_state::RunState;
 use super::shutdown::{Result, WaitResult};
 
-/// The interval at which the age of the ticket is checked if there is nothing to put.
-const RENEW_TICK: Duration = Duration::from_secs(30);
+/// The interval at which the age of the ticket is checked if there is nothing to put. A check asks the
+/// clock only.
+const RENEW_TICK: Duration = Duration::from_secs(2);
 
 /// The interval at which puts in progress are looked after.
 const PUT_TICK: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use cutpoint_repository::format::recipe::Segment;
-use cutpoint_repository::{EntryKind, Fingerprint, Index, Reader};
+use cutpoint_repository::{EntryKind, Fingerprint, Index, MemoryLimit, Reader};
 use cutpoint_storage::Error;
 
 use super::batch::Event;
@@ -30,6 +30,8 @@ pub(super) struct CopyInput<'a> {
     pub(super) comparison: Option<CopyComparison<'a>>,
     /// The index of the target, if chunks are stored as the source has them.
     pub(super) known: Option<&'a Index>,
+    /// The memory limit of the target.
+    pub(super) memory: MemoryLimit,
 }
 
 /// Turns the tree of a snapshot into events.
@@ -68,12 +70,12 @@ impl<'r, 'a> SnapshotSaver<'r, 'a> {
 
     /// Saves everything in the snapshot.
     pub(super) fn save(mut self, input: CopyInput<'_>) -> Result<SourceCounts> {
-        let CopyInput { source, comparison, known } = input;
+        let CopyInput { source, comparison, known, memory } = input;
         let reader = source.repository.reader();
         let begun = comparison.as_ref().filter(|it| it.continues).and_then(|it| it.target.as_ref());
         let begun = begun.map(|target| target.reader);
         let steps = CopySteps::new(reader, &source.snapshot.root, comparison, source.exclude())?;
-        let plan = reader.plan(PLAN_BYTES_MAX);
+        let plan = reader.plan(memory.ahead_bytes(PLAN_BYTES_MAX));
         std::thread::scope(|fetchers| {
             for _ in 0..plan.fetcher_count() {
                 fetchers.spawn(|| plan.fetch());

@@ -111,6 +111,7 @@ impl SourceRun<'_> {
                 source,
                 comparison,
                 known: kept.map(|_| &*index),
+                memory: self.context.repository.memory(),
             })),
         };
         Ok((pipeline::run(writer, settings, input)?, missing))

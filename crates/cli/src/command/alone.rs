@@ -2,7 +2,6 @@
 //! the same number at once both believe that theirs is stored.
 
 use anyhow::Result;
-use cutpoint_storage::Weakness;
 
 use super::prune::is_alone;
 use crate::args::Alone;
@@ -22,10 +21,7 @@ pub(super) fn require_alone(args: Alone, session: &Session) -> Result<()> {
     let storage = session.repository.storage();
     let place = escape::for_terminal(storage.describe().as_bytes());
     if !args.exclusive {
-        let is_in_steps = |weakness: &Weakness| matches!(weakness, Weakness::CreatesInSteps(_));
-        let creates_atomically = session.repository.config().creates_atomically()
-            && !storage.weaknesses()?.iter().any(is_in_steps);
-        if creates_atomically {
+        if session.repository.creates_atomically()? {
             return Ok(());
         }
         let message = format!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use cutpoint_repository::format::config::Config;
+use cutpoint_repository::Repository;
 
 use crate::args::{ConfigArgs, DeltaMode, Global, Mode};
 use crate::event::Event;
@@ -51,8 +51,9 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
     }
     config.parity_percent = args.parity.unwrap_or(config.parity_percent);
     if *probe {
-        let probed = try_out(&**session.repository.storage(), report)?;
-        config.set_creates_atomically(probed.may_be_shared());
+        let storage = session.repository.storage();
+        let probed = try_out(&**storage, report)?;
+        config.record_probe(storage.visibility()?, probed.may_be_shared());
     }
     if config != *session.repository.config() {
         config.check_features(true)?;
@@ -63,11 +64,12 @@ pub(crate) fn run(args: &ConfigArgs, global: &Global, report: &Report) -> Result
         session.state.set_settings(&session.repository);
     }
     session.state.save(report);
-    show(session.repository.config(), session.repository.config_number(), report)?;
+    show(&session.repository, report)?;
     Ok(Exit::of_problems(report.problem_count()))
 }
 
-fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
+fn show(repository: &Repository, report: &Report) -> Result<()> {
+    let (config, number) = (repository.config(), repository.config_number());
     let delta = match config.burst() {
         Some(options) => DeltaMode::Burst(options),
         None if config.uses_delta_chunks() => DeltaMode::On,
@@ -76,6 +78,7 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
     let size = |bytes: u32| units::size(bytes.into());
     let plain =
         |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let creates_atomically = repository.creates_atomically()?;
     // The name for JSON, which ends in the unit, its value, and the name and value for people.
     let settings: [(&str, serde_json::Value, &str, Option<String>); 12] = [
         ("repository", config.repository.to_string().into(), "repository", None),
@@ -104,7 +107,7 @@ fn show(config: &Config, number: u64, report: &Report) -> Result<()> {
             "parity",
             Some(format!("{}%", config.parity_percent)),
         ),
-        ("creates_atomically", config.creates_atomically().into(), "creates-atomically", None),
+        ("creates_atomically", creates_atomically.into(), "creates-atomically", None),
     ];
     for (name, value, shown, text) in settings {
         if report.is_json() {

@@ -360,7 +360,7 @@ impl Doctor<'_> {
     /// the probe.
     fn shows_puts_at_once(&self, is_probed: bool) -> Result<bool> {
         Ok(match self.storage.visibility()? {
-            Visibility::AtOnce | Visibility::IfProbed => is_probed,
+            Visibility::AtOnce | Visibility::IfProbed(_) => is_probed,
             Visibility::Later => false,
         })
     }

@@ -2,12 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use cutpoint_testing::SplitMix64;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, run};
 
 const MIB: u64 = 1 << 20;
 /// The size of the data. Each thread has some mebibytes of it.
@@ -15,7 +15,11 @@ const LEN: usize = 160 << 20;
 
 /// Runs the command. Returns the maximum of its resident memory, in MiB.
 fn peak_mib(sandbox: &Sandbox, arguments: &[&str]) -> u64 {
-    let mut command = sandbox.command(arguments);
+    peak_mib_of(sandbox.command(arguments), sandbox)
+}
+
+/// Runs `command`. Returns the maximum of its resident memory, in MiB.
+fn peak_mib_of(mut command: Command, sandbox: &Sandbox) -> u64 {
     let log = File::create(sandbox.path("log")).expect("a file");
     command.stdout(Stdio::null()).stderr(log);
     let mut child = command.spawn().expect("the program starts");
@@ -32,7 +36,7 @@ fn peak_mib(sandbox: &Sandbox, arguments: &[&str]) -> u64 {
         std::thread::sleep(Duration::from_millis(5));
     };
     let log = fs::read_to_string(sandbox.path("log")).expect("a file");
-    assert!(status.success() && peak_kib > 0, "{arguments:?}: {status}: {log}");
+    assert!(status.success() && peak_kib > 0, "{command:?}: {status}: {log}");
     peak_kib * 1024 / MIB
 }
 
@@ -57,6 +61,17 @@ fn memory_limit_holds_for_many_threads() {
         assert!(peak <= max, "{arguments:?}: {peak} MiB");
         limited_peak = peak;
     }
+    // A copy reads ahead and stores.
+    let in_other = |arguments: &[&str]| {
+        let mut command = sandbox.command(arguments);
+        command.env("CUTPOINT_REPO", sandbox.path("other"));
+        command
+    };
+    run(&mut in_other(&["init", "--encryption", "none"])).well();
+    let options = ["copy", "--from", "repo", "--threads", "96", "--memory-max", "240MiB"];
+    let peak = peak_mib_of(in_other(&options), &sandbox);
+    println!("copy: {peak} MiB of 240 MiB");
+    assert!(peak <= 240, "copy: {peak} MiB");
     // Otherwise the limit of the check would prove nothing.
     let peak = peak_mib(&sandbox, &["check", "--read-data", "--threads", "96"]);
     assert!(peak > limited_peak * 3 / 2, "{peak} MiB without a limit, {limited_peak} with one");

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use cutpoint_storage::{Error, Kind, Result};
+use cutpoint_storage::{Error, Kind, Result, Visibility};
 use minicbor::Decoder;
 
 use super::map::{
@@ -47,6 +47,9 @@ pub struct Config {
     /// The rule by which chunks are compared: the text of the rule, or an empty text for the
     /// default rule. A text that this version does not know counts as empty.
     pub delta: String,
+    /// The kinds of storages as which the objects of this repository have passed a probe, of those
+    /// that need one ([`Visibility::IfProbed`]).
+    pub probed: Vec<String>,
     /// The time at which these settings were written, in nanoseconds since 1970.
     pub created_ns: i64,
     /// Features that a client must support to read.
@@ -73,6 +76,8 @@ const KEY_PARITY: u32 = KEY_OPTIONAL_MIN;
 /// The key of the rule by which chunks are compared. The rule decides which chunks are stored as
 /// delta chunks, but not the form of a delta chunk. Therefore it may be ignored, too.
 const KEY_DELTA: u32 = KEY_OPTIONAL_MIN + 1;
+/// The key of the kinds of storages that were probed. A writer that does not know it probes again.
+const KEY_PROBED: u32 = KEY_OPTIONAL_MIN + 2;
 
 /// Checks that a setting is within its range.
 fn check_range<T: PartialOrd + Display>(
@@ -129,6 +134,28 @@ impl Config {
         if !creates_atomically {
             self.features_write.push(NO_ATOMIC_CREATE.to_owned());
         }
+    }
+
+    /// Records the result of a probe of a storage that promises `visibility`.
+    pub fn record_probe(&mut self, visibility: Visibility, may_be_shared: bool) {
+        self.set_creates_atomically(may_be_shared);
+        if let Visibility::IfProbed(kind) = visibility {
+            self.probed.retain(|probed| probed != kind);
+            if may_be_shared {
+                self.probed.push(kind.to_owned());
+            }
+        }
+    }
+
+    /// Returns `true` if no probe has found a fault, and the storage of a client that promises
+    /// `visibility` needs none or has passed one. The same objects may be a folder for one client and
+    /// a bucket for another, by a server that keeps fewer promises than the folder.
+    pub fn may_be_shared(&self, visibility: Visibility) -> bool {
+        let is_probed = match visibility {
+            Visibility::IfProbed(kind) => self.probed.iter().any(|probed| probed == kind),
+            Visibility::AtOnce | Visibility::Later => true,
+        };
+        is_probed && self.creates_atomically()
     }
 
     /// Returns `true` if chunks that resemble others are stored as delta chunks.
@@ -193,6 +220,9 @@ impl Config {
         if !self.delta.is_empty() {
             map.text(KEY_DELTA, &self.delta);
         }
+        if !self.probed.is_empty() {
+            map.array_of_texts(KEY_PROBED, &self.probed);
+        }
         map.extra(&self.extra);
         map.finish()
     }
@@ -210,6 +240,7 @@ impl Config {
             compression_level: 0,
             parity_percent: 0,
             delta: String::new(),
+            probed: Vec::new(),
             created_ns: 0,
             features_read: Vec::new(),
             features_write: Vec::new(),
@@ -232,6 +263,7 @@ impl Config {
                 10 => config.features_optional = read_texts(d)?,
                 KEY_PARITY => config.parity_percent = d.u32().map_err(malformed)?,
                 KEY_DELTA => config.delta = d.str().map_err(malformed)?.to_owned(),
+                KEY_PROBED => config.probed = read_texts(d)?,
                 _ => return Ok(false),
             }
             Ok(true)

@@ -98,6 +98,24 @@ impl Segment {
         self.hints.extend(hints.map(|&(hint, container)| (hint, before + container)));
     }
 
+    /// Removes the containers that `keeps` rejects, with their hints.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(&ContainerRecord) -> bool) {
+        let mut count = 0;
+        let places = self.containers.iter().map(|container| {
+            let place = count;
+            keeps(container).then(|| {
+                count += 1;
+                place
+            })
+        });
+        let places: Vec<Option<u32>> = places.collect();
+        self.hints = std::mem::take(&mut self.hints)
+            .into_iter()
+            .filter_map(|(hint, container)| Some((hint, (*places.get(container as usize)?)?)))
+            .collect();
+        self.containers.retain(keeps);
+    }
+
     /// Returns the length of the encoded body in bytes, if it has no entries of a newer version.
     pub(crate) fn encoded_len(&self) -> usize {
         8 + self.containers.len() * CONTAINER_RECORD_LEN + self.hints.len() * HINT_LEN + 1

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage};
+use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage, Visibility};
 
-use super::lagging_clients;
 use super::options::{InitOptions, OpenOptions};
 use super::repository::Repository;
 use super::set_config::changed_settings;
 use super::view::ViewCache;
 use crate::crypto::{CHUNK_EPOCH, CipherSuite, Keyring, Keys, RepositoryId, Secret, Unlock};
 use crate::format::config::Config;
+use crate::util::at_once::at_once;
 use crate::util::memory_limit::MemoryLimit;
 
 impl Repository {
@@ -35,8 +35,7 @@ impl Repository {
     ) -> Result<Repository> {
         let encrypted = options.suite != CipherSuite::None;
         require_fitting_secret(unlock, encrypted)?;
-        require_empty(&*storage)?;
-        let left_over = storage.list(ObjectKind::Key.folder())?;
+        let left_over = require_empty(&*storage)?;
         let mut id = RepositoryId([0; 16]);
         environment.random(&mut id.0)?;
         let chunk_secret = match &options.chunk_secret {
@@ -49,7 +48,7 @@ impl Repository {
         };
         let mut secret = Secret([0; 32]);
         environment.random(&mut secret.0)?;
-        let config = first_config(id, options, environment.now_ns());
+        let config = first_config(id, options, storage.visibility()?, environment.now_ns());
         config.check()?;
         let keyring =
             Keyring { repository: id, epochs: vec![(CHUNK_EPOCH, chunk_secret), (1, secret)] };
@@ -70,19 +69,18 @@ impl Repository {
             view_cache: ViewCache::default(),
             lag_announced: OnceLock::new(),
         };
-        repository.put_reserve()?;
-        let own = repository.put_key(&keyring, unlock, "")?;
+        // The key is derived from a passphrase while the reserve is on its way.
+        let put = |is_key| match is_key {
+            true => repository.put_key(&keyring, unlock, "").map(Some),
+            false => repository.put_reserve().map(|()| None),
+        };
+        let puts = at_once(&*repository.storage, [false, true], put)?;
+        let own = puts.into_iter().flatten().next().unwrap_or_default();
         repository.key_id = Some(own);
-        match repository.put_config_sealed(0, &repository.config, &repository.keys) {
-            Ok(true) => {}
-            Ok(false) => {
-                repository.delete_key(own).ok();
-                return Err(changed_settings(0));
-            }
-            Err(error) => return Err(error),
+        if !repository.put_first_config()? {
+            repository.delete_key(own).ok();
+            return Err(changed_settings(0));
         }
-        // If this fails, the first writer puts the mark.
-        lagging_clients::mark_new(&repository).ok();
         // The config now tells every other `init` that it has lost. Keys that remain of other
         // clients open nothing, and are skipped.
         for (name, _) in left_over {
@@ -114,6 +112,7 @@ impl Repository {
             delta_chunks: config.uses_delta_chunks(),
             parity_percent: config.parity_percent,
             chunk_secret: Some(chunk_secret),
+            may_be_shared: None,
         })
     }
 }
@@ -132,24 +131,31 @@ fn require_fitting_secret(unlock: &Unlock, encrypted: bool) -> Result<()> {
     Ok(())
 }
 
-/// Requires a storage without any object but keys.
-fn require_empty(storage: &dyn Storage) -> Result<()> {
+/// Requires a storage without any object but keys, which are returned.
+fn require_empty(storage: &dyn Storage) -> Result<Vec<(String, u64)>> {
     if !storage.list(ObjectKind::Config.folder())?.is_empty() {
         return Err(Error::invalid(storage.describe(), "a repository exists already"));
     }
-    for kind in ObjectKind::ALL.iter().filter(|kind| **kind != ObjectKind::Key) {
-        if let Some((name, _)) = storage.list(kind.folder())?.first() {
-            let message = format!(
-                "incomplete repository: {name} found, but no config (deleted or never written)",
-            );
-            return Err(Error::invalid(storage.describe(), message));
-        }
+    let kinds = ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Key);
+    let kinds = kinds.chain([ObjectKind::Key]);
+    let mut listings = at_once(storage, kinds, |kind| storage.list(kind.folder()))?;
+    let keys = listings.pop().unwrap_or_default();
+    if let Some((name, _)) = listings.iter().flatten().next() {
+        let message = format!(
+            "incomplete repository: {name} found, but no config (deleted or never written)",
+        );
+        return Err(Error::invalid(storage.describe(), message));
     }
-    Ok(())
+    Ok(keys)
 }
 
-/// Returns the first settings of the repository `id`.
-fn first_config(id: RepositoryId, options: &InitOptions, created_ns: i64) -> Config {
+/// Returns the first settings of the repository `id`, in a storage that promises `visibility`.
+fn first_config(
+    id: RepositoryId,
+    options: &InitOptions,
+    visibility: Visibility,
+    created_ns: i64,
+) -> Config {
     let mut config = Config {
         repository: id,
         suite: options.suite,
@@ -160,6 +166,7 @@ fn first_config(id: RepositoryId, options: &InitOptions, created_ns: i64) -> Con
         compression_level: options.compression_level,
         parity_percent: options.parity_percent,
         delta: String::new(),
+        probed: Vec::new(),
         created_ns,
         features_read: Vec::new(),
         features_write: Vec::new(),
@@ -168,6 +175,9 @@ fn first_config(id: RepositoryId, options: &InitOptions, created_ns: i64) -> Con
     };
     if options.delta_chunks {
         config.enable_delta_chunks();
+    }
+    if let Some(may_be_shared) = options.may_be_shared {
+        config.record_probe(visibility, may_be_shared);
     }
     config
 }

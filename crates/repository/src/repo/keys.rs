@@ -17,6 +17,7 @@ use crate::crypto::{
     unwrap_keyring, wrap_keyring,
 };
 use crate::format::names::ObjectName;
+use crate::util::at_once::at_once;
 
 /// A `keys/` object: one way to open a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,11 +178,10 @@ impl Repository {
             epoch: keyring.epochs.last().map_or(0, |(epoch, _)| *epoch),
         };
         let bytes = wrap_keyring(keyring, unlock, self.keys().suite(), id, salts, &about)?;
-        for copy in [false, true] {
-            if let Err(error) = self.put(ObjectName::Key { id, copy }, bytes.clone()) {
-                self.delete_key(id).ok();
-                return Err(error);
-            }
+        let put = |copy| self.put(ObjectName::Key { id, copy }, bytes.clone());
+        if let Err(error) = at_once(&**self.storage(), [false, true], put) {
+            self.delete_key(id).ok();
+            return Err(error);
         }
         Ok(id)
     }
@@ -200,14 +200,15 @@ impl Repository {
 
     /// Returns the keyring of a key, of which both copies must be equal and intact.
     fn open_key(&self, id: [u8; 16], unlock: &Unlock) -> Result<Keyring> {
-        let get = |copy| {
-            let name = ObjectName::Key { id, copy };
-            self.storage().get(&name.to_string()).map(|bytes| (name, bytes))
-        };
-        let ((name, bytes), (other, copy)) = (get(false)?, get(true)?);
-        if bytes != copy || !object_is_intact(&bytes) {
+        let [name, other] = [false, true].map(|copy| ObjectName::Key { id, copy });
+        let get = |name: ObjectName| self.storage().get(&name.to_string());
+        let copies = at_once(&**self.storage(), [name, other], get)?;
+        let is_same = copies.windows(2).all(|pair| pair[0] == pair[1]);
+        let Some(bytes) =
+            copies.into_iter().next().filter(|bytes| is_same && object_is_intact(bytes))
+        else {
             return Err(Error::corrupt(other, "content differs from what was just written"));
-        }
+        };
         match unwrap_keyring(name, &bytes, unlock, self.kdf_limits())? {
             Some((keyring, _)) => Ok(keyring),
             None => Err(Error::corrupt(

@@ -12,8 +12,8 @@ use cutpoint_storage::{
     Environment, Error, Kind, ObjectKind, Result, Storage, WaitNotice, WaitReason, wait,
 };
 
-use super::folders::list_all;
 use crate::format::names::ObjectName;
+use crate::util::at_once::at_once;
 
 /// The first pause between two listings. Each further pause is twice as long.
 const PAUSE: Duration = Duration::from_millis(125);
@@ -132,9 +132,12 @@ pub fn is_unlisted(storage: &dyn Storage) -> Result<bool> {
 ///
 /// Returns any error of the storage.
 pub fn is_absent(storage: &dyn Storage) -> Result<bool> {
-    let kinds = ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Key);
-    let listings = list_all(storage, &kinds.collect::<Vec<_>>())?;
-    Ok(listings.iter().all(Vec::is_empty))
+    // A connection that fails is made once.
+    let config = storage.list(ObjectKind::Config.folder())?;
+    let mut kinds = ObjectKind::ALL.to_vec();
+    kinds.retain(|kind| !matches!(kind, ObjectKind::Key | ObjectKind::Config));
+    let listings = at_once(storage, kinds, |kind| storage.list(kind.folder()))?;
+    Ok(config.is_empty() && listings.iter().all(Vec::is_empty))
 }
 
 /// Calls `open`, repeatedly while listings show no repository although its settings exist.

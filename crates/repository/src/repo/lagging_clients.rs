@@ -31,6 +31,9 @@ const ANNOUNCED: &str = "lagging";
 /// The file of the second mark, which is put when the first one is [`LAG_MAX`] old.
 const IN_FORCE: &str = "lagging.1";
 
+/// The files of both marks.
+pub(super) const MARKS: [&str; 2] = [ANNOUNCED, IN_FORCE];
+
 /// The content of both marks.
 const TEXT: &[u8] = b"Listings of some client of this repository may lag; docs/protocol.md, W9.\n";
 
@@ -49,32 +52,19 @@ pub(super) fn delays_sweeps(name: &str) -> bool {
     is_mark(name) && (rules::must_heed_second_mark() || *name != path(IN_FORCE))
 }
 
-/// Returns `true` if listings of this client may lag behind puts of other clients.
+/// Returns `true` if listings of this client may lag behind puts of other clients. A new repository gets
+/// both marks then: nothing was condemned before, so nothing has to be waited for.
 ///
 /// # Errors
 ///
 /// Returns any error of [`Storage::visibility`](cutpoint_storage::Storage::visibility).
 pub fn may_lag(repository: &Repository) -> Result<bool> {
-    Ok(match repository.storage().visibility()? {
+    let visibility = repository.storage().visibility()?;
+    Ok(match visibility {
         Visibility::AtOnce => false,
-        // The settings have the result of the probe.
-        Visibility::IfProbed => !repository.config().creates_atomically(),
+        Visibility::IfProbed(_) => !repository.config().may_be_shared(visibility),
         Visibility::Later => true,
     })
-}
-
-/// Marks a new repository if the listings of its creator may lag. Nothing was condemned before, so
-/// nothing has to be waited for.
-///
-/// # Errors
-///
-/// Returns any error of the storage.
-pub(super) fn mark_new(repository: &Repository) -> Result<()> {
-    if may_lag(repository)? {
-        put(repository, ANNOUNCED)?;
-        put(repository, IN_FORCE)?;
-    }
-    Ok(())
 }
 
 /// W9: announces a client whose listings may lag, unless that was done before, and waits until its
@@ -119,11 +109,15 @@ fn wait_out(repository: &Repository, lag: Duration) -> Result<()> {
         false => environment.awake_ns(),
     };
     let began_ns = clock_ns();
-    let text = format!(
+    let storage = repository.storage();
+    let mut text = format!(
         "listings of {} may lag behind those of other clients, which free space at once until then \
          (once for a repository)",
-        repository.storage().describe()
+        storage.describe()
     );
+    if let Visibility::IfProbed(_) = storage.visibility()? {
+        text.push_str("; `cutpoint config --probe` tests whether they do");
+    }
     let notice = WaitNotice { reason: WaitReason::LaggingListings, text, until_ns };
     loop {
         let waited_ns = clock_ns().saturating_sub(began_ns);
@@ -138,6 +132,6 @@ fn wait_out(repository: &Repository, lag: Duration) -> Result<()> {
     }
 }
 
-fn put(repository: &Repository, file: &str) -> Result<()> {
+pub(super) fn put(repository: &Repository, file: &str) -> Result<()> {
     repository.storage().put_new(&path(file), Bytes::from_static(TEXT)).map(drop)
 }

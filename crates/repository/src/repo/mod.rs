@@ -4,8 +4,7 @@
 //! - `repository.rs`: the [`Repository`](repository::Repository), which is opened in two steps.
 //!   `unlock.rs` finds the keys that a secret opens, and `newest_config.rs` the settings that these
 //!   keys open. `options.rs` has the options, and `listing.rs` the two copies of keys and settings.
-//! - `folders.rs` lists several folders. `init.rs` creates a repository, `set_config.rs` changes its
-//!   settings, and `keys.rs` its keys.
+//! - `init.rs` creates a repository, `set_config.rs` changes its settings, and `keys.rs` its keys.
 //! - `objects.rs` reads and puts whole objects; `reserve.rs` keeps space for a full disk.
 //! - `view/`: the [`View`](view::View), that is, the commits and prune records of one listing.
 //! - `liveness.rs`: the evidence by which a writer is presumed dead.
@@ -14,7 +13,6 @@
 //! - `lagging.rs`: listings that do not show yet what was put; `lagging_clients.rs`: the mark of
 //!   clients whose listings may do so.
 
-mod folders;
 mod init;
 pub mod keys;
 pub mod lagging;

@@ -36,6 +36,9 @@ pub struct InitOptions {
     /// The secret from which fingerprints and cut-points are derived, if another repository has the
     /// same one; `None` for a secret of its own.
     pub chunk_secret: Option<Secret>,
+    /// The result of a probe of the storage ([`Probed::may_be_shared`](cutpoint_storage::Probed::may_be_shared));
+    /// `None` if it was not probed.
+    pub may_be_shared: Option<bool>,
 }
 
 impl InitOptions {
@@ -62,6 +65,7 @@ impl Default for InitOptions {
             delta_chunks: true,
             parity_percent: 0,
             chunk_secret: None,
+            may_be_shared: None,
         }
     }
 }

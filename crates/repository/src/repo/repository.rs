@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage};
+use cutpoint_storage::{Environment, Error, Kind, ObjectKind, Result, Storage, Weakness};
 
 use super::newest_config::{NewestConfig, UnopenedSettings};
 use super::unlock::{UnlockResult, unlock_by_any_key};
@@ -215,6 +215,19 @@ impl Repository {
     /// Returns the settings.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Returns `true` if of several puts of one name by this client and others only one creates the
+    /// object, as far as a probe has found out and the storage itself says. Otherwise a client may end
+    /// tickets of others, or delete, only if it is alone.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Storage::visibility`] and [`Storage::weaknesses`].
+    pub fn creates_atomically(&self) -> Result<bool> {
+        let is_in_steps = |weakness: &Weakness| matches!(weakness, Weakness::CreatesInSteps(_));
+        Ok(self.config.may_be_shared(self.storage.visibility()?)
+            && !self.storage.weaknesses()?.iter().any(is_in_steps))
     }
 
     /// Returns the number of the settings, which rises with each change.

@@ -1,13 +1,16 @@
 //! Changing the settings and the keys of an open repository.
 
+use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, ObjectKind, Result};
 
+use super::lagging_clients;
 use super::newest_config::{as_damage, does_not_open, newest_config, open_config};
 use super::repository::Repository;
 use crate::crypto::{Keys, seal_object};
 use crate::format::config::Config;
 use crate::format::names::ObjectName;
 use crate::format::newer::NewerClaim;
+use crate::util::at_once::at_once;
 
 /// Maximum number of names that a change of settings skips because an object that is not settings
 /// occupies them.
@@ -112,14 +115,43 @@ impl Repository {
         config: &Config,
         keys: &Keys,
     ) -> Result<bool> {
-        let body = config.encode();
-        let name = ObjectName::Config { number, copy: false };
-        let bytes = seal_object(keys, name, self.salt()?, &body);
-        // The copy is the same object: neither header nor seal depends on which copy it is.
-        if !self.put_or_find(name, &bytes)? {
+        let Some(bytes) = self.put_config_original(number, config, keys)? else {
             return Ok(false);
-        }
+        };
         self.put(ObjectName::Config { number, copy: true }, bytes).map(|()| true)
+    }
+
+    /// Puts settings without their copy, which is the same object: neither header nor seal depends on
+    /// which copy it is. Returns it, or `None` if another object has the name already.
+    fn put_config_original(
+        &self,
+        number: u64,
+        config: &Config,
+        keys: &Keys,
+    ) -> Result<Option<Bytes>> {
+        let name = ObjectName::Config { number, copy: false };
+        let bytes = seal_object(keys, name, self.salt()?, &config.encode());
+        Ok(self.put_or_find(name, &bytes)?.then_some(bytes))
+    }
+
+    /// Puts the settings of a new repository, their copy, and the marks of a creator whose listings may
+    /// lag. Returns `false` if another client has created the repository.
+    pub(super) fn put_first_config(&self) -> Result<bool> {
+        let Some(bytes) = self.put_config_original(0, &self.config, &self.keys)? else {
+            return Ok(false);
+        };
+        let name = ObjectName::Config { number: 0, copy: true };
+        let put = |mark: Option<&str>| {
+            let Some(mark) = mark else { return self.put(name, bytes.clone()) };
+            // If a mark is missing, the first writer puts it.
+            lagging_clients::put(self, mark).ok();
+            Ok(())
+        };
+        let mut puts = vec![None];
+        if lagging_clients::may_lag(self).unwrap_or(false) {
+            puts.extend(lagging_clients::MARKS.map(Some));
+        }
+        at_once(&*self.storage, puts, put).map(|_| true)
     }
 }
 

@@ -127,22 +127,21 @@ impl<'a> KeyTrials<'a> {
     ) -> Result<UnlockResult> {
         let keys = Keys::derive(keyring, suite);
         let newest = self.newest_config(&keys)?;
-        let config = &newest.config;
-        // The settings are sealed with keys of the keyring. The repository id and the cipher suite
-        // in them must agree with the keyring; otherwise two repositories were mixed.
-        if config.repository == keyring.repository && config.suite == suite {
-            return Ok(UnlockResult { key_id, keys, newest });
-        }
-        let name = ObjectName::Config { number: newest.number, copy: false };
-        Err(Error::corrupt(name, "belongs to another repository than the keys"))
+        as_opened(key_id, keyring, keys, newest)
     }
 
     /// Opens the settings with a recovery kit, which is sufficient even if `keys/` is missing. The
     /// settings record the cipher suite, and the keys of either cipher open them.
     fn open_by_kit(&self, keyring: &Keyring) -> Result<UnlockResult> {
-        let read = |suite| self.newest_config(&Keys::derive(keyring, suite));
-        let newest = read(CipherSuite::Aes256Gcm)
+        let read = |suite| {
+            let keys = Keys::derive(keyring, suite);
+            self.newest_config(&keys).map(|newest| (keys, newest))
+        };
+        let (keys, newest) = read(CipherSuite::Aes256Gcm)
             .or_else(|error| read(CipherSuite::None).map_err(|_| error))?;
+        if newest.config.suite == keys.suite() {
+            return as_opened(None, keyring, keys, newest);
+        }
         self.open_settings(None, keyring, newest.config.suite)
     }
 
@@ -286,6 +285,23 @@ impl<'a> KeyTrials<'a> {
         }
         Error::new(Kind::WrongKey, storage.describe(), message)
     }
+}
+
+/// Returns the result of an opening by `keys`, which are those of `keyring`. The settings are sealed with
+/// keys of the keyring. The repository id and the cipher suite in them must agree with the keyring;
+/// otherwise two repositories were mixed.
+fn as_opened(
+    key_id: Option<[u8; 16]>,
+    keyring: &Keyring,
+    keys: Keys,
+    newest: NewestConfig,
+) -> Result<UnlockResult> {
+    let config = &newest.config;
+    if config.repository == keyring.repository && config.suite == keys.suite() {
+        return Ok(UnlockResult { key_id, keys, newest });
+    }
+    let name = ObjectName::Config { number: newest.number, copy: false };
+    Err(Error::corrupt(name, "belongs to another repository than the keys"))
 }
 
 /// Returns the id of the object that records a recovery kit, if there is one that can be read.

@@ -1,19 +1,11 @@
 //! External sort: fixed-width records, sorted in bounded memory. Records that do not fit are
 //! spilled to unnamed temporary files.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use cutpoint_storage::{Error, Kind, Result};
-use xxhash_rust::xxh3::Xxh3;
+use cutpoint_storage::Result;
 
-use crate::util::private_file::create_unnamed_file;
-
-/// Buffer size for reading and writing one temporary file, in bytes.
-const BUFFER_LEN: usize = 64 * 1024;
+use super::sorted_run::{Merge, RunReader, RunWriter, SortedPart, SortedRun};
 
 /// Accepts records of `N` bytes in any order, and drops duplicates.
 #[derive(Debug)]
@@ -21,30 +13,14 @@ pub(crate) struct ExternalSort<const N: usize> {
     buffer: Vec<[u8; N]>,
     buffer_len_max: usize,
     folder: Option<PathBuf>,
-    files: Vec<SortedRun>,
-}
-
-/// A temporary file with one sorted part of the records.
-#[derive(Debug)]
-struct SortedRun {
-    file: File,
-    count: u64,
-    digest: u64,
+    runs: Vec<SortedRun>,
 }
 
 /// The records in ascending order without duplicates. Can be iterated several times.
 #[derive(Debug)]
 pub(crate) struct SortedRecords<const N: usize> {
     buffer: Vec<[u8; N]>,
-    files: Vec<SortedRun>,
-}
-
-pub(super) fn failed(error: io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::StorageFull => Kind::Full,
-        _ => Kind::Storage,
-    };
-    Error::new(kind, "temporary file", &error).with_source(error)
+    runs: Vec<SortedRun>,
 }
 
 impl<const N: usize> ExternalSort<N> {
@@ -55,7 +31,7 @@ impl<const N: usize> ExternalSort<N> {
             buffer: Vec::new(),
             buffer_len_max: (memory_bytes / N).max(2),
             folder: folder.map(Path::to_owned),
-            files: Vec::new(),
+            runs: Vec::new(),
         }
     }
 
@@ -91,16 +67,11 @@ impl<const N: usize> ExternalSort<N> {
     }
 
     fn spill(&mut self, folder: &Path) -> Result<()> {
-        let file = create_unnamed_file(folder).map_err(failed)?;
-        let mut out = BufWriter::with_capacity(BUFFER_LEN, file);
-        let mut hasher = Xxh3::new();
+        let mut run = RunWriter::create(folder)?;
         for record in &self.buffer {
-            hasher.update(record);
-            out.write_all(record).map_err(failed)?;
+            run.write(record)?;
         }
-        let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
-        let count = self.buffer.len() as u64;
-        self.files.push(SortedRun { file, count, digest: hasher.digest() });
+        self.runs.push(run.finish(self.buffer.len())?);
         self.buffer.clear();
         Ok(())
     }
@@ -109,7 +80,7 @@ impl<const N: usize> ExternalSort<N> {
     pub(crate) fn finish(mut self) -> SortedRecords<N> {
         self.sort();
         self.buffer.shrink_to_fit();
-        SortedRecords { buffer: self.buffer, files: self.files }
+        SortedRecords { buffer: self.buffer, runs: self.runs }
     }
 }
 
@@ -121,71 +92,41 @@ impl<const N: usize> SortedRecords<N> {
     ///
     /// Returns `Storage` if a temporary file cannot be read.
     pub(crate) fn iter(&self) -> Result<Iter<'_, N>> {
-        let mut parts = vec![SortedPart::Memory(self.buffer.iter())];
-        for file in &self.files {
-            let mut handle = &file.file;
-            handle.seek(SeekFrom::Start(0)).map_err(failed)?;
-            parts.push(SortedPart::File {
-                reader: BufReader::with_capacity(BUFFER_LEN, handle),
-                left: file.count,
-                hasher: Box::new(Xxh3::new()),
-                digest: file.digest,
-            });
+        let mut parts = vec![Part::Memory(self.buffer.iter())];
+        for run in &self.runs {
+            parts.push(Part::Run(run.read()?));
         }
-        let mut iter = Iter { heap: BinaryHeap::with_capacity(parts.len()), parts, last: None };
-        for number in 0..iter.parts.len() {
-            iter.advance(number)?;
-        }
-        Ok(iter)
+        Ok(Iter { merge: Merge::new(parts)?, last: None })
     }
 }
 
-enum SortedPart<'a, const N: usize> {
+enum Part<'a, const N: usize> {
     Memory(std::slice::Iter<'a, [u8; N]>),
-    File { reader: BufReader<&'a File>, left: u64, hasher: Box<Xxh3>, digest: u64 },
+    Run(RunReader<'a>),
 }
 
-impl<const N: usize> SortedPart<'_, N> {
-    fn next(&mut self) -> Result<Option<[u8; N]>> {
-        match self {
-            SortedPart::Memory(records) => Ok(records.next().copied()),
-            SortedPart::File { reader, left, hasher, digest } => {
-                if *left == 0 {
-                    // Verified because these records decide which objects are deleted.
-                    return if hasher.digest() == *digest {
-                        Ok(None)
-                    } else {
-                        Err(Error::corrupt(
-                            "temporary file",
-                            "content differs from what was written",
-                        ))
-                    };
-                }
-                let mut record = [0; N];
-                reader.read_exact(&mut record).map_err(failed)?;
-                hasher.update(&record);
-                *left -= 1;
-                Ok(Some(record))
-            }
-        }
+impl<const N: usize> SortedPart for Part<'_, N> {
+    type Key = [u8; N];
+    type Value = ();
+
+    fn next(&mut self) -> Result<Option<([u8; N], ())>> {
+        Ok(match self {
+            Part::Memory(records) => records.next().map(|record| (*record, ())),
+            Part::Run(run) => match run.begin()? {
+                true => Some((run.array()?, ())),
+                false => None,
+            },
+        })
     }
 }
 
 /// An iterator over sorted records, merged from memory and the temporary files.
 pub(crate) struct Iter<'a, const N: usize> {
-    parts: Vec<SortedPart<'a, N>>,
-    heap: BinaryHeap<Reverse<([u8; N], usize)>>,
+    merge: Merge<Part<'a, N>>,
     last: Option<[u8; N]>,
 }
 
 impl<const N: usize> Iter<'_, N> {
-    fn advance(&mut self, number: usize) -> Result<()> {
-        if let Some(next) = self.parts[number].next()? {
-            self.heap.push(Reverse((next, number)));
-        }
-        Ok(())
-    }
-
     /// Returns the next record.
     ///
     /// # Errors
@@ -194,8 +135,7 @@ impl<const N: usize> Iter<'_, N> {
     /// file is noticed only at its end, so the records count only when the iterator has ended
     /// without an error.
     pub(crate) fn next(&mut self) -> Result<Option<[u8; N]>> {
-        while let Some(Reverse((record, number))) = self.heap.pop() {
-            self.advance(number)?;
+        while let Some((record, ())) = self.merge.next()? {
             if self.last != Some(record) {
                 self.last = Some(record);
                 return Ok(Some(record));
@@ -209,6 +149,8 @@ impl<const N: usize> Iter<'_, N> {
 mod tests {
     use std::collections::BTreeSet;
     use std::os::unix::fs::FileExt;
+
+    use cutpoint_storage::Kind;
 
     use super::*;
 
@@ -240,7 +182,7 @@ mod tests {
                 let mut sorter = ExternalSort::new(folder, memory);
                 records(count).for_each(|record| sorter.push(record).expect("pushed"));
                 let sorted = sorter.finish();
-                assert_eq!(sorted.files.is_empty(), folder.is_none() || count < 11 || memory > 100);
+                assert_eq!(sorted.runs.is_empty(), folder.is_none() || count < 11 || memory > 100);
                 let expected: BTreeSet<[u8; 9]> = records(count).collect();
                 let expected: Vec<_> = expected.into_iter().collect();
                 assert_eq!(all(&sorted).expect("read"), expected, "{count} of {memory}");
@@ -259,7 +201,7 @@ mod tests {
             sorter.push(record).expect("pushed");
         }
         let sorted = sorter.finish();
-        assert!(sorted.files.is_empty());
+        assert!(sorted.runs.is_empty());
         assert_eq!(all(&sorted).expect("read").len(), 20);
     }
 
@@ -269,17 +211,10 @@ mod tests {
         let mut sorter = ExternalSort::new(Some(folder.path()), 9000);
         records(5000).for_each(|record| sorter.push(record).expect("pushed"));
         let sorted = sorter.finish();
-        assert_eq!(sorted.files[0].count, 1000, "as many as fit in memory");
-        sorted.files[0].file.write_all_at(&[7], 8).expect("written");
+        assert_eq!(sorted.runs[0].count, 1000, "as many as fit in memory");
+        sorted.runs[0].file.write_all_at(&[7], 8).expect("written");
         assert!(all(&sorted).is_err_and(|error| error.kind() == Kind::Corrupt));
-        sorted.files[0].file.set_len(100).expect("cut");
+        sorted.runs[0].file.set_len(100).expect("cut");
         assert!(all(&sorted).is_err());
-    }
-
-    #[test]
-    fn full_disk_is_distinguished_from_a_failing_one() {
-        let kind = |kind: io::ErrorKind| failed(kind.into()).kind();
-        assert_eq!(kind(io::ErrorKind::StorageFull), Kind::Full);
-        assert_eq!(kind(io::ErrorKind::PermissionDenied), Kind::Storage);
     }
 }

@@ -5,6 +5,8 @@ use cutpoint_storage::{Error, Result};
 use super::threads::thread_count;
 
 const MIB: u64 = 1 << 20;
+/// The maximum number of bytes that a copy holds ahead under a limit.
+const AHEAD_BYTES_LIMITED: usize = 16 << 20;
 
 /// The maximum memory of the operations on a repository.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +96,12 @@ impl MemoryLimit {
         self.bytes_max.is_some()
     }
 
+    /// Returns the maximum number of bytes that a copy holds ahead: `bytes_max` without a limit, and less
+    /// with one, which [`MemoryUse::backup`] includes.
+    pub fn ahead_bytes(&self, bytes_max: usize) -> usize {
+        if self.is_limited() { bytes_max.min(AHEAD_BYTES_LIMITED) } else { bytes_max }
+    }
+
     /// Returns the number of threads of an operation that takes `memory`, besides an index of
     /// `index_bytes`: as [`thread_count`] of `wanted`, but no more than the limit allows.
     ///
@@ -147,6 +155,8 @@ mod tests {
             let error = count(max, index).expect_err("too little");
             assert!(error.to_string().contains("a test"), "{error}");
         }
+        assert_eq!(none.ahead_bytes(64 << 20), 64 << 20);
+        assert_eq!(MemoryLimit::new(1 << 40).ahead_bytes(64 << 20), 16 << 20);
         let prune = MemoryUse::prune(SIZES, 1000);
         assert_eq!(MemoryLimit::new(1 << 30).thread_count(4, &prune, 0).expect("enough"), 4);
     }

@@ -1,22 +1,13 @@
 //! External sort of records of any length in bounded memory. Records that do not fit are spilled to
 //! unnamed temporary files.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fmt;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use cutpoint_storage::{Error, Result};
-use xxhash_rust::xxh3::Xxh3;
+use cutpoint_storage::Result;
 
-use crate::util::extsort::failed;
-use crate::util::private_file::create_unnamed_file;
-
-/// Buffer size for reading and writing one temporary file, in bytes.
-const BUFFER_LEN: usize = 64 * 1024;
+use super::sorted_run::{Merge, RunReader, RunWriter, SortedPart, SortedRun};
 
 /// Accepts records in any order. Records with equal keys keep the order in which they were added.
 #[derive(Debug)]
@@ -34,14 +25,6 @@ pub struct RecordSort {
 struct Placed {
     key: Range<usize>,
     end: usize,
-}
-
-/// A temporary file with a sorted part of the records.
-#[derive(Debug)]
-struct SortedRun {
-    file: File,
-    count: u64,
-    digest: u64,
 }
 
 /// A key and its value.
@@ -85,22 +68,14 @@ impl RecordSort {
 
     fn spill(&mut self, folder: &Path) -> Result<()> {
         self.sort();
-        let file = create_unnamed_file(folder).map_err(failed)?;
-        let mut out = BufWriter::with_capacity(BUFFER_LEN, file);
-        let mut hasher = Xxh3::new();
+        let mut run = RunWriter::create(folder)?;
         for Placed { key, end } in &self.records {
-            let lengths = [key.len() as u64, (end - key.end) as u64];
-            for part in [&lengths[0].to_le_bytes(), &lengths[1].to_le_bytes()] {
-                hasher.update(part);
-                out.write_all(part).map_err(failed)?;
+            for len in [key.len(), end - key.end] {
+                run.write(&(len as u64).to_le_bytes())?;
             }
-            let record = &self.bytes[key.start..*end];
-            hasher.update(record);
-            out.write_all(record).map_err(failed)?;
+            run.write(&self.bytes[key.start..*end])?;
         }
-        let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
-        let count = self.records.len() as u64;
-        self.runs.push(SortedRun { file, count, digest: hasher.digest() });
+        self.runs.push(run.finish(self.records.len())?);
         self.bytes.clear();
         self.records.clear();
         Ok(())
@@ -115,103 +90,55 @@ impl RecordSort {
         self.sort();
         let mut parts = Vec::with_capacity(self.runs.len() + 1);
         for run in &self.runs {
-            let mut file = &run.file;
-            file.seek(SeekFrom::Start(0)).map_err(failed)?;
-            parts.push(SortedPart::File {
-                reader: BufReader::with_capacity(BUFFER_LEN, file),
-                left: run.count,
-                hasher: Box::new(Xxh3::new()),
-                digest: run.digest,
-            });
+            parts.push(Part::Run(run.read()?));
         }
-        parts.push(SortedPart::Memory { bytes: &self.bytes, records: self.records.iter() });
-        let mut records = SortedRecords { heap: BinaryHeap::with_capacity(parts.len()), parts };
-        for number in 0..records.parts.len() {
-            records.advance(number)?;
-        }
-        Ok(records)
+        parts.push(Part::Memory { bytes: &self.bytes, records: self.records.iter() });
+        Ok(SortedRecords(Merge::new(parts)?))
     }
 }
 
-enum SortedPart<'a> {
+enum Part<'a> {
     Memory { bytes: &'a [u8], records: std::slice::Iter<'a, Placed> },
-    File { reader: BufReader<&'a File>, left: u64, hasher: Box<Xxh3>, digest: u64 },
+    Run(RunReader<'a>),
 }
 
-impl SortedPart<'_> {
+impl SortedPart for Part<'_> {
+    type Key = Vec<u8>;
+    type Value = Vec<u8>;
+
     fn next(&mut self) -> Result<Option<KeyedRecord>> {
-        let changed = || Error::corrupt("temporary file", "content differs from what was written");
         match self {
-            SortedPart::Memory { bytes, records } => {
-                Ok(records.next().map(|Placed { key, end }| {
-                    (bytes[key.clone()].to_vec(), bytes[key.end..*end].to_vec())
-                }))
-            }
-            SortedPart::File { left: 0, hasher, digest, .. } => {
-                if hasher.digest() == *digest {
-                    Ok(None)
-                } else {
-                    Err(changed())
+            Part::Memory { bytes, records } => Ok(records.next().map(|Placed { key, end }| {
+                (bytes[key.clone()].to_vec(), bytes[key.end..*end].to_vec())
+            })),
+            Part::Run(run) => {
+                if !run.begin()? {
+                    return Ok(None);
                 }
-            }
-            SortedPart::File { reader, left, hasher, .. } => {
-                let mut next = || {
-                    let mut len = [0; 8];
-                    reader.read_exact(&mut len).map_err(failed)?;
-                    hasher.update(&len);
-                    Ok(u64::from_le_bytes(len))
-                };
-                let (key_len, value_len): (u64, u64) = (next()?, next()?);
-                let mut read = |len: u64| {
-                    let mut bytes = Vec::new();
-                    // Allocates by what is there, because the file may have changed.
-                    let read = reader.by_ref().take(len).read_to_end(&mut bytes).map_err(failed)?;
-                    if read as u64 != len {
-                        return Err(changed());
-                    }
-                    hasher.update(&bytes);
-                    Ok(bytes)
-                };
-                let record = (read(key_len)?, read(value_len)?);
-                *left -= 1;
-                Ok(Some(record))
+                let [key_len, value_len] = [run.array()?, run.array()?].map(u64::from_le_bytes);
+                Ok(Some((run.bytes(key_len)?, run.bytes(value_len)?)))
             }
         }
     }
 }
-
-/// The next record of a part: its key, the number of the part, and its value.
-type NextRecord = (Vec<u8>, usize, Vec<u8>);
 
 /// The records in ascending order of their keys, merged from memory and the temporary files.
-pub struct SortedRecords<'a> {
-    parts: Vec<SortedPart<'a>>,
-    heap: BinaryHeap<Reverse<NextRecord>>,
-}
+pub struct SortedRecords<'a>(Merge<Part<'a>>);
 
 impl fmt::Debug for SortedRecords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SortedRecords").field("parts", &self.parts.len()).finish_non_exhaustive()
+        f.debug_struct("SortedRecords").finish_non_exhaustive()
     }
 }
 
 impl SortedRecords<'_> {
-    fn advance(&mut self, number: usize) -> Result<()> {
-        if let Some((key, value)) = self.parts[number].next()? {
-            self.heap.push(Reverse((key, number, value)));
-        }
-        Ok(())
-    }
-
     /// Returns the next record; `None` at the end.
     ///
     /// # Errors
     ///
     /// Returns `Storage` or `Corrupt` if a temporary file cannot be read or has changed.
     pub fn next_record(&mut self) -> Result<Option<KeyedRecord>> {
-        let Some(Reverse((key, number, value))) = self.heap.pop() else { return Ok(None) };
-        self.advance(number)?;
-        Ok(Some((key, value)))
+        self.0.next()
     }
 }
 

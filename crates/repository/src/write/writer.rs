@@ -16,7 +16,7 @@ use super::uploads::Upload;
 use crate::format::commit::{Commit, Outcome, ViewRecord};
 use crate::format::fingerprint::Class;
 use crate::format::names::{ObjectName, PartName, TicketId};
-use crate::format::segment::Segment;
+use crate::format::segment::{ContainerRecord, Segment};
 use crate::format::ticket::Purpose;
 use crate::parity;
 use crate::repo::lagging_clients::{LAG_MAX, announce};
@@ -151,7 +151,7 @@ impl Writer {
             return Err(error);
         }
         // Otherwise both the commit and the void of a ticket could be taken for the first.
-        let may_end_others = is_alone || repository.config().creates_atomically();
+        let may_end_others = is_alone || repository.creates_atomically()?;
         let tickets = match may_end_others && !leaves_dead {
             true => listed_tickets(&repository)?.tickets,
             false => OpenTickets::new(),
@@ -427,7 +427,8 @@ impl Writer {
         self.has_tried_commit = true;
         let result = put_commit(&self.repository, self.ticket.id, &commit)?;
         // The storage may have restarted during the commit, too.
-        if result == CommitResult::Done && !self.keeps_stored()? {
+        let commit = ObjectName::Commit(self.ticket.id);
+        if result == CommitResult::Done && !self.keeps_stored_and(commit)? {
             let snapshot = format!("snapshot {}", self.ticket.id);
             return Err(lost(snapshot, "the snapshot is damaged").with_remedy(
                 "back up again, which stores the lost chunks, and `check` the repository",
@@ -460,8 +461,63 @@ impl Writer {
         storage.all_exist(&names)
     }
 
+    /// Returns the containers and index segments of this writer that the storage has lost, if it may
+    /// have restarted.
+    fn lost(&self) -> Result<BTreeSet<ObjectName>> {
+        let storage = self.repository.storage();
+        if self.stored.is_empty() || self.keeps_stored()? {
+            return Ok(BTreeSet::new());
+        }
+        let mut listed = BTreeSet::new();
+        for kind in [ObjectKind::Data, ObjectKind::Meta, ObjectKind::Segment] {
+            listed.extend(storage.list(kind.folder())?.into_iter().map(|(name, _)| name));
+        }
+        let mut lost = BTreeSet::new();
+        for name in &self.stored {
+            let path = name.to_string();
+            // A listing may lag.
+            if !listed.contains(&path) && storage.head(&path)?.is_none() {
+                lost.insert(*name);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Returns those of `names`, index segments of this writer, that name no lost container. For the
+    /// containers that are left of the other ones, and of those that no segment names yet, a further
+    /// segment is put. Containers of a lost segment stay for the next prune to index.
+    fn left_segments(
+        &mut self,
+        names: Vec<PartName>,
+        lost: &BTreeSet<ObjectName>,
+    ) -> Result<Vec<PartName>> {
+        let is_left = |container: &ContainerRecord| {
+            !lost.contains(&ObjectName::Container(container.class, container.name))
+        };
+        let mut left = Vec::new();
+        let mut rest = std::mem::take(&mut self.unpublished);
+        rest.retain(is_left);
+        for name in names {
+            if lost.contains(&ObjectName::Segment(name)) {
+                continue;
+            }
+            let bytes = self.repository.get(ObjectName::Segment(name))?;
+            let mut segment = Segment::decode(&bytes)?;
+            if segment.containers.iter().all(is_left) {
+                left.push(name);
+                continue;
+            }
+            segment.retain(is_left);
+            rest.append(&segment);
+        }
+        if !rest.containers.is_empty() {
+            left.push(self.put_segment(&mut rest)?);
+        }
+        Ok(left)
+    }
+
     /// Ends the writer because the storage has lost objects that it had acknowledged. The `void` names no
-    /// segments, because they may name containers that are lost.
+    /// segment that may name a container that is lost.
     pub(crate) fn end_as_lost(&mut self) -> Result<()> {
         // If another client has ended this writer, a sweep may have deleted the objects.
         self.has_lost = self.put_void(OwnSegments::default())? == CommitResult::Done;
@@ -508,7 +564,10 @@ impl Writer {
     /// Does the same as [`Writer::void`]. The result is `Ended` if another client was the first.
     fn put_void(&mut self, segments: OwnSegments) -> Result<CommitResult> {
         let OwnSegments { mut names, embedded } = segments;
-        if embedded.is_some() {
+        let lost = self.lost()?;
+        if !lost.is_empty() {
+            names = self.left_segments(names, &lost)?;
+        } else if embedded.is_some() {
             names.extend(self.publish()?);
         }
         let is_own = !self.has_tried_commit;

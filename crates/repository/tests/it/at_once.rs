@@ -21,12 +21,15 @@ use crate::support::machine::Machine;
 use crate::support::pruning::{WHOLE, forget};
 use crate::support::sleeper::Sleeper;
 
+/// The promise of a storage whose listings a probe has to test.
+const PROBED: Visibility = Visibility::IfProbed("s3");
+
 /// A storage that promises this about its listings, and knows which objects have not reached the
 /// disk.
 #[derive(Debug)]
 struct Promising {
     inner: Memory,
-    visibility: Visibility,
+    visibility: Mutex<Visibility>,
     unsynced: Mutex<BTreeSet<String>>,
     /// Objects that were deleted while others had not reached the disk.
     deleted_early: Mutex<Vec<String>>,
@@ -36,11 +39,16 @@ impl Promising {
     fn new(visibility: Visibility) -> Arc<Promising> {
         let storage = Promising {
             inner: Memory::new(),
-            visibility,
+            visibility: Mutex::new(visibility),
             unsynced: Mutex::default(),
             deleted_early: Mutex::default(),
         };
         Arc::new(storage)
+    }
+
+    /// Makes the same objects a storage of another kind, as a server does that offers a folder.
+    fn serve_as(&self, visibility: Visibility) {
+        *self.visibility.lock().expect("no test panics in here") = visibility;
     }
 }
 
@@ -64,7 +72,7 @@ impl Layer for Promising {
     }
 
     fn visibility(&self) -> Result<Visibility> {
-        Ok(self.visibility)
+        Ok(*self.visibility.lock().expect("no test panics in here"))
     }
 }
 
@@ -94,8 +102,8 @@ fn record_is_swept_at_once_where_listings_show_puts_at_once() {
         (Visibility::AtOnce, AtOnce::Never, false),
         (Visibility::AtOnce, AtOnce::AsPromised, true),
         (Visibility::AtOnce, AtOnce::AsProbed, true),
-        (Visibility::IfProbed, AtOnce::AsPromised, false),
-        (Visibility::IfProbed, AtOnce::AsProbed, true),
+        (PROBED, AtOnce::AsPromised, false),
+        (PROBED, AtOnce::AsProbed, true),
         (Visibility::Later, AtOnce::AsProbed, false),
     ] {
         let storage = Promising::new(promise);
@@ -110,7 +118,7 @@ fn record_is_swept_at_once_where_listings_show_puts_at_once() {
 
 #[test]
 fn settings_without_atomic_creation_exclude_sweeping_at_once() {
-    let storage = Promising::new(Visibility::IfProbed);
+    let storage = Promising::new(PROBED);
     let repository = condemned(&storage);
     let mut config = repository.config().clone();
     config.set_creates_atomically(false);
@@ -120,6 +128,53 @@ fn settings_without_atomic_creation_exclude_sweeping_at_once() {
     assert!(may_lag(&repository).expect("it is known"), "an earlier probe has found that");
     let step = Sweeper::new(repository, sweeping(AtOnce::AsProbed)).step(&()).expect("it works");
     assert!(matches!(step, Sweep::Settling { .. }), "{step:?}");
+}
+
+/// A folder that passed its probe may be a bucket for another client, by a server that does not create
+/// atomically or keeps old listings.
+#[test]
+fn settings_of_a_folder_prove_nothing_for_a_server_that_offers_it() {
+    let storage = Promising::new(Visibility::AtOnce);
+    let repository = condemned(&storage);
+    assert!(!may_lag(&repository).expect("it is known"), "a folder");
+    assert!(repository.creates_atomically().expect("it is known"), "a folder");
+    let dead = Writer::begin(open(storage.clone(), 2).expect("it opens"), Purpose::Backup);
+    let dead = dead.expect("it begins").ticket();
+    // Tickets of the last minute are not read.
+    storage.inner.shift_clock(3_600_000_000_000);
+    storage.serve_as(PROBED);
+    let served = open(storage.clone(), 3).expect("it opens");
+    assert!(may_lag(&served).expect("it is known"), "no probe has tested the server");
+    assert!(!served.creates_atomically().expect("it is known"), "nor that");
+    let mut sweeper = Sweeper::new(served.clone(), sweeping(AtOnce::AsProbed));
+    let step = sweeper.step(&()).expect("it works");
+    assert!(matches!(step, Sweep::Settling { .. }), "{step:?}");
+    let writer = Writer::begin(served.clone(), Purpose::Backup).expect("it begins");
+    assert_eq!(writer.ended(), [], "a void could replace the commit of the other writer");
+    assert_eq!(marks(&*storage).len(), 2, "clients of the folder wait for those of the server");
+    drop((writer, sweeper));
+
+    let mut served = Arc::into_inner(served).expect("no other owner");
+    for (visibility, may_be_shared, is_trusted) in [
+        (Visibility::AtOnce, true, false),
+        (Visibility::IfProbed("gs"), true, false),
+        (PROBED, true, true),
+        (PROBED, false, false),
+        (Visibility::AtOnce, true, false),
+    ] {
+        let mut config = served.config().clone();
+        config.record_probe(visibility, may_be_shared);
+        served.set_config(config).expect("it works");
+        let served = open(storage.clone(), 2).expect("it opens");
+        let found = (served.creates_atomically().expect("it is known"), may_lag(&served));
+        assert_eq!(found.0, is_trusted, "after a probe of {visibility:?}");
+        assert_eq!(found.1.ok(), Some(!is_trusted), "after a probe of {visibility:?}");
+    }
+    let mut config = served.config().clone();
+    config.record_probe(PROBED, true);
+    served.set_config(config).expect("it works");
+    let next = Writer::begin(Arc::new(served), Purpose::Backup).expect("it begins");
+    assert!(next.ended().contains(&dead), "one that passed its probe ends dead writers");
 }
 
 #[test]
@@ -170,7 +225,7 @@ fn either_mark_alone_keeps_every_sweep_from_hurrying() {
 fn repository_on_lagging_storage_is_marked_from_the_beginning() {
     for (promise, expected) in [
         (Visibility::AtOnce, vec![]),
-        (Visibility::IfProbed, vec![]),
+        (PROBED, vec![]),
         (Visibility::Later, vec!["tickets/lagging", "tickets/lagging.1"]),
     ] {
         let storage = Promising::new(promise);

@@ -124,11 +124,12 @@ static VALID: LazyLock<Vec<(usize, Vec<u8>)>> = LazyLock::new(|| {
         compression_level: -3,
         parity_percent: 10,
         delta: "burst:tau=1/8,c_max=255,variant=burst".to_owned(),
+        probed: vec!["s3".to_owned(), "gs".to_owned()],
         created_ns: 1 << 60,
         features_read: vec!["a".to_owned()],
         features_write: Vec::new(),
         features_optional: vec!["b".to_owned(), String::new()],
-        extra: vec![(130, vec![0x83, 1, 2, 3])],
+        extra: vec![(131, vec![0x83, 1, 2, 3])],
     };
     let process = Process {
         host: "h".to_owned(),

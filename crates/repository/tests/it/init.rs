@@ -9,7 +9,7 @@ use crate::support::overtaken::{OvertakenStorage, When};
 use cutpoint_repository::crypto::{open_object, seal_object};
 use cutpoint_repository::repo::keys::OtherKeysPolicy;
 use cutpoint_repository::{Class, Keyring, Keys, ObjectName, Repository};
-use cutpoint_storage::{Fault, Faulty, Memory, ObjectKind, Storage};
+use cutpoint_storage::{Memory, ObjectKind, Storage};
 
 fn names(storage: &dyn Storage, kind: ObjectKind) -> Vec<String> {
     let listed = storage.list(kind.folder()).expect("memory lists");
@@ -45,9 +45,10 @@ fn init_removes_keys_of_an_interrupted_init() {
 #[test]
 fn one_of_two_concurrent_inits_makes_the_repository() {
     let calls = {
-        let faulty = Arc::new(Faulty::new(Arc::new(Memory::new()), Fault::None));
-        init(faulty.clone()).expect("an empty memory takes a repository");
-        faulty.calls()
+        let never = When::BeforeCall(u64::MAX);
+        let counting = OvertakenStorage::new(Arc::new(Memory::new()), never, || ());
+        init(counting.clone()).expect("an empty memory takes a repository");
+        counting.calls()
     };
     let mut lost = 0;
     for call in 0..calls {

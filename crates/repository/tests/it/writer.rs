@@ -1,17 +1,20 @@
 //! Writers: their beginning, their leftovers, and how dead ones are ended.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::support::backup::{CHUNK_LEN, back_up, file, init, init_with, open, previous};
+use crate::support::damaged_repository::check_on;
 use crate::support::failing_reads::FailingReads;
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
 use cutpoint_repository::write::{
-    ContainerWriter, Deduplicator, DeltaEncoder, Inline, PutWindow, RegionCodec, Upload, Uploads,
+    ContainerWriter, Deduplicator, DeltaEncoder, Inline, OwnSegments, PutWindow, RegionCodec,
+    Upload, Uploads,
 };
 use cutpoint_repository::{
     Class, CommitResult, Index, ObjectName, PartName, Purpose, Reader, Repository, TicketId,
@@ -122,14 +125,104 @@ fn begin(repository: &Arc<Repository>) -> (Writer, Deduplicator) {
     (writer, dedup.expect("there is memory"))
 }
 
+/// Begins a writer that stores a file as data and as metadata.
+fn begin_with_both_classes(repository: &Arc<Repository>) -> (Writer, ContainerWriter) {
+    let (writer, mut dedup) = begin(repository);
+    let bytes = file(1);
+    for class in [Class::Data, Class::Meta] {
+        let fingerprint = repository.keys().fingerprint(class, &bytes);
+        dedup.store(class, fingerprint, &bytes).expect("it stores");
+    }
+    dedup.flush();
+    let mut containers = ContainerWriter::new(repository.clone(), writer.ticket());
+    let mut codec = RegionCodec::new(1).expect("there is memory");
+    for region in dedup.take_regions() {
+        let encoded = codec.encode(region, Vec::new()).expect("it compresses");
+        containers.append(encoded).expect("it seals");
+    }
+    (writer, containers)
+}
+
 /// Finishes containers, and returns the objects that are to be put.
 fn finish(repository: &Arc<Repository>, containers: &mut ContainerWriter) -> Vec<Upload> {
     containers.finish().expect("it seals");
+    take_uploads(repository, containers)
+}
+
+fn take_uploads(repository: &Arc<Repository>, containers: &mut ContainerWriter) -> Vec<Upload> {
     let (mut uploads, mut uploaded) = (Uploads::default(), Vec::new());
     for part in containers.take_parts() {
         uploaded.extend(uploads.write(repository, part).expect("it is kept").upload);
     }
     uploaded
+}
+
+/// A storage that has restarted if the test says so.
+#[derive(Debug, Default)]
+struct Restarting {
+    memory: Memory,
+    had_outage: AtomicBool,
+}
+
+impl Layer for Restarting {
+    fn below(&self) -> &dyn Storage {
+        &self.memory
+    }
+
+    fn had_outage(&self) -> bool {
+        self.had_outage.load(Ordering::SeqCst)
+    }
+}
+
+/// After a restart of the storage, a writer publishes nothing that the storage has lost, and what is
+/// left. So the next attempt stores only the lost chunks again, and a check finds nothing.
+#[test]
+fn writer_publishes_what_a_restarted_storage_has_left() {
+    let (both, data, meta): (&[_], &[_], &[_]) =
+        (&[Class::Data, Class::Meta], &[Class::Data], &[Class::Meta]);
+    for (lost, is_embedded, left) in [
+        ("meta/", false, data),
+        ("data/", false, meta),
+        ("data/", true, meta),
+        // The next prune indexes the containers.
+        ("index/", false, &[]),
+        // No sweep would wait for the writer.
+        ("tickets/", false, both),
+    ] {
+        let restarting = Arc::new(Restarting::default());
+        let storage: Arc<dyn Storage> = restarting.clone();
+        init_with(storage.clone(), 0, false, 0).expect("it takes a repository");
+        let repository = open(storage.clone(), 1).expect("it opens");
+        let (mut writer, mut containers) = begin_with_both_classes(&repository);
+        let mut segments = OwnSegments::default();
+        if is_embedded {
+            segments.embedded = containers.finish_embedding().expect("it seals");
+            assert!(segments.embedded.is_some(), "it is small");
+        } else {
+            containers.finish().expect("it seals");
+            segments.names = containers.segments().to_vec();
+        }
+        for upload in take_uploads(&repository, &mut containers) {
+            writer.put(upload).expect("it is put");
+        }
+        restarting.had_outage.store(true, Ordering::SeqCst);
+        for (name, _) in storage.list(lost.trim_end_matches('/')).expect("it lists") {
+            storage.delete(&name).expect("it goes");
+        }
+        let outcome = Outcome::Forget(Vec::new());
+        let committed = writer.commit(outcome, segments, &BTreeSet::new());
+        assert_eq!(committed.expect("it ends"), CommitResult::Ended, "{lost}");
+        assert!(writer.has_lost(), "{lost}");
+        let view = View::list(&repository).expect("it lists");
+        let index = Index::open(repository.clone(), &view).expect("it opens");
+        for class in both {
+            let fingerprint = repository.keys().fingerprint(*class, &file(1));
+            let places = index.hinted_containers(*class, &fingerprint).expect("it looks");
+            assert_eq!(!places.is_empty(), left.contains(class), "{lost}, {is_embedded}: {class}");
+        }
+        let errors = check_on(&repository, true, 1).report.error_count;
+        assert_eq!(errors, 0, "{lost}, {is_embedded}");
+    }
 }
 
 /// Containers of both classes are put at the same time, and before the segment that names them. If one
@@ -140,19 +233,9 @@ fn containers_that_end_together_are_put_at_a_time() {
         let storage: Arc<dyn Storage> = Arc::new(Together { refuses_meta, ..Together::default() });
         init_with(storage.clone(), 0, false, 0).expect("it takes a repository");
         let repository = open(storage.clone(), 1).expect("it opens");
-        let (mut writer, mut dedup) = begin(&repository);
+        let (mut writer, mut containers) = begin_with_both_classes(&repository);
         let (keys, bytes) = (repository.keys(), file(1));
         let fingerprint = |class| keys.fingerprint(class, &bytes);
-        for class in [Class::Data, Class::Meta] {
-            dedup.store(class, fingerprint(class), &bytes).expect("it stores");
-        }
-        dedup.flush();
-        let mut containers = ContainerWriter::new(repository.clone(), writer.ticket());
-        let mut codec = RegionCodec::new(1).expect("there is memory");
-        for region in dedup.take_regions() {
-            let encoded = codec.encode(region, Vec::new()).expect("it compresses");
-            containers.append(encoded).expect("it seals");
-        }
         let mut uploaded = finish(&repository, &mut containers);
         let segment = uploaded.pop().filter(Upload::is_segment).expect("the last one");
         assert!(uploaded.len() >= 2 && !uploaded.iter().any(Upload::is_segment), "containers");

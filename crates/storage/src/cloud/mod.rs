@@ -395,7 +395,10 @@ impl Storage for Cloud {
 
     /// Both services promise this. An emulator, or another server in their place, may not.
     fn visibility(&self) -> Result<Visibility> {
-        Ok(Visibility::IfProbed)
+        Ok(Visibility::IfProbed(match self.service {
+            Service::Azure => "azure",
+            Service::Gcs => "gs",
+        }))
     }
 
     fn had_outage(&self) -> bool {

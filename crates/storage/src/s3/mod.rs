@@ -410,7 +410,7 @@ impl Storage for S3 {
 
     /// S3 promises this since 2020; not every server with its interface does.
     fn visibility(&self) -> Result<Visibility> {
-        Ok(Visibility::IfProbed)
+        Ok(Visibility::IfProbed("s3"))
     }
 
     fn had_outage(&self) -> bool {

@@ -101,12 +101,17 @@ impl Sftp {
         self.tries("create the folder", path, |connection| {
             self.0.link.block_on(async {
                 let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-                for end in ends.filter(|end| *end > 0) {
-                    if connection.about(&path[..end]).await?.is_none() {
-                        connection.make_folder(&path[..end], 0o700).await?;
-                        let above = path[..end].rsplit_once('/').map_or(".", |(above, _)| above);
+                let paths = ends.filter(|end| *end > 0).map(|end| &path[..end]);
+                let paths: Vec<&str> = paths.collect();
+                let about = paths.iter().map(|path| connection.about(path));
+                let found = futures_util::future::try_join_all(about).await?;
+                for (path, found) in paths.into_iter().zip(found) {
+                    if found.is_none() {
+                        connection.make_folder(path, 0o700).await?;
+                        let above = path.rsplit_once('/').map_or(".", |(above, _)| above);
                         let above = if above.is_empty() { "/" } else { above };
-                        connection.sync_folder(above).await?;
+                        let is_last = path.len() == self.0.settings.path.len();
+                        connection.sync_above(above, is_last).await?;
                     }
                 }
                 Ok(())
@@ -492,11 +497,10 @@ impl Storage for Sftp {
                         made?;
                     }
                 }
-                let syncs = folders.iter().map(|folder| async move {
-                    connection.sync_folder(&connection.path(folder)).await
-                });
-                futures_util::future::try_join_all(syncs).await?;
-                connection.sync_folder(&self.0.settings.path).await
+                let folders = folders.iter().map(|folder| connection.path(folder));
+                let paths = folders.chain([self.0.settings.path.clone()]);
+                let syncs = paths.map(|path| async move { connection.sync_folder(&path).await });
+                futures_util::future::try_join_all(syncs).await.map(drop)
             })
         })
     }

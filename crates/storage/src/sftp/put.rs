@@ -23,9 +23,11 @@ pub(super) struct Upload {
     target: String,
     folder: String,
     handle: Handle,
-    /// Number of bytes that were sent.
+    /// Number of bytes that were sent, or are to be sent as a whole.
     len: usize,
     writes: Vec<JoinHandle<Result<(), Failure>>>,
+    /// All bytes of an object of one piece, which is sent together with the request for its sync.
+    whole: Option<Vec<u8>>,
     /// Set once the file has another name only.
     is_moved: bool,
 }
@@ -55,8 +57,9 @@ impl Upload {
             Err(failure) => return Err(named(connection, failure).await),
         };
         let folder = target.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-        let (connection, writes) = (connection.clone(), Vec::new());
-        Ok(Upload { connection, staged, target, folder, handle, len: 0, writes, is_moved: false })
+        let (connection, writes, whole) = (connection.clone(), Vec::new(), None);
+        let (len, is_moved) = (0, false);
+        Ok(Upload { connection, staged, target, folder, handle, len, writes, whole, is_moved })
     }
 
     /// Returns `true` if the connection is cut.
@@ -77,8 +80,12 @@ impl Upload {
         Ok(())
     }
 
-    /// Sends the rest of `bytes`, which are the whole object.
+    /// Sends the rest of `bytes`, which are the whole object. A single piece is sent by the sync.
     pub(super) async fn send_rest(&mut self, bytes: &[u8]) {
+        if self.len == 0 && !bytes.is_empty() && bytes.len() <= self.connection.piece_len() {
+            self.connection.throttle.pass(Direction::Upload, bytes.len()).await;
+            (self.len, self.whole) = (bytes.len(), Some(bytes.to_vec()));
+        }
         while self.len < bytes.len() {
             let end = (self.len + self.connection.piece_len()).min(bytes.len());
             self.send(&bytes[self.len..end]).await;
@@ -102,6 +109,10 @@ impl Upload {
 
     /// Waits until all bytes have reached the disk. The folder is opened meanwhile, for a sync of
     /// its own.
+    ///
+    /// An object of one piece is written and synced by two requests, the second of which is sent
+    /// before the answer to the first: a server handles requests for one file in their order (section
+    /// 3.1 of draft-ietf-secsh-filexfer-02).
     async fn sync(&mut self) -> Result<Option<Handle>, Failure> {
         for write in std::mem::take(&mut self.writes) {
             let written = write.await.unwrap_or_else(|error| {
@@ -111,16 +122,30 @@ impl Upload {
                 return Err(named(&self.connection, failure).await);
             }
         }
-        if !self.connection.extensions.has_fsync {
-            return Ok(None);
+        let whole = self.whole.take().unwrap_or_default();
+        let connection = &self.connection;
+        let _moving = connection.may_move(whole.len()).await;
+        let (session, handle) = (&connection.session, self.handle.name());
+        let write = async {
+            match whole.is_empty() {
+                true => Ok(()),
+                false => connection.ask(session.write(handle, 0, whole)).await.map(drop),
+            }
+        };
+        if !connection.extensions.has_fsync {
+            return match write.await {
+                Err(failure) => Err(named(connection, failure).await),
+                Ok(()) => Ok(None),
+            };
         }
-        let session = &self.connection.session;
-        let file = self.connection.ask(session.fsync(self.handle.name()));
-        let folder = self.connection.open_folder_to_sync(&self.folder);
-        let (file, folder) = futures_util::future::join(file, folder).await;
-        match file {
-            Err(failure) => Err(named(&self.connection, failure).await),
-            Ok(_) => folder,
+        let file = connection.ask(session.fsync(handle));
+        let folder = connection.open_folder_to_sync(&self.folder);
+        // The requests are sent in the order of the arguments: each is sent when its future is polled
+        // for the first time.
+        let (written, file, folder) = futures_util::future::join3(write, file, folder).await;
+        match written.and(file.map(drop)) {
+            Err(failure) => Err(named(connection, failure).await),
+            Ok(()) => folder,
         }
     }
 
@@ -260,6 +285,37 @@ impl Connection {
         sync_folder(self.open_folder_to_sync(path).await?).await
     }
 
+    /// Syncs the folder at `path`, above one that was created, if the server can. If that is the
+    /// folder of the repository, finds out at the same time what later puts need to know of it.
+    pub(super) async fn sync_above(
+        self: &Arc<Self>,
+        path: &str,
+        is_repository: bool,
+    ) -> Result<(), Failure> {
+        if !self.extensions.has_fsync || !is_repository {
+            return self.sync_folder(path).await;
+        }
+        let sync = async {
+            let folder = match self.open_to_read(path).await {
+                Err(failure) if failure.is_of_folder() => return Ok(()),
+                folder => folder?,
+            };
+            self.ask(self.session.fsync(folder.name())).await.map(drop)
+        };
+        let (synced, mode, syncs_folders) =
+            futures_util::future::join3(sync, self.mode(), self.syncs_folders()).await;
+        mode?;
+        match (synced, syncs_folders?) {
+            // The server does not sync folders, or that is not known.
+            (Err(failure), None | Some(false))
+                if matches!(failure.meaning, Meaning::Invalid | Meaning::Unknown) =>
+            {
+                Ok(())
+            }
+            (synced, _) => synced,
+        }
+    }
+
     /// Syncs the file at `path` and its folder, if the server can. The file must exist in any case.
     pub(super) async fn sync_file(self: &Arc<Self>, path: &str) -> Result<(), Failure> {
         let file = self.open_to_read(path).await?;
@@ -289,16 +345,18 @@ impl Connection {
 
 /// Creates the folders of the object `name` below the root, which must exist.
 async fn make_folders(connection: &Arc<Connection>, name: &str, mode: u32) -> Result<(), Failure> {
-    if connection.about(&connection.root).await?.is_none() {
-        let text = format!("the folder {} does not exist on the server", connection.root);
-        return Err(Failure::new(Meaning::Final, text).with_remedy(
-            "check the path: sftp://HOST/PATH is in the home folder, and sftp://HOST//PATH is \
-             absolute",
-        ));
-    }
     for (at, _) in name.match_indices('/') {
         let path = connection.path(&name[..at]);
         if let Err(failure) = connection.make_folder(&path, mode).await {
+            if failure.meaning == Meaning::Missing
+                && connection.about(&connection.root).await?.is_none()
+            {
+                let text = format!("the folder {} does not exist on the server", connection.root);
+                return Err(Failure::new(Meaning::Final, text).with_remedy(
+                    "check the path: sftp://HOST/PATH is in the home folder, and sftp://HOST//PATH \
+                     is absolute",
+                ));
+            }
             return Err(named(connection, failure).await);
         }
         let above = path.rsplit_once('/').map_or("", |(above, _)| above);

@@ -244,12 +244,13 @@ impl Sweeper {
 
     /// Returns `true` if listings of this client show what others have put.
     fn shows_puts_at_once(&self) -> Result<bool> {
-        let is_enough = match self.repository.storage().visibility()? {
+        let visibility = self.repository.storage().visibility()?;
+        let is_enough = match visibility {
             Visibility::AtOnce => true,
-            Visibility::IfProbed => self.options.at_once == AtOnce::AsProbed,
+            Visibility::IfProbed(_) => self.options.at_once == AtOnce::AsProbed,
             Visibility::Later => false,
         };
-        Ok(is_enough && self.repository.config().creates_atomically())
+        Ok(is_enough && self.repository.config().may_be_shared(visibility))
     }
 }
 

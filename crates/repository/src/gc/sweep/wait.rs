@@ -66,7 +66,7 @@ impl Waiting {
         let mut tickets = read_tickets(repository, &open)?;
         // No writer is ended on a storage where its `void` and its commit could both seem to be the
         // first.
-        if options.end_others || repository.config().creates_atomically() {
+        if options.end_others || repository.creates_atomically()? {
             let judge = Judge::new(repository, None);
             for ended in end_dead_among(repository, &judge, &open, &tickets, None)? {
                 open.remove(&ended);

@@ -97,7 +97,7 @@ pub fn repair_index(
         builder.build(&view, monitor)?;
         return Ok(builder.report);
     }
-    if !repository.config().creates_atomically()
+    if !repository.creates_atomically()?
         && !unreadable_writers(repository, &View::list(repository)?)?.is_empty()
     {
         // On such a storage, no client may end the ticket of a writer that may be at work.

@@ -45,6 +45,8 @@ pub(crate) fn init_with(
         compression_level: 1,
         delta_chunks,
         parity_percent,
+        // The storages of tests pass a probe.
+        may_be_shared: Some(true),
         ..InitOptions::default()
     };
     Repository::init(storage, Machine::new(process), &unlock(), &options)

@@ -52,6 +52,11 @@ impl OvertakenStorage {
         })
     }
 
+    /// Returns the number of calls so far, questions about the storage itself included.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
     /// Returns `true` if the other client has acted.
     pub(crate) fn has_acted(&self) -> bool {
         self.act.lock().expect("no test panics in here").is_none()
