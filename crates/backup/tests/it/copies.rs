@@ -5,8 +5,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cutpoint_backup::copy::{
@@ -27,7 +25,7 @@ use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
 use crate::long_runs::{Ages, LONG_LEN};
-use crate::manual_clock::{Clock, HOUR_NS, make};
+use crate::manual_clock::make;
 use crate::seeded_repository::{SeededEnvironment, init};
 
 /// Creates a repository of another form: not encrypted, with other cut-points and no delta chunks.
@@ -54,7 +52,7 @@ fn create(unlock: &Unlock, options: &InitOptions) -> Arc<Repository> {
     Arc::new(made.expect("a new repository"))
 }
 
-fn reader(repository: &Arc<Repository>) -> Arc<Reader> {
+pub(crate) fn reader(repository: &Arc<Repository>) -> Arc<Reader> {
     let view = View::list(repository).expect("it lists");
     Arc::new(Reader::open(repository.clone(), view).expect("it opens"))
 }
@@ -419,73 +417,6 @@ fn rewritten_snapshots_lack_the_path_and_keep_the_rest() {
     }
     let again = plan_rewrites(&reader_after, &[report.saved[0].1], &exclude, &()).expect("a plan");
     assert_eq!((again.rewrites.len(), again.unchanged_count), (0, 1), "nothing is left to remove");
-}
-
-/// Lets 11 hours pass in each of some steps, and waits then until the ticket is renewed, which a rewrite
-/// does while it puts nothing.
-struct Steps {
-    clock: Arc<Clock>,
-    storage: Arc<dyn Storage>,
-    left: AtomicU64,
-    asked: AtomicU64,
-}
-
-impl Steps {
-    fn renewal_count(&self) -> usize {
-        let tickets = self.storage.list("tickets").expect("memory lists");
-        tickets.iter().filter(|(name, _)| name.contains('.')).count()
-    }
-}
-
-impl BackupMonitor for Steps {
-    fn cancelled(&self) -> bool {
-        let step = |left: u64| left.checked_sub(1);
-        if self.asked.fetch_add(1, Ordering::SeqCst) > 10
-            && self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step).is_ok()
-        {
-            let before = self.renewal_count();
-            self.clock.advance(11 * HOUR_NS);
-            let began = Instant::now();
-            while self.renewal_count() == before && began.elapsed() < Duration::from_secs(40) {
-                sleep(Duration::from_millis(5));
-            }
-            // The thread that renews the ticket notices then that it is old.
-            sleep(Duration::from_millis(250));
-        }
-        false
-    }
-}
-
-impl CopyMonitor for Steps {}
-
-/// A rewrite has no checkpoints, so that one that takes longer than the life of its ticket commits
-/// nothing.
-#[test]
-fn rewrite_of_more_than_twenty_hours_is_refused() {
-    for (steps, is_refused) in [(1, false), (2, true)] {
-        let folder = tempfile::tempdir().expect("a folder");
-        for number in 0..300 {
-            fs::write(folder.path().join(format!("{number:03}")), [0; 9]).expect("a file");
-        }
-        let (clock, storage, repository) = make();
-        backup(&repository, files(folder.path()), &options(2), &()).expect("a backup");
-        let before = reader(&repository);
-        let old = before.view().snapshots()[0].0;
-        let plan = plan_rewrites(&before, &[old], &["000".to_owned()], &()).expect("a plan");
-        let monitor =
-            Steps { clock, storage, left: AtomicU64::new(steps), asked: AtomicU64::new(0) };
-        let rewritten = rewrite(&repository, &plan, &options(2), &monitor);
-        let count = reader(&repository).view().snapshots().len();
-        if is_refused {
-            let error = rewritten.expect_err("it takes 22 hours");
-            assert_eq!(error.kind(), Kind::Unsupported, "{error}");
-            assert!(error.to_string().contains("20 hours"), "{error}");
-            assert_eq!(count, 1, "no snapshot is made of a part");
-        } else {
-            assert_eq!(rewritten.expect("it takes 11 hours").saved.len(), 1);
-            assert_eq!(count, 2, "the old one and the new one");
-        }
-    }
 }
 
 /// Returns the number of names and the total size of the files in a tree. A file of several names

@@ -31,6 +31,7 @@ mod pipeline;
 mod planned_restore;
 mod present_bytes;
 mod read_reasons;
+mod rewrites;
 mod round_trip;
 mod simultaneous_copies;
 mod special_entries;
