@@ -1,4 +1,4 @@
-//! Copies of snapshots between repositories, and snapshots without some entries.
+//! Copies of snapshots between repositories.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,6 @@ use cutpoint_repository::format::commit::OriginId;
 use cutpoint_repository::gc::prune::{PruneOptions, prune};
 use cutpoint_repository::gc::sweep::{Sweep, SweepOptions, Sweeper};
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
-use cutpoint_repository::verify::repair::repaired_as;
 use cutpoint_repository::{
     CipherSuite, Class, Content, Entry, EntryKind, InitOptions, Reader, Repository, Snapshot,
     TicketId, Unlock, View,
@@ -95,7 +94,11 @@ fn make_folder(root: &Path) {
 }
 
 /// Returns every entry below a tree with its path, without its content, and the bytes of each file.
-fn entries(reader: &Reader, tree: &Content, path: &str) -> Vec<(String, Entry, Vec<u8>)> {
+pub(crate) fn entries(
+    reader: &Reader,
+    tree: &Content,
+    path: &str,
+) -> Vec<(String, Entry, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in reader.tree(tree) {
         let mut entry = entry.expect("an entry");
@@ -137,7 +140,7 @@ fn bytes_of(reader: &Reader, content: &Content) -> Vec<u8> {
 }
 
 /// Returns the parts of a snapshot that a copy must keep.
-fn kept(snapshot: &Snapshot) -> Snapshot {
+pub(crate) fn kept(snapshot: &Snapshot) -> Snapshot {
     let mut statistics = snapshot.statistics;
     statistics.new_chunk_count = 0;
     statistics.new_bytes = 0;
@@ -375,48 +378,6 @@ fn long_copy_continues_from_its_checkpoints() {
     assert!(found.last().is_some_and(|(_, _, found)| *found == bytes), "the bytes of the file");
     assert_eq!(copy_all(&source, &target), CopyReport::default(), "nothing is left to copy");
     assert_sound(&target);
-}
-
-#[test]
-fn rewritten_snapshots_lack_the_path_and_keep_the_rest() {
-    let folder = tempfile::tempdir().expect("folder");
-    let repository = source(folder.path());
-    let reader_before = reader(&repository);
-    let view = reader_before.view();
-    let all: Vec<TicketId> = view.snapshots().iter().map(|(id, _)| *id).collect();
-    let exclude = ["folder 1/".to_owned(), "large".to_owned(), "absent".to_owned()];
-    let plan = plan_rewrites(&reader_before, &all, &exclude, &()).expect("a plan");
-    assert_eq!(plan.rewrites.len(), 2, "both snapshots have it");
-    assert_eq!(plan.unmatched.iter().collect::<Vec<_>>(), ["absent"], "a pattern without effect");
-    let report = rewrite(&repository, &plan, &options(2), &()).expect("it rewrites");
-    assert_eq!((report.read_bytes, report.new_bytes), (0, 0), "no file is read: {report:?}");
-    assert_sound(&repository);
-    let reader_after = reader(&repository);
-    let view = reader_after.view();
-    for (old, new) in &report.saved {
-        let of = |id: &TicketId| view.commits[id].snapshot().expect("a snapshot").clone();
-        let old_id = old.ticket().expect("of this program");
-        let (old, new) = (of(&old_id), of(new));
-        let is_kept = |path: &str| !path.contains("/folder 1") && !path.ends_with("/large");
-        let mut expected = entries(&reader_after, &old.root, "");
-        expected.retain(|(path, ..)| is_kept(path));
-        let found = entries(&reader_after, &new.root, "");
-        assert_eq!(found.len(), expected.len(), "the number of entries");
-        assert!(found == expected, "the entries");
-        let count = found.iter().filter(|it| it.1.kind == EntryKind::File).count() as u64;
-        assert_eq!(new.statistics.file_count, count, "the number of files");
-        let (mut old, mut new) = (kept(&old), kept(&new));
-        (old.statistics, new.statistics) = Default::default();
-        assert!(new.started_ns > old.started_ns, "the new one follows in every list");
-        assert_eq!(new.started_ns / 1000, old.started_ns / 1000, "at the same time");
-        // A repair of the old one would start in the next two nanoseconds.
-        assert_eq!(repaired_as(&view, old_id), None);
-        assert_eq!(new.read_since_ns, Some(old.started_ns), "not the new time");
-        (new.started_ns, new.read_since_ns) = (old.started_ns, old.read_since_ns);
-        assert_eq!(old, new, "times, host and tags");
-    }
-    let again = plan_rewrites(&reader_after, &[report.saved[0].1], &exclude, &()).expect("a plan");
-    assert_eq!((again.rewrites.len(), again.unchanged_count), (0, 1), "nothing is left to remove");
 }
 
 /// Returns the number of names and the total size of the files in a tree. A file of several names

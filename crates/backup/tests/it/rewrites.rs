@@ -1,4 +1,4 @@
-//! Rewrites that take long.
+//! Rewrites: snapshots without some entries.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use cutpoint_backup::copy::{CopyMonitor, plan_rewrites, rewrite};
 use cutpoint_backup::save::{BackupMonitor, backup};
+use cutpoint_repository::verify::repair::repaired_as;
+use cutpoint_repository::{EntryKind, TicketId};
 use cutpoint_storage::{Kind, Storage};
 
 use crate::backup_options::{files, options};
-use crate::copies::reader;
+use crate::copies::{assert_sound, entries, kept, reader, source};
 use crate::manual_clock::{Clock, HOUR_NS, make};
 
 /// Lets 11 hours pass in each of some steps, and waits then until the ticket is renewed, which a rewrite
@@ -79,4 +81,46 @@ fn rewrite_of_more_than_twenty_hours_is_refused() {
             assert_eq!(count, 2, "the old one and the new one");
         }
     }
+}
+
+#[test]
+fn rewritten_snapshots_lack_the_path_and_keep_the_rest() {
+    let folder = tempfile::tempdir().expect("folder");
+    let repository = source(folder.path());
+    let reader_before = reader(&repository);
+    let view = reader_before.view();
+    let all: Vec<TicketId> = view.snapshots().iter().map(|(id, _)| *id).collect();
+    let exclude = ["folder 1/".to_owned(), "large".to_owned(), "absent".to_owned()];
+    let plan = plan_rewrites(&reader_before, &all, &exclude, &()).expect("a plan");
+    assert_eq!(plan.rewrites.len(), 2, "both snapshots have it");
+    assert_eq!(plan.unmatched.iter().collect::<Vec<_>>(), ["absent"], "a pattern without effect");
+    let report = rewrite(&repository, &plan, &options(2), &()).expect("it rewrites");
+    assert_eq!((report.read_bytes, report.new_bytes), (0, 0), "no file is read: {report:?}");
+    assert_sound(&repository);
+    let reader_after = reader(&repository);
+    let view = reader_after.view();
+    for (old, new) in &report.saved {
+        let of = |id: &TicketId| view.commits[id].snapshot().expect("a snapshot").clone();
+        let old_id = old.ticket().expect("of this program");
+        let (old, new) = (of(&old_id), of(new));
+        let is_kept = |path: &str| !path.contains("/folder 1") && !path.ends_with("/large");
+        let mut expected = entries(&reader_after, &old.root, "");
+        expected.retain(|(path, ..)| is_kept(path));
+        let found = entries(&reader_after, &new.root, "");
+        assert_eq!(found.len(), expected.len(), "the number of entries");
+        assert!(found == expected, "the entries");
+        let count = found.iter().filter(|it| it.1.kind == EntryKind::File).count() as u64;
+        assert_eq!(new.statistics.file_count, count, "the number of files");
+        let (mut old, mut new) = (kept(&old), kept(&new));
+        (old.statistics, new.statistics) = Default::default();
+        assert!(new.started_ns > old.started_ns, "the new one follows in every list");
+        assert_eq!(new.started_ns / 1000, old.started_ns / 1000, "at the same time");
+        // A repair of the old one would start in the next two nanoseconds.
+        assert_eq!(repaired_as(&view, old_id), None);
+        assert_eq!(new.read_since_ns, Some(old.started_ns), "not the new time");
+        (new.started_ns, new.read_since_ns) = (old.started_ns, old.read_since_ns);
+        assert_eq!(old, new, "times, host and tags");
+    }
+    let again = plan_rewrites(&reader_after, &[report.saved[0].1], &exclude, &()).expect("a plan");
+    assert_eq!((again.rewrites.len(), again.unchanged_count), (0, 1), "nothing is left to remove");
 }
