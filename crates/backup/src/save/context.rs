@@ -9,6 +9,11 @@ use cutpoint_storage::{Error, Kind, Result};
 use super::monitor::BackupMonitor;
 use super::options::BackupOptions;
 
+/// Number of workers for which a memory limit has to suffice besides the last regions of the run.
+/// Below that, new chunks are not compared with those of the run. The number of workers that are
+/// wanted does not count, because the stored bytes must not depend on it.
+const RECENT_WORKERS_MIN: usize = 4;
+
 /// The values that all attempts of a backup share.
 pub(super) struct BackupContext<'a> {
     pub(super) repository: &'a Arc<Repository>,
@@ -47,13 +52,15 @@ impl<'a> BackupContext<'a> {
         let chunk_max = self.chunker.needed_size_max().unwrap_or(0) as u64;
         let memory = MemoryUse::backup(self.repository.part_sizes(chunk_max));
         let index_bytes = index.statistics().memory_bytes;
-        let threads = |memory| {
-            self.repository.memory().thread_count(self.options.threads, memory, index_bytes)
-        };
-        match threads(&memory.with_recent_regions()) {
-            Ok(count) => Ok((count, true)),
-            Err(_) => Ok((threads(&memory)?, false)),
-        }
+        let limit = self.repository.memory();
+        let config = self.repository.config();
+        let with_recent = memory.with_recent_regions();
+        let count = limit.thread_count(RECENT_WORKERS_MIN, &with_recent, index_bytes);
+        let compares = config.uses_delta_chunks()
+            && config.burst().is_none()
+            && count.is_ok_and(|count| count == RECENT_WORKERS_MIN);
+        let memory = if compares { with_recent } else { memory };
+        Ok((limit.thread_count(self.options.threads, &memory, index_bytes)?, compares))
     }
 }
 

@@ -123,7 +123,12 @@ impl<'a> DedupStage<'a> {
                 for regions in ends.published.try_iter() {
                     self.dedup.forget_published(|region| regions.contains(&region));
                 }
-                self.process(&mut batch, &mut |dedup| sender.forward(dedup))?;
+                let processed = self.process(&mut batch, &mut |dedup| sender.forward(dedup));
+                if processed.is_err() && sender.recent.as_ref().is_some_and(|it| it.is_ended()) {
+                    // The failure of the other stage is the cause, and may not be recorded yet.
+                    return Err(shutdown.wait_until_over().into());
+                }
+                processed?;
                 state.set_statistics(Statistics {
                     new_chunk_count: self.dedup.new_chunk_count(Class::Data),
                     new_bytes: self.dedup.new_bytes(Class::Data),
@@ -190,7 +195,10 @@ impl<'a> DedupStage<'a> {
                     self.store(&cut, bytes, forward)?;
                     self.push_segment(cut.segment(0, cut.len as u64))?;
                 }
-                Event::Damaged { part, start } => self.rebuild(&part, &bytes[start..])?,
+                Event::Damaged { part, start } => {
+                    self.rebuild(&part, &bytes[start..])?;
+                    self.forward(forward)?;
+                }
                 Event::Bundle(cut, previous) => {
                     self.compare_with(previous.as_deref());
                     self.store(&cut, bytes, forward)?;
@@ -204,6 +212,7 @@ impl<'a> DedupStage<'a> {
                 Event::Segment(segment) => self.push_segment(segment)?,
                 Event::Known(segment) => {
                     self.refer(&segment)?;
+                    self.forward(forward)?;
                     self.push_segment(segment)?;
                 }
                 Event::File(mut entry) => {
@@ -284,6 +293,12 @@ impl<'a> DedupStage<'a> {
             None => self.dedup.store(Class::Data, cut.fingerprint, chunk)?,
             Some(strategy) => self.dedup.store_similar(cut.fingerprint, chunk, &mut **strategy)?,
         };
+        self.forward(forward)
+    }
+
+    /// Sends the regions that are full. Called after each chunk, because a comparison may wait for a
+    /// region that an earlier chunk has filled.
+    fn forward(&mut self, forward: &mut dyn FnMut(&mut Deduplicator) -> Result<()>) -> Result<()> {
         if self.dedup.has_regions() { forward(&mut self.dedup) } else { Ok(()) }
     }
 

@@ -192,9 +192,11 @@ fn spawn_worker<'scope>(
 ) {
     scope.spawn(move || {
         state.shutdown.stage(|| worker.run(ends, state));
-        // A worker ends before the dedup stage only if the run is over, for a reason that is
-        // recorded by now. The dedup stage may wait for a region that no worker encodes any more.
-        worker.recent.inspect(|recent| recent.end());
+        // A worker ends before the dedup stage only if a stage has failed. The dedup stage may wait
+        // for a region that no worker encodes any more.
+        if let Some(recent) = worker.recent {
+            recent.end();
+        }
     });
 }
 

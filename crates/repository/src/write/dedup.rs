@@ -113,8 +113,9 @@ impl Deduplicator {
             None => self.store_full_chunk(Class::Data, fingerprint, chunk)?,
         }
         strategy.stored(fingerprint, chunk, is_full);
-        for region in self.regions.newly_closed() {
-            strategy.stored_region(region)?;
+        let regions = self.regions.newly_closed();
+        if !regions.is_empty() {
+            strategy.stored_regions(regions)?;
         }
         Ok(true)
     }

@@ -196,16 +196,18 @@ impl RegionCodec {
             self.decoded.reserve_exact(len);
             let decoded = self.decompressor.decompress_to_buffer(&encoded, &mut self.decoded);
             if decoded.is_err() || self.decoded != raw.bytes {
-                return Err(Error::new(
-                    Kind::Machine,
-                    format!("region {}", raw.number),
-                    "compressed data does not decode to the original: check the memory of this \
-                     machine",
-                ));
+                return Err(undecodable(raw.number));
             }
         }
         Ok(EncodedRegion { raw, codec: Codec::Zstd, encoded })
     }
+}
+
+/// Returns the error of a region that does not decode to what was encoded.
+pub(super) fn undecodable(region: u64) -> Error {
+    let message =
+        "compressed data does not decode to the original: check the memory of this machine";
+    Error::new(Kind::Machine, format!("region {region}"), message)
 }
 
 /// Minimum size of a region to be sampled, in bytes. A region whose sample does not shrink is

@@ -53,12 +53,13 @@ pub trait DeltaStrategy: Debug + Send {
     /// Takes note that a new chunk was stored, as a full chunk if `is_full` is set.
     fn stored(&mut self, _fingerprint: Fingerprint, _chunk: &[u8], _is_full: bool) {}
 
-    /// Takes note of a region that is full, with chunks that were stored since the last call.
+    /// Takes note of regions that are full. Those of earlier calls must have been handed over to be
+    /// encoded.
     ///
     /// # Errors
     ///
     /// Returns `Invalid` if the run has ended.
-    fn stored_region(&mut self, _region: &RawRegion) -> Result<()> {
+    fn stored_regions(&mut self, _regions: &[RawRegion]) -> Result<()> {
         Ok(())
     }
 

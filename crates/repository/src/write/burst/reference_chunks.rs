@@ -45,12 +45,12 @@ pub(super) struct ReferenceChunks<'a> {
     /// tail.
     containers: Vec<(u32, PartName)>,
     chunk_count: u32,
-    recent: RecentChunks,
+    recent: OwnFullChunks,
 }
 
 /// The full chunks that this writer has stored last.
 #[derive(Debug)]
-struct RecentChunks {
+struct OwnFullChunks {
     list: VecDeque<(Fingerprint, Box<[u8]>)>,
     /// The number of the first chunk in `list`.
     first: u64,
@@ -65,7 +65,7 @@ impl<'a> ReferenceChunks<'a> {
             tau,
             containers: Vec::new(),
             chunk_count: 0,
-            recent: RecentChunks {
+            recent: OwnFullChunks {
                 list: VecDeque::new(),
                 first: 0,
                 bytes: 0,

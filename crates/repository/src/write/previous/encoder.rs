@@ -37,7 +37,7 @@ pub struct DeltaEncoder<'a> {
     similar: SimilarChunks,
     /// The chunks of this run so far, which stays empty if they may not be referred to.
     recent: RecentStream,
-    /// Number of bytes that the last delta copies from chunks of this run.
+    /// Number of bytes that the last delta copies, if the old stream is one of this run.
     copied_len: usize,
     /// The chunk right before the next one, if it is known and not in the old stream.
     neighbour: Option<Neighbour>,
@@ -53,7 +53,8 @@ struct Neighbour {
 
 impl<'a> DeltaEncoder<'a> {
     /// Creates an encoder that reads old chunks by `reader` and refers to what `index` allows,
-    /// except for chunks that the writer of `own` stores itself.
+    /// except for chunks that the writer of `own` stores itself. [`DeltaEncoder::with_recent`] adds
+    /// those.
     pub fn new(reader: &'a Reader, index: &'a Index, own: TicketId) -> DeltaEncoder<'a> {
         let references = References::new(reader, index, own);
         DeltaEncoder {
@@ -154,6 +155,7 @@ impl<'a> DeltaEncoder<'a> {
         }
         if self.references.compares_with_recent()
             && let Some(number) = neighbour.recent
+            && self.recent.is_available(number + 1, |chunk| self.references.has_recent(chunk))
         {
             self.begin_at_recent(number + 1);
             return Ok(());
@@ -284,9 +286,9 @@ impl DeltaStrategy for DeltaEncoder<'_> {
         }
     }
 
-    fn stored_region(&mut self, region: &RawRegion) -> Result<()> {
+    fn stored_regions(&mut self, regions: &[RawRegion]) -> Result<()> {
         match self.references.recent() {
-            Some(recent) => recent.borrow_mut().add(region),
+            Some(recent) => recent.borrow_mut().add(regions),
             None => Ok(()),
         }
     }

@@ -6,8 +6,8 @@
 //! it ([`resync`]). Old bytes around that position are in a window, which moves along ([`window`]).
 //! Every old chunk can be traced byte by byte to the full chunks that it is made of. So the parts
 //! that a new chunk takes from it are expressed in full chunks again, and no delta chunk ever
-//! refers to a delta chunk. Without a previous version, the old stream is taken from a container
-//! with a similar chunk ([`similar`]).
+//! refers to a delta chunk. Without a previous version, the old stream is taken from the run
+//! itself or from a container with a similar chunk ([`similar`]).
 
 mod encoder;
 mod rebuild;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use cutpoint_storage::{Error, Result};
+use cutpoint_storage::Result;
 use zstd::bulk::Decompressor;
 
 use super::budget::Budget;
@@ -12,16 +12,18 @@ use crate::format::extents::{self, Extent};
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::toc::{Codec, Form};
 use crate::read::ChunkBytes;
-use crate::write::region::{RawChunk, RawRegion};
+use crate::write::region::{RawChunk, RawRegion, undecodable};
 
-/// Maximum total length of encoded regions that are kept, in bytes, besides the last
-/// [`UNCOUNTED_COUNT`] regions.
+/// Maximum total length of encoded regions that are kept, in bytes, besides those that are not
+/// counted yet.
 const BYTES_MAX: usize = 48 * 1024 * 1024;
-/// Maximum number of chunks in them.
-const CHUNK_COUNT_MAX: usize = 128 * 1024;
-/// Number of last regions whose encoded length is not counted yet. If it were, the ordered stage
-/// would wait for each region to be encoded.
-const UNCOUNTED_COUNT: usize = 32;
+/// Maximum number of chunks and references in all of them.
+const RECORD_COUNT_MAX: usize = 64 * 1024;
+/// Maximum number of last regions whose encoded length is not counted yet, and their maximum total
+/// length before they are encoded, in bytes. If they were counted, the ordered stage would wait for
+/// each region to be encoded.
+const UNCOUNTED_COUNT_MAX: usize = 32;
+const UNCOUNTED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Maximum total length of decoded regions that are kept, in bytes.
 const DECODED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -30,8 +32,16 @@ const DECODED_BYTES_MAX: usize = 16 * 1024 * 1024;
 struct Contents {
     chunks: Vec<RawChunk>,
     references: Vec<Fingerprint>,
+    /// The length before the region is encoded.
+    raw_len: usize,
     /// The encoded length, once it is counted.
     len: usize,
+}
+
+impl Contents {
+    fn record_count(&self) -> usize {
+        self.chunks.len() + self.references.len()
+    }
 }
 
 /// A delta chunk: its extents, and the references of its region.
@@ -43,11 +53,14 @@ pub(in crate::write) type Extents = (Vec<Extent>, Vec<Fingerprint>);
 pub(in crate::write) struct RecentChunks {
     encoded: Arc<RecentRegions>,
     regions: BTreeMap<u64, Contents>,
-    /// The numbers of the regions that are not counted yet.
+    /// The numbers of the regions that are not counted yet, and their total length before they are
+    /// encoded.
     uncounted: VecDeque<u64>,
-    /// The total encoded length of the counted regions, and the number of chunks in all regions.
+    uncounted_bytes: usize,
+    /// The total encoded length of the counted regions.
     bytes: usize,
-    chunk_count: usize,
+    /// The number of chunks and references in all regions.
+    record_count: usize,
     bytes_max: usize,
     /// Maps a chunk to the number of its region, and to its number there.
     places: HashMap<Fingerprint, (u64, usize)>,
@@ -64,8 +77,9 @@ impl RecentChunks {
             encoded,
             regions: BTreeMap::new(),
             uncounted: VecDeque::new(),
+            uncounted_bytes: 0,
             bytes: 0,
-            chunk_count: 0,
+            record_count: 0,
             bytes_max: BYTES_MAX,
             places: HashMap::new(),
             decoded: VecDeque::new(),
@@ -83,32 +97,42 @@ impl RecentChunks {
         &self.encoded
     }
 
-    /// Adds a region that is full, and drops the oldest ones beyond the limits.
+    /// Adds regions that are full, and drops the oldest ones beyond the limits. Those of earlier
+    /// calls must have been handed over to be encoded.
     ///
     /// # Errors
     ///
     /// Returns `Invalid` if the run has ended.
-    pub(in crate::write) fn add(&mut self, region: &RawRegion) -> Result<()> {
-        if region.class != Class::Data {
-            return Ok(());
-        }
-        self.encoded.expect(region.number);
-        for (number, chunk) in region.chunks.iter().enumerate() {
-            self.places.insert(chunk.fingerprint, (region.number, number));
-        }
-        self.chunk_count += region.chunks.len();
-        let (chunks, references) = (region.chunks.clone(), region.references.clone());
-        self.regions.insert(region.number, Contents { chunks, references, len: 0 });
-        self.uncounted.push_back(region.number);
-        while self.uncounted.len() > UNCOUNTED_COUNT {
+    pub(in crate::write) fn add(&mut self, regions: &[RawRegion]) -> Result<()> {
+        let regions = regions.iter().filter(|region| region.class == Class::Data);
+        let (count, bytes) = regions
+            .clone()
+            .fold((0, 0), |(count, bytes), region| (count + 1, bytes + region.len()));
+        // Only regions of earlier calls are counted, and waited for.
+        while self.uncounted.len() + count > UNCOUNTED_COUNT_MAX
+            || self.uncounted_bytes + bytes > UNCOUNTED_BYTES_MAX
+        {
             let Some(number) = self.uncounted.pop_front() else { break };
             let len = self.encoded.get(number)?.bytes.len();
-            self.bytes += len;
             if let Some(contents) = self.regions.get_mut(&number) {
                 contents.len = len;
+                self.bytes += len;
+                self.uncounted_bytes -= contents.raw_len;
             }
         }
-        while self.bytes > self.bytes_max || self.chunk_count > CHUNK_COUNT_MAX {
+        for region in regions {
+            self.encoded.expect(region.number);
+            for (number, chunk) in region.chunks.iter().enumerate() {
+                self.places.insert(chunk.fingerprint, (region.number, number));
+            }
+            let (chunks, references) = (region.chunks.clone(), region.references.clone());
+            let contents = Contents { chunks, references, raw_len: region.len(), len: 0 };
+            self.record_count += contents.record_count();
+            self.uncounted_bytes += contents.raw_len;
+            self.regions.insert(region.number, contents);
+            self.uncounted.push_back(region.number);
+        }
+        while self.bytes > self.bytes_max || self.record_count > RECORD_COUNT_MAX {
             let Some((number, contents)) = self.regions.pop_first() else { break };
             self.drop_region(number, &contents);
         }
@@ -117,10 +141,12 @@ impl RecentChunks {
 
     fn drop_region(&mut self, number: u64, contents: &Contents) {
         self.encoded.remove(number);
-        self.bytes -= contents.len;
-        self.chunk_count -= contents.chunks.len();
+        self.record_count -= contents.record_count();
         if self.uncounted.front() == Some(&number) {
             self.uncounted.pop_front();
+            self.uncounted_bytes -= contents.raw_len;
+        } else {
+            self.bytes -= contents.len;
         }
         self.decoded.retain(|(decoded, _)| *decoded != number);
         for chunk in &contents.chunks {
@@ -231,10 +257,4 @@ impl RecentChunks {
         self.decoded.push_back((number, bytes.clone()));
         Ok(bytes)
     }
-}
-
-fn undecodable(region: u64) -> Error {
-    let message =
-        "compressed data does not decode to the original: check the memory of this machine";
-    Error::new(cutpoint_storage::Kind::Machine, format!("region {region}"), message)
 }

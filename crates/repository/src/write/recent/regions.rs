@@ -23,6 +23,10 @@ struct State {
     is_ended: bool,
 }
 
+fn unavailable(region: u64, message: &str) -> Error {
+    Error::invalid(format!("region {region}"), message)
+}
+
 /// The encoded bytes of the last regions of a writer. The ordered stage awaits regions, and the
 /// threads that encode them put their bytes.
 #[derive(Debug, Default)]
@@ -62,6 +66,11 @@ impl RecentRegions {
         self.is_changed.notify_all();
     }
 
+    /// Returns `true` if no more regions are encoded.
+    pub fn is_ended(&self) -> bool {
+        self.state().is_ended
+    }
+
     /// Awaits the region of this number.
     pub(super) fn expect(&self, number: u64) {
         self.state().regions.entry(number).or_default();
@@ -78,10 +87,10 @@ impl RecentRegions {
             match state.regions.get(&number) {
                 Some(Some(region)) => return Ok(region.clone()),
                 Some(None) if !state.is_ended => {}
-                _ => {
-                    let message = "the run has ended before the region was encoded";
-                    return Err(Error::invalid(format!("region {number}"), message));
+                Some(None) => {
+                    return Err(unavailable(number, "the run has ended before it was encoded"));
                 }
+                None => return Err(unavailable(number, "it is not awaited")),
             }
             state = self.is_changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

@@ -7,7 +7,7 @@ use crate::format::fingerprint::Fingerprint;
 use crate::format::recipe::Segment;
 
 /// Maximum number of chunks that are remembered.
-const COUNT_MAX: usize = 128 * 1024;
+const COUNT_MAX: usize = 64 * 1024;
 
 /// A chunk of the run.
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +65,11 @@ impl RecentStream {
             insert(&mut self.heads, head, number);
             insert(&mut self.tails, tail, number);
         }
-        self.chunks.push_back(StreamChunk { fingerprint, len, edges });
-        if self.chunks.len() > COUNT_MAX {
+        // Dropped before, so that the list never needs more room.
+        if self.chunks.len() >= COUNT_MAX {
             self.drop_first();
         }
+        self.chunks.push_back(StreamChunk { fingerprint, len, edges });
     }
 
     fn drop_first(&mut self) {
@@ -93,14 +94,25 @@ impl RecentStream {
         self.get(number).map(|chunk| &chunk.fingerprint)
     }
 
+    /// Returns `true` if there is a chunk of this number that may be readable: a new one only if
+    /// `is_recent` returns `true` for it.
+    pub(in crate::write) fn is_available(
+        &self,
+        number: u64,
+        is_recent: impl FnOnce(&Fingerprint) -> bool,
+    ) -> bool {
+        let chunk = self.get(number);
+        chunk.is_some_and(|chunk| chunk.edges.is_none() || is_recent(&chunk.fingerprint))
+    }
+
     /// Returns the number of the last occurrence of a chunk.
     pub(in crate::write) fn find(&self, fingerprint: &Fingerprint) -> Option<u64> {
         let number = *self.by_hint.get(&fingerprint.hint())?;
         (self.fingerprint(number) == Some(fingerprint)).then_some(number)
     }
 
-    /// Returns the number of a new chunk with one of these edges: one with both of them, or else
-    /// the last one with that edge which fewer chunks have.
+    /// Returns the number of a new chunk with one of these edges: the last one with that edge which
+    /// fewer chunks have.
     pub(in crate::write) fn with_edges(&self, edges: Edges) -> Option<u64> {
         match (self.heads.get(&edges[0]), self.tails.get(&edges[1])) {
             (Some(head), Some(tail)) if tail.count < head.count => Some(tail.last),
@@ -165,7 +177,7 @@ mod tests {
         for (number, edges) in (0..).zip([[10, 20], [10, 30], [10, 30], [40, 20]]) {
             stream.push(fingerprint(number), 10, Some(edges));
         }
-        assert_eq!(stream.with_edges([10, 30]), Some(2), "both");
+        assert_eq!(stream.with_edges([10, 30]), Some(2), "the tail is rarer");
         assert_eq!(stream.with_edges([10, 99]), Some(2), "the head alone");
         assert_eq!(stream.with_edges([98, 20]), Some(3), "the tail alone");
         assert_eq!(stream.with_edges([10, 20]), Some(3), "fewer chunks have the tail");
