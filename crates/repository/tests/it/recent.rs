@@ -1,12 +1,13 @@
 //! Chunks that resemble earlier ones of the same run.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use cutpoint_repository::format::commit::Outcome;
 use cutpoint_repository::verify::check::{CheckOptions, Portion, check};
-use cutpoint_repository::write::{DeltaEncoder, Inline};
+use cutpoint_repository::write::{Deduplicator, DeltaEncoder, Inline};
 use cutpoint_repository::{
-    Class, Purpose, Reader, Repository, Snapshot, TicketId, Verify, View, Writer,
+    Class, Index, Purpose, Reader, Repository, Snapshot, TicketId, Verify, View, Writer,
 };
 use cutpoint_storage::{Memory, ObjectKind, Storage};
 use cutpoint_testing::SplitMix64;
@@ -139,4 +140,34 @@ fn delta_chunks_of_an_interrupted_run_count_with_their_references() {
             read_back(&next, &chunks);
         }
     }
+}
+
+/// Many regions are full before the first of them is handed over to be encoded. A comparison does
+/// not wait for one of them.
+#[test]
+fn regions_that_nobody_encodes_are_not_waited_for() {
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (_, repository) = repository();
+        let view = View::list(&repository).expect("it lists");
+        let index = Arc::new(Index::open(repository.clone(), &view).expect("it opens"));
+        let reader = Reader::new(repository.clone(), Arc::new(index.fork()), view);
+        let mut encoder = DeltaEncoder::new(&reader, &index, TicketId([1; 12])).with_recent();
+        let keys = repository.keys().clone();
+        let region_size = repository.config().region_size;
+        let mut dedup = Deduplicator::new(keys.clone(), index.clone(), region_size, Verify::Some)
+            .expect("there is memory");
+        // Each closes its region.
+        let chunks: Vec<Vec<u8>> = (0..50).map(|seed| SplitMix64::bytes(seed, 40_000)).collect();
+        for (number, chunk) in chunks.iter().enumerate() {
+            let fingerprint = keys.fingerprint(Class::Data, chunk);
+            let stored = match number {
+                49 => dedup.store_similar(fingerprint, chunk, &mut encoder),
+                _ => dedup.store(Class::Data, fingerprint, chunk),
+            };
+            assert!(stored.expect("it is stored"), "each is new");
+        }
+        done.send(dedup.take_regions().len()).ok();
+    });
+    assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(50), "the call returns");
 }

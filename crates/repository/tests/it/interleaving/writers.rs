@@ -39,7 +39,7 @@ pub(super) fn store_file(
     old: Option<&Content>,
 ) -> Result<Content> {
     let before = Old::new(actor, inline);
-    let mut encoder = DeltaEncoder::new(&before.reader, &before.index, before.ticket).with_recent();
+    let mut encoder = DeltaEncoder::new(&before.reader, &before.index, before.ticket);
     encoder.begin(old);
     let mut recipe = RecipeWriter::new("fixed");
     for number in chunks {
