@@ -76,7 +76,7 @@ impl PruneMonitor for Losses {
 }
 
 fn record_count(storage: &Arc<Forgetful>) -> usize {
-    storage.list("prunes").expect("it lists").len()
+    storage.below.list("prunes").expect("it lists").len()
 }
 
 #[test]
@@ -111,7 +111,11 @@ fn nothing_is_recorded_if_objects_are_lost_again() {
     assert_eq!(record_count(&storage), 0, "no record");
     assert_eq!(restore_all(&repository).expect("it restores"), 1, "what was there stays");
     let view = View::list(&repository).expect("it lists");
-    assert_eq!(view.commits.len(), storage.list("tickets").expect("it lists").len(), "all ended");
+    assert_eq!(
+        view.commits.len(),
+        storage.below.list("tickets").expect("it lists").len(),
+        "all ended"
+    );
 }
 
 #[test]
