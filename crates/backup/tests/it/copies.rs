@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
 use cutpoint_backup::copy::{
     CopyMonitor, CopyReport, CopyRules, copy, plan_copies, plan_rewrites, rewrite,
 };
@@ -19,10 +18,11 @@ use cutpoint_repository::{
     CipherSuite, Class, Content, Entry, EntryKind, InitOptions, Reader, Repository, Snapshot,
     TicketId, Unlock, View,
 };
-use cutpoint_storage::{Environment, Error, Kind, Layer, Memory, ObjectRange, Storage};
+use cutpoint_storage::{Environment, Error, Kind, Memory, Storage};
 use cutpoint_testing::SplitMix64;
 
 use crate::backup_options::{files, options};
+use crate::far_repository::from_far;
 use crate::long_runs::{Ages, LONG_LEN};
 use crate::manual_clock::make;
 use crate::seeded_repository::{SeededEnvironment, init};
@@ -40,7 +40,7 @@ pub(crate) fn other() -> Arc<Repository> {
 }
 
 /// Creates a repository whose chunks are those of `source`.
-fn like(source: &Repository) -> Arc<Repository> {
+pub(crate) fn like(source: &Repository) -> Arc<Repository> {
     let options = source.comparable_options().expect("a repository with a chunk secret");
     create(&crate::seeded_repository::unlock(), &options)
 }
@@ -198,38 +198,6 @@ pub(crate) fn source(folder: &Path) -> Arc<Repository> {
     fs::write(folder.join("folder 2/file 2"), bytes).expect("file");
     backup(&repository, files(folder), &options, &()).expect("a backup");
     repository
-}
-
-/// A storage with a long way, which counts the ranges of data that are asked for together.
-#[derive(Debug)]
-struct Remote {
-    below: Arc<dyn Storage>,
-    together_max: AtomicU64,
-}
-
-impl Layer for Remote {
-    fn below(&self) -> &dyn Storage {
-        &*self.below
-    }
-
-    fn get_ranges(&self, wanted: &[ObjectRange]) -> Vec<cutpoint_storage::Result<Bytes>> {
-        let count = wanted.iter().filter(|range| range.name.starts_with("data/")).count();
-        self.together_max.fetch_max(count as u64, Ordering::SeqCst);
-        self.below.get_ranges(wanted)
-    }
-
-    fn requests_ahead_max(&self) -> usize {
-        4
-    }
-}
-
-/// Opens a repository as if its storage were far.
-fn from_far(repository: &Repository) -> (Arc<Repository>, Arc<Remote>) {
-    let together_max = AtomicU64::new(0);
-    let remote = Arc::new(Remote { below: repository.storage().clone(), together_max });
-    let unlock = crate::seeded_repository::unlock();
-    let opened = Repository::open(remote.clone(), SeededEnvironment::new(9), &unlock);
-    (Arc::new(opened.expect("it opens")), remote)
 }
 
 /// The containers of many files are looked up together.

@@ -3,6 +3,7 @@
 
 // Helpers.
 mod backup_options;
+mod far_repository;
 mod folder_comparison;
 mod forged_snapshot;
 mod guarded_target;

@@ -76,7 +76,7 @@ impl PruneMonitor for Losses {
 }
 
 fn record_count(storage: &Arc<Forgetful>) -> usize {
-    Storage::list(&**storage, "prunes").expect("it lists").len()
+    storage.below.list("prunes").expect("it lists").len()
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn nothing_is_recorded_if_objects_are_lost_again() {
     let view = View::list(&repository).expect("it lists");
     assert_eq!(
         view.commits.len(),
-        Storage::list(&*storage, "tickets").expect("it lists").len(),
+        storage.below.list("tickets").expect("it lists").len(),
         "all ended"
     );
 }
