@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use cutpoint_repository::View;
 use cutpoint_repository::gc::prune::{PruneMonitor, prune};
-use cutpoint_storage::{Kind, Layer, Put, Result, Storage};
+use cutpoint_storage::{Kind, Layer, Put, Result, Staged, Storage};
 
 use super::ALL;
 use crate::support::backup::{open, restore_all};
@@ -36,6 +36,10 @@ impl Forgetful {
 impl Layer for Forgetful {
     fn below(&self) -> &dyn Storage {
         &*self.below
+    }
+
+    fn stage(&self, _name: &str) -> Result<Option<Box<dyn Staged>>> {
+        Ok(None)
     }
 
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
