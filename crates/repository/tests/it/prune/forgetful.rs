@@ -20,7 +20,7 @@ struct Forgetful {
     /// The number of objects that it still loses.
     left: AtomicU64,
     had_outage: AtomicBool,
-    /// The containers of data that were put. The storage restarts when it gets a prune record, and
+    /// The containers of metadata that were put. The storage restarts when it gets a prune record, and
     /// loses them, if this is set.
     restarts_at_record: Option<Mutex<Vec<String>>>,
 }
@@ -46,7 +46,7 @@ impl Layer for Forgetful {
         let put = self.below.put_new(name, bytes)?;
         if let Some(containers) = &self.restarts_at_record {
             let mut containers = containers.lock().expect("no panics");
-            if name.starts_with("data/") {
+            if name.starts_with("meta/") {
                 containers.push(name.to_owned());
             } else if name.starts_with("prunes/") {
                 for lost in containers.drain(..) {
@@ -85,7 +85,7 @@ fn record_count(storage: &Arc<Forgetful>) -> usize {
 
 #[test]
 fn lost_object_is_stored_again_before_the_record() {
-    for folder in ["data/", "meta/", "index/", "tickets/"] {
+    for folder in ["meta/", "index/", "tickets/"] {
         let storage = Forgetful::new(folder, 1, true);
         let repository = open(storage.clone(), 2).expect("it opens");
         let losses = Losses::default();
@@ -107,7 +107,7 @@ fn lost_object_is_stored_again_before_the_record() {
 
 #[test]
 fn nothing_is_recorded_if_objects_are_lost_again() {
-    let storage = Forgetful::new("data/", u64::MAX, true);
+    let storage = Forgetful::new("meta/", u64::MAX, true);
     let repository = open(storage.clone(), 2).expect("it opens");
     let error = prune(&repository, &ALL, &(), |_| true).expect_err("objects are lost");
     assert_eq!(error.kind(), Kind::Storage, "{error}");
