@@ -54,7 +54,7 @@ impl MemoryUse {
     /// encoded, some of them decoded, and what finds chunks in them.
     #[must_use]
     pub fn with_recent_regions(self) -> MemoryUse {
-        MemoryUse { fixed_bytes: self.fixed_bytes + 128 * MIB, ..self }
+        MemoryUse { fixed_bytes: self.fixed_bytes + 144 * MIB, ..self }
     }
 
     /// A restore. A thread decodes a region and writes a piece.

@@ -16,7 +16,7 @@ use crate::write::region::{RawChunk, RawRegion, undecodable};
 
 /// Maximum total length of encoded regions that are kept, in bytes, besides those that are not
 /// counted yet.
-const BYTES_MAX: usize = 48 * 1024 * 1024;
+const BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum number of chunks and references in all of them.
 const RECORD_COUNT_MAX: usize = 64 * 1024;
 /// Maximum number of last regions whose encoded length is not counted yet, and their maximum total
