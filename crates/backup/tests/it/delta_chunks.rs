@@ -2,6 +2,7 @@
 //! again, the files are restored byte for byte, and stored bytes do not depend on the number of
 //! threads.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -99,6 +100,20 @@ fn stored_bytes(storage: &dyn Storage) -> usize {
     contents(storage).values().map(Vec::len).sum()
 }
 
+/// Returns the containers of file data with their contents.
+fn stored_data(storage: &dyn Storage) -> BTreeMap<String, Vec<u8>> {
+    let mut stored = contents(storage);
+    stored.retain(|name, _| name.starts_with("data/"));
+    stored
+}
+
+/// Checks all data: there are neither errors nor notes.
+fn assert_clean(repository: &Arc<Repository>) {
+    let options = CheckOptions { read_data: Some(Portion::All), ..CheckOptions::default() };
+    let report = check(repository, &options, &()).expect("it is checked");
+    assert_eq!((report.error_count, report.note_count), (0, 0), "{report:?}");
+}
+
 fn save(repository: &Arc<Repository>, root: &Path, threads: usize) -> BackupReport {
     backup(repository, files(root), &options(threads), &()).expect("it is saved")
 }
@@ -129,12 +144,9 @@ fn versions_are_restored_and_take_little_space() {
             assert!(grown * 3 < begun + 3 * usize::try_from(inserted).expect("small"), "{grown}");
             restore_and_compare(&repository, root.path());
         }
-        let options = CheckOptions { read_data: Some(Portion::All), ..CheckOptions::default() };
-        let report = check(&repository, &options, &()).expect("it is checked");
-        assert_eq!((report.error_count, report.note_count), (0, 0), "{report:?}");
+        assert_clean(&repository);
         // The times of files differ between the folders, but their contents do not.
-        let mut stored = contents(&*storage);
-        stored.retain(|name, _| name.starts_with("data/"));
+        let stored = stored_data(&*storage);
         match &first {
             None => first = Some(stored),
             Some(first) => {
@@ -163,12 +175,8 @@ fn versions_in_one_run_take_little_space() {
         let repository = init(&storage, &SeededEnvironment::new(8));
         let statistics = save(&repository, root.path(), threads).statistics;
         restore_and_compare(&repository, root.path());
-        let options = CheckOptions { read_data: Some(Portion::All), ..CheckOptions::default() };
-        let report = check(&repository, &options, &()).expect("it is checked");
-        assert_eq!((report.error_count, report.note_count), (0, 0), "{report:?}");
-        let mut stored = contents(&*storage);
-        stored.retain(|name, _| name.starts_with("data/"));
-        (stored, statistics)
+        assert_clean(&repository);
+        (stored_data(&*storage), statistics)
     };
     let (exact, _) = stored(init_exact, 2);
     let exact: usize = exact.values().map(Vec::len).sum();

@@ -37,8 +37,6 @@ pub struct DeltaEncoder<'a> {
     similar: SimilarChunks,
     /// The chunks of this run so far, which stays empty if they may not be referred to.
     recent: RecentStream,
-    /// Number of bytes that the last delta copies, if the old stream is one of this run.
-    copied_len: usize,
     /// The chunk right before the next one, if it is known and not in the old stream.
     neighbour: Option<Neighbour>,
 }
@@ -64,7 +62,6 @@ impl<'a> DeltaEncoder<'a> {
             window: OldWindow::new(),
             resync: Resynchronizer::default(),
             recent: RecentStream::default(),
-            copied_len: 0,
             neighbour: None,
         }
     }
@@ -270,17 +267,19 @@ impl DeltaStrategy for DeltaEncoder<'_> {
             // A delta that copies most of the chunk makes the position of the new stream certain.
             let is_certain = delta.as_ref().is_some_and(|delta| delta.copies_most_of(chunk));
             stream.report(is_stored, is_certain);
-            if stream.origin == Origin::Run && is_stored {
-                let literals_len = delta.as_ref().map_or(0, |delta| delta.literals.len());
-                self.copied_len = chunk.len() - literals_len;
-            }
         }
-        Ok(delta.filter(|_| is_stored).map(|delta| self.window.containers(&delta)))
+        let delta = delta.filter(|_| is_stored);
+        if let Some(recent) = self.references.recent() {
+            let is_of_run = self.stream.as_ref().is_some_and(|it| it.origin == Origin::Run);
+            let copying = delta.as_ref().filter(|_| is_of_run);
+            let copied_len = copying.map_or(0, |delta| chunk.len() - delta.literals.len());
+            recent.borrow_mut().record(chunk.len(), copied_len);
+        }
+        Ok(delta.map(|delta| self.window.containers(&delta)))
     }
 
     fn stored(&mut self, fingerprint: Fingerprint, chunk: &[u8], _is_full: bool) {
-        if let Some(recent) = self.references.recent() {
-            recent.borrow_mut().record(chunk.len(), std::mem::take(&mut self.copied_len));
+        if self.references.recent().is_some() {
             let edges = self.references.keys().edges(chunk);
             self.push_recent(fingerprint, chunk.len(), edges);
         }
