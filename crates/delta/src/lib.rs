@@ -6,13 +6,13 @@
 //! and a literal between them. As the new stream advances, the window moves along the old one. The
 //! bytes that stay in the window keep their index entries, so that no old byte is indexed twice.
 //! Where much was inserted or removed, a [`Resync`] finds the position in the old stream at which
-//! to continue.
+//! to continue. Where many records are almost equal, an [`Aligner`] finds those that are equal.
 //!
 //! [`super_features`] detect chunks that resemble each other, wherever the chunks are. [`burst`] is
 //! the rule of the paper itself.
 //!
 //! ```
-//! use cutpoint_delta::{Piece, Window};
+//! use cutpoint_delta::{Piece, Window, position_behind};
 //!
 //! let old = b"the quick brown fox jumps over the lazy dog, and then goes home";
 //! let new = b"the quick brown fox jumps over one lazy cat, and then goes home";
@@ -34,13 +34,18 @@
 
 #![forbid(unsafe_code)]
 
+mod aligner;
+mod anchors;
 pub mod burst;
 mod common;
 mod features;
+mod piece;
 mod resync;
 mod window;
 
+pub use aligner::Aligner;
 pub use common::{common_edges, common_prefix, common_suffix};
 pub use features::{SUPER_FEATURE_COUNT, super_features};
+pub use piece::{Piece, position_behind};
 pub use resync::Resync;
-pub use window::{COPY_LEN_MIN, Piece, Window};
+pub use window::{COPY_LEN_MIN, Window};

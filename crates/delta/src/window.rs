@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::common::{common_prefix, common_suffix};
+use crate::piece::Piece;
 
 /// The length of a hashed key in bytes.
 const KEY_LEN: usize = 8;
@@ -25,23 +26,6 @@ const NEAR_TIMES: usize = 8;
 /// The number of bytes without a match after which the search skips one more position per step.
 const PATIENCE_LEN: usize = 512;
 
-/// A part of a new chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// Bytes that are not in the window.
-    Literal {
-        /// The length in bytes, more than 0.
-        len: usize,
-    },
-    /// Bytes that are in the window.
-    Copy {
-        /// The position of the bytes in the old stream.
-        position: u64,
-        /// The length in bytes, more than 0.
-        len: usize,
-    },
-}
-
 /// The bytes of an old stream from [`start`](Window::start) to [`end`](Window::end), and a table of
 /// the positions of their keys.
 #[derive(Debug)]
@@ -62,12 +46,12 @@ pub struct Window {
 
 /// A range of new bytes that is in the window.
 #[derive(Clone, Copy, Debug)]
-struct WindowRange {
+pub(crate) struct WindowRange {
     /// The start in the new bytes.
-    start: usize,
+    pub(crate) start: usize,
     /// The start in the bytes of the window.
-    old: usize,
-    len: usize,
+    pub(crate) old: usize,
+    pub(crate) len: usize,
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -105,6 +89,40 @@ impl Window {
     #[must_use]
     pub fn end(&self) -> u64 {
         self.base + self.bytes.len() as u64
+    }
+
+    /// Returns the position in the old stream of `bytes[at]`.
+    pub(crate) fn position_of(&self, at: usize) -> u64 {
+        self.base + at as u64
+    }
+
+    /// Returns the bytes from `position` on. Nothing is returned if the window does not hold it.
+    pub(crate) fn bytes_from(&self, position: u64) -> &[u8] {
+        self.index_of(position).and_then(|at| self.bytes.get(at..)).unwrap_or_default()
+    }
+
+    /// Returns the index of `position` in `bytes`, if the window holds it or ends there.
+    fn index_of(&self, position: u64) -> Option<usize> {
+        let at = usize::try_from(position.checked_sub(self.base)?).ok()?;
+        (self.dropped..=self.bytes.len()).contains(&at).then_some(at)
+    }
+
+    /// Returns the range around `new[at]` that is equal to the old bytes around `position`, from
+    /// `new[done]` on at the earliest. Returns `None` if the bytes at these places differ.
+    pub(crate) fn range_around(
+        &self,
+        new: &[u8],
+        done: usize,
+        at: usize,
+        position: u64,
+    ) -> Option<WindowRange> {
+        let old = self.index_of(position)?;
+        let before = common_prefix(new.get(at..)?, &self.bytes[old..]);
+        if before == 0 {
+            return None;
+        }
+        let behind = common_suffix(new.get(done..at)?, &self.bytes[self.dropped..old]);
+        Some(WindowRange { start: at - behind, old: old - behind, len: behind + before })
     }
 
     /// Drops all bytes. The next byte that is pushed is at `position`.

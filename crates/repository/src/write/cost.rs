@@ -8,6 +8,10 @@ const SIXTEENTHS: u64 = 15;
 /// Factor by which a delta chunk must stay below its limit to be judged by the last sample instead
 /// of its own.
 const CLEAR_TIMES: u64 = 2;
+/// Factor by which a delta chunk over chunks of the same run counts. Later versions are compared
+/// with it, and each lists its extents again. A full chunk would be compressed together with
+/// its neighbours, which it may resemble as much.
+const RUN_TIMES: usize = 3;
 /// Maximum number of consecutive chunks that are judged by one sample.
 const UNSAMPLED_MAX: u32 = 16;
 
@@ -19,6 +23,9 @@ pub enum Limit {
     /// The delta chunk must be clearly smaller than its chunk, both compressed. Samples tell how
     /// well chunks compress.
     Sampled,
+    /// As `Sampled`, for a delta chunk over chunks of the same run: it counts as
+    /// [`RUN_TIMES`] times as large.
+    SampledOfRun,
 }
 
 /// Judges delta chunks by how well their chunks compress. The measure is a sample of the chunk, or
@@ -58,6 +65,9 @@ impl Cost {
         match limit {
             Limit::Smaller => literals_len + delta_chunk_len < chunk.len(),
             Limit::Sampled => self.is_clearly_smaller(chunk, literals_len, delta_chunk_len, probe),
+            Limit::SampledOfRun => {
+                self.is_clearly_smaller(chunk, literals_len, delta_chunk_len * RUN_TIMES, probe)
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use cutpoint_storage::{Error, Kind, Result};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::crypto::TAG_LEN;
+use crate::format::config::COMPRESSION_LEVEL;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::toc::{ChunkRecord, Codec, Form};
 
@@ -22,6 +23,9 @@ impl Verify {
         self == Verify::All || class == Class::Meta || number.is_multiple_of(8)
     }
 }
+
+/// Number of levels by which regions with delta chunks are compressed more.
+const DELTA_LEVELS_MORE: i32 = 3;
 
 /// The number of a region that was copied instead of filled by a deduplicator.
 const COPIED: u64 = u64::MAX;
@@ -145,6 +149,8 @@ impl EncodedRegion {
 /// Encodes regions. Each thread has its own codec, which keeps the tables of the compressor.
 pub struct RegionCodec {
     compressor: Compressor<'static>,
+    /// For regions with delta chunks.
+    delta_compressor: Compressor<'static>,
     decompressor: Decompressor<'static>,
     decoded: Vec<u8>,
 }
@@ -165,6 +171,7 @@ impl RegionCodec {
         let failed = |error: std::io::Error| Error::invalid("zstd", error);
         Ok(RegionCodec {
             compressor: Compressor::new(level).map_err(failed)?,
+            delta_compressor: Compressor::new(delta_level(level)).map_err(failed)?,
             decompressor: Decompressor::new().map_err(failed)?,
             decoded: Vec::new(),
         })
@@ -187,7 +194,10 @@ impl RegionCodec {
         encoded.clear();
         encoded.reserve_exact(zstd::zstd_safe::compress_bound(len) + TAG_LEN);
         let failed = |error: std::io::Error| Error::invalid("zstd", error);
-        self.compressor.compress_to_buffer(&raw.bytes, &mut encoded).map_err(failed)?;
+        let has_delta_chunks = !raw.references.is_empty();
+        let compressor =
+            if has_delta_chunks { &mut self.delta_compressor } else { &mut self.compressor };
+        compressor.compress_to_buffer(&raw.bytes, &mut encoded).map_err(failed)?;
         if encoded.len() as u64 * 100 > len as u64 * 97 {
             return Ok(EncodedRegion { raw, codec: Codec::Store, encoded });
         }
@@ -201,6 +211,12 @@ impl RegionCodec {
         }
         Ok(EncodedRegion { raw, codec: Codec::Zstd, encoded })
     }
+}
+
+/// Returns the level for regions with delta chunks. Little of a backup is in them, and a reader of
+/// many versions reads them most often, so a higher level pays.
+fn delta_level(level: i32) -> i32 {
+    level.saturating_add(DELTA_LEVELS_MORE).min(*COMPRESSION_LEVEL.end()).max(level)
 }
 
 /// Returns the error of a region that does not decode to what was encoded.
@@ -217,8 +233,9 @@ pub const PROBE_LEN: usize = 128 * 1024;
 const SAMPLE_PIECES: usize = 4;
 /// Length of a sampled piece of a region, in bytes.
 const REGION_PIECE_LEN: usize = 4096;
-/// Length of a sampled piece of a chunk, in bytes.
-const CHUNK_PIECE_LEN: usize = 2048;
+/// Length of the end of a chunk that is sampled, in bytes. The second half is measured, compressed
+/// together with the first: in a region, bytes before a chunk help as much.
+const CHUNK_SAMPLE_LEN: usize = 64 * 1024;
 
 /// Estimates by a sample how well bytes compress.
 pub struct Probe(Compressor<'static>);
@@ -242,25 +259,29 @@ impl Probe {
     /// Returns `true` if a sample shrinks by less than 1 % with the fastest compressor level, which
     /// detects both repeats and uneven distributions.
     pub fn looks_incompressible(&mut self, bytes: &[u8]) -> bool {
-        let (len, compressed_len) = self.compress_sample(bytes, REGION_PIECE_LEN);
+        let (len, compressed_len) = self.compress_sample(bytes);
         compressed_len * 100 > len * 99
     }
 
-    /// Returns the estimated compressed length of a chunk in bytes.
+    /// Returns the estimated compressed length in bytes of a chunk in a region of similar bytes.
     pub(super) fn compressed_len(&mut self, chunk: &[u8]) -> usize {
-        let (len, compressed_len) = self.compress_sample(chunk, CHUNK_PIECE_LEN);
-        (chunk.len() * compressed_len).checked_div(len).unwrap_or(0)
+        let sample = &chunk[chunk.len().saturating_sub(CHUNK_SAMPLE_LEN)..];
+        let context = &sample[..sample.len() / 2];
+        let measured_len = sample.len() - context.len();
+        let mut len = |bytes| self.0.compress(bytes).map_or(bytes.len(), |it| it.len());
+        let added_len = len(sample).saturating_sub(len(context)).min(measured_len);
+        (chunk.len() * added_len).checked_div(measured_len).unwrap_or(0)
     }
 
-    /// Compresses a sample of `bytes`: pieces of `piece_len` bytes, evenly spread, or all bytes if
-    /// there are fewer. Returns the length of the sample before and after.
-    fn compress_sample(&mut self, bytes: &[u8], piece_len: usize) -> (usize, usize) {
+    /// Compresses a sample of `bytes`: pieces, evenly spread, or all bytes if there are fewer.
+    /// Returns the length of the sample before and after.
+    fn compress_sample(&mut self, bytes: &[u8]) -> (usize, usize) {
         let pieces: Vec<u8>;
-        let sample = if bytes.len() <= SAMPLE_PIECES * piece_len {
+        let sample = if bytes.len() <= SAMPLE_PIECES * REGION_PIECE_LEN {
             bytes
         } else {
             let step = bytes.len() / SAMPLE_PIECES;
-            let piece = |number| &bytes[number * step..][..piece_len];
+            let piece = |number| &bytes[number * step..][..REGION_PIECE_LEN];
             pieces = (0..SAMPLE_PIECES).flat_map(piece).copied().collect();
             &pieces
         };

@@ -256,8 +256,10 @@ impl DeltaStrategy for DeltaEncoder<'_> {
         store: &mut StoreDelta<'_>,
     ) -> Result<Option<Vec<PartName>>> {
         let delta = self.find(chunk)?;
+        let is_of_run = self.stream.as_ref().is_some_and(|it| it.origin == Origin::Run);
+        let limit = if is_of_run { Limit::SampledOfRun } else { Limit::Sampled };
         let is_stored = match &delta {
-            Some(delta) => store(delta, Limit::Sampled)?,
+            Some(delta) => store(delta, limit)?,
             None => false,
         };
         if let Some(stream) = &mut self.stream {
@@ -270,7 +272,6 @@ impl DeltaStrategy for DeltaEncoder<'_> {
         }
         let delta = delta.filter(|_| is_stored);
         if let Some(recent) = self.references.recent() {
-            let is_of_run = self.stream.as_ref().is_some_and(|it| it.origin == Origin::Run);
             let copying = delta.as_ref().filter(|_| is_of_run);
             let copied_len = copying.map_or(0, |delta| chunk.len() - delta.literals.len());
             recent.borrow_mut().record(chunk.len(), copied_len);

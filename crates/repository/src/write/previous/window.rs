@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-use cutpoint_delta::{Piece, Window};
+use cutpoint_delta::{Aligner, Piece, Window, position_behind};
 use cutpoint_storage::Result;
 
 use super::stream::{AROUND_LEN, OldPiece, OldPieces};
@@ -106,6 +106,7 @@ struct LoadedPiece {
 #[derive(Debug)]
 pub(super) struct OldWindow {
     bytes: Window,
+    aligner: Aligner,
     spans: VecDeque<Span>,
     /// The full chunks that the spans come from, with their containers, unless this writer has
     /// stored them.
@@ -119,6 +120,7 @@ impl OldWindow {
     pub(super) fn new() -> OldWindow {
         OldWindow {
             bytes: Window::new(0),
+            aligner: Aligner::new(),
             spans: VecDeque::new(),
             full_chunks: Vec::new(),
             numbers: HashMap::new(),
@@ -299,13 +301,8 @@ impl OldWindow {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         self.bytes.find(chunk, expected, &mut pieces);
-        let behind = match pieces[..] {
-            [.., Piece::Copy { position, len }] => position + len as u64,
-            [.., Piece::Copy { position, len }, Piece::Literal { len: behind }] => {
-                position + (len + behind) as u64
-            }
-            _ => expected + chunk.len() as u64,
-        };
+        self.aligner.improve(&self.bytes, chunk, expected, &mut pieces);
+        let behind = position_behind(&pieces).unwrap_or(expected + chunk.len() as u64);
         let delta = self.parts(&pieces).and_then(|parts| self.delta(chunk, parts));
         self.pieces = pieces;
         (behind, delta)

@@ -1,0 +1,97 @@
+//! Anchors: positions that their content selects, so that they are found again wherever old and
+//! new bytes are equal.
+
+/// The length of a key in bytes.
+pub(crate) const KEY_LEN: usize = 16;
+/// The multiplier of the hash that selects anchors.
+const SELECTION: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The positions of the anchors of an old stream.
+///
+/// The index has hashes of the keys only, so the caller must compare the bytes at the position
+/// found. One position of a key is kept, the last one pushed.
+#[derive(Debug)]
+pub(crate) struct AnchorIndex {
+    /// A part of the hash of a key, and the distance of the key from `epoch` plus 1; 0 if empty.
+    table: Vec<(u32, u32)>,
+    /// One position in 2 to the power of this number is an anchor.
+    density_bits: u32,
+    epoch: u64,
+    start: u64,
+    end: u64,
+}
+
+impl AnchorIndex {
+    /// Creates an index for about the last `capacity` bytes pushed. The next byte that is pushed is
+    /// at `position` of the old stream. The index takes 8 bytes an anchor, with the number of slots
+    /// rounded up to a power of two.
+    pub(crate) fn new(capacity: usize, density_bits: u32, position: u64) -> AnchorIndex {
+        let slots = (capacity >> density_bits).next_power_of_two().max(64);
+        let table = vec![(0, 0); slots];
+        AnchorIndex { table, density_bits, epoch: position, start: position, end: position }
+    }
+
+    /// Forgets the keys before `position`, which is that of the next byte pushed. Keys already
+    /// indexed after `position` stay valid, because the old stream does not change.
+    pub(crate) fn restart(&mut self, position: u64) {
+        (self.start, self.end) = (position, position);
+        if position < self.epoch || position - self.epoch > u64::from(u32::MAX / 2) {
+            self.table.fill((0, 0));
+            self.epoch = position;
+        }
+    }
+
+    /// Returns the position of the next byte that is pushed.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Indexes the next bytes of the old stream.
+    pub(crate) fn push(&mut self, old: &[u8]) {
+        // Distances from the epoch have 32 bits.
+        if self.end - self.epoch > u64::from(u32::MAX / 2) {
+            self.restart(self.end);
+        }
+        for (at, hash) in self.of(old) {
+            let distance = u32::try_from(self.end - self.epoch + at as u64 + 1).unwrap_or(0);
+            let slot = self.slot(hash);
+            self.table[slot] = (check(hash), distance);
+        }
+        self.end += old.len() as u64;
+    }
+
+    /// Returns the anchors of `bytes`, and the hashes of the keys at these positions.
+    pub(crate) fn of<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = (usize, u64)> + use<'a> {
+        let shift = u64::BITS - self.density_bits;
+        let keys = bytes.windows(KEY_LEN).enumerate();
+        keys.filter_map(move |(at, key)| {
+            let (first, second) = key.split_first_chunk::<8>()?;
+            let word = u64::from_le_bytes(*first);
+            // A key that repeats itself says nothing about a position.
+            let is_anchor = word.wrapping_mul(SELECTION) >> shift == 0 && first[..] != *second;
+            is_anchor.then(|| (at, hash(word, second)))
+        })
+    }
+
+    /// Returns the position of the key with this hash in the old stream, if it is known.
+    pub(crate) fn look_up(&self, hash_of_key: u64) -> Option<u64> {
+        let (check_of_key, distance) = self.table[self.slot(hash_of_key)];
+        let position = self.epoch + u64::from(distance.checked_sub(1)?);
+        (check_of_key == check(hash_of_key) && position >= self.start).then_some(position)
+    }
+
+    fn slot(&self, hash: u64) -> usize {
+        usize::try_from(hash & 0xffff_ffff).unwrap_or(0) & (self.table.len() - 1)
+    }
+}
+
+fn hash(first: u64, second: &[u8]) -> u64 {
+    let second = second.first_chunk().map_or(0, |second| u64::from_le_bytes(*second));
+    let mixed = (first ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+        ^ second.wrapping_mul(0x94D0_49BB_1331_11EB);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+fn check(hash: u64) -> u32 {
+    u32::try_from(hash >> 32).unwrap_or(0)
+}
