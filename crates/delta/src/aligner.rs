@@ -1,6 +1,6 @@
 //! Long copies first: the pieces of a chunk where records were inserted or removed.
 
-use crate::anchors::{AnchorIndex, KEY_LEN};
+use crate::anchors::{AnchorIndex, KEY_LEN, Repeats};
 use crate::piece::Piece;
 use crate::window::{Window, WindowRange};
 
@@ -49,7 +49,7 @@ impl Aligner {
     /// Creates an aligner, which takes 128 KiB of memory.
     #[must_use]
     pub fn new() -> Aligner {
-        let index = AnchorIndex::new(INDEX_LEN, ANCHOR_BITS, 0);
+        let index = AnchorIndex::new(INDEX_LEN, ANCHOR_BITS, Repeats::Last, 0);
         Aligner { index, pieces: Vec::new(), misses: 0, pause: 0 }
     }
 

@@ -6,16 +6,29 @@ pub(crate) const KEY_LEN: usize = 16;
 /// The multiplier of the hash that selects anchors.
 const SELECTION: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// The distance of a key that occurs at several positions, if such keys are dropped.
+const REPEATED: u32 = u32::MAX;
+
+/// The treatment of a key that occurs at several positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// The position that was pushed last is kept.
+    Last,
+    /// No position is kept.
+    Dropped,
+}
+
 /// The positions of the anchors of an old stream.
 ///
 /// The index has hashes of the keys only, so the caller must compare the bytes at the position
-/// found. One position of a key is kept, the last one pushed.
+/// found.
 #[derive(Debug)]
 pub(crate) struct AnchorIndex {
     /// A part of the hash of a key, and the distance of the key from `epoch` plus 1; 0 if empty.
     table: Vec<(u32, u32)>,
     /// One position in 2 to the power of this number is an anchor.
     density_bits: u32,
+    repeats: Repeats,
     epoch: u64,
     start: u64,
     end: u64,
@@ -25,10 +38,15 @@ impl AnchorIndex {
     /// Creates an index for about the last `capacity` bytes pushed. The next byte that is pushed is
     /// at `position` of the old stream. The index takes 8 bytes an anchor, with the number of slots
     /// rounded up to a power of two.
-    pub(crate) fn new(capacity: usize, density_bits: u32, position: u64) -> AnchorIndex {
+    pub(crate) fn new(
+        capacity: usize,
+        density_bits: u32,
+        repeats: Repeats,
+        position: u64,
+    ) -> AnchorIndex {
         let slots = (capacity >> density_bits).next_power_of_two().max(64);
-        let table = vec![(0, 0); slots];
-        AnchorIndex { table, density_bits, epoch: position, start: position, end: position }
+        let (epoch, start, end) = (position, position, position);
+        AnchorIndex { table: vec![(0, 0); slots], density_bits, repeats, epoch, start, end }
     }
 
     /// Forgets the keys before `position`, which is that of the next byte pushed. Keys already
@@ -54,8 +72,11 @@ impl AnchorIndex {
         }
         for (at, hash) in self.of(old) {
             let distance = u32::try_from(self.end - self.epoch + at as u64 + 1).unwrap_or(0);
+            let is_repeated = self.repeats == Repeats::Dropped
+                && self.is_known(hash)
+                && self.look_up(hash) != Some(self.end + at as u64);
             let slot = self.slot(hash);
-            self.table[slot] = (check(hash), distance);
+            self.table[slot] = (check(hash), if is_repeated { REPEATED } else { distance });
         }
         self.end += old.len() as u64;
     }
@@ -75,9 +96,16 @@ impl AnchorIndex {
 
     /// Returns the position of the key with this hash in the old stream, if it is known.
     pub(crate) fn look_up(&self, hash_of_key: u64) -> Option<u64> {
-        let (check_of_key, distance) = self.table[self.slot(hash_of_key)];
+        let (_, distance) = self.table[self.slot(hash_of_key)];
         let position = self.epoch + u64::from(distance.checked_sub(1)?);
-        (check_of_key == check(hash_of_key) && position >= self.start).then_some(position)
+        (self.is_known(hash_of_key) && distance != REPEATED).then_some(position)
+    }
+
+    /// Returns `true` if the key with this hash is in the table, at one position or at several.
+    fn is_known(&self, hash_of_key: u64) -> bool {
+        let (check_of_key, distance) = self.table[self.slot(hash_of_key)];
+        let is_behind = self.epoch + u64::from(distance) > self.start;
+        check_of_key == check(hash_of_key) && distance > 0 && is_behind
     }
 
     fn slot(&self, hash: u64) -> usize {

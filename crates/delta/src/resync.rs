@@ -1,6 +1,6 @@
 //! The position of a new chunk in a long stretch of an old stream.
 
-use crate::anchors::AnchorIndex;
+use crate::anchors::{AnchorIndex, Repeats};
 
 /// The density of anchors: the content selects one in 2 to the power of this number of positions.
 const ANCHOR_BITS: u32 = 6;
@@ -18,7 +18,7 @@ const BUCKET_COUNT: usize = 64;
 ///
 /// The index has hashes of the keys only, so the caller must compare the bytes at the position
 /// found. Content selects the anchors, so that old and new bytes are anchors at the same
-/// positions and few positions are hashed.
+/// positions and few positions are hashed. A key that occurs at several positions says nothing.
 #[derive(Debug)]
 pub struct Resync(AnchorIndex);
 
@@ -28,7 +28,7 @@ impl Resync {
     /// the number of slots rounded up to a power of two.
     #[must_use]
     pub fn new(capacity: usize, position: u64) -> Resync {
-        Resync(AnchorIndex::new(capacity, ANCHOR_BITS, position))
+        Resync(AnchorIndex::new(capacity, ANCHOR_BITS, Repeats::Dropped, position))
     }
 
     /// Forgets the keys before `position`, which is that of the next byte pushed. Keys already

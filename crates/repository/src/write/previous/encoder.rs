@@ -27,6 +27,10 @@ use crate::write::strategy::{DeltaStrategy, StoreDelta};
 const SIMILAR_BEFORE_COUNT: usize = 16;
 const SIMILAR_COUNT: usize = 1024;
 
+/// Minimum mean length of the parts of a delta that is not stored, for it to make the position
+/// certain, in bytes.
+const CERTAIN_PART_LEN_MEAN: usize = 128;
+
 /// Expresses new chunks in terms of an old stream, for one backup.
 #[derive(Debug)]
 pub struct DeltaEncoder<'a> {
@@ -266,8 +270,13 @@ impl DeltaStrategy for DeltaEncoder<'_> {
             if stream.origin != Origin::Previous {
                 self.similar.report(is_stored);
             }
-            // A delta that copies most of the chunk makes the position of the new stream certain.
-            let is_certain = delta.as_ref().is_some_and(|delta| delta.copies_most_of(chunk));
+            // A delta that copies most of the chunk makes the position of the new stream certain. If
+            // it is too large to be stored, its copies must be long: records that are almost equal
+            // are copied from a wrong position, too.
+            let is_certain = delta.as_ref().is_some_and(|delta| {
+                let is_long = chunk.len() >= delta.parts.len() * CERTAIN_PART_LEN_MEAN;
+                delta.copies_most_of(chunk) && (is_stored || is_long)
+            });
             stream.report(is_stored, is_certain);
         }
         let delta = delta.filter(|_| is_stored);

@@ -124,6 +124,8 @@ pub(super) struct OldStream<'a> {
     pub(super) expected: u64,
     /// The old position behind the last certain match.
     pub(super) known: u64,
+    /// Set if the last chunk that was compared says nothing about the position.
+    is_lost: bool,
     /// Set if a resync is looking for the position.
     pub(super) is_resyncing: bool,
     pub(super) origin: Origin,
@@ -146,6 +148,7 @@ impl<'a> OldStream<'a> {
             },
             expected: position,
             known: position,
+            is_lost: false,
             is_resyncing: false,
             origin: Origin::Previous,
             misses: 0,
@@ -160,7 +163,7 @@ impl<'a> OldStream<'a> {
 
     /// Returns `true` if the position is no longer certain, and a resync could find it.
     pub(super) fn is_out_of_sync(&self) -> bool {
-        self.misses > 0 && self.origin == Origin::Previous
+        self.is_lost && self.origin == Origin::Previous
     }
 
     /// Reads on in the recipe, and drops pieces that lie far behind.
@@ -191,7 +194,8 @@ impl<'a> OldStream<'a> {
     /// Records that the new stream certainly stands at `position`.
     fn found(&mut self, position: u64) {
         (self.expected, self.known) = (position, position);
-        (self.misses, self.pause, self.is_resyncing) = (0, 0, false);
+        (self.is_lost, self.is_resyncing) = (false, false);
+        (self.misses, self.pause) = (0, 0);
     }
 
     /// Returns `true` if the next chunk, of `len` bytes, is to be compared. Otherwise the stream
@@ -210,7 +214,8 @@ impl<'a> OldStream<'a> {
         if is_stored && is_certain {
             self.found(self.expected);
         } else if self.pause == 0 {
-            // With a miss counted, a resync looks for a better position.
+            // A resync looks for a better position.
+            self.is_lost = !is_certain;
             self.misses += 1;
             if !is_stored && let Some(bits) = self.misses.checked_sub(MISSES_MAX) {
                 self.pause = 1 + (1 << bits.min(PAUSE_BITS_MAX));
