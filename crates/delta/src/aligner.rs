@@ -81,28 +81,36 @@ impl Aligner {
     fn find(&mut self, window: &Window, new: &[u8], mut expected: u64, pieces: &mut Vec<Piece>) {
         self.index_window(window);
         let mut done = 0;
-        for (at, hash) in self.index.of(new) {
-            if at < done {
-                continue;
-            }
-            let measure = |position| window.range_around(new, done, at, position);
-            let near = measure(expected + (at - done) as u64);
-            let far = self.index.look_up(hash).and_then(measure);
-            let range = match (near, far) {
-                (Some(near), Some(far)) if near.len * EXPECTED_TIMES >= far.len => near,
-                (_, Some(range)) | (Some(range), None) => range,
-                (None, None) => continue,
-            };
-            let WindowRange { start, old, len } = range;
-            if len < COPY_LEN_MIN {
-                continue;
-            }
+        while let Some(WindowRange { start, old, len }) =
+            self.long_copy(window, new, done, expected)
+        {
             window.find(&new[done..start], expected, pieces);
             let position = window.position_of(old);
             pieces.push(Piece::Copy { position, len });
             (done, expected) = (start + len, position + len as u64);
         }
         window.find(&new[done..], expected, pieces);
+    }
+
+    /// Returns the first long copy in `new[done..]`. `expected` is the position of `new[done]` if
+    /// nothing had changed.
+    fn long_copy(
+        &self,
+        window: &Window,
+        new: &[u8],
+        done: usize,
+        expected: u64,
+    ) -> Option<WindowRange> {
+        self.index.of(&new[done..]).find_map(|(at, hash)| {
+            let measure = |position| window.range_around(new, done, done + at, position);
+            let near = measure(expected + at as u64);
+            let far = self.index.look_up(hash).and_then(measure);
+            let range = match (near, far) {
+                (Some(near), Some(far)) if near.len * EXPECTED_TIMES < far.len => Some(far),
+                (near, far) => near.or(far),
+            };
+            range.filter(|range| range.len >= COPY_LEN_MIN)
+        })
     }
 
     /// Indexes the bytes of the window that are not indexed yet.
