@@ -347,6 +347,26 @@ fn incompressible_chunk_is_matched_in_part() {
     assert!(on * 10 < off * 8, "{on} bytes, {off} without matching");
 }
 
+/// Rows of a dump: a number, a balance, and a filler that all rows have. Updated rows move to the
+/// end, so that rows are missing everywhere and no chunk stays.
+#[test]
+fn dump_with_moved_rows_takes_little_space() {
+    let row = |number: usize, balance: u64| format!("{number}\t1\t{balance}\t{:84}\n", "");
+    let mut random = SplitMix64::new(23);
+    let mut rows: Vec<(usize, u64)> =
+        (0..40_000).map(|number| (number, random.next() % 9)).collect();
+    let dump = |rows: &[(usize, u64)]| {
+        rows.iter().flat_map(|(number, balance)| row(*number, *balance).into_bytes()).collect()
+    };
+    let old: Vec<u8> = dump(&rows);
+    let (kept, mut moved): (Vec<_>, Vec<_>) =
+        rows.drain(..).partition(|_| !random.next().is_multiple_of(50));
+    moved.iter_mut().for_each(|(_, balance)| *balance = random.next() % 100_000);
+    let new: Vec<u8> = dump(&[kept, moved].concat());
+    let [on, off] = growth(&old, &new);
+    assert!(on * 2 < off, "{on} bytes, {off} without matching");
+}
+
 /// Known data is found behind much new data, although no chunk is as it was.
 #[test]
 fn known_data_after_much_new_data_is_found() {

@@ -140,6 +140,17 @@ mod tests {
     }
 
     #[test]
+    fn delta_chunk_over_chunks_of_the_run_counts_more() {
+        let mut probe = Probe::new().expect("there is memory");
+        let random = SplitMix64::bytes(2, LEN);
+        let mut is_within =
+            |limit, len| Cost::default().is_within(limit, &random, 0, len, &mut probe);
+        assert!(is_within(Limit::Sampled, LEN / 2));
+        assert!(!is_within(Limit::SampledOfRun, LEN / 2));
+        assert!(is_within(Limit::SampledOfRun, LEN / 4));
+    }
+
+    #[test]
     fn chunks_are_sampled_again() {
         let mut probe = Probe::new().expect("there is memory");
         let mut cost = Cost::default();

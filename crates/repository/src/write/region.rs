@@ -325,4 +325,23 @@ mod tests {
             assert!(!probe.looks_incompressible(&bytes), "zeros in quarter {quarter}");
         }
     }
+
+    /// A chunk is measured behind bytes that may resemble it, as in its region.
+    #[test]
+    fn chunk_is_sampled_in_context() {
+        let mut probe = Probe::new().expect("there is memory");
+        let random = SplitMix64::bytes(3, 3 * CHUNK_SAMPLE_LEN);
+        assert!(probe.compressed_len(&random) > random.len() * 99 / 100);
+        let half = &random[..CHUNK_SAMPLE_LEN / 2];
+        let repeated = [&random[..], half, half].concat();
+        assert!(probe.compressed_len(&repeated) < repeated.len() / 100, "the end is known");
+        assert_eq!(probe.compressed_len(&[]), 0);
+        assert!(probe.compressed_len(&[7]) >= 1, "one byte");
+    }
+
+    #[test]
+    fn regions_with_delta_chunks_have_a_higher_level() {
+        let levels = [-7, 1, 3, 17, 19].map(delta_level);
+        assert_eq!(levels, [-4, 4, 6, 19, 19]);
+    }
 }
