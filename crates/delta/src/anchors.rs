@@ -6,8 +6,11 @@ pub(crate) const KEY_LEN: usize = 16;
 /// The multiplier of the hash that selects anchors.
 const SELECTION: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The distance of a key that occurs at several positions, if such keys are dropped.
-const REPEATED: u32 = u32::MAX;
+/// The flag in the distance of a key that occurs at several positions, if such keys are dropped.
+const REPEATED: u32 = 1 << 31;
+/// The distance from which on positions count from a new epoch. Far below the flag, so that it is
+/// not reached within the bytes of one push.
+const DISTANCE_MAX: u64 = 1 << 30;
 
 /// The treatment of a key that occurs at several positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ impl AnchorIndex {
     /// indexed after `position` stay valid, because the old stream does not change.
     pub(crate) fn restart(&mut self, position: u64) {
         (self.start, self.end) = (position, position);
-        if position < self.epoch || position - self.epoch > u64::from(u32::MAX / 2) {
+        if position < self.epoch || position - self.epoch > DISTANCE_MAX {
             self.table.fill((0, 0));
             self.epoch = position;
         }
@@ -67,16 +70,18 @@ impl AnchorIndex {
     /// Indexes the next bytes of the old stream.
     pub(crate) fn push(&mut self, old: &[u8]) {
         // Distances from the epoch have 32 bits.
-        if self.end - self.epoch > u64::from(u32::MAX / 2) {
+        if self.end - self.epoch > DISTANCE_MAX {
             self.restart(self.end);
         }
         for (at, hash) in self.of(old) {
-            let distance = u32::try_from(self.end - self.epoch + at as u64 + 1).unwrap_or(0);
+            let position = self.end + at as u64;
+            let distance = u32::try_from(position - self.epoch + 1).ok();
+            let Some(distance) = distance.filter(|it| *it < REPEATED) else { break };
             let is_repeated = self.repeats == Repeats::Dropped
-                && self.is_known(hash)
-                && self.look_up(hash) != Some(self.end + at as u64);
+                && self.last_position(hash).is_some_and(|last| last != position);
             let slot = self.slot(hash);
-            self.table[slot] = (check(hash), if is_repeated { REPEATED } else { distance });
+            self.table[slot] =
+                (check(hash), if is_repeated { distance | REPEATED } else { distance });
         }
         self.end += old.len() as u64;
     }
@@ -97,15 +102,15 @@ impl AnchorIndex {
     /// Returns the position of the key with this hash in the old stream, if it is known.
     pub(crate) fn look_up(&self, hash_of_key: u64) -> Option<u64> {
         let (_, distance) = self.table[self.slot(hash_of_key)];
-        let position = self.epoch + u64::from(distance.checked_sub(1)?);
-        (self.is_known(hash_of_key) && distance != REPEATED).then_some(position)
+        self.last_position(hash_of_key).filter(|_| distance & REPEATED == 0)
     }
 
-    /// Returns `true` if the key with this hash is in the table, at one position or at several.
-    fn is_known(&self, hash_of_key: u64) -> bool {
+    /// Returns the last position of the key with this hash, which may be one of several.
+    fn last_position(&self, hash_of_key: u64) -> Option<u64> {
         let (check_of_key, distance) = self.table[self.slot(hash_of_key)];
-        let is_behind = self.epoch + u64::from(distance) > self.start;
-        check_of_key == check(hash_of_key) && distance > 0 && is_behind
+        let distance = (distance & !REPEATED).checked_sub(1)?;
+        let position = self.epoch + u64::from(distance);
+        (check_of_key == check(hash_of_key) && position >= self.start).then_some(position)
     }
 
     fn slot(&self, hash: u64) -> usize {
@@ -122,4 +127,56 @@ fn hash(first: u64, second: &[u8]) -> u64 {
 
 fn check(hash: u64) -> u32 {
     u32::try_from(hash >> 32).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns bytes that are one anchor.
+    fn anchor(index: &AnchorIndex) -> [u8; KEY_LEN] {
+        let keys =
+            (0_u128..).map(|number| number.wrapping_mul(0x1234_5678_9abc_def1).to_le_bytes());
+        let mut anchors = keys.filter(|key| index.of(key).next().is_some());
+        anchors.next().expect("one key in some thousand")
+    }
+
+    #[test]
+    fn repeated_key_has_its_last_position_or_none() {
+        for (repeats, expected) in [(Repeats::Last, Some(KEY_LEN as u64)), (Repeats::Dropped, None)]
+        {
+            let mut index = AnchorIndex::new(1 << 10, 5, repeats, 0);
+            let key = anchor(&index);
+            let (_, hash) = index.of(&key).next().expect("it is an anchor");
+            assert_eq!(index.look_up(hash), None, "nothing was pushed");
+            index.push(&key);
+            assert_eq!(index.look_up(hash), Some(0));
+            index.push(&key);
+            assert_eq!(index.look_up(hash), expected, "{repeats:?}");
+            // What lies before the start is no repetition.
+            index.restart(1000);
+            assert_eq!(index.look_up(hash), None);
+            index.push(&key);
+            assert_eq!(index.look_up(hash), Some(1000), "{repeats:?}");
+            // The same bytes at the same position are no repetition.
+            index.restart(1000);
+            index.push(&key);
+            assert_eq!(index.look_up(hash), Some(1000), "{repeats:?}");
+        }
+    }
+
+    #[test]
+    fn positions_far_from_the_epoch_are_kept() {
+        for repeats in [Repeats::Last, Repeats::Dropped] {
+            let mut index = AnchorIndex::new(1 << 10, 5, repeats, 0);
+            let key = anchor(&index);
+            let (_, hash) = index.of(&key).next().expect("it is an anchor");
+            for position in [DISTANCE_MAX - 8, DISTANCE_MAX, 5 * DISTANCE_MAX, 1 << 60] {
+                index.restart(position);
+                index.push(&key);
+                assert_eq!(index.look_up(hash), Some(position), "{repeats:?}");
+            }
+            assert_eq!(index.end(), (1 << 60) + KEY_LEN as u64);
+        }
+    }
 }
