@@ -30,9 +30,12 @@ impl Actor {
     }
 }
 
-/// Returns the bytes of a chunk of the universe. All chunks share their bytes except for one inside
-/// and the end.
+/// Returns the bytes of a chunk. Those of the universe share their bytes except for one inside and
+/// the end. All others are so large that they fill a region, and share nothing.
 pub(super) fn chunk(number: usize) -> Vec<u8> {
+    if number >= UNIVERSE {
+        return SplitMix64::bytes(1000 + number as u64, 17 * 1024);
+    }
     let mut bytes = SplitMix64::bytes(0, 400);
     bytes[50 * number] ^= 1;
     bytes.extend(SplitMix64::bytes(1 + number as u64, 20 * number));

@@ -12,7 +12,7 @@ use cutpoint_storage::Result;
 use super::actor::Actor;
 use super::play::{Act, Cast, Ran, STEPS, play};
 use super::removers::{end_random_writer, forget_where, prune_all, sweep};
-use super::writers::{file_name, store_file, store_tree};
+use super::writers::{Old, file_name, store_file, store_tree};
 use crate::interleaving::world::{Role, Script, Until, World};
 
 /// Backs up a file of one chunk, always the same.
@@ -48,7 +48,9 @@ fn store_files(actor: &mut Actor, files: &[(usize, Option<usize>)]) -> Result<(I
         let previous = previous.map(|name| known.into_iter().find(|entry| entry.name == name));
         let previous = previous.map(|entry| entry.expect("a previous version").content);
         let mut entry = Entry::new(file_name(place, &[*chunk]), EntryKind::File);
-        entry.content = store_file(actor, &mut inline, &[*chunk], previous.as_ref())?;
+        let before = Old::new(actor, &mut inline);
+        let encoder = &mut before.encoder();
+        entry.content = store_file(actor, &mut inline, &[*chunk], previous.as_ref(), encoder)?;
         entries.push(entry);
     }
     let root = store_tree(actor, &mut inline, &entries)?;

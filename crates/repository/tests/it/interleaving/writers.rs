@@ -15,18 +15,22 @@ use cutpoint_storage::Result;
 use super::actor::{Actor, UNIVERSE, chunk};
 
 /// The sources of a writer's comparisons: the reader of its view, and its own index.
-struct Old {
+pub(super) struct Old {
     reader: Reader,
     index: Arc<Index>,
     ticket: TicketId,
 }
 
 impl Old {
-    fn new(actor: &Actor, inline: &mut Inline) -> Old {
+    pub(super) fn new(actor: &Actor, inline: &mut Inline) -> Old {
         let index = inline.index().clone();
         let (view, ticket) = (inline.writer().view().clone(), inline.writer().ticket());
         let reader = Reader::new(actor.repository.clone(), Arc::new(index.fork()), view);
         Old { reader, index, ticket }
+    }
+
+    pub(super) fn encoder(&self) -> DeltaEncoder<'_> {
+        DeltaEncoder::new(&self.reader, &self.index, self.ticket)
     }
 }
 
@@ -37,14 +41,13 @@ pub(super) fn store_file(
     inline: &mut Inline,
     chunks: &[usize],
     old: Option<&Content>,
+    encoder: &mut DeltaEncoder<'_>,
 ) -> Result<Content> {
-    let before = Old::new(actor, inline);
-    let mut encoder = DeltaEncoder::new(&before.reader, &before.index, before.ticket);
     encoder.begin(old);
     let mut recipe = RecipeWriter::new("fixed");
     for number in chunks {
         let bytes = chunk(*number);
-        let (fingerprint, is_new) = inline.store_similar(&bytes, &mut encoder)?;
+        let (fingerprint, is_new) = inline.store_similar(&bytes, encoder)?;
         if !is_new {
             actor.world.was_hit((Class::Data, fingerprint));
         }
@@ -97,12 +100,24 @@ pub(super) fn back_up(actor: &mut Actor) -> Result<()> {
         }
     }
     let mut inline = Inline::new(writer, Verify::Some)?;
+    let before = Old::new(actor, &mut inline);
+    let mut encoder = before.encoder();
+    let compares_with_run = actor.chance(3);
+    if compares_with_run {
+        encoder = encoder.with_recent();
+    }
     for place in 0..1 + actor.random.below(2) {
         let count = if actor.chance(8) { 6 } else { 1 + actor.random.below(2) };
-        let chunks: Vec<usize> = (0..count).map(|_| actor.random.below(UNIVERSE)).collect();
+        let mut chunks: Vec<usize> = (0..count).map(|_| actor.random.below(UNIVERSE)).collect();
+        if compares_with_run {
+            // Chunks of the run can be referred to once their region is full.
+            chunks.insert(1, UNIVERSE + actor.random.below(1000));
+            chunks.push(actor.random.below(UNIVERSE));
+        }
         let mut entry = Entry::new(file_name(place, &chunks), EntryKind::File);
         entry.size = size(&chunks);
-        entry.content = store_file(actor, &mut inline, &chunks, old.get(place).or(old.last()))?;
+        entry.content =
+            store_file(actor, &mut inline, &chunks, old.get(place).or(old.last()), &mut encoder)?;
         if actor.chance(4) {
             // In a folder of its own, to be taken over as a full chunk.
             let mut folder = Entry::new(format!("folder {place}"), EntryKind::Folder);

@@ -42,6 +42,10 @@ pub(super) struct Ledger {
     pub(super) delta_chunks: u64,
     pub(super) delta_chunk_hits: u64,
     pub(super) delta_chunks_deleted: u64,
+    /// Number of delta chunks that refer to a chunk of the same writer.
+    pub(super) delta_chunks_of_run: u64,
+    /// The writers that stored a full chunk first, literals left out.
+    writers: HashMap<ChunkName, TicketId>,
     /// Number of records of writers that had ended before.
     pub(super) ended_records: u64,
 }
@@ -125,7 +129,7 @@ impl Ledger {
                 Ok(false)
             }
             ObjectName::Container(class, part) => {
-                let held = self.decode_container(keys, name, class, bytes)?;
+                let held = self.decode_container(keys, (class, part), bytes)?;
                 self.delta_chunks += held.delta_chunks.len() as u64;
                 self.containers.insert((class, part), Arc::new(held));
                 Ok(false)
@@ -159,10 +163,10 @@ impl Ledger {
     fn decode_container(
         &mut self,
         keys: &Keys,
-        name: ObjectName,
-        class: Class,
+        (class, part): ContainerName,
         bytes: &Bytes,
     ) -> Result<Held> {
+        let (name, writer) = (ObjectName::Container(class, part), part.ticket);
         let opener = Opener::new(keys, name, &bytes[..HEADER_LEN])?;
         let trailer = Trailer::decode(&name, bytes, bytes.len() as u64)?;
         let open = |kind, offset: u64, len: u32| {
@@ -191,11 +195,16 @@ impl Ledger {
             let payload = &region[start..start + chunk.payload_len as usize];
             let references = &references[usize::from(chunk.region)];
             let bytes = if chunk.form == Form::Delta {
+                let own = references.iter().map(|it| self.writers.get(&(class, *it)));
+                self.delta_chunks_of_run += u64::from(own.flatten().any(|it| *it == writer));
                 held.delta_chunks.push((chunk.fingerprint, references.clone()));
                 self.rebuild(class, payload, chunk.chunk_len, references)?
             } else {
                 held.full_chunks.push(chunk.fingerprint);
                 self.full_chunks.insert((class, chunk.fingerprint));
+                if chunk.form == Form::Full {
+                    self.writers.entry((class, chunk.fingerprint)).or_insert(writer);
+                }
                 payload.to_vec()
             };
             if keys.fingerprint(class, &bytes) != chunk.fingerprint {
@@ -282,14 +291,19 @@ impl Ledger {
         self.prunes.values().flat_map(|prune| prune.taken.iter().copied()).collect()
     }
 
-    /// I4: nothing is deleted except what a prune has condemned or superseded, tickets of ended
-    /// writers, and commits of snapshots whose prune was swept.
+    /// Returns `true` if the writer of the ticket has ended.
+    fn has_ended(&self, ticket: TicketId) -> bool {
+        self.commits.contains_key(&ticket) || self.taken().contains(&ticket)
+    }
+
+    /// I4: nothing is deleted except what a prune has condemned or superseded, tickets and
+    /// similarity objects of ended writers, and commits of snapshots whose prune was swept.
     pub(super) fn may_delete(&self, name: &str) -> Result<(), String> {
         let is_fine = match ObjectName::parse(name) {
             // The commit of a taken ticket may be deleted, and a renewal may come late.
-            Ok(ObjectName::Ticket { ticket, .. }) => {
-                self.commits.contains_key(&ticket) || self.taken().contains(&ticket)
-            }
+            Ok(ObjectName::Ticket { ticket, .. }) => self.has_ended(ticket),
+            // Nothing relies on them, so that a late container may come without one.
+            Ok(ObjectName::Similarity(part)) => self.has_ended(part.ticket),
             Ok(ObjectName::Segment(part)) => {
                 self.prunes.values().any(|prune| prune.superseded.contains(&part))
             }

@@ -131,6 +131,8 @@ pub(crate) struct Tally {
     pub(crate) delta_chunk_hits: u64,
     /// Number of delta chunks that were deleted with their container.
     pub(crate) delta_chunks_deleted: u64,
+    /// Number of delta chunks that refer to a chunk of the same writer.
+    pub(crate) delta_chunks_of_run: u64,
     /// Number of records of writers that had ended before.
     pub(crate) ended_records: u64,
     /// Number of puts that found their staged object removed.
@@ -151,6 +153,7 @@ impl Tally {
         self.delta_chunks += other.delta_chunks;
         self.delta_chunk_hits += other.delta_chunk_hits;
         self.delta_chunks_deleted += other.delta_chunks_deleted;
+        self.delta_chunks_of_run += other.delta_chunks_of_run;
         self.ended_records += other.ended_records;
         self.unstaged += other.unstaged;
     }
@@ -290,6 +293,7 @@ impl World {
             delta_chunks: state.ledger.delta_chunks,
             delta_chunk_hits: state.ledger.delta_chunk_hits,
             delta_chunks_deleted: state.ledger.delta_chunks_deleted,
+            delta_chunks_of_run: state.ledger.delta_chunks_of_run,
             ended_records: state.ledger.ended_records,
             unstaged: state.unstaged_count,
         }
