@@ -101,6 +101,7 @@ def parser_of():
     run.add_argument(
         "--cutpoint", default=str(ROOT / "target" / "release" / "cutpoint"), help="release build of cutpoint"
     )
+    run.add_argument("--commit", help="commit of that program (default: the last one that changed crates/)")
     run.add_argument("--tools", type=names, default=names(PEERS), help=f"peers (default: {PEERS})")
     run.add_argument("--bin", help="folder with the peers' binaries under the tools' names (else PATH)")
     run.add_argument("--binary", action="append", default=[], metavar="TOOL=PATH", help="binary of one tool")
@@ -141,8 +142,10 @@ def commit():
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "crates", "Cargo.lock")
-    return (git("rev-parse", "--short", "HEAD") or "unknown") + (" with changes" if changed else "")
+    # The last one that changed the program.
+    program = ("crates", "Cargo.lock")
+    changed = git("status", "--porcelain", "--untracked-files=no", *program)
+    return (git("log", "-1", "--format=%h", "--", *program) or "unknown") + (" with changes" if changed else "")
 
 
 def digest(path):
@@ -154,7 +157,7 @@ def description(options, words):
     """Returns the facts of a run for the page."""
     return {
         "started": time.strftime("%Y-%m-%d %H:%M"),
-        "commit": commit(),
+        "commit": options.commit or commit(),
         "program": digest(options.cutpoint),
         "command": shlex.join(["research/bench/tool", *words]),
         "size": options.size,

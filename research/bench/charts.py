@@ -14,7 +14,7 @@ STYLE = """
 svg { color-scheme: light dark }
 text { font: 18px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328 }
 .title { font-weight: 600 } .soft { fill: #59636e } .ours { fill: #0969da } .peer { fill: #8c959f }
-.missed { fill: #bc4c00 } .line { stroke: #1f2328; stroke-width: 2; stroke-dasharray: 5 4 }
+.missed { fill: #bc4c00 } .line { stroke: #1f2328; stroke-width: 2 }
 @media (prefers-color-scheme: dark) {
   text { fill: #f0f6fc } .soft { fill: #9198a1 } .ours { fill: #4493f8 } .peer { fill: #656c76 }
   .missed { fill: #f0883e } .line { stroke: #f0f6fc }
@@ -136,11 +136,12 @@ def goals(found):
     if not rows:
         return None
     chart = Chart(
-        "Measured / goal\nA bar that ends at or before the line reaches its goal.",
+        "Measured / goal\nA bar that ends at or before its mark reaches the goal.",
         "Each measured figure of Cutpoint in relation to its goal",
     )
     # Above three times the goal, a bar is cut.
-    top, end = chart.y + 8, 3
+    length_max, cut = WIDTH - 2 * MARGIN - 60, 3
+    goal = round(MARGIN + length_max / cut, 1)
     for row in rows:
         value = number(row[-2])
         chart.y += 30
@@ -148,13 +149,16 @@ def goals(found):
             chart.text(MARGIN, chart.y, words)
             chart.y += 22
         chart.y -= 14
-        length = max(1.0, round((WIDTH - 2 * MARGIN - 60) * min(value, end) / end, 1))
+        length = max(1.0, round(length_max * min(value, cut) / cut, 1))
         kind = "ours" if value <= 1 else "missed"
-        chart.parts.append(f'<rect class="{kind}" x="{MARGIN}" y="{chart.y:g}" width="{length:g}" height="16" rx="2"/>')
-        chart.text(MARGIN + length + 8, chart.y + 14, f"{value:.2f}")
+        chart.parts.append(
+            f'<rect class="{kind}" x="{MARGIN}" y="{chart.y:g}" width="{length:g}" height="16" rx="2"/>'
+            f'<line class="line" x1="{goal:g}" y1="{chart.y - 4:g}" x2="{goal:g}" y2="{chart.y + 20:g}"/>'
+        )
+        # Behind the mark of the goal, or the bar.
+        label = MARGIN + length if abs(MARGIN + length - goal) > 60 or value > 1 else goal
+        chart.text(label + 8, chart.y + 14, f"{value:.2f}")
         chart.y += 16
-    x = round(MARGIN + (WIDTH - 2 * MARGIN - 60) / end, 1)
-    chart.parts.append(f'<line class="line" x1="{x:g}" y1="{top:g}" x2="{x:g}" y2="{chart.y + 6:g}"/>')
     return chart.svg()
 
 

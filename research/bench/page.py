@@ -62,6 +62,14 @@ def sentence(text):
     return f"{text[0].upper()}{text[1:]}."
 
 
+def amount(set_):
+    """Returns the name of a set of files or random bytes as a reader's text."""
+    for prefix, unit in (("files", "files"), ("random", "MiB")):
+        if set_.startswith(prefix) and set_.removeprefix(prefix).isdigit():
+            return f"{int(set_.removeprefix(prefix)):,} {unit}"
+    return set_
+
+
 def shown(value, digits=2):
     return "" if value is None else f"{value:.{digits}f}"
 
@@ -145,8 +153,9 @@ class Page:
         self.add("## Goals", "![Each figure in relation to its goal](benchmark-goals.svg)")
         self.add(table(["", "Cutpoint", *peers, "goal", "measured / goal", ""], rows, numbers=False))
         self.add(
-            "Of ratios by set, the geometric mean is given, with the smallest and the largest. Goals in seconds are of "
-            "200,000 files and 1 GiB on a quiet machine and are judged at those sizes only."
+            "Of ratios by set, the geometric mean is given, with the smallest and the largest. Goals of wall "
+            "times are of 200,000 files (20,000 with a delay) and 1 GiB on a quiet machine, and are judged at those "
+            "sizes only."
         )
 
     def step_rows(self, group):
@@ -249,7 +258,7 @@ class Page:
                     values = [self.figures.median(group, set_, tool, case, key, max) for case in cases]
                     if any(value is not None for value in values):
                         rows.append([tool, *(shown(value and value / scale, digits) for value in values)])
-                self.add(f"**{title}, {name}**", table(["", *(f"{case}, {set_}" for case in cases)], rows))
+                self.add(f"**{title}, {name}**", table(["", *(f"{case}, {amount(set_)}" for case in cases)], rows))
 
     COSTS = (("wall", "wall s", 1, 2), ("cpu", "CPU s", 1, 2), ("rss", "MiB", 1 << 20, 0))
 

@@ -96,7 +96,8 @@ class Bench:
 
     def readers(self, case, source, *words):
         for threads in THREADS:
-            yield self.measure(case, f"{threads} readers", [self.helpers / "read-folder", source, str(threads), *words])
+            name = f"{threads} reader{'s' if threads > 1 else ''}"
+            yield self.measure(case, name, [self.helpers / "read-folder", source, str(threads), *words])
 
     def new_repositories(self):
         for tool in self.tools:
