@@ -53,7 +53,7 @@ def save(name, folder, options):
     def run(*words):
         subprocess.run([options.cutpoint, *words], env=environment, check=True, stdout=subprocess.DEVNULL)
 
-    run("init", "--quiet", "--encryption", "none")
+    run("init", "--quiet", "--encryption", "none", "--mode", options.mode)
     known = set()
     for version in sorted(folder.glob("v[0-9]*")) or [folder]:
         # A link would be saved as a link, and a copy of a large folder would take time for nothing.
@@ -123,6 +123,7 @@ def main():
     parser.add_argument("--cutpoint", type=os.path.abspath, default="target/release/cutpoint", help="the program")
     parser.add_argument("--work", type=Path, default=Path("/dev/shm"), help="folder for repositories")
     parser.add_argument("--train", type=int, default=8, help="MiB of the first version to train on (default: 8)")
+    parser.add_argument("--mode", default="default", help="mode of the repositories: `random` has regions of 128 KiB")
     parser.add_argument("--sizes", default="32,64,112", help="KiB of dictionaries (default: %(default)s)")
     options = parser.parse_args()
     options.sizes = [int(size) for size in options.sizes.split(",")]
