@@ -153,13 +153,28 @@ def digest(path):
         return hashlib.blake2b(file.read(), digest_size=6).hexdigest()
 
 
-def description(options, words):
+def shown_command(options):
+    """Returns the command without the paths of this machine."""
+    words = ["research/bench/tool run --data DATA"]
+    if options.rows != list(GROUPS):
+        words.append(f"--rows {','.join(options.rows)}")
+    if options.sets:
+        words.append(f"--sets {','.join(options.sets)}")
+    words += [f"--size {options.size}", f"--rounds {options.rounds}"]
+    if options.versions:
+        words.append(f"--versions {options.versions}")
+    if options.tools != names(PEERS):
+        words.append(f"--tools {','.join(options.tools)}")
+    return " ".join(words)
+
+
+def description(options):
     """Returns the facts of a run for the page."""
     return {
         "started": time.strftime("%Y-%m-%d %H:%M"),
         "commit": options.commit or commit(),
         "program": digest(options.cutpoint),
-        "command": shlex.join(["research/bench/tool", *words]),
+        "command": shown_command(options),
         "size": options.size,
         "rounds": options.rounds,
         "machine": machine() | {"repository_on": fs_type(options.work), "disk": fs_type(options.disk)},
@@ -184,7 +199,7 @@ def in_order(groups):
     return sorted(units, key=place)
 
 
-def run(options, words):
+def run(options):
     unknown = [name for name in options.rows if name not in GROUPS]
     if unknown:
         sys.exit(f"{', '.join(unknown)}: no such group of rows: {', '.join(GROUPS)}")
@@ -200,7 +215,7 @@ def run(options, words):
         folder.mkdir(parents=True, exist_ok=True)
     groups = {name: GROUPS[name](options) for name in options.rows}
     records = Records(options.out)
-    facts = description(options, words)
+    facts = description(options)
     for group in groups.values():
         if group.missing():
             facts["missing_sets"][group.name] = group.missing()
@@ -276,11 +291,10 @@ def list_groups():
 
 
 def main(words=None):
-    words = sys.argv[1:] if words is None else words
     options = parser_of().parse_args(words)
     try:
         if options.command == "run":
-            return run(options, words)
+            return run(options)
         if options.command == "page":
             page.write(merged(options.files), options.page_folder.resolve())
             return 0

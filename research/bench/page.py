@@ -74,9 +74,25 @@ def shown(value, digits=2):
     return "" if value is None else f"{value:.{digits}f}"
 
 
+def merged_run(runs):
+    """Returns the facts of several runs as those of one: programs and commands of all, the rest of the last."""
+    commands = list(dict.fromkeys(f"`{run['command']}`" for run in runs))
+    dates = sorted({run["started"] for run in (runs[0], runs[-1])})
+    tools = {name: version for run in runs for name, version in run["tools"].items()}
+    missing = [name for name in runs[-1]["missing"] if name not in tools]
+    return runs[-1] | {
+        "started": " to ".join(dates),
+        "commit": ", ".join(dict.fromkeys(f"{run['commit']} (program {run['program']})" for run in runs)),
+        "command": "<br>".join(commands),
+        "tools": tools,
+        "missing": missing,
+        "missing_sets": {group: sets for run in runs for group, sets in run["missing_sets"].items()},
+    }
+
+
 class Page:
     def __init__(self, records):
-        self.records, self.run = records, records.runs[-1]
+        self.records, self.run = records, merged_run(records.runs)
         self.figures = lines.Figures(records.rows)
         self.parts = []
 
@@ -103,13 +119,12 @@ class Page:
         return "\n\n".join(self.parts) + "\n"
 
     def head(self):
-        run, first = self.run, self.records.runs[0]
+        run = self.run
         loads = [row["load"] for row in self.records.rows if "load" in row]
         machine = run["machine"]
         busy = f"{statistics.median(loads):.1f} in the median, at most {max(loads):.1f}" if loads else "not recorded"
         rounds = {(row["group"], row["round"]) for row in self.records.rows if row["round"] != ONCE}
         counts = {name: len({round_ for group, round_ in rounds if group == name}) for name in GROUPS}
-        dates = first["started"] if len(self.records.runs) == 1 else f"{first['started']} to {run['started']}"
         self.add(
             "# Benchmark",
             "Cutpoint beside other backup programs, and beside its goals. Written by `research/bench/tool`; "
@@ -118,12 +133,12 @@ class Page:
             "## " + RUN_TABLE,
         )
         facts = {
-            "date": dates,
+            "date": run["started"],
             "machine": f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_mib']} MiB, kernel "
             f"{machine['kernel']}, {machine['system']}",
             "load average": f"{busy}, on {machine['cores']} cores",
-            "commit": f"{run['commit']} (program {run['program']})",
-            "command": f"`{run['command']}`",
+            "commit": run["commit"],
+            "command": run["command"],
             "rounds": ", ".join(f"{name} {count}" for name, count in counts.items() if count),
             "conditions": f"repositories on {machine['repository_on']}, cold caches on {machine['disk']}; sources in "
             "the page cache through one path; medians of the rounds",
@@ -278,8 +293,14 @@ class Page:
         missing = []
         if self.run["missing"]:
             missing.append(f"- Programs that were not found: {', '.join(self.run['missing'])}")
-        missing += [f"- Sets of {group}: {', '.join(sets)}" for group, sets in self.run["missing_sets"].items()]
-        skipped = {(record["group"], record["set"], record["reason"]) for record in self.records.skipped}
+        for group, sets in self.run["missing_sets"].items():
+            absent = [name for name in sets if name not in self.figures.sets(group)]
+            missing += [f"- Sets of `{group}`: {', '.join(absent)}"] if absent else []
+        skipped = {
+            (record["group"], record["set"], record["reason"])
+            for record in self.records.skipped
+            if record["set"] not in self.figures.sets(record["group"])
+        }
         missing += [f"- {group} {set_}: {reason}" for group, set_, reason in sorted(skipped)]
         missing += [f"- {name}: no rows" for name in GROUPS if not self.figures.of(name)]
         if missing:
