@@ -210,6 +210,9 @@ class Cold(Group):
     def file_count(self):
         return self.options.parts.cold_files
 
+    def peers(self):
+        return self.options.tools
+
     def sets(self):
         return [f"files{self.file_count()}"]
 
@@ -221,7 +224,7 @@ class Cold(Group):
             raise SkippedError("dropping the kernel's caches needs root")
         if not self.bench:
             self.folder.mkdir(parents=True, exist_ok=True)
-            tools, missing = tools_in(self.folder, self.options.tools, self.options)
+            tools, missing = tools_in(self.folder, self.peers(), self.options)
             self.bench, self.missing_tools = ColdBench(self.folder, tools, self.options.helpers), missing
 
     def source(self):
@@ -252,6 +255,10 @@ class Delayed(Cold):
 
     def file_count(self):
         return self.options.parts.delayed_files
+
+    def peers(self):
+        # Others wait for each request before they send the next, and take minutes.
+        return [name for name in self.options.tools if name.startswith("restic")]
 
     def start(self):
         if not os.access("/dev/fuse", os.W_OK):

@@ -16,7 +16,7 @@ BEGIN, END = "<!-- benchmark: written by `research/bench/tool page` -->", "<!-- 
 # The sets that README.md shows, and their descriptions.
 README_SETS = {
     "CODE": "source code (CODE): Kubernetes 1.33 to 1.36",
-    "CODETAR": "the same as tars (CODETAR)",
+    "CODETAR": "source code as tars (CODETAR): Kubernetes 1.33 to 1.36",
     "WEB": "web pages (WEB): javadoc of six projects",
     "JS": "a bundled JavaScript package (JS)",
     "RDS": "Redis dumps (RDS)",
@@ -41,6 +41,22 @@ SIZE_TABLES = (
 )
 SETS_TABLE = "Sets"
 RUN_TABLE = "Run"
+PROGRAMS_TABLE = "Programs"
+
+
+README = """{begin}
+![Bars: repository sizes of Cutpoint and other programs](research/results/sizes.svg)
+
+Repository size in MB (10^6 bytes) after all versions were backed up, one after the other, with the defaults of all
+programs, all encrypted. Source code and web pages are real releases; the databases and dumps come from scripted load.
+[Data sets](research/datasets/README.md) explains the names in capitals.
+
+{table}
+
+{restic}, Cutpoint at commit {commit}, {date}, by [`research/bench/tool run`](research/bench/README.md).
+[All figures](research/results/benchmark.md) of this run: other programs, CPU time, memory, restores, small files and S3,
+beside goals. [Peers](research/results/peers.md) has an older run on more data.
+{end}"""
 
 
 class PageError(Exception):
@@ -150,7 +166,7 @@ class Page:
                 "wall times and goals in seconds mean little. Ratios are of tools that took turns."
             )
         programs = [[name, text] for name, text in run["tools"].items() if name in ("cutpoint", *self.peers())]
-        self.add(table(["tool", "version"], programs, numbers=False))
+        self.add(f"**{PROGRAMS_TABLE}**", table(["tool", "version"], programs, numbers=False))
 
     def peers(self):
         return [name for name in in_order(self.run["tools"]) if not name.startswith("cutpoint")]
@@ -317,7 +333,7 @@ def readme_table(markdown):
     stored = {row[0]: dict(zip(sizes[0][1:], row[1:], strict=True)) for row in sizes[1:]}
     peer = next((name for name in stored if name.startswith("restic")), None)
     run = {row[0]: row[1] for row in found[RUN_TABLE]}
-    versions = {row[0]: row[1] for row in found[RUN_TABLE]}
+    programs = {row[0]: row[1] for row in found[PROGRAMS_TABLE]}
     rows = []
     for set_, about in README_SETS.items():
         if set_ in facts and stored["cutpoint"].get(set_) and peer and stored[peer].get(set_):
@@ -327,20 +343,8 @@ def readme_table(markdown):
         return None
     head = ["data", "versions", "input", "restic", "Cutpoint", "restic / Cutpoint"]
     commit = run["commit"].split(" (")[0]
-    return "\n\n".join(
-        [
-            BEGIN,
-            "![Bars: repository sizes of Cutpoint and other programs](research/results/sizes.svg)",
-            "Repository size in MB (10^6 bytes) after all versions were backed up, one after the other, with the "
-            "defaults of all programs.\nSource code and web pages are real releases; the databases and dumps come from "
-            "scripted load. [Data sets](research/datasets/README.md)\nexplains the names in capitals.",
-            table(head, rows),
-            f"{versions.get(peer, peer)}, Cutpoint at commit {commit}, all encrypted, {run['date']}, by "
-            "`research/bench/tool run`. [All figures](research/results/benchmark.md)\nalso has Borg and others, CPU "
-            "time, memory, restores, small files and S3, beside goals.",
-            END,
-        ]
-    )
+    restic = " ".join(programs.get(peer, peer).split()[:2])
+    return README.format(begin=BEGIN, end=END, table=table(head, rows), restic=restic, commit=commit, date=run["date"])
 
 
 def readme_with(readme, markdown):
