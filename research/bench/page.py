@@ -54,8 +54,8 @@ programs, all encrypted. Source code and web pages are real releases; the databa
 {table}
 
 {restic}, Cutpoint at commit {commit}, {date}, by [`research/bench/tool run`](research/bench/README.md).
-[All figures](research/results/benchmark.md) of this run: other programs, CPU time, memory, restores, small files and S3,
-beside goals. [Peers](research/results/peers.md) has an older run on more data.
+[All figures](research/results/benchmark.md) of this run: other programs, CPU time, memory, restores, small files and
+S3, beside goals. [Peers](research/results/peers.md) has an older run on more data.
 {end}"""
 
 
