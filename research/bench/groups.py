@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 import statistics
+import sys
 import types
 
 from chain import Chain
@@ -204,7 +205,7 @@ class Cold(Group):
 
     def __init__(self, options):
         super().__init__(options)
-        self.folder = options.disk / "benchmark"
+        self.folder = options.disk / "benchmark" / self.name
         self.bench = None
 
     def file_count(self):
@@ -247,6 +248,8 @@ class Cold(Group):
     def close(self):
         if self.bench:
             self.bench.remove()
+            print(f"{self.name}: removing what was restored", file=sys.stderr)
+            self.bench.wait_for_removal()
 
 
 class Delayed(Cold):

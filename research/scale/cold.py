@@ -86,7 +86,7 @@ class Bench:
     """The tools in a folder on a disk. The cases yield their own name, the name of a tool and its cost."""
 
     def __init__(self, folder, tools, helpers=None):
-        self.folder, self.tools = folder, tools
+        self.folder, self.tools, self.removal = folder, tools, None
         self.helpers = helpers or build_helpers()
 
     def measure(self, case, name, command, tool=None, folder=None):
@@ -100,6 +100,7 @@ class Bench:
             yield self.measure(case, name, [self.helpers / "read-folder", source, str(threads), *words])
 
     def new_repositories(self):
+        self.wait_for_removal()
         for tool in self.tools:
             tool.clear()
             for command in tool.init():
@@ -114,7 +115,6 @@ class Bench:
             tool.out.mkdir()
             tool.find_latest()
             yield self.measure("restore", tool.name, tool.restore(), tool, tool.out)
-            shutil.rmtree(tool.out)
 
     def disk_run(self, source, cases=("first", "unchanged", "restore")):
         self.new_repositories()
@@ -145,9 +145,22 @@ class Bench:
             server.wait()
 
     def remove(self):
-        """Removes the repositories, but not the files."""
+        """Begins to remove the repositories and what was restored, but not the files.
+
+        Where a disk is told of each free block, that takes minutes for so many files.
+        """
+        self.wait_for_removal()
+        trash = self.folder / "removed"
+        trash.mkdir(exist_ok=True)
         for tool in self.tools:
-            shutil.rmtree(tool.root, ignore_errors=True)
+            if tool.root.exists():
+                tool.root.rename(trash / tool.name)
+        self.removal = subprocess.Popen(["nice", "-n", "19", "rm", "-rf", str(trash)])
+
+    def wait_for_removal(self):
+        if self.removal:
+            self.removal.wait()
+        shutil.rmtree(self.folder / "removed", ignore_errors=True)
 
 
 def tools_in(folder, names, options):
@@ -196,6 +209,8 @@ def main():
         for case, name, cost in itertools.chain(on_disk, from_afar):
             print(f"{case}: {name}: {cost.figures()}", flush=True)
             seconds.setdefault((case, name), []).append(cost.wall_s)
+        bench.remove()
+    bench.wait_for_removal()
     report(seconds)
 
 
