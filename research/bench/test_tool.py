@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 """Tests of the benchmark's rows, page and charts, without measuring: `python3 research/bench/test_tool.py`."""
 
+import contextlib
+import io
 import json
+import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +21,8 @@ import benchmark  # noqa: E402
 import charts  # noqa: E402
 import lines  # noqa: E402
 import page  # noqa: E402
+import stages  # noqa: E402
+from chain import Chain  # noqa: E402
 from records import Records, RecordsError, merged  # noqa: E402
 
 MACHINE = {"cpu": "a processor", "cores": 2, "memory_mib": 1024, "kernel": "6", "system": "a system"}
@@ -149,10 +155,19 @@ class ThePage(unittest.TestCase):
         self.assertEqual(self.lines["unchanged backup of 200,000 small files, cold"].texts["cutpoint"], "100.00 s")
 
     def test_round_with_missing_version_does_not_count(self):
-        rows = [*self.records.rows]
-        short = [row for row in rows if row["step"] == "later"][0] | {"round": 3, "cpu": 1000.0, "step": "first"}
-        value = lines.Figures([*rows, short]).median("sizes", "CODE", "cutpoint", "later", "cpu")
-        self.assertEqual(value, 6.0)
+        def later(round_, version, cpu):
+            return step("borg", "later", version, cpu=cpu) | {"group": "sizes", "set": "JS", "round": round_}
+
+        rows = [later(1, "v02", 2.0), later(1, "v03", 3.0), later(2, "v02", 1.0)]
+        self.assertEqual(lines.Figures(rows).median("sizes", "JS", "borg", "later", "cpu"), 5.0)
+
+    def test_first_of_tables_with_one_title_is_drawn(self):
+        self.records.add(("adversarial", "CODE", 1), versions("cutpoint", 70, 77, 1.0))
+        markdown = page.Page(self.records).text()
+        self.assertEqual(markdown.count(page.SIZE_TABLE + "**"), 2)
+        drawn = charts.draw(markdown)["sizes.svg"]
+        self.assertIn("20.0 MB", drawn)
+        self.assertNotIn("77.0 MB", drawn)
 
     def test_page_says_how_it_was_measured_and_what_is_missing(self):
         text = page.Page(self.records).text()
@@ -193,12 +208,55 @@ class ThePage(unittest.TestCase):
         readme = self.folder / "README.md"
         readme.write_text(f"before\n\n{page.BEGIN}\nold\n{page.END}\n\nafter\n")
         page.write(self.records, self.folder)
-        self.assertEqual(page.check(self.folder, readme), 1)
+        self.assertEqual(self.check(readme), 1)
         readme.write_text(page.readme_with(readme.read_text(), (self.folder / page.NAME).read_text()))
-        self.assertEqual(page.check(self.folder, readme), 0)
+        self.assertEqual(self.check(readme), 0)
         self.assertRegex(readme.read_text(), r"(?s)before.*\| 2 \| 200 \| 60.0 \| 20.0 \| 3.0 \|.*after")
         (self.folder / "sizes.svg").write_text("another")
-        self.assertEqual(page.check(self.folder, readme), 1)
+        self.assertEqual(self.check(readme), 1)
+
+    def check(self, readme):
+        with contextlib.redirect_stdout(io.StringIO()):
+            return page.check(self.folder, readme)
+
+
+PERF = """
+       perf-exec     0 PERF_RECORD_COMM: perf-exec:10/10
+        cutpoint    10 PERF_RECORD_COMM exec: cutpoint:10/10
+        cutpoint    10 cpu-clock:
+        cutpoint    10 PERF_RECORD_FORK(10:11):(10:10)
+         signals    11 PERF_RECORD_COMM: signals:10/11
+         signals    11 cpu-clock:
+        cutpoint    10 PERF_RECORD_FORK(10:12):(10:10)
+        cutpoint    10 PERF_RECORD_FORK(10:13):(10:10)
+        cutpoint    10 PERF_RECORD_FORK(10:14):(10:10)
+        cutpoint    13 cpu-clock:
+        cutpoint    14 cpu-clock:
+        cutpoint    14 cpu-clock:
+"""
+
+
+class TheParts(unittest.TestCase):
+    def test_samples_count_for_stage_by_order_of_threads(self):
+        found = stages.samples_by_stage(PERF)
+        # The thread of signals is none of the stages, and the first worker has no sample.
+        self.assertEqual(found, {"source": 2, "workers": 1, "dedup": 2})
+
+    @unittest.skipUnless(shutil.which("zstd"), "zstd is not there")
+    def test_chain_stores_what_is_new(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            content = random.Random(1).randbytes(200_000)
+            for version in range(1, 4):
+                path = folder / f"v{version:02}" / "file"
+                path.parent.mkdir()
+                path.write_bytes(content[: version * 1000] + b"new" + content)
+            rows = list(Chain(folder, 3).rows(sorted(folder.iterdir())))
+            self.assertEqual([row["step"] for row in rows], ["first", "later", "later"])
+            first, _, last = (row["repo_bytes"] for row in rows)
+            self.assertGreater(first, 200_000)
+            self.assertLess(last - first, 5_000)
+            self.assertEqual(sorted(path.name for path in folder.iterdir()), ["v01", "v02", "v03"])
 
 
 class TheCommand(unittest.TestCase):
