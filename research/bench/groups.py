@@ -307,8 +307,9 @@ class FarGroup(Group):
             self.far = Far(types.SimpleNamespace(**settings), folder, self.options.build_folder)
         for case, name, cost in self.far.run(round_):
             row = {"tool": self.restic()[0] if name == "restic" else name, "step": case, "wall": cost.wall_s}
-            row |= {"cpu": cost.cpu_s, "rss": cost.rss_bytes, "requests": cost.request_count()}
-            yield row | {"repo_bytes": cost.received_len} if name == "plain requests" else row
+            if cost.requests:
+                row |= {"cpu": cost.cpu_s, "rss": cost.rss_bytes, "requests": cost.request_count()}
+            yield row
 
     def proxy(self):
         return self.options.helpers and self.options.helpers / "cutpoint-scale"

@@ -1,5 +1,6 @@
 """The lines of the benchmark's table: what Cutpoint and its peers measured, the goal, and whether it is reached."""
 
+import collections
 import math
 import statistics
 from dataclasses import dataclass, field
@@ -30,19 +31,21 @@ class Figures:
 
     def median(self, group, set_, tool, step, key, how=sum):
         """Returns the median of what `how` makes of each round's rows, or None if there are none."""
-        rounds = {}
+        rounds, counts = {}, collections.Counter()
         for row in self.of(group):
-            if (row["set"], row["tool"], row["step"]) == (set_, tool, step) and key in row:
-                rounds.setdefault(row["round"], []).append(row[key])
-        # A round in which the tool failed has fewer versions.
-        count = max(map(len, rounds.values()), default=0)
+            if (row["set"], row["step"]) == (set_, step):
+                counts[row["tool"], row["round"]] += 1
+                if row["tool"] == tool and key in row:
+                    rounds.setdefault(row["round"], []).append(row[key])
+        # A tool that failed has fewer versions than others.
+        count = max(counts.values(), default=0)
         values = [how(values) for values in rounds.values() if len(values) == count]
         return statistics.median(values) if values else None
 
     def size(self, group, set_, tool):
         """Returns the bytes of a repository after the last version."""
-        found = self.median(group, set_, tool, "later", "repo_bytes", max)
-        return found or self.median(group, set_, tool, "first", "repo_bytes", max)
+        step = "later" if self.is_versioned(group, set_) else "first"
+        return self.median(group, set_, tool, step, "repo_bytes", max)
 
     def is_versioned(self, group, set_):
         return any(row["set"] == set_ and row["step"] == "later" for row in self.of(group))

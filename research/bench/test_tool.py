@@ -160,6 +160,11 @@ class ThePage(unittest.TestCase):
 
         rows = [later(1, "v02", 2.0), later(1, "v03", 3.0), later(2, "v02", 1.0)]
         self.assertEqual(lines.Figures(rows).median("sizes", "JS", "borg", "later", "cpu"), 5.0)
+        # Another tool has the later version, and this one failed.
+        rows = [later(1, "v02", 2.0), *(later(1, version, 1.0) | {"tool": "restic"} for version in ("v02", "v03"))]
+        figures = lines.Figures(rows)
+        self.assertIsNone(figures.median("sizes", "JS", "borg", "later", "cpu"))
+        self.assertIsNone(figures.size("sizes", "JS", "borg"))
 
     def test_first_of_tables_with_one_title_is_drawn(self):
         self.records.add(("adversarial", "CODE", 1), versions("cutpoint", 70, 77, 1.0))
