@@ -5,7 +5,8 @@ from pathlib import Path
 
 import charts
 import lines
-from groups import GROUPS, ONCE, base_of
+from groups import GROUPS, base_of
+from records import is_once
 from stage import ROOT
 from tables import tables as step_tables
 from tools import KINDS
@@ -139,7 +140,7 @@ class Page:
         loads = [row["load"] for row in self.records.rows if "load" in row]
         machine = run["machine"]
         busy = f"{statistics.median(loads):.1f} in the median, at most {max(loads):.1f}" if loads else "not recorded"
-        rounds = {(row["group"], row["round"]) for row in self.records.rows if row["round"] != ONCE}
+        rounds = {(row["group"], row["round"]) for row in self.records.rows if not is_once(row["round"])}
         counts = {name: len({round_ for group, round_ in rounds if group == name}) for name in GROUPS}
         self.add(
             "# Benchmark",

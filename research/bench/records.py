@@ -8,6 +8,9 @@ import json
 import os
 from pathlib import Path
 
+# The number by which rounds of a further run are larger than those of the run before.
+RUN_STEP = 1000
+
 
 class RecordsError(Exception):
     pass
@@ -76,14 +79,19 @@ class Records:
         self.skipped.append(record)
 
 
+def is_once(round_):
+    """Returns whether a round, perhaps of a further run, is that of what is measured once."""
+    return round_ % RUN_STEP == 0
+
+
 def merged(paths):
     """Returns the records of several files as one, the rounds of later files behind those of the first."""
     all_ = [Records(path) for path in paths]
     first = all_[0]
     for number, other in enumerate(all_[1:], 1):
         first.runs += other.runs
-        first.rows += [row | {"round": row["round"] + 1000 * number} for row in other.rows]
-        first.done |= {(group, set_, round_ + 1000 * number) for group, set_, round_ in other.done}
+        first.rows += [row | {"round": row["round"] + RUN_STEP * number} for row in other.rows]
+        first.done |= {(group, set_, round_ + RUN_STEP * number) for group, set_, round_ in other.done}
         first.skipped += other.skipped
     if not first.runs:
         raise RecordsError(f"{paths[0]}: no rows of a benchmark")
