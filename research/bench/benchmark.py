@@ -181,6 +181,8 @@ def description(options):
         "tools": {},
         "missing": [],
         "missing_sets": {},
+        # The sets of each group; those without rows were not reached.
+        "planned": {},
     }
 
 
@@ -217,6 +219,7 @@ def run(options):
     records = Records(options.out)
     facts = description(options)
     for group in groups.values():
+        facts["planned"][group.name] = group.sets()
         if group.missing():
             facts["missing_sets"][group.name] = group.missing()
             print(f"{group.name}: not in {options.data}: {', '.join(group.missing())} (tool data)", file=sys.stderr)

@@ -104,6 +104,7 @@ def merged_run(runs):
         "tools": tools,
         "missing": missing,
         "missing_sets": {group: sets for run in runs for group, sets in run["missing_sets"].items()},
+        "planned": {group: sets for run in runs for group, sets in run["planned"].items()},
     }
 
 
@@ -319,7 +320,13 @@ class Page:
             if record["set"] not in self.figures.sets(record["group"])
         }
         missing += [f"- {group} {set_}: {reason}" for group, set_, reason in sorted(skipped)]
-        missing += [f"- {name}: no rows" for name in GROUPS if not self.figures.of(name)]
+        known = {(group, set_) for group, set_, _ in skipped}
+        for group, sets in self.run["planned"].items():
+            absent = [name for name in sets if (group, name) not in known and name not in self.figures.sets(group)]
+            missing += (
+                [f"- Not reached before the run was stopped, of `{group}`: {', '.join(absent)}"] if absent else []
+            )
+        missing += [f"- Group `{name}`" for name in GROUPS if not self.figures.of(name)]
         if missing:
             self.add("## Not measured", "\n".join(missing))
 

@@ -37,6 +37,7 @@ RUN = {
     "tools": {"cutpoint": "cutpoint 1", "cutpoint-exact": "cutpoint 1", "restic": "restic 2"},
     "missing": ["rustic"],
     "missing_sets": {"sizes": ["VM"]},
+    "planned": {"sizes": ["CODE", "WEB", "PG"]},
 }
 
 
@@ -183,7 +184,8 @@ class ThePage(unittest.TestCase):
             "`research/bench/tool run`",
             "rustic",
             "VM",
-            "far: no",
+            "stopped, of `sizes`: PG",
+            "Group `far`",
         ):
             self.assertIn(part, text)
         self.assertRegex(text, r"first backup of 200,000 .* \| 0.83 \| reached \|")
