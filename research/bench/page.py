@@ -220,7 +220,7 @@ class Page:
             files = max((row["files"] for row in of_set if "files" in row), default=0)
             rows.append([set_, str(len(logical)), f"{files:,}", f"{sum(logical.values()) / 1e6:.0f}"])
         self.add(
-            "![Repository sizes](sizes.svg)",
+            "![Repository sizes](benchmark-sizes.svg)",
             f"**{SETS_TABLE}**",
             table(["set", "versions", "files in the last", "MB"], rows),
         )
