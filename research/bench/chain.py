@@ -7,7 +7,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from command import PeerError, run
+from command import PeerError, run, stop_running
 from files import size
 
 
@@ -29,20 +29,27 @@ class Chain:
         pairs = list(zip([None, *versions], versions, strict=False))
         total = 0
         with ThreadPoolExecutor(max_workers=self.jobs) as pool:
-            for number, (length, cost) in enumerate(pool.map(lambda pair: self.patch(*pair), pairs)):
-                total += length
-                logical, count = size(versions[number])
-                yield {
-                    "tool": self.name,
-                    "step": "later" if number else "first",
-                    "version": versions[number].name,
-                    "logical": logical,
-                    "files": count,
-                    "repo_bytes": total,
-                    "repo_files": number + 1,
-                    "cpu": cost["user"] + cost["sys"],
-                    **cost,
-                }
+            patches = [pool.submit(self.patch, *pair) for pair in pairs]
+            try:
+                for number, patch in enumerate(patches):
+                    length, cost = patch.result()
+                    total += length
+                    logical, count = size(versions[number])
+                    yield {
+                        "tool": self.name,
+                        "step": "later" if number else "first",
+                        "version": versions[number].name,
+                        "logical": logical,
+                        "files": count,
+                        "repo_bytes": total,
+                        "repo_files": number + 1,
+                        "cpu": cost["user"] + cost["sys"],
+                        **cost,
+                    }
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                stop_running()
+                raise
 
     def patch(self, previous, version):
         """Makes a patch and compares what it gives back. Returns its length and its cost."""

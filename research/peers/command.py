@@ -1,5 +1,6 @@
 """One measured command: its time, its CPU and its memory."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -32,8 +33,19 @@ print(elapsed, usage.ru_utime, usage.ru_stime, usage.ru_maxrss, os.waitstatus_to
 """
 
 
+# The starters that are at work, each the head of a process group of its own.
+RUNNING = set()
+
+
 class PeerError(Exception):
     pass
+
+
+def stop_running():
+    """Ends all commands, also those that other threads wait for."""
+    for pid in list(RUNNING):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 @dataclass
@@ -63,6 +75,7 @@ def spawn(command, environment, folder, log, timeout_s):
         start_new_session=True,
         text=True,
     )
+    RUNNING.add(process.pid)
     try:
         output, errors = process.communicate(timeout=timeout_s)
     except BaseException as error:
@@ -71,6 +84,8 @@ def spawn(command, environment, folder, log, timeout_s):
         if isinstance(error, subprocess.TimeoutExpired):
             raise PeerError(f"not done after {timeout_s} s") from None
         raise
+    finally:
+        RUNNING.discard(process.pid)
     fields = output.split()
     if len(fields) != 5:
         raise PeerError(f"not started: {errors.strip()[-300:]}")
