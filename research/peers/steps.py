@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,41 +13,28 @@ from command import PeerError, run
 from files import compare, size, warm
 from machine import fs_type, machine
 from source import Source, can_bind
-from tools import KINDS
+from tools import find
 
+# The steps of a complete run. `optimize` is another, for tools that have it.
 STEPS = ("init", "first", "later", "noop1", "noop", "reread", "restore", "check")
 BACKUPS = ("first", "later", "noop1", "noop", "reread")
 
 
 class Bench:
-    def __init__(self, a):
-        self.a = a
+    """A run. `steps` are those that are taken behind the versions; `on_row` gets each row as it is measured."""
+
+    def __init__(self, a, steps=STEPS, on_row=None):
+        self.a, self.steps, self.on_row = a, steps, on_row
         self.work = Path(a.work).resolve() / "peers-run"
         self.rows = []
         self.base = {}
-        self.tools = []
         self.started = time.strftime("%Y-%m-%d %H:%M:%S")
         self.work.mkdir(parents=True, exist_ok=True)
-        self.versions = {}
-        self.missing = []
         self.stopped = False
         self.src = None
         self.log = self.work / "log"
-        found = {"cutpoint": a.cutpoint, "cutpoint-exact": a.cutpoint} | dict(b.split("=", 1) for b in a.binary)
-        for name in a.tools.split(","):
-            if name not in KINDS:
-                sys.exit(f"unknown tool {name}: {', '.join(KINDS)}")
-            b = found.get(name) or (shutil.which(name, path=a.bin) if a.bin else None) or shutil.which(name)
-            if b is None or shutil.which(b) is None:
-                print(f"{name}: not found, left out", file=sys.stderr)
-                self.missing.append(name)
-                continue
-            t = KINDS[name](os.path.abspath(shutil.which(b)), self.work / name)
-            t.name = name
-            t.clear()
-            p = subprocess.run([t.bin, *t.version_args], capture_output=True, text=True, env={**os.environ, **t.env()})
-            self.versions[name] = (p.stdout + p.stderr).strip().split("\n")[0]
-            self.tools.append(t)
+        self.tools, self.missing = find(a.tools.split(","), self.work, a)
+        self.versions = {tool.name: tool.version() for tool in self.tools}
         self.mode = a.source or ("bind" if can_bind(self.work) else "rename")
         if a.one_run and self.mode != "bind":
             sys.exit("--one-run needs --source bind")
@@ -85,6 +71,8 @@ class Bench:
         except OSError as e:
             row["error"] = f"{type(e).__name__}: {e}"
         self.rows.append(row)
+        if self.on_row:
+            self.on_row(row)
         print(
             f"{set_:8} {rnd} {step:8} {version:4} {t.name:14} "
             + (
@@ -96,16 +84,6 @@ class Bench:
             flush=True,
         )
         return "error" not in row
-
-    def list_latest(self, t):
-        if not hasattr(t, "latest"):
-            return
-
-        def out(cmd):
-            run(cmd, t.env(), self.work, self.log, self.a.timeout)
-            return self.log.read_text(errors="replace")
-
-        t.latest(out)
 
     def baseline(self):
         """The tool's own cost: an unchanged run on a set of one file of 1 KiB, median of five."""
@@ -159,14 +137,19 @@ class Bench:
             for k, v in enumerate(vs):
                 all_("later" if k else "first", v)
             last = vs[-1]
-            all_("noop1", last, False)
-            all_("noop", last, False)
-            self.src.touch()
-            all_("reread", last, False)  # hide() gives the old times back
-            for t in live:
+            for step in ("noop1", "noop"):
+                if step in self.steps:
+                    all_(step, last, False)
+            if "reread" in self.steps:
+                self.src.touch()
+                all_("reread", last, False)  # hide() gives the old times back
+            for t in live if "optimize" in self.steps else ():
+                if t.optimize() is not None:
+                    self.step(t, set_, rnd, "optimize", t.optimize(), last)
+            for t in live if "restore" in self.steps else ():
                 t.out.mkdir()
                 try:
-                    self.list_latest(t)
+                    t.find_latest()
                 except PeerError as e:
                     self.rows.append(
                         {
@@ -190,7 +173,7 @@ class Bench:
                     after=lambda t=t: dict(zip(("restored", "meta_differs"), compare(path, str(t.out)), strict=True)),
                 )
                 shutil.rmtree(t.out, ignore_errors=True)
-            for t in live:
+            for t in live if "check" in self.steps else ():
                 if t.check() is not None:
                     self.step(t, set_, rnd, "check", t.check())
         finally:

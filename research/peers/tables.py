@@ -6,8 +6,11 @@ from steps import BACKUPS, STEPS
 from tools import KINDS
 
 
-def tables(r):
-    """Markdown: one table a figure, tools x sets, medians of the rounds; ratios cutpoint / peer below it."""
+def tables(r, titles=None):
+    """Markdown: one table a figure, tools x sets, medians of the rounds; ratios cutpoint / peer below it.
+
+    With `titles`, only the tables of these figures.
+    """
     rows = [x for x in r["rows"] if "error" not in x and x["set"] != "ONE"]
     sets = list(dict.fromkeys(x["set"] for x in rows))
     tools = list(dict.fromkeys(x["tool"] for x in rows))
@@ -93,23 +96,28 @@ def tables(r):
             0,
         ),
     ]
-    m = r["machine"]
-    out.append(
-        f"{m['cpu']}, {m['cores']} cores, {m['memory_mib']} MiB, kernel {m['kernel']}, {m['system']}; "
-        f"repository on {m['repository_on']}; source by {r['source']}, "
-        f"{'cold' if r['cold'] else 'in the page cache'}; {r['rounds']} round(s), medians; {r['started']}\n"
-    )
-    out.append("| tool | version | CPU s of an unchanged run on one file | wall s |\n|---|---|---:|---:|")
-    for t in tools:
-        b = r["base"].get(t)
-        out.append(f"| {t} | {r['versions'].get(t, '?')} | " + (f"{b['cpu']:.3f} | {b['wall']:.3f} |" if b else " | |"))
-    out.append("\n| set | versions | files in the last | logical MB |\n|---|---:|---:|---:|")
-    for s in sets:
+    if titles is None:
+        m = r["machine"]
         out.append(
-            f"| {s} | {full[s]} | {max((x['files'] for x in rows if x['set'] == s and 'files' in x), default=0)} | "
-            f"{logical[s] / 1e6:.0f} |"
+            f"{m['cpu']}, {m['cores']} cores, {m['memory_mib']} MiB, kernel {m['kernel']}, {m['system']}; "
+            f"repository on {m['repository_on']}; source by {r['source']}, "
+            f"{'cold' if r['cold'] else 'in the page cache'}; {r['rounds']} round(s), medians; {r['started']}\n"
         )
+        out.append("| tool | version | CPU s of an unchanged run on one file | wall s |\n|---|---|---:|---:|")
+        for t in tools:
+            b = r["base"].get(t)
+            out.append(
+                f"| {t} | {r['versions'].get(t, '?')} | " + (f"{b['cpu']:.3f} | {b['wall']:.3f} |" if b else " | |")
+            )
+        out.append("\n| set | versions | files in the last | logical MB |\n|---|---:|---:|---:|")
+        for s in sets:
+            out.append(
+                f"| {s} | {full[s]} | {max((x['files'] for x in rows if x['set'] == s and 'files' in x), default=0)} | "
+                f"{logical[s] / 1e6:.0f} |"
+            )
     for title, f, digits in figures:
+        if titles is not None and title not in titles:
+            continue
         val = {(t, s): f(t, s) for t in tools for s in sets}
         if all(v is None for v in val.values()):
             continue
@@ -131,6 +139,8 @@ def tables(r):
                         )
                         + " |"
                     )
+    if titles is not None:
+        return "\n".join(out)
     if r.get("missing"):
         out.append(f"\nNot measured, no binary found: {', '.join(r['missing'])}.")
     bad = [x for x in r["rows"] if "error" in x]

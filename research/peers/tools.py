@@ -1,7 +1,10 @@
 """The programs that are measured: the commands of each step, a class per program."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from command import PeerError
@@ -48,6 +51,25 @@ class Tool:
     def check(self):
         return None  # None: the tool has no such command
 
+    def optimize(self):
+        return None
+
+    def find_latest(self):
+        """Looks up the name of the newest snapshot for `restore`, if the tool has no word for it."""
+
+    def output(self, command):
+        environment = os.environ | self.env()
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if done.returncode:
+            raise PeerError(f"exit {done.returncode}: {done.stderr.strip()[-500:]}")
+        return done.stdout
+
+    def version(self):
+        done = subprocess.run(
+            [self.bin, *self.version_args], capture_output=True, text=True, env={**os.environ, **self.env()}
+        )
+        return (done.stdout + done.stderr).strip().split("\n")[0]
+
 
 class Cutpoint(Tool):
     name = "cutpoint"
@@ -73,6 +95,16 @@ class CutpointExact(Cutpoint):
 
     def init(self):
         return [[*super().init()[0], "--delta", "off"]]
+
+
+class CutpointMax(Cutpoint):
+    name = "cutpoint-max"
+
+    def init(self):
+        return [[*super().init()[0], "--mode", "max"]]
+
+    def optimize(self):
+        return [self.bin, "optimize", "--wait", "--settle", "0s", *self.opt()]
 
 
 class Restic(Tool):
@@ -141,8 +173,8 @@ class Bupstash(Tool):
     def backup(self, src):
         return [self.bin, "put", "--quiet", "set=bench", src]
 
-    def latest(self, run):  # outside the measured time: there is no name for the newest
-        ids = re.findall(r'id="([0-9a-f]+)"', run([self.bin, "list", "--quiet", "set=bench"]))
+    def find_latest(self):
+        ids = re.findall(r'id="([0-9a-f]+)"', self.output([self.bin, "list", "--quiet", "set=bench"]))
         if not ids:
             raise PeerError("no item listed")
         self.id = ids[-1]
@@ -182,6 +214,7 @@ class Borg(Tool):
 KINDS = {
     "cutpoint": Cutpoint,
     "cutpoint-exact": CutpointExact,
+    "cutpoint-max": CutpointMax,
     "restic-debian": Restic,
     "restic-new": Restic,
     "restic": Restic,
@@ -189,3 +222,28 @@ KINDS = {
     "bupstash": Bupstash,
     "borg": Borg,
 }
+
+
+def find(names, work, options):
+    """Returns those of the tools `names` whose programs are there, and the names of the others.
+
+    A program is `options.cutpoint` for all forms of cutpoint, or is named by `options.binary`, or lies under the tool's
+    name in `options.bin`, or on the PATH.
+    """
+    given = {name: options.cutpoint for name in KINDS if name.startswith("cutpoint")}
+    given |= dict(each.split("=", 1) for each in options.binary)
+    found, missing = [], []
+    for name in names:
+        if name not in KINDS:
+            sys.exit(f"unknown tool {name}: {', '.join(KINDS)}")
+        program = given.get(name) or (options.bin and shutil.which(name, path=options.bin)) or name
+        program = shutil.which(program)
+        if program is None:
+            print(f"{name}: not found, left out", file=sys.stderr)
+            missing.append(name)
+            continue
+        tool = KINDS[name](os.path.abspath(program), Path(work) / name)
+        tool.name = name
+        tool.clear()
+        found.append(tool)
+    return found, missing

@@ -10,115 +10,99 @@ library only.
 """
 
 import argparse
-import filecmp
-import os
-import resource
+import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-
-def cpu_s(command, env):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ran = subprocess.run(command, env=env, capture_output=True, text=True)
-    if ran.returncode != 0:
-        sys.exit(f"{' '.join(command)}: {ran.stderr}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+from command import PeerError, run
+from files import compare, size
 
 
-def size(folder):
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+def versions_of(folder):
+    return sorted((path for path in Path(folder).glob("v[0-9]*") if path.is_dir()), key=lambda path: int(path.name[1:]))
 
 
-def same(left, right):
-    compared = filecmp.dircmp(left, right)
-    _, unlike, unreadable = filecmp.cmpfiles(left, right, compared.common_files, shallow=False)
-    return not (compared.left_only or compared.right_only or unlike or unreadable) and all(
-        same(left / name, right / name) for name in compared.common_dirs
-    )
+class Growth:
+    """One repository that gets one version of a set after the other."""
+
+    def __init__(self, program, work, timeout_s=1800):
+        self.program, self.root, self.timeout_s = str(Path(program).resolve()), Path(work) / "versions", timeout_s
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir(parents=True)
+        self.source = self.root / "source"
+        self.environment = {"HOME": str(self.root / "home"), "CUTPOINT_REPO": str(self.root / "repository")}
+
+    def cpu_s(self, *words):
+        cost = run([self.program, *words], self.environment, self.root, self.root / "log", self.timeout_s)
+        return cost["user"] + cost["sys"]
+
+    def oldest(self):
+        environment, log = self.environment, self.root / "log"
+        run([self.program, "snapshots", "--json"], environment, self.root, log, self.timeout_s)
+        rows = map(json.loads, log.read_text().splitlines())
+        return next(found["id"] for found in rows if "id" in found)
+
+    def restore_cpu_s(self, snapshot, expected):
+        """Returns the better of two, and compares what is restored."""
+        seconds, out = [], self.root / "out"
+        for _ in range(2):
+            shutil.rmtree(out, ignore_errors=True)
+            seconds.append(self.cpu_s("restore", snapshot, "--to", str(out)))
+        # The files are below the path of the source, or that without its first folders.
+        found = [path.parent for path in out.rglob("source") if path.is_dir()]
+        compare(str(expected), str(found[0] / "source" if found else out))
+        return min(seconds)
+
+    def rows(self, versions, at, init=()):
+        """Saves `versions` and yields a row after those whose numbers are in `at`."""
+        self.cpu_s("init", "--encryption", "none", *init)
+        logical = 0
+        for number, version in enumerate(versions[: max(at)], 1):
+            # A bind mount would need root; a copy has the same name each time, as a backup's sources have.
+            shutil.rmtree(self.source, ignore_errors=True)
+            shutil.copytree(version, self.source, symlinks=True)
+            backup_s = self.cpu_s("backup", str(self.source))
+            length, _ = size(version)
+            logical += length
+            if number not in at:
+                continue
+            yield {
+                "versions": number,
+                "logical": logical,
+                "repo_bytes": size(self.root / "repository")[0],
+                "backup_cpu": backup_s,
+                "newest_bytes": length,
+                "newest_cpu": self.restore_cpu_s("latest", version),
+                "first_cpu": self.restore_cpu_s(self.oldest(), versions[0]),
+            }
+
+    def remove(self):
+        shutil.rmtree(self.root)
 
 
-def measure(name, options, init):
-    root = Path(options.work) / "versions"
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir(parents=True)
-    env = {
-        **os.environ,
-        "XDG_CACHE_HOME": str(root / "cache"),
-        "XDG_STATE_HOME": str(root / "state"),
-        "CUTPOINT_REPO": str(root / "repository"),
-    }
-
-    def run(*arguments):
-        return cpu_s([options.bin, *arguments], env)
-
-    run("init", "--encryption", "none", *init)
-    versions = sorted((Path(options.data) / name).iterdir(), key=lambda path: int(path.name[1:]))
-    source = root / "source"
+def measure(name, options):
+    growth, before = Growth(options.bin, options.work), (0, 0)
+    versions = versions_of(Path(options.data) / name)
     at = [int(number) for number in options.at.split(",") if int(number) <= len(versions)]
-    rows, before = [], (0, 0)
-    for number, version in enumerate(versions[: at[-1]], 1):
-        # A bind mount would need root; a copy has the same name each time, as a backup's sources have.
-        shutil.rmtree(source, ignore_errors=True)
-        shutil.copytree(version, source, symlinks=True)
-        backup_s = run("backup", str(source))
-        if number not in at:
-            continue
-        bytes_now = size(root / "repository")
-        logical = sum(size(path) for path in versions[:number])
-        restore_s = []
-        for which, expected in (("latest", version), ("first", versions[0])):
-            snapshot = which if which == "latest" else oldest(options.bin, env)
-            times = []
-            for _ in range(2):
-                shutil.rmtree(root / "out", ignore_errors=True)
-                times.append(run("restore", snapshot, "--to", str(root / "out")))
-            found = next(
-                path
-                for path in [root / "out", *(root / "out").rglob("*")]
-                if path.is_dir()
-                and path.name == "source"
-                or any((path / child.name).exists() for child in expected.iterdir())
-            )
-            if not same(found, expected):
-                sys.exit(f"{name}: what was restored of {expected} differs")
-            restore_s.append(min(times))
-        rows.append(
-            (
-                number,
-                logical / bytes_now,
-                bytes_now / 1e6,
-                (bytes_now - before[1]) / (number - before[0]) / 1e6,
-                backup_s,
-                *restore_s,
-            )
-        )
-        before = (number, bytes_now)
-        print(f"{name} {rows[-1]}", file=sys.stderr)
-    shutil.rmtree(root)
+    lines = []
+    try:
+        for row in growth.rows(versions, at, options.init):
+            added = (row["repo_bytes"] - before[1]) / (row["versions"] - before[0])
+            before = (row["versions"], row["repo_bytes"])
+            figures = [row["logical"] / row["repo_bytes"], row["repo_bytes"] / 1e6, added / 1e6]
+            figures += [row["backup_cpu"], row["newest_cpu"], row["first_cpu"]]
+            lines.append(f"| {row['versions']} | " + " | ".join(f"{each:.2f}" for each in figures) + " |")
+            print(f"{name} {lines[-1]}", file=sys.stderr)
+    except PeerError as error:
+        sys.exit(f"{name}: {error}")
+    growth.remove()
     print(
-        f"\n**{name}** {' '.join(init)}\n\n"
+        f"\n**{name}** {' '.join(options.init)}\n\n"
         "| versions | logical / stored | MB | MB a version since the row before | CPU s of the last backup "
         "| of restoring the newest | the first |\n|---:|---:|---:|---:|---:|---:|---:|"
     )
-    for row in rows:
-        version, *figures = row
-        print(
-            f"| {version:d} | {figures[0]:.2f} | {figures[1]:.1f} | "
-            + " | ".join(f"{each:.2f}" for each in figures[2:])
-            + " |"
-        )
-
-
-def oldest(binary, env):
-    import json
-
-    lines = subprocess.run(
-        [binary, "snapshots", "--json"], env=env, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    return next(found["id"] for found in map(json.loads, lines) if "id" in found)
+    print("\n".join(lines))
 
 
 def main():
@@ -131,7 +115,8 @@ def main():
     parser.add_argument("init", nargs="*")
     options = parser.parse_args()
     for name in options.sets.split(","):
-        measure(name, options, options.init)
+        measure(name, options)
 
 
-main()
+if __name__ == "__main__":
+    main()

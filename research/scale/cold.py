@@ -2,19 +2,21 @@
 """Measures backups and restores of many small files with cold caches of the kernel.
 
     research/scale/cold.py PROGRAM FOLDER [--files 200000] [--delayed-files 20000] [--delay-us 1000]
-                           [--runs 3] [--cases first,unchanged,restore,delayed] [--restic restic]
-                           [--helpers FOLDER]
+                           [--runs 3] [--cases first,unchanged,restore,delayed] [--tools restic,borg]
+                           [--binary restic=PATH] [--helpers FOLDER]
 
 PROGRAM is a release build of cutpoint, FOLDER a folder on a disk, for the files and the repositories; the
 files stay for the next run. Needs root, to drop the caches, and for `delayed`, /dev/fuse. Builds two
 helpers of the package cutpoint-scale, unless --helpers names the folder of their builds: read-folder reads
 all files with several threads, delayed-folder delays each request to a file system. In each run, cutpoint,
-restic and plain readers alternate. The readers read all files with 1, 8 and 32 threads, or ask for their
-metadata if nothing has changed. Files lie 100 in a folder, have 4 KiB on average, and compress to a third.
-Prints wall and CPU seconds and peak memory of each run, and medians, with their ratio to 32 readers.
+the other tools (of research/peers/tools.py) and plain readers alternate. The readers read all files with 1, 8
+and 32 threads, or ask for their metadata if nothing has changed. Files lie 100 in a folder, have 4 KiB on
+average, and compress to a third. Prints wall and CPU seconds and peak memory of each run, and medians, with
+their ratio to 32 readers.
 """
 
 import argparse
+import itertools
 import os
 import pathlib
 import random
@@ -25,9 +27,9 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from stage import ROOT, timed  # noqa: E402
+from stage import ROOT, measured  # noqa: E402
+from tools import PASS, Cutpoint, find  # noqa: E402
 
-TIMEOUT_S = 3600
 FILES_IN_FOLDER = 100
 THREADS = (1, 8, 32)
 # Phrases that lines of files begin with; random bytes follow, which do not compress.
@@ -61,131 +63,155 @@ def drop_caches():
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
 
 
+class CutpointByPassphrase(Cutpoint):
+    """Cutpoint with a passphrase, whose key takes as long to derive as that of its peers."""
+
+    def env(self):
+        return super().env() | {"CUTPOINT_PASSPHRASE": PASS}
+
+    def opt(self):
+        return ["--repo", str(self.repo)]
+
+    def init(self):
+        return [[*super().init()[0], "--recovery-kit", str(self.root / "kit")]]
+
+
+def build_helpers():
+    """Builds the helpers and returns their folder."""
+    subprocess.run(["cargo", "build", "--release", "-q", "-p", "cutpoint-scale", "--bins"], cwd=ROOT, check=True)
+    return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+
+
 class Bench:
-    """The programs, and what they took."""
+    """The tools in a folder on a disk. The cases yield their own name, the name of a tool and its cost."""
 
-    def __init__(self, args):
-        self.args, self.folder = args, args.folder.resolve()
-        self.seconds = {}
-        self.environment = os.environ | {"CUTPOINT_PASSPHRASE": "secret", "RESTIC_PASSWORD": "secret"}
-        for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
-            self.environment[name] = str(self.folder / name)
-        self.helpers = args.helpers
-        if not self.helpers:
-            build = ["cargo", "build", "--release", "-q", "-p", "cutpoint-scale", "--bins"]
-            subprocess.run(build, cwd=ROOT, check=True)
-            self.helpers = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    def __init__(self, folder, tools, helpers=None):
+        self.folder, self.tools, self.removal = folder, tools, None
+        self.helpers = helpers or build_helpers()
 
-    def ours(self, *words):
-        return [os.path.realpath(self.args.program), "--repo", self.folder / "ours", *words]
-
-    def theirs(self, *words):
-        return [self.args.restic, "-r", self.folder / "theirs", *words]
-
-    def run(self, command):
-        """Runs a command. Returns its cost."""
-        cost = timed(command, self.environment, self.folder, TIMEOUT_S)
-        if cost.failure:
-            sys.exit(f"{command}: {cost.failure}")
-        return cost
-
-    def measure(self, case, name, command):
+    def measure(self, case, name, command, tool=None, folder=None):
         drop_caches()
-        cost = self.run(command)
-        figures = f"{cost.wall_s:.2f} s, {cost.cpu_s:.2f} CPU s, {cost.rss_bytes >> 20} MiB"
-        print(f"{case}: {name}: {figures}", flush=True)
-        self.seconds.setdefault((case, name), []).append(cost.wall_s)
+        environment = os.environ | (tool.env() if tool else {})
+        return case, name, measured(command, environment, folder or self.folder)
 
     def readers(self, case, source, *words):
         for threads in THREADS:
-            self.measure(case, f"{threads} readers", [self.helpers / "read-folder", source, threads, *words])
+            name = f"{threads} reader{'s' if threads > 1 else ''}"
+            yield self.measure(case, name, [self.helpers / "read-folder", source, str(threads), *words])
 
     def new_repositories(self):
-        for name in ("ours", "theirs", "kit"):
-            path = self.folder / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        self.run(self.ours("init", "--recovery-kit", self.folder / "kit"))
-        if self.args.restic:
-            self.run(self.theirs("init"))
+        self.wait_for_removal()
+        for tool in self.tools:
+            tool.clear()
+            for command in tool.init():
+                measured(command, os.environ | tool.env(), self.folder)
 
-    def backups(self, case, source, *words):
-        self.measure(case, "cutpoint", self.ours("backup", "-q", *words, source))
-        if self.args.restic:
-            self.measure(case, "restic", self.theirs("backup", "-q", source))
+    def backups(self, case, source):
+        for tool in self.tools:
+            yield self.measure(case, tool.name, tool.backup(str(source)), tool)
 
     def restores(self):
-        out = self.folder / "restored"
-        shutil.rmtree(out, ignore_errors=True)
-        self.measure("restore", "cutpoint", self.ours("restore", "-q", "latest", "--to", out))
-        shutil.rmtree(out)
-        if self.args.restic:
-            self.measure("restore", "restic", self.theirs("restore", "-q", "latest", "--target", out))
-            shutil.rmtree(out)
+        for tool in self.tools:
+            tool.out.mkdir()
+            tool.find_latest()
+            yield self.measure("restore", tool.name, tool.restore(), tool, tool.out)
 
-    def disk_run(self, source):
+    def disk_run(self, source, cases=("first", "unchanged", "restore")):
         self.new_repositories()
-        self.readers("first", source)
-        self.backups("first", source)
-        if "unchanged" in self.args.cases:
-            self.readers("unchanged", source, "stat")
-            self.backups("unchanged", source)
-        if "restore" in self.args.cases:
-            self.restores()
+        yield from self.readers("first", source)
+        yield from self.backups("first", source)
+        if "unchanged" in cases:
+            yield from self.readers("unchanged", source, "stat")
+            yield from self.backups("unchanged", source)
+        if "restore" in cases:
+            yield from self.restores()
 
-    def delayed_run(self, source):
+    def delayed_run(self, source, delay_us):
         self.new_repositories()
         mounted = self.folder / "mounted"
         mounted.mkdir(exist_ok=True)
-        command = [str(self.helpers / "delayed-folder"), str(source), str(mounted), str(self.args.delay_us)]
-        server = subprocess.Popen(command)
+        server = subprocess.Popen([str(self.helpers / "delayed-folder"), str(source), str(mounted), str(delay_us)])
         while not os.path.ismount(mounted):
             if server.poll() is not None:
                 sys.exit("delayed-folder has ended")
             time.sleep(0.05)
         try:
-            self.readers("delayed first", mounted)
-            self.backups("delayed first", mounted)
-            self.readers("delayed unchanged", mounted, "stat")
-            self.backups("delayed unchanged", mounted)
+            yield from self.readers("delayed first", mounted)
+            yield from self.backups("delayed first", mounted)
+            yield from self.readers("delayed unchanged", mounted, "stat")
+            yield from self.backups("delayed unchanged", mounted)
         finally:
             subprocess.run(["umount", str(mounted)], check=True)
             server.wait()
 
-    def report(self):
-        for (case, name), seconds in self.seconds.items():
-            median = statistics.median(seconds)
-            line = f"{case}: {name}: median {median:.2f} s"
-            if plain := self.seconds.get((case, f"{THREADS[-1]} readers")):
-                line += f", {median / statistics.median(plain):.2f} times {THREADS[-1]} readers"
-            print(line)
+    def remove(self):
+        """Begins to remove the repositories and what was restored, but not the files.
+
+        Where a disk is told of each free block, that takes minutes for so many files.
+        """
+        self.wait_for_removal()
+        trash = self.folder / "removed"
+        trash.mkdir(exist_ok=True)
+        for tool in self.tools:
+            if tool.root.exists():
+                tool.root.rename(trash / tool.name)
+        self.removal = subprocess.Popen(["nice", "-n", "19", "rm", "-rf", str(trash)])
+
+    def wait_for_removal(self):
+        if self.removal:
+            self.removal.wait()
+        shutil.rmtree(self.folder / "removed", ignore_errors=True)
+
+
+def tools_in(folder, names, options):
+    """Returns cutpoint and those of `names` that are there, each with a folder of its own below `folder`, and the
+    names of the others."""
+    tools, missing = find([name for name in names if name != "cutpoint"], folder, options)
+    return [CutpointByPassphrase(os.path.realpath(options.cutpoint), folder / "cutpoint"), *tools], missing
+
+
+def report(seconds):
+    for (case, name), values in seconds.items():
+        median = statistics.median(values)
+        line = f"{case}: {name}: median {median:.2f} s"
+        if plain := seconds.get((case, f"{THREADS[-1]} readers")):
+            line += f", {median / statistics.median(plain):.2f} times {THREADS[-1]} readers"
+        print(line)
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cutpoint", metavar="PROGRAM")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--files", type=int, default=200_000)
     parser.add_argument("--delayed-files", type=int, default=20_000)
     parser.add_argument("--delay-us", type=int, default=1000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--cases", default="first,unchanged,restore,delayed")
-    parser.add_argument("--restic")
+    parser.add_argument("--tools", default="", help="peers, of research/peers/tools.py (default: none)")
+    parser.add_argument("--bin", help="folder with the peers' binaries under the tools' names (else PATH)")
+    parser.add_argument("--binary", action="append", default=[], metavar="TOOL=PATH", help="binary of one tool")
     parser.add_argument("--helpers", type=pathlib.Path)
     args = parser.parse_args()
-    args.cases = set(args.cases.split(","))
-    args.folder.mkdir(parents=True, exist_ok=True)
-    bench = Bench(args)
-    source, delayed = bench.folder / f"files{args.files}", bench.folder / f"files{args.delayed_files}"
-    if args.cases - {"delayed"}:
+    cases = set(args.cases.split(","))
+    folder = args.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    bench = Bench(folder, tools_in(folder, filter(None, args.tools.split(",")), args)[0], args.helpers)
+    source, delayed = folder / f"files{args.files}", folder / f"files{args.delayed_files}"
+    if cases - {"delayed"}:
         make_files(source, args.files)
-    if "delayed" in args.cases:
+    if "delayed" in cases:
         make_files(delayed, args.delayed_files)
+    seconds = {}
     for _ in range(args.runs):
-        if args.cases - {"delayed"}:
-            bench.disk_run(source)
-        if "delayed" in args.cases:
-            bench.delayed_run(delayed)
-    bench.report()
+        on_disk = bench.disk_run(source, cases) if cases - {"delayed"} else ()
+        from_afar = bench.delayed_run(delayed, args.delay_us) if "delayed" in cases else ()
+        for case, name, cost in itertools.chain(on_disk, from_afar):
+            print(f"{case}: {name}: {cost.figures()}", flush=True)
+            seconds.setdefault((case, name), []).append(cost.wall_s)
+        bench.remove()
+    bench.wait_for_removal()
+    report(seconds)
 
 
 if __name__ == "__main__":

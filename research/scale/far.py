@@ -25,8 +25,9 @@ import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from stage import S3Server, timed  # noqa: E402
+from stage import Cost, S3Server, measured  # noqa: E402
 
+SECRET = "measured-not-secret"
 RANGE_LEN = 8 << 20
 READER_COUNT = 16
 
@@ -84,9 +85,63 @@ def plain_requests(server, folder):
     return time.perf_counter() - begin, sum(end - start for _, start, end in ranges)
 
 
+class Far:
+    """A file of random bytes, and a server with latency."""
+
+    def __init__(self, options, folder, build_folder=None):
+        self.options, self.folder = options, folder
+        self.source = folder / "source" / "file"
+        self.source.parent.mkdir(parents=True)
+        with self.source.open("wb") as file:
+            for _ in range(options.mib):
+                file.write(os.urandom(1 << 20))
+        self.server = S3Server(build_folder or folder / "build", options.proxy)
+        self.environment = os.environ | self.server.variables
+        self.environment |= {"CUTPOINT_PASSPHRASE": SECRET, "RESTIC_PASSWORD": SECRET}
+        for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+            self.environment[name] = str(folder / name)
+
+    def measure(self, case, name, *command):
+        work = self.folder / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        self.server.ask(f"latency {self.options.latency_ms}")
+        self.server.ask("take")
+        cost = measured(command, self.environment, work, 600)
+        cost.add_requests(self.server.ask("take")["requests"])
+        shutil.rmtree(work)
+        return case, name, cost
+
+    def run(self, number):
+        """Yields the names of cases and tools with their costs; of the plain requests, only wall time and bytes."""
+        url, bucket = self.server.variables["AWS_ENDPOINT_URL"], self.server.bucket
+        ours = [os.path.realpath(self.options.cutpoint), "--repo", f"s3://{bucket}/ours{number}"]
+        kit = self.folder / f"kit{number}"
+        yield self.measure("init", "cutpoint", *ours, "init", "--recovery-kit", kit)
+        yield self.measure("first", "cutpoint", *ours, "backup", "--quiet", self.source)
+        yield self.measure("restore", "cutpoint", *ours, "restore", "--quiet", "latest", "--to", "out")
+        seconds, length = plain_requests(self.server, f"ours{number}")
+        yield "restore", "plain requests", Cost(wall_s=seconds, received_len=length)
+        if self.options.restic:
+            # The address of the server is that of the bucket's host, which restic wants in its own spelling.
+            theirs = [self.options.restic, "-r", f"s3:{url}/{bucket}/theirs{number}", "-o", "s3.connections=16"]
+            yield self.measure("init", "restic", *theirs, "init")
+            yield self.measure("first", "restic", *theirs, "backup", "--quiet", self.source)
+            yield self.measure("restore", "restic", *theirs, "restore", "--quiet", "latest", "--target", "out")
+        for name in (f"ours{number}", f"theirs{number}"):
+            shutil.rmtree(self.server.folder / name, ignore_errors=True)
+        kit.unlink()
+
+    def close(self):
+        self.server.close()
+        for path in self.folder.iterdir():
+            if path.name != "build":
+                shutil.rmtree(path, ignore_errors=True)
+
+
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cutpoint", metavar="PROGRAM")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--runs", type=int, default=3)
@@ -94,51 +149,18 @@ def main():
     parser.add_argument("--restic")
     parser.add_argument("--proxy", help="a build of cutpoint-scale")
     args = parser.parse_args()
-    folder = args.folder.resolve()
-    source = folder / "source" / "file"
-    source.parent.mkdir(parents=True)
-    with source.open("wb") as file:
-        for _ in range(args.mib):
-            file.write(os.urandom(1 << 20))
-    server = S3Server(folder / "build", args.proxy)
-    environment = os.environ | server.variables | {"CUTPOINT_PASSPHRASE": "secret", "RESTIC_PASSWORD": "secret"}
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
-        environment[name] = str(folder / name)
-
-    def measured(name, *command):
-        work = folder / "work"
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir()
-        server.ask(f"latency {args.latency_ms}")
-        server.ask("take")
-        cost = timed(command, environment, work, 600)
-        cost.add_requests(server.ask("take")["requests"])
-        if cost.failure:
-            sys.exit(f"{name}: {cost.failure}")
-        figures = f"{cost.wall_s:.2f} s, {cost.cpu_s:.2f} CPU s, {cost.rss_bytes >> 20} MiB"
-        print(f"{name}: {figures}, {cost.request_count()} requests ({cost.request_count('GET')} GET)", flush=True)
-        shutil.rmtree(work)
-        return cost.wall_s
-
-    rates = []
+    far, rates = Far(args, args.folder.resolve()), []
     for run in range(args.runs):
-        ours = [os.path.realpath(args.program), "--repo", f"s3://{server.bucket}/ours{run}"]
-        measured("init", *ours, "init", "--recovery-kit", folder / f"kit{run}")
-        measured("backup", *ours, "backup", "--quiet", source)
-        restored = measured("restore", *ours, "restore", "--quiet", "latest", "--to", "out")
-        plain, size = plain_requests(server, f"ours{run}")
-        print(f"plain requests: {plain:.2f} s for {size >> 20} MiB", flush=True)
-        rates.append(plain / restored)
-        if args.restic:
-            # The address of the server is that of the bucket's host, which restic wants in its own spelling.
-            theirs = [args.restic, "-r", f"s3:{server.variables['AWS_ENDPOINT_URL']}/{server.bucket}/theirs{run}"]
-            theirs += ["-o", "s3.connections=16"]
-            measured("restic init", *theirs, "init")
-            measured("restic backup", *theirs, "backup", "--quiet", source)
-            measured("restic restore", *theirs, "restore", "--quiet", "latest", "--target", "out")
-        for name in (f"ours{run}", f"theirs{run}"):
-            shutil.rmtree(server.folder / name, ignore_errors=True)
-    server.close()
+        restored_s = {}
+        for case, name, cost in far.run(run):
+            requests = f"{cost.request_count()} requests ({cost.request_count('GET')} GET)"
+            if not cost.requests:
+                requests = f"{cost.received_len >> 20} MiB"
+            print(f"{case}: {name}: {cost.figures()}, {requests}", flush=True)
+            if case == "restore":
+                restored_s[name] = cost.wall_s
+        rates.append(restored_s["plain requests"] / restored_s["cutpoint"])
+    far.close()
     print(f"rate of the restore against plain requests: {statistics.median(rates):.2f} (median)")
 
 

@@ -16,19 +16,15 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from stage import timed  # noqa: E402
-
-TIMEOUT_S = 3600
+from stage import measured  # noqa: E402
 
 
-def measured(command, environment, folder, runs=3):
+def best_of(command, environment, folder, runs=3):
     """Runs a command. Returns the best cost by wall time, and the number of lines of output."""
     best = None
     for _ in range(runs):
         # 1 is the end of a `diff` that has found differences.
-        cost = timed(command, environment, folder, TIMEOUT_S, codes=(0, 1))
-        if cost.failure:
-            sys.exit(f"{command}: {cost.failure}")
+        cost = measured(command, environment, folder, codes=(0, 1))
         if best is None or cost.wall_s < best[0].wall_s:
             best = (cost, (folder / "log").read_bytes().count(10))
     return best
@@ -36,8 +32,7 @@ def measured(command, environment, folder, runs=3):
 
 def show(name, result, note=""):
     cost, lines = result
-    figures = f"{cost.wall_s:.2f} s, {cost.cpu_s:.2f} CPU s, {cost.rss_bytes >> 20} MiB"
-    print(f"{name}: {figures}, {lines} lines {note}", flush=True)
+    print(f"{name}: {cost.figures()}, {lines} lines {note}", flush=True)
 
 
 def make_files(root, count):
@@ -60,7 +55,7 @@ def main():
     environment = dict(os.environ, XDG_CACHE_HOME=str(args.folder / "cache"))
 
     def measure(command):
-        return measured(command, environment, args.folder)
+        return best_of(command, environment, args.folder)
 
     def cutpoint(repository, *words):
         return [args.program, "--repo", str(args.folder / repository), *words]

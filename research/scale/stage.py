@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "peers"))
-from command import SPAWN  # noqa: E402
+from command import PeerError, spawn  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NO_SERVER = 77
@@ -54,6 +53,10 @@ class Cost:
         deletes = ((target, count) for target, count in self.requests.items() if target[0] in ("DELETE", "DELETES"))
         return sum(count for (_, folder), count in deletes if folder != "tmp")
 
+    def figures(self):
+        """Returns wall time, CPU time and memory as text."""
+        return f"{self.wall_s:.2f} s, {self.cpu_s:.2f} CPU s, {self.rss_bytes >> 20} MiB"
+
     def add_requests(self, rows):
         for row in rows:
             target = (row["verb"], row["folder"])
@@ -88,20 +91,22 @@ def timed(command, environment, folder, timeout_s, codes=(0,)):
     It fails if its exit code is not in `codes`.
     """
     log = folder / "log"
-    # A small process starts the command, because a child counts the memory of its parent before exec.
-    starter = [sys.executable, "-S", "-c", SPAWN, str(log), str(folder), *(str(word) for word in command)]
-    process = subprocess.Popen(starter, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        output, _ = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return Cost(wall_s=float(timeout_s), failure_count=1, failure=f"stopped after {timeout_s} s")
-    elapsed, user, system, rss_kib, code = output.split()
-    cost = Cost(cpu_s=float(user) + float(system), rss_bytes=int(rss_kib) * 1024, wall_s=float(elapsed))
-    if int(code) not in codes:
+        ended = spawn(command, environment, folder, log, timeout_s)
+    except PeerError as error:
+        return Cost(wall_s=float(timeout_s), failure_count=1, failure=str(error))
+    cost = Cost(cpu_s=ended.cpu_s, rss_bytes=ended.rss_bytes, wall_s=ended.wall_s)
+    if ended.code not in codes:
         cost.failure_count = 1
-        cost.failure = f"exit code {code}: {log.read_text(errors='replace').strip()[-300:]}"
+        cost.failure = f"exit code {ended.code}: {log.read_text(errors='replace').strip()[-300:]}"
+    return cost
+
+
+def measured(command, environment, folder, timeout_s=3600, codes=(0,)):
+    """Runs a command as [`timed`] does, and ends this program if it fails."""
+    cost = timed(command, environment, folder, timeout_s, codes)
+    if cost.failure:
+        sys.exit(f"{' '.join(map(str, command))}: {cost.failure}")
     return cost
 
 

@@ -97,12 +97,13 @@ const QUICK_STEPS: [Step; 7] = [
 ];
 
 /// The steps that build or run something. The tests run beside them.
-const SLOW_STEPS: [Step; 6] = [
+const SLOW_STEPS: [Step; 7] = [
     ("lints with fewer features", lints),
     ("other targets", other_targets),
     INSTRUCTIONS,
     DOCUMENTATION,
     ("data sets", data_sets),
+    ("benchmark", benchmark),
     ("scale", scale),
 ];
 
@@ -298,11 +299,22 @@ fn data_sets() -> Result<(), String> {
     }
     let mut command = Command::new("python3");
     command.args(["-B", "research/datasets/test_build.py"]).current_dir(root());
-    run(command)?;
-    // The picture of README.md has the numbers of its table.
-    let mut command = Command::new("python3");
-    command.args(["-B", "research/peers/sizes.py", "--check"]).current_dir(root());
     run(command)
+}
+
+/// Tests the pages of the benchmark, and compares its charts and the table of README.md with its page.
+fn benchmark() -> Result<(), String> {
+    for words in [&["research/bench/test_tool.py"][..], &["research/bench/tool", "check"]] {
+        let mut command = Command::new("python3");
+        if command.arg("--version").output().is_err() {
+            println!("xtask: SKIPPED: python3 is not there: the benchmark's page was not checked");
+            return Ok(());
+        }
+        let mut command = Command::new("python3");
+        command.arg("-B").args(words).current_dir(root());
+        run(command)?;
+    }
+    Ok(())
 }
 
 /// Runs the small cases of `research/scale` with the programs that were built with the tests.
