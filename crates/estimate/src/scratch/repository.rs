@@ -1,0 +1,138 @@
+//! A scratch repository, and the backups into it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cutpoint_backup::save::{BackupMonitor, BackupOptions, Parent, Source, backup};
+use cutpoint_backup::source::WalkOptions;
+use cutpoint_repository::{
+    InitOptions, MemoryLimit, Repository, Secret, Statistics, TicketId, Unlock,
+};
+use cutpoint_storage::{Environment, Error, Kind, Result};
+
+use super::storage::{ScratchStorage, StoredSizes};
+
+/// The secret from which cut-points and fingerprints are derived if nothing is kept. It is no secret,
+/// so that the sizes depend on the data alone.
+const KNOWN_SECRET: [u8; 32] = *b"the sizes depend on data alone. ";
+
+/// The options of a scratch repository.
+#[derive(Clone, Debug, Default)]
+pub struct ScratchOptions {
+    /// The folder in which the objects are kept, in a file without a name; `None` if only their sizes
+    /// are kept, which is enough for one backup.
+    pub folder: Option<PathBuf>,
+    /// The folder for temporary files without names, in which the index and sorted lists are kept;
+    /// `None` to keep them in memory.
+    pub temporary_folder: Option<PathBuf>,
+    /// The maximum memory of a backup.
+    pub memory: MemoryLimit,
+    /// The number of threads that fingerprint and compress; 0 stands for as many as the machine
+    /// has.
+    pub threads: usize,
+    /// The exclusions from what is saved.
+    pub walk: WalkOptions,
+}
+
+/// The result of a backup into a scratch repository.
+#[derive(Clone, Copy, Debug)]
+pub struct ScratchBackup {
+    /// The content of the snapshot, and how much of it was new.
+    pub statistics: Statistics,
+    /// The size that the backup has added to the repository, in bytes. The first backup adds the size of
+    /// the empty repository, too.
+    pub added_bytes: u64,
+    /// The sizes of the repository after the backup.
+    pub stored: StoredSizes,
+}
+
+/// A repository with the settings of a new one, which exists as long as this value.
+#[derive(Debug)]
+pub struct ScratchRepository {
+    storage: Arc<ScratchStorage>,
+    repository: Arc<Repository>,
+    options: ScratchOptions,
+    previous: Option<TicketId>,
+    sizes: StoredSizes,
+}
+
+impl ScratchRepository {
+    /// Creates an empty repository.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Storage` or `Full` error if there can be no file in the folder, and any error of
+    /// [`Repository::init`].
+    pub fn create(
+        options: &ScratchOptions,
+        environment: Arc<dyn Environment>,
+    ) -> Result<ScratchRepository> {
+        let storage = match &options.folder {
+            Some(folder) => {
+                ScratchStorage::in_folder(folder).map_err(|error| no_file(folder, error))?
+            }
+            None => ScratchStorage::counting(),
+        };
+        // What is kept can only be read with this key, which is never stored.
+        let mut key = Secret([0; 32]);
+        environment.random(&mut key.0)?;
+        let init = InitOptions {
+            chunk_secret: options.folder.is_none().then_some(Secret(KNOWN_SECRET)),
+            ..InitOptions::default()
+        };
+        let storage = Arc::new(storage);
+        let unlock = Unlock::KeyFile(key);
+        let repository = Repository::init(storage.clone(), environment, &unlock, &init)?
+            .with_memory_limit(options.memory);
+        let repository = match &options.temporary_folder {
+            Some(folder) => repository.with_temporary_folder(folder.clone()),
+            None => repository,
+        };
+        Ok(ScratchRepository {
+            storage,
+            repository: Arc::new(repository),
+            options: options.clone(),
+            previous: None,
+            sizes: StoredSizes::default(),
+        })
+    }
+
+    /// Makes a backup of `paths`, and compares it with the one before. `as_path` is the absolute path that
+    /// the only one of them gets in the snapshot, in place of its own.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`backup`], a `Full` error if the scratch repository does not fit into its
+    /// folder, and a `Storage` error if it would have to be read and keeps only sizes.
+    pub fn back_up(
+        &mut self,
+        paths: &[PathBuf],
+        as_path: Option<&Path>,
+        monitor: &dyn BackupMonitor,
+    ) -> Result<ScratchBackup> {
+        let source = Source::Files { paths: paths.to_vec(), options: self.options.walk.clone() };
+        let options = BackupOptions {
+            parent: self.previous.map_or(Parent::None, Parent::Snapshot),
+            as_path: as_path.map(Path::to_path_buf),
+            threads: self.options.threads,
+            ..BackupOptions::default()
+        };
+        let report = backup(&self.repository, source, &options, monitor)?;
+        self.previous = report.snapshot;
+        let stored = self.storage.sizes();
+        let added_bytes = stored.total().saturating_sub(self.sizes.total());
+        self.sizes = stored;
+        Ok(ScratchBackup { statistics: report.statistics, added_bytes, stored })
+    }
+}
+
+/// Returns the error of a folder in which no file can be created.
+fn no_file(folder: &Path, error: io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Kind::Full,
+        _ => Kind::Storage,
+    };
+    let object = format!("temporary data in {}", folder.display());
+    Error::new(kind, object, &error).with_source(error)
+}
