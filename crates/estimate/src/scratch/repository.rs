@@ -13,10 +13,6 @@ use cutpoint_storage::{Environment, Error, Kind, Result};
 
 use super::storage::{ScratchStorage, StoredSizes};
 
-/// The secret from which cut-points and fingerprints are derived if nothing is kept. It is no secret,
-/// so that the sizes depend on the data alone.
-const KNOWN_SECRET: [u8; 32] = *b"the sizes depend on data alone. ";
-
 /// The options of a scratch repository.
 #[derive(Clone, Debug, Default)]
 pub struct ScratchOptions {
@@ -74,15 +70,12 @@ impl ScratchRepository {
             }
             None => ScratchStorage::counting(),
         };
-        // What is kept can only be read with this key, which is never stored.
+        // What is kept, temporary lists of fingerprints included, is of use only with random secrets that
+        // are never stored. The cut-points are random as well, as those of any new repository.
         let mut key = Secret([0; 32]);
         environment.random(&mut key.0)?;
-        let init = InitOptions {
-            chunk_secret: options.folder.is_none().then_some(Secret(KNOWN_SECRET)),
-            ..InitOptions::default()
-        };
         let storage = Arc::new(storage);
-        let unlock = Unlock::KeyFile(key);
+        let (unlock, init) = (Unlock::KeyFile(key), InitOptions::default());
         let repository = Repository::init(storage.clone(), environment, &unlock, &init)?
             .with_memory_limit(options.memory);
         let repository = match &options.temporary_folder {
