@@ -37,22 +37,23 @@ fn make_data(folder: &Path) {
     }
 }
 
-/// Makes one version of a folder: files that resemble each other and those of the versions before, and
-/// many small ones.
+/// Makes one version of a folder: files that resemble each other and those of the versions before, one
+/// that resembles none, and many small ones. Each version adds so much that the padding of containers
+/// is a small part of it.
 fn make_version(folder: &Path, version: usize) {
     fs::create_dir_all(folder.join("small")).expect("folders");
     let write = |name: &str, bytes: &[u8]| {
         fs::write(folder.join(name), bytes).expect("the file is written");
     };
-    let base = SplitMix64::bytes(3, 1_200_000);
+    let base = SplitMix64::bytes(3, 3_000_000);
     for number in 0..6 {
         let mut bytes = base.clone();
         let seed = (version * 6 + number) as u64;
         let rows = bytes.chunks_mut(9_000);
-        rows.zip(SplitMix64::bytes(seed, 200)).for_each(|(row, byte)| row[50] = byte);
+        rows.zip(SplitMix64::bytes(seed, 400)).for_each(|(row, byte)| row[50] = byte);
         write(&format!("resembling {number}"), &bytes);
     }
-    write(&format!("only in {version}"), &SplitMix64::bytes(90 + version as u64, 300_000));
+    write(&format!("only in {version}"), &SplitMix64::bytes(90 + version as u64, 3_000_000));
     let text = cutpoint_testing::input::text(400_000);
     for (number, part) in text.chunks(700).enumerate() {
         write(
@@ -383,7 +384,7 @@ fn default_mode_is_what_backups_of_versions_store() {
         assert!(text.text().contains(part), "{part:?} is missing in {}", text.text());
     }
     let found = default_modes(&events);
-    assert!(added(found[1]) < added(found[0]) / 2, "{found:?}");
+    assert!(added(found[1]) < added(found[0]) * 2 / 3, "{found:?}");
     // A version that has not changed adds its snapshot.
     let events = sandbox.json([&base[..], &["v0", "v0"]].concat());
     let found = default_modes(&events);
@@ -437,9 +438,10 @@ fn default_mode_can_be_left_out() {
     // A sample limits the memory of the table, and changes nothing about the default mode.
     let all = sandbox.json(["estimate", "source"]);
     let sampled = sandbox.json(["estimate", "source", "--sample"]);
-    for name in ["stored_bytes", "new_chunk_count", "size_bytes"] {
-        near(&default_modes(&all)[0][name], &default_modes(&sampled)[0][name], 0.1);
-    }
+    let (all, sampled) = (default_modes(&all)[0], default_modes(&sampled)[0]);
+    assert_eq!(all["size_bytes"], sampled["size_bytes"], "all of the data");
+    let difference = number(all, "stored_bytes").abs_diff(number(sampled, "stored_bytes"));
+    assert!(difference <= 2 * PADDING, "{all} and {sampled}");
 }
 
 /// Data that has no room ends the command, after the table.
@@ -476,7 +478,7 @@ fn interrupted_default_mode_leaves_the_versions_before() {
         sandbox.command(arguments).args(cheap).stdout(Stdio::piped()).spawn().expect("it starts");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut rest = Vec::new();
-    let (mut read, mut is_second_pass) = (0, false);
+    let (mut read, mut is_second_pass, mut is_asked) = (0, false, false);
     for line in lines {
         let line = line.expect("a line");
         let event: Value = serde_json::from_str(&line).expect("JSON");
@@ -485,7 +487,9 @@ fn interrupted_default_mode_leaves_the_versions_before() {
             let size = event["size_bytes"].as_u64().unwrap_or(0);
             is_second_pass |= size < read;
             let path = event["path"].as_str().unwrap_or_default();
-            if is_second_pass && path.ends_with("v1/file") {
+            // A second signal would end the command at once.
+            if is_second_pass && path.ends_with("v1/file") && !is_asked {
+                is_asked = true;
                 let asked = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
                 assert!(asked.is_ok_and(|status| status.success()), "it is asked to stop");
             }
