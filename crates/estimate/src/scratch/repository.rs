@@ -129,3 +129,94 @@ fn no_file(folder: &Path, error: io::Error) -> Error {
     let object = format!("temporary data in {}", folder.display());
     Error::new(kind, object, &error).with_source(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    use cutpoint_storage::{Process, Storage, System};
+    use cutpoint_testing::SplitMix64;
+
+    use super::*;
+
+    const HOUR_NS: u64 = 3600 * 1_000_000_000;
+
+    /// The system, whose clock a test moves on.
+    #[derive(Debug, Default)]
+    struct Clock(AtomicU64);
+
+    impl Environment for Clock {
+        fn now_ns(&self) -> i64 {
+            System.now_ns()
+        }
+
+        fn elapsed_ns(&self) -> u64 {
+            System.elapsed_ns() + self.0.load(Ordering::SeqCst)
+        }
+
+        fn random(&self, bytes: &mut [u8]) -> Result<()> {
+            System.random(bytes)
+        }
+
+        fn process(&self) -> Process {
+            System.process()
+        }
+
+        fn may_be_alive(&self, _: &Process) -> bool {
+            true
+        }
+    }
+
+    /// Lets 22 hours pass in two steps, the second one once the ticket was renewed after the first.
+    struct Ages {
+        clock: Arc<Clock>,
+        storage: Arc<ScratchStorage>,
+        call_count: AtomicU64,
+        step_count: AtomicU64,
+    }
+
+    impl BackupMonitor for Ages {
+        fn cancelled(&self) -> bool {
+            let tickets = self.storage.list("tickets").expect("it lists");
+            let renewals = tickets.iter().filter(|(name, _)| name.contains('.')).count() as u64;
+            let steps = self.step_count.load(Ordering::SeqCst);
+            let is_begun = self.call_count.fetch_add(1, Ordering::SeqCst) > 4;
+            if is_begun && steps < 2 && renewals == steps {
+                self.clock.0.fetch_add(11 * HOUR_NS, Ordering::SeqCst);
+                self.step_count.fetch_add(1, Ordering::SeqCst);
+            }
+            // The pause lets the data read so far be put.
+            std::thread::sleep(Duration::from_millis(10));
+            false
+        }
+    }
+
+    #[test]
+    fn backup_of_more_than_a_day_needs_a_folder() {
+        let source = tempfile::tempdir().expect("made");
+        std::fs::write(source.path().join("file"), SplitMix64::bytes(1, 80 << 20))
+            .expect("written");
+        let scratch = tempfile::tempdir().expect("made");
+        let back_up = |folder: Option<&Path>| {
+            let folder = folder.map(Path::to_path_buf);
+            let options = ScratchOptions { folder, threads: 2, ..ScratchOptions::default() };
+            let clock = Arc::new(Clock::default());
+            let mut repository =
+                ScratchRepository::create(&options, clock.clone()).expect("created");
+            let monitor = Ages {
+                clock,
+                storage: repository.storage.clone(),
+                call_count: AtomicU64::new(0),
+                step_count: AtomicU64::new(0),
+            };
+            repository.back_up(&[source.path().to_path_buf()], None, &monitor)
+        };
+        let error = back_up(None).expect_err("the checkpoint cannot be read");
+        assert_eq!(error.kind(), Kind::Storage, "{error}");
+        assert!(error.remedy().is_some_and(|remedy| remedy.contains("--scratch")), "{error}");
+        let backup = back_up(Some(scratch.path())).expect("it continues from the checkpoint");
+        assert_eq!(backup.statistics.size, 80 << 20, "all of it");
+        assert!(backup.stored.total() < 81 << 20, "nothing is stored twice: {backup:?}");
+    }
+}

@@ -1,15 +1,18 @@
 //! The storage of a scratch repository: it counts what is put, and keeps as much as is read again.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use cutpoint_storage::{
-    Error, Kind, ObjectKind, Put, Result, Storage, Visibility, count_max, too_long,
+    Error, Kind, ObjectKind, Put, Result, Staged, Storage, Visibility, count_max, too_long,
 };
 
 /// The next step if the file of a scratch repository does not fit.
@@ -37,8 +40,13 @@ impl StoredSizes {
 /// which are those of [`is_bulky`], is kept in a file or nowhere.
 #[derive(Debug)]
 pub(super) struct ScratchStorage {
+    contents: Arc<Contents>,
+}
+
+#[derive(Debug)]
+struct Contents {
     file: Option<ScratchFile>,
-    objects: Mutex<Objects>,
+    objects: Mutex<BTreeMap<String, Object>>,
 }
 
 /// The file of the bulky objects, which has no name and is gone once it is closed.
@@ -47,13 +55,8 @@ struct ScratchFile {
     file: File,
     /// The folder of the file, for messages.
     folder: PathBuf,
-}
-
-#[derive(Debug, Default)]
-struct Objects {
-    by_name: BTreeMap<String, Object>,
     /// The length of the file, in bytes. The space of deleted objects is not used again.
-    file_len: u64,
+    len: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
@@ -66,14 +69,25 @@ struct Object {
 #[derive(Clone, Debug)]
 enum Body {
     Memory(Bytes),
-    File { offset: u64 },
+    /// Pieces in the file, in order and without gaps.
+    File(Arc<Vec<Piece>>),
     Discarded,
+}
+
+/// A part of an object, which lies in the file.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// The offset of the end of the part in the object.
+    end: u64,
+    /// The offset in the file.
+    file_offset: u64,
+    len: u64,
 }
 
 impl ScratchStorage {
     /// Creates an empty storage that discards bulky objects.
     pub(super) fn counting() -> ScratchStorage {
-        ScratchStorage { file: None, objects: Mutex::default() }
+        ScratchStorage { contents: Arc::new(Contents { file: None, objects: Mutex::default() }) }
     }
 
     /// Creates an empty storage that keeps bulky objects in a file without a name in `folder`, which
@@ -83,14 +97,19 @@ impl ScratchStorage {
     ///
     /// Returns any error of the file system.
     pub(super) fn in_folder(folder: &Path) -> io::Result<ScratchStorage> {
-        let file = ScratchFile { file: tempfile::tempfile_in(folder)?, folder: folder.to_owned() };
-        Ok(ScratchStorage { file: Some(file), objects: Mutex::default() })
+        let file = ScratchFile {
+            file: tempfile::tempfile_in(folder)?,
+            folder: folder.to_owned(),
+            len: AtomicU64::new(0),
+        };
+        let contents = Contents { file: Some(file), objects: Mutex::default() };
+        Ok(ScratchStorage { contents: Arc::new(contents) })
     }
 
     /// Returns the sizes of the objects that exist.
     pub(super) fn sizes(&self) -> StoredSizes {
         let mut sizes = StoredSizes::default();
-        for (name, object) in &self.objects().by_name {
+        for (name, object) in &*self.contents.objects() {
             match ObjectKind::of_path(name) {
                 Some(ObjectKind::Data) => sizes.data_bytes += object.len,
                 _ => sizes.metadata_bytes += object.len,
@@ -98,56 +117,40 @@ impl ScratchStorage {
         }
         sizes
     }
+}
 
-    fn objects(&self) -> MutexGuard<'_, Objects> {
+impl Contents {
+    fn objects(&self) -> MutexGuard<'_, BTreeMap<String, Object>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn object(&self, name: &str) -> Result<Object> {
-        let object = self.objects().by_name.get(name).cloned();
+        let object = self.objects().get(name).cloned();
         object.ok_or_else(|| Error::missing(name, "not found"))
     }
 
-    /// Stores the bytes of an object that is not listed yet.
-    fn keep(&self, name: &str, bytes: Bytes) -> Result<Body> {
-        if !is_bulky(name) {
-            return Ok(Body::Memory(bytes));
+    /// Adds an object, unless there is one of this name.
+    fn add(&self, name: &str, object: Object) -> Put {
+        match self.objects().entry(name.to_owned()) {
+            Entry::Occupied(_) => Put::Exists,
+            Entry::Vacant(vacant) => {
+                vacant.insert(object);
+                Put::Created
+            }
         }
-        let Some(file) = &self.file else { return Ok(Body::Discarded) };
-        let offset = {
-            let mut objects = self.objects();
-            let offset = objects.file_len;
-            objects.file_len += bytes.len() as u64;
-            offset
-        };
-        file.file.write_all_at(&bytes, offset).map_err(|error| file.failure(&error, offset))?;
-        Ok(Body::File { offset })
     }
 
     /// Reads `len` bytes at `offset` of an object.
     fn read(&self, name: &str, object: &Object, offset: u64, len: usize) -> Result<Bytes> {
-        let too_short = || {
-            let message = format!("too short (expected {len} bytes at offset {offset})");
-            Error::corrupt(name, message)
-        };
         let end = offset.checked_add(len as u64).filter(|end| *end <= object.len);
-        if end.is_none() {
-            return Err(too_short());
-        }
+        let (Some(end), Ok(start)) = (end, usize::try_from(offset)) else {
+            let message = format!("too short (expected {len} bytes at offset {offset})");
+            return Err(Error::corrupt(name, message));
+        };
         match (&object.body, &self.file) {
-            (Body::Memory(bytes), _) => {
-                let start = usize::try_from(offset).map_err(|_| too_short())?;
-                Ok(bytes.slice(start..start + len))
-            }
-            (Body::File { offset: start }, Some(file)) => {
-                let mut bytes = vec![0; len];
-                let at = start + offset;
-                file.file
-                    .read_exact_at(&mut bytes, at)
-                    .map_err(|error| file.failure(&error, at))?;
-                Ok(Bytes::from(bytes))
-            }
-            (Body::File { .. } | Body::Discarded, _) => {
+            (Body::Memory(bytes), _) => Ok(bytes.slice(start..start + len)),
+            (Body::File(pieces), Some(file)) => file.read(pieces, offset..end, len),
+            (Body::File(_) | Body::Discarded, _) => {
                 let message = "needed again, but only its size was kept";
                 Err(Error::new(Kind::Storage, name, message).with_remedy(DISCARDED))
             }
@@ -156,18 +159,76 @@ impl ScratchStorage {
 }
 
 impl ScratchFile {
-    /// Returns the error of the store for an `error` of this file, of which `len` bytes were written.
-    fn failure(&self, error: &io::Error, len: u64) -> Error {
+    /// Appends bytes. Returns their offset in the file.
+    fn append(&self, bytes: &[u8]) -> Result<u64> {
+        let offset = self.len.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.file.write_all_at(bytes, offset).map_err(|error| self.failure(&error, offset))?;
+        Ok(offset)
+    }
+
+    /// Reads the bytes of `range`, which are `len`, of the object with these pieces.
+    fn read(&self, pieces: &[Piece], range: Range<u64>, len: usize) -> Result<Bytes> {
+        let mut bytes = vec![0; len];
+        let mut rest = &mut bytes[..];
+        let mut at = range.start;
+        let first = pieces.partition_point(|piece| piece.end <= at);
+        for piece in &pieces[first..] {
+            if rest.is_empty() {
+                break;
+            }
+            let part_len = usize::try_from(piece.end - at).unwrap_or(usize::MAX).min(rest.len());
+            let (part, others) = rest.split_at_mut(part_len);
+            let file_offset = piece.file_offset + (at + piece.len - piece.end);
+            let read = self.file.read_exact_at(part, file_offset);
+            read.map_err(|error| self.failure(&error, file_offset))?;
+            at += part_len as u64;
+            rest = others;
+        }
+        Ok(Bytes::from(bytes))
+    }
+
+    /// Returns the error of the store for an `error` of this file at this offset.
+    fn failure(&self, error: &io::Error, offset: u64) -> Error {
         let object = format!("temporary data in {}", self.folder.display());
         match error.kind() {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge => {
-                let message = format!("{error} after {} MiB", len >> 20);
+                let message = format!("{error} after {} MiB", offset >> 20);
                 Error::new(Kind::Full, object, message).with_remedy(FULL)
             }
             _ => Error::new(Kind::Storage, object, error),
         }
+    }
+}
+
+/// A bulky object that is put in pieces.
+#[derive(Debug)]
+struct ScratchStaged {
+    contents: Arc<Contents>,
+    name: String,
+    len: u64,
+    /// The pieces in the file, if there is one.
+    pieces: Vec<Piece>,
+}
+
+impl Staged for ScratchStaged {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let len = bytes.len() as u64;
+        self.len += len;
+        if let Some(file) = &self.contents.file {
+            let file_offset = file.append(bytes)?;
+            self.pieces.push(Piece { end: self.len, file_offset, len });
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Put> {
+        let body = match self.contents.file {
+            Some(_) => Body::File(Arc::new(self.pieces)),
+            None => Body::Discarded,
+        };
+        Ok(self.contents.add(&self.name, Object { len: self.len, body }))
     }
 }
 
@@ -187,34 +248,43 @@ fn is_bulky(name: &str) -> bool {
 
 impl Storage for ScratchStorage {
     fn put_new(&self, name: &str, bytes: Bytes) -> Result<Put> {
-        if self.objects().by_name.contains_key(name) {
+        let Some(mut staged) = self.stage(name)? else {
+            let object = Object { len: bytes.len() as u64, body: Body::Memory(bytes) };
+            return Ok(self.contents.add(name, object));
+        };
+        if self.contents.objects().contains_key(name) {
             return Ok(Put::Exists);
         }
-        let len = bytes.len() as u64;
-        let object = Object { len, body: self.keep(name, bytes)? };
-        // No two puts of one name are in progress, because there is one client.
-        self.objects().by_name.insert(name.to_owned(), object);
-        Ok(Put::Created)
+        staged.write(&bytes)?;
+        staged.finish()
+    }
+
+    fn stage(&self, name: &str) -> Result<Option<Box<dyn Staged>>> {
+        if !is_bulky(name) {
+            return Ok(None);
+        }
+        let (contents, name) = (self.contents.clone(), name.to_owned());
+        Ok(Some(Box::new(ScratchStaged { contents, name, len: 0, pieces: Vec::new() })))
     }
 
     fn sync(&self, name: &str) -> Result<()> {
-        self.object(name).map(drop)
+        self.contents.object(name).map(drop)
     }
 
     fn get_at_most(&self, name: &str, len_max: u64) -> Result<Bytes> {
-        let object = self.object(name)?;
+        let object = self.contents.object(name)?;
         match usize::try_from(object.len) {
-            Ok(len) if object.len <= len_max => self.read(name, &object, 0, len),
+            Ok(len) if object.len <= len_max => self.contents.read(name, &object, 0, len),
             _ => Err(too_long(name, object.len, len_max)),
         }
     }
 
     fn get_range(&self, name: &str, offset: u64, len: usize) -> Result<Bytes> {
-        self.read(name, &self.object(name)?, offset, len)
+        self.contents.read(name, &self.contents.object(name)?, offset, len)
     }
 
     fn head(&self, name: &str) -> Result<Option<u64>> {
-        Ok(self.objects().by_name.get(name).map(|object| object.len))
+        Ok(self.contents.objects().get(name).map(|object| object.len))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
@@ -222,8 +292,8 @@ impl Storage for ScratchStorage {
             "" => String::new(),
             prefix => format!("{prefix}/"),
         };
-        let objects = self.objects();
-        let below = objects.by_name.range(folder.clone()..);
+        let objects = self.contents.objects();
+        let below = objects.range(folder.clone()..);
         let found: Vec<(String, u64)> = below
             .take_while(|(name, _)| name.starts_with(&folder))
             .map(|(name, object)| (name.clone(), object.len))
@@ -237,7 +307,7 @@ impl Storage for ScratchStorage {
     }
 
     fn delete(&self, name: &str) -> Result<()> {
-        self.objects().by_name.remove(name);
+        self.contents.objects().remove(name);
         Ok(())
     }
 
@@ -246,7 +316,7 @@ impl Storage for ScratchStorage {
     }
 
     fn describe(&self) -> String {
-        match &self.file {
+        match &self.contents.file {
             Some(file) => format!("temporary data in {}", file.folder.display()),
             None => "nowhere".to_owned(),
         }
@@ -268,6 +338,11 @@ mod tests {
         put(&storage, "data/00/a", b"0123456789");
         put(&storage, "meta/00/b", b"0123");
         put(&storage, "commits/c", b"01");
+        let mut staged = storage.stage("data/00/d").expect("staged").expect("in pieces");
+        [&b"012"[..], b"3"].iter().for_each(|piece| staged.write(piece).expect("counted"));
+        assert_eq!(staged.finish().expect("put"), Put::Created);
+        assert_eq!(storage.head("data/00/d").expect("known"), Some(4), "both pieces");
+        storage.delete("data/00/d").expect("deleted");
         let again = storage.put_new("data/00/a", Bytes::new()).expect("it exists");
         assert_eq!(again, Put::Exists);
         assert_eq!(storage.sizes(), StoredSizes { data_bytes: 10, metadata_bytes: 6 });
@@ -296,6 +371,20 @@ mod tests {
         }
         assert_eq!(storage.get_at_most("index/b", 2).expect_err("long").kind(), Kind::Corrupt);
         assert_eq!(storage.get("index/c").expect_err("none").kind(), Kind::Missing);
+        let mut one = storage.stage("data/00/one").expect("staged").expect("in pieces");
+        let mut two = storage.stage("data/00/two").expect("staged").expect("in pieces");
+        for piece in [&b"abc"[..], b"", b"de", b"fghi"] {
+            one.write(piece).expect("written");
+            two.write(&[b'-'; 5]).expect("written");
+        }
+        assert_eq!(storage.head("data/00/one").expect("listed"), None, "not before its end");
+        assert_eq!(one.finish().expect("put"), Put::Created);
+        for (offset, expected) in [(0, &b"abcdefghi"[..]), (2, b"cdef"), (5, b"fghi"), (9, b"")] {
+            let read = storage.get_range("data/00/one", offset, expected.len()).expect("kept");
+            assert_eq!(&read[..], expected, "at {offset}");
+        }
+        drop(two);
+        assert_eq!(storage.head("data/00/two").expect("listed"), None, "it was dropped");
         let names = std::fs::read_dir(folder.path()).expect("it lists").count();
         assert_eq!(names, 0, "the file has no name");
     }
