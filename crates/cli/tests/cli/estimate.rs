@@ -38,8 +38,8 @@ fn make_data(folder: &Path) {
 }
 
 /// Makes one version of a folder: files that resemble each other and those of the versions before, one
-/// that resembles none, and many small ones. Each version adds so much that the padding of containers
-/// is a small part of it.
+/// that resembles none, and many small ones. The padding of containers is a small part of the bytes
+/// that a version adds.
 fn make_version(folder: &Path, version: usize) {
     fs::create_dir_all(folder.join("small")).expect("folders");
     let write = |name: &str, bytes: &[u8]| {
