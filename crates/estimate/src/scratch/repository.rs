@@ -112,6 +112,7 @@ impl ScratchRepository {
             ..BackupOptions::default()
         };
         let report = backup(&self.repository, source, &options, monitor)?;
+        self.storage.require_kept()?;
         self.previous = report.snapshot;
         let stored = self.storage.sizes();
         let added_bytes = stored.total().saturating_sub(self.sizes.total());

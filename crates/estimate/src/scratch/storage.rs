@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use cutpoint_storage::{
@@ -47,6 +47,8 @@ pub(super) struct ScratchStorage {
 struct Contents {
     file: Option<ScratchFile>,
     objects: Mutex<BTreeMap<String, Object>>,
+    /// The first object that was read although only its size was kept.
+    missed: OnceLock<String>,
 }
 
 /// The file of the bulky objects, which has no name and is gone once it is closed.
@@ -87,7 +89,7 @@ struct Piece {
 impl ScratchStorage {
     /// Creates an empty storage that discards bulky objects.
     pub(super) fn counting() -> ScratchStorage {
-        ScratchStorage { contents: Arc::new(Contents { file: None, objects: Mutex::default() }) }
+        ScratchStorage::of(None)
     }
 
     /// Creates an empty storage that keeps bulky objects in a file without a name in `folder`, which
@@ -102,8 +104,25 @@ impl ScratchStorage {
             folder: folder.to_owned(),
             len: AtomicU64::new(0),
         };
-        let contents = Contents { file: Some(file), objects: Mutex::default() };
-        Ok(ScratchStorage { contents: Arc::new(contents) })
+        Ok(ScratchStorage::of(Some(file)))
+    }
+
+    fn of(file: Option<ScratchFile>) -> ScratchStorage {
+        let contents = Contents { file, objects: Mutex::default(), missed: OnceLock::new() };
+        ScratchStorage { contents: Arc::new(contents) }
+    }
+
+    /// Checks that no object was read that was discarded. A backup tolerates objects that it cannot read,
+    /// but may then store data again.
+    ///
+    /// # Errors
+    ///
+    /// Returns a `Storage` error about the first such object.
+    pub(super) fn require_kept(&self) -> Result<()> {
+        match self.contents.missed.get() {
+            Some(name) => Err(discarded(name)),
+            None => Ok(()),
+        }
     }
 
     /// Returns the sizes of the objects that exist.
@@ -151,8 +170,9 @@ impl Contents {
             (Body::Memory(bytes), _) => Ok(bytes.slice(start..start + len)),
             (Body::File(pieces), Some(file)) => file.read(pieces, offset..end, len),
             (Body::File(_) | Body::Discarded, _) => {
-                let message = "needed again, but only its size was kept";
-                Err(Error::new(Kind::Storage, name, message).with_remedy(DISCARDED))
+                // The first one is enough to know.
+                self.missed.set(name.to_owned()).ok();
+                Err(discarded(name))
             }
         }
     }
@@ -230,6 +250,12 @@ impl Staged for ScratchStaged {
         };
         Ok(self.contents.add(&self.name, Object { len: self.len, body }))
     }
+}
+
+/// Returns the error of the object `name`, of which only the size was kept.
+fn discarded(name: &str) -> Error {
+    let message = "needed again, but only its size was kept";
+    Error::new(Kind::Storage, name, message).with_remedy(DISCARDED)
 }
 
 /// Returns `true` for the kinds of objects that grow with the data.
@@ -349,9 +375,12 @@ mod tests {
         assert_eq!(storage.head("data/00/a").expect("known"), Some(10));
         assert_eq!(storage.list("data").expect("listed"), [("data/00/a".to_owned(), 10)]);
         assert_eq!(&storage.get("commits/c").expect("kept")[..], b"01");
+        storage.require_kept().expect("nothing was missed yet");
         let error = storage.get("data/00/a").expect_err("discarded");
         assert_eq!(error.kind(), Kind::Storage, "not a damage that a backup tolerates");
         assert!(error.remedy().is_some_and(|remedy| remedy.contains("--scratch")), "{error}");
+        let error = storage.require_kept().expect_err("it was missed");
+        assert_eq!(error.object(), "data/00/a");
         storage.delete("data/00/a").expect("deleted");
         assert_eq!(storage.sizes().total(), 6, "deleted objects do not count");
     }
