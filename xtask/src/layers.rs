@@ -135,7 +135,12 @@ const ROOMS: [(&str, Layers); 5] = [
     ),
     (
         "cutpoint-estimate",
-        &[&["clock", "counter", "error", "savings"], &["scan"], &["sampler"], &["estimate"]],
+        &[
+            &["clock", "counter", "error", "savings", "scratch"],
+            &["scan"],
+            &["sampler"],
+            &["estimate"],
+        ],
     ),
 ];
 

@@ -14,7 +14,7 @@ mod waiting;
 pub(crate) use burst::{BurstCounts, BurstStats};
 pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
-pub(crate) use estimate::Estimate;
+pub(crate) use estimate::{DefaultMode, Estimate};
 pub(crate) use file::File;
 pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
 pub(crate) use waiting::{WaitingFor, WaitingWriter};
@@ -62,6 +62,8 @@ pub(crate) enum Event<'a> {
     Cut { offset: u64, size_bytes: u64, end_offset: u64 },
     /// The estimated savings of a cut specification.
     Estimate(Box<Estimate>),
+    /// What a backup with the default settings would store.
+    DefaultMode(Box<DefaultMode>),
     /// A finding of a check.
     Finding(Finding<'a>),
     /// A wait for other clients, told when it begins and then once a minute.

@@ -21,6 +21,7 @@ mod estimate;
 mod sampler;
 mod savings;
 pub mod scan;
+mod scratch;
 
 pub use counter::{Counter, FINGERPRINT_LEN, Fingerprint};
 pub use error::EstimateError;
@@ -31,3 +32,4 @@ pub use estimate::{
 pub use sampler::{Estimate, Options as SampleOptions, Sampler};
 pub use savings::Savings;
 pub use scan::{Monitor, Progress, ScanCounts, ScanOptions};
+pub use scratch::{ScratchBackup, ScratchOptions, ScratchRepository, StoredSizes};

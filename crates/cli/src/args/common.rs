@@ -90,8 +90,8 @@ pub(crate) struct LoadArgs {
     /// The command then uses fewer threads, or fails before it begins and says how much it needs at
     /// least: some 200 MiB, and 1.5 to 2.5 bytes for each chunk of the repository. Caches are part of
     /// that minimum and have fixed sizes, so that a larger SIZE adds threads only. The limit holds
-    /// for copy, import, rewrite, repair data and optimize, too, and for no other command. The
-    /// derivation of a key from a passphrase takes 64 MiB at the beginning.
+    /// for copy, import, rewrite, repair data and optimize, too, for the default mode of estimate, and
+    /// for no other command. The derivation of a key from a passphrase takes 64 MiB at the beginning.
     #[arg(long, global = true, value_name = "SIZE", value_parser = parse_large_size, hide_short_help = true)]
     pub(crate) memory_max: Option<u64>,
     /// Let other programs use processors and disks first

@@ -1,5 +1,6 @@
 //! `estimate`: estimates the savings of deduplication before anything is stored.
 
+mod default_mode;
 mod page;
 mod table;
 
@@ -11,7 +12,8 @@ use cutpoint_estimate::{
 use cutpoint_terminal::OutputFile;
 use cutpoint_terminal::scan::{ScanTotals, Watch, check_data, ended, warn_of_part};
 
-use crate::args::Estimate;
+use self::default_mode::{DefaultMode, Plan};
+use crate::args::{Estimate, Global};
 use crate::event::{self, Event, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -24,7 +26,14 @@ struct Row<'a> {
     found: &'a ConfigurationResult,
 }
 
-pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
+/// All that is printed.
+struct Results<'a> {
+    estimated: &'a EstimateReport,
+    rows: &'a [Row<'a>],
+    default_mode: &'a DefaultMode,
+}
+
+pub(crate) fn run(args: &Estimate, global: &Global, report: &Report) -> Result<Exit> {
     let labels: Vec<&str> = match args.algorithms.is_empty() {
         true => DEFAULT_SPECS.to_vec(),
         false => args.algorithms.iter().map(String::as_str).collect(),
@@ -46,6 +55,7 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
     if args.sample && !args.no_bursts {
         report.detail(|| "bursts cannot be estimated from a sample, and are omitted".to_owned());
     }
+    let plan = Plan::new(args, global)?;
     let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let watch = Watch { report, interrupt: Interrupt::listen_without_limit() };
     report.begin_progress();
@@ -58,12 +68,22 @@ pub(crate) fn run(args: &Estimate, report: &Report) -> Result<Exit> {
         .zip(&estimated.configurations)
         .map(|(label, found)| Row { label, found })
         .collect();
-    tell(&estimated, &rows, report)?;
+    let plan = plan.filter(|_| !estimated.counts.is_partial);
+    let (default_mode, counted) = match plan {
+        Some(plan) => plan.carry_out(&estimated.counts, report, &watch.interrupt),
+        None => (DefaultMode::default(), Ok(())),
+    };
+    let results = Results { estimated: &estimated, rows: &rows, default_mode: &default_mode };
+    tell(&results, report)?;
     report.flush()?;
     if let Some(file) = html {
-        file.write(&page::html(&estimated, &rows, report.elapsed())?)?;
+        file.write(&page::html(&results, report.elapsed())?)?;
     }
-    Ok(ended(&estimated.counts, report))
+    counted?;
+    match default_mode.is_interrupted {
+        true => Ok(Exit::Interrupted),
+        false => Ok(ended(&estimated.counts, report)),
+    }
 }
 
 fn sample_options(args: &Estimate) -> Result<SampleOptions> {
@@ -78,14 +98,21 @@ fn sample_options(args: &Estimate) -> Result<SampleOptions> {
     Ok(SampleOptions::in_memory(args.sample_memory, args.sample_seed))
 }
 
-fn tell(estimated: &EstimateReport, rows: &[Row<'_>], report: &Report) -> Result<()> {
-    let counts = &estimated.counts;
+fn tell(results: &Results<'_>, report: &Report) -> Result<()> {
+    let counts = &results.estimated.counts;
     warn_of_part(counts, report);
-    if !report.is_json() {
-        return table::print(estimated, rows, report);
+    if results.default_mode.is_interrupted {
+        report.warn("interrupted: what the default mode stores was not counted to the end");
     }
-    for row in rows {
+    if !report.is_json() {
+        return table::print(results, report);
+    }
+    for row in results.rows {
         report.event(&Event::Estimate(Box::new(event::Estimate::of(row.found))))?;
+    }
+    for version in &results.default_mode.versions {
+        let event = event::DefaultMode::of(version.path.as_deref(), &version.backup);
+        report.event(&Event::DefaultMode(Box::new(event)))?;
     }
     report.event(&Event::Summary(Summary::Estimate {
         counts: ScanTotals::of(counts),

@@ -99,7 +99,7 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Check(check) => check::run(check, global, report),
         Command::Doctor => doctor::run(global, report),
         Command::Repair(repair) => repair::run(repair, global, report),
-        Command::Estimate(estimate) => estimate::run(estimate, report),
+        Command::Estimate(estimate) => estimate::run(estimate, global, report),
         Command::Cut(cut) => cut::run(cut, report),
         Command::Debug(debug) => debug::run(debug, global, report),
         Command::Key(key) => key::run(key, global, report),

@@ -1,6 +1,9 @@
-//! The event of an estimate.
+//! The events of an estimate.
 
-use cutpoint_estimate::{Bursts, ConfigurationResult};
+use std::path::Path;
+
+use cutpoint_estimate::{Bursts, ConfigurationResult, ScratchBackup};
+use cutpoint_terminal::event::PathText;
 use cutpoint_terminal::scan::Figures;
 use serde::Serialize;
 
@@ -101,6 +104,44 @@ impl Estimate {
             chunking_ns: ns(times.chunking),
             fingerprinting_ns: ns(times.fingerprinting),
             compressing_ns: ns(times.compressing),
+        }
+    }
+}
+
+/// What a backup with the default settings would store. The schema describes the fields.
+#[derive(Serialize)]
+pub(crate) struct DefaultMode {
+    /// The path of the version; `None` for all paths in one backup.
+    #[serde(flatten)]
+    path: Option<PathText>,
+    file_count: u64,
+    size_bytes: u64,
+    new_chunk_count: u64,
+    new_bytes: u64,
+    delta_chunk_count: u64,
+    delta_chunk_bytes: u64,
+    literal_bytes: u64,
+    added_bytes: u64,
+    stored_bytes: u64,
+    metadata_bytes: u64,
+}
+
+impl DefaultMode {
+    /// Creates the event of a version, or of all paths.
+    pub(crate) fn of(path: Option<&Path>, backup: &ScratchBackup) -> DefaultMode {
+        let ScratchBackup { statistics, added_bytes, stored } = *backup;
+        DefaultMode {
+            path: path.map(PathText::of),
+            file_count: statistics.file_count,
+            size_bytes: statistics.size,
+            new_chunk_count: statistics.new_chunk_count,
+            new_bytes: statistics.new_bytes,
+            delta_chunk_count: statistics.delta_chunk_count,
+            delta_chunk_bytes: statistics.delta_chunk_bytes,
+            literal_bytes: statistics.literal_bytes,
+            added_bytes,
+            stored_bytes: stored.total(),
+            metadata_bytes: stored.metadata_bytes,
         }
     }
 }

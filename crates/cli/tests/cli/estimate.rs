@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use cutpoint_testing::SplitMix64;
 use serde_json::Value;
 
+use crate::failures::SmallDisk;
 use crate::sandbox::{Sandbox, make_source, run};
 
 /// Makes about 8 MiB of realistic data: versions, copies, text, random bytes, zeros, holes, many
@@ -34,6 +35,56 @@ fn make_data(folder: &Path) {
         let size = 100 + number * 7;
         write(&format!("small/{number}"), &SplitMix64::bytes(number as u64, size));
     }
+}
+
+/// Makes one version of a folder: files that resemble each other and those of the versions before, one
+/// that resembles none, and many small ones. The padding of containers is a small part of the bytes
+/// that a version adds.
+fn make_version(folder: &Path, version: usize) {
+    fs::create_dir_all(folder.join("small")).expect("folders");
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(folder.join(name), bytes).expect("the file is written");
+    };
+    let base = SplitMix64::bytes(3, 3_000_000);
+    for number in 0..6 {
+        let mut bytes = base.clone();
+        let seed = (version * 6 + number) as u64;
+        let rows = bytes.chunks_mut(9_000);
+        rows.zip(SplitMix64::bytes(seed, 400)).for_each(|(row, byte)| row[50] = byte);
+        write(&format!("resembling {number}"), &bytes);
+    }
+    write(&format!("only in {version}"), &SplitMix64::bytes(90 + version as u64, 3_000_000));
+    let text = cutpoint_testing::input::text(400_000);
+    for (number, part) in text.chunks(700).enumerate() {
+        write(
+            &format!("small/{number}"),
+            format!("{}{version}", String::from_utf8_lossy(part)).as_bytes(),
+        );
+    }
+}
+
+/// Returns the size of all files of a repository.
+fn size_of(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).expect("it lists");
+    let sizes = entries.map(|entry| {
+        let entry = entry.expect("an entry");
+        let about = entry.metadata().expect("it is there");
+        if about.is_dir() { size_of(&entry.path()) } else { about.len() }
+    });
+    sizes.sum()
+}
+
+fn default_modes(events: &[Value]) -> Vec<&Value> {
+    events.iter().filter(|event| event["type"] == "default_mode").collect()
+}
+
+fn number(event: &Value, name: &str) -> u64 {
+    event[name].as_u64().unwrap_or_else(|| panic!("{name} of {event}"))
+}
+
+/// Creates a key file and a repository with the default settings.
+fn init_by_default(sandbox: &Sandbox) {
+    sandbox.run(["init", "--key-file", "key"]).well();
 }
 
 fn estimates(events: &[Value]) -> Vec<&Value> {
@@ -109,7 +160,8 @@ fn bursts_are_found() {
     assert_eq!(estimate, plain, "the rest does not change");
 }
 
-/// The results do not depend on the number of threads.
+/// The results do not depend on the number of threads. Those of the default mode depend on the secret
+/// cut-points of each run.
 #[test]
 fn results_do_not_depend_on_threads() {
     let sandbox = Sandbox::new();
@@ -123,9 +175,13 @@ fn results_do_not_depend_on_threads() {
         events.retain(|event| event["type"] != "progress");
         events
     };
-    let one = run("1");
+    let (mut one, mut three) = (run("1"), run("3"));
     assert_eq!(estimates(&one).len(), 5, "without a spec there are five");
-    assert_eq!(one, run("3"), "three threads");
+    near(&default_modes(&one)[0]["stored_bytes"], &default_modes(&three)[0]["stored_bytes"], 0.05);
+    for events in [&mut one, &mut three] {
+        events.retain(|event| event["type"] != "default_mode");
+    }
+    assert_eq!(one, three, "three threads");
 }
 
 #[test]
@@ -170,7 +226,7 @@ fn table_is_printed_for_people() {
     let page = roxmltree::Document::parse_with_options(&html, options).expect("the page is XML");
     let count =
         |name: &str| page.descendants().filter(|node| node.tag_name().name() == name).count();
-    assert_eq!(count("tr"), 6, "a heading and five configurations");
+    assert_eq!(count("tr"), 8, "five configurations and the default mode, with headings");
     assert_eq!(count("rect"), 20, "four bars each");
     assert!(html.contains("prefers-color-scheme: dark"), "light and dark");
     let links = html.matches("http").count() - html.matches("http://www.w3.org/").count();
@@ -227,7 +283,9 @@ fn unreadable_files_are_reported() {
     }
     let mut command = sandbox.command_of_user(["estimate", "source", "--json"]);
     let events = run(&mut command).ended(1, &[]).events();
-    let problem = events.iter().find(|event| event["type"] == "problem").expect("a problem");
+    let mut problems = events.iter().filter(|event| event["type"] == "problem");
+    let problem = problems.next().expect("a problem");
+    assert_eq!(problems.next(), None, "it is reported once, although it is read twice");
     assert!(problem["path"].as_str().is_some_and(|path| path.ends_with("source/big")), "{problem}");
     let summary = events.last().expect("a summary");
     assert_eq!(summary["problem_count"], 1, "one");
@@ -263,4 +321,189 @@ fn interrupted_estimate_prints_partial_results() {
     let estimate = rest.iter().find(|line| line.contains(r#""type":"estimate""#));
     let estimate: Value = serde_json::from_str(estimate.expect("what it has")).expect("JSON");
     assert_eq!(estimate["read_bytes"], size, "what was read counts");
+}
+
+/// The promise about the default mode, for one run.
+#[test]
+fn default_mode_is_what_one_backup_stores() {
+    let sandbox = Sandbox::new();
+    make_version(&sandbox.path("source"), 0);
+    let events = sandbox.json(["estimate", "source", "-a", "fastcdc:avg=64k"]);
+    let [found] = default_modes(&events)[..] else { panic!("one event: {events:?}") };
+    init_by_default(&sandbox);
+    let events = sandbox.json(["backup", "source", "--key-file", "key"]);
+    let backup = events.last().expect("a summary");
+    let truth = size_of(&sandbox.path("repo"));
+    near(&found["stored_bytes"], &truth.into(), 0.1);
+    assert_eq!(found["stored_bytes"], found["added_bytes"], "all of it was added");
+    assert_eq!(found["file_count"], backup["file_count"], "the files");
+    assert_eq!(found["size_bytes"], backup["size_bytes"], "and their size");
+    assert!(number(found, "delta_chunk_count") > 20, "chunks resemble others: {found}");
+    let difference = number(found, "literal_bytes").abs_diff(number(backup, "literal_bytes"));
+    assert!(difference < number(backup, "delta_chunk_bytes") / 10, "{found} is not {backup}");
+    assert!(number(found, "metadata_bytes") < number(found, "stored_bytes"), "{found}");
+    // Without delta chunks, it would be far off.
+    let plain = number(estimates(&sandbox.json(["estimate", "source"]))[0], "stored_bytes");
+    assert!(plain > truth * 2, "{plain} is much more than {truth}");
+}
+
+/// The same promise for versions in order, for each of them.
+#[test]
+fn default_mode_is_what_backups_of_versions_store() {
+    let sandbox = Sandbox::new();
+    let versions = ["v0", "v1", "v2"];
+    for (number, version) in versions.iter().enumerate() {
+        make_version(&sandbox.path(version), number);
+    }
+    fs::create_dir(sandbox.path("scratch")).expect("made");
+    let base = ["estimate", "--as-versions", "--scratch", "scratch", "-a", "fixed:size=64k"];
+    let events = sandbox.json([&base[..], &versions].concat());
+    let found = default_modes(&events);
+    assert_eq!(found.len(), 3, "an event for each version");
+    assert_eq!(
+        fs::read_dir(sandbox.path("scratch")).expect("listed").count(),
+        0,
+        "nothing is left"
+    );
+    init_by_default(&sandbox);
+    let mut before = 0;
+    for (version, found) in versions.iter().zip(found) {
+        assert_eq!(found["path"], *version, "in order");
+        fs::rename(sandbox.path(version), sandbox.path("source")).expect("renamed");
+        sandbox.run(["backup", "source", "--key-file", "key"]).well();
+        fs::rename(sandbox.path("source"), sandbox.path(version)).expect("renamed back");
+        let truth = size_of(&sandbox.path("repo"));
+        near(&found["stored_bytes"], &truth.into(), 0.1);
+        near(&found["added_bytes"], &(truth - before).into(), 0.1);
+        before = truth;
+    }
+    // Of each later version, only one file is new, and parts of others.
+    let added = |event: &Value| number(event, "added_bytes");
+    let text = sandbox.run([&base[..], &versions].concat()).well();
+    for part in ["default mode", "v0 ", "v2 ", "added", "changed: data in chunks"] {
+        assert!(text.text().contains(part), "{part:?} is missing in {}", text.text());
+    }
+    let found = default_modes(&events);
+    assert!(added(found[1]) < added(found[0]) * 2 / 3, "{found:?}");
+    // A version that has not changed adds its snapshot.
+    let events = sandbox.json([&base[..], &["v0", "v0"]].concat());
+    let found = default_modes(&events);
+    assert!(added(found[1]) < 200_000, "{found:?}");
+}
+
+/// The versions of a file have different names, but one path in their snapshots.
+#[test]
+fn versions_can_be_files() {
+    let sandbox = Sandbox::new();
+    let mut dump = SplitMix64::bytes(5, 2_000_000);
+    fs::write(sandbox.path("monday"), &dump).expect("written");
+    dump.splice(700_000..700_010, [1; 20]);
+    fs::write(sandbox.path("tuesday"), &dump).expect("written");
+    fs::create_dir(sandbox.path("scratch")).expect("made");
+    let base = ["estimate", "--as-versions", "--scratch", "scratch"];
+    let events = sandbox.json([&base[..], &["monday", "tuesday"]].concat());
+    let found = default_modes(&events);
+    assert_eq!(number(found[1], "delta_chunk_count"), 1, "one chunk has changed: {found:?}");
+    assert!(number(found[1], "literal_bytes") < 100, "{found:?}");
+}
+
+#[test]
+fn impossible_versions_are_refused() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("one"));
+    fs::create_dir(sandbox.path("two")).expect("made");
+    let refused = |arguments: &[&str], code: i32, texts: &[&str]| {
+        sandbox.run([&["estimate"], arguments].concat()).ended(code, texts);
+    };
+    refused(&["--as-versions", "one"], 2, &["--as-versions: only one path", "the oldest first"]);
+    refused(&["--as-versions", "one", "one/big"], 2, &["one/big is a file, but one is a folder"]);
+    refused(&["--as-versions", "one", "one/sub"], 2, &["one/sub is inside", "another version"]);
+    refused(&["--as-versions", "one", "three"], 2, &["three: not found"]);
+    refused(&["--as-versions", "one", "one/pipe"], 2, &["one/pipe: neither a folder nor a file"]);
+    refused(&["one", "--scratch", "three"], 2, &["--scratch three: not found"]);
+    refused(&["one", "--scratch", "one/big"], 2, &["--scratch one/big: not a folder"]);
+    refused(&["one", "two", "--as-versions", "--no-default-mode"], 2, &["--no-default-mode"]);
+    refused(&["one", "two", "--scratch", "two", "--no-default-mode"], 2, &["--no-default-mode"]);
+}
+
+#[test]
+fn default_mode_can_be_left_out() {
+    let sandbox = Sandbox::new();
+    make_source(&sandbox.path("source"));
+    let events = sandbox.json(["estimate", "source", "--no-default-mode"]);
+    assert_eq!(default_modes(&events).len(), 0, "it was not asked for");
+    assert_eq!(estimates(&events).len(), 5, "the table is the same");
+    let run = sandbox.run(["estimate", "source", "--no-default-mode"]).well();
+    assert!(!run.text().contains("default mode"), "{}", run.text());
+    // A sample limits the memory of the table, and changes nothing about the default mode.
+    let all = sandbox.json(["estimate", "source"]);
+    let sampled = sandbox.json(["estimate", "source", "--sample"]);
+    let (all, sampled) = (default_modes(&all)[0], default_modes(&sampled)[0]);
+    assert_eq!(all["size_bytes"], sampled["size_bytes"], "all of the data");
+    let difference = number(all, "stored_bytes").abs_diff(number(sampled, "stored_bytes"));
+    assert!(difference <= 2 * PADDING, "{all} and {sampled}");
+}
+
+/// Data that has no room ends the command, after the table.
+#[test]
+fn full_scratch_folder_ends_the_estimate() {
+    let sandbox = Sandbox::new();
+    let Some(disk) = SmallDisk::mount(&sandbox, "disk", "2m") else { return };
+    for version in ["one", "two"] {
+        fs::write(sandbox.path(version), SplitMix64::bytes(4, 5_000_000)).expect("written");
+    }
+    let run = sandbox.run(["estimate", "--as-versions", "--scratch", "disk", "one", "two"]);
+    let run = run.ended(14, &["temporary data in disk: No space left", "free some space there"]);
+    assert!(run.text().contains("fastcdc:avg=64k"), "the table is printed: {}", run.text());
+    assert!(!run.text().contains("default mode"), "nothing is claimed: {}", run.text());
+    let free = rustix::fs::statvfs(&disk.0).expect("counted");
+    assert_eq!(free.f_bfree, free.f_blocks, "the space is free again");
+    // What only counts needs none.
+    sandbox.run(["estimate", "one", "two"]).well();
+}
+
+#[test]
+fn interrupted_default_mode_leaves_the_versions_before() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("scratch")).expect("made");
+    for version in ["v0", "v1"] {
+        fs::create_dir(sandbox.path(version)).expect("made");
+    }
+    fs::write(sandbox.path("v0/file"), b"short").expect("written");
+    let long = cutpoint_testing::input::text(60_000_000);
+    fs::write(sandbox.path("v1/file"), long).expect("written");
+    let arguments = ["estimate", "--as-versions", "v0", "v1", "--scratch", "scratch", "--json"];
+    let cheap = ["--threads", "1", "-a", "fixed:size=64k", "--no-bursts", "--no-compression"];
+    let mut child =
+        sandbox.command(arguments).args(cheap).stdout(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut rest = Vec::new();
+    let (mut read, mut is_second_pass, mut is_asked) = (0, false, false);
+    for line in lines {
+        let line = line.expect("a line");
+        let event: Value = serde_json::from_str(&line).expect("JSON");
+        if event["type"] == "progress" {
+            // The counters begin again with the second pass, whose first version is complete at once.
+            let size = event["size_bytes"].as_u64().unwrap_or(0);
+            is_second_pass |= size < read;
+            let path = event["path"].as_str().unwrap_or_default();
+            // A second signal would end the command at once.
+            if is_second_pass && path.ends_with("v1/file") && !is_asked {
+                is_asked = true;
+                let asked = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+                assert!(asked.is_ok_and(|status| status.success()), "it is asked to stop");
+            }
+            read = read.max(size);
+        }
+        rest.push(event);
+    }
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
+    let found = default_modes(&rest);
+    assert_eq!(found.len(), 1, "the first version was complete: {rest:?}");
+    assert_eq!(estimates(&rest).len(), 1, "the table was complete");
+    assert_eq!(
+        fs::read_dir(sandbox.path("scratch")).expect("listed").count(),
+        0,
+        "nothing is left"
+    );
 }

@@ -4,11 +4,12 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::Result;
-use cutpoint_estimate::{EstimateReport, Savings};
+use cutpoint_estimate::Savings;
 use cutpoint_terminal::page::{self, escaped};
 use cutpoint_terminal::units::percent;
 
-use super::{Row, gigabytes_per_second};
+use super::table::default_mode_lines;
+use super::{Results, Row, gigabytes_per_second};
 use crate::units;
 
 /// The width of the chart. All lengths are in pixels of the chart, which scales with the page.
@@ -27,11 +28,8 @@ const BARS: [(&str, &str); 4] = [
     ("stored, with bursts", "four"),
 ];
 
-pub(super) fn html(
-    estimated: &EstimateReport,
-    rows: &[Row<'_>],
-    elapsed: Duration,
-) -> Result<String> {
+pub(super) fn html(results: &Results<'_>, elapsed: Duration) -> Result<String> {
+    let Results { estimated, rows, .. } = results;
     let counts = &estimated.counts;
     let mut body = String::new();
     writeln!(
@@ -55,6 +53,7 @@ pub(super) fn html(
          with all metadata. <b>index</b>: memory for the index, a tenth of it with a cache. \
          <b>GB/s</b>: cutting and fingerprinting, CPU time of one thread, 10^9 bytes.</p>\n",
     );
+    default_mode(&mut body, results)?;
     Ok(page::page("cutpoint estimate", &body))
 }
 
@@ -153,5 +152,28 @@ fn table(body: &mut String, rows: &[Row<'_>]) -> Result<()> {
         body.push_str("</tr>\n");
     }
     body.push_str("</table></div>\n");
+    Ok(())
+}
+
+/// Appends what a backup with the default settings would store, if it was counted.
+fn default_mode(body: &mut String, results: &Results<'_>) -> Result<()> {
+    let counts = &results.estimated.counts;
+    if results.default_mode.versions.is_empty() {
+        return Ok(());
+    }
+    body.push_str("<h2>Default mode</h2>\n<div class=\"wide\"><table>\n");
+    let lines = default_mode_lines(results.default_mode, counts.size - counts.hole_bytes);
+    for (number, line) in lines.iter().enumerate() {
+        let tag = if number == 0 { "th" } else { "td" };
+        body.push_str("<tr>");
+        line.iter().try_for_each(|cell| write!(body, "<{tag}>{}</{tag}>", escaped(cell)))?;
+        body.push_str("</tr>\n");
+    }
+    body.push_str(
+        "</table></div>\n<p><b>stored</b>: size of the repository that a backup with the default \
+         settings makes, delta chunks and bundles of small files included, counted by making it. \
+         <b>changed</b>: data in chunks that resemble others, of which only the new part is \
+         stored. <b>added</b>: by this backup.</p>\n",
+    );
     Ok(())
 }

@@ -1,12 +1,14 @@
 //! The table of an estimate, for a terminal.
 
+use std::os::unix::ffi::OsStrExt;
+
 use anyhow::Result;
-use cutpoint_estimate::EstimateReport;
 use cutpoint_terminal::units::percent;
 
-use super::{Row, gigabytes_per_second};
+use super::default_mode::DefaultMode;
+use super::{Results, Row, gigabytes_per_second};
 use crate::report::Report;
-use crate::units;
+use crate::{escape, units};
 
 const HEADINGS: [&str; 9] = [
     "algorithm",
@@ -21,7 +23,7 @@ const HEADINGS: [&str; 9] = [
 ];
 
 /// The explanations of the columns. Each is shown only with its column.
-const LEGEND: [(&str, bool); 8] = [
+const LEGEND: [(&str, bool); 7] = [
     ("dedup: savings if each chunk is stored once", false),
     ("bursts: savings if also only the new part of similar chunks is stored", true),
     ("stored: size in a repository, compressed and with all metadata, and the savings", false),
@@ -29,10 +31,21 @@ const LEGEND: [(&str, bool); 8] = [
     ("metadata: part of the stored size that is not content of files", false),
     ("index: memory for the index, a tenth of it with a cache", false),
     ("GB/s: cutting and fingerprinting, CPU time of one thread", false),
-    ("Savings by delta encoding in backups beyond bursts are not counted.", false),
 ];
 
-pub(super) fn print(estimated: &EstimateReport, rows: &[Row<'_>], report: &Report) -> Result<()> {
+/// The headings of the default mode.
+const DEFAULT_MODE_HEADINGS: [&str; 6] =
+    ["default mode", "size", "changed", "of it new", "added", "stored"];
+
+/// The explanation of the default mode.
+const DEFAULT_MODE_LEGEND: [&str; 3] = [
+    "default mode: what a backup with the default settings stores, counted by making one",
+    "changed: data in chunks that resemble others; of them only the new part is stored",
+    "added: by this backup; stored: size of the repository after it, and the savings",
+];
+
+pub(super) fn print(results: &Results<'_>, report: &Report) -> Result<()> {
+    let Results { estimated, rows, default_mode } = results;
     let counts = &estimated.counts;
     let holes = match counts.hole_bytes {
         0 => String::new(),
@@ -50,20 +63,8 @@ pub(super) fn print(estimated: &EstimateReport, rows: &[Row<'_>], report: &Repor
     // Without bursts, their columns are left out.
     let has_bursts = rows.iter().any(|row| row.found.bursts.is_some());
     let is_shown = |column: usize| has_bursts || !matches!(column, 3 | 5);
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
-    for line in &lines {
-        let mut text = String::new();
-        for (column, cell) in line.iter().enumerate().filter(|(column, _)| is_shown(*column)) {
-            let width = widths[column];
-            match column {
-                0 => text.push_str(&format!("{cell:<width$}")),
-                _ => text.push_str(&format!("  {cell:>width$}")),
-            }
-        }
-        report.line(text.trim_end())?;
-    }
-    for row in rows {
+    print_lines(&lines, is_shown, report)?;
+    for row in *rows {
         if let Some(sample) = &row.found.sample
             && let Some((low, high)) = sample.space_savings_interval()
         {
@@ -78,9 +79,73 @@ pub(super) fn print(estimated: &EstimateReport, rows: &[Row<'_>], report: &Repor
             report.line(&format!("{}: savings of dedup {what}", row.label))?;
         }
     }
+    if !default_mode.versions.is_empty() {
+        report.line("")?;
+        let read = counts.size - counts.hole_bytes;
+        print_lines(&default_mode_lines(default_mode, read), |_| true, report)?;
+    }
     report.line("")?;
     let legend = LEGEND.iter().filter(|(_, is_of_bursts)| has_bursts || !is_of_bursts);
-    legend.map(|(line, _)| line).try_for_each(|line| report.line(line))
+    legend.map(|(line, _)| line).try_for_each(|line| report.line(line))?;
+    if !default_mode.versions.is_empty() {
+        DEFAULT_MODE_LEGEND.iter().try_for_each(|line| report.line(line))?;
+    }
+    Ok(())
+}
+
+/// Prints the lines of a table, with the columns that are shown.
+fn print_lines<const N: usize>(
+    lines: &[[String; N]],
+    is_shown: impl Fn(usize) -> bool,
+    report: &Report,
+) -> Result<()> {
+    let width =
+        |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for line in lines {
+        let mut text = String::new();
+        for (column, cell) in line.iter().enumerate().filter(|(column, _)| is_shown(*column)) {
+            let width = widths[column];
+            match column {
+                0 => text.push_str(&format!("{cell:<width$}")),
+                _ => text.push_str(&format!("  {cell:>width$}")),
+            }
+        }
+        report.line(text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// Returns the table of the default mode. `read` is the size of all data without holes, of which the
+/// last row has the savings if it is that of the last backup.
+pub(super) fn default_mode_lines(default_mode: &DefaultMode, read: u64) -> Vec<[String; 6]> {
+    let DefaultMode { versions, is_interrupted } = default_mode;
+    let mut lines = vec![DEFAULT_MODE_HEADINGS.map(str::to_owned)];
+    for (number, version) in versions.iter().enumerate() {
+        let statistics = &version.backup.statistics;
+        let stored = version.backup.stored.total();
+        let is_last = number + 1 == versions.len() && !is_interrupted;
+        lines.push([
+            match &version.path {
+                Some(path) => escape::for_terminal(path.as_os_str().as_bytes()).to_string(),
+                None => "one backup".to_owned(),
+            },
+            units::size(statistics.size),
+            units::size(statistics.delta_chunk_bytes),
+            units::size(statistics.literal_bytes),
+            units::size(version.backup.added_bytes),
+            match is_last {
+                true => format!("{} ({})", units::size(stored), percent(savings(stored, read))),
+                false => units::size(stored),
+            },
+        ]);
+    }
+    lines
+}
+
+/// Returns the space savings; `None` if nothing was read.
+fn savings(stored: u64, read: u64) -> Option<f64> {
+    (read > 0).then(|| 1.0 - stored as f64 / read as f64)
 }
 
 fn cells(row: &Row<'_>) -> [String; HEADINGS.len()] {
