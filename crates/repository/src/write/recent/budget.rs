@@ -1,12 +1,13 @@
 //! The limit of the work that comparisons within the run take.
 
 /// Number of bytes that may be decoded for each byte that a delta copies. Decoding two bytes takes
-/// less CPU time than compressing one, which is no longer necessary.
-const DECODED_PER_COPIED: u64 = 4;
+/// less CPU time than compressing one, which is no longer necessary. Where changes are sparse, each
+/// of them needs a region of its own.
+const DECODED_PER_COPIED: u64 = 8;
 /// Number of new bytes for which one byte may be decoded in vain.
 const NEW_PER_DECODED: u64 = 16;
 /// Number of bytes that may be decoded in vain at first.
-const ALLOWANCE: u64 = 64 * 1024 * 1024;
+const ALLOWANCE: u64 = 128 * 1024 * 1024;
 
 /// A budget of bytes to decode. Counts bytes and no time, so that the stored bytes depend on the
 /// input alone.
@@ -42,8 +43,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Data that resembles nothing may cost a sixteenth of its length, data that does four times as much as
-    /// is copied.
+    /// Data that resembles nothing may cost a sixteenth of its length, data that does eight times as
+    /// much as is copied.
     #[test]
     fn budget_grows_with_gain() {
         let mut budget = Budget::new();
@@ -55,7 +56,7 @@ mod tests {
         budget.spend(1);
         assert!(!budget.is_left());
         budget.earn(16_000, 4000);
-        budget.spend(16_999);
+        budget.spend(32_999);
         assert!(budget.is_left(), "one byte is left");
         budget.spend(1);
         assert!(!budget.is_left());
