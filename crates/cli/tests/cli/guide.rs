@@ -134,16 +134,16 @@ fn readme_example_is_part_of_the_doctest() {
     assert!(line_count > 3, "README.md has an example");
 }
 
-/// The table of `README.md` has the sizes that `research/results/peers.md` has.
+/// The table of `README.md` has the sizes that `research/results/benchmark.md` has.
 #[test]
 fn readme_sizes_are_measured_ones() {
-    let results = read("research/results/peers.md");
+    let results = read("research/results/benchmark.md");
     let mut rows = results.lines().skip_while(|line| !line.starts_with("**Repository after"));
     let mut row = |name: &str| -> Vec<String> {
         let row = rows.find(|line| cells(line).first().is_some_and(|cell| cell == name));
-        cells(row.unwrap_or_else(|| panic!("no row {name} in peers.md")))
+        cells(row.unwrap_or_else(|| panic!("no row {name} in benchmark.md")))
     };
-    let (sets, ours, restic) = (row("tool"), row("cutpoint"), row("restic-debian"));
+    let (sets, ours, restic) = (row("tool"), row("cutpoint"), row("restic"));
     let readme = read("README.md");
     let mut count = 0;
     for cells in readme.lines().map(cells).filter(|cells| cells.len() == 6) {

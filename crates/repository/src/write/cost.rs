@@ -23,8 +23,8 @@ pub enum Limit {
     /// The delta chunk must be clearly smaller than its chunk, both compressed. Samples tell how
     /// well chunks compress.
     Sampled,
-    /// As `Sampled`, for a delta chunk over chunks of the same run: it counts as
-    /// [`RUN_TIMES`] times as large.
+    /// As `Sampled`, for a delta chunk over chunks of the same run: it counts as several times as
+    /// large, and the chunk as one of many that are alike.
     SampledOfRun,
 }
 
@@ -53,20 +53,25 @@ fn spare_len(chunk: &[u8], literals_len: usize) -> u64 {
 
 impl Cost {
     /// Returns `true` if `chunk` should be stored as a delta chunk that takes `delta_chunk_len`
-    /// bytes besides `literals_len` new bytes.
+    /// bytes besides `literals_len` new bytes. `has_neighbours` is set if its region has full chunks
+    /// before it.
     pub(super) fn is_within(
         &mut self,
         limit: Limit,
-        chunk: &[u8],
+        (chunk, has_neighbours): (&[u8], bool),
         literals_len: usize,
         delta_chunk_len: usize,
         probe: &mut Probe,
     ) -> bool {
         match limit {
             Limit::Smaller => literals_len + delta_chunk_len < chunk.len(),
-            Limit::Sampled => self.is_clearly_smaller(chunk, literals_len, delta_chunk_len, probe),
+            Limit::Sampled => {
+                let chunk = (chunk, has_neighbours);
+                self.is_clearly_smaller(chunk, literals_len, delta_chunk_len, probe)
+            }
             Limit::SampledOfRun => {
-                self.is_clearly_smaller(chunk, literals_len, delta_chunk_len * RUN_TIMES, probe)
+                let counted_len = delta_chunk_len * RUN_TIMES;
+                self.is_clearly_smaller((chunk, true), literals_len, counted_len, probe)
             }
         }
     }
@@ -74,7 +79,7 @@ impl Cost {
     /// Applies [`Limit::Sampled`]. The new bytes are assumed to compress as well as the chunk.
     fn is_clearly_smaller(
         &mut self,
-        chunk: &[u8],
+        (chunk, has_neighbours): (&[u8], bool),
         literals_len: usize,
         delta_chunk_len: usize,
         probe: &mut Probe,
@@ -93,7 +98,7 @@ impl Cost {
             self.unsampled_count += 1;
             return true;
         }
-        let compressed_len = probe.compressed_len(chunk) as u64;
+        let compressed_len = probe.compressed_len(chunk, has_neighbours) as u64;
         (self.sampled, self.unsampled_count) = (Some((chunk_len, compressed_len)), 0);
         delta_chunk_len * chunk_len <= len_max * compressed_len
     }
@@ -114,29 +119,35 @@ mod tests {
         let zeros = vec![0; LEN];
         let mut cost = Cost::default();
         assert!(
-            cost.is_clearly_smaller(&random, 0, LEN / 4, &mut probe),
+            cost.is_clearly_smaller((&random, true), 0, LEN / 4, &mut probe),
             "a quarter of what is left as it is"
         );
         assert!(
-            cost.is_clearly_smaller(&zeros, 0, LEN / 4, &mut probe),
+            cost.is_clearly_smaller((&zeros, true), 0, LEN / 4, &mut probe),
             "as the chunk before, by far"
         );
         assert!(
-            cost.is_clearly_smaller(&zeros, LEN / 2, LEN / 8, &mut probe),
+            cost.is_clearly_smaller((&zeros, true), LEN / 2, LEN / 8, &mut probe),
             "the same with new bytes"
         );
         assert!(
-            !cost.is_clearly_smaller(&zeros, 0, LEN / 2, &mut probe),
+            !cost.is_clearly_smaller((&zeros, true), 0, LEN / 2, &mut probe),
             "not by far: nothing is left of zeros"
         );
         assert!(
-            !cost.is_clearly_smaller(&zeros, 0, LEN / 4, &mut probe),
+            !cost.is_clearly_smaller((&zeros, true), 0, LEN / 4, &mut probe),
             "as the chunk before: nothing is left"
         );
-        assert!(cost.is_clearly_smaller(&random, 0, LEN * 15 / 16, &mut probe), "the most");
-        assert!(!cost.is_clearly_smaller(&random, 0, LEN * 15 / 16 + 1, &mut probe), "more");
-        assert!(!cost.is_clearly_smaller(&random, LEN / 2, LEN / 2, &mut probe), "new bytes count");
-        assert!(!cost.is_clearly_smaller(&random, LEN, 1, &mut probe), "all are new");
+        assert!(cost.is_clearly_smaller((&random, true), 0, LEN * 15 / 16, &mut probe), "the most");
+        assert!(
+            !cost.is_clearly_smaller((&random, true), 0, LEN * 15 / 16 + 1, &mut probe),
+            "more"
+        );
+        assert!(
+            !cost.is_clearly_smaller((&random, true), LEN / 2, LEN / 2, &mut probe),
+            "new bytes count"
+        );
+        assert!(!cost.is_clearly_smaller((&random, true), LEN, 1, &mut probe), "all are new");
     }
 
     #[test]
@@ -144,7 +155,7 @@ mod tests {
         let mut probe = Probe::new().expect("there is memory");
         let random = SplitMix64::bytes(2, LEN);
         let mut is_within =
-            |limit, len| Cost::default().is_within(limit, &random, 0, len, &mut probe);
+            |limit, len| Cost::default().is_within(limit, (&random, true), 0, len, &mut probe);
         assert!(is_within(Limit::Sampled, LEN / 2));
         assert!(!is_within(Limit::SampledOfRun, LEN / 2));
         assert!(is_within(Limit::SampledOfRun, LEN / 4));
@@ -155,13 +166,16 @@ mod tests {
         let mut probe = Probe::new().expect("there is memory");
         let mut cost = Cost::default();
         let random = SplitMix64::bytes(1, LEN);
-        assert!(cost.is_clearly_smaller(&random, 0, LEN / 4, &mut probe), "a quarter");
+        assert!(cost.is_clearly_smaller((&random, true), 0, LEN / 4, &mut probe), "a quarter");
         for count in 0..UNSAMPLED_MAX {
             assert!(
-                cost.is_clearly_smaller(&vec![0; LEN], 0, LEN / 4, &mut probe),
+                cost.is_clearly_smaller((&vec![0; LEN], true), 0, LEN / 4, &mut probe),
                 "{count} chunks later"
             );
         }
-        assert!(!cost.is_clearly_smaller(&vec![0; LEN], 0, LEN / 4, &mut probe), "sampled again");
+        assert!(
+            !cost.is_clearly_smaller((&vec![0; LEN], true), 0, LEN / 4, &mut probe),
+            "sampled again"
+        );
     }
 }

@@ -10,7 +10,7 @@ use super::cost::{Cost, Limit};
 use super::delta::Delta;
 use super::known::KnownChunks;
 use super::open_regions::{OpenRegions, slot};
-use super::region::{RawRegion, Verify};
+use super::region::{Probe, RawRegion, Verify};
 use super::strategy::DeltaStrategy;
 use crate::crypto::Keys;
 use crate::format::fingerprint::{Class, Fingerprint};
@@ -180,10 +180,11 @@ impl Deduplicator {
         }
         let name = (class, fingerprint);
         let (known, cost) = (&mut self.known, &mut self.cost);
+        let is_within = |probe: &mut Probe, has_neighbours, len| {
+            cost.is_within(limit, (chunk, has_neighbours), literals_len, len, probe)
+        };
         let is_stored =
-            self.regions.push_delta_chunk(name, chunk.len(), delta, known, |probe, len| {
-                cost.is_within(limit, chunk, literals_len, len, probe)
-            })?;
+            self.regions.push_delta_chunk(name, chunk.len(), delta, known, is_within)?;
         if is_stored {
             self.delta_chunks.count += 1;
             self.delta_chunks.bytes += chunk.len() as u64;

@@ -79,9 +79,9 @@ impl OpenRegions {
         Ok(())
     }
 
-    /// Adds a chunk of `chunk_len` bytes as a delta chunk if `is_within` returns `true` for the
-    /// number of bytes that the delta chunk takes besides its new ones. Returns `true` if the delta
-    /// chunk was added.
+    /// Adds a chunk of `chunk_len` bytes as a delta chunk if `is_within` returns `true`. Its arguments
+    /// tell if the region has full chunks, and the number of bytes that the delta chunk takes
+    /// besides its new ones. Returns `true` if the delta chunk was added.
     ///
     /// # Errors
     ///
@@ -92,11 +92,12 @@ impl OpenRegions {
         chunk_len: usize,
         delta: &Delta,
         known: &mut KnownChunks,
-        is_within: impl FnOnce(&mut Probe, usize) -> bool,
+        is_within: impl FnOnce(&mut Probe, bool, usize) -> bool,
     ) -> Result<bool> {
         self.open_for(class, delta.literals.len(), true, known);
         let Some(open) = &mut self.open[slot(class)] else { return Ok(false) };
-        let is_within = |len| is_within(&mut self.probe, len);
+        let has_full_chunks = open.has_full_chunks();
+        let is_within = |len| is_within(&mut self.probe, has_full_chunks, len);
         if !open.push_delta_chunk(fingerprint, chunk_len, delta, is_within)? {
             return Ok(false);
         }

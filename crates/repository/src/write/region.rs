@@ -233,8 +233,8 @@ pub const PROBE_LEN: usize = 128 * 1024;
 const SAMPLE_PIECES: usize = 4;
 /// Length of a sampled piece of a region, in bytes.
 const REGION_PIECE_LEN: usize = 4096;
-/// Length of the end of a chunk that is sampled, in bytes. The second half is measured, compressed
-/// together with the first: in a region, bytes before a chunk help as much.
+/// Length of the end of a chunk that is sampled, in bytes. Behind other chunks, only the second half
+/// is measured, compressed together with the first: the bytes before a chunk help as much.
 const CHUNK_SAMPLE_LEN: usize = 64 * 1024;
 
 /// Estimates by a sample how well bytes compress.
@@ -263,12 +263,13 @@ impl Probe {
         compressed_len * 100 > len * 99
     }
 
-    /// Returns the estimated compressed length in bytes of a chunk in a region of similar bytes.
-    pub(super) fn compressed_len(&mut self, chunk: &[u8]) -> usize {
+    /// Returns the estimated compressed length of a chunk in bytes: behind other chunks of its
+    /// region if `has_neighbours` is set, and otherwise as the first one.
+    pub(super) fn compressed_len(&mut self, chunk: &[u8], has_neighbours: bool) -> usize {
         let sample = &chunk[chunk.len().saturating_sub(CHUNK_SAMPLE_LEN)..];
-        let context = &sample[..sample.len() / 2];
+        let context = if has_neighbours { &sample[..sample.len() / 2] } else { &[] };
         let measured_len = sample.len() - context.len();
-        let mut len = |bytes| self.0.compress(bytes).map_or(bytes.len(), |it| it.len());
+        let mut len = |bytes: &[u8]| self.0.compress(bytes).map_or(bytes.len(), |it| it.len());
         let added_len = len(sample).saturating_sub(len(context)).min(measured_len);
         (chunk.len() * added_len).checked_div(measured_len).unwrap_or(0)
     }
@@ -331,12 +332,16 @@ mod tests {
     fn chunk_is_sampled_in_context() {
         let mut probe = Probe::new().expect("there is memory");
         let random = SplitMix64::bytes(3, 3 * CHUNK_SAMPLE_LEN);
-        assert!(probe.compressed_len(&random) > random.len() * 99 / 100);
+        assert!(probe.compressed_len(&random, true) > random.len() * 99 / 100);
         let half = &random[..CHUNK_SAMPLE_LEN / 2];
         let repeated = [&random[..], half, half].concat();
-        assert!(probe.compressed_len(&repeated) < repeated.len() / 100, "the end is known");
-        assert_eq!(probe.compressed_len(&[]), 0);
-        assert!(probe.compressed_len(&[7]) >= 1, "one byte");
+        assert!(probe.compressed_len(&repeated, true) < repeated.len() / 100, "the end is known");
+        assert!(
+            probe.compressed_len(&repeated, false) > repeated.len() / 3,
+            "it is the first chunk"
+        );
+        assert_eq!(probe.compressed_len(&[], true), 0);
+        assert!(probe.compressed_len(&[7], true) >= 1, "one byte");
     }
 
     #[test]

@@ -113,6 +113,10 @@ impl RegionBuilder {
         self.len() == 0
     }
 
+    pub(super) fn has_full_chunks(&self) -> bool {
+        self.full_chunks.len > 0
+    }
+
     pub(super) fn has_delta_chunks(&self) -> bool {
         !self.delta_chunks.is_empty()
     }
