@@ -161,7 +161,8 @@ fn path_of_versions(paths: &[PathBuf]) -> Result<PathBuf> {
         resolved.push(resolve(path).with_context(|| path.display().to_string())?);
     }
     let is_folder = |path: &Path| -> Result<bool> {
-        let found = fs::metadata(path).with_context(|| path.display().to_string())?;
+        // A link that is named is itself the source of a backup.
+        let found = fs::symlink_metadata(path).with_context(|| path.display().to_string())?;
         match (found.is_dir(), found.is_file()) {
             (false, false) => {
                 let message =
@@ -171,10 +172,10 @@ fn path_of_versions(paths: &[PathBuf]) -> Result<PathBuf> {
             (is_folder, _) => Ok(is_folder),
         }
     };
-    let first_is_folder = is_folder(&paths[0])?;
+    let first_is_folder = is_folder(&resolved[0])?;
     let noun = |is_folder| if is_folder { "a folder" } else { "a file" };
-    for path in &paths[1..] {
-        let is_folder = is_folder(path)?;
+    for (path, resolved) in paths.iter().zip(&resolved).skip(1) {
+        let is_folder = is_folder(resolved)?;
         if is_folder != first_is_folder {
             let message = format!(
                 "--as-versions: {} is {}, but {} is {}",
@@ -249,7 +250,7 @@ mod tests {
             path_of_versions(&paths).map_err(|error| error.to_string())
         };
         assert_eq!(path(&["one", "two"]), Ok(paths[1].clone()));
-        assert_eq!(path(&["one", "link"]), Ok(paths[1].clone()), "links are followed");
+        assert_eq!(path(&["one", "link/"]), Ok(paths[1].clone()), "a folder behind a link");
         assert_eq!(path(&["one", "one"]), Ok(paths[0].clone()), "nothing has changed");
         assert_eq!(path(&["file", "file"]), Ok(root.join("file")), "versions of a file");
         for (names, text) in [
@@ -259,6 +260,7 @@ mod tests {
             (&["two", "two/inner"], "is inside"),
             (&["two/inner", "one", "two"], "is inside"),
             (&["one", "/dev/null"], "neither a folder nor a file"),
+            (&["one", "link"], "neither a folder nor a file"),
         ] {
             let error = path(names).expect_err(text);
             assert!(error.contains(text), "{error}");
