@@ -292,26 +292,25 @@ fn other_targets() -> Result<(), String> {
 /// Tests the builders of data sets that need neither a network nor a server, which takes some
 /// seconds.
 fn data_sets() -> Result<(), String> {
-    let mut command = Command::new("python3");
-    if command.arg("--version").output().is_err() {
-        println!("xtask: SKIPPED: python3 is not there: the builders of data sets were not tested");
-        return Ok(());
-    }
-    let mut command = Command::new("python3");
-    command.args(["-B", "research/datasets/test_build.py"]).current_dir(root());
-    run(command)
+    let test = &["research/datasets/test_build.py"][..];
+    run_scripts(&[test], "the builders of data sets were not tested")
 }
 
 /// Tests the pages of the benchmark, and compares its charts and the table of README.md with its page.
 fn benchmark() -> Result<(), String> {
-    for words in [&["research/bench/test_tool.py"][..], &["research/bench/tool", "check"]] {
+    let scripts = [&["research/bench/test_tool.py"][..], &["research/bench/tool", "check"]];
+    run_scripts(&scripts, "the benchmark's page was not checked")
+}
+
+/// Runs Python scripts, each with its arguments, or says what is `skipped` without Python.
+fn run_scripts(scripts: &[&[&str]], skipped: &str) -> Result<(), String> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        println!("xtask: SKIPPED: python3 is not there: {skipped}");
+        return Ok(());
+    }
+    for words in scripts {
         let mut command = Command::new("python3");
-        if command.arg("--version").output().is_err() {
-            println!("xtask: SKIPPED: python3 is not there: the benchmark's page was not checked");
-            return Ok(());
-        }
-        let mut command = Command::new("python3");
-        command.arg("-B").args(words).current_dir(root());
+        command.arg("-B").args(*words).current_dir(root());
         run(command)?;
     }
     Ok(())

@@ -3,8 +3,8 @@
 
 /// The length of a key in bytes.
 pub(crate) const KEY_LEN: usize = 16;
-/// The multiplier of the hash that selects anchors.
-const SELECTION: u64 = 0x9E37_79B9_7F4A_7C15;
+/// The multiplier by which words are mixed: the golden ratio, as in the table of a window.
+const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The flag in the distance of a key that occurs at several positions, if such keys are dropped.
 const REPEATED: u32 = 1 << 31;
@@ -94,7 +94,7 @@ impl AnchorIndex {
             let (first, second) = key.split_first_chunk::<8>()?;
             let word = u64::from_le_bytes(*first);
             // A key that repeats itself says nothing about a position.
-            let is_anchor = word.wrapping_mul(SELECTION) >> shift == 0 && first[..] != *second;
+            let is_anchor = word.wrapping_mul(MIXER) >> shift == 0 && first[..] != *second;
             is_anchor.then(|| (at, hash(word, second)))
         })
     }
@@ -120,9 +120,9 @@ impl AnchorIndex {
 
 fn hash(first: u64, second: &[u8]) -> u64 {
     let second = second.first_chunk().map_or(0, |second| u64::from_le_bytes(*second));
-    let mixed = (first ^ 0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+    let mixed = (first ^ MIXER).wrapping_mul(0xBF58_476D_1CE4_E5B9)
         ^ second.wrapping_mul(0x94D0_49BB_1331_11EB);
-    (mixed ^ (mixed >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    (mixed ^ (mixed >> 29)).wrapping_mul(MIXER)
 }
 
 fn check(hash: u64) -> u32 {

@@ -4,23 +4,12 @@ use cutpoint_delta::{Aligner, Piece, Window, position_behind};
 use cutpoint_testing::SplitMix64;
 use proptest::prelude::*;
 
+mod support;
+use support::join;
+
 /// Returns rows as a dump has them: a number, and a filler that all rows have.
 fn rows(numbers: impl Iterator<Item = usize>) -> Vec<u8> {
     numbers.flat_map(|number| format!("{number}\t1\t0\t{:84}\n", "").into_bytes()).collect()
-}
-
-fn joined(old: &[u8], new: &[u8], pieces: &[Piece]) -> Vec<u8> {
-    let mut joined: Vec<u8> = Vec::new();
-    for piece in pieces {
-        match *piece {
-            Piece::Literal { len } => joined.extend_from_slice(&new[joined.len()..][..len]),
-            Piece::Copy { position, len } => {
-                let start = usize::try_from(position).expect("a small position");
-                joined.extend_from_slice(&old[start..start + len]);
-            }
-        }
-    }
-    joined
 }
 
 /// Returns the pieces of `new` before and after the second search.
@@ -31,7 +20,7 @@ fn pieces(aligner: &mut Aligner, old: &[u8], new: &[u8]) -> [Vec<Piece>; 2] {
     window.find(new, 0, &mut first);
     let mut second = first.clone();
     aligner.improve(&window, new, 0, &mut second);
-    assert_eq!(joined(old, new, &second), new, "the pieces are the chunk");
+    assert_eq!(join(old, new, &second), new, "the pieces are the chunk");
     [first, second]
 }
 

@@ -4,20 +4,8 @@ use cutpoint_delta::{COPY_LEN_MIN, Piece, Window};
 use cutpoint_testing::SplitMix64;
 use proptest::prelude::*;
 
-/// Joins the pieces again. `old` begins at position 0.
-fn join(old: &[u8], new: &[u8], pieces: &[Piece]) -> Vec<u8> {
-    let mut joined: Vec<u8> = Vec::new();
-    for piece in pieces {
-        match *piece {
-            Piece::Literal { len } => joined.extend_from_slice(&new[joined.len()..][..len]),
-            Piece::Copy { position, len } => {
-                let start = usize::try_from(position).expect("a small position");
-                joined.extend_from_slice(&old[start..start + len]);
-            }
-        }
-    }
-    joined
-}
+mod support;
+use support::join;
 
 fn literal_len(pieces: &[Piece]) -> usize {
     let len = |piece: &Piece| if let Piece::Literal { len } = piece { *len } else { 0 };

@@ -102,7 +102,7 @@ pub(super) fn back_up(actor: &mut Actor) -> Result<()> {
     let mut inline = Inline::new(writer, Verify::Some)?;
     let before = Old::new(actor, &mut inline);
     let mut encoder = before.encoder();
-    let compares_with_run = actor.chance(3);
+    let compares_with_run = actor.chance(4);
     if compares_with_run {
         encoder = encoder.with_recent();
     }
