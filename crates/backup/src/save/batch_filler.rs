@@ -105,10 +105,19 @@ impl<'a> BatchFiller<'a> {
     /// `start` on.
     pub(super) fn send_and_carry(&mut self, start: usize) -> Result<()> {
         let Some(full) = self.open.take() else { return Ok(()) };
-        let next = self.batch()?;
+        let mut next = match self.next_batch() {
+            Ok(next) => next,
+            Err(halt) => {
+                // The dedup stage waits for each number that was given, so this batch is sent at the
+                // end.
+                self.open = Some(full);
+                return Err(halt);
+            }
+        };
         let carried = &full.batch.bytes[start..full.fill];
         next.batch.bytes[..carried.len()].copy_from_slice(carried);
         next.fill = carried.len();
+        self.open = Some(next);
         Ok(self.state.shutdown.send(&self.jobs, SaveJob::Fingerprint(full.batch))?)
     }
 
@@ -127,4 +136,33 @@ impl<'a> BatchFiller<'a> {
 /// Returns the error of a backup that the monitor cancels.
 pub(super) fn interrupted() -> Error {
     Error::new(Kind::Interrupted, "backup", "interrupted")
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::unbounded;
+
+    use super::*;
+
+    struct Cancelled;
+
+    impl BackupMonitor for Cancelled {
+        fn cancelled(&self) -> bool {
+            true
+        }
+    }
+
+    /// A request to stop comes while the source stage waits for a free batch.
+    #[test]
+    fn batch_that_cannot_be_carried_on_is_sent_at_the_end() {
+        let state = RunState::default();
+        let (free, free_batches) = unbounded();
+        let (jobs, sent) = unbounded();
+        free.send(Batch::new(10)).expect("it is open");
+        let mut batches = BatchFiller::new(&Cancelled, &state, free_batches, jobs);
+        batches.batch().unwrap_or_else(|_| panic!("there is a free batch")).fill = 10;
+        assert!(batches.send_and_carry(5).is_err(), "there is no other batch");
+        let count = batches.finish().unwrap_or_else(|_| panic!("the run goes on"));
+        assert_eq!((count, sent.len()), (1, 1), "each number was sent");
+    }
 }
