@@ -141,7 +141,7 @@ pub(super) fn run(
     let results = std::thread::scope(|scope| {
         let state = &state;
         workers.into_iter().for_each(|ends| spawn_worker(scope, state, worker, ends));
-        let dedup = spawn(scope, state, move |state| dedup.run(dedup_ends, state));
+        let dedup = spawn_dedup(scope, state, dedup, dedup_ends, settings.reader);
         let index = &*settings.index;
         let storing = writer.map(|writer| {
             let containers =
@@ -198,6 +198,32 @@ fn spawn_worker<'scope>(
             recent.end();
         }
     });
+}
+
+/// Starts the dedup stage, and a thread that decodes regions by `reader` ahead of it, if the stage
+/// wants any.
+fn spawn_dedup<'scope, 'a: 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    state: &'scope RunState,
+    dedup: DedupStage<'a>,
+    ends: DedupEnds,
+    reader: &'scope Reader,
+) -> ScopedJoinHandle<'scope, Option<(DedupStage<'a>, Option<Content>)>> {
+    let ahead = dedup.strategy.as_ref().and_then(|strategy| strategy.regions_ahead());
+    if let Some(ahead) = ahead.clone() {
+        spawn(scope, state, move |_| {
+            ahead.run(reader);
+            Ok(())
+        });
+    }
+    scope.spawn(move || {
+        let result = state.shutdown.stage(|| dedup.run(ends, state));
+        // The thread has no other end, whatever has become of the stage.
+        if let Some(ahead) = ahead {
+            ahead.end();
+        }
+        result
+    })
 }
 
 /// Returns the result of a stage in a thread; `None` if the stage did not complete.

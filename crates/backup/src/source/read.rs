@@ -19,6 +19,11 @@ use crate::platform;
 /// several requests at once, and the system itself asks for less.
 const ADVISED_LEN: u64 = 8 << 20;
 
+/// The number of bytes that the system is asked for by one call. Of a longer range, Linux reads only
+/// the beginning: as much as it reads ahead on its own, which is 128 KiB unless the administrator has
+/// set another number, or the largest request to the disk.
+const ADVICE_STEP: u64 = 128 << 10;
+
 /// A regular file or a block device, open for reading, or a small file with all its bytes.
 #[derive(Debug)]
 pub struct SourceFile {
@@ -230,9 +235,13 @@ impl SourceFile {
 
     /// Asks the system to read `len` bytes from `offset` on, without waiting for them.
     fn advise(&self, offset: u64, len: u64) {
-        if let (FileBytes::Open(file), Some(len)) = (&self.bytes, NonZeroU64::new(len)) {
+        let FileBytes::Open(file) = &self.bytes else { return };
+        let end = offset + len;
+        let mut at = offset;
+        while let Some(len) = NonZeroU64::new(ADVICE_STEP.min(end - at)) {
             // The bytes are read all the same.
-            rustix::fs::fadvise(file, offset, Some(len), Advice::WillNeed).ok();
+            rustix::fs::fadvise(file, at, Some(len), Advice::WillNeed).ok();
+            at += len.get();
         }
     }
 

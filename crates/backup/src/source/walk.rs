@@ -11,6 +11,7 @@ use std::{fmt, io};
 use cutpoint_repository::format::recipe::RAW_LEN_MAX;
 use cutpoint_repository::{Content, Entry, EntryKind, Time};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
 use super::entry_builder::EntryBuilder;
 use super::exclusion::{Exclusion, ExclusionRule};
@@ -55,10 +56,16 @@ pub struct Walk {
     list_buffer: Vec<u8>,
     /// The threads that ask for metadata and open folders ahead of the walk, if there are any.
     helpers: Option<Arc<Helpers>>,
+    /// The number of names whose metadata the walk itself has asked for since it noted that, and the
+    /// longest time that one of them took.
+    own_stats: (u32, Duration),
 }
 
 /// The time within which a name of a folder is listed if the folder is in memory.
 const LISTED_PER_NAME: Duration = Duration::from_micros(1);
+/// The number of names whose metadata counts as one call. A disk reads that of several names at once, so
+/// one of them is slow.
+const NOTED_STATS: u32 = 8;
 /// The maximum number of folders that are opened ahead of the walk, over all levels.
 const FOLDERS_AHEAD_MAX: usize = 64;
 /// The number of folders that are opened ahead below the current folder, even if those above have
@@ -170,6 +177,7 @@ impl Walk {
             entries: EntryBuilder::default(),
             list_buffer: Vec::with_capacity(LIST_BUFFER_LEN),
             helpers: None,
+            own_stats: (0, Duration::ZERO),
         };
         let (names, failure) = walk.list(&handle, Some(0), is_source);
         // The root has no entry that could be marked as incomplete.
@@ -415,6 +423,22 @@ impl Walk {
         Ok(self.pattern_rule(Path::new(OsStr::from_bytes(&self.path)), is_folder))
     }
 
+    /// Returns the metadata of a name that nothing was asked about ahead.
+    fn stat(&mut self, folder: &Handle, name: &[u8]) -> Result<Stat, Errno> {
+        let helpers = self.helpers.as_ref().filter(|helpers| !helpers.have_begun());
+        let Some(helpers) = helpers else { return folder::stat(folder, name) };
+        let began_at = Instant::now();
+        let stat = folder::stat(folder, name);
+        let (count, slowest) = &mut self.own_stats;
+        *count += 1;
+        *slowest = began_at.elapsed().max(*slowest);
+        if *count == NOTED_STATS {
+            helpers.note(*slowest, Duration::ZERO);
+            self.own_stats = (0, Duration::ZERO);
+        }
+        stat
+    }
+
     /// Returns the step for a name that no pattern excludes. See [`Walk::step_unless_excluded`].
     fn step(
         &mut self,
@@ -425,7 +449,7 @@ impl Walk {
         home: Option<u64>,
     ) -> WalkStep {
         let stat = ahead.as_ref().map(|ahead| *ahead.stat());
-        let stat = match stat.map_or_else(|| folder::stat(&folder, &name), Ok) {
+        let stat = match stat.map_or_else(|| self.stat(&folder, &name), Ok) {
             Ok(stat) => stat,
             Err(error) => {
                 self.add_missing(node);

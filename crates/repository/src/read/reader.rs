@@ -162,6 +162,35 @@ impl Reader {
         }
     }
 
+    /// Decodes the regions that the first place of a chunk needs: that of the chunk, and those of the
+    /// full chunks that it copies from.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the index or the storage, without another attempt.
+    pub(crate) fn prepare_regions(&self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
+        let found = self.index.find_where(class, fingerprint, Scope::Read, |_| Ok(true))?;
+        let Some(location) = found else { return Err(nowhere(class, fingerprint)) };
+        if location.is_full() {
+            return self.region(class, &location).map(drop);
+        }
+        let mut sources: Vec<u16> = Vec::new();
+        for extent in self.extents(class, &location)? {
+            if sources.contains(&extent.reference) {
+                continue;
+            }
+            sources.push(extent.reference);
+            let Some(reference) = location.references().get(usize::from(extent.reference)) else {
+                continue;
+            };
+            let is_full = |found: &Location| Ok(found.is_full());
+            if let Some(found) = self.index.find_where(class, reference, Scope::Read, is_full)? {
+                self.region(class, &found)?;
+            }
+        }
+        Ok(())
+    }
+
     fn reread_chunk(&self, class: Class, fingerprint: &Fingerprint) -> Result<ChunkBytes> {
         let mut left = rules::listings_max();
         let error = loop {

@@ -58,7 +58,7 @@ pub use dedup::{ChunkSink, Deduplicator, DeltaStatistics};
 pub use delta::Delta;
 pub use inline::Inline;
 pub use part::{CompletedObject, PublishedSegment, SealedPart};
-pub use previous::DeltaEncoder;
+pub use previous::{DeltaEncoder, RegionsAhead};
 pub use put_window::PutWindow;
 pub use recent::RecentRegions;
 pub use recipe::{RecipeWriter, TREE_CUT};

@@ -12,6 +12,7 @@ use cutpoint_storage::Result;
 use super::burst::BurstStatistics;
 use super::cost::Limit;
 use super::delta::Delta;
+use super::previous::RegionsAhead;
 use super::recent::RecentRegions;
 use super::region::RawRegion;
 use crate::crypto::Keys;
@@ -65,6 +66,11 @@ pub trait DeltaStrategy: Debug + Send {
 
     /// Returns the place where encoded regions are to be put, if the strategy reads them.
     fn recent_regions(&self) -> Option<Arc<RecentRegions>> {
+        None
+    }
+
+    /// Returns the regions that another thread may decode ahead, if the strategy wants any.
+    fn regions_ahead(&self) -> Option<Arc<RegionsAhead>> {
         None
     }
 

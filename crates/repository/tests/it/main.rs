@@ -24,6 +24,7 @@ mod optimize;
 mod parity;
 mod prune;
 mod recent;
+mod regions_ahead;
 mod repair;
 mod requests;
 mod retention;

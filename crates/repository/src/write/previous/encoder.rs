@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cutpoint_storage::{Error, Result};
 
+use super::ahead::RegionsAhead;
 use super::rebuild::is_rebuilt;
 use super::resync::Resynchronizer;
 use super::similar::{SimilarChunk, SimilarChunks};
@@ -27,6 +28,12 @@ use crate::write::strategy::{DeltaStrategy, StoreDelta};
 const SIMILAR_BEFORE_COUNT: usize = 16;
 const SIMILAR_COUNT: usize = 1024;
 
+/// Number of consecutive chunks that were compared from which on regions are decoded ahead. Behind a
+/// single change, the next chunks are mostly known, and need no old bytes.
+const COMPARED_COUNT_MIN: u32 = 3;
+/// Number of old bytes behind the window whose regions are decoded ahead.
+const AHEAD_LEN: u64 = 1024 * 1024;
+
 /// Minimum mean length of the parts of a delta that is not stored, for it to make the position
 /// certain, in bytes.
 const CERTAIN_PART_LEN_MEAN: usize = 128;
@@ -43,6 +50,12 @@ pub struct DeltaEncoder<'a> {
     recent: RecentStream,
     /// The chunk right before the next one, if it is known and not in the old stream.
     neighbour: Option<Neighbour>,
+    /// The regions that another thread decodes.
+    ahead: Arc<RegionsAhead>,
+    /// Number of consecutive chunks that were compared.
+    compared_count: u32,
+    /// The old position up to which regions were wanted ahead.
+    ahead_end: u64,
 }
 
 /// A known chunk right before a new one.
@@ -67,6 +80,9 @@ impl<'a> DeltaEncoder<'a> {
             resync: Resynchronizer::default(),
             recent: RecentStream::default(),
             neighbour: None,
+            ahead: Arc::default(),
+            compared_count: 0,
+            ahead_end: 0,
         }
     }
 
@@ -223,6 +239,16 @@ impl<'a> DeltaEncoder<'a> {
             self.give_up(error)?;
             return Ok(None);
         }
+        self.compared_count += 1;
+        if self.compared_count >= COMPARED_COUNT_MIN && stream.origin != Origin::Run {
+            let begin = self.ahead_end.max(self.window.end());
+            let end = self.window.end() + AHEAD_LEN;
+            let mut chunks = stream.pieces.within(begin..end).peekable();
+            if chunks.peek().is_some() {
+                self.ahead_end = end;
+                self.ahead.want(chunks.map(|old| old.fingerprint));
+            }
+        }
         let (behind, delta) = self.window.encode(chunk, stream.expected);
         stream.expected = behind;
         match delta {
@@ -238,6 +264,7 @@ impl DeltaStrategy for DeltaEncoder<'_> {
     }
 
     fn skip(&mut self, fingerprint: &Fingerprint, len: usize) -> Result<()> {
+        self.compared_count = 0;
         let recent = self.recent.find(fingerprint);
         self.push_recent(*fingerprint, len, None);
         let is_there = match &mut self.stream {
@@ -304,6 +331,10 @@ impl DeltaStrategy for DeltaEncoder<'_> {
 
     fn recent_regions(&self) -> Option<Arc<RecentRegions>> {
         Some(self.references.recent()?.borrow().encoded().clone())
+    }
+
+    fn regions_ahead(&self) -> Option<Arc<RegionsAhead>> {
+        Some(self.ahead.clone())
     }
 
     fn is_fine_grained(&self) -> bool {

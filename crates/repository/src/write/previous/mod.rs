@@ -7,8 +7,10 @@
 //! Every old chunk can be traced byte by byte to the full chunks that it is made of. So the parts
 //! that a new chunk takes from it are expressed in full chunks again, and no delta chunk ever
 //! refers to a delta chunk. Without a previous version, the old stream is taken from the run
-//! itself or from a container with a similar chunk ([`similar`]).
+//! itself or from a container with a similar chunk ([`similar`]). Old regions are decoded ahead by
+//! another thread ([`ahead`]).
 
+mod ahead;
 mod encoder;
 mod rebuild;
 mod resync;
@@ -16,4 +18,5 @@ mod similar;
 mod stream;
 mod window;
 
+pub use ahead::RegionsAhead;
 pub use encoder::DeltaEncoder;

@@ -1,6 +1,7 @@
 //! The old stream, and the position of the new stream in it.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 use cutpoint_storage::{Error, Result};
 
@@ -60,6 +61,13 @@ impl OldPieces<'_> {
     pub(super) fn get(&self, number: u64) -> Option<OldPiece> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.list.get(index).copied()
+    }
+
+    /// Returns the pieces that begin within `range`.
+    pub(super) fn within(&self, range: Range<u64>) -> impl Iterator<Item = OldPiece> {
+        let begin = self.list.partition_point(|old| old.position < range.start);
+        let pieces = self.list.range(begin..);
+        pieces.copied().take_while(move |old| old.position < range.end)
     }
 
     /// Returns the position of the first piece, if there is one.
