@@ -13,6 +13,7 @@ from tools import KINDS
 
 RESULTS = ROOT / "research" / "results"
 NAME = "benchmark.md"
+BOUNDS = Path(__file__).with_name("bounds.md")
 BEGIN, END = "<!-- benchmark: written by `research/bench/tool page` -->", "<!-- end of benchmark -->"
 # The sets that README.md shows, and their descriptions.
 README_SETS = {
@@ -56,7 +57,7 @@ programs, all encrypted. Source code and web pages are real releases; the databa
 
 {restic}, Cutpoint at commit {commit}, {date}, by [`research/bench/tool run`](research/bench/README.md).
 [All figures](research/results/benchmark.md) of this run: other programs, CPU time, memory, restores, small files and
-S3, beside goals. [Peers](research/results/peers.md) has an older run on more data.
+S3, beside goals.
 {end}"""
 
 
@@ -106,6 +107,13 @@ def merged_run(runs):
         "missing_sets": {group: sets for run in runs for group, sets in run["missing_sets"].items()},
         "planned": {group: sets for run in runs for group, sets in run["planned"].items()},
     }
+
+
+def read_bounds():
+    """Returns the text of each section of bounds.md by its heading, which is the name of a line."""
+    sections = BOUNDS.read_text(encoding="utf-8").split("\n## ")[1:]
+    parts = [section.partition("\n") for section in sections]
+    return {name.strip(): " ".join(text.split()) for name, _, text in parts}
 
 
 class Page:
@@ -162,7 +170,7 @@ class Page:
             "the page cache through one path; medians of the rounds",
         }
         self.add(table(["", ""], [[name, value] for name, value in facts.items()], numbers=False))
-        if loads and statistics.median(loads) > machine["cores"] / 2:
+        if loads and statistics.median(loads) > machine["cores"]:
             self.add(
                 "**The machine was busy with other work.** Sizes do not depend on that, CPU times by up to a third; "
                 "wall times and goals in seconds mean little. Ratios are of tools that took turns."
@@ -190,6 +198,14 @@ class Page:
             "times are of 200,000 files (20,000 with a delay) and 1 GiB on a quiet machine, and are judged at those "
             "sizes only."
         )
+
+        bounds = read_bounds()
+        missed = [line.name for line in found if (line.of_goal() or 0) > 1 and line.name in bounds]
+        if missed:
+            self.add(
+                "**Bounds.** The cause of each missed goal:",
+                "\n".join(f"- *{name}*: {bounds[name]}" for name in missed),
+            )
 
     def step_rows(self, group):
         """Returns the rows of a group with the CPU time above the start of the tool."""

@@ -191,6 +191,14 @@ class ThePage(unittest.TestCase):
         self.assertRegex(text, r"first backup of 200,000 .* \| 0.83 \| reached \|")
         self.assertRegex(text, r"size beside a chain .* \| 1.20 \| \*\*missed\*\* \|")
 
+    def test_every_bound_is_of_a_line_and_on_the_page_if_it_is_missed(self):
+        names = [line.name for line in lines.lines(lines.Figures([]))]
+        bounds = page.read_bounds()
+        self.assertEqual([name for name in bounds if name not in names], [])
+        text = page.Page(self.records).text()
+        self.assertIn("- *size beside a chain of zstd -3 --patch-from*: " + bounds[names[7]], text)
+        self.assertNotIn("- *first backup of 200,000", text)
+
     def test_every_chart_is_on_page_and_well_formed(self):
         page.write(self.records, self.folder)
         markdown = (self.folder / page.NAME).read_text()

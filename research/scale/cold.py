@@ -6,12 +6,12 @@
                            [--binary restic=PATH] [--helpers FOLDER]
 
 PROGRAM is a release build of cutpoint, FOLDER a folder on a disk, for the files and the repositories; the
-files stay for the next run. Needs root, to drop the caches, and for `delayed`, /dev/fuse. Builds two
+files stay for the next run. Needs root, to drop the caches, and for `delayed`, /dev/fuse. Builds
 helpers of the package cutpoint-scale, unless --helpers names the folder of their builds: read-folder reads
-all files with several threads, delayed-folder delays each request to a file system. In each run, cutpoint,
-the other tools (of research/peers/tools.py) and plain readers alternate. The readers read all files with 1, 8
-and 32 threads, or ask for their metadata if nothing has changed. Files lie 100 in a folder, have 4 KiB on
-average, and compress to a third. Prints wall and CPU seconds and peak memory of each run, and medians, with
+all files with several threads, write-folder writes as many, delayed-folder delays each request to a file
+system. In each run, cutpoint, the other tools (of research/peers/tools.py) and plain readers and writers
+alternate. The readers read all files with 1, 8 and 32 threads, or ask for their metadata if nothing has
+changed. Files lie 100 in a folder, have 4 KiB on average, and compress to a third. Prints wall and CPU seconds and peak memory of each run, and medians, with
 their ratio to 32 readers.
 """
 
@@ -35,13 +35,23 @@ THREADS = (1, 8, 32)
 # Phrases that lines of files begin with; random bytes follow, which do not compress.
 PHRASES = [random.Random(-number).randbytes(48) for number in range(1, 65)]
 RANDOM_LEN = 24
+# Cutpoint reads a file again whose times were younger at the last backup, because it could have changed since: a
+# minute on a disk, a day by modification time alone.
+SETTLED_S = 75
+AGE_S = 3 * 24 * 3600
 
 
 def make_files(folder, count):
-    """Makes `count` files, unless they are there."""
+    """Makes `count` files, unless they are there, and waits until their times are settled."""
     done = folder.with_suffix(".done")
-    if done.exists():
-        return
+    if not done.exists():
+        write_files(folder, count)
+        done.touch()
+    time.sleep(max(0, done.stat().st_mtime + SETTLED_S - time.time()))
+
+
+def write_files(folder, count):
+    modified = time.time() - AGE_S
     shutil.rmtree(folder, ignore_errors=True)
     for number in range(count):
         if number % FILES_IN_FOLDER == 0:
@@ -54,8 +64,9 @@ def make_files(folder, count):
             choice.choice(PHRASES) + random_bytes[at : at + RANDOM_LEN]
             for at in range(0, len(random_bytes), RANDOM_LEN)
         )
-        (below / f"file{number:07}").write_bytes(content)
-    done.touch()
+        file = below / f"file{number:07}"
+        file.write_bytes(content)
+        os.utime(file, (modified, modified))
 
 
 def drop_caches():
@@ -106,9 +117,24 @@ class Bench:
             for command in tool.init():
                 measured(command, os.environ | tool.env(), self.folder)
 
-    def backups(self, case, source):
+    def backups(self, case, source, is_delayed=False):
         for tool in self.tools:
-            yield self.measure(case, tool.name, tool.backup(str(source)), tool)
+            command = tool.backup(str(source))
+            if is_delayed and isinstance(tool, Cutpoint):
+                # Change times of FUSE prove nothing, other than those of the servers that it stands for.
+                command.append("--ignore-ctime")
+            yield self.measure(case, tool.name, command, tool)
+
+    def writers(self, source):
+        """Plain programs that write files of the same number and mean size, and set their times."""
+        files = [path for path in source.rglob("*") if path.is_file()]
+        mean = sum(path.stat().st_size for path in files) // len(files)
+        for threads in THREADS:
+            name = f"{threads} writer{'s' if threads > 1 else ''}"
+            folder = self.folder / "written" / name.replace(" ", "-")
+            folder.mkdir(parents=True)
+            counts = (str(threads), str(len(files)), str(mean))
+            yield self.measure("restore", name, [self.helpers / "write-folder", folder, *counts])
 
     def restores(self):
         for tool in self.tools:
@@ -124,6 +150,7 @@ class Bench:
             yield from self.readers("unchanged", source, "stat")
             yield from self.backups("unchanged", source)
         if "restore" in cases:
+            yield from self.writers(source)
             yield from self.restores()
 
     def delayed_run(self, source, delay_us):
@@ -137,9 +164,9 @@ class Bench:
             time.sleep(0.05)
         try:
             yield from self.readers("delayed first", mounted)
-            yield from self.backups("delayed first", mounted)
+            yield from self.backups("delayed first", mounted, is_delayed=True)
             yield from self.readers("delayed unchanged", mounted, "stat")
-            yield from self.backups("delayed unchanged", mounted)
+            yield from self.backups("delayed unchanged", mounted, is_delayed=True)
         finally:
             subprocess.run(["umount", str(mounted)], check=True)
             server.wait()
@@ -152,9 +179,10 @@ class Bench:
         self.wait_for_removal()
         trash = self.folder / "removed"
         trash.mkdir(exist_ok=True)
-        for tool in self.tools:
-            if tool.root.exists():
-                tool.root.rename(trash / tool.name)
+        written = self.folder / "written"
+        for name, folder in [("written", written), *((tool.name, tool.root) for tool in self.tools)]:
+            if folder.exists():
+                folder.rename(trash / name)
         self.removal = subprocess.Popen(["nice", "-n", "19", "rm", "-rf", str(trash)])
 
     def wait_for_removal(self):
