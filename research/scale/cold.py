@@ -11,8 +11,8 @@ helpers of the package cutpoint-scale, unless --helpers names the folder of thei
 all files with several threads, write-folder writes as many, delayed-folder delays each request to a file
 system. In each run, cutpoint, the other tools (of research/peers/tools.py) and plain readers and writers
 alternate. The readers read all files with 1, 8 and 32 threads, or ask for their metadata if nothing has
-changed. Files lie 100 in a folder, have 4 KiB on average, and compress to a third. Prints wall and CPU seconds and peak memory of each run, and medians, with
-their ratio to 32 readers.
+changed. Files lie 100 in a folder, have 4 KiB on average, and compress to a third. Prints wall and CPU
+seconds and peak memory of each run, and medians, with their ratio to 32 readers.
 """
 
 import argparse

@@ -97,12 +97,13 @@ const QUICK_STEPS: [Step; 7] = [
 ];
 
 /// The steps that build or run something. The tests run beside them.
-const SLOW_STEPS: [Step; 7] = [
+const SLOW_STEPS: [Step; 8] = [
     ("lints with fewer features", lints),
     ("other targets", other_targets),
     INSTRUCTIONS,
     DOCUMENTATION,
     ("data sets", data_sets),
+    ("suite of cut-points", suite),
     ("benchmark", benchmark),
     ("scale", scale),
 ];
@@ -296,6 +297,12 @@ fn data_sets() -> Result<(), String> {
     run_scripts(&[test], "the builders of data sets were not tested")
 }
 
+/// Tests the programs with which others compare their implementations with `vectors/`.
+fn suite() -> Result<(), String> {
+    let test = &["vectors/suite/test_suite.py"][..];
+    run_scripts(&[test], "the suite of cut-points was not tested")
+}
+
 /// Tests the pages of the benchmark, and compares its charts and the table of README.md with its page.
 fn benchmark() -> Result<(), String> {
     let scripts = [&["research/bench/test_tool.py"][..], &["research/bench/tool", "check"]];
@@ -347,7 +354,8 @@ fn scripts() -> Result<(), String> {
     }
     for words in [["check", "--quiet"], ["format", "--check"]] {
         let mut command = Command::new("ruff");
-        command.args(words).args(["--no-cache", "research"]).current_dir(root());
+        command.args(words).args(["--no-cache", "--config", "research/ruff.toml"]);
+        command.args(["research", "vectors/suite"]).current_dir(root());
         run(command)?;
     }
     Ok(())
