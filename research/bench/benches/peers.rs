@@ -11,9 +11,9 @@
 use std::fs;
 use std::process::{Command, ExitCode};
 
-use cutpoint_bench::{gearhash_crate, 
-    Buffer, ChunkSizes, Comparison, Contender, Data, Kind, Limit, PlainRead, Turns, blake3, levels,
-    processor, race,
+use cutpoint_bench::{
+    Buffer, ChunkSizes, Comparison, Contender, Data, Kind, Limit, PlainRead, Turns, blake3,
+    gearhash_crate, levels, processor, race,
 };
 use cutpoint_chunking::{Level, Spec};
 use cutpoint_fingerprint::Digest;

@@ -41,22 +41,18 @@ pub fn gearhash_crate<'a>(spec: &Spec) -> Option<Contender<'a, usize>> {
     let bits = text.strip_prefix("gear:bits=")?.strip_suffix(",table=gearhash")?;
     let bits: u32 = bits.parse().ok().filter(|bits| (1..64).contains(bits))?;
     let mask = u64::MAX << (64 - bits);
-    Some(Contender::new(
-        Kind::Peer,
-        "crate gearhash",
-        move |data: &[u8], ends: &mut Vec<usize>| {
-            let mut hasher = gearhash::Hasher::default();
-            let mut start = 0;
-            while let Some(size) = hasher.next_match(&data[start..], mask) {
-                start += size;
-                ends.push(start);
-                hasher.set_hash(0);
-            }
-            if start < data.len() {
-                ends.push(data.len());
-            }
-        },
-    ))
+    Some(Contender::new(Kind::Peer, "crate gearhash", move |data: &[u8], ends: &mut Vec<usize>| {
+        let mut hasher = gearhash::Hasher::default();
+        let mut start = 0;
+        while let Some(size) = hasher.next_match(&data[start..], mask) {
+            start += size;
+            ends.push(start);
+            hasher.set_hash(0);
+        }
+        if start < data.len() {
+            ends.push(data.len());
+        }
+    }))
 }
 
 /// Returns a contender that follows the rule of `spec` as its paper states it, byte by byte and

@@ -46,7 +46,10 @@ impl Kind {
     }
 
     pub(crate) fn needs_algorithms(self) -> bool {
-        !matches!(self, Kind::Fingerprint | Kind::Burst | Kind::Growth | Kind::Bursts | Kind::Search)
+        !matches!(
+            self,
+            Kind::Fingerprint | Kind::Burst | Kind::Growth | Kind::Bursts | Kind::Search
+        )
     }
 
     /// Returns `true` if the machine and the number of repeats affect the rows that matter.

@@ -78,12 +78,7 @@ impl<'a> Point<'a> {
         if self.lower == self.upper {
             return format!("{}{unit}", short(self.value));
         }
-        format!(
-            "{}{unit} [{} to {}]",
-            short(self.value),
-            short(self.lower),
-            short(self.upper)
-        )
+        format!("{}{unit} [{} to {}]", short(self.value), short(self.lower), short(self.upper))
     }
 
     /// Returns the names that distinguish the row from others.

@@ -10,7 +10,11 @@ pub const QUOTATIONS: &str = include_str!("quotations.txt");
 /// Returns `text` without what extraction from a page changes: spaces, marks of Markdown and TeX,
 /// links, and forms of dashes, quotation marks and multiplication signs.
 pub fn squeezed(text: &str) -> String {
-    let text = text.replace("\\,", "").replace("\\times", "x").replace("\\approx", "~").replace("\\mu", "mu");
+    let text = text
+        .replace("\\,", "")
+        .replace("\\times", "x")
+        .replace("\\approx", "~")
+        .replace("\\mu", "mu");
     let mut squeezed = String::new();
     let mut rest = text.as_str();
     while let Some(first) = rest.chars().next() {

@@ -64,7 +64,11 @@ fn number_is_reproduced_within_a_tenth_or_the_spread_of_the_paper() {
     assert_verdict(claim(Value, 4.0, &["g"]), NotTestable, "an absolute speed");
     assert_verdict(claim(Ratio, 2.1, &["a", "b"]), Reproduced, "a ratio");
     assert_verdict(claim(Ratio, 2.9, &["a", "b"]), SameShape, "within a factor of 1.5");
-    assert_verdict(claim(Ratio, 15.0, &["a", "b"]), Contradicts, "the same side of 1 is not enough");
+    assert_verdict(
+        claim(Ratio, 15.0, &["a", "b"]),
+        Contradicts,
+        "the same side of 1 is not enough",
+    );
     assert_verdict(claim(Ratio, 2.0, &["b", "a"]), Contradicts, "the other side of 1");
 }
 

@@ -120,8 +120,8 @@ impl Contender<'_> {
             Row::of("slowest_stage_throughput", &slowest, "GB/s")
                 .note("by the law of four free cores: the CPU time of the slowest stage"),
         ];
-        let has_cores = std::thread::available_parallelism()
-            .is_ok_and(|count| count.get() >= THREAD_COUNT);
+        let has_cores =
+            std::thread::available_parallelism().is_ok_and(|count| count.get() >= THREAD_COUNT);
         if has_cores {
             rows.push(Row::of("wall_throughput", &speeds(&|times| times.wall), "GB/s"));
         }

@@ -64,16 +64,19 @@ fn candidates(
     let random = SplitMix64::bytes(SEED, RANDOM_TARGETS * target);
     let wanted = mean(table, &random);
     let text = table.to_string();
-    let limits: Vec<&str> =
-        text.split([':', ',']).filter(|part| part.starts_with("min=") || part.starts_with("max=")).collect();
+    let limits: Vec<&str> = text
+        .split([':', ','])
+        .filter(|part| part.starts_with("min=") || part.starts_with("max="))
+        .collect();
     let limits = limits.join(",");
     let mut near = Vec::new();
     for length in LENGTHS {
         for trigger in (2 * TRIGGER_STEP..=TRIGGER_MAX).step_by(TRIGGER_STEP) {
             for skip in SKIPS {
                 ask(goes_on)?;
-                let text =
-                    format!("seqcdc:mode=inc,length={length},trigger={trigger},skip={skip},{limits}");
+                let text = format!(
+                    "seqcdc:mode=inc,length={length},trigger={trigger},skip={skip},{limits}"
+                );
                 let Ok(spec) = text.parse::<Spec>() else { continue };
                 if (mean(&spec, &random) / wanted - 1.0).abs() <= MEAN_DISTANCE_MAX {
                     near.push(spec);
@@ -90,11 +93,7 @@ fn mean(spec: &Spec, data: &[u8]) -> f64 {
 }
 
 /// Returns the candidate that saves most on `set`; the first of several.
-fn best(
-    candidates: &[Spec],
-    set: &DataSet,
-    goes_on: &dyn Fn() -> bool,
-) -> Result<Spec, LabError> {
+fn best(candidates: &[Spec], set: &DataSet, goes_on: &dyn Fn() -> bool) -> Result<Spec, LabError> {
     let mut best: Option<(u64, &Spec)> = None;
     for spec in candidates {
         let (savings, _) = count(spec, set, false, goes_on)?;

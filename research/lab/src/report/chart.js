@@ -157,14 +157,16 @@ const stacks = (place, { label, rows: wanted, unit = "", rowHeight = 24 }) => {
   const shown = wanted.filter((row) => row.parts.length);
   if (!shown.length) { place.append(make("p", { class: "empty" }, "not among these results")); return; }
   figure(place, `${label}. ${shown.map((row) => `${row.label}: ${row.parts.map((part) => `${part.name} ${short(part.value)}`).join(", ")}`).join(". ")}`, (width) => {
-    const left = Math.min(Math.max(...shown.map((row) => textWidth(row.label))) + 10, width * 0.4), right = 70, top = 34;
+    const left = Math.min(Math.max(...shown.map((row) => textWidth(row.label))) + 10, width * 0.4), right = 70, top = width < 420 ? 50 : 34;
     const max = Math.max(...shown.map((row) => row.parts.reduce((sum, part) => sum + part.value, 0)));
     const height = top + shown.length * rowHeight + 6, sx = (x) => (x / max) * (width - left - right);
     const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%" });
-    let place = 0;
+    let place = 0, level = 0;
     shown[0].parts.forEach((part, index) => {
-      chart.append(svg("rect", { x: place, y: 6, width: 10, height: 10, style: `fill:${colourOf(index)}` }), svg("text", { class: "label", x: place + 14, y: 15, style: `fill:${colourOf(index)}` }, part.name));
-      place += textWidth(part.name) + 30;
+      const wide = textWidth(part.name) + 14;
+      if (place + wide > width) { place = 0; level += 16; }
+      chart.append(svg("rect", { x: place, y: 6 + level, width: 10, height: 10, style: `fill:${colourOf(index)}` }), svg("text", { class: "label", x: place + 14, y: 15 + level, style: `fill:${colourOf(index)}` }, part.name));
+      place += wide + 16;
     });
     shown.forEach((row, number) => {
       const y = top + number * rowHeight;

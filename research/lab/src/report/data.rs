@@ -176,9 +176,7 @@ impl PageClaim {
             cells: answer
                 .cells
                 .into_iter()
-                .map(|cell| {
-                    (cell.metric, cell.target, cell.number, cell.ours, cell.verdict.name())
-                })
+                .map(|cell| (cell.metric, cell.target, cell.number, cell.ours, cell.verdict.name()))
                 .collect(),
             reason: answer.reason,
             commits: answer.origin.commits,
