@@ -28,7 +28,7 @@ const scale = ({ min, max, log, from, to, count = 5, ticks }) => {
   const f = log ? Math.log : (x) => x;
   const [a, b] = [f(min), f(max)];
   const at = (x) => from + ((f(x) - a) / (b - a || 1)) * (to - from);
-  let marks = ticks;
+  let marks = ticks?.filter((mark) => mark >= min * 0.999 - 1e-9 && mark <= max * 1.001);
   if (!marks && log) {
     marks = [];
     const wide = Math.log10(max / min);
