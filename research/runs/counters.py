@@ -42,7 +42,7 @@ def counted(valgrind: str, program: Path, spec: str, size: int) -> dict[str, int
     if run.returncode != 0:
         raise RuntimeError(f"{spec}: {run.stderr.strip().splitlines()[-1]}")
     found = {}
-    for name, line in (("instructions", "I refs"), ("branches", "Branches"), ("mispredicts", "Mispredicts")):
+    for name, line in (("instructions", r"I\s+refs"), ("branches", "Branches"), ("mispredicts", "Mispredicts")):
         match = re.search(rf"{line}:\s+([\d,]+)", run.stderr)
         if match is None:
             raise RuntimeError(f"{spec}: valgrind printed no line {line!r}")
