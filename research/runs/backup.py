@@ -23,10 +23,10 @@ CHUNKERS = [
     ("Fixed", "fixed:size=8192"),
     ("SeqCDC", "seqcdc:avg=8k"),
     ("FastCDC", "fastcdc:avg=8k"),
-    ("Gear", "gear:avg=8k"),
-    ("Rabin", "rabin:avg=8k"),
-    ("AE", "ae:avg=8k"),
-    ("RAM", "ram:avg=8k"),
+    ("Gear", "gear:avg=8k,max=64k"),
+    ("Rabin", "rabin:avg=8k,max=64k"),
+    ("AE", "ae:avg=8k,max=64k"),
+    ("RAM", "ram:avg=8k,max=64k"),
 ]
 SETS = ["CODETAR", "DEB", "VM"]
 
@@ -83,7 +83,8 @@ def main() -> int:
                     kit = str(Path(folder) / "kit.txt")
                     timed([*cutpoint, "init", "--for-machine", "--recovery-kit", kit, "--cut", spec], environment)
                     for step, source in steps:
-                        cpu, wall = timed([*cutpoint, "backup", str(source)], environment)
+                        command = [*cutpoint, "--key-file", str(Path(folder) / "cutpoint" / "machine.key"), "backup"]
+                        cpu, wall = timed([*command, str(source)], environment)
                         if number > 0:
                             samples.setdefault((name, step, "cpu"), []).append(bytes_of[step] / 1e9 / cpu)
                             samples.setdefault((name, step, "wall"), []).append(bytes_of[step] / 1e9 / wall)

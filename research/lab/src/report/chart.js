@@ -83,7 +83,7 @@ const lines = (place, { label, x = {}, y = {}, series, bands = [], height = 230,
     for (const mark of sx.ticks) chart.append(svg("text", { class: "tick", x: sx.at(mark), y: bottom + 16, "text-anchor": "middle" }, (x.format ?? short)(mark)));
     for (const band of bands) {
       const [x1, x2] = [band.left ? sx.at(band.left) : left, band.right ? sx.at(band.right) : width - right], [y1, y2] = [sy.at(band.to), sy.at(band.from)];
-      chart.append(svg("rect", { class: "band", x: x1, y: Math.min(y1, y2) - 1, width: Math.max(4, x2 - x1), height: Math.abs(y2 - y1) + 2 }, tip(band.label)), svg("text", { class: "bandlabel", x: x2 - 4, y: Math.min(y1, y2) - 5, "text-anchor": "end" }, band.label));
+      chart.append(svg("rect", { class: "band", x: x1, y: Math.min(y1, y2) - 1, width: Math.max(4, x2 - x1), height: Math.abs(y2 - y1) + 2 }, tip(band.label)), svg("text", { class: "bandlabel", x: x2 - 4, y: Math.max(y1, y2) + 13, "text-anchor": "end" }, band.label));
     }
     chart.append(svg("line", { class: "axis", x1: left, x2: width - right, y1: bottom, y2: bottom }));
     if (x.label) chart.append(svg("text", { class: "tick", x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, x.label));
@@ -106,14 +106,15 @@ const lines = (place, { label, x = {}, y = {}, series, bands = [], height = 230,
 };
 
 // Rows of marks on one axis: {label, marks: [{value, to, lower, upper, shape, colour, text}], join, end, endClass, head}.
-const dots = (place, { label, rows: wanted, axis = {}, rowHeight = 20, band, left: fixed, end = 0 }) => {
+const dots = (place, { label, rows: wanted, axis = {}, rowHeight: usual = 20, band, end = 0 }) => {
   const shown = wanted.filter((row) => row.head || row.legend || row.marks.some((mark) => Number.isFinite(mark.value)) || row.end);
   if (!shown.some((row) => row.marks)) { place.append(make("p", { class: "empty" }, "not among these results")); return; }
   figure(place, `${label}. ${shown.filter((row) => row.marks).map((row) => `${row.label}: ${row.marks.filter((mark) => Number.isFinite(mark.value)).map((mark) => mark.text).join(", ")} ${row.end ?? ""}`).join(". ")}`, (width) => {
     const longest = Math.max(...shown.filter((row) => row.marks).map((row) => textWidth(row.label)));
     const legend = shown.find((row) => row.legend)?.legend, listed = shown.filter((row) => !row.legend), skip = legend ? 24 : 0;
-    const narrow = width < 520;
-    const left = fixed ?? Math.min(longest + 10, width * (narrow ? 0.44 : 0.5)), right = narrow && end > 40 ? 12 : end + 12, top = 22 + skip;
+    const narrow = width < 520, above = narrow && longest > width * 0.4, rowHeight = above ? 36 : usual;
+    // On a phone long names stand above their marks.
+    const left = above ? 14 : Math.min(longest + 10, width * 0.5), right = narrow && end > 40 ? 12 : end + 12, top = 22 + skip;
     const height = top + listed.reduce((sum, row) => sum + (row.marks ? rowHeight : 26), 0) + 8;
     const values = shown.flatMap((row) => (row.marks ?? []).flatMap((mark) => [mark.value, mark.to ?? mark.value])).concat(band ? [band.from, band.to] : []);
     const [min, max] = extent(values, axis.log);
@@ -130,10 +131,10 @@ const dots = (place, { label, rows: wanted, axis = {}, rowHeight = 20, band, lef
     let y = top;
     for (const row of listed) {
       if (row.head) { chart.append(svg("text", { class: "head", x: 0, y: y + 18 }, row.head)); y += 26; continue; }
-      const middle = y + rowHeight / 2, room = Math.floor(left / (12 * 0.56)) - 1;
+      const middle = above ? y + 25 : y + rowHeight / 2, room = Math.floor((above ? width : left) / (12 * 0.56)) - 1;
       const text = row.label.length > room ? row.label.slice(0, Math.max(1, room - 1)).trimEnd() + "\u2026" : row.label;
       const target = row.link ? svg("a", { href: row.link }) : svg("g");
-      target.append(svg("text", { class: "name", x: left - 8, y: middle + 4, "text-anchor": "end" }, text, tip(row.title ?? row.label)));
+      target.append(svg("text", { class: "name", x: above ? 0 : left - 8, y: above ? y + 13 : middle + 4, "text-anchor": above ? "start" : "end" }, text, tip(row.title ?? row.label)));
       chart.append(target, svg("line", { class: "rule", x1: left, x2: width - right, y1: middle, y2: middle }));
       const good = row.marks.filter((mark) => Number.isFinite(mark.value) && (!axis.log || mark.value > 0));
       if (row.join && good.length > 1) chart.append(svg("line", { class: "join", style: `stroke:${row.join}`, x1: sx.at(clamp(good[0].to ? (good[0].value + good[0].to) / 2 : good[0].value)), x2: sx.at(clamp(good[good.length - 1].value)), y1: middle, y2: middle }));

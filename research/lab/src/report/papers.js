@@ -29,6 +29,10 @@ if (points.length) {
   dots($("strip"), { label: "Points", axis: { zero: 0 }, end: 190, rowHeight: 21, rows: points.map((claim) => ({ label: `${claim.id}  ${claim.says}`, title: `${claim.says}. Ours: ${claim.ours}`, link: `#${anchor(claim)}`, join: verdictColour(claim), end: verdictText(claim), endColour: weak(claim) ? "var(--soft)" : verdictColour(claim), marks: [{ value: claim.test === "within" ? 0 : claim.number, to: claim.test === "within" ? claim.number : claim.upper ?? undefined, shape: "diamond", text: `theirs ${claim.test === "within" ? "up to " : ""}${short(claim.number)}` }, ...(claim.figure ? [{ value: claim.figure[0], colour: verdictColour(claim), text: `ours ${short(claim.figure[0])}` }] : [])] })) });
 }
 
+const rest = make("details", {}, make("summary", {}, "All ratios of H1 to H37 on this axis"));
+$("strip").append(rest);
+strip(rest, claims.filter((claim) => claim.id.startsWith("H")), true);
+
 // All claims as squares, by paper.
 const wall = $("wall");
 for (const paper of Object.keys(papers)) {
@@ -128,7 +132,7 @@ const figures = {
     });
     const der = (data, name, target) => ratioOf(saving(data, name, target, "equal"));
     for (const [data, name, words] of [["BENCH", "Bench", "\u201con the bench dataset, four algorithms achieve almost the same DER\u201d"], ["CODETAR", "open-source", "\u201cAE attains higher DER than Rabin_0.25 and MAXP, while AE-Opt2 achieves the highest DER among the four algorithms\u201d"], ["VM", "VMDK", "As for open-source."]]) pair(section, `Dedup ratio, ${name}`, "figures 4, 5", {
-      words: words + ". The ratios are not printed.",
+      words: words + (words.endsWith(".") ? " " : ". ") + "The ratios are not printed.",
       ours: (place) => lines(place, { label: `Dedup ratio on ${data}`, x: sizeAxis, y: { label: "ratio" }, series: ["Rabin_0.25", "AE", "AE S=8", "MAXP S=8", "AE-Opt2", "AE min"].map((algorithm) => line(algorithm, sizes.map((size) => [size, der(data, algorithm, size)]))) }),
       note: `Ours: ${data}, at an equal measured mean.`,
     });
