@@ -81,13 +81,23 @@ pub fn markdown(results: &Results) -> String {
 
 /// Appends the table of the data sets.
 fn data_table(text: &mut String, rows: &[Row]) {
-    *text += "## Data sets\n\nEntropy is of order 0. Gzip: what level 6 leaves.\n\n\
-              | data set | bytes | streams | versions | entropy | gzip | BLAKE3 |\n\
-              | --- | --- | --- | --- | --- | --- | --- |\n";
+    *text += "## Data sets\n\nEntropy is of order 0. Gzip: what level 6 leaves. Saved: by SeqCDC and by fixed sizes of 8 KB, with the parameters of \
+              the papers; the page has the papers' numbers beside these.\n\n\
+              | data set | bytes | streams | versions | entropy | gzip | saved, % | BLAKE3 |\n\
+              | --- | --- | --- | --- | --- | --- | --- | --- |\n";
     for size in rows.iter().filter(|row| row.measure == "data" && row.metric == "size") {
         let of = |metric: &str| {
             let mut found = rows.iter().filter(|row| row.cell == size.cell && row.metric == metric);
             found.next().map_or(0.0, |row| row.value)
+        };
+        let saved = |algorithm: &str| {
+            let mut found = rows.iter().filter(|row| {
+                row.metric == "space_savings"
+                    && row.data == size.data
+                    && row.algorithm == algorithm
+                    && (row.target, row.selection.as_str()) == (8192, "paper")
+            });
+            found.next_back().map_or_else(|| "-".to_owned(), |row| format!("{:.1}", row.value))
         };
         let numbers = [
             format!("{:.0}", size.value),
@@ -95,9 +105,12 @@ fn data_table(text: &mut String, rows: &[Row]) {
             format!("{:.0}", of("versions")),
             format!("{:.2}", of("entropy")),
             format!("{:.1} %", of("gzip_ratio")),
+            format!("{} / {}", saved("SeqCDC"), saved("Fixed")),
         ];
-        let [bytes, streams, versions, entropy, gzip] = numbers.each_ref().map(String::as_str);
-        row(text, &[&size.data, bytes, streams, versions, entropy, gzip, &size.data_hash]);
+        let [bytes, streams, versions, entropy, gzip, saved] =
+            numbers.each_ref().map(String::as_str);
+        let hash = &size.data_hash;
+        row(text, &[&size.data, bytes, streams, versions, entropy, gzip, saved, hash]);
     }
 }
 

@@ -57,6 +57,13 @@ table($("data-table"), "Ours, and beside it what the papers print of theirs", [
   { label: "theirs (000)", number: true, of: (data) => theirSaving[data]?.[1], text: (data) => theirSaving[data]?.[1] ?? "" },
 ], unique(dataRows.map((row) => row.data)));
 
+// Whole backups with each chunker.
+const backups = all({ measure: "backup", metric: "cpu_throughput", variant: "first" });
+if (backups.length) {
+  $("backup").append(make("h3", {}, "A whole backup with each chunker, GB a second of CPU time"));
+  dots($("backup"), { label: "Throughput of a first backup", axis: { min: 0 }, rowHeight: 22, rows: unique(backups.map((row) => row.data)).flatMap((data) => [{ head: data }, ...backups.filter((row) => row.data === data).map((row) => ({ label: row.algorithm, marks: [{ value: row.value, lower: row.lower, upper: row.upper, colour: 0, text: spread(row) }] }))]) });
+}
+
 // The rows behind the charts.
 const groupsOf = (wanted, keys) => {
   const found = new Map();

@@ -63,9 +63,15 @@ const figures = {
     });
     const steps = printed["steps 001"].bands;
     pair(section, "Steps of SeqCDC at 16 KB", "figure 6", {
-      theirs: (place) => dots(place, { label: "Theirs", axis: { min: 0 }, rowHeight: 26, rows: Object.entries(steps).map(([label, [from, to]]) => ({ label, marks: [{ value: from, to: to > from ? to : undefined, shape: "diamond", text: `${from} to ${to} MB/s` }] })) }),
+      theirs: (place) => dots(place, { label: "Theirs", axis: { min: 0 }, rowHeight: 26, rows: ["BDRY", "MIN", "ALL"].map((label) => [label, steps[label]]).map(([label, [from, to]]) => ({ label, marks: [{ value: from, to: to > from ? to : undefined, shape: "diamond", text: `${from} to ${to} MB/s` }] })) }),
       ours: (place) => dots(place, { label: "Ours", axis: { min: 0 }, rowHeight: 26, rows: [["BDRY", "SeqCDC BDRY"], ["MIN", "SeqCDC MIN"], ["ALL", "SeqCDC"]].map(([label, name]) => { const row = plainSpeed(name, 16384); return { label, marks: [{ value: row?.value, lower: row?.lower, upper: row?.upper, colour: 0, text: spread(row) + " GB/s" }] }; }) }),
       note: "Theirs in MB/s: about 2300; 1.55 to 2 times that; 8000 to 8500. Ours in GB/s.",
+    });
+    const found = (data, variant) => value({ measure: "search", metric: "space_savings", data, target: 8192, variant });
+    pair(section, "Parameters by a search, 8 KB", "section 5", {
+      words: "\u201cit is not necessary to run an extensive parameter search per dataset\u201d; \u201chowever, to tune SeqCDC to a specific dataset, better parameter combinations may be obtained using such a search.\u201d",
+      ours: (place) => dots(place, { label: "Points saved over Table 1", axis: { zero: 0 }, rowHeight: 24, rows: [{ legend: ["best on DEB", "best on the set itself"] }, ...unique(all({ measure: "search" }).map((row) => row.data)).map((data) => ({ label: data, marks: ["best on DEB", "best here"].map((variant, index) => ({ value: found(data, variant) - found(data, "table 1"), colour: index, text: `${variant}: ${short(found(data, variant))} %` })) }))] }),
+      note: "Ours: points saved over the parameters of Table 1, by combinations with the same mean on random data.",
     });
     savingsFigure(section, "savings 001", "Space savings by chunk size", "table 3");
   },
@@ -101,6 +107,10 @@ const figures = {
       ours: (place) => dots(place, { label: "Throughput over AE", axis: { log: true, zero: 1 }, rowHeight: 22, rows: Object.entries(ours).map(([name, [algorithm, level]]) => { const row = plainSpeed(algorithm, 2048, level ?? "plain"); return { label: name, join: "var(--line)", marks: [{ value: speeds[name] / speeds.AE, shape: "diamond", text: `theirs ${short(speeds[name] / speeds.AE)}` }, { value: row && base ? row.value / base : undefined, lower: row?.lower / base, upper: row?.upper / base, colour: 0, text: `ours ${short(row?.value / base)}` }] }; }) }),
       note: "Hollow: theirs (Xeon 6154). Filled: ours, plain code, and the crate gearhash for Gear64+.",
     });
+    const simd = (target) => { const [a, b] = [plainSpeed("Gear 64", target, "crate gearhash"), plainSpeed("Gear 64", target)]; return a && b ? { value: a.value / b.value, lower: a.lower / b.upper, upper: a.upper / b.lower, colour: 0, text: `ours ${short(a.value / b.value)}` } : { value: undefined }; };
+    pair(section, "SIMD over scalar Gear64", "figure 6, table 7", { ours: (place) => dots(place, { label: "SIMD over scalar Gear64", axis: { log: true, zero: 1 }, rowHeight: 26, rows: [[512, 1.62], [8192, 2.16]].map(([target, theirs]) => ({ label: kib(target), join: "var(--line)", marks: [{ value: theirs, shape: "diamond", text: `theirs ${theirs}` }, simd(target)] })) }), note: "Hollow: theirs. Filled: ours, the crate gearhash over plain code." });
+    const counts = printed["table 6"].counters, counted = (name, metric) => value({ measure: "counters", metric, algorithm: ["PCI", "MII", "BFBC"].includes(name) ? name : `${name} (002)` });
+    pair(section, "Instructions a byte, RAND", "table 6", { ours: (place) => dots(place, { label: "Instructions a byte", axis: { log: true }, rowHeight: 22, rows: Object.entries(counts).map(([name, [instructions]]) => ({ label: name, join: "var(--line)", marks: [{ value: instructions, shape: "diamond", text: `theirs ${instructions}` }, { value: counted(name, "instructions_a_byte"), colour: 0, text: `ours ${short(counted(name, "instructions_a_byte"))}` }] })) }), note: "Hollow: theirs, by counters. Filled: ours, plain code by valgrind." });
     pair(section, "Distribution of sizes on RAND, 1024", "figure 7", { words: "\u201cStrikingly, almost all algorithms exhibit a similar shape.\u201d The extremum-based ones drop much more rapidly.", ours: (place) => distribution(place, "RAND", 1024, ["Rabin (002)", "AE (002)", "RAM (002)", "PCI", "BFBC*", "Gear NC-2"]) });
     const sets = printed["table 11"].sets, targets = printed["table 11"].targets;
     for (const data of ["RAND", "LNX", "PDF", "WEB"]) {
@@ -139,6 +149,14 @@ const figures = {
     const rate = (name, level, selection) => one({ measure: "throughput", metric: "cpu_throughput", data: "RAND", algorithm: name, target: 8192, level, variant: "fresh" })?.value;
     const [rabin, maxp, ae] = [rate("Rabin_0.25", "plain"), rate("MAXP", "plain"), rate("AE (003)", "plain")];
     pair(section, "Speed of AE, 8 KB", "figure 7", { ours: (place) => dots(place, { label: "AE over others", axis: { log: true, zero: 1 }, rowHeight: 26, rows: [["AE over Rabin_0.25", 3.21, ae / rabin], ["AE over MAXP", 2.55, ae / maxp], ["AE-Opt1 over AE", 1.731, rate("AE (003)", "plain-opt1") / ae]].map(([label, theirs, mine]) => ({ label, join: "var(--line)", marks: [{ value: theirs, shape: "diamond", text: `theirs ${theirs}` }, { value: mine, colour: 0, text: `ours ${short(mine)}` }] })) }), note: "Hollow: theirs, the mean over sizes and sets (i7-4770). Filled: ours, plain code on random data, values of one byte." });
+    const spreadOf = (name, size) => value({ measure: "cut", metric: "deviation", data: "CODETAR", algorithm: name, target: size, selection: "equal" });
+    pair(section, "Deviation of sizes over the target, open-source", "figure 6", {
+      words: "\u201cAE achieve more uniform chunk-size distribution\u201d. The distributions are not printed.",
+      ours: (place) => lines(place, { label: "Deviation over the target", x: sizeAxis, y: { label: "deviation / target", min: 0 }, series: ["Rabin_0.25", "MAXP", "MAXP S=8", "AE", "AE S=8"].map((name) => line(name, sizes.map((size) => [size, spreadOf(name, size) / size]))) }),
+      note: "Ours: CODETAR, at an equal measured mean.",
+    });
+    const piped = (data, name) => one({ measure: "pipeline", metric: "slowest_stage_throughput", data, algorithm: name, level: "sha1", variant: "plain" });
+    pair(section, "Pipeline with AE over that with Rabin_0.25, 8 KB", "figure 8", { ours: (place) => dots(place, { label: "Pipeline with AE over Rabin", axis: { log: true, zero: 1 }, rowHeight: 26, rows: [{ label: "paper, i7-4770", marks: [{ value: 1.84, to: 2, shape: "diamond", text: "theirs 1.84, up to 2" }] }, { label: "paper, i7-930", marks: [{ value: 1.54, to: 1.63, shape: "diamond", text: "theirs 1.54, up to 1.63" }] }, ...["BENCH", "CODETAR", "DEB"].map((data) => { const [a, b] = [piped(data, "AE"), piped(data, "Rabin_0.25")]; return { label: data, marks: [a && b ? { value: a.value / b.value, lower: a.lower / b.upper, upper: a.upper / b.lower, colour: 0, text: `ours ${short(a.value / b.value)}` } : { value: undefined }] }; })] }), note: "Ours: plain code, by the CPU time of the slowest stage, which is what four free cores would take." });
   },
   "004": (section) => {
     const burst = (data, algorithm, target) => value({ measure: "burst", metric: "dedup_ratio", data, algorithm, target });
