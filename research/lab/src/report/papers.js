@@ -29,6 +29,14 @@ if (points.length) {
   dots($("strip"), { label: "Points", axis: { zero: 0 }, end: 190, rowHeight: 21, rows: points.map((claim) => ({ label: `${claim.id}  ${claim.says}`, title: `${claim.says}. Ours: ${claim.ours}`, link: `#${anchor(claim)}`, join: verdictColour(claim), end: verdictText(claim), endColour: weak(claim) ? "var(--soft)" : verdictColour(claim), marks: [{ value: claim.test === "within" ? 0 : claim.number, to: claim.test === "within" ? claim.number : claim.upper ?? undefined, shape: "diamond", text: `theirs ${claim.test === "within" ? "up to " : ""}${short(claim.number)}` }, ...(claim.figure ? [{ value: claim.figure[0], colour: verdictColour(claim), text: `ours ${short(claim.figure[0])}` }] : [])] })) });
 }
 
+const tables = claims.filter((claim) => claim.headline && claim.cells.length);
+if (tables.length) {
+  $("strip").append(make("h3", {}, "Table 4 of 003: the probability of no cut-point in m means"));
+  dots($("strip"), { label: "Probabilities", axis: { log: true }, end: 190, rowHeight: 21, rows: tables.flatMap((claim) => claim.cells.map(([, , theirs, ours, verdict], index) => {
+    const colour = verdictColour({ ...claim, verdict });
+    return { label: `${claim.id}  ${claim.says.split(":")[0]}, m = ${index + 2}`, link: `#${anchor(claim)}`, join: colour, end: verdictText({ ...claim, verdict }), endColour: colour, marks: [{ value: theirs, shape: "diamond", text: `theirs ${theirs}` }, { value: ours, colour, text: `ours ${short(ours)}` }] };
+  })) });
+}
 const rest = make("details", {}, make("summary", {}, "All ratios of H1 to H37 on this axis"));
 $("strip").append(rest);
 strip(rest, claims.filter((claim) => claim.id.startsWith("H")), true);
