@@ -34,7 +34,7 @@ if (tables.length) {
   $("strip").append(make("h3", {}, "Table 4 of 003: the probability of no cut-point in m means"));
   dots($("strip"), { label: "Probabilities", axis: { log: true }, end: 190, rowHeight: 21, rows: tables.flatMap((claim) => claim.cells.map(([, , theirs, ours, verdict], index) => {
     const colour = verdictColour({ ...claim, verdict });
-    return { label: `${claim.id}  ${claim.says.split(":")[0]}, m = ${index + 2}`, link: `#${anchor(claim)}`, join: colour, end: verdictText({ ...claim, verdict }), endColour: colour, marks: [{ value: theirs, shape: "diamond", text: `theirs ${theirs}` }, { value: ours, colour, text: `ours ${short(ours)}` }] };
+    return { label: `${claim.says.split(":")[0]}, m = ${index + 2}`, link: `#${anchor(claim)}`, join: colour, end: verdictText({ ...claim, verdict }), endColour: colour, marks: [{ value: theirs, shape: "diamond", text: `theirs ${theirs}` }, { value: ours, colour, text: `ours ${short(ours)}` }] };
   })) });
 }
 const rest = make("details", {}, make("summary", {}, "All ratios of H1 to H37 on this axis"));
