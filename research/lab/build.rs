@@ -10,10 +10,13 @@ fn main() {
     };
     // The commit is unknown in an sdist, which has no repository.
     if let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) {
-        println!("cargo::rustc-env=CUTPOINT_COMMIT={commit}");
+        // Rows of a build with changes must not name a commit that does not have them.
+        let is_changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some();
+        let mark = if is_changed { " with changes" } else { "" };
+        println!("cargo::rustc-env=CUTPOINT_COMMIT={commit}{mark}");
     }
     println!("cargo::rerun-if-changed=build.rs");
-    for name in ["HEAD", "logs/HEAD"] {
+    for name in ["HEAD", "logs/HEAD", "index"] {
         if let Some(path) = git(&["rev-parse", "--git-path", name]) {
             println!("cargo::rerun-if-changed={path}");
         }

@@ -68,6 +68,7 @@ const CRATES: [(&str, &[&str]); 19] = [
             "cutpoint-chunking",
             "cutpoint-estimate",
             "cutpoint-fingerprint",
+            "cutpoint-oracle",
             "cutpoint-terminal",
             "cutpoint-testing",
         ],

@@ -12,8 +12,8 @@ use std::fs;
 use std::process::{Command, ExitCode};
 
 use cutpoint_bench::{
-    Buffer, ChunkSizes, Comparison, Contender, Data, Kind, Limit, PlainRead, Turns, blake3, levels,
-    processor, race,
+    Buffer, ChunkSizes, Comparison, Contender, Data, Kind, Limit, PlainRead, Turns, blake3,
+    gearhash_crate, levels, processor, race,
 };
 use cutpoint_chunking::{Level, Spec};
 use cutpoint_fingerprint::Digest;
@@ -184,7 +184,10 @@ fn chunking<'a>() -> Result<Vec<(String, Comparison<'a, usize>)>, String> {
         let text = format!("fastcdc:level=1,min={min},normal={normal},max={max}");
         add(text, vec![fastcdc_crate(min, normal, max)])?;
     }
-    add("gear:bits=13,table=gearhash".to_owned(), vec![gearhash_crate(13)])?;
+    let text = "gear:bits=13,table=gearhash".to_owned();
+    let spec: Spec = text.parse().map_err(|error| format!("{text}: {error}"))?;
+    let peers = gearhash_crate(&spec).into_iter().collect();
+    add(text, peers)?;
     let (min, max) = (4096, 12_288);
     let peers = vec![mincdc_hash_crate(min, max), mothcdc_hash_crate(min, max)];
     add(format!("mincdc:min={min},max={max}"), peers)?;
@@ -198,23 +201,6 @@ fn fastcdc_crate<'a>(min: usize, normal: usize, max: usize) -> Contender<'a, usi
     Contender::new(Kind::Peer, "crate fastcdc, v2020", move |data: &[u8], ends: &mut Vec<usize>| {
         let chunks = FastCDC::with_level(data, min, normal, max, Normalization::Level1);
         ends.extend(chunks.map(|chunk| chunk.offset + chunk.length));
-    })
-}
-
-/// Returns the contender of the crate `gearhash`. The crate finds single positions, and its state
-/// is reset after each of them, as the rule requires.
-fn gearhash_crate<'a>(bits: u32) -> Contender<'a, usize> {
-    Contender::new(Kind::Peer, "crate gearhash", move |data: &[u8], ends: &mut Vec<usize>| {
-        let mut hasher = gearhash::Hasher::default();
-        let mut start = 0;
-        while let Some(size) = hasher.next_match(&data[start..], u64::MAX << (64 - bits)) {
-            start += size;
-            ends.push(start);
-            hasher.set_hash(0);
-        }
-        if start < data.len() {
-            ends.push(data.len());
-        }
     })
 }
 

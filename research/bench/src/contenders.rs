@@ -33,6 +33,28 @@ pub fn papers<'a>(spec: &Spec) -> Vec<Contender<'a, usize>> {
     all.collect()
 }
 
+/// Returns the contender of the crate `gearhash` if `spec` is its rule: a 64-bit hash with its
+/// table, without limits of sizes. Paper 002 measures this crate as Gear64+. The crate finds single
+/// positions, and its state is reset after each of them, as the rule requires.
+pub fn gearhash_crate<'a>(spec: &Spec) -> Option<Contender<'a, usize>> {
+    let text = spec.to_string();
+    let bits = text.strip_prefix("gear:bits=")?.strip_suffix(",table=gearhash")?;
+    let bits: u32 = bits.parse().ok().filter(|bits| (1..64).contains(bits))?;
+    let mask = u64::MAX << (64 - bits);
+    Some(Contender::new(Kind::Peer, "crate gearhash", move |data: &[u8], ends: &mut Vec<usize>| {
+        let mut hasher = gearhash::Hasher::default();
+        let mut start = 0;
+        while let Some(size) = hasher.next_match(&data[start..], mask) {
+            start += size;
+            ends.push(start);
+            hasher.set_hash(0);
+        }
+        if start < data.len() {
+            ends.push(data.len());
+        }
+    }))
+}
+
 /// Returns a contender that follows the rule of `spec` as its paper states it, byte by byte and
 /// without optimizations, or `None` if there is no such code.
 ///
@@ -107,5 +129,22 @@ mod tests {
             assert!(last.agrees(), "{text}: cuts elsewhere");
             assert!(comparison.found().len() > 10, "{text}: cuts");
         }
+    }
+
+    #[test]
+    fn crate_gearhash_agrees() {
+        let mut data = vec![0; 300_000];
+        Data::Random.write(&mut data);
+        for text in ["gear:bits=9,table=gearhash", "gear:bits=13,table=gearhash"] {
+            let spec: Spec = text.parse().expect("a spec");
+            let mut contenders = levels(&spec, &[]);
+            contenders.push(gearhash_crate(&spec).expect("its rule"));
+            let mut comparison = Comparison::new(contenders);
+            race(&data, &mut [&mut comparison], Limit::Rounds(1), &mut |_| true);
+            let last = comparison.contenders().last().expect("contenders");
+            assert_eq!((last.kind(), last.agrees()), (Kind::Peer, true), "{text}");
+        }
+        let other: Spec = "gear:avg=8k,table=gearhash".parse().expect("a spec");
+        assert!(gearhash_crate(&other).is_none(), "limits of sizes are another rule");
     }
 }

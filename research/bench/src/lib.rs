@@ -34,7 +34,7 @@ mod sum;
 #[expect(unsafe_code, reason = "instructions are given as such, and sets of them are entered")]
 mod x86_64;
 
-pub use contenders::{blake3, levels, papers, plain};
+pub use contenders::{blake3, gearhash_crate, levels, papers, plain};
 pub use data::Data;
 pub use instruction::{Instruction, instructions};
 pub use machine::processor;

@@ -110,6 +110,9 @@ pub struct Comparison<'a, T> {
     found: Vec<T>,
     /// The results of the contender that runs.
     scratch: Vec<T>,
+    /// The buffer into which each piece of the data is copied before it is worked on. Empty if the
+    /// data is worked on where it is.
+    buffer: Vec<u8>,
 }
 
 impl<'a, T> Comparison<'a, T> {
@@ -117,8 +120,17 @@ impl<'a, T> Comparison<'a, T> {
     /// first.
     pub fn new(contenders: Vec<Contender<'a, T>>) -> Comparison<'a, T> {
         let read = PlainRead::new();
-        let (found, scratch) = (Vec::new(), Vec::new());
-        Comparison { contenders, read, read_speeds: Samples::default(), found, scratch }
+        let (found, scratch, buffer) = (Vec::new(), Vec::new(), Vec::new());
+        Comparison { contenders, read, read_speeds: Samples::default(), found, scratch, buffer }
+    }
+
+    /// Returns the comparison with fresh data: each `size` bytes of the data are copied into one
+    /// buffer, and only the work on the buffer is timed. The bytes are then in the cache, as behind
+    /// a read of a file, and no piece was seen before, so that the processor has not learned its
+    /// branches. With a `size` of 0, the data is worked on where it is.
+    #[must_use]
+    pub fn fresh(self, size: usize) -> Comparison<'a, T> {
+        Comparison { buffer: vec![0; size], ..self }
     }
 
     /// Returns the contenders, in the order in which they were given.
@@ -155,20 +167,18 @@ impl<T: PartialEq> Turns for Comparison<'_, T> {
     fn take_turn(&mut self, turn: usize, data: &[u8], counts: bool) {
         let Some(index) = turn.checked_sub(1) else {
             let read = self.read;
-            let speed = measure(data, || {
-                black_box(read.read(black_box(data)));
-            });
+            let mut work = |bytes: &[u8], _: &mut Vec<T>| {
+                black_box(read.read(black_box(bytes)));
+            };
+            let speed = measure(data, &mut self.buffer, &mut work, &mut self.scratch);
             if counts {
                 self.read_speeds.push(speed.cpu);
             }
             return;
         };
         let contender = &mut self.contenders[index];
-        let (work, scratch) = (&mut contender.work, &mut self.scratch);
-        let speed = measure(data, || {
-            scratch.clear();
-            work(black_box(data), scratch);
-        });
+        let work = &mut contender.work;
+        let speed = measure(data, &mut self.buffer, work, &mut self.scratch);
         if counts {
             contender.speeds.push(speed.cpu);
             contender.wall_speeds.push(speed.wall);
@@ -187,12 +197,22 @@ struct Speed {
     wall: f64,
 }
 
-/// Returns the speed of `work` over `data`.
-fn measure(data: &[u8], mut work: impl FnMut()) -> Speed {
+/// Returns the speed of `work` over `data`, and its results in `found`. With a buffer, `data` is
+/// copied into it piece by piece.
+fn measure<T>(
+    data: &[u8],
+    buffer: &mut [u8],
+    work: &mut dyn FnMut(&[u8], &mut Vec<T>),
+    found: &mut Vec<T>,
+) -> Speed {
+    if !buffer.is_empty() {
+        return measure_fresh(data, buffer, work, found);
+    }
     let mut passes = 0.0;
     let (began, began_wall) = (thread_cpu_time(), Instant::now());
     loop {
-        work();
+        found.clear();
+        work(black_box(data), found);
         passes += 1.0;
         let elapsed = thread_cpu_time().saturating_sub(began);
         if elapsed >= MEASUREMENT_MIN {
@@ -201,6 +221,42 @@ fn measure(data: &[u8], mut work: impl FnMut()) -> Speed {
             return Speed { cpu: bytes / elapsed.as_secs_f64(), wall: bytes / wall };
         }
     }
+}
+
+/// Returns the speed of `work` over the pieces of `data`, without the time of copying them.
+fn measure_fresh<T>(
+    data: &[u8],
+    buffer: &mut [u8],
+    work: &mut dyn FnMut(&[u8], &mut Vec<T>),
+    found: &mut Vec<T>,
+) -> Speed {
+    let clock = clock_cost();
+    let (mut cpu, mut wall) = (Duration::ZERO, Duration::ZERO);
+    let mut of_piece = Vec::new();
+    found.clear();
+    for piece in data.chunks(buffer.len()) {
+        let copy = &mut buffer[..piece.len()];
+        copy.copy_from_slice(piece);
+        of_piece.clear();
+        let (began_wall, began) = (Instant::now(), thread_cpu_time());
+        work(black_box(copy), &mut of_piece);
+        cpu += thread_cpu_time().saturating_sub(began).saturating_sub(clock);
+        wall += began_wall.elapsed();
+        found.append(&mut of_piece);
+    }
+    let bytes = data.len() as f64 / 1e9;
+    let seconds = |time: Duration| time.max(Duration::from_nanos(1)).as_secs_f64();
+    Speed { cpu: bytes / seconds(cpu), wall: bytes / seconds(wall) }
+}
+
+/// Returns the time between two readings of the clock, which is 1 % of the time of a fast contender
+/// on a mebibyte.
+fn clock_cost() -> Duration {
+    let readings = (0..32).map(|_| {
+        let began = thread_cpu_time();
+        thread_cpu_time().saturating_sub(began)
+    });
+    readings.min().unwrap_or_default()
 }
 
 /// The limit of a race.
@@ -290,6 +346,21 @@ mod tests {
         assert_eq!(one.found(), [100], "found");
         let agrees: Vec<bool> = two.contenders().iter().map(Contender::agrees).collect();
         assert_eq!(agrees, [true, false], "another result is noticed");
+    }
+
+    #[test]
+    fn fresh_data_is_worked_on_piece_by_piece() {
+        let first = |data: &[u8], found: &mut Vec<usize>| {
+            found.extend([usize::from(data[0]), data.len()]);
+        };
+        let contender = Contender::new(Kind::Level, "a", first);
+        let mut one = Comparison::new(vec![contender]).fresh(4);
+        let data: Vec<u8> = (0..10).collect();
+        race(&data, &mut [&mut one], Limit::Rounds(2), &mut |_| true);
+        assert_eq!(one.found(), [0, 4, 4, 4, 8, 2], "every piece once");
+        let contender = &one.contenders()[0];
+        assert!(contender.agrees() && contender.speeds().count() == 2, "{contender:?}");
+        assert!(contender.speeds().median() > 0.0, "{contender:?}");
     }
 
     #[test]

@@ -100,6 +100,9 @@ pub struct AlgorithmPart {
     /// Set to exclude the last chunk of each stream from the figures about sizes, as in paper 002.
     #[serde(default)]
     pub drop_last: bool,
+    /// Set if a build may lack the algorithm, in which case its rows say so.
+    #[serde(default)]
+    pub optional: bool,
 }
 
 /// A measurement over some data sets, algorithms and targets.
@@ -107,7 +110,7 @@ pub struct AlgorithmPart {
 #[serde(deny_unknown_fields)]
 pub struct MeasurePart {
     /// The kind: `cut`, `throughput`, `fingerprint`, `pipeline`, `low-entropy`, `shift`, `burst`,
-    /// `growth`, `bursts`.
+    /// `growth`, `bursts`, `search`.
     pub kind: Spanned<Kind>,
     /// The names of the data sets.
     pub datasets: Vec<Text>,
@@ -132,8 +135,13 @@ pub struct MeasurePart {
     pub fingerprints: Vec<Text>,
     /// The maximum number of bytes of a data set that are measured.
     pub size: Option<Text>,
+    /// The size of the buffer into which the bytes are copied piece by piece before they are cut,
+    /// such as `1M`, for `throughput`. If absent, they are cut where they are.
+    pub fresh: Option<Text>,
     /// The number of edits of each kind, for `shift`.
     pub edits: Option<u32>,
+    /// The data set on which parameters are chosen for all others, for `search`.
+    pub tuned_on: Option<Text>,
 }
 
 fn both() -> Vec<Text> {
@@ -245,7 +253,7 @@ impl Definition {
         if part.datasets.is_empty() {
             return Err(at(part.kind.span(), "datasets: at least one is required".to_owned()));
         }
-        for name in &part.datasets {
+        for name in part.datasets.iter().chain(&part.tuned_on) {
             if !self.data.iter().any(|each| each.name.get_ref() == name.get_ref()) {
                 return fail(
                     name,
@@ -281,7 +289,11 @@ impl Definition {
                 format!("kind {:?} requires targets: the sizes of chunks", kind.name()),
             ));
         }
-        for size in part.targets.iter().chain(&part.size) {
+        if *kind == Kind::Search && part.tuned_on.is_none() {
+            let message = "kind \"search\" requires tuned_on: the name of a data set".to_owned();
+            return Err(at(part.kind.span(), message));
+        }
+        for size in part.targets.iter().chain(&part.size).chain(&part.fresh) {
             checked_size(size, at)?;
         }
         for name in &part.selections {
@@ -370,6 +382,9 @@ impl AlgorithmPart {
                     ),
                 );
             }
+        }
+        if self.optional {
+            return Ok(());
         }
         for template in [&self.paper, &self.equal].into_iter().flatten().chain(self.specs.values())
         {

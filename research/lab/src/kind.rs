@@ -24,6 +24,8 @@ pub enum Kind {
     Growth,
     /// BURST: the shortest burst to any other chunk.
     Bursts,
+    /// SeqCDC: the parameters that save most, on this data set and on another.
+    Search,
 }
 
 impl Kind {
@@ -39,11 +41,15 @@ impl Kind {
             Kind::Burst => "burst",
             Kind::Growth => "growth",
             Kind::Bursts => "bursts",
+            Kind::Search => "search",
         }
     }
 
     pub(crate) fn needs_algorithms(self) -> bool {
-        !matches!(self, Kind::Fingerprint | Kind::Burst | Kind::Growth | Kind::Bursts)
+        !matches!(
+            self,
+            Kind::Fingerprint | Kind::Burst | Kind::Growth | Kind::Bursts | Kind::Search
+        )
     }
 
     /// Returns `true` if the machine and the number of repeats affect the rows that matter.

@@ -8,7 +8,7 @@ use crate::data::DataSet;
 use crate::measure::Task;
 use crate::row::ELAPSED;
 use crate::size::size;
-use crate::{AlgorithmPart, Definition, LabError, MeasurePart, Results, Row};
+use crate::{AlgorithmPart, DataPart, Definition, LabError, MeasurePart, Results, Row};
 
 /// The progress of a run.
 #[derive(Clone, Debug)]
@@ -122,6 +122,11 @@ impl<'a> Run<'a> {
                     done += 1;
                     continue;
                 }
+                let Some(tuned_on) = self.tuned_on(cell.part, goes_on)? else {
+                    left_out.extend(cell.part.tuned_on.as_ref().map(|name| name.get_ref().clone()));
+                    done += 1;
+                    continue;
+                };
                 let left = u32::try_from(total - done).unwrap_or(u32::MAX);
                 let remaining = (measured > 0).then(|| spent / measured * left);
                 tell(&Progress { done, total, cell: &title(&cell, name), remaining });
@@ -134,6 +139,7 @@ impl<'a> Run<'a> {
                     cell.target,
                     repeat_count,
                 );
+                let task = Task { tuned_on: tuned_on.as_ref(), ..task };
                 let mut rows = task.rows(goes_on)?;
                 let elapsed = began.elapsed();
                 rows.push(Row::new(ELAPSED, elapsed.as_secs_f64(), "s"));
@@ -145,6 +151,23 @@ impl<'a> Run<'a> {
         }
         tell(&Progress { done, total, cell: "done", remaining: Some(Duration::ZERO) });
         Ok(left_out)
+    }
+
+    /// Returns the other data set that a measure needs, `Some(None)` if it needs none, and `None` if
+    /// that data set is absent.
+    fn tuned_on(
+        &self,
+        part: &MeasurePart,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Option<DataSet>>, LabError> {
+        let Some(name) = &part.tuned_on else { return Ok(Some(None)) };
+        let named = |data: &&DataPart| data.name.get_ref() == name.get_ref();
+        let Some(data) = self.definition.data.iter().find(named) else { return Ok(None) };
+        let path = data.path.as_ref().map(|path| self.folder.join(path.get_ref()));
+        if data.optional && path.is_some_and(|path| !path.exists()) {
+            return Ok(None);
+        }
+        Ok(Some(Some(DataSet::load(data, self.folder, goes_on)?)))
     }
 
     /// Adds rows about the data set itself, unless there are any.
@@ -227,9 +250,14 @@ impl<'a> Run<'a> {
             hasher.update(format!("{name}|{specs:?}|{paper:?}|{equal:?}|{drop_last};").as_bytes());
         }
         let MeasurePart { levels, papers, edits, .. } = part;
+        let named = |text: &Option<crate::Text>| {
+            text.as_ref().map_or_else(String::new, |text| text.get_ref().clone())
+        };
+        let (fresh, tuned_on) = (named(&part.fresh), named(&part.tuned_on));
         let hashes: Vec<&String> = part.fingerprints.iter().map(|name| name.get_ref()).collect();
         let size = part.size.as_ref().map(|size| size.get_ref());
         hasher.update(format!("{levels:?}|{papers}|{edits:?}|{hashes:?}|{size:?}").as_bytes());
+        hasher.update(format!("|{fresh}|{tuned_on}").as_bytes());
         if part.kind.get_ref().is_timed() {
             let repeats = self.definition.repeats.get_ref();
             hasher.update(format!("{repeats}|{}", self.setting.machine).as_bytes());

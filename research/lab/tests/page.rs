@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use cutpoint_lab::claims::{Claim, Test};
 use cutpoint_lab::{Definition, Results, Run, Setting, report};
 use serde_json::{Value, json};
 
@@ -150,28 +151,23 @@ impl Browser {
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))");
     }
 
-    /// Returns the number of coloured pixels of the canvas of each chart.
+    /// Returns the number of drawn shapes of each chart that can be seen.
     fn drawn(&mut self) -> Vec<u64> {
         let counts = self.evaluate(
-            "[...document.querySelectorAll('canvas')].map((canvas) => { \
-             const bytes = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data; \
-             let count = 0; for (let i = 3; i < bytes.length; i += 4) if (bytes[i]) count += 1; return count; })",
+            "[...document.querySelectorAll('.chart')].filter((chart) => chart.clientWidth) \
+             .map((chart) => chart.querySelectorAll('svg .line, svg circle, svg rect, svg path').length)",
         );
         counts.as_array().expect("charts").iter().filter_map(Value::as_u64).collect()
     }
 
-    /// Keeps screenshots of some sections, if `CUTPOINT_SCREENSHOTS` is set.
-    fn keep_screenshots(&mut self, name: &str) {
+    /// Keeps a screenshot of the whole page, if `CUTPOINT_SCREENSHOTS` is set.
+    fn keep_screenshot(&mut self, name: &str) {
         let Some(folder) = std::env::var_os("CUTPOINT_SCREENSHOTS") else { return };
-        for section in ["claims", "savings", "sizes", "speed", "burst"] {
-            self.evaluate(&format!(
-                "document.getElementById('{section}-section').scrollIntoView()"
-            ));
-            let picture = self.ask("Page.captureScreenshot", json!({ "format": "png" }));
-            let bytes = decoded(picture["data"].as_str().expect("a picture"));
-            let path = Path::new(&folder).join(format!("{name}-{section}.png"));
-            fs::write(path, bytes).expect("the picture is kept");
-        }
+        let params = json!({ "format": "png", "captureBeyondViewport": true });
+        let picture = self.ask("Page.captureScreenshot", params);
+        let bytes = decoded(picture["data"].as_str().expect("a picture"));
+        let path = Path::new(&folder).join(format!("{name}.png"));
+        fs::write(path, bytes).expect("the picture is kept");
     }
 }
 
@@ -242,7 +238,7 @@ fn page_works_in_a_browser() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = page(folder.path());
     let mut browser = Browser::start(&program, folder.path());
-    browser.size(1200, false);
+    browser.size(1400, false);
     let url = format!("file://{}", path.display());
     browser.ask("Page.navigate", json!({ "url": url }));
     browser.wait_for("Page.loadEventFired");
@@ -255,41 +251,60 @@ fn page_works_in_a_browser() {
         browser.complaints
     );
     assert_eq!(browser.requested, [url], "one file");
-    let claims =
-        browser.evaluate("document.querySelectorAll('#claims-table tbody tr').length").as_u64();
-    assert!(claims.is_some_and(|count| count > 200), "claims: {claims:?}");
+    let size = fs::metadata(&path).expect("the page").len();
+    assert!(size < 1_000_000, "the page has {size} bytes");
 
-    charts_have_lines(&mut browser);
-    filters_change_tables_and_charts(&mut browser);
-    keyboard_sorts_tables_and_reads_charts(&mut browser);
+    every_claim_has_a_square_and_a_passage(&mut browser);
+    charts_are_drawn(&mut browser);
+    filters_change_tables(&mut browser);
+    keyboard_sorts_tables(&mut browser);
     page_fits_dark_phone_and_print(&mut browser);
     assert_eq!(browser.complaints, Vec::<String>::new(), "no complaint");
 }
 
-/// Charts have lines. A chart without its lines has fewer coloured pixels.
-fn charts_have_lines(browser: &mut Browser) {
-    let drawn = browser.drawn();
-    assert_eq!(drawn.len(), 4, "charts");
-    assert!(drawn.iter().all(|count| *count > 2000), "dots: {drawn:?}");
-    browser.keep_screenshots("wide");
-    browser.evaluate(
-        "document.querySelectorAll('#speed-chart .series input').forEach((input) => input.checked && input.click())",
+/// Every claim has a square in the overview, which leads to its passage below the paper.
+fn every_claim_has_a_square_and_a_passage(browser: &mut Browser) {
+    let claims = cutpoint_lab::claims::all();
+    let is_counted = |claim: &&Claim| claim.test != Test::Contradiction;
+    let expected = claims.iter().filter(is_counted).count() as u64;
+    let squares = browser.evaluate("document.querySelectorAll('.square').length").as_u64();
+    assert_eq!(squares, Some(expected), "a square for each claim");
+    let lost = browser.evaluate(
+        "[...document.querySelectorAll('.square')].filter((square) => \
+         !document.getElementById(decodeURIComponent(square.hash.slice(1)))).map((square) => square.title)",
     );
-    browser.size(1201, false);
-    let without = browser.drawn();
-    assert!(without[2] < drawn[2], "lines can be taken off: {without:?} of {drawn:?}");
-    browser.evaluate(
-        "document.querySelectorAll('#speed-chart .series input').forEach((input) => input.checked || input.click())",
-    );
+    assert_eq!(lost, json!([]), "every square leads somewhere");
+    browser.evaluate("location.hash = '#claim-H15.8'");
+    browser.evaluate("new Promise((done) => setTimeout(done, 50))");
+    let is_open = browser.evaluate("document.getElementById('claims-001').open");
+    assert_eq!(is_open, true, "a link opens the list of claims");
+    browser.evaluate("document.getElementById('claims-001').open = false; scrollTo(0, 0)");
 }
 
-/// Filters change the tables and the charts.
-fn filters_change_tables_and_charts(browser: &mut Browser) {
-    browser.choose("claims-paper", "004");
-    let papers = browser.evaluate("[...new Set([...document.querySelectorAll('#claims-table tbody tr')].map((row) => row.cells[1].textContent))].join()");
-    assert_eq!(papers, "004", "only that paper");
+/// There are ten findings, and charts have content, at most six colours, and a description.
+fn charts_are_drawn(browser: &mut Browser) {
+    let findings = browser.evaluate("document.querySelectorAll('.finding').length").as_u64();
+    assert_eq!(findings, Some(10), "ten findings");
+    let drawn = browser.drawn();
+    assert!(drawn.len() >= 8, "charts: {}", drawn.len());
+    assert!(drawn.iter().all(|count| *count > 0), "each has content: {drawn:?}");
+    let unlabelled = browser.evaluate(
+        "[...document.querySelectorAll('.chart')].filter((chart) => !chart.getAttribute('aria-label')).length",
+    );
+    assert_eq!(unlabelled, 0, "each has a description");
+    let colours = browser.evaluate(
+        "Math.max(...[...document.querySelectorAll('.chart')].map((chart) => new Set([...chart.querySelectorAll('.line')].map((line) => line.style.stroke)).size))",
+    );
+    assert!(colours.as_u64().is_some_and(|count| count <= 6), "colours: {colours}");
+    browser.size(1400, false);
+    browser.keep_screenshot("wide");
+}
+
+/// Filters change the tables.
+fn filters_change_tables(browser: &mut Browser) {
+    browser.evaluate("document.querySelectorAll('#rows-section details').forEach((each) => { each.open = true; })");
     let first = browser.evaluate("document.querySelector('#savings-table tbody').textContent");
-    browser.choose("savings-selection", "paper");
+    browser.choose("savings-selection", "equal");
     assert_ne!(
         browser.evaluate("document.querySelector('#savings-table tbody').textContent"),
         first,
@@ -302,8 +317,7 @@ fn filters_change_tables_and_charts(browser: &mut Browser) {
 }
 
 /// Tables can be sorted by keyboard alone.
-fn keyboard_sorts_tables_and_reads_charts(browser: &mut Browser) {
-    browser.choose("claims-paper", "");
+fn keyboard_sorts_tables(browser: &mut Browser) {
     browser.evaluate("document.querySelector('#savings-table th:nth-child(3) button').focus()");
     browser.press("Enter", 13);
     let sorted = "const cells = [...document.querySelectorAll('#savings-table tbody tr')].map((row) => parseFloat(row.cells[2].textContent) || 0)";
@@ -321,12 +335,6 @@ fn keyboard_sorts_tables_and_reads_charts(browser: &mut Browser) {
         "ascending",
         "and says so"
     );
-    // Charts can be read by keyboard alone.
-    browser.evaluate("document.querySelector('#growth-chart .plot').focus()");
-    browser.press("ArrowRight", 39);
-    let value =
-        browser.evaluate("document.querySelector('#growth-chart .u-legend .u-value').textContent");
-    assert_eq!(value, "2", "the second version");
 }
 
 /// The page supports dark mode, small screens and print.
@@ -337,25 +345,28 @@ fn page_fits_dark_phone_and_print(browser: &mut Browser) {
         json!({ "features": [{ "name": "prefers-color-scheme", "value": "dark" }] }),
     );
     assert_ne!(browser.evaluate("getComputedStyle(document.body).backgroundColor"), light, "dark");
-    browser.keep_screenshots("dark");
+    browser.keep_screenshot("dark");
     browser.ask("Emulation.setEmulatedMedia", json!({ "features": [] }));
-    browser.size(390, true);
+    browser.size(400, true);
     let wide = browser.evaluate(
-        "[...document.querySelectorAll('body *')].filter((each) => !each.closest('.scroll, pre, .skip, .plot') \
-         && each.getBoundingClientRect().right > 391).map((each) => each.tagName + '#' + each.id + '.' + each.className)",
+        "[...document.querySelectorAll('body *')].filter((each) => !each.closest('.scroll, pre, .skip, svg') \
+         && each.getBoundingClientRect().right > 401).map((each) => each.tagName + '#' + each.id + '.' + each.className)",
     );
     assert_eq!(wide, json!([]), "nothing is wider than a phone");
     let widest = browser.evaluate("document.documentElement.scrollWidth").as_u64();
-    assert!(widest.is_some_and(|width| width <= 390), "nor does it scroll: {widest:?}");
-    let chart = browser
-        .evaluate("document.querySelector('#savings-chart canvas').getBoundingClientRect().width")
-        .as_f64();
-    assert!(chart.is_some_and(|width| width <= 390.0), "charts neither: {chart:?}");
-    browser.keep_screenshots("phone");
+    assert!(widest.is_some_and(|width| width <= 400), "nor does it scroll: {widest:?}");
+    let cut = browser.evaluate(
+        "[...document.querySelectorAll('.chart svg text')].filter((text) => text.closest('svg').clientWidth \
+         && text.getBoundingClientRect().right > 401).map((text) => text.textContent)",
+    );
+    assert_eq!(cut, json!([]), "no label is cut");
+    browser.keep_screenshot("phone");
+    browser.size(1400, false);
     browser.ask("Emulation.setEmulatedMedia", json!({ "media": "print" }));
     assert_eq!(
         browser.evaluate("getComputedStyle(document.querySelector('.controls')).display"),
         "none",
         "no controls on paper"
     );
+    browser.keep_screenshot("print");
 }

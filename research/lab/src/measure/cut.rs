@@ -27,6 +27,10 @@ const QUANTILES: [f64; 33] = [
     1.0,
 ];
 
+/// The multiples of the mean for which the share of longer chunks is counted, as in table 4 of the
+/// AE paper.
+const LONGER_THAN: [f64; 7] = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+
 /// The number of bins per target in the histogram.
 const BINS_A_TARGET: usize = 8;
 /// The range of the histogram in targets.
@@ -58,7 +62,7 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
 }
 
 /// Counts the chunks of all streams, and returns the savings and the sizes of the chunks.
-fn count(
+pub(super) fn count(
     spec: &cutpoint_chunking::Spec,
     set: &DataSet,
     drop_last: bool,
@@ -145,6 +149,15 @@ fn size_rows(sizes: &[usize], target: usize, law: Option<&Law>) -> Vec<Row> {
         Row::new("max", *max as f64, "bytes"),
         Row::new("median", sorted[sorted.len() / 2] as f64, "bytes"),
     ];
+    let longer = LONGER_THAN.map(|means| {
+        let below = sorted.partition_point(|size| *size as f64 <= means * mean);
+        (sorted.len() - below) as f64 / count
+    });
+    rows.push(
+        Row::new("longer_than", longer[0], "")
+            .samples(&longer)
+            .note("the shares of chunks that are longer than 2 to 8 means"),
+    );
     let points: Vec<f64> = QUANTILES.iter().map(|share| quantile(&sorted, *share)).collect();
     rows.push(
         Row::new("quantiles", count, "chunks")

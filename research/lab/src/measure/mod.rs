@@ -4,6 +4,7 @@ pub(crate) mod burst;
 pub(crate) mod cut;
 mod low_entropy;
 mod pipeline;
+mod search;
 mod shift;
 mod throughput;
 
@@ -29,6 +30,10 @@ pub(crate) struct Task<'a> {
     pub(crate) hashes: Vec<Hash>,
     /// The maximum number of bytes of the data set, for kinds that measure one buffer.
     pub(crate) size_max: usize,
+    /// The size of the buffer for fresh data in bytes, 0 to cut the data where it is.
+    pub(crate) fresh_size: usize,
+    /// The data set on which a search chooses parameters for all others.
+    pub(crate) tuned_on: Option<&'a DataSet>,
     pub(crate) edit_count: usize,
     pub(crate) repeat_count: usize,
 }
@@ -60,6 +65,12 @@ impl<'a> Task<'a> {
                 .as_ref()
                 .and_then(|text| crate::size::size(text.get_ref()))
                 .unwrap_or(usize::MAX),
+            fresh_size: part
+                .fresh
+                .as_ref()
+                .and_then(|text| crate::size::size(text.get_ref()))
+                .unwrap_or(0),
+            tuned_on: None,
             edit_count: part.edits.unwrap_or(100) as usize,
             repeat_count,
         }
@@ -83,6 +94,7 @@ impl<'a> Task<'a> {
             Kind::Burst => burst::ratio_rows(self, goes_on),
             Kind::Growth => burst::growth_rows(self, goes_on),
             Kind::Bursts => burst::burst_rows(self, goes_on),
+            Kind::Search => search::rows(self, goes_on),
         }
     }
 }

@@ -10,14 +10,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Instant;
 
-use cutpoint_chunking::{Chunker, Spec};
+use cutpoint_chunking::Spec;
 use cutpoint_fingerprint::{Blake3, Sha1, Sha256};
 use cutpoint_testing::thread_cpu_time;
 
 use super::{Task, absent, ask};
 use crate::algorithm::{ParameterChoice, choose};
 use crate::kind::Hash;
-use crate::{LabError, Row};
+use crate::{LabError, Levels, Row};
 
 /// The approximate number of bytes in a batch that one stage passes to the next.
 const BATCH_SIZE: usize = 1 << 20;
@@ -34,17 +34,58 @@ struct Times {
 
 const STAGES: [&str; 4] = ["chunking", "fingerprinting", "indexing", "writing"];
 
+/// The number of threads of a pipeline. With fewer processors, the stages wait for each other, and
+/// the time of the wall says nothing.
+const THREAD_COUNT: usize = 4;
+
+/// The number of bytes that plain code cuts at once, as a program that reads into a buffer does.
+const PLAIN_SIZE: usize = 8 << 20;
+
+/// The code that cuts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Code {
+    /// The best level of this CPU.
+    Fast,
+    /// The rule as its paper states it.
+    Plain,
+}
+
+impl Code {
+    fn name(self) -> &'static str {
+        match self {
+            Code::Fast => "fast",
+            Code::Plain => "plain",
+        }
+    }
+}
+
+/// A pipeline, and its measured times.
+struct Contender<'a> {
+    name: &'a str,
+    spec: Spec,
+    code: Code,
+    hash: Hash,
+    times: Vec<Times>,
+}
+
 pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Row>, LabError> {
     let data = task.set.joined(task.size_max);
     let mut rows = Vec::new();
-    let mut contenders: Vec<(&str, Spec, Hash, Vec<Times>)> = Vec::new();
+    let mut contenders: Vec<Contender<'_>> = Vec::new();
     for part in &task.algorithms {
         match choose(part, task.selection, task.target, task.set, goes_on) {
             ParameterChoice::Spec(spec) => {
-                let name = part.name.get_ref().as_str();
-                contenders.extend(
-                    task.hashes.iter().map(|hash| (name, (*spec).clone(), *hash, Vec::new())),
-                );
+                let has_plain = cutpoint_oracle::cuts(&spec.to_string(), &[]).is_some();
+                let codes: &[Code] = match task.levels {
+                    Levels::All if has_plain => &[Code::Fast, Code::Plain],
+                    _ => &[Code::Fast],
+                };
+                for (code, hash) in
+                    codes.iter().flat_map(|code| task.hashes.iter().map(move |hash| (*code, *hash)))
+                {
+                    let (name, spec) = (part.name.get_ref().as_str(), (*spec).clone());
+                    contenders.push(Contender { name, spec, code, hash, times: Vec::new() });
+                }
             }
             ParameterChoice::None(reason) => rows.push(absent(part, reason)),
         }
@@ -55,45 +96,60 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
         let count = contenders.len();
         for turn in 0..count {
             ask(goes_on)?;
-            let (_, spec, hash, times) = &mut contenders[(turn + round) % count];
-            let chunker = spec.chunker();
-            let measured = run(&data, &*chunker, *hash);
+            let contender = &mut contenders[(turn + round) % count];
+            let measured = run(&data, &contender.spec, contender.code, contender.hash);
             if round > 0 {
-                times.push(measured);
+                contender.times.push(measured);
             }
         }
     }
     let bytes = data.len() as f64 / 1e9;
-    for (name, spec, hash, times) in contenders {
+    rows.extend(contenders.iter().flat_map(|contender| contender.rows(bytes)));
+    Ok(rows)
+}
+
+impl Contender<'_> {
+    /// Returns the rows of the times for this number of GB.
+    fn rows(&self, bytes: f64) -> Vec<Row> {
+        let code = self.code.name();
         let speeds = |seconds: &dyn Fn(&Times) -> f64| -> Vec<f64> {
-            times.iter().map(|times| bytes / seconds(times)).collect()
+            self.times.iter().map(|times| bytes / seconds(times)).collect()
         };
-        let mut found = vec![
-            Row::of("wall_throughput", &speeds(&|times| times.wall), "GB/s"),
-            Row::of(
-                "slowest_stage_throughput",
-                &speeds(&|times| times.busy.iter().copied().fold(1e-9, f64::max)),
-                "GB/s",
-            ),
-            Row::new(
-                "stored_bytes",
-                times.first().map_or(0.0, |times| times.stored_bytes as f64),
-                "bytes",
-            ),
+        let slowest = speeds(&|times| times.busy.iter().copied().fold(1e-9, f64::max));
+        let mut rows = vec![
+            Row::of("slowest_stage_throughput", &slowest, "GB/s")
+                .note("by the law of four free cores: the CPU time of the slowest stage"),
         ];
+        let has_cores =
+            std::thread::available_parallelism().is_ok_and(|count| count.get() >= THREAD_COUNT);
+        if has_cores {
+            rows.push(Row::of("wall_throughput", &speeds(&|times| times.wall), "GB/s"));
+        }
+        let stored = self.times.first().map_or(0.0, |times| times.stored_bytes as f64);
+        rows.push(Row::new("stored_bytes", stored, "bytes"));
+        let mut medians = Vec::new();
         for (index, stage) in STAGES.iter().enumerate() {
             let busy: Vec<f64> =
-                times.iter().map(|times| times.busy[index] * 1e3 / bytes).collect();
-            found.push(Row::of("busy", &busy, "ms/GB").variant(stage));
+                self.times.iter().map(|times| times.busy[index] * 1e3 / bytes).collect();
+            let row = Row::of("busy", &busy, "ms/GB").variant(format!("{code}, {stage}"));
+            medians.push((row.value, *stage));
+            rows.push(row);
         }
-        for row in &mut found {
-            name.clone_into(&mut row.algorithm);
-            row.spec = spec.to_string();
-            hash.name().clone_into(&mut row.level);
+        let sum: f64 = medians.iter().map(|(busy, _)| busy).sum();
+        let slowest = medians.iter().max_by(|one, other| one.0.total_cmp(&other.0));
+        if let Some((busy, stage)) = slowest {
+            rows.push(Row::new("bottleneck", 100.0 * busy / sum.max(1e-9), "%").note(*stage));
         }
-        rows.extend(found);
+        for row in &mut rows {
+            if row.variant.is_empty() {
+                code.clone_into(&mut row.variant);
+            }
+            self.name.clone_into(&mut row.algorithm);
+            row.spec = self.spec.to_string();
+            self.hash.name().clone_into(&mut row.level);
+        }
+        rows
     }
-    Ok(rows)
 }
 
 /// Chunks in order, with their keys after fingerprinting.
@@ -102,7 +158,9 @@ struct Batch<'a> {
     keys: Vec<u128>,
 }
 
-fn run(data: &[u8], chunker: &dyn Chunker, hash: Hash) -> Times {
+fn run(data: &[u8], spec: &Spec, code: Code, hash: Hash) -> Times {
+    let chunker = spec.chunker();
+    let text = spec.to_string();
     let began = Instant::now();
     let mut times = Times::default();
     let (chunked, to_hash) = sync_channel(QUEUE_LEN);
@@ -110,7 +168,10 @@ fn run(data: &[u8], chunker: &dyn Chunker, hash: Hash) -> Times {
     let (indexed, to_write) = sync_channel(QUEUE_LEN);
     thread::scope(|scope| {
         let stages = [
-            scope.spawn(move || cut(data, chunker, &chunked)),
+            scope.spawn(move || match code {
+                Code::Fast => cut(data, cutpoint_chunking::cuts(&*chunker, data), &chunked),
+                Code::Plain => cut(data, plain_cuts(&text, data), &chunked),
+            }),
             scope.spawn(move || fingerprint(hash, &to_hash, &hashed)),
             scope.spawn(move || index(&to_index, &indexed)),
             scope.spawn(move || write(&to_write)),
@@ -135,10 +196,22 @@ fn busy() -> f64 {
     thread_cpu_time().as_secs_f64()
 }
 
-fn cut<'a>(data: &'a [u8], chunker: &dyn Chunker, next: &SyncSender<Batch<'a>>) -> (f64, u64) {
+/// Returns the cut-points of plain code, which cuts piece by piece.
+fn plain_cuts<'a>(text: &'a str, data: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    data.chunks(PLAIN_SIZE).enumerate().flat_map(move |(number, piece)| {
+        let ends = cutpoint_oracle::cuts(text, piece).into_iter().flatten();
+        ends.map(move |end| number * PLAIN_SIZE + end)
+    })
+}
+
+fn cut<'a>(
+    data: &'a [u8],
+    ends: impl Iterator<Item = usize>,
+    next: &SyncSender<Batch<'a>>,
+) -> (f64, u64) {
     let mut batch = Batch { chunks: Vec::new(), keys: Vec::new() };
     let (mut start, mut sent) = (0, 0);
-    for end in cutpoint_chunking::cuts(chunker, data) {
+    for end in ends {
         batch.chunks.push(&data[start..end]);
         start = end;
         if end - sent >= BATCH_SIZE || end == data.len() {

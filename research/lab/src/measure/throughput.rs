@@ -13,6 +13,9 @@ use crate::{LabError, Levels, Row, counters};
 /// The approximate size of a batch for fingerprinting in bytes, as in the store.
 const BATCH_SIZE: usize = 1 << 20;
 
+/// The variant of rows of data that was copied into a buffer just before it was cut.
+const FRESH: &str = "fresh";
+
 pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Row>, LabError> {
     let data = buffer(task)?;
     let mut rows = Vec::new();
@@ -46,6 +49,9 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
             Row::of("cpu_throughput", comparison.read_speeds().values(), "GB/s")
                 .level("plain read"),
         );
+    }
+    if task.fresh_size > 0 {
+        rows.iter_mut().for_each(|row| FRESH.clone_into(&mut row.variant));
     }
     Ok(rows)
 }
@@ -161,8 +167,9 @@ fn comparison<'a>(spec: &Spec, task: &Task<'_>) -> Comparison<'a, usize> {
     }
     if task.papers {
         contenders.extend(cutpoint_bench::papers(spec));
+        contenders.extend(cutpoint_bench::gearhash_crate(spec));
     }
-    Comparison::new(contenders)
+    Comparison::new(contenders).fresh(task.fresh_size)
 }
 
 fn run<T: PartialEq>(

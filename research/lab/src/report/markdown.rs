@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{AnsweredClaim, answered, name_and_question};
-use crate::claims::Verdict;
+use crate::claims::{Cause, Verdict};
 use crate::{Results, Row};
 
 /// The papers, by their number in claims.
@@ -30,13 +30,6 @@ const PAPERS: [(&str, &str); 5] = [
     ),
 ];
 
-const VERDICTS: [(Verdict, &str); 4] = [
-    (Verdict::Reproduced, "reproduced"),
-    (Verdict::SameShape, "same shape"),
-    (Verdict::Contradicts, "contradicts"),
-    (Verdict::NotTestable, "not testable here"),
-];
-
 /// Returns the claims, verdicts and contradictions of `results` as Markdown.
 pub fn markdown(results: &Results) -> String {
     let rows = results.rows();
@@ -46,7 +39,7 @@ pub fn markdown(results: &Results) -> String {
         "# The papers, and what we find\n\nMade by `cutpoint-lab report`; not to be edited. Definition: `{name}`. {question}\n\n"
     );
     text += "Ratios and orders compare, speeds as such do not: the papers' processors are others. A number is the median of its repeats, with its \
-             quartiles in brackets where there are any. *Same shape* is the most that data can get which stands in for the papers'. \
+             quartiles in brackets where there are any. A contradiction names its cause, and counts against a paper only if that is the paper. \
              `docs/lab.md` has the method, the verdicts, and what speaks against both.\n\n";
     text += &format!(
         "To do it again: build the data sets (`research/datasets/build.py`), then `cutpoint-lab run {name}.toml --data FOLDER --out RESULTS` and \
@@ -67,10 +60,10 @@ pub fn markdown(results: &Results) -> String {
         text += &format!("\n## {paper}: {title}\n\n");
         text += "| claim | place | says | ours | verdict | why |\n| --- | --- | --- | --- | --- | --- |\n";
         for AnsweredClaim { claim, answer, .. } in claims.iter().filter(of_paper) {
-            let verdict = verdict_name(answer.verdict);
+            let verdict = verdict_text(answer.verdict, answer.cause);
             row(
                 &mut text,
-                &[&claim.id, &claim.place, &claim.says, &answer.ours, verdict, &answer.reason],
+                &[&claim.id, &claim.place, &claim.says, &answer.ours, &verdict, &answer.reason],
             );
         }
     }
@@ -88,13 +81,23 @@ pub fn markdown(results: &Results) -> String {
 
 /// Appends the table of the data sets.
 fn data_table(text: &mut String, rows: &[Row]) {
-    *text += "## Data sets\n\nEntropy is of order 0. Gzip: what level 6 leaves.\n\n\
-              | data set | bytes | streams | versions | entropy | gzip | BLAKE3 |\n\
-              | --- | --- | --- | --- | --- | --- | --- |\n";
+    *text += "## Data sets\n\nEntropy is of order 0. Gzip: what level 6 leaves. Saved: by SeqCDC and by fixed sizes of 8 KB, with the parameters of \
+              the papers; the page has the papers' numbers beside these.\n\n\
+              | data set | bytes | streams | versions | entropy | gzip | saved, % | BLAKE3 |\n\
+              | --- | --- | --- | --- | --- | --- | --- | --- |\n";
     for size in rows.iter().filter(|row| row.measure == "data" && row.metric == "size") {
         let of = |metric: &str| {
             let mut found = rows.iter().filter(|row| row.cell == size.cell && row.metric == metric);
             found.next().map_or(0.0, |row| row.value)
+        };
+        let saved = |algorithm: &str| {
+            let mut found = rows.iter().filter(|row| {
+                row.metric == "space_savings"
+                    && row.data == size.data
+                    && row.algorithm == algorithm
+                    && (row.target, row.selection.as_str()) == (8192, "paper")
+            });
+            found.next_back().map_or_else(|| "-".to_owned(), |row| format!("{:.1}", row.value))
         };
         let numbers = [
             format!("{:.0}", size.value),
@@ -102,32 +105,45 @@ fn data_table(text: &mut String, rows: &[Row]) {
             format!("{:.0}", of("versions")),
             format!("{:.2}", of("entropy")),
             format!("{:.1} %", of("gzip_ratio")),
+            format!("{} / {}", saved("SeqCDC"), saved("Fixed")),
         ];
-        let [bytes, streams, versions, entropy, gzip] = numbers.each_ref().map(String::as_str);
-        row(text, &[&size.data, bytes, streams, versions, entropy, gzip, &size.data_hash]);
+        let [bytes, streams, versions, entropy, gzip, saved] =
+            numbers.each_ref().map(String::as_str);
+        let hash = &size.data_hash;
+        row(text, &[&size.data, bytes, streams, versions, entropy, gzip, saved, hash]);
     }
 }
 
 /// Appends the table of the number of claims by paper and verdict.
 fn count_table(text: &mut String, claims: &[AnsweredClaim]) {
-    *text += "\n## Verdicts\n\n| paper | reproduced | same shape | contradicts | not testable here |\n| --- | --- | --- | --- | --- |\n";
+    let names = Verdict::ALL.map(Verdict::name).join(" | ");
+    let rule = "--- | ".repeat(Verdict::ALL.len() + 2);
+    *text += &format!("\n## Verdicts\n\n| paper | {names} | of these by the paper |\n| {rule}\n");
     for paper in PAPERS.iter().map(|(paper, _)| Some(*paper)).chain([None]) {
-        let count = |verdict: Verdict| {
-            let of = |claim: &&AnsweredClaim| {
-                paper.is_none_or(|paper| claim.claim.paper == paper)
-                    && !claim.is_contradiction
-                    && claim.answer.verdict == verdict
-            };
-            claims.iter().filter(of).count().to_string()
+        let of = |claim: &&AnsweredClaim| {
+            paper.is_none_or(|paper| claim.claim.paper == paper) && !claim.is_contradiction
         };
-        let counts = VERDICTS.map(|(verdict, _)| count(verdict));
-        let [one, two, three, four] = counts.each_ref().map(String::as_str);
-        row(text, &[paper.unwrap_or("all"), one, two, three, four]);
+        let count = |verdict: Verdict| {
+            claims.iter().filter(of).filter(|claim| claim.answer.verdict == verdict).count()
+        };
+        let by_paper = claims.iter().filter(of);
+        let by_paper =
+            by_paper.filter(|claim| claim.answer.cause == Some(Cause::Paper)).count().to_string();
+        let counts = Verdict::ALL.map(|verdict| count(verdict).to_string());
+        let mut cells = vec![paper.unwrap_or("all")];
+        cells.extend(counts.iter().map(String::as_str));
+        cells.push(&by_paper);
+        row(text, &cells);
     }
 }
 
-fn verdict_name(verdict: Verdict) -> &'static str {
-    VERDICTS.iter().find(|(each, _)| *each == verdict).map_or("", |(_, name)| name)
+/// Returns the verdict with the cause of a contradiction.
+fn verdict_text(verdict: Verdict, cause: Option<Cause>) -> String {
+    match (verdict, cause) {
+        (Verdict::Contradicts, Some(cause)) => format!("{}: {}", verdict.name(), cause.name()),
+        (Verdict::Contradicts, None) => format!("{}: cause not established", verdict.name()),
+        _ => verdict.name().to_owned(),
+    }
 }
 
 /// Appends a row of a table, with special characters escaped.

@@ -1,7 +1,7 @@
 //! The specifications that are tried on the sample.
 
 use cutpoint_chunking::algorithm::bfbc::{self, PairCounts};
-use cutpoint_chunking::algorithm::seqcdc::{Equal, Mode, Params, Rule};
+use cutpoint_chunking::algorithm::seqcdc::Params;
 use cutpoint_chunking::{Spec, cuts};
 use cutpoint_estimate::{CHUNK_COST, Counter, FINGERPRINT_LEN};
 use cutpoint_fingerprint::Blake3;
@@ -39,18 +39,18 @@ pub(super) fn paper_rows() -> Vec<Candidate> {
 /// Returns the combinations of SeqCDC, without the trigger.
 pub(super) fn seqcdc_grid(target: usize) -> Vec<Params> {
     let mut grid = Vec::new();
+    // Mode and dialect are those of Table I.
+    let Some(table) = Params::paper(PAPER_SIZES[0]) else { return grid };
     for length in LENGTHS {
         for skip_size in SKIP_SIZES {
             for eighths in MIN_EIGHTHS {
                 grid.push(Params {
-                    mode: Mode::Increasing,
                     length,
                     trigger: TRIGGERS.0,
                     skip_size,
                     chunk_size_min: (target * eighths / 8).max(1),
                     chunk_size_max: target * MAX_FACTOR,
-                    equal: Equal::Absorb,
-                    rule: Rule::Released,
+                    ..table
                 });
             }
         }

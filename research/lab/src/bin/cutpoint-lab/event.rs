@@ -89,7 +89,10 @@ pub(crate) enum Summary<'a> {
         row_count: u64,
         reproduced_count: u64,
         same_shape_count: u64,
+        tied_count: u64,
         contradicted_count: u64,
+        contradicted_by_paper_count: u64,
+        not_counted_count: u64,
         not_testable_count: u64,
     },
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
-use cutpoint_lab::claims::{self, Test, Verdict};
+use cutpoint_lab::claims::{self, Answer, Cause, Test, Verdict};
 use cutpoint_lab::{LabError, Results, report as page};
 use cutpoint_terminal::exit::Exit;
 use cutpoint_terminal::{Report, units};
@@ -18,15 +18,15 @@ pub(crate) fn run(args: &args::Report, report: &Report) -> Result<Exit> {
     if let Some(path) = &args.markdown {
         write(path, &page::markdown(&results))?;
     }
-    let answers: Vec<Verdict> = claims::all()
+    let answers: Vec<Answer> = claims::all()
         .iter()
         .filter(|claim| claim.test != Test::Contradiction)
-        .map(|claim| claim.answer(results.rows()).verdict)
+        .map(|claim| claim.answer(results.rows()))
         .collect();
-    let count = |verdict| answers.iter().filter(|each| **each == verdict).count() as u64;
-    let [reproduced, same_shape, contradicts, not_testable] =
-        [Verdict::Reproduced, Verdict::SameShape, Verdict::Contradicts, Verdict::NotTestable]
-            .map(count);
+    let count = |verdict| answers.iter().filter(|each| each.verdict == verdict).count() as u64;
+    let [reproduced, same_shape, tied, contradicts, not_counted, not_testable] =
+        Verdict::ALL.map(count);
+    let against = answers.iter().filter(|each| each.cause == Some(Cause::Paper)).count() as u64;
     if report.is_json() {
         report.event(&Event::Summary(Summary::Report {
             html: &args.html.to_string_lossy(),
@@ -34,13 +34,17 @@ pub(crate) fn run(args: &args::Report, report: &Report) -> Result<Exit> {
             row_count: results.rows().len() as u64,
             reproduced_count: reproduced,
             same_shape_count: same_shape,
+            tied_count: tied,
             contradicted_count: contradicts,
+            contradicted_by_paper_count: against,
+            not_counted_count: not_counted,
             not_testable_count: not_testable,
         }))?;
     } else {
         report.line(&format!(
-            "{}: {}; of {}, {reproduced} reproduced, {same_shape} of the same shape, {contradicts} \
-             contradicted, {not_testable} not testable here",
+            "{}: {}; of {}, {reproduced} reproduced, {same_shape} of the same shape, {tied} tied, \
+             {contradicts} contradicted ({against} because of the paper), {not_counted} not \
+             counted, {not_testable} not testable here",
             args.html.display(),
             units::count(results.rows().len() as u64, "row"),
             units::count(answers.len() as u64, "claim"),

@@ -1,0 +1,70 @@
+//! Selection of the rows that answer a claim.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Row;
+use crate::row::LEARNING;
+
+/// A selector of a row. Fields that are absent match any value.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selector {
+    /// The kind of measurement.
+    pub measure: Option<String>,
+    /// The metric.
+    pub metric: String,
+    /// The data set.
+    pub data: Option<String>,
+    /// The algorithm.
+    pub algorithm: Option<String>,
+    /// The selection, `paper` or `equal`. If absent, `paper` is preferred.
+    pub selection: Option<String>,
+    /// The target in bytes.
+    pub target: Option<u64>,
+    /// The level. If absent, the fastest level is selected.
+    pub level: Option<String>,
+    /// The variant of the row.
+    pub variant: Option<String>,
+    /// The index of the sample that is the value, in place of the value of the row.
+    pub sample: Option<usize>,
+}
+
+impl Selector {
+    /// Returns the matching row. Of several rows, returns the one of the fastest level, or the last
+    /// that was measured.
+    pub fn find<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
+        let is = |wanted: &Option<String>, value: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == value)
+        };
+        let matching = rows.iter().filter(|row| {
+            row.metric == self.metric
+                && is(&self.measure, &row.measure)
+                && is(&self.data, &row.data)
+                && is(&self.algorithm, &row.algorithm)
+                && is(&self.level, &row.level)
+                && (self.level.is_some() || row.level != LEARNING)
+                && is(&self.variant, &row.variant)
+                && self.target.is_none_or(|target| target == row.target)
+                && (row.selection.is_empty()
+                    || row.selection == self.selection.as_deref().unwrap_or("paper"))
+                && row.value.is_finite()
+        });
+        if self.metric.ends_with("throughput") && self.level.is_none() {
+            return matching.max_by(|one, other| one.value.total_cmp(&other.value));
+        }
+        let mut matching = matching;
+        matching.next_back()
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = self.target.map(|target| target.to_string());
+        let parts =
+            [&self.algorithm, &self.data, &target, &self.selection, &self.level, &self.variant];
+        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+        write!(f, "{} of {}", self.metric, parts.join(", "))
+    }
+}

@@ -1,0 +1,234 @@
+//! The data of the page: claims with their answers, and the rows that its charts and tables show.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{AnsweredClaim, answered, name_and_question};
+use crate::claims::Test;
+use crate::{Results, Row};
+
+/// The numbers that the papers print, with their places.
+const PRINTED: &str = include_str!("printed.json");
+
+/// The rows that the page has, by kind of measurement. All others are in the file of rows.
+const SHOWN: [(&str, &[&str]); 11] = [
+    ("data", &["size", "streams", "versions", "entropy", "gzip_ratio"]),
+    ("cut", &["space_savings", "mean", "deviation", "longer_than", "quantiles", "absent"]),
+    ("throughput", &["cpu_throughput", "absent"]),
+    ("fingerprint", &["cpu_throughput"]),
+    ("pipeline", &["slowest_stage_throughput", "wall_throughput", "busy", "bottleneck"]),
+    ("low-entropy", &["constant", "constant_canonical", "periodic"]),
+    ("shift", &["chunks_changed", "chunks_changed_max"]),
+    ("burst", &["dedup_ratio", "table_bytes", "cpu_throughput"]),
+    ("growth", &["growth"]),
+    ("bursts", &["burst_shares", "equal", "burst_to_a_quarter"]),
+    ("search", &["space_savings", "mean", "candidates"]),
+];
+
+/// Kinds of measurement that other programs add, and whose rows are all shown.
+const ADDED: [&str; 2] = ["counters", "backup"];
+
+/// The metrics whose samples are a curve that the page draws.
+const CURVES: [&str; 4] = ["growth", "burst_shares", "longer_than", "quantiles"];
+
+/// The data sets and targets whose distributions of sizes the page draws.
+const DISTRIBUTIONS: [(&str, u64); 4] =
+    [("TPCC", 8192), ("TPCC", 16_384), ("RAND", 1024), ("RAND", 2048)];
+
+/// The data for the script of the page.
+#[derive(Serialize)]
+pub(super) struct Data<'a> {
+    /// The name and the question of the definition, and its text.
+    name: String,
+    question: String,
+    definition: String,
+    /// The machines and commits of the rows.
+    machines: BTreeSet<&'a str>,
+    commits: BTreeSet<&'a str>,
+    /// The times of the first and the last row, in seconds since 1970.
+    first_time_s: u64,
+    last_time_s: u64,
+    row_count: usize,
+    claims: Vec<PageClaim>,
+    printed: Value,
+    /// The distinct texts of the rows.
+    texts: Vec<&'a str>,
+    /// The rows, by what they share.
+    groups: Vec<Group>,
+}
+
+/// A claim with its answer.
+#[derive(Serialize)]
+struct PageClaim {
+    id: String,
+    paper: String,
+    place: String,
+    says: String,
+    quotes: Vec<String>,
+    number: Option<f64>,
+    upper: Option<f64>,
+    test: Test,
+    headline: bool,
+    verdict: &'static str,
+    cause: &'static str,
+    ours: String,
+    /// The value and its spread.
+    figure: Option<[f64; 3]>,
+    /// The numbers of a table: metric, target, theirs, ours, verdict.
+    cells: Vec<(String, u64, f64, f64, &'static str)>,
+    reason: String,
+    commits: Vec<String>,
+    time_s: u64,
+}
+
+/// Rows that share measure, data set, algorithm, selection, target and specification.
+#[derive(Serialize)]
+struct Group {
+    /// The indices of the texts, and the target at the end.
+    k: [u64; 6],
+    /// The rows: metric, level, variant, note, value, and either nothing, or the quartiles, or
+    /// the samples.
+    r: Vec<Shown>,
+}
+
+/// A row on the page.
+#[derive(Serialize)]
+struct Shown(usize, usize, usize, usize, Short, Vec<Short>, Vec<Short>);
+
+/// A number with as many digits as a chart shows.
+struct Short(f64);
+
+impl Serialize for Short {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rounded: f64 = format!("{:.4e}", self.0).parse().unwrap_or(self.0);
+        if rounded == rounded.trunc() && rounded.abs() < 1e15 {
+            #[expect(clippy::cast_possible_truncation, reason = "a whole number below 10^15")]
+            return serializer.serialize_i64(rounded as i64);
+        }
+        serializer.serialize_f64(rounded)
+    }
+}
+
+/// A list of distinct texts, and their indices.
+#[derive(Default)]
+struct Texts<'a> {
+    list: Vec<&'a str>,
+    places: HashMap<&'a str, usize>,
+}
+
+impl<'a> Texts<'a> {
+    fn place(&mut self, text: &'a str) -> usize {
+        *self.places.entry(text).or_insert_with(|| {
+            self.list.push(text);
+            self.list.len() - 1
+        })
+    }
+}
+
+impl<'a> Data<'a> {
+    /// Returns the data of the page of `results`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the list of printed numbers is not JSON.
+    pub(super) fn of(results: &'a Results) -> Result<Data<'a>, serde_json::Error> {
+        let rows = results.rows();
+        let mut texts = Texts::default();
+        let groups = groups(rows, &mut texts);
+        let times = || rows.iter().map(|row| row.time_s);
+        let (name, question) = name_and_question(results);
+        Ok(Data {
+            name,
+            question,
+            definition: results.definition().unwrap_or_default(),
+            machines: rows.iter().map(|row| row.machine.as_str()).collect(),
+            commits: rows.iter().map(|row| row.commit.as_str()).collect(),
+            first_time_s: times().min().unwrap_or(0),
+            last_time_s: times().max().unwrap_or(0),
+            row_count: rows.len(),
+            claims: answered(rows).into_iter().map(PageClaim::of).collect(),
+            printed: serde_json::from_str(PRINTED)?,
+            texts: texts.list,
+            groups,
+        })
+    }
+}
+
+impl PageClaim {
+    fn of(answered: AnsweredClaim) -> PageClaim {
+        let AnsweredClaim { claim, answer, .. } = answered;
+        PageClaim {
+            id: claim.id,
+            paper: claim.paper,
+            place: claim.place,
+            says: claim.says,
+            quotes: claim.quotes,
+            number: claim.number,
+            upper: claim.upper,
+            test: claim.test,
+            headline: claim.headline,
+            verdict: answer.verdict.name(),
+            cause: answer.cause.map_or("", crate::claims::Cause::name),
+            ours: answer.ours,
+            figure: answer.figure.map(|figure| [figure.value, figure.lower, figure.upper]),
+            cells: answer
+                .cells
+                .into_iter()
+                .map(|cell| (cell.metric, cell.target, cell.number, cell.ours, cell.verdict.name()))
+                .collect(),
+            reason: answer.reason,
+            commits: answer.origin.commits,
+            time_s: answer.origin.time_s,
+        }
+    }
+}
+
+/// Returns the rows that the page shows, in groups.
+fn groups<'a>(rows: &'a [Row], texts: &mut Texts<'a>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut places: HashMap<[u64; 6], usize> = HashMap::new();
+    for row in rows.iter().filter(|row| is_shown(row)) {
+        let shared = [&row.measure, &row.data, &row.algorithm, &row.selection, &row.spec];
+        let [measure, data, algorithm, selection, spec] =
+            shared.map(|text| texts.place(text) as u64);
+        let key = [measure, data, algorithm, selection, spec, row.target];
+        let place = *places.entry(key).or_insert_with(|| {
+            groups.push(Group { k: key, r: Vec::new() });
+            groups.len() - 1
+        });
+        let spread = match row.lower_quartile == row.upper_quartile {
+            true => Vec::new(),
+            false => vec![Short(row.lower_quartile), Short(row.upper_quartile)],
+        };
+        let samples = match CURVES.contains(&row.metric.as_str()) {
+            true => row.numbers().into_iter().map(Short).collect(),
+            false => Vec::new(),
+        };
+        // The note of quantiles is the list of shares, which is the same everywhere.
+        let note = texts.place(&row.note);
+        groups[place].r.push(Shown(
+            texts.place(&row.metric),
+            texts.place(&row.level),
+            texts.place(&row.variant),
+            note,
+            Short(row.value),
+            spread,
+            samples,
+        ));
+    }
+    groups
+}
+
+fn is_shown(row: &Row) -> bool {
+    if ADDED.contains(&row.measure.as_str()) {
+        return true;
+    }
+    let is_listed = SHOWN.iter().any(|(measure, metrics)| {
+        *measure == row.measure && metrics.contains(&row.metric.as_str())
+    });
+    let is_distribution = row.metric != "quantiles"
+        || (row.selection == "paper" && DISTRIBUTIONS.contains(&(row.data.as_str(), row.target)));
+    is_listed && is_distribution && (row.value.is_finite() || row.metric == "absent")
+}

@@ -1,0 +1,62 @@
+"""Rows that scripts add to a folder of results of `cutpoint-lab run`."""
+
+import csv
+import io
+import statistics
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class Results:
+    """A file of rows, to which cells are appended as a whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "results.csv"
+        with self.path.open(newline="") as file:
+            self.rows = list(csv.DictReader(file))
+        if not self.rows:
+            raise SystemExit(f"{self.path}: has no rows yet; run cutpoint-lab run first")
+        self.columns = list(self.rows[0])
+
+    def has(self, cell: str) -> bool:
+        """Tells whether the cell is complete."""
+        return any(row["cell"] == cell and row["metric"] == "elapsed" for row in self.rows)
+
+    def spec_of(self, algorithm: str, target: int) -> str | None:
+        """Returns the rule in full that a run used for an algorithm and a target on random data."""
+        for row in self.rows:
+            is_it = (row["algorithm"], row["target"], row["data"]) == (algorithm, str(target), "RAND")
+            if is_it and row["selection"] == "paper" and row["spec"]:
+                return row["spec"]
+        return None
+
+    def add(self, measure: str, cell: str, rows: Iterable[dict], elapsed: float = 0.0) -> None:
+        """Appends the rows of a cell, signed like those of the last run."""
+        last = self.rows[-1]
+        elapsed_row = {"metric": "elapsed", "value": elapsed, "unit": "s"}
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self.columns, lineterminator="\n")
+        for row in [*rows, elapsed_row]:
+            whole = dict.fromkeys(self.columns, "")
+            whole |= {"cell": cell, "measure": measure, "entropy": 0.0, "input_bytes": 0, "target": 0, "count": 1}
+            whole |= {"commit": last["commit"], "machine": last["machine"], "time_s": int(time.time())}
+            whole |= {"lower_quartile": row["value"], "upper_quartile": row["value"]} | row
+            writer.writerow(whole)
+            self.rows.append({name: str(value) for name, value in whole.items()})
+        with self.path.open("a") as file:
+            file.write(text.getvalue())
+
+
+def spread(samples: list[float]) -> dict:
+    """Returns the median and the quartiles of repeats, as the fields of a row."""
+    lower, upper = samples[0], samples[0]
+    if len(samples) > 1:
+        lower, _, upper = statistics.quantiles(samples, n=4, method="inclusive")
+    return {
+        "value": statistics.median(samples),
+        "lower_quartile": lower,
+        "upper_quartile": upper,
+        "count": len(samples),
+        "samples": " ".join(f"{sample:.6g}" for sample in samples),
+    }
