@@ -174,7 +174,7 @@ impl<M: CandidateHash> Stages<M> {
     }
 }
 
-/// Implements the batches of a [`Chunker`], and its level, by its `stages`.
+/// Implements the batches of a [`Chunker`], and its level, by its `stages`, and its continuation.
 macro_rules! forward_batches {
     () => {
         fn next_cuts(
@@ -187,6 +187,20 @@ macro_rules! forward_batches {
             self.stages.next_cuts(self, $crate::chunker::Batch { data, start, more, ends });
         }
 
+        fn next_cut_again(
+            &self,
+            before: &[u8],
+            data: &[u8],
+            more: bool,
+            known: usize,
+        ) -> Option<usize> {
+            $crate::candidates::cut_again(self, before, data, more, known)
+        }
+
+        fn resumes(&self) -> bool {
+            true
+        }
+
         fn batch_size(&self) -> usize {
             self.stages.batch_size()
         }
@@ -197,6 +211,23 @@ macro_rules! forward_batches {
     };
 }
 pub(crate) use forward_batches;
+
+/// Implements [`Chunker::next_cut_again`] of `rule`.
+pub(crate) fn cut_again<S: Selection>(
+    rule: &S,
+    before: &[u8],
+    data: &[u8],
+    more: bool,
+    known: usize,
+) -> Option<usize> {
+    // Some rules look at pairs of bytes, and wait for the byte behind a position.
+    let from = known.saturating_sub(2) / 2 * 2;
+    if from < rule.told_from() {
+        rule.next_cut_after(before, data, more)
+    } else {
+        rule.cut_from(before, data, more, from)
+    }
+}
 
 /// Implements [`CandidateHash::cut`] for one hash.
 fn cut<S: Selection, H: ColumnHash>(
