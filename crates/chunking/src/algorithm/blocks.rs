@@ -41,6 +41,23 @@ pub(crate) trait Values: Copy {
         mapping: Mapping,
     ) -> [u32; 8];
 
+    /// Calls [`Kernel::first_number`] on the values.
+    fn first_number<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &LongNumberBlock,
+        mapping: Mapping,
+        number: u32,
+    ) -> usize;
+
+    /// Returns `true` if the values have a pair of neighbours that [`Extreme::pairs`] selects.
+    fn has_pair<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &[u8; BLOCK_SIZE + 1],
+        pair: [u8; 2],
+    ) -> bool;
+
     /// Calls [`reaching`] on the values.
     fn reaching<K: Kernel, E: Extreme>(
         self,
@@ -93,6 +110,27 @@ impl Values for AsItIs {
         mapping: Mapping,
     ) -> [u32; 8] {
         kernel.least_numbers(bytes, mapping)
+    }
+
+    #[inline(always)]
+    fn first_number<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &LongNumberBlock,
+        mapping: Mapping,
+        number: u32,
+    ) -> usize {
+        kernel.first_number(bytes, mapping, number)
+    }
+
+    #[inline(always)]
+    fn has_pair<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &[u8; BLOCK_SIZE + 1],
+        pair: [u8; 2],
+    ) -> bool {
+        E::pairs(kernel, bytes, pair) != 0
     }
 
     #[inline(always)]
@@ -151,6 +189,27 @@ impl Values for PermutedBytes<'_> {
         mapping: Mapping,
     ) -> [u32; 8] {
         kernel.least_numbers(&bytes.map(|byte| self.value(byte)), mapping)
+    }
+
+    #[inline(always)]
+    fn first_number<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &LongNumberBlock,
+        mapping: Mapping,
+        number: u32,
+    ) -> usize {
+        kernel.first_number(&bytes.map(|byte| self.value(byte)), mapping, number)
+    }
+
+    #[inline(always)]
+    fn has_pair<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &[u8; BLOCK_SIZE + 1],
+        pair: [u8; 2],
+    ) -> bool {
+        E::pairs(kernel, &bytes.map(|byte| self.value(byte)), pair) != 0
     }
 
     #[inline(always)]
@@ -339,9 +398,6 @@ impl Extreme for Below {
 /// Returns the mask of the values of `size` bytes, at least 2, that begin in the first block of
 /// `bytes` and are not less extreme than the first bytes of `bound`. The first byte of a value is
 /// the most significant one.
-///
-/// The first two bytes decide nearly everywhere. The others are compared only if a pair is not less
-/// extreme than that of the bound.
 #[inline(always)]
 fn reaching<K: Kernel, E: Extreme>(
     kernel: K,
@@ -349,11 +405,8 @@ fn reaching<K: Kernel, E: Extreme>(
     bound: [u8; VALUE_SIZE_MAX],
     size: usize,
 ) -> u64 {
-    let Some(pairs) = bytes.first_chunk() else { return 0 };
-    let candidates = E::pairs(kernel, pairs, [bound[0], bound[1]]);
     match size {
-        _ if candidates == 0 => 0,
-        2 => candidates,
+        2 => bytes.first_chunk().map_or(0, |pairs| E::pairs(kernel, pairs, [bound[0], bound[1]])),
         // Constant sizes, so that the loop over the bytes of a value is unrolled.
         4 => E::values(kernel, bytes, bound, 4),
         _ => E::values(kernel, bytes, bound, VALUE_SIZE_MAX),

@@ -162,9 +162,6 @@ impl Params {
 /// not predict.
 const AHEAD: usize = 16 * 1024;
 
-/// The number of long blocks whose least numbers are noted before they are compared.
-const STRETCH_BLOCK_COUNT: usize = 64;
-
 impl BlockRule for Params {
     /// Returns `None`, because any later position may have a lesser value, up to the maximum size.
     #[inline(always)]
@@ -194,8 +191,8 @@ impl Params {
     /// Returns the index in `bytes`, at least four, at which the least number begins; the first one
     /// if there are several.
     ///
-    /// The least numbers of long blocks are noted, and compared at the end with the least of all.
-    /// There is thus no branch that depends on the bytes until the end of a stretch.
+    /// The least number of each of 8 groups is kept with its long block, so that no branch depends
+    /// on the bytes.
     #[inline(always)]
     fn least<K: Kernel>(&self, kernel: K, bytes: &[u8], values: impl Values) -> usize {
         let number_count = bytes.len() - 3;
@@ -203,30 +200,34 @@ impl Params {
         let Some(last) = number_count.checked_sub(LONG_BLOCK_SIZE) else {
             return self.least_of_few(kernel, bytes, values);
         };
-        let block_count = number_count.div_ceil(LONG_BLOCK_SIZE);
-        let (mut least, mut least_at) = (None, 0);
-        for first in (0..block_count).step_by(STRETCH_BLOCK_COUNT) {
-            let mut noted = [[u32::MAX; 8]; STRETCH_BLOCK_COUNT];
-            let mut least_of_all = [u32::MAX; 8];
-            for (block, noted) in (first..block_count).zip(&mut noted) {
-                let at = last.min(block * LONG_BLOCK_SIZE);
-                for offset in (0..LONG_BLOCK_SIZE).step_by(LINE_SIZE) {
-                    kernel.prefetch(bytes, at + offset + AHEAD);
-                }
-                let Some(block) = bytes[at..].first_chunk() else { break };
-                *noted = values.least_numbers(kernel, block, self.mapping());
-                for (least, number) in least_of_all.iter_mut().zip(*noted) {
-                    *least = number.min(*least);
-                }
+        let mapping = self.mapping();
+        let mut least = [u32::MAX; 8];
+        let mut least_at = [0_u32; 8];
+        for index in 0..number_count.div_ceil(LONG_BLOCK_SIZE) {
+            let at = last.min(index * LONG_BLOCK_SIZE);
+            for offset in (0..LONG_BLOCK_SIZE).step_by(LINE_SIZE) {
+                kernel.prefetch(bytes, at + offset + AHEAD);
             }
-            let least_here = least_of_all.into_iter().fold(u32::MAX, u32::min);
-            if least.is_none_or(|least| least_here < least) {
-                let index = noted.iter().position(|noted| noted.contains(&least_here)).unwrap_or(0);
-                (least, least_at) = (Some(least_here), last.min((first + index) * LONG_BLOCK_SIZE));
+            let Some(block) = bytes[at..].first_chunk() else { break };
+            let numbers = values.least_numbers(kernel, block, mapping);
+            #[expect(clippy::cast_possible_truncation, reason = "a chunk has fewer blocks")]
+            let index = index as u32;
+            for k in 0..8 {
+                least_at[k] = if numbers[k] < least[k] { index } else { least_at[k] };
+                least[k] = least[k].min(numbers[k]);
             }
         }
-        let long_block = &bytes[least_at..least_at + LONG_BLOCK_SIZE + 3];
-        least_at + self.first_of(kernel, long_block, values, least.unwrap_or(u32::MAX))
+        // Of equal numbers, that of the first block. Pairs as numbers compare without a branch.
+        let pair = |k: usize| u64::from(least[k]) << 32 | u64::from(least_at[k]);
+        let mut first = pair(0);
+        for k in 1..8 {
+            first = first.min(pair(k));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the halves are meant")]
+        let (number, index) = ((first >> 32) as u32, first as u32);
+        let at = last.min(index as usize * LONG_BLOCK_SIZE);
+        let Some(block) = bytes[at..].first_chunk() else { return at };
+        at + values.first_number(kernel, block, mapping, number)
     }
 
     /// Returns the index in `bytes` at which the number `least` begins for the first time; no number

@@ -151,17 +151,26 @@ impl<'a, K: Kernel, V: Values, E: Extreme> Numbers<'a, K, V, E> {
     }
 
     /// Returns the first index in `range` of a value that reaches `bound`.
+    ///
+    /// The first two bytes of a value decide nearly everywhere. All bytes are compared only where a
+    /// pair is not less extreme than that of the bound, in a branch of its own: compilers turn
+    /// masks that meet into vectors of single bits.
     #[inline(always)]
     fn first(self, bound: u64, range: Range<usize>) -> Option<usize> {
-        let Blocks { kernel, data, .. } = self.blocks;
+        let Blocks { kernel, data, values } = self.blocks;
+        let [first, second, ..] = bound.to_be_bytes();
         let mut start = range.start;
         while start + BLOCK_SIZE <= range.end {
-            let Some(bytes) = data[start..].first_chunk() else { break };
-            let wanted = self.reaching(bound, bytes);
-            if wanted != 0 {
-                return Some(start + wanted.trailing_zeros() as usize);
-            }
+            let Some(bytes) = data[start..].first_chunk::<VALUE_BLOCK_SIZE>() else { break };
             kernel.prefetch(data, start + AHEAD);
+            if let Some(pairs) = bytes.first_chunk()
+                && values.has_pair::<K, E>(kernel, pairs, [first, second])
+            {
+                let wanted = self.reaching(bound, bytes);
+                if wanted != 0 {
+                    return Some(start + wanted.trailing_zeros() as usize);
+                }
+            }
             start += BLOCK_SIZE;
         }
         // At most a block of values is left, or somewhat more if the data ends there.

@@ -194,10 +194,15 @@ fn values_of_several_bytes_compare_by_their_first_difference() {
 struct Groups<'a>(&'a LongNumberBlock, Mapping);
 
 impl Task for Groups<'_> {
-    type Output = [u32; 8];
+    /// The least numbers, and where the least of all, and a number that is not there, begins.
+    type Output = ([u32; 8], usize, usize);
 
-    fn run<K: Kernel>(self, kernel: K) -> [u32; 8] {
-        kernel.least_numbers(self.0, self.1)
+    fn run<K: Kernel>(self, kernel: K) -> ([u32; 8], usize, usize) {
+        let Groups(bytes, mapping) = self;
+        let groups = kernel.least_numbers(bytes, mapping);
+        let least = groups.into_iter().fold(u32::MAX, u32::min);
+        let first = |number| kernel.first_number(bytes, mapping, number);
+        (groups, first(least), first(least.wrapping_sub(1)))
     }
 }
 
@@ -220,7 +225,11 @@ fn least_numbers_of_groups_cover_the_long_block() {
                 .map(|k| mapping.map([k[0], k[1], k[2], k[3]]))
                 .collect();
             for level in Level::available() {
-                let groups = level.dispatch(Groups(&bytes, mapping));
+                let (groups, first, missing) = level.dispatch(Groups(&bytes, mapping));
+                let least = numbers.iter().min().expect("there are numbers");
+                let expected = numbers.iter().position(|number| number == least);
+                assert_eq!(Some(first), expected, "{}", level.name());
+                assert!(missing == LONG_BLOCK_SIZE || *least == 0, "{}", level.name());
                 assert_eq!(groups.iter().min(), numbers.iter().min(), "{}", level.name());
                 assert!(groups.iter().all(|least| numbers.contains(least)), "{}", level.name());
             }

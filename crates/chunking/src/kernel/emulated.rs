@@ -53,6 +53,10 @@ impl Kernel for Emulated {
         Scalar.least_numbers(bytes, mapping)
     }
 
+    fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+        Scalar.first_number(bytes, mapping, number)
+    }
+
     fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
         Scalar.sift(bytes, tables)
     }

@@ -79,6 +79,14 @@ fn parts(bytes: &LongNumberBlock) -> Option<[&NumberBlock; 4]> {
     ])
 }
 
+/// Returns the least byte at which a number of four masks begins: bit k of mask i is byte 4k + i.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn first_byte(masks: [u64; 4]) -> usize {
+    let byte = |i: usize| 4 * masks[i].trailing_zeros() as usize + i;
+    byte(0).min(byte(1)).min(byte(2)).min(byte(3))
+}
+
 /// Returns the blocks of the numbers that begin at bytes 0, 4, 8 and so on; at 1, 5, 9; at 2, 6,
 /// 10; at 3, 7, 11.
 #[inline(always)]
@@ -136,9 +144,13 @@ pub(crate) trait Kernel: Copy {
     /// Returns `true` if any of these numbers is less than `bound`.
     fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool;
 
-    /// Returns the least number of each of 8 groups, into which the numbers that begin at each of
-    /// the first 256 bytes, mapped by `mapping`, are divided in any way.
+    /// Returns 8 of the numbers that begin at each of the first 256 bytes, mapped by `mapping`; one
+    /// of them is the least of all.
     fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8];
+
+    /// Returns the first of the first 256 bytes at which `number` begins, among the numbers mapped
+    /// by `mapping`; 256 if it does not.
+    fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize;
 
     /// Returns the mask of the pairs of neighbours, of 64, that pass four tables of sets of up to 8
     /// elements. A pair passes if a set of each table has an element in common. The lower half of

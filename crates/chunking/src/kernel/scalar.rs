@@ -1,8 +1,8 @@
 //! Portable Rust, which defines every answer.
 
 use super::{
-    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Tables, VALUE_SIZE_MAX,
-    ValueBlock,
+    BLOCK_SIZE, Block, Kernel, LONG_BLOCK_SIZE, LongNumberBlock, Mapping, NumberBlock, Tables,
+    VALUE_SIZE_MAX, ValueBlock,
 };
 
 /// The kernel of every CPU.
@@ -87,13 +87,14 @@ impl Kernel for Scalar {
 
     #[inline(always)]
     fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
-        let mut least = [u32::MAX; 8];
-        for eight in bytes.windows(11).step_by(8) {
-            for (k, least) in least.iter_mut().enumerate() {
-                *least = mapping.map([0, 1, 2, 3].map(|i| eight[k + i])).min(*least);
-            }
-        }
-        least
+        let numbers = bytes.windows(4).map(|four| mapping.map([0, 1, 2, 3].map(|k| four[k])));
+        [numbers.fold(u32::MAX, u32::min); 8]
+    }
+
+    #[inline(always)]
+    fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+        let mut numbers = bytes.windows(4).map(|four| mapping.map([0, 1, 2, 3].map(|k| four[k])));
+        numbers.position(|each| each == number).unwrap_or(LONG_BLOCK_SIZE)
     }
 
     #[inline(always)]

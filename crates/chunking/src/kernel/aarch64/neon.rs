@@ -97,6 +97,11 @@ impl Kernel for Neon {
     }
 
     #[inline(always)]
+    fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+        Scalar.first_number(bytes, mapping, number)
+    }
+
+    #[inline(always)]
     fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {
         // SAFETY: there is a value of this type, so this CPU has NEON.
         unsafe { sift(bytes, tables) }

@@ -3,16 +3,17 @@
 use core::arch::x86_64::{
     __m256i, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_min_epu32, _mm_shuffle_epi32,
     _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_broadcastsi128_si256,
-    _mm256_castsi256_si128, _mm256_cmpeq_epi8, _mm256_cmpeq_epi32, _mm256_extracti128_si256,
-    _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu8, _mm256_min_epu32, _mm256_movemask_epi8,
-    _mm256_mullo_epi32, _mm256_set1_epi8, _mm256_set1_epi32, _mm256_setzero_si256,
-    _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_storeu_si256,
+    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmpeq_epi8, _mm256_cmpeq_epi32,
+    _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu8,
+    _mm256_min_epu32, _mm256_movemask_epi8, _mm256_movemask_ps, _mm256_mullo_epi32,
+    _mm256_set1_epi8, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_shuffle_epi8,
+    _mm256_srli_epi16, _mm256_storeu_si256,
 };
 
 use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
 use crate::kernel::{
     BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Tables, Task, VALUE_SIZE_MAX,
-    ValueBlock, number_blocks, parts,
+    ValueBlock, first_byte, number_blocks, parts,
 };
 
 level! {
@@ -144,6 +145,30 @@ fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8
     // SAFETY: `groups` is 32 writable bytes, and `storeu` requires no alignment.
     unsafe { _mm256_storeu_si256(groups.as_mut_ptr().cast(), least) };
     groups
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn first_number(bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+    let number = _mm256_set1_epi32(number.cast_signed());
+    let mut masks = [0; 4];
+    for (k, part) in parts(bytes).into_iter().flatten().enumerate() {
+        for (mask, block) in masks.iter_mut().zip(number_blocks(part).into_iter().flatten()) {
+            let [low, high] = load(block);
+            let (low, high) = (mapped(low, mapping), mapped(high, mapping));
+            let low = equal_lanes(low, number);
+            *mask |= (low | equal_lanes(high, number) << 8) << (16 * k);
+        }
+    }
+    first_byte(masks)
+}
+
+/// Returns the mask of the numbers of `a` that equal those of `b`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn equal_lanes(a: __m256i, b: __m256i) -> u64 {
+    let equal = _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b));
+    u64::from(_mm256_movemask_ps(equal).cast_unsigned())
 }
 
 /// Returns the minimum of every eight numbers.

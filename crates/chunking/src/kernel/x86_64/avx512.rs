@@ -3,17 +3,17 @@
 use core::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm256_min_epu32, _mm256_storeu_si256, _mm512_add_epi32,
     _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi512_si256, _mm512_cmpeq_epu8_mask,
-    _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask, _mm512_cmplt_epu32_mask,
-    _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_cmpeq_epu8_mask,
-    _mm512_mask_cmpge_epu8_mask, _mm512_mask_cmple_epu8_mask, _mm512_min_epu32, _mm512_mullo_epi32,
-    _mm512_reduce_min_epu32, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_shuffle_epi8,
-    _mm512_srli_epi16, _mm512_test_epi8_mask,
+    _mm512_cmpeq_epu32_mask, _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask,
+    _mm512_cmplt_epu32_mask, _mm512_extracti64x4_epi64, _mm512_loadu_si512,
+    _mm512_mask_cmpeq_epu8_mask, _mm512_mask_cmpge_epu8_mask, _mm512_mask_cmple_epu8_mask,
+    _mm512_min_epu32, _mm512_mullo_epi32, _mm512_reduce_min_epu32, _mm512_set1_epi8,
+    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_srli_epi16, _mm512_test_epi8_mask,
 };
 
 use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
 use crate::kernel::{
     BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Tables, Task, VALUE_SIZE_MAX,
-    ValueBlock, number_blocks, parts,
+    ValueBlock, first_byte, number_blocks, parts,
 };
 
 level! {
@@ -124,6 +124,20 @@ fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8
     // SAFETY: `groups` is 32 writable bytes, and `storeu` requires no alignment.
     unsafe { _mm256_storeu_si256(groups.as_mut_ptr().cast(), half) };
     groups
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn first_number(bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+    let number = _mm512_set1_epi32(number.cast_signed());
+    let mut masks = [0; 4];
+    for (k, part) in parts(bytes).into_iter().flatten().enumerate() {
+        for (mask, block) in masks.iter_mut().zip(number_blocks(part).into_iter().flatten()) {
+            let equal = _mm512_cmpeq_epu32_mask(mapped(load(block), mapping), number);
+            *mask |= u64::from(equal) << (16 * k);
+        }
+    }
+    first_byte(masks)
 }
 
 /// Returns the minimum of every four numbers, which begin at neighbouring bytes.

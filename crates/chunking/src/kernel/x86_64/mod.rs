@@ -30,7 +30,7 @@ use has;
 
 /// Defines the proof type of a level, the entry to code that is compiled for it, and its kernel,
 /// from the functions `compare`, `above`, `below`, `pairs_from`, `pairs_to`, `values_from`, `values_to`,
-/// `least_number`, `has_number_below`, `least_numbers_of_groups`, `sift`, `squeeze` and `nth_one` of
+/// `least_number`, `has_number_below`, `least_numbers_of_groups`, `first_number`, `sift`, `squeeze` and `nth_one` of
 /// the same file.
 macro_rules! level {
     ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+) => {
@@ -124,6 +124,12 @@ macro_rules! level {
             fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
                 // SAFETY: there is a value of this type, so this CPU has the features.
                 unsafe { least_numbers_of_groups(bytes, mapping) }
+            }
+
+            #[inline(always)]
+            fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { first_number(bytes, mapping, number) }
             }
 
             #[inline(always)]

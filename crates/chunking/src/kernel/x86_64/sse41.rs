@@ -1,16 +1,17 @@
 //! SSE4.1 with POPCNT: 16 bytes at a time.
 
 use core::arch::x86_64::{
-    __m128i, _mm_add_epi32, _mm_and_si128, _mm_andnot_si128, _mm_cmpeq_epi8, _mm_cmpeq_epi32,
-    _mm_cvtsi128_si32, _mm_loadu_si128, _mm_max_epu32, _mm_min_epu8, _mm_min_epu32,
-    _mm_movemask_epi8, _mm_mullo_epi32, _mm_set1_epi8, _mm_set1_epi32, _mm_setzero_si128,
-    _mm_shuffle_epi8, _mm_shuffle_epi32, _mm_srli_epi16, _mm_storeu_si128,
+    __m128i, _mm_add_epi32, _mm_and_si128, _mm_andnot_si128, _mm_castsi128_ps, _mm_cmpeq_epi8,
+    _mm_cmpeq_epi32, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_max_epu32, _mm_min_epu8,
+    _mm_min_epu32, _mm_movemask_epi8, _mm_movemask_ps, _mm_mullo_epi32, _mm_set1_epi8,
+    _mm_set1_epi32, _mm_setzero_si128, _mm_shuffle_epi8, _mm_shuffle_epi32, _mm_srli_epi16,
+    _mm_storeu_si128,
 };
 
 use super::level;
 use crate::kernel::{
     BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Scalar, Tables, Task,
-    VALUE_SIZE_MAX, ValueBlock, number_blocks, parts,
+    VALUE_SIZE_MAX, ValueBlock, first_byte, number_blocks, parts,
 };
 
 level! {
@@ -173,6 +174,25 @@ fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8
     // SAFETY: as above.
     unsafe { _mm_storeu_si128(high.as_mut_ptr().cast(), second) };
     groups
+}
+
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn first_number(bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+    let number = _mm_set1_epi32(number.cast_signed());
+    let factor = _mm_set1_epi32(mapping.factor.cast_signed());
+    let summand = _mm_set1_epi32(mapping.summand.cast_signed());
+    let mut masks = [0; 4];
+    for (k, part) in parts(bytes).into_iter().flatten().enumerate() {
+        for (mask, block) in masks.iter_mut().zip(number_blocks(part).into_iter().flatten()) {
+            for (j, numbers) in block.as_chunks().0.iter().enumerate() {
+                let numbers = _mm_add_epi32(_mm_mullo_epi32(load(numbers), factor), summand);
+                let equal = _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(numbers, number)));
+                *mask |= u64::from(equal.cast_unsigned()) << (16 * k + 4 * j);
+            }
+        }
+    }
+    first_byte(masks)
 }
 
 /// Returns the minimum of every sixteen numbers.
