@@ -12,15 +12,30 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
     chunk_by_chunk(data, |rest| {
         let data = &rest[..max.map_or(rest.len(), |max| rest.len().min(max))];
         let count = (data.len() + 1).saturating_sub(bytes);
-        let found = match (is_strict, bytes) {
-            (true, 1) => strict(window, count, |i| data[i]),
-            (false, 1) => released(window, count, |i| data[i]),
-            // The first byte of a value is the most significant one.
-            (true, _) => strict(window, count, |i| &data[i..i + bytes]),
-            (false, _) => released(window, count, |i| &data[i..i + bytes]),
+        // The first byte of a value is the most significant one.
+        let found = match bytes {
+            1 => first_cut(is_strict, window, count, |i| data[i]),
+            2 => first_cut(is_strict, window, count, |i| u16::from_be_bytes(of(&data[i..]))),
+            4 => first_cut(is_strict, window, count, |i| u32::from_be_bytes(of(&data[i..]))),
+            8 => first_cut(is_strict, window, count, |i| u64::from_be_bytes(of(&data[i..]))),
+            bytes => panic!("values of {bytes} bytes"),
         };
         found.unwrap_or(data.len())
     })
+}
+
+/// Returns the first bytes of `data`.
+fn of<const N: usize>(data: &[u8]) -> [u8; N] {
+    *data.first_chunk().expect("a value begins here")
+}
+
+fn first_cut<V: Ord>(
+    is_strict: bool,
+    window: usize,
+    count: usize,
+    value: impl Fn(usize) -> V,
+) -> Option<usize> {
+    if is_strict { strict(window, count, value) } else { released(window, count, value) }
 }
 
 /// Returns the index of the first of `count` values that is strictly greater than all values of the

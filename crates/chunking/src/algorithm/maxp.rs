@@ -224,24 +224,32 @@ impl Params {
                 if behind > end {
                     return None;
                 }
-                let Some(next) = sequence.first_from(greatest, seen..behind) else { break };
-                // An equal value may be one of many: the next greater one refutes all of them, and
-                // else the last of them is the candidate.
-                let greater = if S::is_beyond(sequence.value(next), greatest) {
-                    Some(next)
+                let found = if S::ARE_RARELY_EQUAL {
+                    sequence.first_from(greatest, seen..behind)
                 } else {
-                    sequence.first_beyond(greatest, next + 1..behind)
+                    sequence.first_beyond(greatest, seen..behind)
+                };
+                // Equal values may be many: the next greater one refutes all of them, and else the
+                // last of them is the candidate.
+                let (greater, equal) = match found {
+                    Some(next) if S::is_beyond(sequence.value(next), greatest) => {
+                        (Some(next), next..next)
+                    }
+                    Some(next) => (sequence.first_beyond(greatest, next + 1..behind), next..behind),
+                    None if S::ARE_RARELY_EQUAL => break,
+                    None => (None, seen..behind),
                 };
                 if let Some(greater) = greater {
                     (at, seen) = (greater, greater + 1);
                     greatest = sequence.value(at);
-                } else {
-                    let equal = sequence.last_from(greatest, next..behind).unwrap_or(next);
+                } else if let Some(equal) = sequence.last_from(greatest, equal) {
                     if sequence.is_last(greatest) {
                         // From here on much is skipped, and the rest is looked at backwards.
                         sequence.prefetch(behind + AHEAD / 2..equal + window + 1 + AHEAD / 2);
                     }
                     (at, seen) = (equal, behind);
+                } else {
+                    break;
                 }
             }
             if self.is_left_maximum(sequence, at, greatest, first, before) {

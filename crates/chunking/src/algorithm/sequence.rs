@@ -11,6 +11,10 @@ use crate::kernel::{BLOCK_SIZE, Kernel, VALUE_BLOCK_SIZE, VALUE_SIZE_MAX, ValueB
 pub(super) trait Sequence: Copy {
     type Value: PartialEq + Copy;
 
+    /// Set if equal values are rare, so that asking for greater and for equal ones separately does
+    /// not pay.
+    const ARE_RARELY_EQUAL: bool;
+
     /// Returns the number of values.
     fn count(self) -> usize;
 
@@ -54,6 +58,8 @@ impl<'a, K, V, E> Bytes<'a, K, V, E> {
 
 impl<K: Kernel, V: Values, E: Extreme> Sequence for Bytes<'_, K, V, E> {
     type Value = u8;
+
+    const ARE_RARELY_EQUAL: bool = false;
 
     #[inline(always)]
     fn count(self) -> usize {
@@ -188,6 +194,8 @@ impl<'a, K: Kernel, V: Values, E: Extreme> Numbers<'a, K, V, E> {
 
 impl<K: Kernel, V: Values, E: Extreme> Sequence for Numbers<'_, K, V, E> {
     type Value = u64;
+
+    const ARE_RARELY_EQUAL: bool = true;
 
     #[inline(always)]
     fn count(self) -> usize {

@@ -78,6 +78,12 @@ pub(crate) trait Selection: Chunker {
     /// `from` is not below [`Selection::told_from`].
     fn cut_from(&self, before: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize>;
 
+    /// Returns `true` if [`Selection::cut_from`] is right wherever it begins. It is for rules that
+    /// have candidates.
+    fn can_continue(&self) -> bool {
+        true
+    }
+
     /// Returns `true` if the candidate `at` ends a chunk that begins at `start`. `hashed`
     /// keeps state from one call to the next.
     fn accepts(
@@ -198,7 +204,7 @@ macro_rules! forward_batches {
         }
 
         fn resumes(&self) -> bool {
-            true
+            $crate::candidates::Selection::can_continue(self)
         }
 
         fn batch_size(&self) -> usize {
@@ -222,7 +228,7 @@ pub(crate) fn cut_again<S: Selection>(
 ) -> Option<usize> {
     // Some rules look at pairs of bytes, and wait for the byte behind a position.
     let from = known.saturating_sub(2) / 2 * 2;
-    if from < rule.told_from() {
+    if from < rule.told_from() || !rule.can_continue() {
         rule.next_cut_after(before, data, more)
     } else {
         rule.cut_from(before, data, more, from)

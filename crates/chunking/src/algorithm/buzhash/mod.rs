@@ -412,6 +412,11 @@ impl Selection for Buzhash {
         1
     }
 
+    fn can_continue(&self) -> bool {
+        // A run at the smallest size changes the hashes behind it.
+        self.params.runs == Runs::Rolled
+    }
+
     fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {
         let matches = |_, hash| self.residue.matches(hash);
         cut_within(data, more, self.params.chunk_size_max, |data| {
