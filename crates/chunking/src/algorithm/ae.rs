@@ -313,10 +313,10 @@ fn window_of_zhang(parameter: &'static str, target: usize) -> Result<usize, Spec
 /// it comes after `k` steps with the chance `q^(k-1) (1-q)`, if that is within the window, and is
 /// any of the values above with equal chance. Otherwise the chunk ends.
 ///
-/// Once so many values are above that one of them always comes within the window, the extreme value
-/// of every lesser value still moves by the same distance: with the distances `m` of `above` values
-/// and their sum `s`, that of the next one is `(count + s) / above = m`, and so is the one behind
-/// it, `(count + s + m) / (above + 1)`.
+/// From a certain number of values above on, one of them always comes within the window. From there
+/// on the distance is the same for every lesser value: with the sum `s` of the distances of the
+/// `above` values, it is `m = (count + s) / above`, and the next one, `(count + s + m) / (above +
+/// 1)`, is `m` again.
 fn mean_position(window: usize, count: usize) -> f64 {
     let window = window as u64;
     let steps = count as f64;
