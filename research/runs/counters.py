@@ -4,8 +4,8 @@
 Adds rows of the kind "counters" to a folder of results. Each rule cuts two sizes of random bytes, and the difference
 of the counts is that of the additional bytes, without the start of the program and the making of the data:
 
-    cargo build --release -p cutpoint-bench --example plain
-    research/runs/counters.py --results RESULTS --program target/release/examples/plain
+    cargo build --release -p cutpoint-bench --example cut-once
+    research/runs/counters.py --results RESULTS --program target/release/examples/cut-once
 
 valgrind's model of a branch predictor (--branch-sim=yes) is simpler than a processor.
 """
@@ -54,7 +54,7 @@ def counted(valgrind: str, program: Path, spec: str, size: int) -> dict[str, int
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, required=True, help="folder of results of cutpoint-lab run")
-    parser.add_argument("--program", type=Path, required=True, help="the example plain of cutpoint-bench")
+    parser.add_argument("--program", type=Path, required=True, help="the example cut-once of cutpoint-bench")
     parser.add_argument("--valgrind", default="valgrind")
     args = parser.parse_args()
     results = Results(args.results)

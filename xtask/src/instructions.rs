@@ -48,7 +48,7 @@ const FINGERPRINT: &str = "cutpoint-fingerprint";
 const LOOK_UP: &[&str] = &["vpermt2b", "vpermi2b"];
 
 #[rustfmt::skip]
-const TASKS: [Task; 19] = [
+const TASKS: [Task; 25] = [
     Task { crate_name: CHUNKING, level: "Sse41", task: &["seqcdc::CutOne"], all_of: &[&["pminub"], &["pmovmskb"]] },
     Task { crate_name: CHUNKING, level: "Avx2", task: &["seqcdc::CutOne"], all_of: &[&["vpminub"], &["vpmovmskb"], &["pdep"], &["pext"]] },
     Task { crate_name: CHUNKING, level: "Avx512", task: &["seqcdc::CutOne"], all_of: &[&["vpcmpltub", "vpcmpub"], &["pdep"], &["pext"]] },
@@ -58,6 +58,12 @@ const TASKS: [Task; 19] = [
     Task { crate_name: CHUNKING, level: "Sse41", task: &["bytes::Find", "mincdc::Params"], all_of: &[&["pmulld"], &["pminud"]] },
     Task { crate_name: CHUNKING, level: "Avx2", task: &["bytes::Find", "mincdc::Params"], all_of: &[&["vpmulld"], &["vpminud"]] },
     Task { crate_name: CHUNKING, level: "Avx512", task: &["bytes::Find", "mincdc::Params"], all_of: &[&["vpmulld"], &["vpminud"]] },
+    Task { crate_name: CHUNKING, level: "Sse41", task: &["bytes::Find", "ae::Params"], all_of: &[&["pminub"], &["pmovmskb"]] },
+    Task { crate_name: CHUNKING, level: "Avx2", task: &["bytes::Find", "ae::Params"], all_of: &[&["vpminub"], &["vpmovmskb"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["bytes::Find", "ae::Params"], all_of: &[&["vpcmpnleub", "vpcmpltub", "vpcmpub"]] },
+    Task { crate_name: CHUNKING, level: "Sse41", task: &["bytes::Find", "maxp::Params"], all_of: &[&["pminub"], &["pmovmskb"]] },
+    Task { crate_name: CHUNKING, level: "Avx2", task: &["bytes::Find", "maxp::Params"], all_of: &[&["vpminub"], &["vpmovmskb"]] },
+    Task { crate_name: CHUNKING, level: "Avx512", task: &["bytes::Find", "maxp::Params"], all_of: &[&["vpcmpnleub", "vpcmpltub", "vpcmpub"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "gear::Sums<8"], all_of: &[LOOK_UP, &["vptestnm"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "gear::Sums<6"], all_of: &[LOOK_UP, &["vptestnm"]] },
     Task { crate_name: CHUNKING, level: "Avx512Vbmi", task: &["candidate_bits::Hash", "buzhash::TurnColumns"], all_of: &[LOOK_UP] },
@@ -71,10 +77,12 @@ const TASKS: [Task; 19] = [
 ];
 
 /// The suffixes of the names of functions that may be called.
-const MAY_BE_CALLED: [&str; 4] = [
+const MAY_BE_CALLED: [&str; 5] = [
     // Has 16 instructions of SSE4.1, which the compiler does not inline because there are many
     // callers.
     "::sse41::above",
+    // Is called once for 256 bytes, and has the instruction set itself.
+    "::sse41::least_numbers_of_groups",
     // Is called once for 4 KiB of data, and has the instruction set itself.
     "::transpose",
     // Notes the few places that match, without vectors.

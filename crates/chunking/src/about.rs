@@ -60,6 +60,9 @@ pub struct ShortForm {
     pub allowed: &'static str,
     /// The meaning.
     pub meaning: &'static str,
+    /// The text to write instead if this key is given with others that may not accompany it; empty
+    /// if there is none.
+    pub instead: &'static str,
 }
 
 /// A form of a rule that differs from the default one.
@@ -125,7 +128,12 @@ impl ShortForm {
         allowed: &'static str,
         meaning: &'static str,
     ) -> ShortForm {
-        ShortForm { key, beside, allowed, meaning }
+        ShortForm { key, beside, allowed, meaning, instead: "" }
+    }
+
+    /// Adds the text to write instead.
+    pub(crate) const fn instead(self, instead: &'static str) -> ShortForm {
+        ShortForm { instead, ..self }
     }
 }
 

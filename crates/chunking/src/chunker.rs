@@ -42,6 +42,28 @@ pub trait Chunker: Send + Sync + Debug {
         self.next_cut(data, more)
     }
 
+    /// Returns what [`next_cut_after`](Chunker::next_cut_after) returns, after a call with the first
+    /// `known` bytes of `data`, and with `more` set, has returned `None`.
+    ///
+    /// A rule that can continue there implements it, and announces it by
+    /// [`resumes`](Chunker::resumes). Otherwise all bytes are looked at again.
+    fn next_cut_again(
+        &self,
+        before: &[u8],
+        data: &[u8],
+        more: bool,
+        known: usize,
+    ) -> Option<usize> {
+        let _ = known;
+        self.next_cut_after(before, data, more)
+    }
+
+    /// Returns `true` if [`next_cut_again`](Chunker::next_cut_again) looks at little more than the
+    /// bytes behind the known ones.
+    fn resumes(&self) -> bool {
+        false
+    }
+
     /// Returns the number of bytes before a chunk on which its end depends; 0 unless the rule keeps
     /// state over a cut-point.
     fn context_size(&self) -> usize {
@@ -127,6 +149,20 @@ macro_rules! forward {
 
             fn next_cut_after(&self, before: &[u8], data: &[u8], more: bool) -> Option<usize> {
                 (**self).next_cut_after(before, data, more)
+            }
+
+            fn next_cut_again(
+                &self,
+                before: &[u8],
+                data: &[u8],
+                more: bool,
+                known: usize,
+            ) -> Option<usize> {
+                (**self).next_cut_again(before, data, more, known)
+            }
+
+            fn resumes(&self) -> bool {
+                (**self).resumes()
             }
 
             fn context_size(&self) -> usize {

@@ -39,6 +39,9 @@ impl<'a> Keys<'a> {
             let (key, value) = item.split_once('=').unwrap_or((item, ""));
             if !allowed.contains(&key) {
                 let mut allowed = format!("unknown; allowed: {}", allowed.join(", "));
+                if let Some(short) = short.filter(|short| !short.instead.is_empty()) {
+                    allowed += &format!("; {}", short.instead);
+                }
                 if !instead.is_empty() {
                     allowed += &format!("; short forms: {}", instead.join(", "));
                 }
@@ -103,6 +106,11 @@ impl<'a> Keys<'a> {
     /// Parses an optional size in bytes.
     pub(crate) fn optional_size(&self, key: &'static str) -> Result<Option<usize>, SpecError> {
         self.given(key).map(|_| self.size(key)).transpose()
+    }
+
+    /// Parses the optional size of a value, the key `bytes`; 1 if it is left out.
+    pub(crate) fn value_size(&self) -> Result<usize, SpecError> {
+        Ok(self.optional_number("bytes")?.map_or(1, |bytes| bytes as usize))
     }
 
     /// Parses a whole number.

@@ -249,6 +249,20 @@ impl<C: Chunker> Chunker for Parallel<C> {
         self.chunker.next_cut_after(before, data, more)
     }
 
+    fn next_cut_again(
+        &self,
+        before: &[u8],
+        data: &[u8],
+        more: bool,
+        known: usize,
+    ) -> Option<usize> {
+        self.chunker.next_cut_again(before, data, more, known)
+    }
+
+    fn resumes(&self) -> bool {
+        self.chunker.resumes()
+    }
+
     fn context_size(&self) -> usize {
         self.chunker.context_size()
     }

@@ -11,6 +11,9 @@ use crate::Chunker;
 #[cfg(feature = "std")]
 const READ_SIZE: usize = 256 * 1024;
 
+/// The minimum number of bytes that are looked at together if a search continues.
+const PIECE_SIZE: usize = 4096;
+
 /// A single buffer through which a stream passes.
 pub(crate) struct Window {
     /// `buffer[start..end]` are the bytes in the window. Before them are bytes that were already
@@ -33,6 +36,11 @@ pub(crate) struct Window {
     sizes: VecDeque<usize>,
     /// Set if the chunker prefers to cut many chunks at once.
     is_batched: bool,
+    /// Set if the chunker can continue a search.
+    resumes: bool,
+    /// The number of bytes from `start` on in which the chunker found no end; 0 if it was not asked
+    /// or cannot continue.
+    known: usize,
 }
 
 /// The next step of a stream.
@@ -64,6 +72,8 @@ impl Window {
             context_size: chunker.context_size(),
             sizes: VecDeque::new(),
             is_batched: chunker.batch_size() > 0,
+            resumes: chunker.resumes(),
+            known: 0,
         }
     }
 
@@ -81,6 +91,7 @@ impl Window {
     pub(crate) fn restart(&mut self) {
         (self.start, self.end, self.offset, self.is_ended) = (0, 0, 0, false);
         self.wanted = self.wanted_first;
+        self.known = 0;
         self.sizes.clear();
     }
 
@@ -145,6 +156,7 @@ impl Window {
         self.start = chunk.end;
         self.offset += size as u64;
         self.wanted = self.wanted_first;
+        self.known = 0;
         Step::Chunk(chunk)
     }
 
@@ -153,7 +165,10 @@ impl Window {
         let context = self.start.saturating_sub(self.context_size);
         let (data, start) = (&self.buffer[context..self.end], self.start - context);
         let more = !self.is_ended;
-        if self.is_batched {
+        if self.known > 0 {
+            let (before, rest) = data.split_at(start);
+            self.sizes.extend(chunker.next_cut_again(before, rest, more, self.known));
+        } else if self.is_batched {
             let mut ends = Vec::new();
             chunker.next_cuts(data, start, more, &mut ends);
             let starts = core::iter::once(start).chain(ends.iter().copied());
@@ -167,8 +182,14 @@ impl Window {
     /// Records that the chunker cannot find the end in the bytes of the window.
     pub(crate) fn asked(&mut self) {
         let size = self.len();
-        // Double the number, so that no byte is looked at more than a few times.
-        let wanted = size.saturating_mul(2).max(self.wanted_first);
+        let wanted = if self.resumes && size > 0 {
+            self.known = size;
+            size.saturating_add(PIECE_SIZE)
+        } else {
+            // Double the number, so that no byte is looked at more than a few times.
+            size.saturating_mul(2)
+        };
+        let wanted = wanted.max(self.wanted_first);
         self.wanted = wanted.min(self.wanted_max).max(size + 1);
     }
 
@@ -226,6 +247,7 @@ impl Window {
     pub(crate) fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
         self.wanted = self.wanted_first;
+        self.known = 0;
     }
 
     /// Counts `size` bytes that were returned without passing through the window, which is empty.

@@ -56,17 +56,28 @@ pub fn gearhash_crate<'a>(spec: &Spec) -> Option<Contender<'a, usize>> {
 }
 
 /// Returns a contender that follows the rule of `spec` as its paper states it, byte by byte and
-/// without optimizations, or `None` if there is no such code.
+/// without optimizations, and for AE another one, `plain-opt1`, by the paper's first optimization.
+/// Returns none if there is no such code.
 ///
 /// The code is that of `cutpoint-oracle`, with which tests compare the fast forms, and which
 /// rolls its hashes like the programs of the papers.
-pub fn plain<'a>(spec: &Spec) -> Option<Contender<'a, usize>> {
+pub fn plain<'a>(spec: &Spec) -> Vec<Contender<'a, usize>> {
+    /// Returns the cut-points, or `None` if the rule has no such form.
+    type Form = fn(&str, &[u8]) -> Option<Vec<usize>>;
+
+    let forms: [(&str, Form); 2] =
+        [("plain", cutpoint_oracle::cuts), ("plain-opt1", cutpoint_oracle::ae_opt1_cuts)];
     let text = spec.to_string();
     // Empty data tells whether there is code for the rule.
-    cutpoint_oracle::cuts(&text, &[])?;
-    Some(Contender::new(Kind::Plain, "plain", move |data, ends| {
-        ends.extend(cutpoint_oracle::cuts(&text, data).into_iter().flatten());
-    }))
+    let forms = forms.into_iter().filter(|(_, cuts)| cuts(&text, &[]).is_some());
+    forms
+        .map(|(name, cuts)| {
+            let text = text.clone();
+            Contender::new(Kind::Plain, name, move |data, ends| {
+                ends.extend(cuts(&text, data).into_iter().flatten());
+            })
+        })
+        .collect()
 }
 
 /// The approximate number of bytes that are fingerprinted at once, as in the store.
@@ -113,20 +124,28 @@ mod tests {
             "tttd:paper=4k",
             "buzhash:paper=2k",
             "ae:paper-zhang=4k",
+            "ae:paper-zhang=4k,bytes=8",
+            "ae:avg=4k,mode=min,bytes=2,cut=before,max=9k",
             "ae:paper-zhang-opt2=4k",
             "ram:paper=4k",
             "pci:paper=2k",
             "mii:paper=770",
             "maxp:avg=4k",
+            "maxp:avg=4k,bytes=8",
         ] {
             let spec: Spec = text.parse().expect("a spec");
             let mut contenders = levels(&spec, &[]);
             contenders.extend(plain(&spec));
             let mut comparison = Comparison::new(contenders);
             race(&data, &mut [&mut comparison], Limit::Rounds(1), &mut |_| true);
-            let last = comparison.contenders().last().expect("contenders");
-            assert_eq!((last.kind(), last.name()), (Kind::Plain, "plain"), "{text}");
-            assert!(last.agrees(), "{text}: cuts elsewhere");
+            let is_plain = |contender: &&_| Contender::kind(contender) == Kind::Plain;
+            let plain: Vec<_> = comparison.contenders().iter().filter(is_plain).collect();
+            let names: Vec<&str> = plain.iter().map(|contender| contender.name()).collect();
+            let has_opt1 = text.starts_with("ae:") && !text.contains("opt2");
+            assert_eq!(names, ["plain", "plain-opt1"][..1 + usize::from(has_opt1)], "{text}");
+            for contender in plain {
+                assert!(contender.agrees(), "{text}: {} cuts elsewhere", contender.name());
+            }
             assert!(comparison.found().len() > 10, "{text}: cuts");
         }
     }

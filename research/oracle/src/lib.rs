@@ -98,6 +98,17 @@ pub fn keyed_cuts(spec: &str, material: &[u8], data: &[u8]) -> Option<Vec<usize>
     cuts_by(spec, Some(material), data)
 }
 
+/// Returns the cut-points of `data` by the full text `spec` of AE, found as AE-Opt1 finds them
+/// (algorithm 2 of the AE paper): they are those of [`cuts`]. Returns `None` for any other rule.
+///
+/// # Panics
+///
+/// Panics if the spec is invalid.
+pub fn ae_opt1_cuts(spec: &str, data: &[u8]) -> Option<Vec<usize>> {
+    let list = spec.strip_prefix("ae:")?;
+    ae::opt1_cuts(&Keys::new(list, None), data)
+}
+
 fn cuts_by(spec: &str, material: Option<&[u8]>, data: &[u8]) -> Option<Vec<usize>> {
     let (name, list) = spec.split_once(':').expect("a spec has a colon");
     let &(_, keyed, rule) = RULES.iter().find(|(rule, ..)| *rule == name)?;

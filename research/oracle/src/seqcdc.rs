@@ -12,6 +12,11 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
         min: keys.size("min"),
         max: keys.size("max"),
         equal_breaks: keys.text("equal") == Some("break"),
+        skips_beyond: keys.text("reach").unwrap_or(match keys.text("rule") {
+            None => "at",
+            Some(_) => "beyond",
+        }) == "beyond",
+        ignores_skipped: keys.text("skipped") == Some("ignored"),
     };
     match keys.text("rule") {
         None => chunk_by_chunk(data, |rest| rule.released(rest)),
@@ -27,6 +32,10 @@ struct Rule {
     min: usize,
     max: usize,
     equal_breaks: bool,
+    /// Set if bytes are skipped when the opposing pairs exceed the trigger, not when they reach it.
+    skips_beyond: bool,
+    /// Set if the last skipped byte is not compared with the byte behind it.
+    ignores_skipped: bool,
 }
 
 impl Rule {
@@ -52,9 +61,14 @@ impl Rule {
                 return i;
             }
             opposing += opposes as usize;
-            if opposing == self.trigger {
+            if opposing == self.trigger + usize::from(self.skips_beyond) {
                 opposing = 0;
+                // The bytes behind byte i are skipped, and the pair of i ends with the first byte
+                // behind them.
                 i += self.skip;
+                if self.ignores_skipped && self.skip > 0 {
+                    i += 1;
+                }
             }
             i += 1;
         }
@@ -84,9 +98,18 @@ impl Rule {
             } else {
                 sequence = 1;
                 opposing += 1;
-                if opposing > self.trigger {
+                let skips = if self.skips_beyond {
+                    opposing > self.trigger
+                } else {
+                    opposing >= self.trigger
+                };
+                if skips {
                     opposing = 0;
-                    last += self.skip;
+                    // With an ignored last byte, the scan begins anew at the first byte behind.
+                    last += match (self.skip, self.ignores_skipped) {
+                        (skip, true) if skip > 0 => skip + 1,
+                        (skip, _) => skip,
+                    };
                 }
             }
         }

@@ -32,13 +32,15 @@
 
 use alloc::boxed::Box;
 use core::fmt;
-use core::marker::PhantomData;
-use core::ops::Range;
 
-use super::blocks::{Above, Below, Blocks, Extreme, Values};
+use super::blocks::{Above, Below, Blocks, Values};
 pub use super::bytes::Cut;
 use super::bytes::{BlockRule, byte_chunker};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, far_from_max, power};
+use super::sequence::{Bytes, Numbers, Sequence};
+use super::{
+    Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, check_value_size, far_from_max,
+    least_with_mean, power,
+};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::Kernel;
 use crate::keys::Keys;
@@ -92,7 +94,7 @@ const ABOUT: About = About {
             "avg",
             &["mode", "bytes", "cut", "max"],
             "64 to 16777216",
-            "Mean in bytes without max, which sets the window; mode max unless given.",
+            "Mean in bytes without max, which sets the window; mode max unless given. Chunks have no largest size unless max is given.",
         ),
         ShortForm::new(
             "paper-gregoriadis",
@@ -175,9 +177,7 @@ impl Params {
     /// [`CHUNK_SIZE_LIMIT`].
     pub fn check(&self) -> Result<(), SpecError> {
         check_range(NAME, "window", self.window, 1, CHUNK_SIZE_LIMIT - 1)?;
-        if !matches!(self.value_size, 1 | 2 | 4 | 8) {
-            return Err(SpecError::new(NAME, "bytes", self.value_size, "must be 1, 2, 4 or 8"));
-        }
+        check_value_size(NAME, self.value_size)?;
         if let Some(lest) = self.low_entropy_size {
             check_range(NAME, "lest", lest, 2, self.window.max(2))?;
         }
@@ -194,8 +194,8 @@ impl Params {
     pub fn for_average(self, mean: usize) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         // The mean grows with the window, and is larger than the window.
-        let is_enough = |window| Params { window, ..self }.mean_without_max() >= mean as f64;
-        Ok(Params { window: bisect(1, mean, is_enough), ..self })
+        let mean_of = |window| Params { window, ..self }.mean_without_max();
+        Ok(Params { window: least_with_mean(1, mean, mean as f64, mean_of), ..self })
     }
 
     /// Returns the setting of Gregoriadis et al., "A Thorough Investigation", section 4.2, for a
@@ -261,7 +261,7 @@ impl Params {
     }
 
     #[inline(always)]
-    fn find_extreme(&self, sequence: impl Sequence) -> Option<usize> {
+    fn find_extreme<S: Sequence>(&self, sequence: S) -> Option<usize> {
         let count = sequence.count();
         if count == 0 {
             return None;
@@ -277,81 +277,14 @@ impl Params {
         loop {
             // Only a more extreme value can come before the end of the window.
             let end = at + self.window;
+            if sequence.is_last(extreme) {
+                sequence.prefetch_next((end + 1).min(count), self.window);
+            }
             match sequence.first_beyond(extreme, at + 1..(end + 1).min(count)) {
                 Some(i) => (extreme, at) = (sequence.value(i), i),
                 None => return (end < count).then_some(end + self.cut.step()),
             }
         }
-    }
-}
-
-/// The values of a chunk.
-trait Sequence: Copy {
-    type Value: PartialEq + Copy;
-
-    fn count(self) -> usize;
-
-    fn value(self, index: usize) -> Self::Value;
-
-    /// Returns the first index in `range` of a value more extreme than `value`.
-    fn first_beyond(self, value: Self::Value, range: Range<usize>) -> Option<usize>;
-}
-
-/// Values of one byte, with the order of `E`.
-#[derive(Clone, Copy)]
-struct Bytes<'a, K, V, E> {
-    blocks: Blocks<'a, K, V>,
-    window: usize,
-    extreme: PhantomData<E>,
-}
-
-impl<K: Kernel, V: Values, E: Extreme> Sequence for Bytes<'_, K, V, E> {
-    type Value = u8;
-
-    #[inline(always)]
-    fn count(self) -> usize {
-        self.blocks.data.len()
-    }
-
-    #[inline(always)]
-    fn value(self, index: usize) -> u8 {
-        self.blocks.value(index)
-    }
-
-    #[inline(always)]
-    fn first_beyond(self, value: u8, range: Range<usize>) -> Option<usize> {
-        if value == E::LAST {
-            self.blocks.prefetch_next(range.end, self.window);
-        }
-        self.blocks.first_beyond::<E>(value, range)
-    }
-}
-
-/// Values of several bytes, of which the greater are more extreme.
-#[derive(Clone, Copy)]
-struct Numbers<'a, V> {
-    data: &'a [u8],
-    values: V,
-    size: usize,
-    /// The bits to flip in every value, so that the greater values become the more extreme ones.
-    flip: u64,
-}
-
-impl<V: Values> Sequence for Numbers<'_, V> {
-    type Value = u64;
-
-    fn count(self) -> usize {
-        (self.data.len() + 1).saturating_sub(self.size)
-    }
-
-    fn value(self, index: usize) -> u64 {
-        let bytes = self.data[index..index + self.size].iter();
-        let whole = bytes.fold(0, |whole, &byte| whole << 8 | u64::from(self.values.value(byte)));
-        whole ^ self.flip
-    }
-
-    fn first_beyond(self, value: u64, mut range: Range<usize>) -> Option<usize> {
-        range.find(|&i| self.value(i) > value)
     }
 }
 
@@ -379,27 +312,33 @@ fn window_of_zhang(parameter: &'static str, target: usize) -> Result<usize, Spec
 /// Let `q` be the share of values that are not above the extreme value so far. The next value above
 /// it comes after `k` steps with the chance `q^(k-1) (1-q)`, if that is within the window, and is
 /// any of the values above with equal chance. Otherwise the chunk ends.
+///
+/// From a certain number of values above on, one of them always comes within the window. From there
+/// on the distance is the same for every lesser value: with the sum `s` of the distances of the
+/// `above` values, it is `m = (count + s) / above`, and the next one, `(count + s + m) / (above +
+/// 1)`, is `m` again.
 fn mean_position(window: usize, count: usize) -> f64 {
     let window = window as u64;
     let steps = count as f64;
-    // The distance that the extreme value still moves, from the greatest value down; `sum_above` is
-    // the sum over the values above.
-    let (mut sum_above, mut sum) = (0.0, 0.0);
-    for above in 0..count {
-        let (above, q) = (above as f64, 1.0 - above as f64 / steps);
-        let moved = if above == 0.0 {
-            0.0
-        } else {
-            let stays = power(q, window);
-            // The mean of k, for k up to the window, times the chance of that.
-            let step = (1.0 - stays) / (1.0 - q) - window as f64 * stays;
-            step + (1.0 - stays) * sum_above / above
-        };
-        sum_above += moved;
-        sum += moved;
+    // The sum of the distances that the extreme value still moves, from the greatest value down,
+    // for which it is 0.
+    let mut sum = 0.0;
+    for above in 1..count {
+        let (lesser_count, above) = ((count - above) as f64, above as f64);
+        let q = 1.0 - above / steps;
+        let stays = power(q, window);
+        if stays < NEVER {
+            return (sum + (steps + sum) / above * lesser_count) / steps;
+        }
+        // The mean of k, for k up to the window, times the chance of that.
+        let step = (1.0 - stays) / (1.0 - q) - window as f64 * stays;
+        sum += step + (1.0 - stays) * sum / above;
     }
     sum / steps
 }
+
+/// The chance below which an event changes no digit of a mean.
+const NEVER: f64 = 1e-22;
 
 impl BlockRule for Params {
     #[inline(always)]
@@ -412,23 +351,11 @@ impl BlockRule for Params {
     ) -> Option<usize> {
         let blocks = Blocks { kernel, data, values };
         match (self.value_size, self.mode) {
-            (1, Mode::Maximum) => {
-                let extreme = PhantomData::<Above>;
-                self.find_extreme(Bytes { blocks, window: self.window, extreme })
-            }
-            (1, Mode::Minimum) => {
-                let extreme = PhantomData::<Below>;
-                self.find_extreme(Bytes { blocks, window: self.window, extreme })
-            }
-            (size, mode) => {
-                let flip = if mode == Mode::Maximum { 0 } else { u64::MAX };
-                self.find_extreme(Numbers { data, values, size, flip })
-            }
+            (1, Mode::Maximum) => self.find_extreme(Bytes::<_, _, Above>::new(blocks)),
+            (1, Mode::Minimum) => self.find_extreme(Bytes::<_, _, Below>::new(blocks)),
+            (size, Mode::Maximum) => self.find_extreme(Numbers::<_, _, Above>::new(blocks, size)),
+            (size, Mode::Minimum) => self.find_extreme(Numbers::<_, _, Below>::new(blocks, size)),
         }
-    }
-
-    fn has_levels(&self) -> bool {
-        self.value_size == 1
     }
 }
 
@@ -439,7 +366,7 @@ impl Algorithm for Params {
         let params = Params {
             mode: keys.word("mode", &[("max", Mode::Maximum), ("min", Mode::Minimum)])?,
             window: 1,
-            value_size: keys.optional_number("bytes")?.map_or(1, |bytes| bytes as usize),
+            value_size: keys.value_size()?,
             cut: keys.word("cut", Cut::WORDS)?,
             low_entropy_size: keys.optional_size("lest")?,
             chunk_size_max: keys.optional_size("max")?,
@@ -490,5 +417,55 @@ impl Algorithm for Params {
         // Chunks larger than four means are one in thousands, and so are starts of equal values.
         let is_lest_rare = self.low_entropy_size.is_none_or(|lest| lest >= 4);
         far_from_max(mean, self.chunk_size_max, 4.0).filter(|_| is_lest_rare)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the mean position by the whole chain.
+    fn mean_position_by_chain(window: usize, count: usize) -> f64 {
+        let (mut sum_above, mut sum) = (0.0, 0.0);
+        for above in 0..count {
+            let (above, q) = (above as f64, 1.0 - above as f64 / count as f64);
+            let moved = if above == 0.0 {
+                0.0
+            } else {
+                let stays = power(q, window as u64);
+                let step = (1.0 - stays) / (1.0 - q) - window as f64 * stays;
+                step + (1.0 - stays) * sum_above / above
+            };
+            sum_above += moved;
+            sum += moved;
+        }
+        sum / count as f64
+    }
+
+    #[test]
+    fn mean_position_is_that_of_the_whole_chain() {
+        for window in (1..300).chain((300..20_000).step_by(37)).chain([1 << 20, 1 << 24]) {
+            let (found, expected) =
+                (mean_position(window, 256), mean_position_by_chain(window, 256));
+            assert!((found - expected).abs() < 1e-10, "{window}: {found}, not {expected}");
+        }
+        for window in [1, 100, 4096, 100_000] {
+            let (found, expected) =
+                (mean_position(window, 65_536), mean_position_by_chain(window, 65_536));
+            assert!((found / expected - 1.0).abs() < 1e-10, "{window}: {found}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn window_is_the_least_with_the_mean() {
+        for value_size in [1, 4] {
+            let params = Params { value_size, ..PAPER };
+            for mean in (64..2000).chain((2000..30_000).step_by(29)) {
+                let window = params.for_average(mean).expect("it is in the range").window;
+                let mean_of = |window| Params { window, ..params }.mean_without_max();
+                assert!(mean_of(window) >= mean as f64, "{mean}: {window}");
+                assert!(mean_of(window - 1) < mean as f64, "{mean}: {window}");
+            }
+        }
     }
 }

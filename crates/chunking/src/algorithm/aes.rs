@@ -78,7 +78,7 @@ const ABOUT: About = About {
         "avg",
         &["window", "max"],
         "256 to 16777216, not above max",
-        "Mean in bytes, which sets the other parameters.",
+        "Mean in bytes, which sets the other parameters. Chunks have no largest size unless max is given.",
     )],
     dialects: &[],
 };

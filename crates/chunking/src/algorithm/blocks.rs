@@ -3,7 +3,9 @@
 
 use core::ops::Range;
 
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock};
+use crate::kernel::{
+    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, VALUE_SIZE_MAX, ValueBlock,
+};
 
 /// The size of a cache line, in bytes.
 pub(crate) const LINE_SIZE: usize = 64;
@@ -30,6 +32,40 @@ pub(crate) trait Values: Copy {
         mapping: Mapping,
         bound: u32,
     ) -> bool;
+
+    /// Calls [`Kernel::least_numbers`] on the values.
+    fn least_numbers<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &LongNumberBlock,
+        mapping: Mapping,
+    ) -> [u32; 8];
+
+    /// Calls [`Kernel::first_number`] on the values.
+    fn first_number<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &LongNumberBlock,
+        mapping: Mapping,
+        number: u32,
+    ) -> usize;
+
+    /// Returns `true` if the values have a pair of neighbours that [`Extreme::pairs`] selects.
+    fn has_pair<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &[u8; BLOCK_SIZE + 1],
+        pair: [u8; 2],
+    ) -> bool;
+
+    /// Calls [`reaching`] on the values.
+    fn reaching<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &ValueBlock,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+    ) -> u64;
 
     /// Evaluates a question about the values of a block.
     fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64;
@@ -67,6 +103,48 @@ impl Values for AsItIs {
     }
 
     #[inline(always)]
+    fn least_numbers<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &LongNumberBlock,
+        mapping: Mapping,
+    ) -> [u32; 8] {
+        kernel.least_numbers(bytes, mapping)
+    }
+
+    #[inline(always)]
+    fn first_number<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &LongNumberBlock,
+        mapping: Mapping,
+        number: u32,
+    ) -> usize {
+        kernel.first_number(bytes, mapping, number)
+    }
+
+    #[inline(always)]
+    fn has_pair<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &[u8; BLOCK_SIZE + 1],
+        pair: [u8; 2],
+    ) -> bool {
+        E::pairs(kernel, bytes, pair) != 0
+    }
+
+    #[inline(always)]
+    fn reaching<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &ValueBlock,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+    ) -> u64 {
+        reaching::<K, E>(kernel, bytes, bound, size)
+    }
+
+    #[inline(always)]
     fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64 {
         question.ask(kernel, block)
     }
@@ -101,6 +179,48 @@ impl Values for PermutedBytes<'_> {
         bound: u32,
     ) -> bool {
         kernel.has_number_below(&bytes.map(|byte| self.value(byte)), mapping, bound)
+    }
+
+    #[inline(always)]
+    fn least_numbers<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &LongNumberBlock,
+        mapping: Mapping,
+    ) -> [u32; 8] {
+        kernel.least_numbers(&bytes.map(|byte| self.value(byte)), mapping)
+    }
+
+    #[inline(always)]
+    fn first_number<K: Kernel>(
+        self,
+        kernel: K,
+        bytes: &LongNumberBlock,
+        mapping: Mapping,
+        number: u32,
+    ) -> usize {
+        kernel.first_number(&bytes.map(|byte| self.value(byte)), mapping, number)
+    }
+
+    #[inline(always)]
+    fn has_pair<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &[u8; BLOCK_SIZE + 1],
+        pair: [u8; 2],
+    ) -> bool {
+        E::pairs(kernel, &bytes.map(|byte| self.value(byte)), pair) != 0
+    }
+
+    #[inline(always)]
+    fn reaching<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &ValueBlock,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+    ) -> u64 {
+        reaching::<K, E>(kernel, &bytes.map(|byte| self.value(byte)), bound, size)
     }
 
     #[inline(always)]
@@ -149,29 +269,147 @@ impl Question for AtLeast {
     }
 }
 
+/// Selects the bytes not greater than a value.
+#[derive(Clone, Copy)]
+pub(crate) struct AtMost(u8);
+
+impl Question for AtMost {
+    #[inline(always)]
+    fn ask<K: Kernel>(self, kernel: K, block: &Block) -> u64 {
+        let all = if self.0 == u8::MAX { u64::MAX } else { 0 };
+        all | kernel.below(block, self.0.saturating_add(1))
+    }
+}
+
 /// A question that selects the values more extreme than a given one.
 pub(crate) trait Extreme: Question {
+    /// The question that also selects the given value itself.
+    type OrEqual: Question;
+
     /// The most extreme value. Once it is met, no other byte need be looked at.
     const LAST: u8;
 
     fn than(value: u8) -> Self;
+
+    fn from(value: u8) -> Self::OrEqual;
+
+    /// Returns `true` if `a` is more extreme than `b`.
+    fn is_beyond<N: Ord>(a: N, b: N) -> bool;
+
+    /// Returns the number next to `number` that is more extreme.
+    fn next(number: u64) -> u64;
+
+    /// Selects the pairs of neighbours that are not less extreme than `pair`, in which the first
+    /// byte is the more significant one.
+    fn pairs<K: Kernel>(kernel: K, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64;
+
+    /// Selects the values of `size` bytes, 4 or 8, that are not less extreme than the first bytes
+    /// of `bound`.
+    fn values<K: Kernel>(
+        kernel: K,
+        bytes: &ValueBlock,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+    ) -> u64;
 }
 
 impl Extreme for Above {
+    type OrEqual = AtLeast;
+
     const LAST: u8 = u8::MAX;
 
     #[inline(always)]
     fn than(value: u8) -> Above {
         Above(value)
     }
+
+    #[inline(always)]
+    fn from(value: u8) -> AtLeast {
+        AtLeast(value)
+    }
+
+    #[inline(always)]
+    fn is_beyond<N: Ord>(a: N, b: N) -> bool {
+        a > b
+    }
+
+    #[inline(always)]
+    fn pairs<K: Kernel>(kernel: K, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+        kernel.pairs_from(bytes, pair)
+    }
+
+    #[inline(always)]
+    fn next(number: u64) -> u64 {
+        number.wrapping_add(1)
+    }
+
+    #[inline(always)]
+    fn values<K: Kernel>(
+        kernel: K,
+        bytes: &ValueBlock,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+    ) -> u64 {
+        kernel.values_from(bytes, bound, size)
+    }
 }
 
 impl Extreme for Below {
+    type OrEqual = AtMost;
+
     const LAST: u8 = 0;
 
     #[inline(always)]
     fn than(value: u8) -> Below {
         Below(value)
+    }
+
+    #[inline(always)]
+    fn from(value: u8) -> AtMost {
+        AtMost(value)
+    }
+
+    #[inline(always)]
+    fn is_beyond<N: Ord>(a: N, b: N) -> bool {
+        a < b
+    }
+
+    #[inline(always)]
+    fn pairs<K: Kernel>(kernel: K, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+        kernel.pairs_to(bytes, pair)
+    }
+
+    #[inline(always)]
+    fn next(number: u64) -> u64 {
+        number.wrapping_sub(1)
+    }
+
+    #[inline(always)]
+    fn values<K: Kernel>(
+        kernel: K,
+        bytes: &ValueBlock,
+        bound: [u8; VALUE_SIZE_MAX],
+        size: usize,
+    ) -> u64 {
+        kernel.values_to(bytes, bound, size)
+    }
+}
+
+/// Returns the mask of the values of `size` bytes, at least 2, that begin in the first block of
+/// `bytes` and are not less extreme than the first bytes of `bound`. The first byte of a value is
+/// the most significant one.
+#[inline(always)]
+fn reaching<K: Kernel, E: Extreme>(
+    kernel: K,
+    bytes: &ValueBlock,
+    bound: [u8; VALUE_SIZE_MAX],
+    size: usize,
+) -> u64 {
+    match size {
+        2 => bytes.first_chunk().map_or(0, |pairs| E::pairs(kernel, pairs, [bound[0], bound[1]])),
+        // Constant sizes, so that the loop over the bytes of a value is unrolled.
+        4 => E::values(kernel, bytes, bound, 4),
+        _ => E::values(kernel, bytes, bound, VALUE_SIZE_MAX),
     }
 }
 

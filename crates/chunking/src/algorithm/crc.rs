@@ -66,7 +66,7 @@ const ABOUT: About = About {
             "avg",
             &["window", "cut", "max"],
             "256 to 16777216, above window and not above max",
-            "Mean in bytes, which sets the other parameters; window 48 unless given.",
+            "Mean in bytes, which sets the other parameters; window 48 unless given. Chunks have no largest size unless max is given.",
         ),
         ShortForm::new(
             "paper",

@@ -64,7 +64,7 @@ const ABOUT: About = About {
             "avg",
             &["max"],
             "within 2 % of 8, 31, 149, 888, 6232, 50461 or 463007",
-            "Mean in bytes without max, which sets the length.",
+            "Mean in bytes without max, which sets the length. Chunks have no largest size unless max is given.",
         ),
         ShortForm::new(
             "paper",

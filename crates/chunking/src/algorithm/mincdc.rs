@@ -22,11 +22,11 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::blocks::Values;
+use super::blocks::{LINE_SIZE, Values};
 use super::bytes::{BlockRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::kernel::{BLOCK_SIZE, Kernel, Mapping};
+use crate::kernel::{BLOCK_SIZE, Kernel, LONG_BLOCK_SIZE, Mapping};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
 
@@ -191,39 +191,86 @@ impl Params {
     /// Returns the index in `bytes`, at least four, at which the least number begins; the first one
     /// if there are several.
     ///
-    /// Nearly all blocks contain no number below the least one before them, and for these blocks
-    /// nothing else is computed.
+    /// The least number of each of 8 groups is kept with its long block, so that no branch depends
+    /// on the bytes.
     #[inline(always)]
     fn least<K: Kernel>(&self, kernel: K, bytes: &[u8], values: impl Values) -> usize {
+        let number_count = bytes.len() - 3;
+        // The last long block may overlap the one before.
+        let Some(last) = number_count.checked_sub(LONG_BLOCK_SIZE) else {
+            return self.least_of_few(kernel, bytes, values);
+        };
         let mapping = self.mapping();
-        let (mut least, mut least_at) = (u32::MAX, 0);
-        let mut at = 0;
-        loop {
-            // A separate loop: in a single loop the compiler would compute both, and each block
-            // would wait for the least number of the one before.
-            let mut found = None;
-            while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-                if values.has_number_below(kernel, block, mapping, least) {
-                    found = Some(block);
-                    break;
-                }
-                kernel.prefetch(bytes, at + AHEAD);
-                at += BLOCK_SIZE;
+        let mut least = [u32::MAX; 8];
+        let mut least_at = [0_u32; 8];
+        for index in 0..number_count.div_ceil(LONG_BLOCK_SIZE) {
+            let at = last.min(index * LONG_BLOCK_SIZE);
+            for offset in (0..LONG_BLOCK_SIZE).step_by(LINE_SIZE) {
+                kernel.prefetch(bytes, at + offset + AHEAD);
             }
-            let Some(block) = found else { break };
-            (least, least_at) = (values.least_number(kernel, block, mapping), at);
+            let Some(block) = bytes[at..].first_chunk() else { break };
+            let numbers = values.least_numbers(kernel, block, mapping);
+            #[expect(clippy::cast_possible_truncation, reason = "a chunk has fewer blocks")]
+            let index = index as u32;
+            for k in 0..8 {
+                least_at[k] = if numbers[k] < least[k] { index } else { least_at[k] };
+                least[k] = least[k].min(numbers[k]);
+            }
+        }
+        // Of equal numbers, that of the first block. Pairs as numbers compare without a branch.
+        let pair = |k: usize| u64::from(least[k]) << 32 | u64::from(least_at[k]);
+        let mut first = pair(0);
+        for k in 1..8 {
+            first = first.min(pair(k));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the halves are meant")]
+        let (number, index) = ((first >> 32) as u32, first as u32);
+        let at = last.min(index as usize * LONG_BLOCK_SIZE);
+        let Some(block) = bytes[at..].first_chunk() else { return at };
+        at + values.first_number(kernel, block, mapping, number)
+    }
+
+    /// Returns the index in `bytes` at which the number `least` begins for the first time; no number
+    /// is less.
+    #[inline(always)]
+    fn first_of<K: Kernel>(
+        &self,
+        kernel: K,
+        bytes: &[u8],
+        values: impl Values,
+        least: u32,
+    ) -> usize {
+        // If the least number is the greatest of all, all are equal.
+        let Some(bound) = least.checked_add(1) else { return 0 };
+        let mut at = 0;
+        while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk())
+            && !values.has_number_below(kernel, block, self.mapping(), bound)
+        {
             at += BLOCK_SIZE;
         }
-        let map = |four: &[u8]| mapping.map([0, 1, 2, 3].map(|k| values.value(four[k])));
-        // Fewer than 64 bytes are left. Of equal numbers the first is kept.
-        for (index, number) in bytes.windows(4).enumerate().skip(at) {
-            let number = map(number);
-            if number < least {
-                (least, least_at) = (number, index);
-            }
+        let mut numbers = bytes[at..].windows(4);
+        let is_least = |number: &[u8]| self.number(number, values) == least;
+        at + numbers.position(is_least).unwrap_or(0)
+    }
+
+    /// Works as [`Params::least`], for fewer bytes than a long block.
+    #[inline(always)]
+    fn least_of_few<K: Kernel>(&self, kernel: K, bytes: &[u8], values: impl Values) -> usize {
+        let mut least = u32::MAX;
+        let mut at = 0;
+        while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            least = least.min(values.least_number(kernel, block, self.mapping()));
+            at += BLOCK_SIZE;
         }
-        let mut numbers = bytes[least_at..].windows(4);
-        least_at + numbers.position(|number| map(number) == least).unwrap_or(0)
+        let rest = bytes[at..].windows(4).map(|number| self.number(number, values));
+        least = rest.fold(least, u32::min);
+        self.first_of(kernel, bytes, values, least)
+    }
+
+    /// Returns the number of four bytes.
+    #[inline(always)]
+    fn number(&self, four: &[u8], values: impl Values) -> u32 {
+        self.mapping().map([0, 1, 2, 3].map(|k| values.value(four[k])))
     }
 }
 

@@ -27,6 +27,7 @@ pub mod repmaxcdc;
 pub mod ronomon;
 pub mod samplebyte;
 pub mod seqcdc;
+mod sequence;
 mod sieve;
 pub mod tttd;
 pub mod ultracdc;
@@ -176,6 +177,15 @@ pub(crate) fn check_sizes(
     check_max(algorithm, least, max)
 }
 
+/// Checks the size of a value.
+pub(crate) fn check_value_size(algorithm: &'static str, size: usize) -> Result<(), SpecError> {
+    if matches!(size, 1 | 2 | 4 | 8) {
+        Ok(())
+    } else {
+        Err(SpecError::new(algorithm, "bytes", size, "must be 1, 2, 4 or 8"))
+    }
+}
+
 /// Checks that a maximum size, if there is one, is at least `least`.
 pub(crate) fn check_max(
     algorithm: &'static str,
@@ -254,6 +264,51 @@ pub(crate) fn bisect(
         }
     }
     low
+}
+
+/// Returns the smallest number from `low` to `high` for which `mean` is not below `target`, or
+/// `high` if there is none. The means rise.
+///
+/// The search interpolates, because a mean takes long to compute and is nearly a line.
+pub(crate) fn least_with_mean(
+    low: usize,
+    high: usize,
+    target: f64,
+    mean: impl Fn(usize) -> f64,
+) -> usize {
+    // The result is above the first number, of which the mean is below the target, and not above
+    // the second one. Before a mean is known, the line is that through zero.
+    let (mut below, mut below_mean) = (low - 1, 0.0);
+    let (mut reached, mut reached_mean) = (high, None);
+    let mut steps = 0;
+    while reached - below > 1 {
+        let guess = match reached_mean {
+            // The means may be far from a line.
+            _ if steps % 4 == 3 => below + (reached - below) / 2,
+            Some(reached_mean) => {
+                let share = (target - below_mean) / (reached_mean - below_mean);
+                below + ceiling(share * (reached - below) as f64)
+            }
+            None if below_mean > 0.0 => ceiling(below as f64 * (target / below_mean)),
+            None => (low + high) / 2,
+        };
+        let guess = guess.clamp(below + 1, reached - 1);
+        let guess_mean = mean(guess);
+        if guess_mean >= target {
+            (reached, reached_mean) = (guess, Some(guess_mean));
+        } else {
+            (below, below_mean) = (guess, guess_mean);
+        }
+        steps += 1;
+    }
+    reached
+}
+
+/// Returns the least whole number not below `number`, which is not negative.
+#[expect(clippy::cast_possible_truncation, reason = "numbers are sizes")]
+fn ceiling(number: f64) -> usize {
+    let floor = number as usize;
+    floor + usize::from((floor as f64) < number)
 }
 
 /// Returns the logarithm of `value` to base 2, rounded to the nearest whole number.

@@ -25,7 +25,7 @@ use core::fmt;
 use super::blocks::{Above, AtLeast, Blocks, Values};
 pub use super::bytes::Cut;
 use super::bytes::{BlockRule, byte_chunker};
-use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, power};
+use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, least_with_mean, power};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
 use crate::kernel::{BLOCK_SIZE, Kernel};
 use crate::keys::Keys;
@@ -62,7 +62,7 @@ const ABOUT: About = About {
             "avg",
             &["cut", "max"],
             "64 to 16777216",
-            "Mean in bytes without max, which sets the window.",
+            "Mean in bytes without max, which sets the window. Chunks have no largest size unless max is given.",
         ),
         ShortForm::new(
             "paper",
@@ -139,7 +139,7 @@ impl Params {
         // With a growing window the mean first falls, because the maximum varies less, and then
         // grows.
         let least = bisect(1, mean, |window| mean_of(window + 1) >= mean_of(window));
-        Ok(Params { window: bisect(least, mean, |window| mean_of(window) >= mean as f64), ..self })
+        Ok(Params { window: least_with_mean(least, mean, mean as f64, mean_of), ..self })
     }
 
     /// Returns the parameters whose mean by equation 1 of Gregoriadis et al., "A Thorough
@@ -176,6 +176,8 @@ impl Params {
             Cut::Before => (256, 0.0),
         };
         let others = (self.window - 1) as u64;
+        // Lesser values are never the maximum of that many bytes.
+        let least = bisect(0, 255, |value| power((value + 1) as f64 / 256.0, others) > NEVER);
         let mut first = [1.0 / 256.0; 256];
         let mut mean = 0.0;
         for _ in 0..steps {
@@ -187,6 +189,9 @@ impl Params {
             let mut reset = 0.0;
             for (greatest, next) in next.iter_mut().enumerate() {
                 first_below += first[greatest];
+                if greatest < least {
+                    continue;
+                }
                 let up_to = first_below * power((greatest + 1) as f64 / 256.0, others);
                 let chance = up_to - greatest_below;
                 greatest_below = up_to;
@@ -229,6 +234,9 @@ impl Params {
         mean
     }
 }
+
+/// The chance below which an event changes no digit of a mean.
+const NEVER: f64 = 1e-30;
 
 /// Returns the right side of equation 1 of Gregoriadis et al.
 fn printed_mean(window: usize) -> f64 {

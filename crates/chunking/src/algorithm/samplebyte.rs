@@ -68,7 +68,7 @@ const ABOUT: About = About {
         "avg",
         &["markers", "max"],
         "above 256 / the number of markers, by up to 128, and at most 256",
-        "Mean in bytes without max, which sets the period for these markers.",
+        "Mean in bytes without max, which sets the period for these markers. Chunks have no largest size unless max is given.",
     )],
     dialects: &[],
 };

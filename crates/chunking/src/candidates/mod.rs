@@ -78,6 +78,12 @@ pub(crate) trait Selection: Chunker {
     /// `from` is not below [`Selection::told_from`].
     fn cut_from(&self, before: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize>;
 
+    /// Returns `true` if [`Selection::cut_from`] is right wherever it begins. It is for rules that
+    /// have candidates.
+    fn can_continue(&self) -> bool {
+        true
+    }
+
     /// Returns `true` if the candidate `at` ends a chunk that begins at `start`. `hashed`
     /// keeps state from one call to the next.
     fn accepts(
@@ -174,7 +180,7 @@ impl<M: CandidateHash> Stages<M> {
     }
 }
 
-/// Implements the batches of a [`Chunker`], and its level, by its `stages`.
+/// Implements the batches of a [`Chunker`], and its level, by its `stages`, and its continuation.
 macro_rules! forward_batches {
     () => {
         fn next_cuts(
@@ -187,6 +193,20 @@ macro_rules! forward_batches {
             self.stages.next_cuts(self, $crate::chunker::Batch { data, start, more, ends });
         }
 
+        fn next_cut_again(
+            &self,
+            before: &[u8],
+            data: &[u8],
+            more: bool,
+            known: usize,
+        ) -> Option<usize> {
+            $crate::candidates::cut_again(self, before, data, more, known)
+        }
+
+        fn resumes(&self) -> bool {
+            $crate::candidates::Selection::can_continue(self)
+        }
+
         fn batch_size(&self) -> usize {
             self.stages.batch_size()
         }
@@ -197,6 +217,23 @@ macro_rules! forward_batches {
     };
 }
 pub(crate) use forward_batches;
+
+/// Implements [`Chunker::next_cut_again`] of `rule`.
+pub(crate) fn cut_again<S: Selection>(
+    rule: &S,
+    before: &[u8],
+    data: &[u8],
+    more: bool,
+    known: usize,
+) -> Option<usize> {
+    // Some rules look at pairs of bytes, and wait for the byte behind a position.
+    let from = known.saturating_sub(2) / 2 * 2;
+    if from < rule.told_from() || !rule.can_continue() {
+        rule.next_cut_after(before, data, more)
+    } else {
+        rule.cut_from(before, data, more, from)
+    }
+}
 
 /// Implements [`CandidateHash::cut`] for one hash.
 fn cut<S: Selection, H: ColumnHash>(

@@ -8,7 +8,10 @@ use std::println;
 use cutpoint_testing::SplitMix64;
 
 use super::level::NAMES;
-use super::{BLOCK_SIZE, Kernel, Level, Mapping, NumberBlock, Tables, Task};
+use super::{
+    BLOCK_SIZE, Kernel, LONG_BLOCK_SIZE, Level, LongNumberBlock, Mapping, NumberBlock, Tables,
+    Task, VALUE_BLOCK_SIZE, VALUE_SIZE_MAX, ValueBlock,
+};
 
 /// The answers of a kernel about 65 bytes, or 64, and a value.
 #[derive(Debug, PartialEq)]
@@ -16,20 +19,25 @@ struct Answers {
     compared: (u64, u64),
     above: u64,
     below: u64,
+    pairs_from: u64,
+    pairs_to: u64,
 }
 
-struct Ask<'a>(&'a [u8; BLOCK_SIZE + 1], u8);
+/// The bytes, the value, and a second value, with which the first makes a pair.
+struct Ask<'a>(&'a [u8; BLOCK_SIZE + 1], u8, u8);
 
 impl Task for Ask<'_> {
     type Output = Answers;
 
     fn run<K: Kernel>(self, kernel: K) -> Answers {
-        let Ask(bytes, value) = self;
+        let Ask(bytes, value, second) = self;
         let block = bytes.last_chunk().expect("it has a byte more");
         Answers {
             compared: kernel.compare(bytes),
             above: kernel.above(block, value),
             below: kernel.below(block, value),
+            pairs_from: kernel.pairs_from(bytes, [value, second]),
+            pairs_to: kernel.pairs_to(bytes, [value, second]),
         }
     }
 }
@@ -38,15 +46,18 @@ fn mask(is_one: impl Fn(usize) -> bool) -> u64 {
     (0..BLOCK_SIZE).map(|k| u64::from(is_one(k)) << k).sum()
 }
 
-fn check(bytes: &[u8; BLOCK_SIZE + 1], value: u8) {
+fn check(bytes: &[u8; BLOCK_SIZE + 1], value: u8, second: u8) {
+    let pair = |k: usize| [bytes[k], bytes[k + 1]];
     let expected = Answers {
         compared: (mask(|k| bytes[k] < bytes[k + 1]), mask(|k| bytes[k] > bytes[k + 1])),
         above: mask(|k| bytes[k + 1] > value),
         below: mask(|k| bytes[k + 1] < value),
+        pairs_from: mask(|k| pair(k) >= [value, second]),
+        pairs_to: mask(|k| pair(k) <= [value, second]),
     };
     for level in Level::available() {
-        let answers = level.dispatch(Ask(bytes, value));
-        assert_eq!(answers, expected, "{}: {bytes:?}, {value}", level.name());
+        let answers = level.dispatch(Ask(bytes, value, second));
+        assert_eq!(answers, expected, "{}: {bytes:?}, {value}, {second}", level.name());
     }
 }
 
@@ -60,7 +71,9 @@ fn differing_byte_is_found_at_every_position() {
             for at in 0..=BLOCK_SIZE {
                 let mut bytes = [most; BLOCK_SIZE + 1];
                 bytes[at] = other;
-                VALUES.iter().for_each(|&value| check(&bytes, value));
+                for value in VALUES {
+                    [value, most, other].iter().for_each(|&second| check(&bytes, value, second));
+                }
             }
         }
     }
@@ -76,7 +89,9 @@ fn random_blocks_match_plain_expressions() {
         if round % 2 == 0 {
             bytes.iter_mut().for_each(|byte| *byte &= 0x83);
         }
-        check(&bytes, bytes[round % BLOCK_SIZE]);
+        let at = round % BLOCK_SIZE;
+        check(&bytes, bytes[at], bytes[at + 1]);
+        check(&bytes, bytes[at], bytes[at + 1].wrapping_add(1));
     }
 }
 
@@ -126,6 +141,99 @@ fn least_number_is_found_at_every_position() {
         bytes.copy_from_slice(&random.take(BLOCK_SIZE + 3));
         check_numbers(&bytes, plain);
         check_numbers(&bytes, hash);
+    }
+}
+
+struct Reaching<'a>(&'a ValueBlock, [u8; VALUE_SIZE_MAX], usize);
+
+impl Task for Reaching<'_> {
+    type Output = (u64, u64);
+
+    fn run<K: Kernel>(self, kernel: K) -> (u64, u64) {
+        let Reaching(bytes, bound, size) = self;
+        (kernel.values_from(bytes, bound, size), kernel.values_to(bytes, bound, size))
+    }
+}
+
+/// The bound is a value of the block, or differs from it in one byte, by one or in the top bit.
+#[test]
+fn values_of_several_bytes_compare_by_their_first_difference() {
+    let mut random = SplitMix64::new(6);
+    for round in 0..4000 {
+        let mut bytes = [0; VALUE_BLOCK_SIZE];
+        bytes.copy_from_slice(&random.take(VALUE_BLOCK_SIZE));
+        // Few different bytes, so that values begin alike.
+        if round % 4 > 0 {
+            let kept = [0x81, 0x01, 0xff][round % 4 - 1];
+            bytes.iter_mut().for_each(|byte| *byte &= kept);
+            if round % 4 == 3 {
+                let byte = bytes[0];
+                bytes.fill(byte);
+            }
+        }
+        let at = random.below(BLOCK_SIZE);
+        let mut bound: [u8; VALUE_SIZE_MAX] =
+            bytes[at..at + VALUE_SIZE_MAX].try_into().expect("8 bytes");
+        let changed = random.below(2 * VALUE_SIZE_MAX);
+        if let Some(byte) = bound.get_mut(changed) {
+            *byte = [byte.wrapping_add(1), byte.wrapping_sub(1), *byte ^ 0x80][random.below(3)];
+        }
+        for size in [4, 8] {
+            let expected = (
+                mask(|k| bytes[k..k + size] >= bound[..size]),
+                mask(|k| bytes[k..k + size] <= bound[..size]),
+            );
+            for level in Level::available() {
+                let answers = level.dispatch(Reaching(&bytes, bound, size));
+                assert_eq!(answers, expected, "{}: {bytes:?}, {bound:?}", level.name());
+            }
+        }
+    }
+}
+
+struct Groups<'a>(&'a LongNumberBlock, Mapping);
+
+impl Task for Groups<'_> {
+    /// The least numbers, and where the least of all, and a number that is not there, begins.
+    type Output = ([u32; 8], usize, usize);
+
+    fn run<K: Kernel>(self, kernel: K) -> ([u32; 8], usize, usize) {
+        let Groups(bytes, mapping) = self;
+        let groups = kernel.least_numbers(bytes, mapping);
+        let least = groups.into_iter().fold(u32::MAX, u32::min);
+        let first = |number| kernel.first_number(bytes, mapping, number);
+        (groups, first(least), first(least.wrapping_sub(1)))
+    }
+}
+
+/// Each group is of numbers of the block, and the least of them is the least of all, wherever it is.
+#[test]
+fn least_numbers_of_groups_cover_the_long_block() {
+    let mut random = SplitMix64::new(5);
+    let hash = Mapping { factor: 0x915f_77f5, summand: 0x3463_6463 };
+    for mapping in [Mapping { factor: 1, summand: 0 }, hash] {
+        for round in 0..4 * (LONG_BLOCK_SIZE + 3) {
+            let mut bytes = [0xff; LONG_BLOCK_SIZE + 3];
+            if round % 2 == 0 {
+                bytes.copy_from_slice(&random.take(LONG_BLOCK_SIZE + 3));
+            } else {
+                bytes[round / 4] = [0, 0x7f][round / 2 % 2];
+            }
+            let numbers: Vec<u32> = bytes
+                .as_slice()
+                .windows(4)
+                .map(|k| mapping.map([k[0], k[1], k[2], k[3]]))
+                .collect();
+            for level in Level::available() {
+                let (groups, first, missing) = level.dispatch(Groups(&bytes, mapping));
+                let least = numbers.iter().min().expect("there are numbers");
+                let expected = numbers.iter().position(|number| number == least);
+                assert_eq!(Some(first), expected, "{}", level.name());
+                assert!(missing == LONG_BLOCK_SIZE || *least == 0, "{}", level.name());
+                assert_eq!(groups.iter().min(), numbers.iter().min(), "{}", level.name());
+                assert!(groups.iter().all(|least| numbers.contains(least)), "{}", level.name());
+            }
+        }
     }
 }
 

@@ -4,8 +4,8 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers are cut to the size of a lane")]
 
 use super::{
-    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, Mapping, NumberBlock, ROW_COUNT,
-    Scalar, Tables,
+    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, LongNumberBlock, Mapping,
+    NumberBlock, ROW_COUNT, Scalar, Tables, VALUE_SIZE_MAX, ValueBlock,
 };
 
 /// The emulated kernel, which every CPU has and which is slow.
@@ -25,12 +25,36 @@ impl Kernel for Emulated {
         Scalar.below(block, value)
     }
 
+    fn pairs_from(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+        Scalar.pairs_from(bytes, pair)
+    }
+
+    fn pairs_to(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+        Scalar.pairs_to(bytes, pair)
+    }
+
+    fn values_from(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+        Scalar.values_from(bytes, bound, size)
+    }
+
+    fn values_to(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+        Scalar.values_to(bytes, bound, size)
+    }
+
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
         Scalar.least_number(bytes, mapping)
     }
 
     fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
         Scalar.has_number_below(bytes, mapping, bound)
+    }
+
+    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+        Scalar.least_numbers(bytes, mapping)
+    }
+
+    fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+        Scalar.first_number(bytes, mapping, number)
     }
 
     fn sift(self, bytes: &[u8; BLOCK_SIZE + 1], tables: &Tables) -> u64 {

@@ -37,6 +37,23 @@ pub(crate) type Block = [u8; BLOCK_SIZE];
 /// The bytes of a block and 3 more, so that a number of 32 bits begins at each byte of the block.
 pub(crate) type NumberBlock = [u8; BLOCK_SIZE + 3];
 
+/// The largest size of a value in bytes.
+pub(crate) const VALUE_SIZE_MAX: usize = 8;
+
+/// The number of bytes in a block of which a value of up to 8 bytes begins at each byte, with those
+/// of the last values.
+pub(crate) const VALUE_BLOCK_SIZE: usize = BLOCK_SIZE + VALUE_SIZE_MAX - 1;
+
+/// The bytes of a block and 7 more.
+pub(crate) type ValueBlock = [u8; VALUE_BLOCK_SIZE];
+
+/// The number of bytes in a long block.
+pub(crate) const LONG_BLOCK_SIZE: usize = 4 * BLOCK_SIZE;
+
+/// The bytes of a long block and 3 more, so that a number of 32 bits begins at each byte of the
+/// long block.
+pub(crate) type LongNumberBlock = [u8; LONG_BLOCK_SIZE + 3];
+
 /// A mapping of little-endian numbers of 32 bits: times `factor`, plus `summand`, modulo 2^32.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapping {
@@ -49,6 +66,25 @@ impl Mapping {
     pub(crate) fn map(self, number: [u8; 4]) -> u32 {
         u32::from_le_bytes(number).wrapping_mul(self.factor).wrapping_add(self.summand)
     }
+}
+
+/// Returns the parts of a long block.
+#[inline(always)]
+fn parts(bytes: &LongNumberBlock) -> Option<[&NumberBlock; 4]> {
+    Some([
+        bytes.first_chunk()?,
+        bytes[BLOCK_SIZE..].first_chunk()?,
+        bytes[2 * BLOCK_SIZE..].first_chunk()?,
+        bytes.last_chunk()?,
+    ])
+}
+
+/// Returns the least byte at which a number of four masks begins: bit k of mask i is byte 4k + i.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn first_byte(masks: [u64; 4]) -> usize {
+    let byte = |i: usize| 4 * masks[i].trailing_zeros() as usize + i;
+    byte(0).min(byte(1)).min(byte(2)).min(byte(3))
 }
 
 /// Returns the blocks of the numbers that begin at bytes 0, 4, 8 and so on; at 1, 5, 9; at 2, 6,
@@ -83,12 +119,38 @@ pub(crate) trait Kernel: Copy {
     /// Returns the mask of the bytes less than `value`.
     fn below(self, block: &Block, value: u8) -> u64;
 
+    /// Returns the mask of the first 64 bytes that, followed by the byte behind them, are not below
+    /// `pair`. The first byte of a pair is the more significant one.
+    fn pairs_from(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64;
+
+    /// Returns the mask of the first 64 bytes that, followed by the byte behind them, are not above
+    /// `pair`. The first byte of a pair is the more significant one.
+    fn pairs_to(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64;
+
+    /// Returns the mask of the first 64 bytes at which a value of 4 or 8 bytes, `size`, begins that
+    /// is not below the value of the first bytes of `bound`. The first byte of a value is the most
+    /// significant one.
+    fn values_from(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64;
+
+    /// Returns the mask of the first 64 bytes at which a value of 4 or 8 bytes, `size`, begins that
+    /// is not above the value of the first bytes of `bound`. The first byte of a value is the most
+    /// significant one.
+    fn values_to(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64;
+
     /// Returns the least of the 64 numbers that begin at each of the first 64 bytes, mapped by
     /// `mapping`.
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32;
 
     /// Returns `true` if any of these numbers is less than `bound`.
     fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool;
+
+    /// Returns 8 of the numbers that begin at each of the first 256 bytes, mapped by `mapping`; one
+    /// of them is the least of all.
+    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8];
+
+    /// Returns the first of the first 256 bytes at which `number` begins, among the numbers mapped
+    /// by `mapping`; 256 if it does not.
+    fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize;
 
     /// Returns the mask of the pairs of neighbours, of 64, that pass four tables of sets of up to 8
     /// elements. A pair passes if a set of each table has an element in common. The lower half of

@@ -1,6 +1,9 @@
 //! Portable Rust, which defines every answer.
 
-use super::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Tables};
+use super::{
+    BLOCK_SIZE, Block, Kernel, LONG_BLOCK_SIZE, LongNumberBlock, Mapping, NumberBlock, Tables,
+    VALUE_SIZE_MAX, ValueBlock,
+};
 
 /// The kernel of every CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,39 @@ impl Kernel for Scalar {
     }
 
     #[inline(always)]
+    fn pairs_from(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+        let (first, second) = (splat(pair[0]), splat(pair[1]));
+        // Mostly no first byte is that great.
+        if bytes[..BLOCK_SIZE].iter().fold(0, |greatest, &byte| byte.max(greatest)) < pair[0] {
+            return 0;
+        }
+        mask_pairs(bytes, |a, b| less(first, a) | !unequal(first, a) & TOPS & !less(b, second))
+    }
+
+    #[inline(always)]
+    fn pairs_to(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+        let (first, second) = (splat(pair[0]), splat(pair[1]));
+        if bytes[..BLOCK_SIZE].iter().fold(u8::MAX, |least, &byte| byte.min(least)) > pair[0] {
+            return 0;
+        }
+        mask_pairs(bytes, |a, b| less(a, first) | !unequal(first, a) & TOPS & !less(second, b))
+    }
+
+    #[inline(always)]
+    fn values_from(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+        // The bytes behind a value do not matter, as those of the bound are zeros.
+        let bound = u64::from_be_bytes(bound) & u64::MAX << (64 - 8 * size);
+        mask_values(bytes, |value| value >= bound)
+    }
+
+    #[inline(always)]
+    fn values_to(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+        // The bytes behind a value do not matter, as those of the bound are ones.
+        let bound = u64::from_be_bytes(bound) | !(u64::MAX << (64 - 8 * size));
+        mask_values(bytes, |value| value <= bound)
+    }
+
+    #[inline(always)]
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
         let numbers = bytes.windows(4).map(|four| mapping.map([0, 1, 2, 3].map(|k| four[k])));
         numbers.fold(u32::MAX, u32::min)
@@ -47,6 +83,18 @@ impl Kernel for Scalar {
     #[inline(always)]
     fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
         self.least_number(bytes, mapping) < bound
+    }
+
+    #[inline(always)]
+    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+        let numbers = bytes.windows(4).map(|four| mapping.map([0, 1, 2, 3].map(|k| four[k])));
+        [numbers.fold(u32::MAX, u32::min); 8]
+    }
+
+    #[inline(always)]
+    fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+        let mut numbers = bytes.windows(4).map(|four| mapping.map([0, 1, 2, 3].map(|k| four[k])));
+        numbers.position(|each| each == number).unwrap_or(LONG_BLOCK_SIZE)
     }
 
     #[inline(always)]
@@ -113,6 +161,30 @@ fn mask(block: &Block, wanted: impl Fn(u64) -> u64) -> u64 {
     let mut mask = 0;
     for &bytes in block.as_chunks().0.iter().rev() {
         mask = mask << 8 | gather(wanted(u64::from_le_bytes(bytes)));
+    }
+    mask
+}
+
+/// Returns the mask of the first 64 bytes for which `wanted`, given 8 bytes and those one further,
+/// sets the top bit.
+#[inline(always)]
+fn mask_pairs(bytes: &[u8; BLOCK_SIZE + 1], wanted: impl Fn(u64, u64) -> u64) -> u64 {
+    let mut mask = 0;
+    let (firsts, seconds) = (bytes[..BLOCK_SIZE].as_chunks(), bytes[1..].as_chunks());
+    for (&firsts, &seconds) in firsts.0.iter().zip(seconds.0).rev() {
+        let (firsts, seconds) = (u64::from_le_bytes(firsts), u64::from_le_bytes(seconds));
+        mask = mask << 8 | gather(wanted(firsts, seconds));
+    }
+    mask
+}
+
+/// Returns the mask of the first 64 bytes for which `wanted` holds, given the 8 bytes from there on.
+#[inline(always)]
+fn mask_values(bytes: &ValueBlock, wanted: impl Fn(u64) -> bool) -> u64 {
+    let mut mask = 0;
+    for (k, eight) in bytes.windows(VALUE_SIZE_MAX).enumerate() {
+        let value = eight.first_chunk().map_or(0, |&eight| u64::from_be_bytes(eight));
+        mask |= u64::from(wanted(value)) << k;
     }
     mask
 }

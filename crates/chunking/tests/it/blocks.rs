@@ -39,6 +39,12 @@ fn extremum_specs(window: usize) -> Vec<Spec> {
         format!("maxp:window={window},form=strict"),
         format!("maxp:window={window},form=strict,max={}", 2 * window + 64),
         format!("maxp:window={window},max={}", 2 * window + 1),
+        format!("ae:mode=max,window={window},bytes=8"),
+        format!("ae:mode=min,window={window},bytes=4,cut=before"),
+        format!("ae:mode=min,window={window},bytes=2,max={}", window + 66),
+        format!("maxp:window={window},bytes=8,max={}", 2 * window + 8),
+        format!("maxp:window={window},bytes=4,form=strict"),
+        format!("maxp:window={window},bytes=2"),
     ];
     if window >= 2 {
         texts.push(format!("ae:mode=min,window={window},lest={}", window.min(66)));

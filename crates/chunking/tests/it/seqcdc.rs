@@ -22,6 +22,8 @@ fn random_parameters_cut_like_reference() {
             chunk_size_max: chunk_size_min + [0, 1, 63, 64, 65, 128, 700, 2000][random.below(8)],
             equal: [seqcdc::Equal::Absorb, seqcdc::Equal::Break][round / 2 % 2],
             rule: seqcdc::Rule::Released,
+            reach: [seqcdc::Reach::At, seqcdc::Reach::Beyond][random.below(2)],
+            skipped: [seqcdc::Skipped::Compared, seqcdc::Skipped::Ignored][random.below(2)],
         };
         let rule = if params.length > 1 && random.below(2) == 0 {
             seqcdc::Rule::Literal
@@ -70,6 +72,8 @@ fn seqcdc_finds_a_run_at_every_offset() {
             chunk_size_max: 400,
             equal: seqcdc::Equal::Absorb,
             rule: seqcdc::Rule::Released,
+            reach: seqcdc::Reach::At,
+            skipped: seqcdc::Skipped::Compared,
         };
         let spec = Spec::try_from(params).expect("the parameters are right");
         let chunker = spec.chunker();
@@ -112,6 +116,8 @@ fn seqcdc_compares_every_pair_of_values() {
             chunk_size_max: 1000,
             equal: seqcdc::Equal::Absorb,
             rule: seqcdc::Rule::Released,
+            reach: seqcdc::Reach::At,
+            skipped: seqcdc::Skipped::Compared,
         };
         let chunker = seqcdc::SeqCdc::new(params).expect("the parameters are right");
         for before in 0..=255 {

@@ -50,6 +50,19 @@ fn text_is_written_out() {
             "seqcdc:mode=inc,length=5,trigger=55,skip=256,min=1024,max=8192,equal=break,rule=literal",
         ),
         (
+            "seqcdc:rule=literal,reach=beyond,skipped=compared,paper=4k",
+            "seqcdc:mode=inc,length=5,trigger=55,skip=256,min=1024,max=8192,rule=literal",
+        ),
+        (
+            "seqcdc:reach=at,rule=literal,paper=4k",
+            "seqcdc:mode=inc,length=5,trigger=55,skip=256,min=1024,max=8192,rule=literal,reach=at",
+        ),
+        (
+            "seqcdc:paper=4k,reach=beyond,skipped=ignored",
+            "seqcdc:mode=inc,length=5,trigger=55,skip=256,min=1024,max=8192,reach=beyond,\
+             skipped=ignored",
+        ),
+        (
             "fastcdc:min=2k,normal=8k,max=64k,level=1,form=crate",
             "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0",
         ),
@@ -92,6 +105,11 @@ const REFUSED: &[(&str, &str)] = &[
         "seqcdc: max: missing; required: mode, length, trigger, skip, min, max",
     ),
     ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown; allowed: avg, mode"),
+    (
+        "fastcdc:min=2k,avg=8k,max=64k",
+        "fastcdc: min=2k: unknown; allowed: avg, level, seed, form; avg is the mean here; for the min, \
+         avg and max of other programs write level=1,min=MIN,normal=AVG,max=MAX",
+    ),
     ("seqcdc:avg=16k,mode=up", "seqcdc: mode=up: must be inc or dec"),
     ("seqcdc:avg=1k", "seqcdc: avg=1024: must be from 2048 to 1048576"),
     ("seqcdc:avg=2m", "seqcdc: avg=2097152: must be from 2048 to 1048576"),
@@ -466,6 +484,8 @@ fn written_out_spec_parses_to_same_spec() {
                 chunk_size_max: min + random.below(1 << 29),
                 equal: [seqcdc::Equal::Absorb, seqcdc::Equal::Break][random.below(2)],
                 rule: seqcdc::Rule::Released,
+                reach: [seqcdc::Reach::At, seqcdc::Reach::Beyond][random.below(2)],
+                skipped: [seqcdc::Skipped::Compared, seqcdc::Skipped::Ignored][random.below(2)],
             }),
             1 => Spec::try_from(fastcdc::Params {
                 level: [0, 1, 2, 3][random.below(4)],

@@ -65,7 +65,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// Reads the parameters of `spec`. Returns `None` unless it is SeqCDC by the released rule.
+    /// Reads the parameters of `spec`. Returns `None` unless it is SeqCDC by the released rule, with
+    /// the skips of the released code.
     pub fn new(spec: &Spec) -> Option<Places> {
         let text = spec.to_string();
         let list = text.strip_prefix("seqcdc:")?;
@@ -76,7 +77,7 @@ impl Places {
                 .map(|(_, value)| value)
         };
         let number = |key: &str| given(key)?.parse().ok();
-        if given("rule").is_some() {
+        if ["rule", "reach", "skipped"].into_iter().any(|key| given(key).is_some()) {
             return None;
         }
         Some(Places {

@@ -95,7 +95,7 @@ const ABOUT: About = About {
             "avg",
             &["window", "table", "runs", "max"],
             "256 to 16777216, above window and not above max",
-            "Mean in bytes, which sets the other parameters; window 48 unless given.",
+            "Mean in bytes, which sets the other parameters; window 48 unless given. Chunks have no largest size unless max is given.",
         ),
         ShortForm::new(
             "paper",
@@ -410,6 +410,11 @@ impl Selection for Buzhash {
 
     fn step(&self) -> usize {
         1
+    }
+
+    fn can_continue(&self) -> bool {
+        // A run at the smallest size changes the hashes behind it.
+        self.params.runs == Runs::Rolled
     }
 
     fn cut_from(&self, _: &[u8], data: &[u8], more: bool, from: usize) -> Option<usize> {

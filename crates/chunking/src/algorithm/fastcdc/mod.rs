@@ -91,7 +91,12 @@ const ABOUT: About = About {
             &["level", "seed", "form"],
             "1024 to 1048576; with a level, not in the gaps between two powers of two",
             "Mean in bytes, which sets the other parameters; the level of 2, 3 and 1 that fits \
-             best unless given.",
+             best unless given. What other programs call the average of min, avg and max is normal, \
+             which is not the mean.",
+        )
+        .instead(
+            "avg is the mean here; for the min, avg and max of other programs write \
+             level=1,min=MIN,normal=AVG,max=MAX",
         ),
         ShortForm::new(
             "paper",

@@ -107,7 +107,7 @@ const ABOUT: About = About {
             "avg",
             &["level", "table", "start", "cut", "max"],
             "256 to 16777216, not above max",
-            "Mean in bytes, which sets the other parameters; a smallest size of a fifth or more.",
+            "Mean in bytes, which sets the other parameters; a smallest size of a fifth or more. Chunks have no largest size unless max is given.",
         ),
         ShortForm::new(
             "paper-gregoriadis",

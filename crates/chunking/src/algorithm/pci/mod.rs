@@ -60,7 +60,7 @@ const ABOUT: About = About {
             "avg",
             &["max"],
             "512 to 65536",
-            "Mean in bytes without max, which sets window and threshold.",
+            "Mean in bytes without max, which sets window and threshold. Chunks have no largest size unless max is given.",
         ),
         ShortForm::new(
             "paper",

@@ -3,14 +3,32 @@
 
 /// A period between two skips: the mean number of pairs that it compares, and the chance that it
 /// ends in a cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Period {
     pub(super) pair_count: f64,
     pub(super) cut_chance: f64,
 }
 
+/// The number of opposing pairs of [`KNOWN_PERIODS`].
+pub(super) const KNOWN_TRIGGER: u32 = 50;
+
+/// The results of [`absorbing_period`] for runs of 5, 6 and 7 pairs, which take long to compute.
+const KNOWN_PERIODS: [(u32, Period); 3] = [
+    (5, Period { pair_count: 94.613_745_670_312_5, cut_chance: 0.107_601_085_576_194_73 }),
+    (6, Period { pair_count: 99.255_114_506_422_86, cut_chance: 0.016_112_990_363_969_1 }),
+    (7, Period { pair_count: 99.956_539_700_522_28, cut_chance: 0.002_011_226_658_696_801 }),
+];
+
 /// Returns the period of runs of `length` pairs that an equal pair leaves unchanged, up to `trigger`
 /// opposing pairs.
 pub(super) fn absorbing_period(length: u32, trigger: u32) -> Period {
+    let known = KNOWN_PERIODS.iter().filter(|_| trigger == KNOWN_TRIGGER);
+    let known = known.into_iter().find(|(known, _)| *known == length);
+    known.map_or_else(|| computed_period(length, trigger), |(_, period)| *period)
+}
+
+/// Computes [`absorbing_period`].
+fn computed_period(length: u32, trigger: u32) -> Period {
     let mut period = Period { pair_count: 0.0, cut_chance: 0.0 };
     let mut entry = FIRST_ENTRY;
     for _ in 0..trigger {
@@ -79,5 +97,17 @@ fn add_descents(entry: &mut [f64; 256], visits: &[f64; 256]) {
     for (chance, visit) in entry.iter_mut().zip(visits).rev() {
         *chance += above / 256.0;
         above += visit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_periods_are_those_computed() {
+        for (length, period) in KNOWN_PERIODS {
+            assert_eq!(computed_period(length, KNOWN_TRIGGER), period, "{length}");
+        }
     }
 }

@@ -26,21 +26,38 @@
 //!
 //! # Dialects
 //!
-//! The papers' texts differ in four points, which together are [`Rule::Literal`]: they count the
-//! bytes of a run, not its pairs; they begin `length` bytes before `min`; they cut behind the last
-//! byte of the run, so that the first possible cut is at `min`; and they skip when the count of
-//! opposing pairs exceeds the trigger (this is the text of the vector form; the other text leaves
-//! it open).
+//! The papers' texts differ in three points, which together are [`Rule::Literal`]: they count the
+//! bytes of a run, not its pairs; they begin `length` bytes before `min`; and they cut behind the
+//! last byte of the run, so that the first possible cut is at `min`.
 //!
 //! ```text
 //! i = max(min - length, 0) + 1
 //! ... run == length - 1: cut at i + 1
-//! ... opposing == trigger + 1: opposing = 0;  i += 1 + skip
 //! ```
 //!
-//! A fifth difference is in the vector form's masks: an equal pair is not in order, so it breaks a
-//! run. This is [`Equal::Break`]. Both can be combined freely; the text of the vector form is the
-//! combination of both.
+//! Three more points have names of their own, and can be combined freely with either rule:
+//!
+//! - [`Equal`]: in the vector form's masks an equal pair is not in order, so it breaks a run
+//!   (`equal=break`).
+//! - [`Reach`]: both texts skip when `trigger` opposing pairs "are detected" (section 3.3 of the
+//!   first, III-C of the second); the vector form's section III-D skips at the pair "that causes
+//!   the running total to exceed" the trigger (`reach=beyond`). The latter is the default of
+//!   `rule=literal`, the former that of the released code.
+//!
+//!   ```text
+//!   ... opposing == trigger + 1: opposing = 0;  i += 1 + skip
+//!   ```
+//!
+//! - [`Skipped`]: the next `skip` bytes are "ignored" by both texts. The released code still
+//!   compares the last of them with the byte behind it; with `skipped=ignored` the first pair is
+//!   that of the two bytes behind the skip.
+//!
+//!   ```text
+//!   ... opposing == trigger: opposing = 0;  i += 1 + skip, and 1 more if skip > 0
+//!   ```
+//!
+//! The text of the vector form, read literally, is `equal=break,rule=literal`, with or without
+//! `skipped=ignored`; that of the first paper is `rule=literal,reach=at`.
 
 mod mean;
 mod params;
@@ -51,7 +68,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use params::NAME;
-pub use params::{Equal, Mode, Params, Rule};
+pub use params::{Equal, Mode, Params, Reach, Rule, Skipped};
 use scan::{DEPTH, DEPTH_ALONE, Scan};
 
 use super::blocks::{AsItIs, PermutedBytes};
@@ -103,6 +120,20 @@ const ABOUT: About = About {
             "The form that is followed: the released code or the papers' text.",
         )
         .or("released"),
+        Parameter::new(
+            "reach",
+            "",
+            "at or beyond",
+            "Skip when the opposing pairs are as many as the trigger, or one more.",
+        )
+        .or("at, or beyond with rule=literal"),
+        Parameter::new(
+            "skipped",
+            "",
+            "compared or ignored",
+            "Compare the last skipped byte with the byte behind it, or no skipped byte.",
+        )
+        .or("compared"),
     ],
     short_forms: &[
         ShortForm::new(
@@ -113,7 +144,7 @@ const ABOUT: About = About {
         ),
         ShortForm::new(
             "paper",
-            &["mode", "equal", "rule"],
+            &["mode", "equal", "rule", "reach", "skipped"],
             "4k, 8k or 16k",
             "Table I's setting of that name; real means 3578, 7041, 13268 bytes.",
         ),
@@ -123,7 +154,18 @@ const ABOUT: About = About {
         Dialect::new(
             "rule=literal",
             "The papers' text: length counts bytes, scanning begins length bytes before min, the \
-             cut is behind the run, the skip comes when the trigger is exceeded.",
+             cut is behind the run. With reach=beyond, the default here, it is that of the vector \
+             form; the other text is reach=at.",
+        ),
+        Dialect::new(
+            "reach=beyond",
+            "The skip comes at the pair that exceeds the trigger, as in one place of the vector \
+             form's text; elsewhere the texts have it at the trigger.",
+        ),
+        Dialect::new(
+            "skipped=ignored",
+            "No skipped byte is compared, where the texts leave that open; the released code \
+             compares the last one.",
         ),
         Dialect::new("equal=break,rule=literal", "The vector form's text, read literally."),
         Dialect::new("skip=0", "No skipping: the papers' BASE; with min=1 their BDRY."),
@@ -138,9 +180,18 @@ impl Algorithm for Params {
         let equal = keys.word("equal", &[("absorb", Equal::Absorb), ("break", Equal::Break)])?;
         let rule =
             keys.word("rule", &[("released", Rule::Released), ("literal", Rule::Literal)])?;
+        let reach = match keys.given("reach") {
+            None => rule.reach(),
+            Some(_) => keys.word("reach", &[("at", Reach::At), ("beyond", Reach::Beyond)])?,
+        };
+        let skipped = keys
+            .word("skipped", &[("compared", Skipped::Compared), ("ignored", Skipped::Ignored)])?;
         match keys.form() {
             "avg" => Params::for_average(keys.size("avg")?, mode),
-            "paper" => Ok(Params { mode, equal, rule, ..keys.setting(Params::paper)? }),
+            "paper" => {
+                let paper = keys.setting(Params::paper)?;
+                Ok(Params { mode, equal, rule, reach, skipped, ..paper })
+            }
             _ => Ok(Params {
                 mode,
                 length: keys.number("length")?,
@@ -150,6 +201,8 @@ impl Algorithm for Params {
                 chunk_size_max: keys.size("max")?,
                 equal,
                 rule,
+                reach,
+                skipped,
             }),
         }
     }
@@ -167,6 +220,13 @@ impl Algorithm for Params {
         }
         if self.rule == Rule::Literal {
             write!(f, ",rule=literal")?;
+        }
+        if self.reach != self.rule.reach() {
+            let reach = if self.reach == Reach::At { "at" } else { "beyond" };
+            write!(f, ",reach={reach}")?;
+        }
+        if self.skipped == Skipped::Ignored {
+            write!(f, ",skipped=ignored")?;
         }
         Ok(())
     }

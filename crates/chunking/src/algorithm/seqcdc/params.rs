@@ -35,6 +35,39 @@ pub enum Rule {
     Literal,
 }
 
+impl Rule {
+    /// Returns the number of opposing pairs before a skip that the source of the rule has.
+    pub(super) fn reach(self) -> Reach {
+        match self {
+            Rule::Released => Reach::At,
+            Rule::Literal => Reach::Beyond,
+        }
+    }
+}
+
+/// The number of opposing pairs before a skip, relative to the trigger. The papers' texts say
+/// both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Reach {
+    /// The trigger: "when SkipTrigger pairs of bytes in opposing order are detected".
+    #[default]
+    At,
+    /// One more: the pair "that causes the running total to exceed SkipTrigger".
+    Beyond,
+}
+
+/// The treatment of the last skipped byte, which the papers' texts leave open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Skipped {
+    /// The first pair behind a skip is the last skipped byte and the byte behind it, as in the
+    /// released code.
+    #[default]
+    Compared,
+    /// The first pair behind a skip is that of the two bytes behind it, because the skipped bytes
+    /// are to be "ignored".
+    Ignored,
+}
+
 /// The parameters of SeqCDC; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
@@ -57,6 +90,10 @@ pub struct Params {
     pub equal: Equal,
     /// The origin of the rule.
     pub rule: Rule,
+    /// The number of opposing pairs before a skip, relative to the trigger.
+    pub reach: Reach,
+    /// The treatment of the last skipped byte.
+    pub skipped: Skipped,
 }
 
 impl Params {
@@ -102,6 +139,8 @@ impl Params {
             chunk_size_max,
             equal: Equal::Absorb,
             rule: Rule::Released,
+            reach: Reach::At,
+            skipped: Skipped::Compared,
         })
     }
 
@@ -126,12 +165,14 @@ impl Params {
         let mut params = Params {
             mode,
             length,
-            trigger: 50,
+            trigger: mean::KNOWN_TRIGGER,
             skip_size,
             chunk_size_min: 1,
             chunk_size_max: mean * 4,
             equal: Equal::Absorb,
             rule: Rule::Released,
+            reach: Reach::At,
+            skipped: Skipped::Compared,
         };
         #[expect(clippy::cast_possible_truncation, reason = "a mean is below the largest size")]
         let mean_beyond_min = (params.mean() - 0.5) as usize;
@@ -156,7 +197,7 @@ impl Params {
         };
         // The bytes before the pairs that are looked at.
         let min = steps.first as f64;
-        let skip = self.skip_size as f64;
+        let skip = steps.skip_size as f64;
         // The pairs of a period, and its skip unless it ended in a cut; then the sum over all
         // periods.
         let beyond_min = (pair_count + skip * (1.0 - cut_chance)) / cut_chance;
@@ -171,17 +212,20 @@ impl Params {
         min + beyond_min * (1.0 - reach_max)
     }
 
-    /// Returns the values in which the two rules differ.
+    /// Returns the values in which the dialects differ.
     pub(super) fn steps(&self) -> Steps {
-        let Params { length, trigger, chunk_size_min: min, .. } = *self;
-        match self.rule {
-            Rule::Released => Steps { first: min, length, trigger },
-            Rule::Literal => Steps {
-                first: min.saturating_sub(length as usize) + 1,
-                length: length - 1,
-                trigger: trigger + 1,
-            },
-        }
+        let Params { length, chunk_size_min: min, .. } = *self;
+        let (first, length) = match self.rule {
+            Rule::Released => (min, length),
+            Rule::Literal => (min.saturating_sub(length as usize) + 1, length - 1),
+        };
+        let trigger = match self.reach {
+            Reach::At => self.trigger,
+            Reach::Beyond => self.trigger + 1,
+        };
+        // Without a skip there is no skipped byte.
+        let is_one_more = self.skipped == Skipped::Ignored && self.skip_size > 0;
+        Steps { first, length, trigger, skip_size: self.skip_size + usize::from(is_one_more) }
     }
 
     /// Returns the approximate size in bytes of a period, including the skip at its end.
@@ -190,7 +234,7 @@ impl Params {
     }
 }
 
-/// The values that differ between the two [`Rule`]s, in the terms of the pseudo-code.
+/// The values that differ between the dialects, in the terms of the pseudo-code.
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
     /// The `i` of the first pair that is looked at.
@@ -199,4 +243,6 @@ pub(super) struct Steps {
     pub(super) length: u32,
     /// The opposing pairs before a skip.
     pub(super) trigger: u32,
+    /// The pairs of a skip that are not compared.
+    pub(super) skip_size: usize,
 }

@@ -131,7 +131,7 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
     #[inline(always)]
     fn period(self, search: &mut Search) -> Found {
         let Scan { params, kernel, data, more, values } = self;
-        let Steps { length, trigger, .. } = params.steps();
+        let Steps { length, trigger, skip_size, .. } = params.steps();
         // By the papers' text, the byte that completes the run is the chunk's last.
         let behind = usize::from(params.rule == Rule::Literal);
         let Search { start, end, mut i, mut run, mut opposing } = *search;
@@ -160,8 +160,7 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
                 }
             }
             if is_triggered {
-                i +=
-                    kernel.nth_one(opposed, trigger - opposing - 1) as usize + 1 + params.skip_size;
+                i += kernel.nth_one(opposed, trigger - opposing - 1) as usize + 1 + skip_size;
                 // These bytes are looked at a little later, by this chunk or, if it ends soon, by
                 // the next one: wherever in this period it ends, the next chunk's periods are about
                 // here.
@@ -200,7 +199,7 @@ impl Params {
         mut opposing: u32,
         mut i: usize,
     ) -> Option<usize> {
-        let Steps { length, trigger, .. } = self.steps();
+        let Steps { length, trigger, skip_size, .. } = self.steps();
         while i < data.len() {
             let (before, byte) = (value(data[i - 1]), value(data[i]));
             let in_order = match self.mode {
@@ -217,7 +216,7 @@ impl Params {
                 opposing += 1;
                 if opposing == trigger {
                     opposing = 0;
-                    i += self.skip_size;
+                    i += skip_size;
                 }
             } else if self.equal == Equal::Break {
                 run = 0;

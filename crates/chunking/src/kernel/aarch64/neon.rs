@@ -1,13 +1,14 @@
 //! NEON: 16 bytes at a time.
 
 use core::arch::aarch64::{
-    uint8x16_t, vandq_u8, vcgtq_u8, vdupq_n_u8, vdupq_n_u32, vgetq_lane_u64, vld1q_u8, vminq_u32,
-    vminvq_u32, vmlaq_u32, vpaddq_u8, vqtbl1q_u8, vreinterpretq_u32_u8, vreinterpretq_u64_u8,
-    vshrq_n_u8, vtstq_u8,
+    uint8x16_t, uint32x4_t, vandq_u8, vceqq_u8, vcgeq_u8, vcgtq_u8, vdupq_n_u8, vdupq_n_u32,
+    vgetq_lane_u64, vld1q_u8, vminq_u32, vminvq_u32, vmlaq_u32, vorrq_u8, vpaddq_u8, vqtbl1q_u8,
+    vreinterpretq_u32_u8, vreinterpretq_u64_u8, vshrq_n_u8, vst1q_u32, vtstq_u8,
 };
 
 use crate::kernel::{
-    BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Scalar, Tables, Task, number_blocks,
+    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Scalar, Tables, Task,
+    VALUE_SIZE_MAX, ValueBlock, number_blocks, parts,
 };
 
 /// A proof that this CPU has NEON.
@@ -55,6 +56,30 @@ impl Kernel for Neon {
     }
 
     #[inline(always)]
+    fn pairs_from(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { pairs_from(bytes, pair) }
+    }
+
+    #[inline(always)]
+    fn pairs_to(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { pairs_to(bytes, pair) }
+    }
+
+    #[inline(always)]
+    fn values_from(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { values_from(bytes, bound, size) }
+    }
+
+    #[inline(always)]
+    fn values_to(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { values_to(bytes, bound, size) }
+    }
+
+    #[inline(always)]
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
         // SAFETY: there is a value of this type, so this CPU has NEON.
         unsafe { least_number(bytes, mapping) }
@@ -63,6 +88,17 @@ impl Kernel for Neon {
     #[inline(always)]
     fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
         self.least_number(bytes, mapping) < bound
+    }
+
+    #[inline(always)]
+    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+        // SAFETY: there is a value of this type, so this CPU has NEON.
+        unsafe { least_numbers_of_groups(bytes, mapping) }
+    }
+
+    #[inline(always)]
+    fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+        Scalar.first_number(bytes, mapping, number)
     }
 
     #[inline(always)]
@@ -116,7 +152,91 @@ fn below(block: &Block, value: u8) -> u64 {
 
 #[inline]
 #[target_feature(enable = "neon")]
+fn pairs_from(bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+    let (Some(firsts), Some(seconds)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let (firsts, seconds) = (load_block(firsts), load_block(seconds));
+    let (first, second) = (vdupq_n_u8(pair[0]), vdupq_n_u8(pair[1]));
+    let mut found = firsts;
+    for k in 0..4 {
+        let kept = vandq_u8(vceqq_u8(firsts[k], first), vcgeq_u8(seconds[k], second));
+        found[k] = vorrq_u8(vcgtq_u8(firsts[k], first), kept);
+    }
+    mask(found)
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn pairs_to(bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+    let (Some(firsts), Some(seconds)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let (firsts, seconds) = (load_block(firsts), load_block(seconds));
+    let (first, second) = (vdupq_n_u8(pair[0]), vdupq_n_u8(pair[1]));
+    let mut found = firsts;
+    for k in 0..4 {
+        let kept = vandq_u8(vceqq_u8(firsts[k], first), vcgeq_u8(second, seconds[k]));
+        found[k] = vorrq_u8(vcgtq_u8(first, firsts[k]), kept);
+    }
+    mask(found)
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn values_from(bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+    let mut found = [vdupq_n_u8(0xff); 4];
+    for (bytes, &bound) in bytes.windows(BLOCK_SIZE).zip(&bound[..size]).rev() {
+        let bound = vdupq_n_u8(bound);
+        for (found, bytes) in found.iter_mut().zip(bytes.as_chunks().0) {
+            let bytes = load(bytes);
+            *found = vorrq_u8(vcgtq_u8(bytes, bound), vandq_u8(vceqq_u8(bytes, bound), *found));
+        }
+    }
+    mask(found)
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn values_to(bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+    let mut found = [vdupq_n_u8(0xff); 4];
+    for (bytes, &bound) in bytes.windows(BLOCK_SIZE).zip(&bound[..size]).rev() {
+        let bound = vdupq_n_u8(bound);
+        for (found, bytes) in found.iter_mut().zip(bytes.as_chunks().0) {
+            let bytes = load(bytes);
+            *found = vorrq_u8(vcgtq_u8(bound, bytes), vandq_u8(vceqq_u8(bytes, bound), *found));
+        }
+    }
+    mask(found)
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
 fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
+    vminvq_u32(least_of_four(bytes, mapping))
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+    let Some([a, b, c, d]) = parts(bytes) else {
+        return [u32::MAX; 8];
+    };
+    let first = vminq_u32(least_of_four(a, mapping), least_of_four(b, mapping));
+    let second = vminq_u32(least_of_four(c, mapping), least_of_four(d, mapping));
+    let mut groups = [0; 8];
+    let (low, high) = groups.split_at_mut(4);
+    // SAFETY: `low` is 16 writable bytes, and the store requires no alignment.
+    unsafe { vst1q_u32(low.as_mut_ptr(), first) };
+    // SAFETY: as above.
+    unsafe { vst1q_u32(high.as_mut_ptr(), second) };
+    groups
+}
+
+/// Returns the minimum of every sixteen numbers.
+#[inline]
+#[target_feature(enable = "neon")]
+fn least_of_four(bytes: &NumberBlock, mapping: Mapping) -> uint32x4_t {
     let (factor, summand) = (vdupq_n_u32(mapping.factor), vdupq_n_u32(mapping.summand));
     let mut least = vdupq_n_u32(u32::MAX);
     for block in number_blocks(bytes).into_iter().flatten() {
@@ -125,7 +245,7 @@ fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
             least = vminq_u32(least, vmlaq_u32(summand, numbers, factor));
         }
     }
-    vminvq_u32(least)
+    least
 }
 
 #[inline]

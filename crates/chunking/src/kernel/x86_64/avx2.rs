@@ -2,15 +2,19 @@
 
 use core::arch::x86_64::{
     __m256i, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_min_epu32, _mm_shuffle_epi32,
-    _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_castsi256_si128,
-    _mm256_cmpeq_epi8, _mm256_cmpeq_epi32, _mm256_extracti128_si256, _mm256_loadu_si256,
-    _mm256_max_epu32, _mm256_min_epu8, _mm256_min_epu32, _mm256_movemask_epi8, _mm256_mullo_epi32,
+    _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_broadcastsi128_si256,
+    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmpeq_epi8, _mm256_cmpeq_epi32,
+    _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu8,
+    _mm256_min_epu32, _mm256_movemask_epi8, _mm256_movemask_ps, _mm256_mullo_epi32,
     _mm256_set1_epi8, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_shuffle_epi8,
-    _mm256_srli_epi16,
+    _mm256_srli_epi16, _mm256_storeu_si256,
 };
 
 use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Tables, Task, number_blocks};
+use crate::kernel::{
+    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Tables, Task, VALUE_SIZE_MAX,
+    ValueBlock, first_byte, number_blocks, parts,
+};
 
 level! {
     /// Proof that this CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
@@ -48,6 +52,68 @@ fn below(block: &Block, value: u8) -> u64 {
 
 #[inline]
 #[target_feature(enable = "avx2")]
+fn pairs_from(bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+    let (Some(firsts), Some(seconds)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let ([firsts0, firsts1], [seconds0, seconds1]) = (load(firsts), load(seconds));
+    let [first, second] = pair.map(|byte| _mm256_set1_epi8(byte.cast_signed()));
+    join(
+        beyond_or_equal(at_least(firsts0, first), firsts0, first, at_least(seconds0, second)),
+        beyond_or_equal(at_least(firsts1, first), firsts1, first, at_least(seconds1, second)),
+    )
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pairs_to(bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+    let (Some(firsts), Some(seconds)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let ([firsts0, firsts1], [seconds0, seconds1]) = (load(firsts), load(seconds));
+    let [first, second] = pair.map(|byte| _mm256_set1_epi8(byte.cast_signed()));
+    join(
+        beyond_or_equal(at_least(first, firsts0), firsts0, first, at_least(second, seconds0)),
+        beyond_or_equal(at_least(first, firsts1), firsts1, first, at_least(second, seconds1)),
+    )
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn values_from(bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+    let mut found = [_mm256_set1_epi8(-1); 2];
+    for (bytes, &bound) in bytes.windows(BLOCK_SIZE).zip(&bound[..size]).rev() {
+        let Some(bytes) = bytes.first_chunk() else { return 0 };
+        let ([low, high], bound) = (load(bytes), _mm256_set1_epi8(bound.cast_signed()));
+        found[0] = beyond_or_equal(at_least(low, bound), low, bound, found[0]);
+        found[1] = beyond_or_equal(at_least(high, bound), high, bound, found[1]);
+    }
+    join(found[0], found[1])
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn values_to(bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+    let mut found = [_mm256_set1_epi8(-1); 2];
+    for (bytes, &bound) in bytes.windows(BLOCK_SIZE).zip(&bound[..size]).rev() {
+        let Some(bytes) = bytes.first_chunk() else { return 0 };
+        let ([low, high], bound) = (load(bytes), _mm256_set1_epi8(bound.cast_signed()));
+        found[0] = beyond_or_equal(at_least(bound, low), low, bound, found[0]);
+        found[1] = beyond_or_equal(at_least(bound, high), high, bound, found[1]);
+    }
+    join(found[0], found[1])
+}
+
+/// Returns `reached`, without the bytes of `a` that equal those of `b`, unless `kept`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn beyond_or_equal(reached: __m256i, a: __m256i, b: __m256i, kept: __m256i) -> __m256i {
+    let dropped = _mm256_andnot_si256(kept, _mm256_cmpeq_epi8(a, b));
+    _mm256_andnot_si256(dropped, reached)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
 fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
     let eight = least_numbers(bytes, mapping);
     let four = _mm_min_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
@@ -64,6 +130,45 @@ fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
     // AVX2 compares only signed numbers directly.
     let at_least = _mm256_cmpeq_epi32(_mm256_max_epu32(numbers, bound), numbers);
     _mm256_movemask_epi8(at_least) != -1
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+    let Some([a, b, c, d]) = parts(bytes) else {
+        return [u32::MAX; 8];
+    };
+    let first = _mm256_min_epu32(least_numbers(a, mapping), least_numbers(b, mapping));
+    let second = _mm256_min_epu32(least_numbers(c, mapping), least_numbers(d, mapping));
+    let least = _mm256_min_epu32(first, second);
+    let mut groups = [0; 8];
+    // SAFETY: `groups` is 32 writable bytes, and `storeu` requires no alignment.
+    unsafe { _mm256_storeu_si256(groups.as_mut_ptr().cast(), least) };
+    groups
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn first_number(bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+    let number = _mm256_set1_epi32(number.cast_signed());
+    let mut masks = [0; 4];
+    for (k, part) in parts(bytes).into_iter().flatten().enumerate() {
+        for (mask, block) in masks.iter_mut().zip(number_blocks(part).into_iter().flatten()) {
+            let [low, high] = load(block);
+            let (low, high) = (mapped(low, mapping), mapped(high, mapping));
+            let low = equal_lanes(low, number);
+            *mask |= (low | equal_lanes(high, number) << 8) << (16 * k);
+        }
+    }
+    first_byte(masks)
+}
+
+/// Returns the mask of the numbers of `a` that equal those of `b`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn equal_lanes(a: __m256i, b: __m256i) -> u64 {
+    let equal = _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b));
+    u64::from(_mm256_movemask_ps(equal).cast_unsigned())
 }
 
 /// Returns the minimum of every eight numbers.

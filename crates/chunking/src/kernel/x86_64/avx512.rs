@@ -1,14 +1,20 @@
 //! AVX-512 with byte lanes (F and BW) and BMI2: 64 bytes at a time.
 
 use core::arch::x86_64::{
-    __m512i, _mm_loadu_si128, _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4,
-    _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask, _mm512_cmplt_epu32_mask, _mm512_loadu_si512,
+    __m512i, _mm_loadu_si128, _mm256_min_epu32, _mm256_storeu_si256, _mm512_add_epi32,
+    _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi512_si256, _mm512_cmpeq_epu8_mask,
+    _mm512_cmpeq_epu32_mask, _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask,
+    _mm512_cmplt_epu32_mask, _mm512_extracti64x4_epi64, _mm512_loadu_si512,
+    _mm512_mask_cmpeq_epu8_mask, _mm512_mask_cmpge_epu8_mask, _mm512_mask_cmple_epu8_mask,
     _mm512_min_epu32, _mm512_mullo_epi32, _mm512_reduce_min_epu32, _mm512_set1_epi8,
     _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_srli_epi16, _mm512_test_epi8_mask,
 };
 
 use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
-use crate::kernel::{BLOCK_SIZE, Block, Kernel, Mapping, NumberBlock, Tables, Task, number_blocks};
+use crate::kernel::{
+    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Tables, Task, VALUE_SIZE_MAX,
+    ValueBlock, first_byte, number_blocks, parts,
+};
 
 level! {
     /// Proof that this CPU has AVX-512 F and BW, BMI2, and what belongs to AVX2.
@@ -40,6 +46,58 @@ fn below(block: &Block, value: u8) -> u64 {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
+fn pairs_from(bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+    let (Some(firsts), Some(seconds)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let (firsts, seconds) = (load(firsts), load(seconds));
+    let [first, second] = pair.map(|byte| _mm512_set1_epi8(byte.cast_signed()));
+    let equal = _mm512_cmpeq_epu8_mask(firsts, first);
+    let kept = _mm512_mask_cmpge_epu8_mask(equal, seconds, second);
+    _mm512_cmpgt_epu8_mask(firsts, first) | kept
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn pairs_to(bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+    let (Some(firsts), Some(seconds)) = (bytes.first_chunk(), bytes.last_chunk()) else {
+        return 0;
+    };
+    let (firsts, seconds) = (load(firsts), load(seconds));
+    let [first, second] = pair.map(|byte| _mm512_set1_epi8(byte.cast_signed()));
+    let equal = _mm512_cmpeq_epu8_mask(firsts, first);
+    let kept = _mm512_mask_cmple_epu8_mask(equal, seconds, second);
+    _mm512_cmplt_epu8_mask(firsts, first) | kept
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn values_from(bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+    let mut found = u64::MAX;
+    for (bytes, &bound) in bytes.windows(BLOCK_SIZE).zip(&bound[..size]).rev() {
+        let Some(bytes) = bytes.first_chunk() else { return 0 };
+        let (bytes, bound) = (load(bytes), _mm512_set1_epi8(bound.cast_signed()));
+        let kept = _mm512_mask_cmpeq_epu8_mask(found, bytes, bound);
+        found = _mm512_cmpgt_epu8_mask(bytes, bound) | kept;
+    }
+    found
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn values_to(bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
+    let mut found = u64::MAX;
+    for (bytes, &bound) in bytes.windows(BLOCK_SIZE).zip(&bound[..size]).rev() {
+        let Some(bytes) = bytes.first_chunk() else { return 0 };
+        let (bytes, bound) = (load(bytes), _mm512_set1_epi8(bound.cast_signed()));
+        let kept = _mm512_mask_cmpeq_epu8_mask(found, bytes, bound);
+        found = _mm512_cmplt_epu8_mask(bytes, bound) | kept;
+    }
+    found
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
 fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
     _mm512_reduce_min_epu32(least_numbers(bytes, mapping))
 }
@@ -49,6 +107,37 @@ fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
 fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
     let bound = _mm512_set1_epi32(bound.cast_signed());
     _mm512_cmplt_epu32_mask(least_numbers(bytes, mapping), bound) != 0
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+    let Some([a, b, c, d]) = parts(bytes) else {
+        return [u32::MAX; 8];
+    };
+    let first = _mm512_min_epu32(least_numbers(a, mapping), least_numbers(b, mapping));
+    let second = _mm512_min_epu32(least_numbers(c, mapping), least_numbers(d, mapping));
+    let least = _mm512_min_epu32(first, second);
+    let (low, high) = (_mm512_castsi512_si256(least), _mm512_extracti64x4_epi64::<1>(least));
+    let half = _mm256_min_epu32(low, high);
+    let mut groups = [0; 8];
+    // SAFETY: `groups` is 32 writable bytes, and `storeu` requires no alignment.
+    unsafe { _mm256_storeu_si256(groups.as_mut_ptr().cast(), half) };
+    groups
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn first_number(bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+    let number = _mm512_set1_epi32(number.cast_signed());
+    let mut masks = [0; 4];
+    for (k, part) in parts(bytes).into_iter().flatten().enumerate() {
+        for (mask, block) in masks.iter_mut().zip(number_blocks(part).into_iter().flatten()) {
+            let equal = _mm512_cmpeq_epu32_mask(mapped(load(block), mapping), number);
+            *mask |= u64::from(equal) << (16 * k);
+        }
+    }
+    first_byte(masks)
 }
 
 /// Returns the minimum of every four numbers, which begin at neighbouring bytes.

@@ -29,8 +29,9 @@ macro_rules! has {
 use has;
 
 /// Defines the proof type of a level, the entry to code that is compiled for it, and its kernel,
-/// from the functions `compare`, `above`, `below`, `least_number`, `has_number_below`, `sift`,
-/// `squeeze` and `nth_one` of the same file.
+/// from the functions `compare`, `above`, `below`, `pairs_from`, `pairs_to`, `values_from`, `values_to`,
+/// `least_number`, `has_number_below`, `least_numbers_of_groups`, `first_number`, `sift`, `squeeze` and `nth_one` of
+/// the same file.
 macro_rules! level {
     ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+) => {
         $(#[$docs])*
@@ -74,6 +75,40 @@ macro_rules! level {
             }
 
             #[inline(always)]
+            fn pairs_from(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { pairs_from(bytes, pair) }
+            }
+
+            #[inline(always)]
+            fn pairs_to(self, bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { pairs_to(bytes, pair) }
+            }
+
+            #[inline(always)]
+            fn values_from(
+                self,
+                bytes: &ValueBlock,
+                bound: [u8; VALUE_SIZE_MAX],
+                size: usize,
+            ) -> u64 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { values_from(bytes, bound, size) }
+            }
+
+            #[inline(always)]
+            fn values_to(
+                self,
+                bytes: &ValueBlock,
+                bound: [u8; VALUE_SIZE_MAX],
+                size: usize,
+            ) -> u64 {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { values_to(bytes, bound, size) }
+            }
+
+            #[inline(always)]
             fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
                 // SAFETY: there is a value of this type, so this CPU has the features.
                 unsafe { least_number(bytes, mapping) }
@@ -83,6 +118,18 @@ macro_rules! level {
             fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
                 // SAFETY: there is a value of this type, so this CPU has the features.
                 unsafe { has_number_below(bytes, mapping, bound) }
+            }
+
+            #[inline(always)]
+            fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { least_numbers_of_groups(bytes, mapping) }
+            }
+
+            #[inline(always)]
+            fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { first_number(bytes, mapping, number) }
             }
 
             #[inline(always)]

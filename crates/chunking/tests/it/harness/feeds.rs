@@ -1,6 +1,7 @@
 //! Every way to feed data to a chunker.
 
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -15,12 +16,17 @@ pub(crate) enum Feed {
     Whole,
     /// `next_cut` with a growing number of bytes, by at most this number each time; by one if 1.
     Slices(usize, u64),
+    /// `next_cut`, then `next_cut_again` with a growing number of bytes, by at most this number each
+    /// time.
+    Again(usize, u64),
     /// `next_cuts` with a growing number of bytes, by at most this number each time.
     Batches(usize, u64),
     /// `Chunks` over a reader that returns at most this number of bytes each time.
     Reader(usize, u64),
     /// `Push` with slices of at most this number of bytes.
     Push(usize, u64),
+    /// `Push` with slices of at most this number of bytes, stopped now and then.
+    Stopped(usize, u64),
     /// `Chunks` over an `AsyncRead` that returns at most this number of bytes each time, and is
     /// pending now and then; the future is then dropped.
     Async(usize, u64),
@@ -28,7 +34,7 @@ pub(crate) enum Feed {
 
 impl Feed {
     /// All ways, with sizes that suit data of a few chunks or of many.
-    pub(crate) const ALL: [Feed; 10] = [
+    pub(crate) const ALL: [Feed; 13] = [
         Feed::Whole,
         Feed::Slices(3_000, 1),
         Feed::Slices(100_000, 2),
@@ -39,6 +45,9 @@ impl Feed {
         Feed::Push(20_000, 7),
         Feed::Async(5_000, 8),
         Feed::Batches(60_000, 9),
+        Feed::Again(1, 10),
+        Feed::Again(700, 11),
+        Feed::Stopped(9_000, 12),
     ];
 
     /// The faster ways, for data of megabytes.
@@ -51,9 +60,13 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
     let random = SplitMix64::new;
     match feed {
         Feed::Whole => cuts(chunker, data).collect(),
-        Feed::Slices(size_max, seed) => cuts_of_slices(chunker, data, size_max, random(seed)),
+        Feed::Slices(size_max, seed) => {
+            cuts_of_slices(chunker, data, size_max, random(seed), false)
+        }
+        Feed::Again(size_max, seed) => cuts_of_slices(chunker, data, size_max, random(seed), true),
         Feed::Batches(size_max, seed) => cuts_of_batches(chunker, data, size_max, random(seed)),
-        Feed::Push(size_max, seed) => cuts_of_push(chunker, data, size_max, random(seed)),
+        Feed::Push(size_max, seed) => cuts_of_push(chunker, data, size_max, random(seed), false),
+        Feed::Stopped(size_max, seed) => cuts_of_push(chunker, data, size_max, random(seed), true),
         Feed::Reader(size_max, seed) => {
             cuts_of_reader(chunker, Portions { data, size_max, random: random(seed) })
         }
@@ -63,18 +76,26 @@ pub(crate) fn fed_cuts(chunker: &dyn Chunker, data: &[u8], feed: Feed) -> Vec<us
     }
 }
 
-/// Implements [`Feed::Slices`].
+/// Implements [`Feed::Slices`], and [`Feed::Again`] if `is_again` is set.
 fn cuts_of_slices(
     chunker: &dyn Chunker,
     data: &[u8],
     size_max: usize,
     mut random: SplitMix64,
+    is_again: bool,
 ) -> Vec<usize> {
     let mut ends = Vec::new();
     let (mut start, mut end) = (0, 0);
+    let mut known = None;
     while start < data.len() {
         let more = end < data.len();
-        match chunker.next_cut_after(&data[..start], &data[start..end], more) {
+        let (before, rest) = (&data[..start], &data[start..end]);
+        let cut = match known.filter(|_| is_again) {
+            None => chunker.next_cut_after(before, rest, more),
+            Some(known) => chunker.next_cut_again(before, rest, more, known),
+        };
+        known = cut.is_none().then_some(rest.len());
+        match cut {
             Some(cut) => {
                 assert!(0 < cut && cut <= end - start, "cut {cut} of {}", end - start);
                 start += cut;
@@ -133,30 +154,44 @@ fn cuts_of_reader(chunker: &dyn Chunker, portions: Portions<'_>) -> Vec<usize> {
     ends
 }
 
-/// Implements [`Feed::Push`].
+/// Implements [`Feed::Push`], and [`Feed::Stopped`] if `is_stopped` is set.
 fn cuts_of_push(
     chunker: &dyn Chunker,
     data: &[u8],
     size_max: usize,
     mut random: SplitMix64,
+    is_stopped: bool,
 ) -> Vec<usize> {
     let mut push = Push::new(chunker);
     let (mut ends, mut offset, mut end) = (Vec::new(), 0, 0);
+    let mut stops = random.clone();
     let mut each = |chunk: &[u8]| {
         assert_eq!(chunk, &data[offset..offset + chunk.len()], "bytes at {offset}");
         offset += chunk.len();
         ends.push(offset);
+        let stops = is_stopped && stops.below(3) == 0;
+        if stops { ControlFlow::Break(offset) } else { ControlFlow::Continue(()) }
     };
     while end < data.len() {
         let size = random.below(size_max + 1).min(data.len() - end);
-        push.push(&data[end..end + size], &mut each);
+        let mut flow = push.push_until(&data[end..end + size], &mut each);
         end += size;
+        while let ControlFlow::Break(stopped_at) = flow {
+            assert_eq!(push.offset(), stopped_at as u64, "the end of the last chunk");
+            // Some of the bytes are left for a later push.
+            flow = if random.below(2) == 0 {
+                push.push_until(&[], &mut each)
+            } else {
+                ControlFlow::Continue(())
+            };
+        }
         let handed_out = usize::try_from(push.offset()).expect("it is small");
         assert_eq!(handed_out + push.buffered_bytes(), end, "bytes handed out and held");
         let max = chunker.needed_size_max();
-        assert!(max.is_none_or(|max| push.buffered_bytes() < max), "more is held than max");
+        let is_held = max.is_none_or(|max| push.buffered_bytes() < max);
+        assert!(is_held || is_stopped, "more is held than max");
     }
-    push.finish(&mut each);
+    push.finish(|chunk| _ = each(chunk));
     assert_eq!(push.buffered_bytes(), 0, "bytes held in the end");
     ends
 }

@@ -17,6 +17,9 @@ const WINDOWS: &[usize] = &[
 const EXTREMUM_WINDOWS: &[usize] =
     &[1, 2, 3, 63, 64, 65, 128, 255, 256, 257, 1000, 1024, 5000, 60_000];
 
+/// The sizes of values.
+const VALUE_SIZES: &[&str] = &["", "", ",bytes=2", ",bytes=4", ",bytes=8"];
+
 /// Returns the text of a spec, which the parser may refuse.
 pub(super) fn text(random: &mut SplitMix64) -> String {
     let kind = random.below(15);
@@ -199,10 +202,14 @@ impl Draw<'_> {
         let (min, end) = (self.min, max_text(max));
         match self.below(8) {
             0 => format!("ram:window={window}{cut}{}{end}", self.pick(&["", ",equal=pass"])),
-            1 => format!("ae:window={window}{cut}{}{end}", self.pick(&[",mode=max", ",mode=min"])),
+            1 => {
+                let (mode, bytes) =
+                    (self.pick(&[",mode=max", ",mode=min"]), self.pick(VALUE_SIZES));
+                format!("ae:window={window}{bytes}{cut}{mode}{end}")
+            }
             2 => {
                 let form = self.pick(&["", ",form=released", ",form=strict"]);
-                format!("maxp:window={window}{form}{end}")
+                format!("maxp:window={window}{}{form}{end}", self.pick(VALUE_SIZES))
             }
             3 => {
                 format!("mii:length={}{}{end}", 2 + self.below(31), self.pick(&["", ",first=0"]))
@@ -219,7 +226,7 @@ impl Draw<'_> {
                 format!("mincdc:min={min},max={}{value}", max.unwrap_or(2 * min).max(min))
             }
             6 => format!(
-                "seqcdc:mode={},length={},trigger={},skip={},min={min},max={}{}{}",
+                "seqcdc:mode={},length={},trigger={},skip={},min={min},max={}{}{}{}{}",
                 self.pick(&["inc", "dec"]),
                 2 + self.below(9),
                 1 + self.below(200),
@@ -227,6 +234,8 @@ impl Draw<'_> {
                 max.unwrap_or(4 * min),
                 self.pick(&["", ",equal=break"]),
                 self.pick(&["", ",rule=literal"]),
+                self.pick(&["", ",reach=at", ",reach=beyond"]),
+                self.pick(&["", ",skipped=ignored"]),
             ),
             _ => {
                 let count = 1 + self.below(9);

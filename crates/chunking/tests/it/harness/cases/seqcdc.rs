@@ -14,6 +14,11 @@ pub(crate) const CASES: Cases = Cases {
         "seqcdc:mode=dec,length=32,trigger=1,skip=1,min=5,max=700,rule=literal",
         "seqcdc:mode=inc,length=6,trigger=10,skip=5000,min=6,max=700,rule=literal",
         "seqcdc:mode=inc,length=6,trigger=10,skip=5,min=100,max=100,rule=literal",
+        "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=300,max=3000,reach=beyond",
+        "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=300,max=3000,skipped=ignored",
+        "seqcdc:mode=dec,length=3,trigger=1,skip=1,min=1,max=900,skipped=ignored",
+        "seqcdc:mode=dec,length=3,trigger=2,skip=0,min=1,max=900,reach=beyond,skipped=ignored",
+        "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=300,max=3000,rule=literal,reach=at,skipped=ignored",
     ],
     vectors: &[
         (
@@ -47,6 +52,18 @@ pub(crate) const CASES: Cases = Cases {
                 "seqcdc:paper=16k,mode=dec,equal=break,rule=literal",
                 "seqcdc:mode=inc,length=5,trigger=50,skip=0,min=1,max=7777,rule=literal",
                 "seqcdc:mode=inc,length=6,trigger=3,skip=333,min=6,max=5001,rule=literal",
+            ],
+        ),
+        (
+            "seqcdc_skip",
+            &[
+                "seqcdc:paper=8k,reach=beyond",
+                "seqcdc:paper=8k,skipped=ignored",
+                "seqcdc:paper=4k,rule=literal,reach=at",
+                "seqcdc:paper=4k,rule=literal,skipped=ignored",
+                "seqcdc:paper=4k,rule=literal,reach=at,skipped=ignored",
+                "seqcdc:paper=8k,equal=break,rule=literal,skipped=ignored",
+                "seqcdc:mode=dec,length=4,trigger=3,skip=1,min=1,max=3000,reach=beyond,skipped=ignored",
             ],
         ),
     ],
