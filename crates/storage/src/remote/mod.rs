@@ -5,6 +5,8 @@ mod batch;
 mod command;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "sftp"))]
 mod failure;
+#[cfg(any(feature = "clouds", feature = "s3"))]
+mod hedge;
 #[cfg(any(feature = "clouds", feature = "rest", feature = "s3"))]
 pub(crate) mod http;
 mod link;
@@ -25,6 +27,8 @@ pub(crate) use batch::settle;
 pub(crate) use command::{RunningCommand, lock};
 #[cfg(any(feature = "clouds", feature = "rest", feature = "sftp"))]
 pub(crate) use failure::{Failure, Meaning};
+#[cfg(any(feature = "clouds", feature = "s3"))]
+pub(crate) use hedge::Hedge;
 pub(crate) use link::Link;
 pub(crate) use patience::Passing;
 use patience::Patience;

@@ -92,7 +92,7 @@ fn nth_one(mut word: u64, number: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use cutpoint_chunking::algorithm::seqcdc::{Equal, Mode, Rule};
+    use cutpoint_chunking::algorithm::seqcdc::{Equal, Mode, Reach, Rule, Skipped};
     use cutpoint_chunking::{Spec, cuts};
     use cutpoint_testing::SplitMix64;
 
@@ -128,6 +128,8 @@ mod tests {
                     chunk_size_max: chunk_size_min + random.below(9000),
                     equal: Equal::Absorb,
                     rule: Rule::Released,
+                    reach: Reach::At,
+                    skipped: Skipped::Compared,
                 };
                 let chunker = Spec::try_from(params).expect("in limits").chunker();
                 let found: Vec<usize> = signs.cuts(&params).collect();
