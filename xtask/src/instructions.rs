@@ -81,7 +81,7 @@ const MAY_BE_CALLED: [&str; 5] = [
     // Has 16 instructions of SSE4.1, which the compiler does not inline because there are many
     // callers.
     "::sse41::above",
-    // Is called once for 256 bytes, and has the instruction set itself.
+    // Is called once for 128 bytes, and has the instruction set itself.
     "::sse41::least_numbers_of_groups",
     // Is called once for 4 KiB of data, and has the instruction set itself.
     "::transpose",

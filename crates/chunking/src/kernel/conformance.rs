@@ -229,7 +229,7 @@ fn least_numbers_of_groups_cover_the_long_block() {
                 let least = numbers.iter().min().expect("there are numbers");
                 let expected = numbers.iter().position(|number| number == least);
                 assert_eq!(Some(first), expected, "{}", level.name());
-                assert!(missing == LONG_BLOCK_SIZE || *least == 0, "{}", level.name());
+                assert!(missing >= LONG_BLOCK_SIZE || *least == 0, "{}", level.name());
                 assert_eq!(groups.iter().min(), numbers.iter().min(), "{}", level.name());
                 assert!(groups.iter().all(|least| numbers.contains(least)), "{}", level.name());
             }

@@ -48,7 +48,7 @@ pub(crate) const VALUE_BLOCK_SIZE: usize = BLOCK_SIZE + VALUE_SIZE_MAX - 1;
 pub(crate) type ValueBlock = [u8; VALUE_BLOCK_SIZE];
 
 /// The number of bytes in a long block.
-pub(crate) const LONG_BLOCK_SIZE: usize = 4 * BLOCK_SIZE;
+pub(crate) const LONG_BLOCK_SIZE: usize = 2 * BLOCK_SIZE;
 
 /// The bytes of a long block and 3 more, so that a number of 32 bits begins at each byte of the
 /// long block.
@@ -70,13 +70,8 @@ impl Mapping {
 
 /// Returns the parts of a long block.
 #[inline(always)]
-fn parts(bytes: &LongNumberBlock) -> Option<[&NumberBlock; 4]> {
-    Some([
-        bytes.first_chunk()?,
-        bytes[BLOCK_SIZE..].first_chunk()?,
-        bytes[2 * BLOCK_SIZE..].first_chunk()?,
-        bytes.last_chunk()?,
-    ])
+fn parts(bytes: &LongNumberBlock) -> Option<[&NumberBlock; 2]> {
+    Some([bytes.first_chunk()?, bytes.last_chunk()?])
 }
 
 /// Returns the least byte at which a number of four masks begins: bit k of mask i is byte 4k + i.
@@ -144,12 +139,12 @@ pub(crate) trait Kernel: Copy {
     /// Returns `true` if any of these numbers is less than `bound`.
     fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool;
 
-    /// Returns 8 of the numbers that begin at each of the first 256 bytes, mapped by `mapping`; one
+    /// Returns 8 of the numbers that begin at each of the first 128 bytes, mapped by `mapping`; one
     /// of them is the least of all.
     fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8];
 
-    /// Returns the first of the first 256 bytes at which `number` begins, among the numbers mapped
-    /// by `mapping`; 256 if it does not.
+    /// Returns the first of the first 128 bytes at which `number` begins, among the numbers mapped
+    /// by `mapping`; 128 or more if it does not.
     fn first_number(self, bytes: &LongNumberBlock, mapping: Mapping, number: u32) -> usize;
 
     /// Returns the mask of the pairs of neighbours, of 64, that pass four tables of sets of up to 8

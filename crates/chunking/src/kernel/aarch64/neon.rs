@@ -219,11 +219,10 @@ fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
 #[inline]
 #[target_feature(enable = "neon")]
 fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
-    let Some([a, b, c, d]) = parts(bytes) else {
+    let Some([a, b]) = parts(bytes) else {
         return [u32::MAX; 8];
     };
-    let first = vminq_u32(least_of_four(a, mapping), least_of_four(b, mapping));
-    let second = vminq_u32(least_of_four(c, mapping), least_of_four(d, mapping));
+    let (first, second) = (least_of_four(a, mapping), least_of_four(b, mapping));
     let mut groups = [0; 8];
     let (low, high) = groups.split_at_mut(4);
     // SAFETY: `low` is 16 writable bytes, and the store requires no alignment.

@@ -135,12 +135,10 @@ fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
-    let Some([a, b, c, d]) = parts(bytes) else {
+    let Some([a, b]) = parts(bytes) else {
         return [u32::MAX; 8];
     };
-    let first = _mm256_min_epu32(least_numbers(a, mapping), least_numbers(b, mapping));
-    let second = _mm256_min_epu32(least_numbers(c, mapping), least_numbers(d, mapping));
-    let least = _mm256_min_epu32(first, second);
+    let least = _mm256_min_epu32(least_numbers(a, mapping), least_numbers(b, mapping));
     let mut groups = [0; 8];
     // SAFETY: `groups` is 32 writable bytes, and `storeu` requires no alignment.
     unsafe { _mm256_storeu_si256(groups.as_mut_ptr().cast(), least) };

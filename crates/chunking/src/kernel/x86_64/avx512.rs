@@ -112,12 +112,10 @@ fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
-    let Some([a, b, c, d]) = parts(bytes) else {
+    let Some([a, b]) = parts(bytes) else {
         return [u32::MAX; 8];
     };
-    let first = _mm512_min_epu32(least_numbers(a, mapping), least_numbers(b, mapping));
-    let second = _mm512_min_epu32(least_numbers(c, mapping), least_numbers(d, mapping));
-    let least = _mm512_min_epu32(first, second);
+    let least = _mm512_min_epu32(least_numbers(a, mapping), least_numbers(b, mapping));
     let (low, high) = (_mm512_castsi512_si256(least), _mm512_extracti64x4_epi64::<1>(least));
     let half = _mm256_min_epu32(low, high);
     let mut groups = [0; 8];

@@ -162,11 +162,10 @@ fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
 #[inline]
 #[target_feature(enable = "sse4.1")]
 fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
-    let Some([a, b, c, d]) = parts(bytes) else {
+    let Some([a, b]) = parts(bytes) else {
         return [u32::MAX; 8];
     };
-    let first = _mm_min_epu32(least_numbers(a, mapping), least_numbers(b, mapping));
-    let second = _mm_min_epu32(least_numbers(c, mapping), least_numbers(d, mapping));
+    let (first, second) = (least_numbers(a, mapping), least_numbers(b, mapping));
     let mut groups = [0; 8];
     let (low, high) = groups.split_at_mut(4);
     // SAFETY: `low` is 16 writable bytes, and `storeu` requires no alignment.
