@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests the runners of the suite: right cut-points are equal, and each wrong one is found."""
 
+import json
 import os
 import subprocess
 import sys
@@ -40,6 +41,13 @@ class Suite(unittest.TestCase):
         done = by_function("fixed", VECTORS / "fixed.json", VECTORS / "gear_gearhash.json")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertRegex(done.stdout, r"^3\d cases are equal, 0 differ, [12]\d are not implemented\n$")
+
+    def test_page_has_the_number_of_cases(self):
+        files = list(VECTORS.glob("*.json"))
+        cases = [case for file in files for case in json.loads(file.read_text())["cases"] if "key_seed" not in case]
+        text = (HERE / "README.md").read_text()
+        self.assertIn(f"{len(cases):,} cases of {len(files)} dialects", text)
+        self.assertIn(f"{len(cases):,} of {len(cases):,}", text)
 
     def test_missing_chunk_is_found(self):
         done = by_function("without_last", VECTORS / "fixed.json")

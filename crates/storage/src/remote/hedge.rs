@@ -203,7 +203,10 @@ mod tests {
                 attempts.set(attempts.get() + 1);
                 tokio::time::sleep(Duration::from_millis(100))
             };
-            let read = || async { Ok::<_, ()>(slow().await) };
+            let read = || async {
+                slow().await;
+                Ok::<_, ()>(())
+            };
             assert_eq!(hedge.read(LEN, read).await, Ok(()));
             assert_eq!(hedge.read(100 * LEN, read).await, Ok(()));
             assert_eq!(attempts.get(), 2, "one request a read");

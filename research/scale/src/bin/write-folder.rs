@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 /// The number of files of a folder.
 const FILES_IN_FOLDER: u64 = 100;
 /// The age of the files.
-const AGE: Duration = Duration::from_hours(72);
+const AGE: Duration = Duration::from_secs(72 * 3600);
 
 struct Work<'a> {
     folder: &'a Path,
