@@ -19,7 +19,7 @@ const PERCENTILE: usize = 95;
 /// A second request is made after this multiple of that time.
 const TIMES_AS_LONG: u32 = 3;
 /// A second request is made after this time at the earliest.
-const DELAY_MIN: Duration = Duration::from_millis(500);
+const DELAY_MIN: Duration = Duration::from_secs(2);
 /// At most one read in this number gets a second request, because a server that is slow for all reads
 /// must not get twice as many.
 const READS_PER_SECOND_REQUEST: u64 = 20;
