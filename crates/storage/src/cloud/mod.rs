@@ -159,8 +159,9 @@ impl Cloud {
     ) -> Result<Bytes, Failure> {
         let len = range.as_ref().map_or(len_max, |range| range.end - range.start);
         let read = || self.request(name, range.clone(), len_max);
+        let now_ns = || self.link.patience.now_ns();
         match self.throttle.waited(Direction::Download).is_zero() {
-            true => self.hedge.read(len, read).await,
+            true => self.hedge.read(len, now_ns, read).await,
             false => read().await,
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
@@ -55,7 +55,7 @@ impl Hedge {
     }
 
     /// Reads about `len` bytes by `read`. If that takes much longer than earlier reads, calls `read`
-    /// again, and returns the result that comes first.
+    /// again, and returns the result that comes first. `now_ns` is a clock.
     ///
     /// # Errors
     ///
@@ -63,9 +63,10 @@ impl Hedge {
     pub(crate) async fn read<T, E, F: Future<Output = Result<T, E>>>(
         &self,
         len: u64,
+        now_ns: impl Fn() -> u64,
         read: impl Fn() -> F,
     ) -> Result<T, E> {
-        let began_at = Instant::now();
+        let began_ns = now_ns();
         let mut first = pin!(read());
         let delay = self.delay(len);
         let quick = match delay {
@@ -74,7 +75,8 @@ impl Hedge {
         };
         if let Some(done) = quick {
             if done.is_ok() {
-                self.lock().note(len, began_at.elapsed());
+                let elapsed_ns = now_ns().saturating_sub(began_ns);
+                self.lock().note(len, Duration::from_nanos(elapsed_ns));
             }
             return done;
         }
@@ -136,6 +138,11 @@ mod tests {
 
     const LEN: u64 = 100_000;
 
+    /// A clock that stands still, so that every read seems to be quick.
+    fn clock() -> u64 {
+        0
+    }
+
     fn run<T>(test: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build();
         runtime.expect("threads start").block_on(test)
@@ -145,7 +152,7 @@ mod tests {
     async fn after_quick_reads(count: usize) -> Hedge {
         let hedge = Hedge { delay_min: Duration::from_millis(20), ..Hedge::default() };
         for number in 0..count {
-            assert_eq!(hedge.read(LEN, || async { Ok::<_, ()>(number) }).await, Ok(number));
+            assert_eq!(hedge.read(LEN, clock, || async { Ok::<_, ()>(number) }).await, Ok(number));
         }
         hedge
     }
@@ -172,7 +179,7 @@ mod tests {
                 }
             }
         };
-        let result = hedge.read(LEN, read).await;
+        let result = hedge.read(LEN, clock, read).await;
         (result, attempts.get())
     }
 
@@ -207,14 +214,14 @@ mod tests {
                 slow().await;
                 Ok::<_, ()>(())
             };
-            assert_eq!(hedge.read(LEN, read).await, Ok(()));
-            assert_eq!(hedge.read(100 * LEN, read).await, Ok(()));
+            assert_eq!(hedge.read(LEN, clock, read).await, Ok(()));
+            assert_eq!(hedge.read(100 * LEN, clock, read).await, Ok(()));
             assert_eq!(attempts.get(), 2, "one request a read");
             let fail = || {
                 attempts.set(attempts.get() + 1);
                 async { Err::<(), _>(()) }
             };
-            assert_eq!(hedge.read(LEN, fail).await, Err(()));
+            assert_eq!(hedge.read(LEN, clock, fail).await, Err(()));
             assert_eq!(attempts.get(), 3);
         });
     }
