@@ -1,6 +1,6 @@
 //! The reader: from a fingerprint to the verified bytes of its chunk.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -145,8 +145,9 @@ impl Reader {
         Ok(chunk)
     }
 
-    /// Decodes the region that has a chunk, so that [`Reader::chunk`] will find the region decoded
-    /// and has only to verify the chunk. The chunk itself may be damaged or missing nevertheless.
+    /// Decodes the regions that a chunk needs, that of the chunk and those of the full chunks that it
+    /// copies from, so that [`Reader::chunk`] will find them decoded. The chunk itself may be damaged
+    /// or missing nevertheless.
     ///
     /// # Errors
     ///
@@ -155,34 +156,13 @@ impl Reader {
         let found = self.index.find_where(class, fingerprint, Scope::Read, |_| Ok(true))?;
         let Some(location) = found else { return Err(nowhere(class, fingerprint)) };
         if location.is_full() {
-            self.region(class, &location).map(drop)
-        } else {
-            // The references are in other regions.
-            self.unverified(class, &location).map(drop)
-        }
-    }
-
-    /// Decodes the regions that the first place of a chunk needs: that of the chunk, and those of the
-    /// full chunks that it copies from.
-    ///
-    /// # Errors
-    ///
-    /// Returns any error of the index or the storage, without another attempt.
-    pub(crate) fn prepare_regions(&self, class: Class, fingerprint: &Fingerprint) -> Result<()> {
-        let found = self.index.find_where(class, fingerprint, Scope::Read, |_| Ok(true))?;
-        let Some(location) = found else { return Err(nowhere(class, fingerprint)) };
-        if location.is_full() {
             return self.region(class, &location).map(drop);
         }
-        let mut sources: Vec<u16> = Vec::new();
-        for extent in self.extents(class, &location)? {
-            if sources.contains(&extent.reference) {
-                continue;
-            }
-            sources.push(extent.reference);
-            let Some(reference) = location.references().get(usize::from(extent.reference)) else {
-                continue;
-            };
+        let extents = self.extents(class, &location)?;
+        let numbers: BTreeSet<u16> = extents.iter().map(|extent| extent.reference).collect();
+        let references =
+            numbers.iter().filter_map(|at| location.references().get(usize::from(*at)));
+        for reference in references {
             let is_full = |found: &Location| Ok(found.is_full());
             if let Some(found) = self.index.find_where(class, reference, Scope::Read, is_full)? {
                 self.region(class, &found)?;

@@ -30,7 +30,7 @@ use self::failure::{Failure, Meaning};
 use self::settings::Service;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::remote::{self, Hedge, Link, settle};
+use crate::remote::{self, Link, settle};
 use crate::storage::{
     Deletion, ObjectRange, Put, Stamped, Storage, Visibility, count_max, require_count, too_long,
     too_short,
@@ -61,7 +61,6 @@ pub struct Cloud {
     root: StorePath,
     store: Arc<dyn ObjectStore>,
     link: Link,
-    hedge: Hedge,
     throttle: Throttle,
     /// Set once an answer has shown that the place keeps versions.
     keeps_versions: AtomicBool,
@@ -85,7 +84,6 @@ impl Cloud {
             root: StorePath::from(settings.prefix.as_str()),
             store,
             link,
-            hedge: Hedge::default(),
             throttle: settings.throttle.clone(),
             keeps_versions: AtomicBool::new(false),
         })
@@ -149,8 +147,8 @@ impl Cloud {
         }
     }
 
-    /// Reads an object, or a range of it, of at most `len_max` bytes. A read that stalls is made twice,
-    /// unless the rate of what is received is limited.
+    /// Reads an object, or a range of it, of at most `len_max` bytes. A read that stalls is made twice
+    /// ([`Link::read`]).
     async fn read(
         &self,
         name: &str,
@@ -158,12 +156,8 @@ impl Cloud {
         len_max: u64,
     ) -> Result<Bytes, Failure> {
         let len = range.as_ref().map_or(len_max, |range| range.end - range.start);
-        let read = || self.request(name, range.clone(), len_max);
-        let now_ns = || self.link.patience.now_ns();
-        match self.throttle.waited(Direction::Download).is_zero() {
-            true => self.hedge.read(len, now_ns, read).await,
-            false => read().await,
-        }
+        let request = || self.request(name, range.clone(), len_max);
+        self.link.read(&self.throttle, len, request).await
     }
 
     /// Makes one request for an object, or for a range of it, of at most `len_max` bytes.

@@ -5,9 +5,13 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use tokio::runtime::Runtime;
 
+#[cfg(any(feature = "clouds", feature = "s3"))]
+use super::hedge::Hedge;
 use super::{Passing, Patience};
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
+#[cfg(any(feature = "clouds", feature = "s3"))]
+use crate::throttle::{Direction, Throttle};
 
 /// Maximum number of requests at a time for small objects. Their transfer takes no time, so the
 /// number is limited by what a server accepts of one client.
@@ -21,6 +25,8 @@ pub(crate) struct Link {
     address: String,
     pub(crate) patience: Patience,
     runtime: Runtime,
+    #[cfg(any(feature = "clouds", feature = "s3"))]
+    hedge: Hedge,
 }
 
 impl Link {
@@ -44,7 +50,13 @@ impl Link {
         let runtime = runtime.map_err(|error| {
             Error::new(Kind::Storage, &address, format!("cannot start threads: {error}"))
         })?;
-        Ok(Link { address, patience: Patience::new(environment, tries_max), runtime })
+        Ok(Link {
+            address,
+            patience: Patience::new(environment, tries_max),
+            runtime,
+            #[cfg(any(feature = "clouds", feature = "s3"))]
+            hedge: Hedge::default(),
+        })
     }
 
     /// Returns the address of the storage, for messages.
@@ -64,6 +76,21 @@ impl Link {
         requests: impl Future<Output = Result<T, F>>,
     ) -> Result<T, F> {
         self.runtime.block_on(self.patience.unless_over(requests))
+    }
+
+    /// Reads about `len` bytes by `read`. A read that stalls is made twice, unless `throttle` limits the
+    /// rate of what is received.
+    #[cfg(any(feature = "clouds", feature = "s3"))]
+    pub(crate) async fn read<T, E, F: Future<Output = Result<T, E>>>(
+        &self,
+        throttle: &Throttle,
+        len: u64,
+        read: impl Fn() -> F,
+    ) -> Result<T, E> {
+        match throttle.waited(Direction::Download).is_zero() {
+            true => self.hedge.read(len, || self.patience.now_ns(), read).await,
+            false => read().await,
+        }
     }
 
     /// Runs the last requests of a storage, also after a request to stop.

@@ -42,7 +42,7 @@ use self::headers::ShownVersions;
 use self::listing::Listed;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::remote::{Hedge, Link, within as within_limit};
+use crate::remote::{Link, within as within_limit};
 use crate::storage::{Deletion, Lock, ObjectRange, Put, Stamped, Storage, Visibility, too_short};
 use crate::throttle::{Direction, Throttle};
 
@@ -74,7 +74,6 @@ pub struct S3 {
     has_signatures: bool,
     link: Link,
     limits: S3Limits,
-    hedge: Hedge,
     throttle: Throttle,
     /// Set if the storage does not support conditions, so that puts look for an existing object
     /// first.
@@ -123,7 +122,6 @@ impl S3 {
             has_signatures: settings.has_signatures(),
             link,
             limits,
-            hedge: Hedge::default(),
             throttle: settings.throttle.clone(),
             has_no_conditions: AtomicBool::new(false),
             needs_checksum: AtomicBool::new(false),
@@ -217,8 +215,8 @@ impl S3 {
         self.link.block_on(self.read(name, range, len_max))
     }
 
-    /// Reads an object, or a range of it, of at most `len_max` bytes. A read that stalls is made twice,
-    /// unless the rate of what is received is limited.
+    /// Reads an object, or a range of it, of at most `len_max` bytes. A read that stalls is made twice
+    /// ([`Link::read`]).
     async fn read(
         &self,
         name: &str,
@@ -226,12 +224,8 @@ impl S3 {
         len_max: u64,
     ) -> Result<Bytes, Failure> {
         let len = range.as_ref().map_or(len_max, |range| range.end - range.start);
-        let read = || self.request(name, range.clone(), len_max);
-        let now_ns = || self.link.patience.now_ns();
-        match self.throttle.waited(Direction::Download).is_zero() {
-            true => self.hedge.read(len, now_ns, read).await,
-            false => read().await,
-        }
+        let request = || self.request(name, range.clone(), len_max);
+        self.link.read(&self.throttle, len, request).await
     }
 
     /// Makes one request for an object, or for a range of it, of at most `len_max` bytes.

@@ -50,7 +50,7 @@ impl RegionsAhead {
     pub fn run(&self, reader: &Reader) {
         while let Some(chunk) = self.next() {
             // An error is left to the encoder, which reads the region itself then.
-            reader.prepare_regions(Class::Data, &chunk).ok();
+            reader.prepare(Class::Data, &chunk).ok();
         }
     }
 
