@@ -331,7 +331,6 @@ fn open_tree<'a>(
 ) -> Result<Box<dyn Iterator<Item = Result<Entry>> + 'a>> {
     match content {
         Content::Empty => Ok(Box::new(iter::empty())),
-        Content::Raw(_) => Err(Error::corrupt("", "a tree without chunks")),
-        Content::Segments(_) | Content::Recipe(_) => reader.tree(content),
+        Content::Raw(_) | Content::Segments(_) | Content::Recipe(_) => reader.tree(content),
     }
 }

@@ -366,7 +366,7 @@ impl<'a> DedupStage<'a> {
     fn leave(&mut self) -> Result<()> {
         let folder = self.folders.pop().ok_or_else(misordered)?;
         let mut entry = folder.entry.ok_or_else(misordered)?;
-        entry.content = folder.tree.finish(&mut self.dedup)?;
+        entry.content = folder.tree.finish_below(&mut self.dedup)?;
         self.statistics.folder_count += 1;
         self.push(&entry)
     }

@@ -7,6 +7,7 @@ use std::borrow::Borrow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cutpoint_repository::format::recipe::Segment;
+use cutpoint_repository::format::tree::entries_in;
 use cutpoint_repository::{Content, Entry, Reader};
 use cutpoint_storage::{Error, Result};
 
@@ -17,7 +18,7 @@ const ENTRIES_BYTES_MAX: usize = 12 << 20;
 /// The maximum size of the lists of chunks of large folders that are kept, in bytes.
 const LISTS_BYTES_MAX: usize = 4 << 20;
 
-/// An entry, inside the decoded chunk that has it.
+/// An entry, inside the decoded part of a tree that has it.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryPlace {
     chunk: Arc<Vec<Entry>>,
@@ -39,8 +40,25 @@ impl std::ops::Deref for EntryPlace {
     }
 }
 
-/// The position of an entry in its folder: the number of its chunk, and its number in the chunk.
+/// The position of an entry in its folder: the number of its part, and its number in the part.
 pub(crate) type EntryPosition = (usize, usize);
+
+/// The parts of a tree, each with complete entries.
+enum Parts {
+    /// The whole tree, which lies in its folder's entry.
+    Inline(Arc<Vec<Entry>>),
+    /// The chunks of the tree.
+    Chunks(Arc<Vec<Segment>>),
+}
+
+impl Parts {
+    fn count(&self) -> usize {
+        match self {
+            Parts::Inline(_) => 1,
+            Parts::Chunks(chunks) => chunks.len(),
+        }
+    }
+}
 
 /// The trees that were read last.
 #[derive(Debug)]
@@ -59,22 +77,35 @@ impl<R: Borrow<Reader>> Trees<R> {
         }
     }
 
-    /// Returns the segments of the tree `content`. Each is one chunk with complete entries.
-    fn segments(&self, content: &Content) -> Result<Arc<Vec<Segment>>> {
+    /// Returns the parts of the tree `content`.
+    fn parts(&self, content: &Content) -> Result<Parts> {
         let fingerprint = match content {
-            Content::Empty => return Ok(Arc::default()),
-            Content::Raw(_) => return Err(Error::corrupt("", "a tree without chunks")),
-            Content::Segments(segments) => return Ok(Arc::new(segments.clone())),
+            Content::Empty => return Ok(Parts::Chunks(Arc::default())),
+            Content::Raw(tree) => {
+                let entries = entries_in(tree).map_err(|error| error.of("tree"))?;
+                return Ok(Parts::Inline(Arc::new(entries)));
+            }
+            Content::Segments(segments) => return Ok(Parts::Chunks(Arc::new(segments.clone()))),
             Content::Recipe(fingerprint) => fingerprint,
         };
         let lock = || self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = lock().get(fingerprint) {
-            return Ok(list);
+            return Ok(Parts::Chunks(list));
         }
         let list: Vec<Segment> = self.reader.borrow().segments(content).collect::<Result<_>>()?;
         let list = Arc::new(list);
         lock().put(*fingerprint, Arc::clone(&list), list.len() * size_of::<Segment>());
-        Ok(list)
+        Ok(Parts::Chunks(list))
+    }
+
+    /// Returns the entries of a part, if there is one of this number.
+    fn part(&self, parts: &Parts, number: usize) -> Result<Option<Arc<Vec<Entry>>>> {
+        match parts {
+            Parts::Inline(entries) => Ok((number == 0).then(|| Arc::clone(entries))),
+            Parts::Chunks(chunks) => {
+                chunks.get(number).map(|segment| self.chunk(segment)).transpose()
+            }
+        }
     }
 
     fn chunk(&self, segment: &Segment) -> Result<Arc<Vec<Entry>>> {
@@ -102,20 +133,19 @@ impl<R: Borrow<Reader>> Trees<R> {
         content: &Content,
         name: &[u8],
     ) -> Result<Option<(EntryPosition, EntryPlace)>> {
-        let segments = self.segments(content)?;
-        // The chunk whose first name is the last that is not greater.
-        let (mut low, mut high) = (0, segments.len());
+        let parts = self.parts(content)?;
+        // The part whose first name is the last that is not greater.
+        let (mut low, mut high) = (0, parts.count());
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let chunk = self.chunk(&segments[middle])?;
-            if chunk.first().is_some_and(|first| first.name.as_slice() <= name) {
+            let first = self.part(&parts, middle)?;
+            if first.is_some_and(|part| part.first().is_some_and(|it| it.name.as_slice() <= name)) {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        let Some(segment) = segments.get(low) else { return Ok(None) };
-        let chunk = self.chunk(segment)?;
+        let Some(chunk) = self.part(&parts, low)? else { return Ok(None) };
         let found = chunk.binary_search_by(|entry| entry.name.as_slice().cmp(name));
         Ok(found.ok().map(|index| ((low, index), EntryPlace { chunk, index })))
     }
@@ -127,13 +157,13 @@ impl<R: Borrow<Reader>> Trees<R> {
         content: &Content,
         (mut number, mut index): EntryPosition,
     ) -> Result<Option<(EntryPosition, EntryPlace)>> {
-        let segments = self.segments(content)?;
-        while let Some(segment) = segments.get(number) {
-            let chunk = self.chunk(segment)?;
+        let parts = self.parts(content)?;
+        while let Some(chunk) = self.part(&parts, number)? {
             if index < chunk.len() {
                 if index == 0 && number > 0 {
-                    let previous = self.chunk(&segments[number - 1])?;
-                    if previous.last().is_some_and(|last| last.name >= chunk[0].name) {
+                    let previous = self.part(&parts, number - 1)?;
+                    let last = previous.as_ref().and_then(|part| part.last());
+                    if last.is_some_and(|last| last.name >= chunk[0].name) {
                         return Err(Error::corrupt("tree", "names are not in ascending order"));
                     }
                 }

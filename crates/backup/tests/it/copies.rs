@@ -106,9 +106,9 @@ pub(crate) fn entries(
         let path = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
         let is_folder = entry.kind == EntryKind::Folder;
         let bytes = match &content {
+            _ if is_folder => Vec::new(),
             Content::Raw(bytes) => bytes.clone(),
-            content if !is_folder => bytes_of(reader, content),
-            _ => Vec::new(),
+            content => bytes_of(reader, content),
         };
         all.push((path.clone(), entry, bytes));
         if is_folder {

@@ -63,7 +63,7 @@ pub(super) struct Metadata {
     chunks: MetaChunks,
     /// The contents of files that have several names, by device and inode.
     links: HashMap<(u64, u64), (Content, u64)>,
-    /// The content of the folder that ended last, and of the root at the end.
+    /// The content of the root at the end.
     root: Content,
 }
 
@@ -128,10 +128,12 @@ impl Metadata {
 
     pub(super) fn leave(&mut self) {
         let Some((entry, tree)) = self.folders.pop() else { return };
-        self.root = tree.finish(&mut self.chunks).unwrap_or(Content::Empty);
-        if let Some(entry) = entry {
-            let content = std::mem::replace(&mut self.root, Content::Empty);
-            self.item(&Entry { content, ..(*entry).clone() });
+        match entry {
+            None => self.root = tree.finish(&mut self.chunks).unwrap_or(Content::Empty),
+            Some(entry) => {
+                let content = tree.finish_below(&mut self.chunks).unwrap_or(Content::Empty);
+                self.item(&Entry { content, ..(*entry).clone() });
+            }
         }
     }
 

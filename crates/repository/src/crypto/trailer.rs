@@ -9,8 +9,11 @@ use crate::format::names::ObjectName;
 /// The length of the trailer of every object, in bytes.
 pub const TRAILER_LEN: usize = 32;
 
-/// The granularity of the length of long containers, in bytes. Shorter ones have a power of two.
+/// The granularity of the length of long containers, in bytes. That of shorter ones is an eighth of
+/// the power of two below their length.
 const PADDING_CONTAINER: usize = 64 * 1024;
+/// The length up to which a container has a power of two, in bytes.
+const CONTAINER_LEN_SHORT: usize = 32 * 1024;
 /// The minimum length of a container, in bytes.
 const CONTAINER_LEN_MIN: usize = 4096;
 /// The granularity of the length of all other objects, in bytes.
@@ -64,12 +67,14 @@ impl Trailer {
 }
 
 /// Returns the length to which a container of `len` bytes is padded, trailer included: a power of
-/// two, at least 4096, or a multiple of 65,536.
+/// two from 4096 to 32,768; above, a multiple of an eighth of the power of two below it, or of
+/// 65,536 if that is less.
 pub fn padded_container_len(len: usize) -> usize {
-    if len <= PADDING_CONTAINER {
-        len.next_power_of_two().max(CONTAINER_LEN_MIN)
+    let above = len.next_power_of_two();
+    if len <= CONTAINER_LEN_SHORT {
+        above.max(CONTAINER_LEN_MIN)
     } else {
-        len.next_multiple_of(PADDING_CONTAINER)
+        len.next_multiple_of((above / 16).min(PADDING_CONTAINER))
     }
 }
 

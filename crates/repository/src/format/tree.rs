@@ -144,7 +144,8 @@ pub struct Entry {
     /// The size in bytes of the content of a file, or of the target of a symbolic link, otherwise
     /// 0.
     pub size: u64,
-    /// The bytes of a file, the tree of a folder, the target of a symbolic link.
+    /// The bytes of a file, the tree of a folder, the target of a symbolic link. A short tree lies
+    /// in the entry itself ([`Content::Raw`]).
     pub content: Content,
     /// Extended attributes (name, value), sorted by name; on Linux the POSIX ACLs are among them.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
@@ -278,6 +279,30 @@ impl Entry {
     pub fn is_hard_link(&self) -> bool {
         self.kind != EntryKind::Folder && self.links > 1
     }
+}
+
+/// Returns the entries in the bytes of a tree that lies in its folder's entry, or of one chunk of a
+/// tree.
+///
+/// # Errors
+///
+/// Returns `Corrupt` if there is anything but entries with ascending names.
+pub fn entries_in(bytes: &[u8]) -> Result<Vec<Entry>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let d = &mut Decoder::new(bytes);
+    while d.position() < bytes.len() {
+        let entry = Entry::decode(d)?;
+        if entries.last().is_some_and(|last| last.name >= entry.name) {
+            return Err(not_ascending());
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+/// Returns the error of a tree with names in another order.
+pub(crate) fn not_ascending() -> Error {
+    Error::corrupt("", "names are not in ascending order")
 }
 
 /// Refuses names that no folder can hold, because they could lead a restore out of its target.

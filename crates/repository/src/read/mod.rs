@@ -22,7 +22,6 @@ mod reader;
 mod region;
 mod regions;
 mod streams;
-mod tree_chunk;
 mod trees_ahead;
 
 pub(crate) use assemble::{gather, no_full_chunk};

@@ -1,6 +1,7 @@
 //! Streams: from the content of a file or folder to its segments and entries.
 
 use std::iter;
+use std::ops::Deref;
 
 use cutpoint_storage::{Error, Result};
 use minicbor::Decoder;
@@ -8,17 +9,17 @@ use minicbor::Decoder;
 use super::chunk_bytes::ChunkBytes;
 use super::plan::ReadStep;
 use super::reader::Reader;
-use super::tree_chunk::{entries_in, not_ascending};
 use super::trees_ahead::TreesAhead;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
-use crate::format::tree::Entry;
+use crate::format::tree::{Entry, entries_in, not_ascending};
 
 /// The maximum number of recipe chunks that are fetched at once. Each describes some 30 MiB.
 const AHEAD_MAX: usize = 16;
 
 impl Reader {
     /// Returns the segments of a stream, in order. Recipes are read when the iterator needs them.
+    /// Bytes that lie in the entry itself have no segments.
     ///
     /// # Errors
     ///
@@ -73,7 +74,7 @@ impl Reader {
     /// Returns any error of [`Reader::tree_chunk`], and `Corrupt` if the chunk has anything but
     /// entries with ascending names.
     pub fn tree_entries(&self, segment: &Segment) -> Result<Vec<Entry>> {
-        entries_in(&self.tree_chunk(segment)?)
+        entries_in(&self.tree_chunk(segment)?).map_err(|error| error.of("tree"))
     }
 
     /// Returns a chunk of a recipe. `expected` is the level and the length of the stream below it
@@ -118,10 +119,14 @@ impl Reader {
         content: &Content,
         ahead: Option<&'a TreesAhead<'a>>,
     ) -> Entries<'a> {
+        let inline = match content {
+            Content::Raw(tree) => Some(TreeBytes::Inline(tree.clone())),
+            _ => None,
+        };
         Entries {
             segments: Segments { trees_ahead: ahead, ..self.segments(content) },
             reader: self,
-            chunk: None,
+            chunk: inline,
             position: 0,
             name_last: Vec::new(),
         }
@@ -207,12 +212,30 @@ impl Iterator for Segments<'_> {
     }
 }
 
+/// The bytes of entries: those of a chunk, or of a whole tree that lies in its folder's entry.
+#[derive(Debug)]
+enum TreeBytes {
+    Chunk(ChunkBytes),
+    Inline(Vec<u8>),
+}
+
+impl Deref for TreeBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            TreeBytes::Chunk(chunk) => chunk,
+            TreeBytes::Inline(tree) => tree,
+        }
+    }
+}
+
 /// An iterator over the entries of a folder.
 #[derive(Debug)]
 pub struct Entries<'a> {
     reader: &'a Reader,
     segments: Segments<'a>,
-    chunk: Option<ChunkBytes>,
+    chunk: Option<TreeBytes>,
     position: usize,
     name_last: Vec<u8>,
 }
@@ -228,7 +251,7 @@ impl Entries<'_> {
                     self.position = d.position();
                     // Ascending names cannot repeat, and two folders can be compared in one pass.
                     if !self.name_last.is_empty() && self.name_last >= entry.name {
-                        return Err(not_ascending());
+                        return Err(not_ascending().of("tree"));
                     }
                     self.name_last.clone_from(&entry.name);
                     return Ok(Some(entry));
@@ -239,7 +262,8 @@ impl Entries<'_> {
                 None => return Ok(None),
                 Some(segment) => {
                     let ahead = self.segments.trees_ahead;
-                    self.chunk = Some(self.reader.tree_chunk_of_walk(&segment, ahead)?);
+                    let chunk = self.reader.tree_chunk_of_walk(&segment, ahead)?;
+                    self.chunk = Some(TreeBytes::Chunk(chunk));
                     self.position = 0;
                 }
             }

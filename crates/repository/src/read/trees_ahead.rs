@@ -16,10 +16,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::chunk_bytes::ChunkBytes;
 use super::plan::ReadStep;
 use super::reader::Reader;
-use super::tree_chunk::entries_in;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::recipe::{Content, RecipeChunk, Segment};
-use crate::format::tree::EntryKind;
+use crate::format::tree::{EntryKind, entries_in};
 
 /// The maximum number of chunks that are fetched together.
 const ROUND_CHUNKS_MAX: usize = 256;
@@ -253,10 +252,12 @@ impl Drop for TreesAheadEnd<'_, '_> {
     }
 }
 
-/// Returns the first chunks of a tree: its chunks, or that of its recipe.
+/// Returns the first chunks of a tree: its chunks, or that of its recipe. Of a tree that lies in the
+/// folder's entry, returns those of the folders in it.
 fn chunks_of(content: &Content) -> Vec<TreeChunk> {
     match content {
-        Content::Empty | Content::Raw(_) => Vec::new(),
+        Content::Empty => Vec::new(),
+        Content::Raw(tree) => chunks_of_folders(tree),
         Content::Segments(segments) => chunks_in(segments, false),
         Content::Recipe(fingerprint) => {
             vec![TreeChunk { fingerprint: *fingerprint, is_recipe: true }]
@@ -281,6 +282,12 @@ fn below(chunk: TreeChunk, bytes: &[u8]) -> Vec<TreeChunk> {
         let recipe = RecipeChunk::decode(bytes);
         return recipe.map_or_else(|_| Vec::new(), |it| chunks_in(&it.segments, it.level > 0));
     }
+    chunks_of_folders(bytes)
+}
+
+/// Returns the first chunks of the folders in these bytes of a tree. There are none if the bytes are
+/// invalid.
+fn chunks_of_folders(bytes: &[u8]) -> Vec<TreeChunk> {
     let entries = entries_in(bytes).unwrap_or_default();
     let folders = entries.iter().filter(|entry| entry.kind == EntryKind::Folder);
     folders.flat_map(|folder| chunks_of(&folder.content)).collect()

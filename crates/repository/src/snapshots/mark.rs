@@ -2,11 +2,10 @@
 //! these name.
 
 use cutpoint_storage::{Error, Result};
-use minicbor::Decoder;
 
 use crate::format::fingerprint::Fingerprint;
 use crate::format::recipe::{Content, RecipeChunk, Segment};
-use crate::format::tree::{Entry, EntryKind};
+use crate::format::tree::{Entry, EntryKind, entries_in};
 use crate::read::ChunkBytes;
 use crate::util::cache::{Key, TwoGenerationCache, key};
 
@@ -107,7 +106,7 @@ impl Node {
         }
     }
 
-    /// Decodes the bytes of the node.
+    /// Decodes the bytes of the node. Trees that lie in the entries of their folders are checked.
     ///
     /// # Errors
     ///
@@ -154,9 +153,7 @@ impl NodeContents {
                 let is_tree = matches!(node, Node::Recipe { is_tree: true, .. });
                 enter_recipe(recipe, is_tree, nodes, data)
             }
-            NodeContents::Tree(entries) => entries.iter().try_for_each(|entry| {
-                enter(&entry.content, entry.kind == EntryKind::Folder, nodes, data)
-            }),
+            NodeContents::Tree(entries) => enter_entries(entries, nodes, data),
         }
     }
 }
@@ -262,11 +259,11 @@ impl Marker {
 type Data<'a> = dyn FnMut(&Fingerprint, u64, u64) -> Result<()> + 'a;
 
 /// Appends the metadata chunks that `content` names to `nodes`, and passes its file chunks to
-/// `data`.
+/// `data`. A tree that lies in the content itself is entered as well.
 ///
 /// # Errors
 ///
-/// Returns any error of `data`.
+/// Returns any error of `data`, and `Corrupt` for an invalid tree in the content.
 pub(crate) fn enter(
     content: &Content,
     is_tree: bool,
@@ -274,6 +271,8 @@ pub(crate) fn enter(
     data: &mut Data<'_>,
 ) -> Result<()> {
     match content {
+        // A content has at most 4096 bytes, which bounds the depth.
+        Content::Raw(tree) if is_tree => enter_entries(&entries_in(tree)?, nodes, data),
         Content::Empty | Content::Raw(_) => Ok(()),
         Content::Segments(segments) => enter_segments(segments, is_tree, nodes, data),
         Content::Recipe(fingerprint) => {
@@ -281,6 +280,12 @@ pub(crate) fn enter(
             Ok(())
         }
     }
+}
+
+fn enter_entries(entries: &[Entry], nodes: &mut Vec<Node>, data: &mut Data<'_>) -> Result<()> {
+    entries
+        .iter()
+        .try_for_each(|entry| enter(&entry.content, entry.kind == EntryKind::Folder, nodes, data))
 }
 
 fn enter_segments(
@@ -352,14 +357,17 @@ fn decode_tree(fingerprint: Fingerprint, length: u64, bytes: &[u8]) -> Result<Ve
         let message = format!("has {} bytes (expected {length})", bytes.len());
         return Err(Error::corrupt(object(), message));
     }
-    let d = &mut Decoder::new(bytes);
-    let mut entries: Vec<Entry> = Vec::new();
-    while d.position() < bytes.len() {
-        let entry = Entry::decode(d).map_err(|error| error.of(object()))?;
-        if entries.last().is_some_and(|last| last.name >= entry.name) {
-            return Err(Error::corrupt(object(), "names are not in ascending order"));
-        }
-        entries.push(entry);
-    }
+    let entries = entries_in(bytes).map_err(|error| error.of(object()))?;
+    check_inline_trees(&entries).map_err(|error| error.of(object()))?;
     Ok(entries)
+}
+
+/// Checks the trees that lie in the entries of their folders, at every depth.
+fn check_inline_trees(entries: &[Entry]) -> Result<()> {
+    for entry in entries {
+        if let (EntryKind::Folder, Content::Raw(tree)) = (entry.kind, &entry.content) {
+            check_inline_trees(&entries_in(tree)?)?;
+        }
+    }
+    Ok(())
 }

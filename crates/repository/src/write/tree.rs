@@ -6,14 +6,18 @@ use super::dedup::ChunkSink;
 use super::recipe::{RecipeWriter, TREE_CUT};
 use crate::crypto::Keys;
 use crate::format::recipe::{Content, Segment};
-use crate::format::tree::Entry;
+use crate::format::tree::{Entry, EntryKind};
 
 /// Minimum size of a chunk of a tree in bytes, unless it is the last.
 const CHUNK_SIZE_MIN: usize = 4 * 1024;
 /// Maximum size of a chunk of a tree in bytes, unless one entry is larger. Between the limits a
-/// chunk ends before a name whose keyed hash ends in seven zero bits.
+/// chunk ends before a name whose keyed hash ends in seven zero bits, or in five if the entry has a
+/// tree in it, because such entries are longer.
 const CHUNK_SIZE_MAX: usize = 64 * 1024;
 const HASH_MASK: u64 = 0x7f;
+const HASH_MASK_INLINE: u64 = 0x1f;
+/// Maximum size of a tree that lies in the entry of its folder, in bytes.
+const INLINE_LEN_MAX: usize = 1024;
 
 /// Builds the tree of one folder, entry by entry.
 #[derive(Clone, Debug)]
@@ -52,7 +56,9 @@ impl TreeWriter {
         let start = self.chunk.len();
         entry.encode_into(&mut self.chunk);
         // The name decides, so that a changed time moves no cut.
-        let may_cut = start >= CHUNK_SIZE_MIN && keys.name_hash(&entry.name) & HASH_MASK == 0;
+        let has_tree = entry.kind == EntryKind::Folder && matches!(entry.content, Content::Raw(_));
+        let mask = if has_tree { HASH_MASK_INLINE } else { HASH_MASK };
+        let may_cut = start >= CHUNK_SIZE_MIN && keys.name_hash(&entry.name) & mask == 0;
         if start > 0 && (may_cut || self.chunk.len() > CHUNK_SIZE_MAX) {
             let entry = self.chunk.split_off(start);
             self.close(sink)?;
@@ -71,7 +77,21 @@ impl TreeWriter {
         self.recipe.push(Segment::Chunk { fingerprint, offset: 0, length }, sink)
     }
 
-    /// Ends the tree.
+    /// Ends the tree of a folder whose entry is in another tree. A short tree is not stored, and
+    /// its bytes are the content.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of the sink.
+    pub fn finish_below(self, sink: &mut dyn ChunkSink) -> Result<Content> {
+        let is_one_chunk = self.recipe.size() == 0;
+        if is_one_chunk && !self.chunk.is_empty() && self.chunk.len() <= INLINE_LEN_MAX {
+            return Ok(Content::Raw(self.chunk));
+        }
+        self.finish(sink)
+    }
+
+    /// Ends the tree of a root.
     ///
     /// # Errors
     ///

@@ -160,11 +160,11 @@ fn incompressible_containers_are_spared() {
 fn limits_are_kept_and_the_rest_follows() {
     let storage = memory_with_delta_chunks();
     let repository = versions(storage.clone());
-    let some = OptimizeOptions { rewrite_bytes_max: 600_000, ..OPTIONS };
+    let some = OptimizeOptions { rewrite_bytes_max: 300_000, ..OPTIONS };
     let mut runs = 0;
     while optimize_all(&repository, &some)
         .map(|done| {
-            assert!(done.plan.rewritten_bytes <= 600_000, "{done:?}");
+            assert!(done.plan.rewritten_bytes <= 300_000, "{done:?}");
             done.number.is_some()
         })
         .expect("it works")

@@ -120,10 +120,20 @@ fn adjacent_holes_are_merged() {
     assert!(chunks.order.is_empty(), "they stand in the entry");
 }
 
+fn keys() -> Keys {
+    let keyring = Keyring { repository: RepositoryId([5; 16]), epochs: vec![(1, Secret([3; 32]))] };
+    Keys::derive(&keyring, CipherSuite::None)
+}
+
+/// Returns `true` if a chunk of 4096 bytes ends before this entry.
+fn begins_a_chunk(keys: &Keys, entry: &Entry) -> bool {
+    let bits = if matches!(entry.content, Content::Raw(_)) { 5 } else { 7 };
+    keys.name_hash(&entry.name).trailing_zeros() >= bits
+}
+
 #[test]
 fn tree_chunks_end_as_the_page_says() {
-    let keyring = Keyring { repository: RepositoryId([5; 16]), epochs: vec![(1, Secret([3; 32]))] };
-    let keys = Keys::derive(&keyring, CipherSuite::None);
+    let keys = keys();
     let mut names: Vec<String> = (0..5000).map(|number| format!("name {number:06}")).collect();
     // None of these begins a chunk, so one is cut by its size.
     let long = (0..).map(|number| format!("z{number:0200}"));
@@ -131,8 +141,11 @@ fn tree_chunks_end_as_the_page_says() {
     names.extend(long.take(600));
     let mut chunks = Chunks::default();
     let mut tree = TreeWriter::new();
-    for name in &names {
-        let entry = Entry::new(name.as_bytes().to_vec(), EntryKind::File);
+    for (number, name) in names.iter().enumerate() {
+        let mut entry = Entry::new(name.as_bytes().to_vec(), EntryKind::File);
+        if number < 5000 && number % 3 == 0 {
+            (entry.kind, entry.content) = (EntryKind::Folder, Content::Raw(vec![b'?'; 200]));
+        }
         tree.push(&entry, &keys, &mut chunks).expect("memory takes it");
     }
     let again = Entry::new(b"name 000000".to_vec(), EntryKind::File);
@@ -153,9 +166,9 @@ fn tree_chunks_end_as_the_page_says() {
         let mut decoder = Decoder::new(bytes);
         while decoder.position() < bytes.len() {
             let start = decoder.position();
-            let name = Entry::decode(&mut decoder).expect("it was just encoded").name;
+            let entry = Entry::decode(&mut decoder).expect("it was just encoded");
             let len = decoder.position() - start;
-            let begins_a_chunk = keys.name_hash(&name).trailing_zeros() >= 7;
+            let begins_a_chunk = begins_a_chunk(&keys, &entry);
             match len_before {
                 Some(before) if start == 0 => {
                     let is_full = before + len > 65_536;
@@ -164,10 +177,39 @@ fn tree_chunks_end_as_the_page_says() {
                 }
                 _ => assert!(!begins_a_chunk || start < 4096, "not cut at {start}"),
             }
-            found.push(String::from_utf8(name).expect("a text"));
+            found.push(String::from_utf8(entry.name).expect("a text"));
         }
         len_before = Some(bytes.len());
     }
     assert!(found == names, "the tree comes back");
     assert!(cut_by_size > 0, "what has no end is cut");
+}
+
+/// The longest tree that this program leaves in the entry of its folder has 1024 bytes.
+#[test]
+fn short_trees_stay_in_the_entry() {
+    let keys = keys();
+    let write = |name_len: usize| {
+        let (mut chunks, mut tree) = (Chunks::default(), TreeWriter::new());
+        let entry = Entry::new(vec![b'n'; name_len], EntryKind::File);
+        let mut bytes = Vec::new();
+        entry.encode_into(&mut bytes);
+        tree.push(&entry, &keys, &mut chunks).expect("the sink takes it");
+        let root = tree.clone().finish(&mut chunks).expect("the sink takes it");
+        assert_eq!((chunks.order.len(), &chunks.all[&chunks.order[0]]), (1, &bytes), "a root");
+        assert!(matches!(root, Content::Segments(_)), "a root");
+        chunks.order.clear();
+        let content = tree.finish_below(&mut chunks).expect("the sink takes it");
+        (bytes, content, chunks.order.len())
+    };
+    let overhead = write(500).0.len() - 500;
+    let (bytes, content, chunk_count) = write(1024 - overhead);
+    assert_eq!((bytes.len(), chunk_count), (1024, 0));
+    assert_eq!(content, Content::Raw(bytes));
+    let (bytes, content, chunk_count) = write(1025 - overhead);
+    assert_eq!((bytes.len(), chunk_count), (1025, 1));
+    assert!(matches!(content, Content::Segments(_)), "{content:?}");
+    let mut chunks = Chunks::default();
+    let empty = TreeWriter::new().finish_below(&mut chunks).expect("nothing to store");
+    assert_eq!((empty, chunks.order.len()), (Content::Empty, 0));
 }

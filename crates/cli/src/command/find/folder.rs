@@ -137,6 +137,9 @@ struct Scan<'a> {
 
 impl Scan<'_> {
     fn tree(&mut self, tree: &Content) -> Result<()> {
+        if let Content::Raw(tree) = tree {
+            return self.entries(tree);
+        }
         let mut chunks = Vec::new();
         for segment in self.query.reader.segments(tree) {
             let segment = segment?;
@@ -146,17 +149,23 @@ impl Scan<'_> {
                 self.position = range.end;
             } else {
                 let chunk = self.query.reader.tree_chunk(&segment)?;
-                let mut rest: &[u8] = &chunk;
-                while !rest.is_empty() {
-                    let (known, behind) = self.first_entry(rest)?;
-                    self.current.entries.push(known);
-                    rest = behind;
-                }
+                self.entries(&chunk)?;
             }
             chunks.push((segment, start..self.current.entries.len()));
         }
         if chunks.len() > 1 {
             self.current.chunks.extend(chunks);
+        }
+        Ok(())
+    }
+
+    /// Adds the entries in the bytes of a chunk, or of a tree that lies in its folder's entry.
+    fn entries(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (known, behind) = self.first_entry(rest)?;
+            self.current.entries.push(known);
+            rest = behind;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::reachable::ReachableChunks;
 use crate::format::fingerprint::{Class, Fingerprint};
 use crate::format::names::TicketId;
 use crate::format::recipe::Content;
-use crate::format::tree::{Entry, EntryKind};
+use crate::format::tree::{Entry, EntryKind, entries_in};
 use crate::snapshots::mark::{Node, NodeContents, enter, enter_recipe};
 use crate::util::cache::{Key, TwoGenerationCache};
 use crate::util::display::name_text;
@@ -172,6 +172,13 @@ impl<'a> AffectedPaths<'a> {
         let mut frame = Frame::new(kind, path);
         let mut is_broken = false;
         let is_tree = matches!(kind, FrameKind::Folder);
+        if let (true, Content::Raw(tree)) = (is_tree, content) {
+            match entries_in(tree) {
+                Ok(entries) => frame.entries = entries.into_iter(),
+                Err(_) => frame.below.is_broken = true,
+            }
+            return frame;
+        }
         let entered = enter(content, is_tree, &mut frame.nodes, &mut |fingerprint, _, _| {
             is_broken |= self.is_missing(Class::Data, *fingerprint);
             Ok(())

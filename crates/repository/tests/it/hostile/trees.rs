@@ -1,10 +1,10 @@
 //! Trees and recipes: repeated, contradictory, or with names that lead out of a folder.
 
-use cutpoint_repository::format::recipe::{LEVEL_MAX, RecipeChunk, Segment as Piece};
+use cutpoint_repository::format::recipe::{LEVEL_MAX, RAW_LEN_MAX, RecipeChunk, Segment as Piece};
 use cutpoint_repository::gc::prune::{PruneOptions, plan};
 use cutpoint_repository::verify::repair::RepairOutcome;
 use cutpoint_repository::write::{ChunkSink, Inline};
-use cutpoint_repository::{Content, Entry, EntryKind, Fingerprint};
+use cutpoint_repository::{Class, Content, Entry, EntryKind, Fingerprint};
 use cutpoint_storage::{Kind, Result};
 
 use super::{encode, file, findings, new_repository, plant, reader, repair};
@@ -65,6 +65,72 @@ fn tree_of(inline: &mut Inline, entries: &[Entry]) -> Result<Content> {
 
 /// A chunk that is not stored anywhere.
 const NOWHERE: Piece = Piece::Chunk { fingerprint: Fingerprint([0xee; 32]), offset: 0, length: 8 };
+
+/// A folder whose tree lies in its entry.
+fn folder_with(name: &str, tree: Vec<u8>) -> Entry {
+    let mut folder = Entry::new(name, EntryKind::Folder);
+    folder.content = Content::Raw(tree);
+    folder
+}
+
+/// Folders in folders, each in the entry of the one above it, as deep as an entry allows. What the
+/// deepest one names is needed.
+#[test]
+fn deepest_trees_in_entries_are_entered() {
+    let repository = new_repository();
+    plant(&repository, |inline| {
+        let fingerprint = inline.store_data(b"8 bytes.")?;
+        let piece = Piece::Chunk { fingerprint, offset: 0, length: 8 };
+        let mut below = encode(&[file("f", 8, Content::Segments(vec![piece]))]);
+        while let tree = encode(&[folder_with("d", below.clone())])
+            && tree.len() <= RAW_LEN_MAX
+        {
+            below = tree;
+        }
+        tree_of(inline, &[folder_with("top", below)])
+    });
+    assert_eq!(findings(&repository), [""; 0], "nothing is wrong with it");
+    let reader = reader(&repository);
+    let (mut content, mut depth) = (reader.view().snapshots()[0].1.root.clone(), 0);
+    let file = loop {
+        let entry = reader.tree(&content).next().expect("an entry").expect("it can be read");
+        match entry.kind {
+            EntryKind::Folder => (content, depth) = (entry.content, depth + 1),
+            _ => break entry,
+        }
+    };
+    assert!(depth > 100, "{depth} folders");
+    let Content::Segments(segments) = file.content else { panic!("a chunk") };
+    let [Piece::Chunk { fingerprint, .. }] = segments[..] else { panic!("a chunk") };
+    reader.chunk(Class::Data, &fingerprint).expect("it is there");
+    let planned = plan(&repository, &PruneOptions::default(), &()).expect("it can be planned");
+    assert_eq!((planned.condemned_count, planned.unused_bytes), (0, 0), "{planned:?}");
+}
+
+/// A chunk with an invalid tree in an entry, at any depth, is unreadable: nobody can say what it needs.
+#[test]
+fn invalid_tree_in_an_entry_makes_its_chunk_unreadable() {
+    let fallen = encode(&[file("b", 0, Content::Empty), file("a", 0, Content::Empty)]);
+    let escaping = encode(&[file("..", 0, Content::Empty)]);
+    let cut = encode(&[file("abc", 0, Content::Empty)]);
+    let cut = cut[..cut.len() - 1].to_vec();
+    for tree in [fallen, escaping, cut, vec![0xff]] {
+        for below in [tree.clone(), encode(&[folder_with("below", tree)])] {
+            let repository = new_repository();
+            plant(&repository, |inline| {
+                let entries = [folder_with("bad", below), file("good", 0, Content::Empty)];
+                tree_of(inline, &entries)
+            });
+            let found = findings(&repository);
+            assert!(found.iter().any(|text| text.contains("cannot be listed")), "{found:?}");
+            let error =
+                plan(&repository, &PruneOptions::default(), &()).expect_err("it would lose");
+            assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+            let (done, losses) = repair(&repository);
+            assert_eq!((done.snapshots.len(), losses.len()), (1, 1), "{done:?}: {losses:?}");
+        }
+    }
+}
 
 #[test]
 fn repeated_folder_is_marked_once() {

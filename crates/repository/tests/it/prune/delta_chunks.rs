@@ -30,7 +30,8 @@ fn delta_chunks_stay_with_their_references_or_become_full_chunks() {
     assert_eq!(restore_all(&repository).expect("it restores"), 1);
     assert_clean(&repository, "what delta chunks refer to");
     let before = size(&*storage);
-    // Six chunks of 5000 bytes take less than the container that stays only for them.
+    // The chunks of 5000 bytes in their region take less than the container that stays only for six
+    // of them.
     let pruned = prune_all(&repository, &ALL).expect("it works");
     assert_eq!(pruned.plan.inlined_bytes, pruned.plan.inlined_count * 5000, "{pruned:?}");
     assert!(pruned.plan.inlined_count >= 6, "{pruned:?}");

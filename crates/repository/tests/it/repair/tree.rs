@@ -64,7 +64,12 @@ fn folder(inline: &mut Inline, name: &str, entries: &[Entry]) -> Entry {
         tree.push(entry, repository.keys(), inline).expect("names rise");
     }
     let mut entry = Entry::new(name, EntryKind::Folder);
-    entry.content = tree.finish(inline).expect("memory takes it");
+    // Some trees are short, and lie in the entries of their folders.
+    let content = match name {
+        "b" | "d" => tree.finish_below(inline),
+        _ => tree.finish(inline),
+    };
+    entry.content = content.expect("memory takes it");
     entry
 }
 
@@ -441,7 +446,7 @@ fn repair_can_be_stopped() {
     let [expected, progress, asked] =
         [heard.expected, heard.progress, heard.asked].map(AtomicU64::into_inner);
     assert!(expected > 5 && progress == expected, "{progress} of {expected} containers");
-    assert!(asked > by_check + 20, "asked {asked} times, {by_check} of them by the check");
+    assert!(asked > by_check + 15, "asked {asked} times, {by_check} of them by the check");
     for limit in (0..asked).rev().step_by(usize::try_from(asked / 100 + 1).expect("small")) {
         assert_eq!(run(limit).1, Err(Kind::Interrupted), "after {limit} of {asked}");
     }

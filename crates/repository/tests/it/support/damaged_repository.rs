@@ -9,14 +9,14 @@ use cutpoint_repository::format::recipe::Segment as Piece;
 use cutpoint_repository::verify::check::{
     CheckMonitor, CheckOptions, CheckReport, Finding, FindingKind, Portion, check,
 };
-use cutpoint_repository::write::{Inline, TreeWriter};
+use cutpoint_repository::write::{Inline, RecipeWriter, TreeWriter};
 use cutpoint_repository::{
-    Class, CommitResult, Entry, EntryKind, Purpose, Reader, Repository, Secret, Snapshot, TicketId,
-    Unlock, Verify, View, Writer,
+    Class, CommitResult, Content, Entry, EntryKind, Purpose, Reader, Repository, Secret, Snapshot,
+    TicketId, Unlock, Verify, View, Writer,
 };
 use cutpoint_storage::{Memory, ObjectKind, Put, Result, Storage};
 
-use super::backup::{back_up, file, init, open, restore_all};
+use super::backup::{CHUNK_LEN, back_up, file, init, open, restore_all};
 
 /// A repository on a storage of its own, opened before anything was damaged.
 #[derive(Debug)]
@@ -64,7 +64,8 @@ fn restore_all_but_nested(repository: &Arc<Repository>) -> usize {
     restore_all(repository).expect("everything restores")
 }
 
-/// Backs up a folder of 2000 empty files, in a folder: its tree has several chunks.
+/// Backs up a folder of 2000 empty files, whose tree has several chunks, in folders whose trees lie in
+/// their entries. One of these also has a file.
 fn back_up_nested(repository: &Arc<Repository>) -> Result<()> {
     let writer = Writer::begin(repository.clone(), Purpose::Backup)?;
     let mut inline = Inline::new(writer, Verify::All)?;
@@ -74,10 +75,29 @@ fn back_up_nested(repository: &Arc<Repository>) -> Result<()> {
         inner.push(&Entry::new(format!("{number:05}"), EntryKind::File), keys, &mut inline)?;
     }
     let mut folder = Entry::new("folder", EntryKind::Folder);
-    folder.content = inner.finish(&mut inline)?;
-    let mut outer = TreeWriter::new();
-    outer.push(&folder, keys, &mut inline)?;
-    let root = outer.finish(&mut inline)?;
+    folder.content = inner.finish_below(&mut inline)?;
+    let mut recipe = RecipeWriter::new("fixed");
+    for chunk in file(7).chunks(CHUNK_LEN) {
+        let fingerprint = inline.store_data(chunk)?;
+        let length = chunk.len() as u64;
+        recipe.push(Piece::Chunk { fingerprint, offset: 0, length }, &mut inline)?;
+    }
+    let mut stored = Entry::new("file 0007", EntryKind::File);
+    stored.size = recipe.size();
+    stored.content = recipe.finish(&mut inline)?;
+    let mut short = TreeWriter::new();
+    short.push(&stored, keys, &mut inline)?;
+    short.push(&folder, keys, &mut inline)?;
+    let mut above = Entry::new("above", EntryKind::Folder);
+    above.content = short.finish_below(&mut inline)?;
+    let mut top = TreeWriter::new();
+    top.push(&above, keys, &mut inline)?;
+    let mut entry = Entry::new("top", EntryKind::Folder);
+    entry.content = top.finish_below(&mut inline)?;
+    assert!(matches!(entry.content, Content::Raw(_)), "two short trees");
+    let mut root = TreeWriter::new();
+    root.push(&entry, keys, &mut inline)?;
+    let root = root.finish(&mut inline)?;
     let description = "nested".to_owned();
     let snapshot = Snapshot { root, description, ..Snapshot::empty() };
     inline.commit(Outcome::Snapshot(Box::new(snapshot))).map(drop)

@@ -120,7 +120,7 @@ pub(crate) fn start() -> Arc<dyn Storage> {
 pub(crate) fn start_similar() -> Arc<dyn Storage> {
     let storage = memory_with_delta_chunks();
     let repository = open(storage.clone(), 1).expect("it opens");
-    for files in [&[2, 3, 100, 200][..], &[3, 5, 101], &[5, 102, 250]] {
+    for files in [&[2, 3, 100, 200, 4][..], &[3, 5, 101], &[5, 102, 250]] {
         let committed = back_up(&repository, files, true).expect("it works");
         assert_eq!(committed, CommitResult::Done, "no other client ends it");
     }

@@ -11,7 +11,7 @@ use super::report::PathLoss;
 use crate::crypto::Keys;
 use crate::format::fingerprint::Class;
 use crate::format::recipe::Content;
-use crate::format::tree::Entry;
+use crate::format::tree::{Entry, entries_in};
 use crate::write::{Inline, TreeWriter};
 
 /// A folder that is being traversed.
@@ -61,6 +61,19 @@ impl<'a> FolderFrame<'a> {
             tree: TreeWriter::new(),
             renamed: BTreeMap::new(),
             is_undamaged: true,
+        }
+    }
+
+    /// Enters the entries of a tree that lies in the content itself. Returns `false` if it is
+    /// invalid.
+    pub(super) fn enter_inline(&mut self, content: &Content) -> bool {
+        let Content::Raw(tree) = content else { return true };
+        match entries_in(tree) {
+            Ok(entries) => {
+                self.entries = entries.into_iter();
+                true
+            }
+            Err(_) => false,
         }
     }
 

@@ -210,7 +210,7 @@ impl<'a> Rewriter<'a> {
         let mut frame =
             FolderFrame::new(self.chunks.reader.repository().keys(), entry, path, content);
         frame.before = self.losses.counts;
-        if is_too_long {
+        if is_too_long || !frame.enter_inline(content) {
             self.lose_entries(&mut frame);
         }
         Ok(frame)
@@ -233,7 +233,11 @@ impl<'a> Rewriter<'a> {
             frame.push_renamed(name, renamed, &mut self.losses, sink.as_deref_mut())?;
         }
         let is_undamaged = frame.is_undamaged && !frame.pieces.is_suspect;
-        let content = sink.map_or(Ok(Content::Empty), |sink| frame.tree.finish(sink))?;
+        let content = match (sink, &frame.entry) {
+            (None, _) => Content::Empty,
+            (Some(sink), None) => frame.tree.finish(sink)?,
+            (Some(sink), Some(_)) => frame.tree.finish_below(sink)?,
+        };
         match &frame.entry {
             Some(entry) if is_undamaged => self.undamaged.put(key(&entry.content), ()),
             Some(entry) => {
@@ -254,7 +258,10 @@ fn key(content: &Content) -> Key {
         Content::Segments(segments) => {
             segments.iter().for_each(|segment| segment.pack_into(&mut packed));
         }
-        Content::Empty | Content::Raw(_) => {}
+        Content::Raw(tree) => {
+            return cache::key(&Fingerprint(*blake3::hash(tree).as_bytes()), 2);
+        }
+        Content::Empty => {}
     }
     cache::key(&Fingerprint(*blake3::hash(&packed).as_bytes()), 1)
 }
