@@ -1,7 +1,8 @@
-//! Second requests for reads that take much longer than others of their size.
+//! Second requests in place of those that take much longer than others of their size.
 //!
-//! One connection of many stalls now and then, and a caller that waits for all of its reads waits for
-//! the slowest. A read can be made twice, because it changes nothing.
+//! One connection of many stalls now and then, and a caller that waits for all of its requests waits
+//! for the slowest. A read can be made twice, because it changes nothing, and so can a put of an object
+//! that no other client puts, because both have the same bytes ([`PUT_TWICE`]).
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -10,26 +11,38 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-/// Number of the last reads of a size whose times are kept.
+/// The folders of objects whose puts may be made twice: a name belongs to one writer, and always to the
+/// same bytes. Not the others: a ticket, a commit or a prune record is put only if there is none, and
+/// that decides between clients. The second of two puts would be told that the object exists.
+pub(super) const PUT_TWICE: [&str; 3] = ["data", "index", "meta"];
+/// Number of the last requests of a size whose times are kept.
 const TIMES_MAX: usize = 64;
-/// Number of reads of a size after which another one is compared with them.
+/// Number of requests of a size after which another one is compared with them.
 const TIMES_MIN: usize = 32;
-/// The share of reads that are quicker than the time with which a read is compared, in percent.
+/// The share of requests that are quicker than the time with which a request is compared, in percent.
 const PERCENTILE: usize = 95;
 /// A second request is made after this multiple of that time.
 const TIMES_AS_LONG: u32 = 3;
 /// A second request is made after this time at the earliest.
 const DELAY_MIN: Duration = Duration::from_secs(2);
-/// At most one read in this number gets a second request, because a server that is slow for all reads
-/// must not get twice as many.
-const READS_PER_SECOND_REQUEST: u64 = 20;
-/// Reads of up to 2 to the power of this number bytes count as one size, and so do those of up to each
+/// At most one request in this number gets a second one, because a server that is slow for all
+/// requests must not get twice as many.
+const REQUESTS_PER_SECOND_ONE: u64 = 20;
+/// Requests of up to 2 to the power of this number bytes count as one size, and so do those of up to each
 /// further power of two.
 const SIZE_BITS_MIN: u32 = 16;
 /// Number of sizes.
 const SIZE_COUNT: usize = 12;
 
-/// The times of the reads of a storage, and the number of second requests.
+/// The failure of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failed<E> {
+    pub(crate) error: E,
+    /// Set if the request was made twice.
+    pub(crate) is_of_two: bool,
+}
+
+/// The times of the reads, or puts, of a storage, and the number of second requests.
 #[derive(Debug)]
 pub(crate) struct Hedge {
     state: Mutex<State>,
@@ -39,7 +52,7 @@ pub(crate) struct Hedge {
 #[derive(Debug, Default)]
 struct State {
     times: [VecDeque<Duration>; SIZE_COUNT],
-    read_count: u64,
+    request_count: u64,
     second_count: u64,
 }
 
@@ -54,20 +67,22 @@ impl Hedge {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads about `len` bytes by `read`. If that takes much longer than earlier reads, calls `read`
-    /// again, and returns the result that comes first. `now_ns` is a clock.
+    /// Makes a request for about `len` bytes by `act`. If that takes much longer than earlier requests,
+    /// calls `act` again, and returns the success that comes first. `now_ns` is a clock.
     ///
     /// # Errors
     ///
-    /// Returns the error of `read`, after both calls have failed if there are two.
-    pub(crate) async fn read<T, E, F: Future<Output = Result<T, E>>>(
+    /// Returns the error of `act`. If there are two calls, both have failed, or the error is one that
+    /// `ends` both. [`Failed::is_of_two`] tells.
+    pub(crate) async fn run<T, E, F: Future<Output = Result<T, E>>>(
         &self,
         len: u64,
         now_ns: impl Fn() -> u64,
-        read: impl Fn() -> F,
-    ) -> Result<T, E> {
+        act: impl Fn() -> F,
+        ends: impl Fn(&E) -> bool,
+    ) -> Result<T, Failed<E>> {
         let began_ns = now_ns();
-        let mut first = pin!(read());
+        let mut first = pin!(act());
         let delay = self.delay(len);
         let quick = match delay {
             Some(delay) => tokio::time::timeout(delay, &mut first).await.ok(),
@@ -78,24 +93,27 @@ impl Hedge {
                 let elapsed_ns = now_ns().saturating_sub(began_ns);
                 self.lock().note(len, Duration::from_nanos(elapsed_ns));
             }
-            return done;
+            return done.map_err(|error| Failed { error, is_of_two: false });
         }
         if !self.lock().begins_second() {
-            return first.await;
+            return first.await.map_err(|error| Failed { error, is_of_two: false });
         }
-        let second = pin!(read());
-        match select(first, second).await {
-            Either::Left((Ok(done), _)) | Either::Right((Ok(done), _)) => Ok(done),
-            Either::Left((Err(error), other)) => other.await.or(Err(error)),
-            Either::Right((Err(error), other)) => other.await.or(Err(error)),
-        }
+        let second = pin!(act());
+        let (done, other) = match select(first, second).await {
+            Either::Left((done, other)) | Either::Right((done, other)) => (done, other),
+        };
+        let done = match done {
+            Err(error) if !ends(&error) => other.await.or(Err(error)),
+            done => done,
+        };
+        done.map_err(|error| Failed { error, is_of_two: true })
     }
 
-    /// Counts a read, and returns the time after which a second request is made for it; `None` if too
+    /// Counts a request, and returns the time after which a second request is made for it; `None` if too
     /// little is known.
     fn delay(&self, len: u64) -> Option<Duration> {
         let mut state = self.lock();
-        state.read_count += 1;
+        state.request_count += 1;
         let times = &state.times[size_of(len)];
         if times.len() < TIMES_MIN {
             return None;
@@ -118,7 +136,7 @@ impl State {
 
     /// Returns `true` if there may be another second request, and counts it.
     fn begins_second(&mut self) -> bool {
-        let may_begin = (self.second_count + 1) * READS_PER_SECOND_REQUEST <= self.read_count;
+        let may_begin = (self.second_count + 1) * REQUESTS_PER_SECOND_ONE <= self.request_count;
         self.second_count += u64::from(may_begin);
         may_begin
     }
@@ -148,11 +166,20 @@ mod tests {
         runtime.expect("threads start").block_on(test)
     }
 
+    /// Makes a request of which no error ends both.
+    async fn read<T, E, F: Future<Output = Result<T, E>>>(
+        hedge: &Hedge,
+        len: u64,
+        act: impl Fn() -> F,
+    ) -> Result<T, E> {
+        hedge.run(len, clock, act, |_| false).await.map_err(|failed| failed.error)
+    }
+
     /// Returns a hedge that has seen `count` quick reads.
     async fn after_quick_reads(count: usize) -> Hedge {
         let hedge = Hedge { delay_min: Duration::from_millis(20), ..Hedge::default() };
         for number in 0..count {
-            assert_eq!(hedge.read(LEN, clock, || async { Ok::<_, ()>(number) }).await, Ok(number));
+            assert_eq!(read(&hedge, LEN, || async { Ok::<_, ()>(number) }).await, Ok(number));
         }
         hedge
     }
@@ -179,7 +206,7 @@ mod tests {
                 }
             }
         };
-        let result = hedge.read(LEN, clock, read).await;
+        let result = self::read(hedge, LEN, read).await;
         (result, attempts.get())
     }
 
@@ -210,19 +237,41 @@ mod tests {
                 attempts.set(attempts.get() + 1);
                 tokio::time::sleep(Duration::from_millis(100))
             };
-            let read = || async {
+            let act = || async {
                 slow().await;
                 Ok::<_, ()>(())
             };
-            assert_eq!(hedge.read(LEN, clock, read).await, Ok(()));
-            assert_eq!(hedge.read(100 * LEN, clock, read).await, Ok(()));
+            assert_eq!(read(&hedge, LEN, act).await, Ok(()));
+            assert_eq!(read(&hedge, 100 * LEN, act).await, Ok(()));
             assert_eq!(attempts.get(), 2, "one request a read");
             let fail = || {
                 attempts.set(attempts.get() + 1);
                 async { Err::<(), _>(()) }
             };
-            assert_eq!(hedge.read(LEN, clock, fail).await, Err(()));
+            assert_eq!(read(&hedge, LEN, fail).await, Err(()));
             assert_eq!(attempts.get(), 3);
+        });
+    }
+
+    #[test]
+    fn error_that_ends_both_is_returned_at_once() {
+        run(async {
+            let hedge = after_quick_reads(TIMES_MIN).await;
+            let attempts = Cell::new(0);
+            let act = || {
+                attempts.set(attempts.get() + 1);
+                let number = attempts.get();
+                async move {
+                    match number {
+                        1 => pending::<Result<(), u32>>().await,
+                        _ => Err(number),
+                    }
+                }
+            };
+            let done = hedge.run(LEN, clock, act, |error| *error == 2).await;
+            assert_eq!(done, Err(Failed { error: 2, is_of_two: true }));
+            let failed = hedge.run(LEN, clock, || async { Err::<(), _>(7) }, |_| true).await;
+            assert_eq!(failed, Err(Failed { error: 7, is_of_two: false }));
         });
     }
 
@@ -235,7 +284,7 @@ mod tests {
                 second_count += read_stalled(&hedge, true, Ok(())).await.1 - 1;
             }
             let read_count = TIMES_MIN as u64 + 40;
-            assert_eq!(u64::from(second_count), read_count / READS_PER_SECOND_REQUEST);
+            assert_eq!(u64::from(second_count), read_count / REQUESTS_PER_SECOND_ONE);
         });
     }
 

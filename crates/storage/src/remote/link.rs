@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use tokio::runtime::Runtime;
 
 #[cfg(any(feature = "clouds", feature = "s3"))]
-use super::hedge::Hedge;
+use super::hedge::{Failed, Hedge, PUT_TWICE};
 use super::{Passing, Patience};
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
@@ -26,7 +26,9 @@ pub(crate) struct Link {
     pub(crate) patience: Patience,
     runtime: Runtime,
     #[cfg(any(feature = "clouds", feature = "s3"))]
-    hedge: Hedge,
+    reads: Hedge,
+    #[cfg(any(feature = "clouds", feature = "s3"))]
+    puts: Hedge,
 }
 
 impl Link {
@@ -55,7 +57,9 @@ impl Link {
             patience: Patience::new(environment, tries_max),
             runtime,
             #[cfg(any(feature = "clouds", feature = "s3"))]
-            hedge: Hedge::default(),
+            reads: Hedge::default(),
+            #[cfg(any(feature = "clouds", feature = "s3"))]
+            puts: Hedge::default(),
         })
     }
 
@@ -88,9 +92,36 @@ impl Link {
         read: impl Fn() -> F,
     ) -> Result<T, E> {
         match throttle.waited(Direction::Download).is_zero() {
-            true => self.hedge.read(len, || self.patience.now_ns(), read).await,
+            true => {
+                let done = self.reads.run(len, || self.patience.now_ns(), read, |_| false).await;
+                done.map_err(|failed| failed.error)
+            }
             false => read().await,
         }
+    }
+
+    /// Puts `len` bytes as the object `name` by `put`, which does not replace an object. A put that
+    /// stalls is made twice if the name allows it ([`PUT_TWICE`]), unless `throttle` limits the rate of
+    /// what is sent.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `put`. If the put was made twice, an error that `is_answer` may be the
+    /// answer to one of both because of the other, and is returned at once.
+    #[cfg(any(feature = "clouds", feature = "s3"))]
+    pub(crate) async fn put<T, E, F: Future<Output = Result<T, E>>>(
+        &self,
+        throttle: &Throttle,
+        (name, len): (&str, u64),
+        put: impl Fn() -> F,
+        is_answer: impl Fn(&E) -> bool,
+    ) -> Result<T, Failed<E>> {
+        let folder = name.split_once('/').map_or("", |(folder, _)| folder);
+        let is_limited = !throttle.waited(Direction::Upload).is_zero();
+        if is_limited || !PUT_TWICE.contains(&folder) {
+            return put().await.map_err(|error| Failed { error, is_of_two: false });
+        }
+        self.puts.run(len, || self.patience.now_ns(), put, is_answer).await
     }
 
     /// Runs the last requests of a storage, also after a request to stop.

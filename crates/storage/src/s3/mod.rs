@@ -42,7 +42,7 @@ use self::headers::ShownVersions;
 use self::listing::Listed;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::remote::{Link, within as within_limit};
+use crate::remote::{Failed, Link, within as within_limit};
 use crate::storage::{Deletion, Lock, ObjectRange, Put, Stamped, Storage, Visibility, too_short};
 use crate::throttle::{Direction, Throttle};
 
@@ -159,9 +159,17 @@ impl S3 {
         let limit = self.limits.silence + Duration::from_secs(limit_s);
         let path = self.path(name);
         let put = |store: &AmazonS3| {
-            let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
-            let put = store.put_opts(&path, PutPayload::from_bytes(bytes.clone()), options);
-            let put = within(limit, &self.throttle, Direction::Upload, put);
+            let request = || async {
+                let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
+                let put = store.put_opts(&path, PutPayload::from_bytes(bytes.clone()), options);
+                within(limit, &self.throttle, Direction::Upload, put).await
+            };
+            let put = async {
+                match mode {
+                    PutMode::Create => self.create_by(name, bytes.len() as u64, request).await,
+                    _ => request().await,
+                }
+            };
             self.link.block_on(put).map(|_| ()).map_err(Failure::of_place)
         };
         if !self.needs_checksum.load(Ordering::Relaxed) {
@@ -173,6 +181,25 @@ impl S3 {
             }
         }
         put(&self.second)
+    }
+
+    /// Puts a new object of `len` bytes by `request`, which is made twice if it stalls
+    /// ([`Link::put`]). Two requests may be told of each other's object, so that the caller has to
+    /// look for its own.
+    async fn create_by<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        name: &str,
+        len: u64,
+        request: impl Fn() -> F,
+    ) -> Result<T, Failure> {
+        let is_answer = |failure: &Failure| {
+            matches!(failure.meaning, Meaning::Exists | Meaning::NoConditions | Meaning::NoChecksum)
+        };
+        let put = self.link.put(&self.throttle, (name, len), request, is_answer).await;
+        put.map_err(|Failed { error, is_of_two }| match is_of_two && is_answer(&error) {
+            true => Failure { meaning: Meaning::TryAgain, ..error },
+            false => error,
+        })
     }
 
     fn put_once(&self, name: &str, bytes: &Bytes) -> Result<(), Failure> {
