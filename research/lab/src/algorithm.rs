@@ -5,6 +5,7 @@ use cutpoint_chunking::{Spec, cuts};
 
 use crate::AlgorithmPart;
 use crate::data::DataSet;
+use crate::searched::SearchKey;
 use crate::template::{LEARNED, spec};
 
 /// The way in which the parameters for a target are found.
@@ -90,7 +91,15 @@ pub fn choose(
             Ok(spec) => ParameterChoice::Spec(spec.into()),
             Err(message) => ParameterChoice::None(message),
         },
-        Selection::Equal => equal(template, target, set, part.drop_last, goes_on),
+        Selection::Equal => {
+            let drop_last = part.drop_last;
+            let key = SearchKey { template: template.to_owned(), target, drop_last };
+            let search = || equal(template, target, set, drop_last, goes_on);
+            match set.searched.get_or_search(key, search) {
+                Ok(spec) => ParameterChoice::Spec(spec),
+                Err(reason) => ParameterChoice::None(reason),
+            }
+        }
     }
 }
 
@@ -133,7 +142,7 @@ fn equal(
     set: &DataSet,
     drop_last: bool,
     goes_on: &dyn Fn() -> bool,
-) -> ParameterChoice {
+) -> Result<Box<Spec>, String> {
     let wanted = target as f64;
     let (mut below, mut above): (Option<f64>, Option<f64>) = (None, None);
     let mut best: Option<(f64, Spec)> = None;
@@ -187,13 +196,13 @@ fn equal(
         asked = next;
     }
     match best {
-        Some((off, spec)) if off.abs() <= EQUAL_TOLERANCE => ParameterChoice::Spec(spec.into()),
-        Some((off, _)) => ParameterChoice::None(format!(
+        Some((off, spec)) if off.abs() <= EQUAL_TOLERANCE => Ok(spec.into()),
+        Some((off, _)) => Err(format!(
             "the nearest reachable mean is {:.1} % off the target{}{refused}",
             off * 100.0,
             if refused.is_empty() { "" } else { "; then: " }
         )),
-        None => ParameterChoice::None(refused),
+        None => Err(refused),
     }
 }
 
