@@ -3,10 +3,11 @@
 use cutpoint_chunking::algorithm::bfbc::PairCounts;
 use cutpoint_chunking::{Spec, cuts};
 
-use crate::AlgorithmPart;
 use crate::data::DataSet;
+use crate::row::ABSENT;
 use crate::searched::SearchKey;
 use crate::template::{LEARNED, spec};
+use crate::{AlgorithmPart, Row};
 
 /// The way in which the parameters for a target are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,20 @@ pub(crate) fn is_learned(part: &AlgorithmPart) -> bool {
 ///
 /// The measured mean mostly grows in proportion to the requested mean. Otherwise bisection between
 /// the nearest values below and above finds the requested mean.
+/// Enters the answer of an earlier search on `set`, which `rows` of a cut with an equal mean have.
+pub(crate) fn remember(part: &AlgorithmPart, target: usize, set: &DataSet, rows: &[&Row]) {
+    let Some(template) = &part.equal else { return };
+    let found = rows.iter().find_map(|row| row.spec.parse::<Spec>().ok());
+    let reason = || rows.iter().find(|row| row.metric == ABSENT).map(|row| row.note.clone());
+    let answer = match (found, reason()) {
+        (Some(spec), _) => Ok(spec.into()),
+        (None, Some(reason)) => Err(reason),
+        (None, None) => return,
+    };
+    let template = template.get_ref().clone();
+    set.searched.put(SearchKey { template, target, drop_last: part.drop_last }, answer);
+}
+
 fn equal(
     template: &str,
     target: usize,
