@@ -63,6 +63,10 @@ fn text_is_written_out() {
              skipped=ignored",
         ),
         (
+            "seqcdc:avg=8k,opposing=run",
+            "seqcdc:mode=inc,length=5,trigger=4,skip=512,min=MIN,max=32768,opposing=run",
+        ),
+        (
             "fastcdc:min=2k,normal=8k,max=64k,level=1,form=crate",
             "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0",
         ),
@@ -486,6 +490,7 @@ fn written_out_spec_parses_to_same_spec() {
                 rule: seqcdc::Rule::Released,
                 reach: [seqcdc::Reach::At, seqcdc::Reach::Beyond][random.below(2)],
                 skipped: [seqcdc::Skipped::Compared, seqcdc::Skipped::Ignored][random.below(2)],
+                opposing: seqcdc::Opposing::Total,
             }),
             1 => Spec::try_from(fastcdc::Params {
                 level: [0, 1, 2, 3][random.below(4)],
