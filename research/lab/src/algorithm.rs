@@ -3,9 +3,11 @@
 use cutpoint_chunking::algorithm::bfbc::PairCounts;
 use cutpoint_chunking::{Spec, cuts};
 
-use crate::AlgorithmPart;
 use crate::data::DataSet;
+use crate::row::ABSENT;
+use crate::searched::SearchKey;
 use crate::template::{LEARNED, spec};
+use crate::{AlgorithmPart, Row};
 
 /// The way in which the parameters for a target are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +92,15 @@ pub fn choose(
             Ok(spec) => ParameterChoice::Spec(spec.into()),
             Err(message) => ParameterChoice::None(message),
         },
-        Selection::Equal => equal(template, target, set, part.drop_last, goes_on),
+        Selection::Equal => {
+            let drop_last = part.drop_last;
+            let key = SearchKey { template: template.to_owned(), target, drop_last };
+            let search = || equal(template, target, set, drop_last, goes_on);
+            match set.searched.get_or_search(key, search) {
+                Ok(spec) => ParameterChoice::Spec(spec),
+                Err(reason) => ParameterChoice::None(reason),
+            }
+        }
     }
 }
 
@@ -127,13 +137,27 @@ pub(crate) fn is_learned(part: &AlgorithmPart) -> bool {
 ///
 /// The measured mean mostly grows in proportion to the requested mean. Otherwise bisection between
 /// the nearest values below and above finds the requested mean.
+/// Enters the answer of an earlier search on `set`, which `rows` of a cut with an equal mean have.
+pub(crate) fn remember(part: &AlgorithmPart, target: usize, set: &DataSet, rows: &[&Row]) {
+    let Some(template) = &part.equal else { return };
+    let found = rows.iter().find_map(|row| row.spec.parse::<Spec>().ok());
+    let reason = || rows.iter().find(|row| row.metric == ABSENT).map(|row| row.note.clone());
+    let answer = match (found, reason()) {
+        (Some(spec), _) => Ok(spec.into()),
+        (None, Some(reason)) => Err(reason),
+        (None, None) => return,
+    };
+    let template = template.get_ref().clone();
+    set.searched.put(SearchKey { template, target, drop_last: part.drop_last }, answer);
+}
+
 fn equal(
     template: &str,
     target: usize,
     set: &DataSet,
     drop_last: bool,
     goes_on: &dyn Fn() -> bool,
-) -> ParameterChoice {
+) -> Result<Box<Spec>, String> {
     let wanted = target as f64;
     let (mut below, mut above): (Option<f64>, Option<f64>) = (None, None);
     let mut best: Option<(f64, Spec)> = None;
@@ -187,13 +211,13 @@ fn equal(
         asked = next;
     }
     match best {
-        Some((off, spec)) if off.abs() <= EQUAL_TOLERANCE => ParameterChoice::Spec(spec.into()),
-        Some((off, _)) => ParameterChoice::None(format!(
+        Some((off, spec)) if off.abs() <= EQUAL_TOLERANCE => Ok(spec.into()),
+        Some((off, _)) => Err(format!(
             "the nearest reachable mean is {:.1} % off the target{}{refused}",
             off * 100.0,
             if refused.is_empty() { "" } else { "; then: " }
         )),
-        None => ParameterChoice::None(refused),
+        None => Err(refused),
     }
 }
 

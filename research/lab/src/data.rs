@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::made::Made;
+use crate::searched::Searched;
 use crate::size::size;
 use crate::{DataPart, LabError};
 
@@ -21,6 +22,8 @@ pub struct DataSet {
     pub entropy: f64,
     /// The size after compression by gzip, level 6, as a share of the size.
     pub gzip_ratio: f64,
+    /// The parameters that were found on this data set until now.
+    pub(crate) searched: Searched,
 }
 
 /// The files of one version, sorted by name.
@@ -100,6 +103,7 @@ impl DataSet {
             hash: hasher.finalize().to_hex()[..16].to_owned(),
             entropy: 0.0,
             gzip_ratio: 0.0,
+            searched: Searched::default(),
         };
         if set.size() == 0 {
             let message = "empty; build the data set (research/datasets), or remove it from the \

@@ -33,6 +33,7 @@ pub mod report;
 mod results;
 mod row;
 mod run;
+mod searched;
 mod size;
 mod template;
 pub mod trace;

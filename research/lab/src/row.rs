@@ -62,6 +62,8 @@ pub struct Row {
 /// The metric that ends a cell: the duration of its measurement. A cell without this row is
 /// incomplete.
 pub(crate) const ELAPSED: &str = "elapsed";
+/// The metric of a row whose note is the reason why there are no figures.
+pub(crate) const ABSENT: &str = "absent";
 
 /// The level of work that comes before chunking, which is no level of chunking.
 pub(crate) const LEARNING: &str = "learning";

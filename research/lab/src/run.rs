@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::algorithm::Selection;
+use crate::algorithm::{Selection, remember};
 use crate::data::DataSet;
+use crate::kind::Kind;
 use crate::measure::Task;
 use crate::row::ELAPSED;
 use crate::size::size;
@@ -119,6 +120,7 @@ impl<'a> Run<'a> {
             for cell in cells {
                 let key = self.key(&cell, &set);
                 if results.has(&key) {
+                    remember_cut(&cell, &set, results, &key);
                     done += 1;
                     continue;
                 }
@@ -296,6 +298,17 @@ impl<'a> Run<'a> {
             time_s: time,
             ..row
         }
+    }
+}
+
+/// Enters the parameters of a cell that was measured before, so that other kinds of measurement do not
+/// search for them again.
+fn remember_cut(cell: &Cell<'_>, set: &DataSet, results: &Results, key: &str) {
+    if let (Kind::Cut, Selection::Equal, [algorithm]) =
+        (cell.part.kind.get_ref(), cell.selection, &cell.algorithms[..])
+    {
+        let rows: Vec<&Row> = results.rows().iter().filter(|row| row.cell == key).collect();
+        remember(algorithm, cell.target, set, &rows);
     }
 }
 

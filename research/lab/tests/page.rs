@@ -256,6 +256,7 @@ fn page_works_in_a_browser() {
 
     every_claim_has_a_square_and_a_passage(&mut browser);
     charts_are_drawn(&mut browser);
+    frontier_has_lines_limits_and_advice(&mut browser);
     filters_change_tables(&mut browser);
     keyboard_sorts_tables(&mut browser);
     page_fits_dark_phone_and_print(&mut browser);
@@ -298,6 +299,27 @@ fn charts_are_drawn(browser: &mut Browser) {
     assert!(colours.as_u64().is_some_and(|count| count <= 6), "colours: {colours}");
     browser.size(1400, false);
     browser.keep_screenshot("wide");
+}
+
+/// The frontier has a line for each algorithm, the limits, and the sentences that follow.
+fn frontier_has_lines_limits_and_advice(browser: &mut Browser) {
+    let count = |browser: &mut Browser, selector: &str| {
+        let script = format!("document.querySelectorAll('#frontier-section {selector}').length");
+        browser.evaluate(&script).as_u64().unwrap_or(0)
+    };
+    let timed = browser.evaluate(
+        "new Set(given.frontier.points.filter((point) => point.speed).map((point) => point.algorithm)).size",
+    );
+    assert!(timed.as_u64().is_some_and(|count| count >= 2), "algorithms: {timed}");
+    assert_eq!(Some(count(browser, "svg .line")), timed.as_u64(), "a line for each");
+    assert!(count(browser, "svg .limit") >= 2, "fingerprints and a read");
+    let advice = browser.evaluate("document.getElementById('frontier-advice').textContent");
+    assert!(advice.as_str().is_some_and(|text| text.contains("as little as possible")), "{advice}");
+    let order = browser.evaluate(
+        "[...document.querySelectorAll('section')].map((section) => section.id).slice(0, 4)",
+    );
+    let expected = json!(["findings-section", "strip-section", "frontier-section", "wall-section"]);
+    assert_eq!(order, expected, "behind the headline numbers");
 }
 
 /// Filters change the tables.

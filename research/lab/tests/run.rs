@@ -236,6 +236,28 @@ fn interrupted_run_is_resumed() {
     );
 }
 
+/// The parameters that a cut found are those of a later race, in another process, too.
+#[test]
+fn parameters_of_an_earlier_run_are_not_searched_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("results");
+    let cut = SMALL
+        .replace("[\"SeqCDC\", \"Fixed\"]", "[\"SeqCDC\"]")
+        .replace("selections = [\"paper\"]", "selections = [\"equal\"]");
+    run(&cut, folder.path(), &out).expect("it measures");
+    let csv = out.join("results.csv");
+    let text = fs::read_to_string(&csv).expect("rows");
+    let found = rows(&out).iter().find(|row| row.metric == "mean").expect("a row").spec.clone();
+    // No search would find this one.
+    let marked = "seqcdc:mode=dec,length=9,trigger=9,skip=9,min=99,max=999";
+    fs::write(&csv, text.replace(&found, marked)).expect("changed rows");
+    let race = "[[measure]]\nkind = \"throughput\"\ndatasets = [\"RAND\"]\nalgorithms = [\"SeqCDC\"]\n\
+                targets = [\"4k\"]\nselections = [\"equal\"]\n";
+    run(&format!("{cut}{race}"), folder.path(), &out).expect("it goes on");
+    let raced = rows(&out).into_iter().find(|row| row.measure == "throughput");
+    assert_eq!(raced.expect("a row").spec, marked);
+}
+
 #[test]
 fn error_in_a_definition_is_named_with_its_line() {
     for (wrong, right, line, message) in [

@@ -7,6 +7,8 @@ mod probe;
 mod rest_answers;
 mod s3_answers;
 mod s3_locks;
+mod s3_server;
+mod s3_stalls;
 mod s3_stop;
 mod services;
 mod sftp_command;

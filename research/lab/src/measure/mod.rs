@@ -10,6 +10,7 @@ mod throughput;
 
 use crate::algorithm::Selection;
 use crate::data::DataSet;
+use crate::row::ABSENT;
 use crate::{AlgorithmPart, LabError, Levels, MeasurePart, Row};
 
 pub use low_entropy::Found;
@@ -102,7 +103,7 @@ impl<'a> Task<'a> {
 /// Returns a row with the reason why there is no figure.
 pub(crate) fn absent(algorithm: &AlgorithmPart, reason: String) -> Row {
     let algorithm = algorithm.name.get_ref().clone();
-    Row { algorithm, ..Row::new("absent", 1.0, "").note(reason) }
+    Row { algorithm, ..Row::new(ABSENT, 1.0, "").note(reason) }
 }
 
 /// Returns [`LabError::Interrupted`] if `goes_on` returns `false`.

@@ -10,6 +10,7 @@ use cutpoint_testing::SplitMix64;
 use super::cut::count;
 use super::{Task, ask};
 use crate::data::DataSet;
+use crate::row::ABSENT;
 use crate::{LabError, Row};
 
 /// The range of the length of a run, by the paper's section 4.
@@ -32,7 +33,7 @@ pub(super) fn rows(task: &Task<'_>, goes_on: &dyn Fn() -> bool) -> Result<Vec<Ro
     let table = format!("seqcdc:paper={}", task.target);
     let Ok(table) = table.parse::<Spec>() else {
         let reason = "table 1 has no parameters for this target".to_owned();
-        return Ok(vec![Row::new("absent", 1.0, "").note(reason)]);
+        return Ok(vec![Row::new(ABSENT, 1.0, "").note(reason)]);
     };
     let candidates = candidates(&table, task.target, goes_on)?;
     let here = best(&candidates, task.set, goes_on)?;

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::frontier::Frontier;
 use super::{AnsweredClaim, answered, name_and_question};
 use crate::claims::Test;
 use crate::{Results, Row};
@@ -52,6 +53,7 @@ pub(super) struct Data<'a> {
     last_time_s: u64,
     row_count: usize,
     claims: Vec<PageClaim>,
+    frontier: Frontier,
     printed: Value,
     /// The distinct texts of the rows.
     texts: Vec<&'a str>,
@@ -149,6 +151,7 @@ impl<'a> Data<'a> {
             last_time_s: times().max().unwrap_or(0),
             row_count: rows.len(),
             claims: answered(rows).into_iter().map(PageClaim::of).collect(),
+            frontier: Frontier::of(rows),
             printed: serde_json::from_str(PRINTED)?,
             texts: texts.list,
             groups,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::frontier::Frontier;
 use super::{AnsweredClaim, answered, name_and_question};
 use crate::claims::{Cause, Verdict};
 use crate::{Results, Row};
@@ -51,6 +52,10 @@ pub fn markdown(results: &Results) -> String {
     ] {
         let values: Vec<&str> = values.into_iter().map(String::as_str).collect();
         text += &format!("{title}: {}.\n\n", values.join("; "));
+    }
+    let advice = Frontier::of(rows).sentences().join(" ");
+    if !advice.is_empty() {
+        text += &format!("## Which algorithm for whom\n\n{advice}\n\n");
     }
     data_table(&mut text, rows);
     count_table(&mut text, &claims);

@@ -4,6 +4,7 @@
 //! JSON.
 
 mod data;
+mod frontier;
 mod markdown;
 
 use crate::claims::{self, Answer, Claim, Test};
@@ -15,10 +16,11 @@ pub use self::markdown::markdown;
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 /// The scripts, in the order of their use.
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 6] = [
     include_str!("data.js"),
     include_str!("chart.js"),
     include_str!("findings.js"),
+    include_str!("frontier.js"),
     include_str!("papers.js"),
     include_str!("page.js"),
 ];

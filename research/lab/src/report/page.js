@@ -38,6 +38,16 @@ const selections = { paper: "the papers'", equal: "equal measured mean" };
 // Contradictions within the papers.
 $("contradictions").append(...given.claims.filter((claim) => claim.test === "contradiction").map((claim) => make("li", { id: anchor(claim) }, make("b", {}, claim.id), ` ${claim.paper}, ${claim.place}: ${claim.says}. `, ...claim.quotes.map((quote) => make("q", {}, quote)), ` ${claim.reason}`, claim.ours ? make("span", { class: "small" }, ` Ours: ${claim.ours}.`) : null)));
 
+// The points of the frontier.
+if (frontier.points.length) table($("frontier-table"), frontier.incomplete.length ? `Not among them, because a data set is missing or its mean cannot be reached: ${list(frontier.incomplete.map(([name, target, count]) => `${name} at ${kib(target)} (${count} of ${frontier.sets.length} sets)`))}` : "All algorithms and sizes", [
+  { label: "Algorithm", of: (point) => point.algorithm },
+  { label: "Size", number: true, of: (point) => point.target, text: (point) => kib(point.target) },
+  { label: "GB/s", number: true, of: (point) => point.speed?.[0], text: (point) => (point.speed ? `${short(point.speed[0])} [${short(point.speed[1])} to ${short(point.speed[2])}]` : "reads nothing") },
+  { label: "Stored over the best, %", number: true, of: (point) => point.excess, text: (point) => point.excess.toFixed(2) },
+  { label: "over the best of the size, %", number: true, of: (point) => point.target_excess, text: (point) => point.target_excess.toFixed(2) },
+  { label: "Frontier", of: (point) => (point.is_front ? "yes" : "") },
+], frontier.points);
+
 // Data sets, and their distance from those of the papers.
 const dataRows = rows.filter((row) => row.measure === "data");
 const theirGzip = { RAND: 100, LNX: 98.6, PDF: 87.5, WEB: 72.8, CODE: 22.1 };
