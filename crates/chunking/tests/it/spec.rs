@@ -64,7 +64,7 @@ fn text_is_written_out() {
         ),
         (
             "seqcdc:avg=8k,opposing=run",
-            "seqcdc:mode=inc,length=5,trigger=4,skip=512,min=MIN,max=32768,opposing=run",
+            "seqcdc:mode=inc,length=5,trigger=4,skip=256,min=5764,max=32768,opposing=run",
         ),
         (
             "fastcdc:min=2k,normal=8k,max=64k,level=1,form=crate",
@@ -108,7 +108,7 @@ const REFUSED: &[(&str, &str)] = &[
         "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096",
         "seqcdc: max: missing; required: mode, length, trigger, skip, min, max",
     ),
-    ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown; allowed: avg, mode"),
+    ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown; allowed: avg, mode, opposing"),
     (
         "fastcdc:min=2k,avg=8k,max=64k",
         "fastcdc: min=2k: unknown; allowed: avg, level, seed, form; avg is the mean here; for the min, \
