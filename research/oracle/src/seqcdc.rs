@@ -17,6 +17,7 @@ pub(crate) fn cuts(keys: &Keys<'_>, data: &[u8]) -> Vec<usize> {
             Some(_) => "beyond",
         }) == "beyond",
         ignores_skipped: keys.text("skipped") == Some("ignored"),
+        opposing_in_run: keys.text("opposing") == Some("run"),
     };
     match keys.text("rule") {
         None => chunk_by_chunk(data, |rest| rule.released(rest)),
@@ -36,6 +37,8 @@ struct Rule {
     skips_beyond: bool,
     /// Set if the last skipped byte is not compared with the byte behind it.
     ignores_skipped: bool,
+    /// Set if the opposing pairs before a skip have to be in one run.
+    opposing_in_run: bool,
 }
 
 impl Rule {
@@ -59,6 +62,9 @@ impl Rule {
             run = (run + continues) & breaks.wrapping_sub(1);
             if run as usize == self.length {
                 return i;
+            }
+            if self.opposing_in_run && opposes == 0 && (continues == 1 || breaks == 1) {
+                opposing = 0;
             }
             opposing += opposes as usize;
             if opposing == self.trigger + usize::from(self.skips_beyond) {
@@ -89,12 +95,14 @@ impl Rule {
             if a == b {
                 if self.equal_breaks {
                     sequence = 1;
+                    opposing = if self.opposing_in_run { 0 } else { opposing };
                 }
             } else if (b > a) == self.is_increasing {
                 sequence += 1;
                 if sequence == self.length {
                     return last + 1;
                 }
+                opposing = if self.opposing_in_run { 0 } else { opposing };
             } else {
                 sequence = 1;
                 opposing += 1;

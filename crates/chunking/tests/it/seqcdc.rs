@@ -24,7 +24,10 @@ fn random_parameters_cut_like_reference() {
             rule: seqcdc::Rule::Released,
             reach: [seqcdc::Reach::At, seqcdc::Reach::Beyond][random.below(2)],
             skipped: [seqcdc::Skipped::Compared, seqcdc::Skipped::Ignored][random.below(2)],
+            opposing: [seqcdc::Opposing::Total, seqcdc::Opposing::Run][random.below(2)],
         };
+        let trigger_max = if params.opposing == seqcdc::Opposing::Run { 32 } else { 200 };
+        let params = seqcdc::Params { trigger: params.trigger.min(trigger_max), ..params };
         let rule = if params.length > 1 && random.below(2) == 0 {
             seqcdc::Rule::Literal
         } else {
@@ -74,6 +77,7 @@ fn seqcdc_finds_a_run_at_every_offset() {
             rule: seqcdc::Rule::Released,
             reach: seqcdc::Reach::At,
             skipped: seqcdc::Skipped::Compared,
+            opposing: seqcdc::Opposing::Total,
         };
         let spec = Spec::try_from(params).expect("the parameters are right");
         let chunker = spec.chunker();
@@ -118,6 +122,7 @@ fn seqcdc_compares_every_pair_of_values() {
             rule: seqcdc::Rule::Released,
             reach: seqcdc::Reach::At,
             skipped: seqcdc::Skipped::Compared,
+            opposing: seqcdc::Opposing::Total,
         };
         let chunker = seqcdc::SeqCdc::new(params).expect("the parameters are right");
         for before in 0..=255 {

@@ -63,6 +63,10 @@ fn text_is_written_out() {
              skipped=ignored",
         ),
         (
+            "seqcdc:avg=8k,opposing=run",
+            "seqcdc:mode=inc,length=5,trigger=4,skip=256,min=5764,max=32768,opposing=run",
+        ),
+        (
             "fastcdc:min=2k,normal=8k,max=64k,level=1,form=crate",
             "fastcdc:level=1,min=2048,normal=8192,max=65536,seed=0",
         ),
@@ -104,7 +108,7 @@ const REFUSED: &[(&str, &str)] = &[
         "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=4096",
         "seqcdc: max: missing; required: mode, length, trigger, skip, min, max",
     ),
-    ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown; allowed: avg, mode"),
+    ("seqcdc:avg=16k,min=1", "seqcdc: min=1: unknown; allowed: avg, mode, opposing"),
     (
         "fastcdc:min=2k,avg=8k,max=64k",
         "fastcdc: min=2k: unknown; allowed: avg, level, seed, form; avg is the mean here; for the min, \
@@ -486,6 +490,7 @@ fn written_out_spec_parses_to_same_spec() {
                 rule: seqcdc::Rule::Released,
                 reach: [seqcdc::Reach::At, seqcdc::Reach::Beyond][random.below(2)],
                 skipped: [seqcdc::Skipped::Compared, seqcdc::Skipped::Ignored][random.below(2)],
+                opposing: seqcdc::Opposing::Total,
             }),
             1 => Spec::try_from(fastcdc::Params {
                 level: [0, 1, 2, 3][random.below(4)],

@@ -77,7 +77,7 @@ impl Places {
                 .map(|(_, value)| value)
         };
         let number = |key: &str| given(key)?.parse().ok();
-        if ["rule", "reach", "skipped"].into_iter().any(|key| given(key).is_some()) {
+        if ["rule", "reach", "skipped", "opposing"].into_iter().any(|key| given(key).is_some()) {
             return None;
         }
         Some(Places {

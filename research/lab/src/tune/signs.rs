@@ -92,7 +92,7 @@ fn nth_one(mut word: u64, number: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use cutpoint_chunking::algorithm::seqcdc::{Equal, Mode, Reach, Rule, Skipped};
+    use cutpoint_chunking::algorithm::seqcdc::{Equal, Mode, Opposing, Reach, Rule, Skipped};
     use cutpoint_chunking::{Spec, cuts};
     use cutpoint_testing::SplitMix64;
 
@@ -130,6 +130,7 @@ mod tests {
                     rule: Rule::Released,
                     reach: Reach::At,
                     skipped: Skipped::Compared,
+                    opposing: Opposing::Total,
                 };
                 let chunker = Spec::try_from(params).expect("in limits").chunker();
                 let found: Vec<usize> = signs.cuts(&params).collect();

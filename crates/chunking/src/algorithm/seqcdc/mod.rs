@@ -35,7 +35,7 @@
 //! ... run == length - 1: cut at i + 1
 //! ```
 //!
-//! Three more points have names of their own, and can be combined freely with either rule:
+//! Four more points have names of their own, and can be combined freely with either rule:
 //!
 //! - [`Equal`]: in the vector form's masks an equal pair is not in order, so it breaks a run
 //!   (`equal=break`).
@@ -56,6 +56,14 @@
 //!   ... opposing == trigger: opposing = 0;  i += 1 + skip, and 1 more if skip > 0
 //!   ```
 //!
+//! - [`Opposing`]: of this crate, not of the papers. With `opposing=run` the trigger counts the
+//!   opposing pairs of one run, so that a skip depends on the few bytes before it and not on the
+//!   start of the chunk.
+//!
+//!   ```text
+//!   in the mode's order: run += 1;  opposing = 0                  and 0 at an equal pair that breaks
+//!   ```
+//!
 //! The text of the vector form, read literally, is `equal=break,rule=literal`, with or without
 //! `skipped=ignored`; that of the first paper is `rule=literal,reach=at`.
 
@@ -68,7 +76,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use params::NAME;
-pub use params::{Equal, Mode, Params, Reach, Rule, Skipped};
+pub use params::{Equal, Mode, Opposing, Params, Reach, Rule, Skipped};
 use scan::{DEPTH, DEPTH_ALONE, Scan};
 
 use super::blocks::{AsItIs, PermutedBytes};
@@ -134,11 +142,19 @@ const ABOUT: About = About {
             "Compare the last skipped byte with the byte behind it, or no skipped byte.",
         )
         .or("compared"),
+        Parameter::new(
+            "opposing",
+            "",
+            "total or run",
+            "The trigger counts all opposing pairs since the last skip, or those of one run (32 at \
+             most).",
+        )
+        .or("total"),
     ],
     short_forms: &[
         ShortForm::new(
             "avg",
-            &["mode"],
+            &["mode", "opposing"],
             "2048 to 1048576",
             "Mean in bytes, which sets the other parameters; mode inc unless given.",
         ),
@@ -168,6 +184,11 @@ const ABOUT: About = About {
              compares the last one.",
         ),
         Dialect::new("equal=break,rule=literal", "The vector form's text, read literally."),
+        Dialect::new(
+            "opposing=run",
+            "Of this crate: a skip behind a run of opposing pairs, wherever the chunk began, so that \
+             cut-points agree sooner behind a change.",
+        ),
         Dialect::new("skip=0", "No skipping: the papers' BASE; with min=1 their BDRY."),
     ],
 };
@@ -186,8 +207,10 @@ impl Algorithm for Params {
         };
         let skipped = keys
             .word("skipped", &[("compared", Skipped::Compared), ("ignored", Skipped::Ignored)])?;
+        let opposing =
+            keys.word("opposing", &[("total", Opposing::Total), ("run", Opposing::Run)])?;
         match keys.form() {
-            "avg" => Params::for_average(keys.size("avg")?, mode),
+            "avg" => Params::for_average(keys.size("avg")?, mode, opposing),
             "paper" => {
                 let paper = keys.setting(Params::paper)?;
                 Ok(Params { mode, equal, rule, reach, skipped, ..paper })
@@ -203,6 +226,7 @@ impl Algorithm for Params {
                 rule,
                 reach,
                 skipped,
+                opposing,
             }),
         }
     }
@@ -227,6 +251,9 @@ impl Algorithm for Params {
         }
         if self.skipped == Skipped::Ignored {
             write!(f, ",skipped=ignored")?;
+        }
+        if self.opposing == Opposing::Run {
+            write!(f, ",opposing=run")?;
         }
         Ok(())
     }
@@ -399,7 +426,7 @@ impl Params {
     /// Returns segments in which lists mostly meet soon. Lists meet when two of them look at the
     /// same bytes by chance, which takes longer the more bytes are skipped.
     fn segments(&self) -> Segments {
-        let skipped = self.period_size() / (2 * self.trigger as usize);
+        let skipped = self.period_size() / self.looked_size();
         let least = self.chunk_size_min.saturating_mul(32 * skipped);
         let most = least.saturating_mul(4).min(ROUND_SIZE_MAX / STREAM_COUNT);
         Segments::new(STREAM_COUNT, least, most)
@@ -418,7 +445,8 @@ mod tests {
     #[test]
     fn lists_of_noise_segments_are_taken() {
         let data = SplitMix64::bytes(1, 1 << 20);
-        let params = Params::for_average(4096, Mode::Increasing).expect("the mean is right");
+        let params = Params::for_average(4096, Mode::Increasing, Opposing::Total)
+            .expect("the mean is right");
         for level in Level::available() {
             let chunker = SeqCdc::from_checked(params, None, level);
             let round = Round { data: &data, more: false, start: 0, count: 4, size: 1 << 18 };

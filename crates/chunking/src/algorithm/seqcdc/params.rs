@@ -68,6 +68,17 @@ pub enum Skipped {
     Ignored,
 }
 
+/// The opposing pairs that the trigger counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Opposing {
+    /// All since the start of the chunk or the last skip, as in the papers.
+    #[default]
+    Total,
+    /// Those of one run, which a pair in order ends, and an equal pair by [`Equal`]. A skip then
+    /// depends only on the bytes before it, so that cut-points agree sooner behind a change.
+    Run,
+}
+
 /// The parameters of SeqCDC; sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Params {
@@ -94,6 +105,8 @@ pub struct Params {
     pub reach: Reach,
     /// The treatment of the last skipped byte.
     pub skipped: Skipped,
+    /// The opposing pairs that the trigger counts. Those of [`Opposing::Run`] are at most 32.
+    pub opposing: Opposing,
 }
 
 impl Params {
@@ -112,7 +125,8 @@ impl Params {
     pub fn check(&self) -> Result<(), SpecError> {
         let length_min = if self.rule == Rule::Literal { 2 } else { 1 };
         check_range(NAME, "length", self.length as usize, length_min, 32)?;
-        check_range(NAME, "trigger", self.trigger as usize, 1, 65535)?;
+        let trigger_max = if self.opposing == Opposing::Run { 32 } else { 65535 };
+        check_range(NAME, "trigger", self.trigger as usize, 1, trigger_max)?;
         check_range(NAME, "skip", self.skip_size, 0, CHUNK_SIZE_LIMIT)?;
         let min = self.chunk_size_min;
         check_sizes(NAME, min, min, Some(self.chunk_size_max))
@@ -141,6 +155,7 @@ impl Params {
             rule: Rule::Released,
             reach: Reach::At,
             skipped: Skipped::Compared,
+            opposing: Opposing::Total,
         })
     }
 
@@ -155,17 +170,21 @@ impl Params {
     ///
     /// Returns [`SpecError`] unless `mean` is from [`Params::AVERAGE_MIN`] to
     /// [`Params::AVERAGE_MAX`].
-    pub fn for_average(mean: usize, mode: Mode) -> Result<Params, SpecError> {
+    pub fn for_average(mean: usize, mode: Mode, opposing: Opposing) -> Result<Params, SpecError> {
         check_range(NAME, "avg", mean, Params::AVERAGE_MIN, Params::AVERAGE_MAX)?;
         let (length, skip_size) = match mean / 1024 {
             0..24 => (5, mean / 32),
             24..192 => (6, mean / 256),
             _ => (7, mean / 2048),
         };
+        let trigger = match opposing {
+            Opposing::Total => mean::KNOWN_TRIGGER,
+            Opposing::Run => 4,
+        };
         let mut params = Params {
             mode,
             length,
-            trigger: mean::KNOWN_TRIGGER,
+            trigger,
             skip_size,
             chunk_size_min: 1,
             chunk_size_max: mean * 4,
@@ -173,6 +192,7 @@ impl Params {
             rule: Rule::Released,
             reach: Reach::At,
             skipped: Skipped::Compared,
+            opposing,
         };
         #[expect(clippy::cast_possible_truncation, reason = "a mean is below the largest size")]
         let mean_beyond_min = (params.mean() - 0.5) as usize;
@@ -191,9 +211,12 @@ impl Params {
     /// (`examples/means.rs`).
     pub fn mean(&self) -> f64 {
         let steps = self.steps();
-        let Period { pair_count, cut_chance } = match self.equal {
-            Equal::Absorb => mean::absorbing_period(steps.length, steps.trigger),
-            Equal::Break => mean::breaking_period(steps.length, steps.trigger),
+        let Period { pair_count, cut_chance } = match (self.opposing, self.equal) {
+            (Opposing::Total, Equal::Absorb) => mean::absorbing_period(steps.length, steps.trigger),
+            (Opposing::Total, Equal::Break) => mean::breaking_period(steps.length, steps.trigger),
+            (Opposing::Run, equal) => {
+                mean::run_period(steps.length, steps.trigger, equal == Equal::Break)
+            }
         };
         // The bytes before the pairs that are looked at.
         let min = steps.first as f64;
@@ -230,7 +253,16 @@ impl Params {
 
     /// Returns the approximate size in bytes of a period, including the skip at its end.
     pub(super) fn period_size(&self) -> usize {
-        2 * self.trigger as usize + self.skip_size
+        self.looked_size() + self.skip_size
+    }
+
+    /// Returns the approximate number of bytes between two skips that are looked at, on random
+    /// data: half of the pairs are opposing, and one of (n + 1)! begins n of them in a row.
+    pub(super) fn looked_size(&self) -> usize {
+        match self.opposing {
+            Opposing::Total => 2 * self.trigger as usize,
+            Opposing::Run => (1..=self.trigger.min(7) as usize + 1).product(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::params::{Equal, Mode, Params, Rule, Steps};
+use super::params::{Equal, Mode, Opposing, Params, Rule, Steps};
 use crate::algorithm::blocks::{LINE_SIZE, Values, runs};
 use crate::kernel::{BLOCK_SIZE, Kernel};
 use crate::segments::{List, Round};
@@ -123,14 +123,23 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
     }
 
     /// Searches until a skip or the end of the chunk.
+    #[inline(always)]
+    fn period(self, search: &mut Search) -> Found {
+        match self.params.opposing {
+            Opposing::Total => self.period_of_total(search),
+            Opposing::Run => self.period_of_runs(search),
+        }
+    }
+
+    /// Searches until a skip by the number of opposing pairs, or the end of the chunk.
     ///
     /// The comparisons of 64 pairs become two masks. After equal pairs are squeezed out of them,
     /// two questions remain that are cheap and nearly always have the same answer: does a run end
     /// here, and is the trigger reached? One branch for each pair, which random data mispredicts
     /// every other time, would cost far more.
     #[inline(always)]
-    fn period(self, search: &mut Search) -> Found {
-        let Scan { params, kernel, data, more, values } = self;
+    fn period_of_total(self, search: &mut Search) -> Found {
+        let Scan { params, kernel, data, values, .. } = self;
         let Steps { length, trigger, skip_size, .. } = params.steps();
         // By the papers' text, the byte that completes the run is the chunk's last.
         let behind = usize::from(params.rule == Rule::Literal);
@@ -169,10 +178,7 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
                 *search = Search { start, end, i, run: 0, opposing: 0 };
                 return Found::Nothing;
             }
-            let count = counted.count_ones();
-            // The ones at the high end of the squeezed bits.
-            let trailing = (squeezed << (63 - (count.wrapping_sub(1) & 63))).leading_ones();
-            run = if leading >= count { run + count } else { trailing };
+            run = run_behind(squeezed, run, counted.count_ones());
             opposing += opposed_count;
             i += BLOCK_SIZE;
             // If there are hardly any opposing pairs, no skip comes soon.
@@ -180,11 +186,89 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
                 kernel.prefetch(data, i + AHEAD);
             }
         }
+        let last = Search { start, end, i, run, opposing };
+        self.last_pairs(last)
+    }
+
+    /// Searches until a skip by a run of opposing pairs, or the end of the chunk.
+    ///
+    /// Both runs are searched in the same squeezed pairs, and the one that ends first counts.
+    #[inline(always)]
+    fn period_of_runs(self, search: &mut Search) -> Found {
+        let Scan { params, kernel, data, values, .. } = self;
+        let Steps { length, trigger, skip_size, .. } = params.steps();
+        let behind = usize::from(params.rule == Rule::Literal);
+        let Search { start, end, mut i, mut run, mut opposing } = *search;
+        while let Some(bytes) = data[..end].get(i - 1..).and_then(|rest| rest.first_chunk()) {
+            let (rising, falling) = values.compare(kernel, bytes);
+            let (ordered, opposed) = match params.mode {
+                Mode::Increasing => (rising, falling),
+                Mode::Decreasing => (falling, rising),
+            };
+            let counted = if EQUAL_BREAKS { u64::MAX } else { ordered | opposed };
+            let count = counted.count_ones();
+            let (ordered, opposed) = if EQUAL_BREAKS {
+                (ordered, opposed)
+            } else {
+                // Of the pairs that count, those out of order are the opposing ones.
+                let squeezed = kernel.squeeze(ordered, counted);
+                (squeezed, !squeezed & u64::MAX.unbounded_shr(64 - count))
+            };
+            let cut = first_end(ordered, run, length);
+            let skip = first_end(opposed, opposing, trigger);
+            if cut < skip {
+                return Found::End(i + kernel.nth_one(counted, cut) as usize + behind);
+            }
+            if skip < 64 {
+                i += kernel.nth_one(counted, skip) as usize + 1 + skip_size;
+                self.prefetch(i, DEPTH, 2);
+                self.prefetch(i + params.chunk_size_min, DEPTH, 3);
+                *search = Search { start, end, i, run: 0, opposing: 0 };
+                return Found::Nothing;
+            }
+            run = run_behind(ordered, run, count);
+            opposing = run_behind(opposed, opposing, count);
+            i += BLOCK_SIZE;
+            if i - search.i >= 2 * BLOCK_SIZE {
+                kernel.prefetch(data, i + AHEAD);
+            }
+        }
+        self.last_pairs(Search { start, end, i, run, opposing })
+    }
+
+    /// Searches the last pairs of the data or of the chunk, which are less than a block.
+    #[inline(always)]
+    fn last_pairs(self, search: Search) -> Found {
+        let Scan { params, data, more, values, .. } = self;
+        let Search { start, end, i, run, opposing } = search;
+        let behind = usize::from(params.rule == Rule::Literal);
         match params.scan_pairs(&data[..end], |byte| values.value(byte), run, opposing, i) {
             Some(at) => Found::End(at + behind),
             None if !more || end - start == params.chunk_size_max => Found::End(end),
             None => Found::TooFew,
         }
+    }
+}
+
+/// Returns the index of the pair of `mask` that completes the first run of `length` ones, of which
+/// `before` are in front of the mask; 64 if there is none.
+#[inline(always)]
+fn first_end(mask: u64, before: u32, length: u32) -> u32 {
+    if before + mask.trailing_ones() >= length {
+        length - before - 1
+    } else {
+        runs(mask, length).trailing_zeros()
+    }
+}
+
+/// Returns the length of the run at the end of the `count` low pairs of `mask`, of which `before`
+/// are in front of the mask.
+#[inline(always)]
+fn run_behind(mask: u64, before: u32, count: u32) -> u32 {
+    if mask.trailing_ones() >= count {
+        before + count
+    } else {
+        (mask << (63 - (count.wrapping_sub(1) & 63))).leading_ones()
     }
 }
 
@@ -206,11 +290,13 @@ impl Params {
                 Mode::Increasing => before < byte,
                 Mode::Decreasing => before > byte,
             };
+            let is_run = self.opposing == Opposing::Run;
             if in_order {
                 run += 1;
                 if run == length {
                     return Some(i);
                 }
+                opposing = if is_run { 0 } else { opposing };
             } else if before != byte {
                 run = 0;
                 opposing += 1;
@@ -220,6 +306,7 @@ impl Params {
                 }
             } else if self.equal == Equal::Break {
                 run = 0;
+                opposing = if is_run { 0 } else { opposing };
             }
             i += 1;
         }

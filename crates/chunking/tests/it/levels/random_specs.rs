@@ -225,18 +225,21 @@ impl Draw<'_> {
                 let value = self.pick(&["", ",value=plain"]);
                 format!("mincdc:min={min},max={}{value}", max.unwrap_or(2 * min).max(min))
             }
-            6 => format!(
-                "seqcdc:mode={},length={},trigger={},skip={},min={min},max={}{}{}{}{}",
-                self.pick(&["inc", "dec"]),
-                2 + self.below(9),
-                1 + self.below(200),
-                self.pick(&[0, 1, 64, 256, 1024, 20_000]),
-                max.unwrap_or(4 * min),
-                self.pick(&["", ",equal=break"]),
-                self.pick(&["", ",rule=literal"]),
-                self.pick(&["", ",reach=at", ",reach=beyond"]),
-                self.pick(&["", ",skipped=ignored"]),
-            ),
+            6 => {
+                let (trigger_max, opposing) = self.pick(&[(200, ""), (6, ",opposing=run")]);
+                format!(
+                    "seqcdc:mode={},length={},trigger={},skip={},min={min},max={}{}{}{}{}{opposing}",
+                    self.pick(&["inc", "dec"]),
+                    2 + self.below(9),
+                    1 + self.below(trigger_max),
+                    self.pick(&[0, 1, 64, 256, 1024, 20_000]),
+                    max.unwrap_or(4 * min),
+                    self.pick(&["", ",equal=break"]),
+                    self.pick(&["", ",rule=literal"]),
+                    self.pick(&["", ",reach=at", ",reach=beyond"]),
+                    self.pick(&["", ",skipped=ignored"]),
+                )
+            }
             _ => {
                 let count = 1 + self.below(9);
                 let markers = list(self.random, count, 256, 2);

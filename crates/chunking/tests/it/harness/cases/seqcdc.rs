@@ -19,6 +19,10 @@ pub(crate) const CASES: Cases = Cases {
         "seqcdc:mode=dec,length=3,trigger=1,skip=1,min=1,max=900,skipped=ignored",
         "seqcdc:mode=dec,length=3,trigger=2,skip=0,min=1,max=900,reach=beyond,skipped=ignored",
         "seqcdc:mode=inc,length=5,trigger=50,skip=256,min=300,max=3000,rule=literal,reach=at,skipped=ignored",
+        "seqcdc:mode=inc,length=5,trigger=4,skip=256,min=300,max=3000,opposing=run",
+        "seqcdc:mode=dec,length=2,trigger=1,skip=63,min=1,max=900,equal=break,opposing=run",
+        "seqcdc:mode=dec,length=32,trigger=32,skip=5,min=5,max=700,rule=literal,reach=at,opposing=run",
+        "seqcdc:mode=inc,length=3,trigger=3,skip=1,min=1,max=900,skipped=ignored,opposing=run",
     ],
     vectors: &[
         (
@@ -66,6 +70,21 @@ pub(crate) const CASES: Cases = Cases {
                 "seqcdc:mode=dec,length=4,trigger=3,skip=1,min=1,max=3000,reach=beyond,skipped=ignored",
             ],
         ),
+        (
+            "seqcdc_opposing_run",
+            &[
+                "seqcdc:avg=2048,opposing=run",
+                "seqcdc:avg=10007,mode=dec,opposing=run",
+                "seqcdc:avg=65536,opposing=run",
+                "seqcdc:mode=inc,length=5,trigger=3,skip=128,min=999,max=7777,equal=break,opposing=run",
+                "seqcdc:mode=inc,length=6,trigger=3,skip=333,min=6,max=5001,rule=literal,opposing=run",
+                "seqcdc:mode=dec,length=3,trigger=2,skip=1,min=1,max=3000,skipped=ignored,opposing=run",
+            ],
+        ),
     ],
-    averages: &[("seqcdc:avg=", AVERAGES), ("seqcdc:mode=dec,avg=", &[8192])],
+    averages: &[
+        ("seqcdc:avg=", AVERAGES),
+        ("seqcdc:mode=dec,avg=", &[8192]),
+        ("seqcdc:opposing=run,avg=", AVERAGES),
+    ],
 };
