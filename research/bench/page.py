@@ -95,7 +95,8 @@ def shown(value, digits=2):
 def merged_run(runs):
     """Returns the facts of several runs as those of one: programs and commands of all, the rest of the last."""
     commands = list(dict.fromkeys(f"`{run['command']}`" for run in runs))
-    dates = sorted({run["started"] for run in (runs[0], runs[-1])})
+    starts = [run["started"] for run in runs]
+    dates = sorted({min(starts), max(starts)})
     tools = {name: version for run in runs for name, version in run["tools"].items()}
     missing = [name for name in runs[-1]["missing"] if name not in tools]
     return runs[-1] | {
@@ -144,11 +145,18 @@ class Page:
         self.left_out()
         return "\n\n".join(self.parts) + "\n"
 
+    def loads(self):
+        """Returns the load average in the median of each group of rows."""
+        loads = {}
+        for row in self.records.rows:
+            if "load" in row:
+                loads.setdefault(row["group"], []).append(row["load"])
+        return {name: statistics.median(loads[name]) for name in GROUPS if name in loads}
+
     def head(self):
         run = self.run
-        loads = [row["load"] for row in self.records.rows if "load" in row]
         machine = run["machine"]
-        busy = f"{statistics.median(loads):.1f} in the median, at most {max(loads):.1f}" if loads else "not recorded"
+        loads = self.loads()
         rounds = {(row["group"], row["round"]) for row in self.records.rows if not is_once(row["round"])}
         counts = {name: len({round_ for group, round_ in rounds if group == name}) for name in GROUPS}
         self.add(
@@ -162,7 +170,8 @@ class Page:
             "date": run["started"],
             "machine": f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_mib']} MiB, kernel "
             f"{machine['kernel']}, {machine['system']}",
-            "load average": f"{busy}, on {machine['cores']} cores",
+            "load average": f"on {machine['cores']} cores, with the programs that are measured, in the median: "
+            + (", ".join(f"{name} {load:.1f}" for name, load in loads.items()) or "not recorded"),
             "commit": run["commit"],
             "command": run["command"],
             "rounds": ", ".join(f"{name} {count}" for name, count in counts.items() if count),
@@ -170,10 +179,11 @@ class Page:
             "the page cache through one path; medians of the rounds",
         }
         self.add(table(["", ""], [[name, value] for name, value in facts.items()], numbers=False))
-        if loads and statistics.median(loads) > machine["cores"]:
+        if busy := [f"`{name}`" for name, load in loads.items() if load > machine["cores"]]:
             self.add(
-                "**The machine was busy with other work.** Sizes do not depend on that, CPU times by up to a third; "
-                "wall times and goals in seconds mean little. Ratios are of tools that took turns."
+                f"**The machine was busy with other work** during {', '.join(busy)}. Sizes do not depend on that, CPU "
+                "times by up to a third; wall times and goals in seconds mean little. Ratios are of tools that took "
+                "turns."
             )
         programs = [[name, text] for name, text in run["tools"].items() if name in ("cutpoint", *self.peers())]
         self.add(f"**{PROGRAMS_TABLE}**", table(["tool", "version"], programs, numbers=False))
@@ -366,7 +376,7 @@ def readme_table(markdown):
     if not rows:
         return None
     head = ["data", "versions", "input", "restic", "Cutpoint", "restic / Cutpoint"]
-    commit = run["commit"].split(" (")[0]
+    commit = " and ".join(each.split(" (")[0] for each in run["commit"].split(", "))
     restic = " ".join(programs.get(peer, peer).split()[:2])
     return README.format(begin=BEGIN, end=END, table=table(head, rows), restic=restic, commit=commit, date=run["date"])
 
