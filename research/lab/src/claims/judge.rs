@@ -108,9 +108,8 @@ impl Figure {
     }
 
     fn mean(figures: &[Figure]) -> Figure {
-        let of = |part: fn(&Figure) -> f64| {
-            figures.iter().map(part).sum::<f64>() / figures.len() as f64
-        };
+        let of =
+            |part: fn(&Figure) -> f64| figures.iter().map(part).sum::<f64>() / figures.len() as f64;
         Figure {
             value: of(|figure| figure.value),
             lower: of(|figure| figure.lower),
