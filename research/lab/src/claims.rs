@@ -85,7 +85,8 @@ pub enum Test {
     None,
     /// The value of a row against the number.
     Value,
-    /// The value of the first row divided by that of the second, against the number.
+    /// The value of the first row divided by that of the second, against the number. Of several
+    /// pairs of rows, the mean of the quotients.
     Ratio,
     /// The value of the first row minus that of the second, against the number.
     Difference,
@@ -247,8 +248,12 @@ impl Claim {
                 None if self.test == Test::Contradiction => {}
                 Some(point) => found.push(point),
                 None => {
-                    let missing = format!("not among these results: {selector}. {}", self.reason);
-                    let missing = missing.trim().to_owned();
+                    let missing = if selector.lacks_avx512(rows) {
+                        "needs AVX-512, which the processor of these results lacks".to_owned()
+                    } else {
+                        format!("not among these results: {selector}")
+                    };
+                    let missing = format!("{missing}. {}", self.reason).trim().to_owned();
                     return Answer::without_figure(Verdict::NotTestable, missing);
                 }
             }

@@ -107,10 +107,38 @@ impl Figure {
         }
     }
 
+    fn mean(figures: &[Figure]) -> Figure {
+        let of =
+            |part: fn(&Figure) -> f64| figures.iter().map(part).sum::<f64>() / figures.len() as f64;
+        Figure {
+            value: of(|figure| figure.value),
+            lower: of(|figure| figure.lower),
+            upper: of(|figure| figure.upper),
+        }
+    }
+
+    fn overlaps(self, other: Figure) -> bool {
+        self.lower <= other.upper && other.lower <= self.upper
+    }
+
+    /// Returns `true` if the values differ by no more than `resolution`.
+    fn equals(self, other: Figure, resolution: f64) -> bool {
+        (self.value - other.value).abs() <= resolution
+    }
+
     /// Returns `true` if the spreads overlap, or the values differ by no more than `resolution`.
     fn ties(self, other: Figure, resolution: f64) -> bool {
-        let overlaps = self.lower <= other.upper && other.lower <= self.upper;
-        overlaps || (self.value - other.value).abs() <= resolution
+        self.overlaps(other) || self.equals(other, resolution)
+    }
+
+    /// Returns `true` if the spread comes at least halfway from `none`, which is no difference, to
+    /// the range from `number` to `upper`.
+    fn is_halfway(self, none: f64, number: f64, upper: f64) -> bool {
+        if number > none {
+            self.upper >= f64::midpoint(none, number)
+        } else {
+            self.lower <= f64::midpoint(none, upper)
+        }
     }
 }
 
@@ -119,7 +147,7 @@ impl Claim {
     pub(crate) fn judge(&self, points: &[Point<'_>]) -> Judgement {
         match (self.test, points) {
             (Test::Value, [point, ..]) => self.value(*point),
-            (Test::Ratio, [one, other, ..]) => self.ratio(*one, *other),
+            (Test::Ratio, points) => self.ratio(points.as_chunks().0),
             (Test::Difference, [one, other, ..]) => self.difference(*one, *other),
             (Test::Within, [one, others @ ..]) if !others.is_empty() => self.within(*one, others),
             (Test::Order, points) => {
@@ -143,13 +171,30 @@ impl Claim {
         Judgement { figure: Some(point.figure()), ..Judgement::of(verdict, point.text()) }
     }
 
-    fn ratio(&self, one: Point<'_>, other: Point<'_>) -> Judgement {
-        let figure = Figure::quotient(one.figure(), other.figure());
-        let ours = format!("{} ({} / {})", short(figure.value), one.text(), other.text());
+    fn ratio(&self, pairs: &[[Point<'_>; 2]]) -> Judgement {
+        let figures: Vec<[Figure; 2]> =
+            pairs.iter().map(|pair| pair.map(|point| point.figure())).collect();
+        let quotients: Vec<Figure> =
+            figures.iter().map(|[one, other]| Figure::quotient(*one, *other)).collect();
+        let texts: Vec<String> = pairs
+            .iter()
+            .zip(&quotients)
+            .map(|([one, other], quotient)| {
+                format!("{} ({} / {})", short(quotient.value), one.text(), other.text())
+            })
+            .collect();
+        let figure = Figure::mean(&quotients);
+        let ours = match &*texts {
+            [text] => text.clone(),
+            _ => format!("{}, the mean of {}", short(figure.value), texts.join(", ")),
+        };
         let Some(number) = self.number else { return Judgement::of(Verdict::NotTestable, ours) };
         let upper = self.upper.unwrap_or(number);
         let claims_difference = number > 1.0 || upper < 1.0;
-        let verdict = if claims_difference && one.figure().ties(other.figure(), self.resolution) {
+        let is_tie = figures.iter().all(|[one, other]| one.equals(*other, self.resolution))
+            || (figures.iter().all(|[one, other]| one.overlaps(*other))
+                && figure.is_halfway(1.0, number, upper));
+        let verdict = if claims_difference && is_tie {
             Verdict::Tie
         } else if claims_difference {
             self.factor(figure.value, number, upper)
@@ -159,13 +204,15 @@ impl Claim {
         Judgement { figure: Some(figure), ..Judgement::of(verdict, ours) }
     }
 
-    /// Compares a factor that the paper has on one side of 1. A factor near 1 is compared by its
-    /// distance from 1, because each is within 1.5 times of each other.
+    /// Compares a factor that the paper has on one side of 1. If one of both is near 1, they are
+    /// compared by their distance from 1, because all factors near 1 are within 1.5 times of each
+    /// other.
     fn factor(&self, ours: f64, number: f64, upper: f64) -> Verdict {
         let middle = f64::midpoint(number, upper);
         let is_same_side = (middle > 1.0) == (ours > 1.0) && ours != 1.0;
         let is_within = (number..=upper).contains(&ours);
-        let is_alike = if middle.ln().abs() < SHAPE_FACTOR.ln() {
+        let is_near_one = |factor: f64| factor.ln().abs() <= SHAPE_FACTOR.ln();
+        let is_alike = if is_near_one(middle) || is_near_one(ours) {
             is_within_factor(ours - 1.0, middle - 1.0)
         } else {
             is_within_factor(ours, middle)
@@ -188,7 +235,10 @@ impl Claim {
         let claims_difference = number > resolution || upper < -resolution;
         let is_near = (number - resolution..=upper + resolution).contains(&value)
             || (value - middle).abs() <= self.tolerance() * middle.abs();
-        let verdict = if claims_difference && one.figure().ties(other.figure(), resolution) {
+        let (one, other) = (one.figure(), other.figure());
+        let is_tie = one.equals(other, resolution)
+            || (one.overlaps(other) && figure.is_halfway(0.0, number, upper));
+        let verdict = if claims_difference && is_tie {
             Verdict::Tie
         } else if is_near {
             Verdict::Reproduced
@@ -325,7 +375,7 @@ impl Claim {
         let middle = f64::midpoint(number, upper);
         // A share of 0 is not defined.
         let off = if middle == 0.0 { ours.abs() } else { (ours / middle - 1.0).abs() };
-        let is_equality = middle == 0.0 || middle == 1.0;
+        let is_equality = middle == 0.0 || middle == 1.0 || (number < 1.0 && upper > 1.0);
         let is_alike = if is_equality {
             off <= SHAPE_FACTOR * self.tolerance()
         } else {

@@ -57,6 +57,15 @@ impl Selector {
         let mut matching = matching;
         matching.next_back()
     }
+
+    /// Returns `true` if the level is a form of 512 bits, and the rows have such forms of 256 bits
+    /// only: the lab measures all widths that the processor has.
+    pub(crate) fn lacks_avx512(&self, rows: &[Row]) -> bool {
+        let is_there = |bits: &str| rows.iter().any(|row| row.level.ends_with(bits));
+        self.level.as_ref().is_some_and(|level| level.ends_with("-512"))
+            && is_there("-256")
+            && !is_there("-512")
+    }
 }
 
 impl fmt::Display for Selector {

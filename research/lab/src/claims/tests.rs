@@ -80,11 +80,28 @@ fn ratio_near_one_is_compared_by_its_distance_from_one() {
     assert_verdict(claim(Ratio, 1.02, &["e", "a"]), Contradicts, "twice the gain");
     assert_verdict(claim(Ratio, 1.3, &["e", "a"]), Contradicts, "a seventh of the gain");
     assert_verdict(claim(Ratio, 0.96, &["e", "a"]), Contradicts, "a loss");
+    assert_verdict(claim(Ratio, 1.5, &["a", "b"]), Contradicts, "1.5 is near 1: twice the gain");
+    assert_verdict(claim(Ratio, 1.95, &["a", "c"]), Contradicts, "ours is near 1: half the gain");
+    assert_verdict(claim(Ratio, 1.62, &["a", "c"]), SameShape, "ours is near 1: within 1.5 times");
     assert_verdict(claim(Ratio, 1.0, &["e", "a"]), Reproduced, "equality within a tenth");
     let narrow = Claim { tolerance: Some(0.03), ..claim(Ratio, 1.0, &["e", "a"]) };
     assert_verdict(narrow, SameShape, "equality, nearly");
     let narrow = Claim { tolerance: Some(0.02), ..claim(Ratio, 1.0, &["e", "a"]) };
     assert_verdict(narrow, Contradicts, "no equality");
+    let around_one = Claim { upper: Some(1.1), ..claim(Ratio, 0.909, &["a", "d"]) };
+    assert_verdict(around_one, Contradicts, "1.25 is not around 1");
+    let around_one = Claim { upper: Some(1.04), ..claim(Ratio, 0.97, &["e", "a"]) };
+    assert_verdict(around_one, Reproduced, "in a range around 1");
+}
+
+#[test]
+fn ratio_of_several_pairs_is_the_mean_of_their_quotients() {
+    let mean = claim(Test::Ratio, 1.71, &["a", "b", "a", "c"]);
+    let figure = mean.answer(&rows()).figure.expect("a figure");
+    assert!((figure.value - f64::midpoint(2.0, 10.0 / 7.0)).abs() < 1e-9, "{figure:?}");
+    assert_verdict(mean, Verdict::Reproduced, "of 2 and 1.43");
+    let tied = claim(Test::Ratio, 1.45, &["a", "d", "a", "b"]);
+    assert_verdict(tied, Verdict::SameShape, "one tie is none for the mean");
 }
 
 #[test]
@@ -107,10 +124,13 @@ fn difference_is_compared_by_its_size() {
 
 #[test]
 fn overlapping_quartiles_are_a_tie() {
-    use Test::{Factors, Order, Ratio};
-    use Verdict::Tie;
+    use Test::{Difference, Factors, Order, Ratio};
+    use Verdict::{Contradicts, Tie};
     assert_verdict(claim(Ratio, 1.25, &["a", "d"]), Tie, "a ratio");
-    assert_verdict(claim(Ratio, 1.25, &["d", "a"]), Tie, "in either direction");
+    assert_verdict(claim(Ratio, 0.8, &["d", "a"]), Tie, "in either direction");
+    assert_verdict(claim(Ratio, 3.0, &["a", "d"]), Contradicts, "not halfway to the number");
+    assert_verdict(claim(Difference, 2.0, &["a", "d"]), Tie, "a difference");
+    assert_verdict(claim(Difference, 9.0, &["a", "d"]), Contradicts, "0 to 3 is not halfway to 9");
     assert_verdict(claim(Order, 0.0, &["d", "a"]), Tie, "an order");
     assert_verdict(claim(Factors, 0.0, &["d", "b", "a", "b"]), Tie, "factors");
 }
@@ -193,6 +213,19 @@ fn missing_row_is_named() {
     let answer = claim(Test::Value, 1.0, &["x"]).answer(&rows());
     assert_eq!(answer.verdict, Verdict::NotTestable, "verdict");
     assert_eq!(answer.reason, "not among these results: mean of x.", "reason");
+    let wide = |level: &str| Row { level: level.to_owned(), ..Row::new("mean", 1.0, "") };
+    let select = |level: &str| Selector {
+        metric: "mean".to_owned(),
+        level: Some(level.to_owned()),
+        ..Selector::default()
+    };
+    let wanted = Claim { rows: vec![select("VSEQ-512")], ..claim(Test::Value, 1.0, &[]) };
+    let reason = |rows: &[Row]| wanted.answer(rows).reason;
+    let lacking = "needs AVX-512, which the processor of these results lacks.";
+    assert_eq!(reason(&[wide("VSEQ-256")]), lacking, "the other widths are there");
+    let missing = "not among these results: mean of VSEQ-512.";
+    assert_eq!(reason(&[wide("VSEQ-256"), wide("VRAM-512")]), missing, "only this row is missing");
+    assert_eq!(reason(&[wide("plain")]), missing, "no forms of the papers");
     let none = Claim { reason: "no such machine".to_owned(), ..claim(Test::None, 1.0, &[]) };
     assert_eq!(none.answer(&rows()).reason, "no such machine", "its own reason");
 }
@@ -252,7 +285,8 @@ fn every_claim_has_what_its_test_needs() {
         assert!(claim.rows.len() >= count, "{id}: {count} rows are needed");
         let is_answered = claim.test != Test::None || !claim.reason.is_empty();
         assert!(is_answered, "{id}: neither a test nor a reason");
-        let is_paired = claim.test != Test::Factors || claim.rows.len().is_multiple_of(2);
+        let has_pairs = matches!(claim.test, Test::Factors | Test::Ratio);
+        let is_paired = !has_pairs || claim.rows.len().is_multiple_of(2);
         assert!(is_paired, "{id}: rows in pairs are needed");
         let needs_number =
             matches!(claim.test, Test::Value | Test::Ratio | Test::Difference | Test::Within);
