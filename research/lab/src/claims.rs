@@ -85,7 +85,8 @@ pub enum Test {
     None,
     /// The value of a row against the number.
     Value,
-    /// The value of the first row divided by that of the second, against the number.
+    /// The value of the first row divided by that of the second, against the number. Four rows are
+    /// two pairs, and the quotient of the first pair is divided by that of the second.
     Ratio,
     /// The value of the first row minus that of the second, against the number.
     Difference,

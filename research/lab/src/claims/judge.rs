@@ -119,7 +119,17 @@ impl Claim {
     pub(crate) fn judge(&self, points: &[Point<'_>]) -> Judgement {
         match (self.test, points) {
             (Test::Value, [point, ..]) => self.value(*point),
-            (Test::Ratio, [one, other, ..]) => self.ratio(*one, *other),
+            (Test::Ratio, [one, of, other, of_other]) => {
+                let text = |one: Point<'_>, of: Point<'_>| format!("{} / {}", one.text(), of.text());
+                let figure = |one: Point<'_>, of: Point<'_>| Figure::quotient(one.figure(), of.figure());
+                self.ratio(
+                    (figure(*one, *of), text(*one, *of)),
+                    (figure(*other, *of_other), text(*other, *of_other)),
+                )
+            }
+            (Test::Ratio, [one, other, ..]) => {
+                self.ratio((one.figure(), one.text()), (other.figure(), other.text()))
+            }
             (Test::Difference, [one, other, ..]) => self.difference(*one, *other),
             (Test::Within, [one, others @ ..]) if !others.is_empty() => self.within(*one, others),
             (Test::Order, points) => {
@@ -143,13 +153,15 @@ impl Claim {
         Judgement { figure: Some(point.figure()), ..Judgement::of(verdict, point.text()) }
     }
 
-    fn ratio(&self, one: Point<'_>, other: Point<'_>) -> Judgement {
-        let figure = Figure::quotient(one.figure(), other.figure());
-        let ours = format!("{} ({} / {})", short(figure.value), one.text(), other.text());
+    fn ratio(&self, one: (Figure, String), other: (Figure, String)) -> Judgement {
+        let ((one, one_text), (other, other_text)) = (one, other);
+        let figure = Figure::quotient(one, other);
+        let of = if one_text.contains(" / ") { " : " } else { " / " };
+        let ours = format!("{} ({one_text}{of}{other_text})", short(figure.value));
         let Some(number) = self.number else { return Judgement::of(Verdict::NotTestable, ours) };
         let upper = self.upper.unwrap_or(number);
         let claims_difference = number > 1.0 || upper < 1.0;
-        let verdict = if claims_difference && one.figure().ties(other.figure(), self.resolution) {
+        let verdict = if claims_difference && one.ties(other, self.resolution) {
             Verdict::Tie
         } else if claims_difference {
             self.factor(figure.value, number, upper)

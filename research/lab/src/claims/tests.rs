@@ -70,6 +70,9 @@ fn number_is_reproduced_within_a_tenth_or_the_spread_of_the_paper() {
         "the same side of 1 is not enough",
     );
     assert_verdict(claim(Ratio, 2.0, &["b", "a"]), Contradicts, "the other side of 1");
+    assert_verdict(claim(Ratio, 2.8, &["a", "b", "b", "c"]), Reproduced, "(10 / 5) / (5 / 7)");
+    let answer = claim(Ratio, 2.8, &["a", "b", "b", "c"]).answer(&rows());
+    assert_eq!(answer.ours, "2.80 (10 % / 5 % : 5 % / 7 %)", "both quotients");
 }
 
 #[test]
