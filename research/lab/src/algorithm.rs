@@ -113,11 +113,7 @@ pub fn choose(
 fn wanted(part: &AlgorithmPart, target: usize, set: &DataSet) -> Result<usize, String> {
     let Some(template) = &part.mean_of else { return Ok(target) };
     let other = spec(template.get_ref(), target)?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a mean is a size"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a mean is a size")]
     let mean = mean(&other, set, part.drop_last).round() as usize;
     Ok(mean)
 }

@@ -120,8 +120,10 @@ impl Claim {
         match (self.test, points) {
             (Test::Value, [point, ..]) => self.value(*point),
             (Test::Ratio, [one, of, other, of_other]) => {
-                let text = |one: Point<'_>, of: Point<'_>| format!("{} / {}", one.text(), of.text());
-                let figure = |one: Point<'_>, of: Point<'_>| Figure::quotient(one.figure(), of.figure());
+                let text =
+                    |one: Point<'_>, of: Point<'_>| format!("{} / {}", one.text(), of.text());
+                let figure =
+                    |one: Point<'_>, of: Point<'_>| Figure::quotient(one.figure(), of.figure());
                 self.ratio(
                     (figure(*one, *of), text(*one, *of)),
                     (figure(*other, *of_other), text(*other, *of_other)),
