@@ -6,7 +6,7 @@ use cutpoint_chunking::{Spec, cuts};
 use crate::data::DataSet;
 use crate::row::ABSENT;
 use crate::searched::SearchKey;
-use crate::template::{LEARNED, spec};
+use crate::template::{LEARNED, sized, spec};
 use crate::{AlgorithmPart, Row};
 
 /// The way in which the parameters for a target are found.
@@ -94,14 +94,28 @@ pub fn choose(
         },
         Selection::Equal => {
             let drop_last = part.drop_last;
-            let key = SearchKey { template: template.to_owned(), target, drop_last };
-            let search = || equal(template, target, set, drop_last, goes_on);
-            match set.searched.get_or_search(key, search) {
+            let searched = sized(template, target).and_then(|template| {
+                let target = wanted(part, target, set)?;
+                let key = SearchKey { template: template.clone(), target, drop_last };
+                let search = || equal(&template, target, set, drop_last, goes_on);
+                set.searched.get_or_search(key, search)
+            });
+            match searched {
                 Ok(spec) => ParameterChoice::Spec(spec),
                 Err(reason) => ParameterChoice::None(reason),
             }
         }
     }
+}
+
+/// Returns the mean that `part` has to reach on the data set: the target, or the mean of another
+/// rule.
+fn wanted(part: &AlgorithmPart, target: usize, set: &DataSet) -> Result<usize, String> {
+    let Some(template) = &part.mean_of else { return Ok(target) };
+    let other = spec(template.get_ref(), target)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a mean is a size")]
+    let mean = mean(&other, set, part.drop_last).round() as usize;
+    Ok(mean)
 }
 
 /// Returns BFBC with the pairs of the data set itself, as in paper 002.
@@ -133,13 +147,10 @@ pub(crate) fn is_learned(part: &AlgorithmPart) -> bool {
     part.paper.as_ref().is_some_and(|template| LEARNED.contains(&template.get_ref().as_str()))
 }
 
-/// Searches the requested mean with which the measured mean is the target.
-///
-/// The measured mean mostly grows in proportion to the requested mean. Otherwise bisection between
-/// the nearest values below and above finds the requested mean.
 /// Enters the answer of an earlier search on `set`, which `rows` of a cut with an equal mean have.
 pub(crate) fn remember(part: &AlgorithmPart, target: usize, set: &DataSet, rows: &[&Row]) {
-    let Some(template) = &part.equal else { return };
+    let (Some(template), None) = (&part.equal, &part.mean_of) else { return };
+    let Ok(template) = sized(template.get_ref(), target) else { return };
     let found = rows.iter().find_map(|row| row.spec.parse::<Spec>().ok());
     let reason = || rows.iter().find(|row| row.metric == ABSENT).map(|row| row.note.clone());
     let answer = match (found, reason()) {
@@ -147,10 +158,13 @@ pub(crate) fn remember(part: &AlgorithmPart, target: usize, set: &DataSet, rows:
         (None, Some(reason)) => Err(reason),
         (None, None) => return,
     };
-    let template = template.get_ref().clone();
     set.searched.put(SearchKey { template, target, drop_last: part.drop_last }, answer);
 }
 
+/// Searches the requested mean with which the measured mean is the target.
+///
+/// The measured mean mostly grows in proportion to the requested mean. Otherwise bisection between
+/// the nearest values below and above finds the requested mean.
 fn equal(
     template: &str,
     target: usize,

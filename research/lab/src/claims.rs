@@ -88,6 +88,8 @@ pub enum Test {
     /// The value of the first row divided by that of the second, against the number. Of several
     /// pairs of rows, the mean of the quotients.
     Ratio,
+    /// The quotient of the first two of four rows divided by that of the others, against the number.
+    Quotients,
     /// The value of the first row minus that of the second, against the number.
     Difference,
     /// The number is the most by which the value of the first row is below the greatest of the

@@ -95,8 +95,11 @@ pub struct AlgorithmPart {
     /// The specs of single targets, by their size, for which the papers deviate from the template.
     #[serde(default)]
     pub specs: BTreeMap<String, Text>,
-    /// The spec with a mean of `{target}`, which the search for an equal mean varies.
+    /// The spec with a mean of `{target}`, which the search for an equal mean varies. `{size}` is
+    /// the size in bytes that the search does not vary.
     pub equal: Option<Text>,
+    /// The spec whose mean on the data set `equal` has, in place of the target.
+    pub mean_of: Option<Text>,
     /// Set to exclude the last chunk of each stream from the figures about sizes, as in paper 002.
     #[serde(default)]
     pub drop_last: bool,
@@ -386,8 +389,8 @@ impl AlgorithmPart {
         if self.optional {
             return Ok(());
         }
-        for template in [&self.paper, &self.equal].into_iter().flatten().chain(self.specs.values())
-        {
+        let templates = [&self.paper, &self.equal, &self.mean_of].into_iter().flatten();
+        for template in templates.chain(self.specs.values()) {
             check_template(template.get_ref()).or_else(|message| fail(template, message))?;
         }
         Ok(())

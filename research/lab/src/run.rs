@@ -250,6 +250,9 @@ impl<'a> Run<'a> {
             let AlgorithmPart { drop_last, .. } = algorithm;
             let specs: Vec<_> = specs.collect();
             hasher.update(format!("{name}|{specs:?}|{paper:?}|{equal:?}|{drop_last};").as_bytes());
+            if let Some(mean_of) = &algorithm.mean_of {
+                hasher.update(format!("{};", mean_of.get_ref()).as_bytes());
+            }
         }
         let MeasurePart { levels, papers, edits, .. } = part;
         let named = |text: &Option<crate::Text>| {

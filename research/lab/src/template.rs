@@ -1,4 +1,4 @@
-//! Templates of algorithms: specs with `{target}` in the place of sizes.
+//! Templates of algorithms: specs with `{target}` or `{size}` in the place of sizes.
 
 use cutpoint_chunking::Spec;
 
@@ -23,29 +23,35 @@ pub(crate) fn check_template(template: &str) -> Result<(), String> {
 }
 
 pub(crate) fn spec(template: &str, target: usize) -> Result<Spec, String> {
-    filled(template, target)?.parse().map_err(|error| format!("{error}"))
+    let template = sized(template, target)?;
+    filled(&template, "target", target)?.parse().map_err(|error| format!("{error}"))
 }
 
-/// Returns the template with the target substituted for each `{target}`, `{target*2}`,
-/// `{target/8}`.
-fn filled(template: &str, target: usize) -> Result<String, String> {
+/// Returns the template with the size substituted for each `{size}`, `{size*2}`, `{size/8}`, which
+/// a search for an equal mean does not vary.
+pub(crate) fn sized(template: &str, size: usize) -> Result<String, String> {
+    filled(template, "size", size)
+}
+
+/// Returns the template with the value substituted for each `{name}`, `{name*2}`, `{name/8}`.
+fn filled(template: &str, name: &str, value: usize) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = template;
-    while let Some((before, after)) = rest.split_once("{target") {
+    while let Some((before, after)) = rest.split_once(&format!("{{{name}")) {
         let (operation, behind) =
             after.split_once('}').ok_or_else(|| "there is a { without a }".to_owned())?;
         let number = |digits: &str| digits.parse::<usize>().ok().filter(|number| *number > 0);
-        let value = match operation.split_at_checked(1) {
-            None => Some(target),
-            Some(("*", digits)) => number(digits).and_then(|number| target.checked_mul(number)),
-            Some(("/", digits)) => number(digits).map(|number| target / number),
+        let result = match operation.split_at_checked(1) {
+            None => Some(value),
+            Some(("*", digits)) => number(digits).and_then(|number| value.checked_mul(number)),
+            Some(("/", digits)) => number(digits).map(|number| value / number),
             Some(_) => None,
         };
-        let value = value.ok_or_else(|| {
-            format!("{{target{operation}}} is neither {{target*N}} nor {{target/N}}")
+        let result = result.ok_or_else(|| {
+            format!("{{{name}{operation}}} is neither {{{name}*N}} nor {{{name}/N}}")
         })?;
         text += before;
-        text += &value.to_string();
+        text += &result.to_string();
         rest = behind;
     }
     Ok(text + rest)

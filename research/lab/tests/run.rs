@@ -258,6 +258,29 @@ fn parameters_of_an_earlier_run_are_not_searched_again() {
     assert_eq!(raced.expect("a row").spec, marked);
 }
 
+/// A rule that is adjusted to another one has its mean on the data set, and `{size}` stays the target.
+#[test]
+fn equal_mean_can_be_that_of_another_rule() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("results");
+    let text = SMALL
+        .replace("size = \"64k\"", "size = \"1M\"")
+        .replace(
+            "paper = \"seqcdc:paper={target}\"\nequal = \"seqcdc:avg={target}\"",
+            "equal = \"ae:avg={target},lest={size/8}\"\nmean_of = \"fixed:size={target*2}\"",
+        )
+        .replace("selections = [\"paper\"]", "selections = [\"equal\"]");
+    run(&text, folder.path(), &out).expect("it measures");
+    let rows = rows(&out);
+    let mean = rows.iter().find(|row| row.metric == "mean").expect("a mean");
+    assert!((mean.value / 8192.0 - 1.0).abs() < 0.02, "twice the target: {}", mean.value);
+    assert!(mean.spec.ends_with("lest=512"), "an eighth of the target: {}", mean.spec);
+    assert_eq!(mean.target, 4096, "the target of the row");
+    let wrong = text.replace("fixed:size={target*2}", "fixed:sise={target*2}");
+    let error = Definition::parse(&wrong, "x.toml").expect_err("a wrong form").to_string();
+    assert!(error.contains("sise"), "{error}");
+}
+
 #[test]
 fn error_in_a_definition_is_named_with_its_line() {
     for (wrong, right, line, message) in [

@@ -148,6 +148,9 @@ impl Claim {
         match (self.test, points) {
             (Test::Value, [point, ..]) => self.value(*point),
             (Test::Ratio, points) => self.ratio(points.as_chunks().0),
+            (Test::Quotients, [one, of, other, of_other]) => {
+                self.quotients([*one, *of], [*other, *of_other])
+            }
             (Test::Difference, [one, other, ..]) => self.difference(*one, *other),
             (Test::Within, [one, others @ ..]) if !others.is_empty() => self.within(*one, others),
             (Test::Order, points) => {
@@ -188,11 +191,25 @@ impl Claim {
             [text] => text.clone(),
             _ => format!("{}, the mean of {}", short(figure.value), texts.join(", ")),
         };
+        self.compared(figure, &figures, ours)
+    }
+
+    fn quotients(&self, one: [Point<'_>; 2], other: [Point<'_>; 2]) -> Judgement {
+        let quotient = |[one, of]: [Point<'_>; 2]| Figure::quotient(one.figure(), of.figure());
+        let text = |[one, of]: [Point<'_>; 2]| format!("{} / {}", one.text(), of.text());
+        let operands = [quotient(one), quotient(other)];
+        let figure = Figure::quotient(operands[0], operands[1]);
+        let ours = format!("{} ({} : {})", short(figure.value), text(one), text(other));
+        self.compared(figure, &[operands], ours)
+    }
+
+    /// Compares `figure`, a quotient of the operands or a mean of such, with the number.
+    fn compared(&self, figure: Figure, operands: &[[Figure; 2]], ours: String) -> Judgement {
         let Some(number) = self.number else { return Judgement::of(Verdict::NotTestable, ours) };
         let upper = self.upper.unwrap_or(number);
         let claims_difference = number > 1.0 || upper < 1.0;
-        let is_tie = figures.iter().all(|[one, other]| one.equals(*other, self.resolution))
-            || (figures.iter().all(|[one, other]| one.overlaps(*other))
+        let is_tie = operands.iter().all(|[one, other]| one.equals(*other, self.resolution))
+            || (operands.iter().all(|[one, other]| one.overlaps(*other))
                 && figure.is_halfway(1.0, number, upper));
         let verdict = if claims_difference && is_tie {
             Verdict::Tie

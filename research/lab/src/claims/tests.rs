@@ -70,6 +70,9 @@ fn number_is_reproduced_within_a_tenth_or_the_spread_of_the_paper() {
         "the same side of 1 is not enough",
     );
     assert_verdict(claim(Ratio, 2.0, &["b", "a"]), Contradicts, "the other side of 1");
+    assert_verdict(claim(Ratio, 2.8, &["a", "b", "b", "c"]), Reproduced, "(10 / 5) / (5 / 7)");
+    let answer = claim(Ratio, 2.8, &["a", "b", "b", "c"]).answer(&rows());
+    assert_eq!(answer.ours, "2.80 (10 % / 5 % : 5 % / 7 %)", "both quotients");
 }
 
 #[test]
@@ -280,16 +283,18 @@ fn every_claim_has_what_its_test_needs() {
             Test::None | Test::Contradiction => 0,
             Test::Value | Test::Cells | Test::Curve => 1,
             Test::Ratio | Test::Difference | Test::Order | Test::Within => 2,
-            Test::Factors => 4,
+            Test::Factors | Test::Quotients => 4,
         };
         assert!(claim.rows.len() >= count, "{id}: {count} rows are needed");
         let is_answered = claim.test != Test::None || !claim.reason.is_empty();
         assert!(is_answered, "{id}: neither a test nor a reason");
-        let has_pairs = matches!(claim.test, Test::Factors | Test::Ratio);
+        let has_pairs = matches!(claim.test, Test::Factors | Test::Ratio | Test::Quotients);
         let is_paired = !has_pairs || claim.rows.len().is_multiple_of(2);
         assert!(is_paired, "{id}: rows in pairs are needed");
-        let needs_number =
-            matches!(claim.test, Test::Value | Test::Ratio | Test::Difference | Test::Within);
+        let needs_number = matches!(
+            claim.test,
+            Test::Value | Test::Ratio | Test::Quotients | Test::Difference | Test::Within
+        );
         assert!(!needs_number || claim.number.is_some(), "{id}: a number is needed");
         let is_table = claim.test == Test::Cells;
         assert_eq!(claim.numbers.len(), if is_table { claim.rows.len() } else { 0 }, "{id}");

@@ -101,11 +101,15 @@ pub(super) fn burst_rows(
             }
         }
     }
+    let short = best.iter().filter(|best| (1..task.target.div_ceil(4)).contains(*best)).count();
+    let short = 100.0 * short as f64 / best.len().max(1) as f64;
     let mut counts = [0_u64; 17];
     for (sampled, best) in sample.iter().zip(best) {
         counts[(16 * best).div_ceil(chunks[*sampled].len())] += 1;
     }
-    let all_pairs = shares("best of all pairs", counts);
+    let mut all_pairs = shares("best of all pairs", counts);
+    let row = Row::new("burst_below_a_quarter_of_the_size", short, "%");
+    all_pairs.push(Row { algorithm: "best of all pairs".to_owned(), ..row });
 
     let mut deduplicator = Deduplicator::new(Options::BURST);
     for chunk in &chunks {
