@@ -48,7 +48,7 @@ fn assert_verdict(claim: Claim, expected: Verdict, case: &str) {
 
 #[test]
 fn number_is_reproduced_within_a_tenth_or_the_spread_of_the_paper() {
-    use Test::{Ratio, Value};
+    use Test::{Quotients, Ratio, Value};
     use Verdict::{Contradicts, NotTestable, Reproduced, SameShape};
     assert_verdict(claim(Value, 10.9, &["a"]), Reproduced, "within a tenth");
     assert_verdict(claim(Value, 12.0, &["a"]), SameShape, "farther");
@@ -70,8 +70,8 @@ fn number_is_reproduced_within_a_tenth_or_the_spread_of_the_paper() {
         "the same side of 1 is not enough",
     );
     assert_verdict(claim(Ratio, 2.0, &["b", "a"]), Contradicts, "the other side of 1");
-    assert_verdict(claim(Ratio, 2.8, &["a", "b", "b", "c"]), Reproduced, "(10 / 5) / (5 / 7)");
-    let answer = claim(Ratio, 2.8, &["a", "b", "b", "c"]).answer(&rows());
+    assert_verdict(claim(Quotients, 2.8, &["a", "b", "b", "c"]), Reproduced, "(10 / 5) / (5 / 7)");
+    let answer = claim(Quotients, 2.8, &["a", "b", "b", "c"]).answer(&rows());
     assert_eq!(answer.ours, "2.80 (10 % / 5 % : 5 % / 7 %)", "both quotients");
 }
 
