@@ -137,7 +137,7 @@ fn assert_reported(results: &Results) {
     let text = report::markdown(results);
     let lines = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
     assert_eq!(lines("# "), 1, "one title");
-    assert_eq!(lines("## "), 2 + 5 + 1, "sets, verdicts, five papers, contradictions");
+    assert_eq!(lines("## "), 3 + 5 + 1, "sets, frontier, verdicts, five papers, contradictions");
     assert_eq!(lines("| RAND | 1048576 | 1 | 1 | 8.00 |"), 1, "a data set");
     assert_eq!(lines("| all | "), 1, "counts");
     let claims = cutpoint_lab::claims::all();
@@ -267,7 +267,7 @@ fn equal_mean_can_be_that_of_another_rule() {
         .replace("size = \"64k\"", "size = \"1M\"")
         .replace(
             "paper = \"seqcdc:paper={target}\"\nequal = \"seqcdc:avg={target}\"",
-            "equal = \"ae:avg={target},lest={size/8}\"\nmean_of = \"fixed:size={target*2}\"",
+            "equal = \"ae:paper-zhang-opt2={target},lest={size/8}\"\nmean_of = \"fixed:size={target*2}\"",
         )
         .replace("selections = [\"paper\"]", "selections = [\"equal\"]");
     run(&text, folder.path(), &out).expect("it measures");
