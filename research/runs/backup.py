@@ -4,11 +4,10 @@
 Adds rows of the kind "backup" to a folder of results: for each data set and chunker, a backup of the first version
 and of the last into a new repository, in GB a second of CPU time of the process and of wall time, and what is saved.
 
-    cargo build --release -p cutpoint-cli
+    cargo build --release -p cutpoint --bin cutpoint
     research/runs/backup.py --results RESULTS --data DATA --work /dev/shm --program target/release/cutpoint
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from rows import Results, spread
+from rows import Results, backup_parser, homes, spread, versions_of
 
 CHUNKERS = [
     ("Fixed", "fixed:size=8192"),
@@ -48,20 +47,15 @@ def size_below(folder: Path) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--results", type=Path, required=True, help="folder of results of cutpoint-lab run")
-    parser.add_argument("--data", type=Path, required=True, help="folder of data sets")
-    parser.add_argument("--work", type=Path, help="folder for repositories; a tmpfs costs no disk")
-    parser.add_argument("--program", type=Path, required=True, help="cutpoint")
+    parser = backup_parser(__doc__)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     results = Results(args.results)
     failed = 0
     for data in args.sets.split(","):
-        versions = sorted(path for path in (args.data / data).glob("v*") if path.is_dir())
+        versions = versions_of(data, args.data)
         if not versions:
-            print(f"{data}: not below {args.data}", file=sys.stderr)
             failed += 1
             continue
         steps = [("first", versions[0]), ("last", versions[-1])]
@@ -76,8 +70,7 @@ def main() -> int:
             for place in range(len(CHUNKERS)):
                 name, spec = CHUNKERS[(place + number) % len(CHUNKERS)]
                 with tempfile.TemporaryDirectory(dir=args.work) as folder:
-                    places = {name: folder for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-                    environment = os.environ | places
+                    environment = os.environ | homes(folder)
                     repository = Path(folder) / "repository"
                     cutpoint = [str(args.program.resolve()), "--repo", str(repository)]
                     kit = str(Path(folder) / "kit.txt")

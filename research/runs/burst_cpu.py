@@ -10,7 +10,6 @@ Repositories are not encrypted. Needs perf (Debian: linux-perf), and a program w
     research/runs/burst_cpu.py --results RESULTS --data DATA --work /dev/shm --program target/release/cutpoint
 """
 
-import argparse
 import os
 import re
 import subprocess
@@ -19,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from rows import Results, spread
+from rows import Results, backup_parser, homes, spread, versions_of
 
 HERTZ = 5000
 VARIANTS = [
@@ -51,19 +50,14 @@ def seconds(program: str, folder: Path, source: Path, environment: dict[str, str
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--results", type=Path, required=True, help="folder of results of cutpoint-lab run")
-    parser.add_argument("--data", type=Path, required=True, help="folder of data sets")
-    parser.add_argument("--work", type=Path, help="folder for repositories; a tmpfs costs no disk")
-    parser.add_argument("--program", type=Path, required=True, help="cutpoint")
+    parser = backup_parser(__doc__)
     parser.add_argument("--set", default="VM", dest="name")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     results = Results(args.results)
     program = str(args.program.resolve())
-    versions = sorted(path for path in (args.data / args.name).glob("v*") if path.is_dir())
+    versions = versions_of(args.name, args.data)
     if not versions:
-        print(f"{args.name}: not below {args.data}", file=sys.stderr)
         return 1
     for block in (4096, 16384):
         cell = f"backup/burst-cpu/{args.name}/{block}/{args.rounds}"
@@ -74,8 +68,7 @@ def main() -> int:
             for place in range(len(VARIANTS)):
                 name, delta = VARIANTS[(place + number) % len(VARIANTS)]
                 with tempfile.TemporaryDirectory(dir=args.work) as folder:
-                    home = {key: folder for key in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-                    environment = os.environ | home | {"CUTPOINT_REPO": f"{folder}/repository"}
+                    environment = os.environ | homes(folder) | {"CUTPOINT_REPO": f"{folder}/repository"}
                     cut = ["--cut", f"fixed:size={block}", "--delta", delta]
                     call([program, "init", "--quiet", "--encryption", "none", *cut], environment)
                     of_each = [seconds(program, Path(folder), version, environment) for version in versions]

@@ -1,8 +1,10 @@
 """Rows that scripts add to a folder of results of `cutpoint-lab run`."""
 
+import argparse
 import csv
 import io
 import statistics
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,6 +48,29 @@ class Results:
             self.rows.append({name: str(value) for name, value in whole.items()})
         with self.path.open("a") as file:
             file.write(text.getvalue())
+
+
+def backup_parser(doc: str) -> argparse.ArgumentParser:
+    """Returns the parser of a script that measures backups, with what all of these need."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--results", type=Path, required=True, help="folder of results of cutpoint-lab run")
+    parser.add_argument("--data", type=Path, required=True, help="folder of data sets")
+    parser.add_argument("--work", type=Path, help="folder for repositories; a tmpfs costs no disk")
+    parser.add_argument("--program", type=Path, required=True, help="cutpoint")
+    return parser
+
+
+def versions_of(name: str, data: Path) -> list[Path]:
+    """Returns the versions of a data set, in order, and says so if there are none."""
+    versions = sorted(path for path in (data / name).glob("v*") if path.is_dir())
+    if not versions:
+        print(f"{name}: not below {data}", file=sys.stderr)
+    return versions
+
+
+def homes(folder: str) -> dict[str, str]:
+    """Returns the variables by which a program keeps its files in a folder."""
+    return dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"), folder)
 
 
 def spread(samples: list[float]) -> dict:

@@ -30,7 +30,7 @@ use self::failure::{Failure, Meaning};
 use self::settings::Service;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::remote::{self, Failed, Link, settle};
+use crate::remote::{self, Link, Passing, settle};
 use crate::storage::{
     Deletion, ObjectRange, Put, Stamped, Storage, Visibility, count_max, require_count, too_long,
     too_short,
@@ -115,23 +115,6 @@ impl Cloud {
         self.within(SILENCE_MAX, Direction::Download, request).await
     }
 
-    /// Puts a new object of `len` bytes by `request`, which is made twice if it stalls
-    /// ([`Link::put`]). Two requests may be told of each other's object, so that the caller has to
-    /// look for its own.
-    async fn create_by<T, F: Future<Output = Result<T, Failure>>>(
-        &self,
-        name: &str,
-        len: u64,
-        request: impl Fn() -> F,
-    ) -> Result<T, Failure> {
-        let is_answer = |failure: &Failure| failure.meaning == Meaning::Exists;
-        let put = self.link.put(&self.throttle, (name, len), request, is_answer).await;
-        put.map_err(|Failed { error, is_of_two }| match is_of_two && is_answer(&error) {
-            true => Failure { meaning: Meaning::TryAgain, ..error },
-            false => error,
-        })
-    }
-
     fn put_once(&self, name: &str, bytes: &Bytes, mode: PutMode) -> Result<(), Failure> {
         let limit = SILENCE_MAX + Duration::from_secs(bytes.len() as u64 / UPLOAD_BYTES_PER_S_MIN);
         let path = self.path(name);
@@ -140,9 +123,11 @@ impl Cloud {
             let put = self.store.put_opts(&path, PutPayload::from_bytes(bytes.clone()), options);
             self.within(limit, Direction::Upload, put).await
         };
+        let is_answer = |failure: &Failure| failure.meaning == Meaning::Exists;
+        let object = (name, bytes.len() as u64);
         let put = self.link.block_on(async {
             match mode {
-                PutMode::Create => self.create_by(name, bytes.len() as u64, request).await,
+                PutMode::Create => self.link.put(&self.throttle, object, request, is_answer).await,
                 _ => request().await,
             }
         });
@@ -314,7 +299,7 @@ impl Storage for Cloud {
                 Err(failure) if failure.meaning == Meaning::Exists => {
                     // The earlier attempt was carried out after the look, so the loop has to look
                     // again.
-                    Err(Failure { meaning: Meaning::TryAgain, ..failure })
+                    Err(failure.again())
                 }
                 Err(failure) => {
                     is_unsure |= failure.meaning == Meaning::TryAgain;

@@ -56,6 +56,11 @@ impl<M: Meaning> Passing for Failure<M> {
         self.is_outage
     }
 
+    #[cfg(any(feature = "clouds", feature = "s3"))]
+    fn again(self) -> Failure<M> {
+        Failure { meaning: M::TRY_AGAIN, ..self }
+    }
+
     fn interrupted() -> Failure<M> {
         Failure { kind: Kind::Interrupted, ..Failure::new(M::FINAL, "interrupted") }
     }

@@ -106,22 +106,27 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// Returns the error of `put`. If the put was made twice, an error that `is_answer` may be the
-    /// answer to one of both because of the other, and is returned at once.
+    /// Returns the failure of `put`. If the put was made twice, a failure that `is_answer` may tell one
+    /// of both of the other's object. It is returned at once, as one after which the caller has to
+    /// look for its own.
     #[cfg(any(feature = "clouds", feature = "s3"))]
-    pub(crate) async fn put<T, E, F: Future<Output = Result<T, E>>>(
+    pub(crate) async fn put<T, E: Passing, F: Future<Output = Result<T, E>>>(
         &self,
         throttle: &Throttle,
         (name, len): (&str, u64),
         put: impl Fn() -> F,
         is_answer: impl Fn(&E) -> bool,
-    ) -> Result<T, Failed<E>> {
+    ) -> Result<T, E> {
         let folder = name.split_once('/').map_or("", |(folder, _)| folder);
         let is_limited = !throttle.waited(Direction::Upload).is_zero();
         if is_limited || !PUT_TWICE.contains(&folder) {
-            return put().await.map_err(|error| Failed { error, is_of_two: false });
+            return put().await;
         }
-        self.puts.run(len, || self.patience.now_ns(), put, is_answer).await
+        let done = self.puts.run(len, || self.patience.now_ns(), put, &is_answer).await;
+        done.map_err(|Failed { error, is_of_two }| match is_of_two && is_answer(&error) {
+            true => error.again(),
+            false => error,
+        })
     }
 
     /// Runs the last requests of a storage, also after a request to stop.

@@ -27,8 +27,6 @@ pub(crate) use batch::settle;
 pub(crate) use command::{RunningCommand, lock};
 #[cfg(any(feature = "clouds", feature = "rest", feature = "sftp"))]
 pub(crate) use failure::{Failure, Meaning};
-#[cfg(any(feature = "clouds", feature = "s3"))]
-pub(crate) use hedge::Failed;
 pub(crate) use link::Link;
 pub(crate) use patience::Passing;
 use patience::Patience;

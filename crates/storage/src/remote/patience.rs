@@ -44,6 +44,10 @@ pub(crate) trait Passing {
     /// only the time limits the attempts.
     fn is_outage(&self) -> bool;
 
+    /// Returns the same failure as one after which another attempt may succeed.
+    #[cfg(any(feature = "clouds", feature = "s3"))]
+    fn again(self) -> Self;
+
     /// Returns the failure of a request that a request to stop has ended.
     fn interrupted() -> Self;
 
@@ -316,6 +320,11 @@ mod tests {
 
         fn is_outage(&self) -> bool {
             self.0
+        }
+
+        #[cfg(any(feature = "clouds", feature = "s3"))]
+        fn again(self) -> Cut {
+            self
         }
 
         fn interrupted() -> Cut {

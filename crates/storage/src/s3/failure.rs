@@ -99,6 +99,10 @@ impl Passing for Failure {
         self.is_outage
     }
 
+    fn again(self) -> Failure {
+        Failure { meaning: Meaning::TryAgain, ..self }
+    }
+
     fn interrupted() -> Failure {
         let (meaning, kind) = (Meaning::Final, Kind::Interrupted);
         Failure { meaning, kind, ..Failure::passing("interrupted") }

@@ -42,7 +42,7 @@ use self::headers::ShownVersions;
 use self::listing::Listed;
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
-use crate::remote::{Failed, Link, within as within_limit};
+use crate::remote::{Link, Passing, within as within_limit};
 use crate::storage::{Deletion, Lock, ObjectRange, Put, Stamped, Storage, Visibility, too_short};
 use crate::throttle::{Direction, Throttle};
 
@@ -164,9 +164,18 @@ impl S3 {
                 let put = store.put_opts(&path, PutPayload::from_bytes(bytes.clone()), options);
                 within(limit, &self.throttle, Direction::Upload, put).await
             };
+            let is_answer = |failure: &Failure| {
+                matches!(
+                    failure.meaning,
+                    Meaning::Exists | Meaning::NoConditions | Meaning::NoChecksum
+                )
+            };
+            let object = (name, bytes.len() as u64);
             let put = async {
                 match mode {
-                    PutMode::Create => self.create_by(name, bytes.len() as u64, request).await,
+                    PutMode::Create => {
+                        self.link.put(&self.throttle, object, request, is_answer).await
+                    }
                     _ => request().await,
                 }
             };
@@ -181,25 +190,6 @@ impl S3 {
             }
         }
         put(&self.second)
-    }
-
-    /// Puts a new object of `len` bytes by `request`, which is made twice if it stalls
-    /// ([`Link::put`]). Two requests may be told of each other's object, so that the caller has to
-    /// look for its own.
-    async fn create_by<T, F: Future<Output = Result<T, Failure>>>(
-        &self,
-        name: &str,
-        len: u64,
-        request: impl Fn() -> F,
-    ) -> Result<T, Failure> {
-        let is_answer = |failure: &Failure| {
-            matches!(failure.meaning, Meaning::Exists | Meaning::NoConditions | Meaning::NoChecksum)
-        };
-        let put = self.link.put(&self.throttle, (name, len), request, is_answer).await;
-        put.map_err(|Failed { error, is_of_two }| match is_of_two && is_answer(&error) {
-            true => Failure { meaning: Meaning::TryAgain, ..error },
-            false => error,
-        })
     }
 
     fn put_once(&self, name: &str, bytes: &Bytes) -> Result<(), Failure> {
@@ -341,7 +331,7 @@ impl Storage for S3 {
                     Err(failure) if failure.meaning == Meaning::Exists => {
                         // The earlier attempt was carried out after the look, so the loop has to look
                         // again.
-                        Err(Failure { meaning: Meaning::TryAgain, ..failure })
+                        Err(failure.again())
                     }
                     Err(failure) => {
                         is_unsure |= failure.meaning == Meaning::TryAgain;

@@ -2,6 +2,7 @@
 
 mod contract;
 mod liar;
+mod listener;
 mod local;
 mod probe;
 mod rest_answers;

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use cutpoint_storage::{Error, Kind, Put, Rest, RestSettings, Storage, System};
 
+use crate::listener::accept;
+
 /// An answer that is not that of a well-behaved server.
 #[derive(Clone, Copy, Debug)]
 enum Odd {
@@ -44,13 +46,7 @@ impl Server {
         let server = Server { state: Arc::default(), address };
         server.state().odd = odd.to_vec();
         let serving = server.clone();
-        // The thread ends with the process.
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let serving = serving.clone();
-                std::thread::spawn(move || serving.serve(stream));
-            }
-        });
+        accept(listener, move |stream| serving.serve(stream));
         server
     }
 

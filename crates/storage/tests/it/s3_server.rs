@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use cutpoint_storage::{Error, Put, S3, S3Limits, S3Settings, Storage, System};
 
+use crate::listener::accept;
+
 /// The reaction of the server to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Odd {
@@ -179,13 +181,7 @@ impl Server {
         let address = format!("http://{}", listener.local_addr().expect("it listens"));
         let server = Server { state: Arc::default(), address };
         let serving = server.clone();
-        // The thread ends with the process.
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let serving = serving.clone();
-                std::thread::spawn(move || serving.serve(stream));
-            }
-        });
+        accept(listener, move |stream| serving.serve(stream));
         server
     }
 

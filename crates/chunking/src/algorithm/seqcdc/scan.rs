@@ -131,6 +131,17 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
         }
     }
 
+    /// Returns the masks of the pairs in order, of the opposing ones, and of those that count.
+    #[inline(always)]
+    fn pairs(self, bytes: &[u8; BLOCK_SIZE + 1]) -> (u64, u64, u64) {
+        let (rising, falling) = self.values.compare(self.kernel, bytes);
+        let (ordered, opposed) = match self.params.mode {
+            Mode::Increasing => (rising, falling),
+            Mode::Decreasing => (falling, rising),
+        };
+        (ordered, opposed, if EQUAL_BREAKS { u64::MAX } else { ordered | opposed })
+    }
+
     /// Searches until a skip by the number of opposing pairs, or the end of the chunk.
     ///
     /// The comparisons of 64 pairs become two masks. After equal pairs are squeezed out of them,
@@ -139,19 +150,14 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
     /// every other time, would cost far more.
     #[inline(always)]
     fn period_of_total(self, search: &mut Search) -> Found {
-        let Scan { params, kernel, data, values, .. } = self;
+        let Scan { params, kernel, data, .. } = self;
         let Steps { length, trigger, skip_size, .. } = params.steps();
         // By the papers' text, the byte that completes the run is the chunk's last.
         let behind = usize::from(params.rule == Rule::Literal);
         let Search { start, end, mut i, mut run, mut opposing } = *search;
         while let Some(bytes) = data[..end].get(i - 1..).and_then(|rest| rest.first_chunk()) {
-            let (rising, falling) = values.compare(kernel, bytes);
-            let (ordered, opposed) = match params.mode {
-                Mode::Increasing => (rising, falling),
-                Mode::Decreasing => (falling, rising),
-            };
+            let (ordered, opposed, counted) = self.pairs(bytes);
             // The pairs that count, at the low end: those in order are the ones of `squeezed`.
-            let counted = if EQUAL_BREAKS { u64::MAX } else { ordered | opposed };
             let squeezed = if EQUAL_BREAKS { ordered } else { kernel.squeeze(ordered, counted) };
             let opposed_count = opposed.count_ones();
             let is_triggered = opposing + opposed_count >= trigger;
@@ -195,17 +201,12 @@ impl<K: Kernel, V: Values, const EQUAL_BREAKS: bool, const DEPTH: usize>
     /// Both runs are searched in the same squeezed pairs, and the one that ends first counts.
     #[inline(always)]
     fn period_of_runs(self, search: &mut Search) -> Found {
-        let Scan { params, kernel, data, values, .. } = self;
+        let Scan { params, kernel, data, .. } = self;
         let Steps { length, trigger, skip_size, .. } = params.steps();
         let behind = usize::from(params.rule == Rule::Literal);
         let Search { start, end, mut i, mut run, mut opposing } = *search;
         while let Some(bytes) = data[..end].get(i - 1..).and_then(|rest| rest.first_chunk()) {
-            let (rising, falling) = values.compare(kernel, bytes);
-            let (ordered, opposed) = match params.mode {
-                Mode::Increasing => (rising, falling),
-                Mode::Decreasing => (falling, rising),
-            };
-            let counted = if EQUAL_BREAKS { u64::MAX } else { ordered | opposed };
+            let (ordered, opposed, counted) = self.pairs(bytes);
             let count = counted.count_ones();
             let (ordered, opposed) = if EQUAL_BREAKS {
                 (ordered, opposed)
