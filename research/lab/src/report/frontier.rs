@@ -145,6 +145,19 @@ impl Frontier {
         self.limits.iter().find(|limit| limit.name == name).map(|limit| limit.speed)
     }
 
+    /// Returns the fastest of the algorithms that store at most [`NEAR`] percent more at this target
+    /// than the one that stores least over all data sets. No algorithm needs to be near the best of
+    /// each set, which is another one on each.
+    fn fastest_without_loss(&self, target: u64) -> Option<&Point> {
+        let of_target = || {
+            self.points.iter().filter(move |point| point.speed.is_some() && point.target == target)
+        };
+        let least = of_target().map(|point| point.target_excess).min_by(f64::total_cmp)?;
+        let near = of_target()
+            .filter(|point| 100.0 + point.target_excess <= (1.0 + NEAR / 100.0) * (100.0 + least));
+        near.max_by(|one, other| one.gb_per_s().total_cmp(&other.gb_per_s()))
+    }
+
     /// Returns the advice that the points and limits prove, one sentence each.
     fn advice(&self) -> Vec<String> {
         let timed = || self.points.iter().filter(|point| point.speed.is_some());
@@ -161,10 +174,7 @@ impl Frontier {
         let near: Vec<String> = targets
             .iter()
             .filter_map(|target| {
-                let of_target = timed().filter(|point| point.target == *target);
-                let near = of_target.filter(|point| point.target_excess <= NEAR);
-                let fastest =
-                    near.max_by(|one, other| one.gb_per_s().total_cmp(&other.gb_per_s()))?;
+                let fastest = self.fastest_without_loss(*target)?;
                 Some(format!(
                     "at {} {} ({} GB/s)",
                     size(*target),
@@ -175,7 +185,7 @@ impl Frontier {
             .collect();
         if !near.is_empty() {
             sentences.push(format!(
-                "To be fast without a loss, which is the fastest of those within {NEAR} % of the best of their size: {}.",
+                "To be fast without a loss, which is the fastest of those that store at most {NEAR} % more than the least of their size: {}.",
                 listed(&near)
             ));
         }
@@ -205,9 +215,7 @@ impl Frontier {
         let hash = self.limit("BLAKE3")?;
         let timed = || self.points.iter().filter(|point| point.speed.is_some());
         let fastest = timed().max_by(|one, other| one.gb_per_s().total_cmp(&other.gb_per_s()))?;
-        let of_target = timed().filter(|point| point.target == fastest.target);
-        let near = of_target.filter(|point| point.target_excess <= NEAR);
-        let rival = near.max_by(|one, other| one.gb_per_s().total_cmp(&other.gb_per_s()))?;
+        let rival = self.fastest_without_loss(fastest.target)?;
         let both = |point: &Point| 1.0 / (1.0 / point.gb_per_s() + 1.0 / hash);
         if rival.algorithm == fastest.algorithm {
             return Some(format!(
@@ -466,8 +474,8 @@ mod tests {
             sentences,
             [
                 "To store as little as possible: Gear at 4 KiB, 4.00 GB/s.",
-                "To be fast without a loss, which is the fastest of those within 1 % of the best of their size: at 4 KiB Gear \
-                 (4.00 GB/s) and at 8 KiB Gear (5.00 GB/s).",
+                "To be fast without a loss, which is the fastest of those that store at most 1 % more than the least of their \
+                 size: at 4 KiB Gear (4.00 GB/s) and at 8 KiB Gear (5.00 GB/s).",
                 "Behind BLAKE3, at 5.00 GB/s in the same thread, the fastest rule of all, SeqCDC at 8 KiB, makes 4.00 GB/s in all \
                  and Gear 2.50: 60.0 % of speed for 10.0 % more stored bytes; without a fingerprint it is 4.00 times as fast.",
                 "A fixed size costs no time and stores 80.0 % more at best (4 KiB), so it is for data that never moves.",
@@ -480,6 +488,21 @@ mod tests {
         assert!(sentences[1].ends_with("and at 8 KiB FastCDC (30.0 GB/s)."), "{sentences:?}");
         assert!(sentences[2].contains("FastCDC at 8 KiB makes 4.29 GB/s in all, and no rule"));
         assert!(sentences[4].starts_with("On the frontier are FastCDC, Gear and SeqCDC;"));
+    }
+
+    #[test]
+    fn no_loss_is_told_where_each_set_has_another_best() {
+        // Each is 10 % from the best of one set, so that none is within 1 % of the best of each.
+        let mut rows = rows_of("Gear", 4096, 4.0, &[("A", 100.0), ("B", 110.0)]);
+        rows.extend(rows_of("AE", 4096, 8.0, &[("A", 110.5), ("B", 100.0)]));
+        rows.extend(rows_of("SeqCDC", 4096, 20.0, &[("A", 120.0), ("B", 120.0)]));
+        rows.push(limit_row("fingerprint", "BLAKE3", "blake3 avx2", 5.0));
+        let sentences = Frontier::of(&rows).sentences;
+        assert!(sentences[1].ends_with("at 4 KiB AE (8.00 GB/s)."), "{sentences:?}");
+        assert!(
+            sentences[2].contains("SeqCDC at 4 KiB, makes 4.00 GB/s in all and AE 3.08"),
+            "{sentences:?}"
+        );
     }
 
     #[test]
