@@ -95,6 +95,9 @@ pub enum Test {
     /// The number is the most by which the value of the first row is below the greatest of the
     /// others.
     Within,
+    /// The number is the most by which the values of rows of one target differ. The target where
+    /// they differ most decides.
+    Spread,
     /// The values of the rows fall in their order.
     Order,
     /// The rows are pairs, and the quotients of the pairs fall in their order.

@@ -153,6 +153,7 @@ impl Claim {
             }
             (Test::Difference, [one, other, ..]) => self.difference(*one, *other),
             (Test::Within, [one, others @ ..]) if !others.is_empty() => self.within(*one, others),
+            (Test::Spread, points) => self.spread(points),
             (Test::Order, points) => {
                 let figures: Vec<Figure> = points.iter().map(|point| point.figure()).collect();
                 Judgement::of(self.order(&figures), listed(points))
@@ -292,6 +293,29 @@ impl Claim {
         Judgement { figure: Some(figure), ..Judgement::of(verdict, ours) }
     }
 
+    /// Compares the distance of the least value below the greatest with its bound, at the target
+    /// where it is the largest.
+    fn spread(&self, points: &[Point<'_>]) -> Judgement {
+        let mut sorted = points.to_vec();
+        sorted.sort_by(|one, other| {
+            let by_target = one.row.target.cmp(&other.row.target);
+            by_target.then(one.value.total_cmp(&other.value))
+        });
+        let widest = sorted
+            .chunk_by(|one, other| one.row.target == other.row.target)
+            .filter_map(|group| group.split_first())
+            .filter(|(_, others)| !others.is_empty())
+            .max_by(|one, other| distance(*one).total_cmp(&distance(*other)));
+        let Some((least, others)) = widest else {
+            return Judgement::of(Verdict::NotTestable, listed(points));
+        };
+        let judgement = self.within(*least, others);
+        Judgement {
+            ours: format!("at {}: {}", least.row.target, judgement.ours),
+            ..judgement
+        }
+    }
+
     fn factors(&self, points: &[Point<'_>]) -> Judgement {
         let pairs = points.as_chunks::<2>().0;
         let figures: Vec<Figure> = pairs
@@ -416,6 +440,11 @@ impl Judgement {
     fn of(verdict: Verdict, ours: String) -> Judgement {
         Judgement { verdict, ours, figure: None, cells: Vec::new() }
     }
+}
+
+/// Returns the distance from the least of sorted values to the last of the others.
+fn distance((least, others): (&Point<'_>, &[Point<'_>])) -> f64 {
+    others.last().map_or(0.0, |greatest| greatest.value - least.value)
 }
 
 /// Returns `true` if the values have the same sign, and neither is more than [`SHAPE_FACTOR`] times

@@ -153,12 +153,15 @@ fn order_holds_as_a_whole() {
 
 #[test]
 fn bound_cells_and_curves_have_verdicts() {
-    use Test::{Cells, Curve, Within};
+    use Test::{Cells, Curve, Spread, Within};
     use Verdict::{Contradicts, Reproduced, SameShape, Tie};
     assert_verdict(claim(Within, 4.0, &["c", "a", "b"]), Reproduced, "3 below the best");
     assert_verdict(claim(Within, 2.0, &["c", "a", "b"]), SameShape, "1.5 times the bound");
     assert_verdict(claim(Within, 1.0, &["c", "a", "b"]), Contradicts, "three times the bound");
     assert_verdict(claim(Within, 1.0, &["a", "b"]), Reproduced, "the best itself");
+    assert_verdict(claim(Spread, 5.0, &["a", "b", "c"]), Reproduced, "5 from a to b");
+    assert_verdict(claim(Spread, 4.0, &["c", "a", "b"]), SameShape, "1.5 times the bound");
+    assert_verdict(claim(Spread, 3.0, &["b", "c", "a"]), Contradicts, "in any order");
     let cells = |numbers: &[f64]| Claim {
         numbers: numbers.to_vec(),
         ..claim(Cells, 0.0, &["a", "b", "c"])
@@ -189,6 +192,29 @@ fn bound_cells_and_curves_have_verdicts() {
     };
     let second = Claim { rows: vec![sample], ..claim(Test::Value, 2.0, &[]) };
     assert_verdict(second, Reproduced, "the second sample");
+}
+
+#[test]
+fn spread_of_the_worst_target_decides() {
+    let row = |algorithm: &str, target: u64, value: f64| Row {
+        algorithm: algorithm.to_owned(),
+        target,
+        ..Row::new("mean", value, "%")
+    };
+    let select = |algorithm: &str, target: u64| Selector {
+        metric: "mean".to_owned(),
+        algorithm: Some(algorithm.to_owned()),
+        target: Some(target),
+        ..Selector::default()
+    };
+    let rows = [row("a", 1, 10.0), row("b", 1, 10.5), row("a", 2, 7.0), row("b", 2, 5.0)];
+    let selectors = [select("a", 1), select("a", 2), select("b", 1), select("b", 2)];
+    let spread = Claim { rows: selectors.to_vec(), ..claim(Test::Spread, 1.0, &[]) };
+    let answer = spread.answer(&rows);
+    assert_eq!(answer.verdict, Verdict::Contradicts, "{}", answer.ours);
+    assert_eq!(answer.ours, "at 2: 2 below the best (a 7 %; b 5 %)", "the worst target");
+    let wider = Claim { number: Some(2.0), ..spread };
+    assert_eq!(wider.answer(&rows).verdict, Verdict::Reproduced, "within the bound at both targets");
 }
 
 #[test]
@@ -282,7 +308,7 @@ fn every_claim_has_what_its_test_needs() {
         let count = match claim.test {
             Test::None | Test::Contradiction => 0,
             Test::Value | Test::Cells | Test::Curve => 1,
-            Test::Ratio | Test::Difference | Test::Order | Test::Within => 2,
+            Test::Ratio | Test::Difference | Test::Order | Test::Within | Test::Spread => 2,
             Test::Factors | Test::Quotients => 4,
         };
         assert!(claim.rows.len() >= count, "{id}: {count} rows are needed");
@@ -293,7 +319,12 @@ fn every_claim_has_what_its_test_needs() {
         assert!(is_paired, "{id}: rows in pairs are needed");
         let needs_number = matches!(
             claim.test,
-            Test::Value | Test::Ratio | Test::Quotients | Test::Difference | Test::Within
+            Test::Value
+                | Test::Ratio
+                | Test::Quotients
+                | Test::Difference
+                | Test::Within
+                | Test::Spread
         );
         assert!(!needs_number || claim.number.is_some(), "{id}: a number is needed");
         let is_table = claim.test == Test::Cells;

@@ -22,7 +22,7 @@ const SHOWN: [(&str, &[&str]); 11] = [
     ("pipeline", &["slowest_stage_throughput", "wall_throughput", "busy", "bottleneck"]),
     ("low-entropy", &["constant", "constant_canonical", "periodic"]),
     ("shift", &["chunks_changed", "chunks_changed_max"]),
-    ("burst", &["dedup_ratio", "table_bytes", "cpu_throughput"]),
+    ("burst", &["dedup_ratio_of_sectors", "table_bytes", "cpu_throughput"]),
     ("growth", &["growth"]),
     ("bursts", &["burst_shares", "equal", "burst_to_a_quarter"]),
     ("search", &["space_savings", "mean", "candidates"]),

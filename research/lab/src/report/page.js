@@ -141,7 +141,7 @@ table($("burst-table"), "BURST: ratios and tables", [
   { label: "Data set", of: (each) => each.data },
   { label: "Variant, c_max", of: (each) => each.algorithm },
   { label: "Block", number: true, of: (each) => each.target, text: (each) => kib(each.target) },
-  column("Ratio", "dedup_ratio"),
+  column("Ratio, sectors", "dedup_ratio_of_sectors"),
   ...["DT", "HeadDT", "TailDT", "BT"].map((name) => column(`${name}, bytes`, "table_bytes " + name)),
   column("GB/s of CPU time", "cpu_throughput"),
 ], groupsOf(rows.filter((row) => row.measure === "burst"), ["data", "algorithm", "target"]));
