@@ -310,10 +310,7 @@ impl Claim {
             return Judgement::of(Verdict::NotTestable, listed(points));
         };
         let judgement = self.within(*least, others);
-        Judgement {
-            ours: format!("at {}: {}", least.row.target, judgement.ours),
-            ..judgement
-        }
+        Judgement { ours: format!("at {}: {}", least.row.target, judgement.ours), ..judgement }
     }
 
     fn factors(&self, points: &[Point<'_>]) -> Judgement {

@@ -214,7 +214,7 @@ fn spread_of_the_worst_target_decides() {
     assert_eq!(answer.verdict, Verdict::Contradicts, "{}", answer.ours);
     assert_eq!(answer.ours, "at 2: 2 below the best (a 7 %; b 5 %)", "the worst target");
     let wider = Claim { number: Some(2.0), ..spread };
-    assert_eq!(wider.answer(&rows).verdict, Verdict::Reproduced, "within the bound at both targets");
+    assert_eq!(wider.answer(&rows).verdict, Verdict::Reproduced, "within the bound at both");
 }
 
 #[test]
