@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cutpoint_repository::EntryKind;
 use rustix::fs::{FileType, Stat};
@@ -26,6 +27,10 @@ const STATS_STEP: usize = 16;
 const STATS_AHEAD: usize = 512;
 /// The number of names of a folder whose metadata is asked for before the walk enters the folder.
 const STATS_BEFORE: usize = 128;
+/// The time within which a thread that opens a folder also asks for the metadata of its names. What it
+/// does not reach becomes further jobs, because the file system is slow then, and several threads wait
+/// at once. In any other case, each job is one more wait for a thread.
+const STATS_WITH_FOLDER: Duration = Duration::from_millis(1);
 /// The maximum number of folders below the current one that are opened ahead of the walk.
 const FOLDERS_AHEAD: usize = 32;
 /// The number of names from which on a folder is not listed ahead, which bounds the memory.
@@ -87,6 +92,7 @@ impl FolderAhead {
         rules: NameRules,
         jobs: &Jobs,
     ) -> Option<FolderAhead> {
+        let began_at = Instant::now();
         // Opening a folder could mount something.
         let stat = folder::stat(parent, name).ok()?;
         if kind(&stat) != Some(EntryKind::Folder) || stat.st_dev != device {
@@ -106,6 +112,10 @@ impl FolderAhead {
         if let Some(rules) = rules.below(name, &names) {
             let rules = Arc::new(rules);
             while below.stats_end < names.len().min(STATS_BEFORE) {
+                if below.stats_waiting.is_empty() && began_at.elapsed() < STATS_WITH_FOLDER {
+                    below.add_stats(&handle, &names, &rules);
+                    continue;
+                }
                 below.begin_stats(&handle, &names, &rules, |urgency, job| jobs.add(urgency, job));
             }
         }
@@ -217,6 +227,19 @@ impl NamesAhead {
         }
     }
 
+    /// Asks for the metadata of the next names at once. No names may be waited for.
+    fn add_stats(&mut self, folder: &Handle, names: &Names, rules: &NameRules) {
+        let range = self.next_range(names);
+        self.stats.extend(stats(folder, names, rules, range));
+    }
+
+    /// Returns the positions of the next names, which count as asked for from now on.
+    fn next_range(&mut self, names: &Names) -> Range<usize> {
+        let range = self.stats_end..names.len().min(self.stats_end + STATS_STEP);
+        self.stats_end = range.end;
+        range
+    }
+
     /// Asks for the metadata of the next names by `begin`.
     fn begin_stats(
         &mut self,
@@ -225,9 +248,8 @@ impl NamesAhead {
         rules: &Arc<NameRules>,
         begin: impl FnOnce(Urgency, StatsJob) -> Answer<Stats>,
     ) {
-        let range = self.stats_end..names.len().min(self.stats_end + STATS_STEP);
+        let range = self.next_range(names);
         let count = range.len();
-        self.stats_end = range.end;
         let (folder, names, rules) = (folder.clone(), Arc::clone(names), Arc::clone(rules));
         let job: StatsJob = Box::new(move || stats(&folder, &names, &rules, range));
         self.stats_waiting.push_back((count, begin(Urgency::First, job)));
