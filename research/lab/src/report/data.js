@@ -9,6 +9,9 @@ const rows = given.groups.flatMap(({ k, r }) => {
   }));
 });
 const printed = given.printed;
+// Fields that have these values are left out of the data.
+const absent = { number: null, upper: null, figure: null, headline: false, cause: "", cells: [], commits: [] };
+given.claims = given.claims.map((claim) => ({ ...absent, ...claim }));
 const claims = given.claims.filter((claim) => claim.test !== "contradiction");
 const $ = (id) => document.getElementById(id);
 const make = (tag, attributes = {}, ...children) => {

@@ -61,7 +61,7 @@ pub(super) struct Data<'a> {
     groups: Vec<Group>,
 }
 
-/// A claim with its answer.
+/// A claim with its answer. `data.js` has the values of the fields that are left out.
 #[derive(Serialize)]
 struct PageClaim {
     id: String,
@@ -69,20 +69,33 @@ struct PageClaim {
     place: String,
     says: String,
     quotes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     upper: Option<f64>,
     test: Test,
+    #[serde(skip_serializing_if = "is_false")]
     headline: bool,
     verdict: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     cause: &'static str,
     ours: String,
     /// The value and its spread.
-    figure: Option<[f64; 3]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    figure: Option<[Short; 3]>,
     /// The numbers of a table: metric, target, theirs, ours, verdict.
-    cells: Vec<(String, u64, f64, f64, &'static str)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cells: Vec<(String, u64, Short, Short, &'static str)>,
     reason: String,
+    /// The commits of the rows that answer it; none if all rows of the page have one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     commits: Vec<String>,
     time_s: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Rows that share measure, data set, algorithm, selection, target and specification.
@@ -141,16 +154,21 @@ impl<'a> Data<'a> {
         let groups = groups(rows, &mut texts);
         let times = || rows.iter().map(|row| row.time_s);
         let (name, question) = name_and_question(results);
+        let commits: BTreeSet<&str> = rows.iter().map(|row| row.commit.as_str()).collect();
+        let has_one_commit = commits.len() == 1;
         Ok(Data {
             name,
             question,
             definition: results.definition().unwrap_or_default(),
             machines: rows.iter().map(|row| row.machine.as_str()).collect(),
-            commits: rows.iter().map(|row| row.commit.as_str()).collect(),
+            commits,
             first_time_s: times().min().unwrap_or(0),
             last_time_s: times().max().unwrap_or(0),
             row_count: rows.len(),
-            claims: answered(rows).into_iter().map(PageClaim::of).collect(),
+            claims: answered(rows)
+                .into_iter()
+                .map(|answered| PageClaim::of(answered, has_one_commit))
+                .collect(),
             frontier: Frontier::of(rows),
             printed: serde_json::from_str(PRINTED)?,
             texts: texts.list,
@@ -160,7 +178,7 @@ impl<'a> Data<'a> {
 }
 
 impl PageClaim {
-    fn of(answered: AnsweredClaim) -> PageClaim {
+    fn of(answered: AnsweredClaim, has_one_commit: bool) -> PageClaim {
         let AnsweredClaim { claim, answer, .. } = answered;
         PageClaim {
             id: claim.id,
@@ -175,14 +193,19 @@ impl PageClaim {
             verdict: answer.verdict.name(),
             cause: answer.cause.map_or("", crate::claims::Cause::name),
             ours: answer.ours,
-            figure: answer.figure.map(|figure| [figure.value, figure.lower, figure.upper]),
+            figure: answer
+                .figure
+                .map(|figure| [figure.value, figure.lower, figure.upper].map(Short)),
             cells: answer
                 .cells
                 .into_iter()
-                .map(|cell| (cell.metric, cell.target, cell.number, cell.ours, cell.verdict.name()))
+                .map(|cell| {
+                    let (theirs, ours) = (Short(cell.number), Short(cell.ours));
+                    (cell.metric, cell.target, theirs, ours, cell.verdict.name())
+                })
                 .collect(),
             reason: answer.reason,
-            commits: answer.origin.commits,
+            commits: if has_one_commit { Vec::new() } else { answer.origin.commits },
             time_s: answer.origin.time_s,
         }
     }
