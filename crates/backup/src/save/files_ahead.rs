@@ -89,8 +89,8 @@ impl FilesAhead {
         self.helpers.as_ref().is_some_and(|helpers| helpers.have_begun())
     }
 
-    /// Notes that the ordered stage itself has opened and read a file of `size` bytes in the time
-    /// `elapsed`, without waits for other stages.
+    /// Notes that the ordered stage itself has opened and read a file of `size` bytes, or the extended
+    /// attributes of a name (no bytes), in the time `elapsed`, without waits for other stages.
     pub(super) fn note(&self, elapsed: Duration, size: u64) {
         if let Some(helpers) = self.helpers.as_ref().filter(|_| size <= WHOLE_LEN_MAX) {
             helpers.note(elapsed, Duration::from_nanos(READ_PER_BYTE_NS * size));

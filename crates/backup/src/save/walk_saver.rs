@@ -122,7 +122,12 @@ impl<'a> WalkSaver<'_, 'a> {
     fn read_xattrs(&mut self, path: &Path, entry: &mut Entry, folder: &Handle, is_ahead: bool) {
         let found = match is_ahead.then(|| self.finder.files.take()).flatten() {
             Some(FileAhead::Xattrs(found)) => found,
-            Some(FileAhead::File(_)) | None => xattrs::of_name(folder, &entry.name),
+            Some(FileAhead::File(_)) | None => {
+                let began_at = Instant::now();
+                let found = xattrs::of_name(folder, &entry.name);
+                self.finder.files.note(began_at.elapsed(), 0);
+                found
+            }
         };
         self.set_xattrs(path, entry, found);
     }

@@ -22,8 +22,13 @@ const OPEN_FILES_MIN: u64 = 1024;
 /// The time within which a folder is opened and listed, or a small file opened and read, if it is in
 /// memory.
 const QUICK: Duration = Duration::from_micros(60);
-/// The number of slow calls, of 32 in a row, after which the threads begin.
+/// The time within which a name of a folder is listed if the folder is in memory.
+const LISTED_PER_NAME: Duration = Duration::from_nanos(200);
+/// The number of slow calls, of 32 in a row, after which jobs begin.
 const SLOW_CALLS_MIN: u32 = 8;
+
+/// The maximum number of threads while only folders are slow.
+const QUICK_THREADS_MAX: usize = 8;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -41,9 +46,32 @@ pub(crate) struct Helpers {
     jobs: Jobs,
     thread_count: Mutex<usize>,
     threads_max: usize,
-    /// One bit for each of the last calls of the thread that needs the answers, set for slow ones.
+    /// The folders that the thread that needs the answers has opened and listed itself.
+    folders: Pace,
+    /// The names and files that this thread has asked for itself.
+    calls: Pace,
+}
+
+/// The pace of calls.
+#[derive(Default)]
+struct Pace {
+    /// One bit for each of the last calls, set for slow ones.
     slow_calls: AtomicU32,
-    have_begun: AtomicBool,
+    was_slow: AtomicBool,
+}
+
+impl Pace {
+    fn note(&self, is_slow: bool) {
+        let slow_calls = self.slow_calls.load(Relaxed) << 1 | u32::from(is_slow);
+        self.slow_calls.store(slow_calls, Relaxed);
+        if slow_calls.count_ones() >= SLOW_CALLS_MIN {
+            self.was_slow.store(true, Relaxed);
+        }
+    }
+
+    fn was_slow(&self) -> bool {
+        self.was_slow.load(Relaxed)
+    }
 }
 
 /// The jobs of [`Helpers`], to which a job can add others.
@@ -172,26 +200,34 @@ impl Helpers {
             jobs: Jobs::default(),
             thread_count: Mutex::default(),
             threads_max,
-            slow_calls: AtomicU32::new(0),
-            have_begun: AtomicBool::new(begin_at_once),
+            folders: Pace::default(),
+            calls: Pace { was_slow: AtomicBool::new(begin_at_once), ..Pace::default() },
         };
         (threads_max > 0 && is_enough).then(|| Arc::new(helpers()))
     }
 
-    /// Returns `true` if jobs are to be begun.
+    /// Returns `true` if jobs about single names and files are to be begun.
     pub(crate) fn have_begun(&self) -> bool {
-        self.have_begun.load(Relaxed)
+        self.calls.was_slow()
+    }
+
+    /// Returns `true` if jobs about whole folders are to be begun. These begin earlier, because they
+    /// are worth their cost on a quick disk, too.
+    pub(crate) fn folders_have_begun(&self) -> bool {
+        self.folders.was_slow() || self.have_begun()
     }
 
     /// Notes a call of the thread that needs the answers, which took the time `elapsed`, and for
     /// which `more` than the usual time is quick.
     pub(crate) fn note(&self, elapsed: Duration, more: Duration) {
-        let is_slow = elapsed > QUICK + more;
-        let slow_calls = self.slow_calls.load(Relaxed) << 1 | u32::from(is_slow);
-        self.slow_calls.store(slow_calls, Relaxed);
-        if slow_calls.count_ones() >= SLOW_CALLS_MIN {
-            self.have_begun.store(true, Relaxed);
-        }
+        self.calls.note(elapsed > QUICK + more);
+    }
+
+    /// Notes that the thread that needs the answers has opened and listed a folder with `name_count`
+    /// names in the time `elapsed`.
+    pub(crate) fn note_folder(&self, elapsed: Duration, name_count: usize) {
+        let count = u32::try_from(name_count).unwrap_or(u32::MAX);
+        self.folders.note(elapsed > QUICK + LISTED_PER_NAME.saturating_mul(count));
     }
 
     /// The jobs.
@@ -215,8 +251,9 @@ impl Helpers {
     /// Starts a thread, unless there are enough. If the system refuses the first one, does the jobs
     /// here.
     fn start_thread(&self) {
+        let limit = if self.have_begun() { usize::MAX } else { QUICK_THREADS_MAX };
         let mut thread_count = locked(&self.thread_count);
-        if *thread_count >= self.threads_max {
+        if *thread_count >= self.threads_max.min(limit) {
             return;
         }
         let jobs = self.jobs.clone();
@@ -286,6 +323,26 @@ mod tests {
         assert!(helpers.have_begun());
         helpers.note(QUICK, Duration::ZERO);
         assert!(helpers.have_begun(), "they go on");
+    }
+
+    #[test]
+    fn folders_begin_earlier_than_single_names() {
+        let helpers = Helpers::new(1, false).expect("enough files may be open");
+        for _ in 0..100 {
+            helpers.note_folder(Duration::from_micros(75), 100);
+        }
+        assert!(!helpers.folders_have_begun(), "they are in memory");
+        for _ in 0..SLOW_CALLS_MIN {
+            // Names of the folder are asked for in between.
+            (0..12).for_each(|_| helpers.note(QUICK, Duration::ZERO));
+            helpers.note_folder(Duration::from_micros(100), 100);
+        }
+        assert!(helpers.folders_have_begun());
+        assert!(!helpers.have_begun());
+        for _ in 0..SLOW_CALLS_MIN {
+            helpers.note(2 * QUICK, Duration::ZERO);
+        }
+        assert!(helpers.have_begun());
     }
 
     /// A wait for an answer that cannot come ends.

@@ -181,14 +181,17 @@ impl NamesAhead {
         false
     }
 
-    /// Returns `true` if something about the names from `index` on is to be asked for.
-    pub(super) fn has_room(&self, index: usize, count: usize) -> bool {
-        let wants_stats = self.stats_end < count
+    /// Returns `true` if something about the names from `index` on is to be asked for: folders, and
+    /// the metadata of other names if `with_stats` is set.
+    pub(super) fn has_room(&self, index: usize, count: usize, with_stats: bool) -> bool {
+        let wants_stats = with_stats
+            && self.stats_end < count
             && self.stats_end.saturating_sub(index) <= STATS_AHEAD - STATS_STEP;
         wants_stats || (self.folders_end < count && self.folders.len() < FOLDERS_AHEAD / 2)
     }
 
-    /// Asks for metadata and folders of the names from `index` on, `folder_max` folders at most.
+    /// Asks for folders of the names from `index` on, `folder_max` folders at most, and for the metadata
+    /// of other names if jobs about single names have begun.
     pub(super) fn ask(
         &mut self,
         index: usize,
@@ -205,7 +208,7 @@ impl NamesAhead {
             (self.stats, self.stats_start, self.stats_end) = (Stats::new(), index, index);
         }
         self.folders_end = self.folders_end.max(index);
-        while self.stats_end < names.len().min(index + STATS_AHEAD) {
+        while helpers.have_begun() && self.stats_end < names.len().min(index + STATS_AHEAD) {
             let begin = |urgency, job: StatsJob| helpers.begin(urgency, job);
             self.begin_stats(handle, names, &rules, begin);
         }

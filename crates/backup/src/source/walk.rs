@@ -61,8 +61,6 @@ pub struct Walk {
     own_stats: (u32, Duration),
 }
 
-/// The time within which a name of a folder is listed if the folder is in memory.
-const LISTED_PER_NAME: Duration = Duration::from_micros(1);
 /// The number of names whose metadata counts as one call. A disk reads that of several names at once, so
 /// one of them is slow.
 const NOTED_STATS: u32 = 8;
@@ -307,11 +305,11 @@ impl Walk {
 
     /// Asks for metadata and folders ahead of the walk, if there is room.
     fn look_ahead(&mut self) -> Option<()> {
-        let helpers = self.helpers.as_ref().filter(|helpers| helpers.have_begun())?;
+        let helpers = self.helpers.as_ref().filter(|helpers| helpers.folders_have_begun())?;
         let (frame, _) = self.stack.top()?;
         if frame.is_tagged
             || frame.home.is_none()
-            || !frame.ahead.has_room(frame.next, frame.names.len())
+            || !frame.ahead.has_room(frame.next, frame.names.len(), helpers.have_begun())
         {
             return None;
         }
@@ -533,8 +531,7 @@ impl Walk {
     ) -> Arc<Names> {
         let (names, failure) = self.list(handle, node, home.is_some());
         if let Some(helpers) = &self.helpers {
-            let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
-            helpers.note(began_at.elapsed(), LISTED_PER_NAME.saturating_mul(count));
+            helpers.note_folder(began_at.elapsed(), names.len());
         }
         if let Some((error, has_none)) = failure {
             // Sources below the folder are reached by their names. If some names of a source were
