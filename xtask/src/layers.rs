@@ -145,6 +145,8 @@ const ROOMS: [(&str, Layers); 6] = [
             &["core"],
             &["log"],
             &["volume"],
+            &["device"],
+            &["nbd"],
         ],
     ),
     (

@@ -27,16 +27,19 @@
 #![forbid(unsafe_code)]
 
 mod core;
+mod device;
 mod error;
 mod folder;
 mod format;
 mod keys;
 mod log;
 mod mode;
+pub mod nbd;
 mod rules;
 mod tables;
 mod volume;
 
+pub use device::Device;
 pub use error::{Error, Kind, Result};
 pub use folder::{Access, FaultyFolder, Folder, Kept, LocalFolder, Survival};
 pub use mode::{Burst, Mode};

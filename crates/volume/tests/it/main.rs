@@ -1,5 +1,5 @@
-//! Tests of volumes: the disk against a model, crashes at every point, damage, and the rules of
-//! BURST and their mutants.
+//! Tests of volumes: the disk against a model, crashes at every point, damage, the rules of BURST and
+//! their mutants, and the NBD server.
 
 mod burst;
 mod crash;
@@ -8,4 +8,6 @@ mod limits;
 mod local;
 mod model;
 mod mutants;
+mod nbd;
+mod nbd_clients;
 mod support;
