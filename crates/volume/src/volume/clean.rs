@@ -1,39 +1,94 @@
 //! The cleaner: moves the live blocks of segments that are mostly dead, so that they can be deleted.
 
+use std::sync::PoisonError;
+
 use super::Volume;
 use super::read::DamagedBlock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::names;
 use crate::format::record::{Body, Seq};
 
 /// The maximum share of live bytes of a segment that is cleaned, in percent.
 const LIVE_PERCENT_MAX: u64 = 50;
 
+/// The minimum number of bytes that a cleaning in use must free, in sizes of a segment: each ends with a
+/// checkpoint.
+const FREED_SEGMENTS_MIN: u64 = 4;
+/// The minimum number of bytes that a cleaning in use must free, in sizes of a checkpoint.
+const FREED_CHECKPOINTS_MIN: u64 = 8;
+
+/// The segments that a cleaning frees.
+struct Dirt {
+    /// The segments with live blocks.
+    segments: Vec<u64>,
+    /// The number of bytes of all segments to be freed, without live records.
+    freed_bytes: u64,
+}
+
 impl Volume {
     /// Moves the live blocks of all segments that are mostly dead to the end of the log, and deletes
-    /// the segments. Blocks that are damaged stay, with their segment.
+    /// the segments. Blocks that are damaged stay, with their segment. Reads and writes go on
+    /// meanwhile.
     ///
     /// # Errors
     ///
     /// Fails if the volume cannot be written.
     pub fn clean(&self) -> Result<()> {
-        for segment in self.mostly_dead_segments()? {
-            for seq in self.live_blocks(segment) {
+        let dirt = self.dirt()?;
+        self.clean_segments(&dirt)
+    }
+
+    /// Cleans as [`Volume::clean`] does, if that frees enough to be worth a checkpoint. Returns `true`
+    /// if so. To be called now and then while the volume is in use.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the volume cannot be written.
+    pub fn clean_if_due(&self) -> Result<bool> {
+        let dirt = self.dirt()?;
+        let checkpoint_size = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner).size;
+        let of_segments = FREED_SEGMENTS_MIN * u64::from(self.core.segment_size);
+        let of_checkpoints = FREED_CHECKPOINTS_MIN.saturating_mul(checkpoint_size);
+        let is_due = dirt.freed_bytes >= of_segments.max(of_checkpoints);
+        if is_due && !self.is_read_only {
+            self.clean_segments(&dirt)?;
+        }
+        Ok(is_due)
+    }
+
+    fn clean_segments(&self, dirt: &Dirt) -> Result<()> {
+        for segment in &dirt.segments {
+            for seq in self.live_blocks(*segment) {
                 self.move_block(seq)?;
             }
         }
         self.checkpoint()
     }
 
-    fn mostly_dead_segments(&self) -> Result<Vec<u64>> {
+    /// Finds the segments that are mostly or entirely dead.
+    fn dirt(&self) -> Result<Dirt> {
+        let folder = &self.core.folder;
+        let listed =
+            folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))?;
         let state = self.read_state();
         let current = state.log.position()?.segment;
-        let is_mostly_dead = |segment: u64, live_bytes: u64| {
-            let size = self.core.folder.size(&names::segment(segment)).unwrap_or_default();
-            live_bytes.saturating_mul(100) <= size.saturating_mul(LIVE_PERCENT_MAX)
-        };
-        let old = state.tables.live_bytes.range(..current);
-        Ok(old.filter(|(it, live)| is_mostly_dead(**it, **live)).map(|(it, _)| *it).collect())
+        let live_bytes = &state.tables.live_bytes;
+        let mut dirt = Dirt { segments: Vec::new(), freed_bytes: 0 };
+        for name in &listed {
+            let Some(number) = names::parse_segment(name).filter(|it| *it < current) else {
+                continue;
+            };
+            // A segment may have been deleted meanwhile.
+            let Ok(size) = folder.size(name) else { continue };
+            let live = live_bytes.get(&number).copied().unwrap_or_default();
+            if live.saturating_mul(100) > size.saturating_mul(LIVE_PERCENT_MAX) {
+                continue;
+            }
+            dirt.freed_bytes += size.saturating_sub(live);
+            dirt.segments.extend((live > 0).then_some(number));
+        }
+        dirt.segments.sort_unstable();
+        Ok(dirt)
     }
 
     fn live_blocks(&self, segment: u64) -> Vec<Seq> {

@@ -48,7 +48,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Volume::write`], except that no block is read.
+    /// Returns any error of [`Volume::write`] of whole blocks.
     pub fn trim(&self, offset: u64, len: u64) -> Result<()> {
         self.check_range(offset, len)?;
         let blocks = whole_blocks(offset, len, self.block_size());
@@ -60,7 +60,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`Volume::write`].
+    /// Returns any error of [`Volume::write`].
     pub fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
         self.check_range(offset, len)?;
         let blocks = whole_blocks(offset, len, self.block_size());

@@ -299,11 +299,13 @@ fn dead_segments_are_deleted_and_mostly_dead_ones_cleaned() {
     for number in 0..256 {
         volume.write(number * 4096, &SplitMix64::bytes(number, BLOCK)).expect("written");
     }
+    assert!(!volume.clean_if_due().expect("looked"), "nothing is dead");
     let live = |number: u64| number.is_multiple_of(10);
     for number in (0..256).filter(|number| !live(*number)) {
         volume.trim(number * 4096, 4096).expect("trimmed");
     }
-    volume.clean().expect("cleaned");
+    assert!(volume.clean_if_due().expect("cleaned"), "most is dead");
+    assert!(!volume.clean_if_due().expect("looked"), "nothing is left to do");
     let statistics = volume.statistics().expect("statistics");
     let limit = statistics.live_bytes * 6 / 5 + 64 * 1024;
     let of_log: u64 = folder
