@@ -45,6 +45,7 @@ const CRATES: [(&str, &[&str]); 20] = [
             "cutpoint-repository",
             "cutpoint-storage",
             "cutpoint-terminal",
+            "cutpoint-volume",
         ],
     ),
     ("cutpoint-testing", &[]),

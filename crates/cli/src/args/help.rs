@@ -24,7 +24,7 @@ pub(crate) const MANUAL: Manual = Manual {
 };
 
 /// The groups of commands, in the order of `cutpoint --help`.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     (
         "Every day",
         &[
@@ -51,6 +51,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Other repositories", &["copy", "import"]),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),
+    ("Virtual disks", &["volume"]),
     ("Program", &["cache", "version", "completions", "man"]),
 ];
 
