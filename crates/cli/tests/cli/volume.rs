@@ -20,7 +20,7 @@ impl Client {
         let mut stream = UnixStream::connect(socket).expect("the server listens");
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).expect("a greeting");
-        assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
+        assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT", "a server");
         let export = [b"IHAVEOPT".as_slice(), &[0, 0, 0, 1], &[0; 4]].concat();
         stream.write_all(&[&[0, 0, 0, 3], export.as_slice()].concat()).expect("sent");
         stream.read_exact(&mut [0; 10]).expect("size and flags");
@@ -99,7 +99,7 @@ impl Served {
         let killed = Command::new("kill").args([signal, &pid]).status().expect("kill");
         assert!(killed.success(), "the process runs");
         if signal != "-KILL" {
-            assert_eq!(self.event()["command"], "volume_serve");
+            assert_eq!(self.event()["command"], "volume_serve", "the last event");
         }
         self.child.wait().expect("its end").code()
     }
