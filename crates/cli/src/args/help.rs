@@ -24,7 +24,7 @@ pub(crate) const MANUAL: Manual = Manual {
 };
 
 /// The groups of commands, in the order of `cutpoint --help`.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Every day",
         &[
@@ -48,10 +48,9 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "schedule",
         ],
     ),
-    ("Other repositories", &["copy", "import"]),
+    ("Other repositories, virtual disks", &["copy", "import", "volume"]),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),
-    ("Virtual disks", &["volume"]),
     ("Program", &["cache", "version", "completions", "man"]),
 ];
 

@@ -84,14 +84,12 @@ pub(crate) struct VolumeCreate {
 #[command(before_help = "\
 Examples:
   cutpoint volume serve disk
-      In another terminal, as root:
-      nbd-client -unix disk/nbd.socket /dev/nbd0
-      mkfs.ext4 /dev/nbd0
-      mount -o discard /dev/nbd0 /mnt
+  cutpoint volume serve disk --mode exact
   cutpoint volume serve disk --listen tcp:10809
-  cutpoint volume serve disk --listen unix:/run/disk.socket \\
-    --mode exact
-  nbdcopy vm.img 'nbd+unix:///?socket=disk/nbd.socket'")]
+  nbd-client -unix disk/nbd.socket /dev/nbd0
+      Connects the kernel to the disk, as root, in another terminal.
+  nbdcopy vm.img 'nbd+unix:///?socket=disk/nbd.socket'
+      Copies an image to the disk.")]
 pub(crate) struct VolumeServe {
     /// Folder of the volume
     #[arg(value_name = "DIR")]
