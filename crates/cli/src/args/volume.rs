@@ -30,7 +30,6 @@ pub(crate) struct Volume {
 
 /// A command about volumes. The documentation of its arguments is its help.
 #[derive(Debug, Subcommand)]
-#[cfg_attr(not(feature = "volume"), expect(dead_code, reason = "only volumes read them"))]
 pub(crate) enum VolumeCommand {
     Create(VolumeCreate),
     Serve(VolumeServe),
@@ -41,7 +40,7 @@ pub(crate) enum VolumeCommand {
 /// Create a virtual disk
 ///
 /// The disk is all zeros, and takes no space until it is written. SIZE and the size of a block stay
-/// as they are. Smaller blocks find more that is equal, and need more memory: about 200 bytes for each
+/// as they are. Smaller blocks find more that is equal, and need more memory: about 300 bytes for each
 /// block that is stored.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
