@@ -116,6 +116,11 @@ pub(crate) fn may_delete_segment(is_before_checkpoint: bool, is_live: bool) -> b
     is_before_checkpoint && (!is_live || is_broken!(DeletesLiveSegments))
 }
 
+/// C4: a block that was freed since the last checkpoint keeps its segment until the next one.
+pub(crate) fn must_keep_freed_blocks() -> bool {
+    !is_broken!(ForgetsFreedBlocks)
+}
+
 /// R1: a block is returned only if its fingerprint matches.
 pub(crate) fn must_verify_block() -> bool {
     !is_broken!(TrustsPayload)

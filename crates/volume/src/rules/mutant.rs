@@ -40,6 +40,8 @@ pub enum Mutant {
     DeletesCheckpointEarly,
     /// C3: deletes segments with live blocks.
     DeletesLiveSegments,
+    /// C4: deletes segments whose last block was freed since the checkpoint.
+    ForgetsFreedBlocks,
     /// R1: returns blocks without verification.
     TrustsPayload,
     /// R2: uses blocks that were found damaged for later writes.

@@ -113,11 +113,12 @@ impl Volume {
     /// Deletes the segments that a durable checkpoint does not need.
     fn delete_dead_segments(&self, needed: &Needed) -> Result<()> {
         // The lock waits for reads that began when a block of such a segment was live.
-        drop(self.state_mut());
+        let now: BTreeSet<u64> = self.state_mut().tables.live_bytes.keys().copied().collect();
+        let live = if rules::must_keep_freed_blocks() { &needed.live } else { &now };
         self.delete_if(|name| {
             names::parse_segment(name).is_some_and(|number| {
                 let is_before = number < needed.first_segment;
-                rules::may_delete_segment(is_before, needed.live.contains(&number))
+                rules::may_delete_segment(is_before, live.contains(&number))
             })
         })
     }

@@ -2,6 +2,7 @@
 
 use cutpoint_volume::{Mutant, Survival, activate};
 
+use crate::at_once::overwrite_during_a_checkpoint;
 use crate::burst::made_of;
 use crate::crash::{Check, Run, storm};
 use crate::damage::flips;
@@ -172,6 +173,11 @@ fn mutant_that_deletes_the_older_checkpoint_early_is_noticed() {
         read(&volume, 0).map(drop).map_err(|error| error.to_string())
     };
     assert_noticed(Mutant::DeletesCheckpointEarly, test);
+}
+
+#[test]
+fn mutant_that_forgets_freed_blocks_is_noticed() {
+    assert_noticed(Mutant::ForgetsFreedBlocks, overwrite_during_a_checkpoint);
 }
 
 #[test]
