@@ -14,7 +14,7 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 19] = [
+const CRATES: [(&str, &[&str]); 20] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
     ("cutpoint-delta", &[]),
@@ -33,6 +33,7 @@ const CRATES: [(&str, &[&str]); 19] = [
             "cutpoint-storage",
         ],
     ),
+    ("cutpoint-volume", &["cutpoint-delta", "cutpoint-fingerprint"]),
     ("cutpoint-terminal", &["cutpoint-backup", "cutpoint-estimate", "cutpoint-storage"]),
     (
         "cutpoint",
@@ -44,6 +45,7 @@ const CRATES: [(&str, &[&str]); 19] = [
             "cutpoint-repository",
             "cutpoint-storage",
             "cutpoint-terminal",
+            "cutpoint-volume",
         ],
     ),
     ("cutpoint-testing", &[]),
@@ -82,7 +84,7 @@ const CRATES: [(&str, &[&str]); 19] = [
 type Layers = &'static [&'static [&'static str]];
 
 /// The crates whose rooms have an order.
-const ROOMS: [(&str, Layers); 5] = [
+const ROOMS: [(&str, Layers); 6] = [
     (
         "cutpoint-chunking",
         &[
@@ -132,6 +134,20 @@ const ROOMS: [(&str, Layers); 5] = [
             &["restore", "tar_input", "trees"],
             &["archive", "browse", "save"],
             &["copy"],
+        ],
+    ),
+    (
+        "cutpoint-volume",
+        &[
+            &["error", "folder", "keys", "rules"],
+            &["mode"],
+            &["format"],
+            &["tables"],
+            &["core"],
+            &["log"],
+            &["volume"],
+            &["device"],
+            &["nbd"],
         ],
     ),
     (

@@ -18,6 +18,7 @@ mod mount;
 mod program;
 mod restore;
 mod settings;
+mod volume;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use cutpoint_terminal::help::STYLES;
@@ -47,6 +48,9 @@ pub(crate) use self::mount::Mount;
 pub(crate) use self::program::{Cache, Completions, Man, Shell, Version};
 pub(crate) use self::restore::Restore;
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
+pub(crate) use self::volume::Volume;
+#[cfg(feature = "volume")]
+pub(crate) use self::volume::{VolumeCheck, VolumeCommand, VolumeCreate, VolumeServe, VolumeStats};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -144,6 +148,7 @@ pub(crate) enum Command {
     Cut(Cut),
     Debug(Debug),
     Key(Key),
+    Volume(Volume),
     Cache(Cache),
     Version(Version),
     Completions(Completions),

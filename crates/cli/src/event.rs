@@ -9,6 +9,8 @@ mod difference;
 mod estimate;
 mod file;
 mod run;
+#[cfg(feature = "volume")]
+mod volume;
 mod waiting;
 
 pub(crate) use burst::{BurstCounts, BurstStats};
@@ -17,6 +19,8 @@ pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::{DefaultMode, Estimate};
 pub(crate) use file::File;
 pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
+#[cfg(feature = "volume")]
+pub(crate) use volume::{Serving, VolumeStats, VolumeWrites};
 pub(crate) use waiting::{WaitingFor, WaitingWriter};
 
 /// A change of the target of a restore.
@@ -88,6 +92,9 @@ pub(crate) enum Event<'a> {
     Saved(Saved),
     /// A key that opens the repository.
     Key(Key<'a>),
+    /// A virtual disk that is served from now on.
+    #[cfg(feature = "volume")]
+    Serving(Serving<'a>),
     /// The folder that shows the snapshots from now on.
     Mounted {
         #[serde(flatten)]
@@ -318,6 +325,24 @@ pub(crate) enum Summary<'a> {
         excluded_file_count: u64,
         excluded_bytes: u64,
         stored_bytes: u64,
+        elapsed_ns: u64,
+    },
+    /// A virtual disk was created.
+    #[cfg(feature = "volume")]
+    VolumeCreate { size_bytes: u64, block_size_bytes: u64, mode: String },
+    /// A virtual disk was served.
+    #[cfg(feature = "volume")]
+    VolumeServe { elapsed_ns: u64 },
+    /// The sizes of a virtual disk.
+    #[cfg(feature = "volume")]
+    VolumeStats(VolumeStats),
+    /// A virtual disk was read.
+    #[cfg(feature = "volume")]
+    VolumeCheck {
+        finding_count: u64,
+        damaged_block_count: u64,
+        stored_count: u64,
+        read_bytes: u64,
         elapsed_ns: u64,
     },
     /// The sizes of the repository.

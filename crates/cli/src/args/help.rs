@@ -48,7 +48,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "schedule",
         ],
     ),
-    ("Other repositories", &["copy", "import"]),
+    ("Other repositories, virtual disks", &["copy", "import", "volume"]),
     ("Access", &["key", "doctor"]),
     ("Look inside", &["stats", "debug", "estimate", "cut"]),
     ("Program", &["cache", "version", "completions", "man"]),

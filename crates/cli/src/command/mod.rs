@@ -39,6 +39,11 @@ mod snapshots;
 mod stats;
 mod tag;
 mod version;
+#[cfg(feature = "volume")]
+mod volume;
+#[cfg(not(feature = "volume"))]
+#[path = "no_volume.rs"]
+mod volume;
 mod waiting;
 
 use anyhow::Result;
@@ -103,6 +108,7 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Cut(cut) => cut::run(cut, report),
         Command::Debug(debug) => debug::run(debug, global, report),
         Command::Key(key) => key::run(key, global, report),
+        Command::Volume(volume) => volume::run(volume, report),
         Command::Cache(cache) => cache::run(cache, report),
         Command::Version(_) => version::run(report),
         Command::Completions(completions) => completions::run(completions, report),

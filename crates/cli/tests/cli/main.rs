@@ -49,3 +49,5 @@ mod stdin_tar;
 mod tiny;
 mod untrusted;
 mod usage;
+#[cfg(feature = "volume")]
+mod volume;

@@ -42,6 +42,7 @@ fn version_names_the_commit() {
             "mount" => cfg!(feature = "mount"),
             "rest" => cfg!(feature = "rest"),
             "s3" => cfg!(feature = "s3"),
+            "volume" => cfg!(feature = "volume"),
             _ => panic!("{feature}: unknown to this test and perhaps to `version`"),
         };
         assert_eq!(is_named, is_built, "{feature}: {text}");

@@ -63,6 +63,12 @@ impl<Key: Copy + Eq + Hash, Reference: Copy + PartialEq> Views<Key, Reference> {
         Views { c_max, tables: [table(), table()] }
     }
 
+    /// Sets the maximum number of live bursts of an entry for later calls of [`Views::find`].
+    /// Entries that have more keep them.
+    pub fn set_c_max(&mut self, c_max: u32) {
+        self.c_max = c_max;
+    }
+
     /// Finds the reference chunk of a new chunk with these keys, in HeadDT and then in TailDT.
     ///
     /// The burst is counted at the first entry that has less than `c_max` bursts and that `accept`

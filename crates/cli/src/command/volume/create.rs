@@ -1,0 +1,45 @@
+//! `volume create`: creates a virtual disk.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use cutpoint_terminal::units::short_size;
+use cutpoint_volume::{CreateOptions, Folder, LocalFolder, Volume};
+
+use crate::args::VolumeCreate;
+use crate::event::{Event, Summary};
+use crate::exit::{Exit, Failure};
+use crate::report::Report;
+
+pub(crate) fn run(args: &VolumeCreate, report: &Report) -> Result<Exit> {
+    let mode = super::mode(&args.mode)?;
+    // A size that has no 32 bits is refused as every other wrong one.
+    let block_size = u32::try_from(args.block_size).unwrap_or(u32::MAX);
+    let options = CreateOptions::new(args.size, block_size, mode);
+    options.check().map_err(|error| Failure::failed(error.to_string()))?;
+    let shown = args.folder.display();
+    let folder = LocalFolder::create(&args.folder).map_err(|error| match error.kind() {
+        std::io::ErrorKind::DirectoryNotEmpty => {
+            let failure = Failure::failed(format!("{shown}: not empty"));
+            failure.with_remedy("name another folder; one that does not exist is created")
+        }
+        _ => super::failed(&args.folder, &error),
+    })?;
+    let folder: Arc<dyn Folder> = Arc::new(folder);
+    Volume::create(&folder, &options).map_err(|error| super::failure(&args.folder, &error))?;
+    if report.is_json() {
+        report.event(&Event::Summary(Summary::VolumeCreate {
+            size_bytes: args.size,
+            block_size_bytes: args.block_size,
+            mode: mode.to_string(),
+        }))?;
+    } else {
+        report.note(&format!(
+            "Created {shown}: {} in blocks of {}, mode {mode}. `cutpoint volume serve {shown}` \
+             offers it to clients.",
+            short_size(args.size),
+            short_size(args.block_size),
+        ));
+    }
+    Ok(Exit::Well)
+}

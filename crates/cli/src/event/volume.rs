@@ -1,0 +1,59 @@
+//! The events of `volume`.
+
+use cutpoint_terminal::event::PathText;
+use serde::Serialize;
+
+/// A virtual disk that is served from now on.
+#[derive(Serialize)]
+pub(crate) struct Serving<'a> {
+    #[serde(flatten)]
+    pub(crate) path: PathText,
+    /// The address as a URI of NBD clients.
+    pub(crate) address: &'a str,
+    pub(crate) size_bytes: u64,
+    pub(crate) block_size_bytes: u64,
+    pub(crate) mode: &'a str,
+    pub(crate) read_only: bool,
+}
+
+/// The sizes of a virtual disk, and the counts of its writes.
+#[derive(Serialize)]
+pub(crate) struct VolumeStats {
+    pub(crate) size_bytes: u64,
+    pub(crate) block_size_bytes: u64,
+    pub(crate) mode: String,
+    pub(crate) used_bytes: u64,
+    pub(crate) full_count: u64,
+    pub(crate) full_bytes: u64,
+    pub(crate) burst_count: u64,
+    pub(crate) burst_bytes: u64,
+    pub(crate) pinned_count: u64,
+    /// The ratio of the paper; `None` if nothing is stored.
+    pub(crate) ratio: Option<f64>,
+    pub(crate) live_bytes: u64,
+    pub(crate) physical_bytes: u64,
+    pub(crate) lost_block_count: u64,
+    pub(crate) head_entry_count: u64,
+    pub(crate) tail_entry_count: u64,
+    /// The counts of all writes since the volume was created.
+    pub(crate) writes: VolumeWrites,
+}
+
+/// The counts of all writes to a virtual disk.
+#[derive(Serialize)]
+pub(crate) struct VolumeWrites {
+    pub(crate) full_count: u64,
+    pub(crate) burst_count: u64,
+    pub(crate) burst_data_bytes: u64,
+    pub(crate) duplicate_count: u64,
+    pub(crate) burst_duplicate_count: u64,
+    pub(crate) zero_count: u64,
+    pub(crate) head_hit_count: u64,
+    pub(crate) tail_hit_count: u64,
+    pub(crate) head_exhausted_count: u64,
+    pub(crate) tail_exhausted_count: u64,
+    pub(crate) head_replaced_count: u64,
+    pub(crate) tail_replaced_count: u64,
+    pub(crate) cancelled_count: u64,
+    pub(crate) moved_count: u64,
+}

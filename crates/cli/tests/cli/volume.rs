@@ -1,0 +1,228 @@
+//! Virtual disks: served, filled by a client, killed, checked.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use cutpoint_testing::SplitMix64;
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+use crate::schema;
+
+/// A client of the old way to begin, which knows simple replies only.
+struct Client(UnixStream);
+
+impl Client {
+    fn connect(socket: &Path) -> Client {
+        let mut stream = UnixStream::connect(socket).expect("the server listens");
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).expect("a greeting");
+        assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT", "a server");
+        let export = [b"IHAVEOPT".as_slice(), &[0, 0, 0, 1], &[0; 4]].concat();
+        stream.write_all(&[&[0, 0, 0, 3], export.as_slice()].concat()).expect("sent");
+        stream.read_exact(&mut [0; 10]).expect("size and flags");
+        Client(stream)
+    }
+
+    /// Sends a request, and returns its error and the bytes of a read.
+    fn request(&mut self, command: u16, offset: u64, len: u32, payload: &[u8]) -> (u32, Vec<u8>) {
+        let request = [
+            0x2560_9513_u32.to_be_bytes().as_slice(),
+            &[0, 0],
+            &command.to_be_bytes(),
+            &[0; 8],
+            &offset.to_be_bytes(),
+            &len.to_be_bytes(),
+            payload,
+        ]
+        .concat();
+        self.0.write_all(&request).expect("sent");
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply).expect("a reply");
+        let error = u32::from_be_bytes(reply[4..8].try_into().expect("four bytes"));
+        let mut bytes = vec![0; if command == 0 && error == 0 { len as usize } else { 0 }];
+        self.0.read_exact(&mut bytes).expect("the bytes");
+        (error, bytes)
+    }
+
+    fn read(&mut self, offset: u64, len: u32) -> (u32, Vec<u8>) {
+        self.request(0, offset, len, &[])
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> u32 {
+        self.request(1, offset, u32::try_from(bytes.len()).expect("short"), bytes).0
+    }
+
+    fn flush(&mut self) -> u32 {
+        self.request(3, 0, 0, &[]).0
+    }
+}
+
+/// A process that serves a volume. It is killed with the value.
+struct Served {
+    child: Child,
+    events: BufReader<std::process::ChildStdout>,
+    socket: PathBuf,
+}
+
+impl Served {
+    /// Serves the volume `disk` in the sandbox, and waits until it is served.
+    fn new(sandbox: &Sandbox, options: &[&str]) -> Served {
+        let mut command = sandbox.command(["volume", "serve", "disk", "--json"]);
+        command.args(options).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("started");
+        let events = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut served = Served { child, events, socket: sandbox.path("disk/nbd.socket") };
+        let event = served.event();
+        assert_eq!(event["type"], "serving", "{event}");
+        served
+    }
+
+    fn event(&mut self) -> Value {
+        let mut line = String::new();
+        self.events.read_line(&mut line).expect("a line");
+        let event: Value = serde_json::from_str(&line).expect("an event");
+        schema::validate(&event).expect("an event of the schema");
+        event
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.socket)
+    }
+
+    /// Asks the process to end, and returns its exit code.
+    fn end(mut self, signal: &str) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        let killed = Command::new("kill").args([signal, &pid]).status().expect("kill");
+        assert!(killed.success(), "the process runs");
+        if signal != "-KILL" {
+            assert_eq!(self.event()["command"], "volume_serve", "the last event");
+        }
+        self.child.wait().expect("its end").code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn created(mode: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    let create = ["volume", "create", "disk", "--size", "1M", "--mode", mode];
+    sandbox.run(create).well();
+    sandbox
+}
+
+#[test]
+fn disk_keeps_what_a_client_has_written() {
+    let sandbox = created("burst");
+    let bytes = SplitMix64::bytes(1, 65536);
+    let served = Served::new(&sandbox, &[]);
+    let mut client = served.client();
+    assert_eq!(client.write(4096, &bytes), 0);
+    assert_eq!(client.write(131_072, &bytes), 0);
+    assert_eq!(client.read(4096, 65536), (0, bytes.clone()));
+    assert_eq!(client.flush(), 0);
+    sandbox.run(["volume", "serve", "disk"]).ended(15, &["in use by another process"]);
+    sandbox.run(["volume", "check", "disk"]).ended(15, &["in use by another process"]);
+    let socket = served.socket.clone();
+    assert_eq!(served.end("-TERM"), Some(0));
+    assert!(!socket.exists(), "the socket is removed");
+    let stats = &sandbox.json(["volume", "stats", "disk"])[0];
+    assert_eq!(stats["used_bytes"], 131_072);
+    assert_eq!(stats["full_count"], 16, "each block once");
+    assert_eq!(stats["ratio"], 2.0);
+    let text = sandbox.run(["volume", "stats", "disk"]).well();
+    assert!(text.text().contains("ratio       2.00"), "{}", text.text());
+    let served = Served::new(&sandbox, &["--read-only"]);
+    let mut client = served.client();
+    assert_eq!(client.read(131_072, 65536), (0, bytes));
+    assert_eq!(client.write(0, &[1]), 1, "not permitted");
+    assert_eq!(served.end("-INT"), Some(0));
+}
+
+#[test]
+fn killed_server_loses_nothing_that_was_flushed() {
+    let sandbox = created("exact");
+    for (round, mode) in (0..).zip(["burst", "off", "exact", "burst:c_max=1"]) {
+        let served = Served::new(&sandbox, &["--mode", mode]);
+        let mut client = served.client();
+        for earlier in 0..round {
+            let bytes = SplitMix64::bytes(earlier, 10_000);
+            assert_eq!(client.read(earlier * 20_000, 10_000), (0, bytes), "round {round}");
+        }
+        assert_eq!(client.write(round * 20_000, &SplitMix64::bytes(round, 10_000)), 0);
+        assert_eq!(client.flush(), 0);
+        served.end("-KILL");
+    }
+    sandbox.run(["volume", "check", "disk"]).well();
+}
+
+#[test]
+fn check_names_damaged_blocks_and_others_are_read() {
+    let sandbox = created("exact");
+    let served = Served::new(&sandbox, &[]);
+    let mut client = served.client();
+    for block in 0..8 {
+        assert_eq!(client.write(block * 4096, &SplitMix64::bytes(block, 4096)), 0);
+    }
+    assert_eq!(served.end("-TERM"), Some(0));
+    sandbox.run(["volume", "check", "disk"]).well();
+    let segment = sandbox.path("disk/segment-0000000000000001");
+    let mut bytes = fs::read(&segment).expect("a segment");
+    bytes[128 + 3 * (128 + 4096) + 1000] ^= 4;
+    fs::write(&segment, bytes).expect("damaged");
+    let found = sandbox.run(["volume", "check", "disk"]);
+    let found = found.ended(1, &[]);
+    assert!(found.text().contains("block 3 cannot be read"), "{}", found.text());
+    let found = sandbox.run(["volume", "check", "disk", "--json"]).ended(1, &[]).events();
+    assert_eq!(
+        (&found[0]["type"], &found[0]["kind"]),
+        (&"finding".into(), &"damaged_block".into())
+    );
+    assert_eq!(found[1]["damaged_block_count"], 1);
+    let served = Served::new(&sandbox, &[]);
+    let mut client = served.client();
+    for block in 0..8 {
+        let (error, bytes) = client.read(block * 4096, 4096);
+        if block == 3 {
+            assert_eq!(error, 5, "an input/output error");
+        } else {
+            assert_eq!((error, bytes), (0, SplitMix64::bytes(block, 4096)));
+        }
+    }
+    assert_eq!(client.write(3 * 4096, &SplitMix64::bytes(3, 4096)), 0);
+    assert_eq!(client.read(3 * 4096, 4096), (0, SplitMix64::bytes(3, 4096)), "stored again");
+}
+
+#[test]
+fn create_and_open_refuse_what_they_cannot_use() {
+    let sandbox = created("off");
+    sandbox.run(["volume", "create", "disk", "--size", "1M"]).ended(2, &["disk: not empty"]);
+    let refused = [
+        (vec!["--size", "1000"], "size 1000: must be a multiple of 4096 bytes"),
+        (vec!["--size", "1M", "--block-size", "5k"], "block size 5120: must be 4096, 8192"),
+        (vec!["--size", "1M", "--mode", "fast"], "--mode fast: unknown"),
+        (vec!["--size", "1M", "--mode", "burst:variant=raw"], "no variants"),
+    ];
+    for (options, message) in refused {
+        let words = [vec!["volume", "create", "new"], options].concat();
+        sandbox.run(words).ended(2, &[message]);
+        assert!(!sandbox.path("new").exists(), "nothing is made");
+    }
+    sandbox.run(["volume", "stats", "none"]).ended(10, &["none: no volume found"]);
+    sandbox
+        .run(["volume", "serve", "disk", "--listen", "udp:1"])
+        .ended(2, &["unix:PATH or tcp:PORT"]);
+    for name in ["checkpoint-0000000000000001", "checkpoint-0000000000000001.copy"] {
+        fs::write(sandbox.path("disk").join(name), b"nothing").expect("damaged");
+    }
+    sandbox.run(["volume", "stats", "disk"]).ended(11, &["checkpoint-0000000000000001"]);
+}

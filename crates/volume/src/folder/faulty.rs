@@ -1,0 +1,230 @@
+//! A folder in memory that loses what was not synced, for tests of power cuts and damage.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
+
+use super::Folder;
+
+/// A folder in memory that knows for each file what a power cut may take. Clones are the same
+/// folder.
+#[derive(Clone, Debug, Default)]
+pub struct FaultyFolder(Arc<Mutex<Inner>>);
+
+#[derive(Clone, Debug, Default)]
+struct Inner {
+    files: BTreeMap<String, Bytes>,
+    /// The files whose names are durable.
+    durable: BTreeMap<String, Bytes>,
+    /// The number of bytes that can be appended until the folder is full; `None` for any.
+    room: Option<u64>,
+    fails_syncs: bool,
+    read_count: u64,
+    sync_count: u64,
+}
+
+/// The bytes of a file, which a name and a durable name may share.
+type Bytes = Arc<Mutex<Content>>;
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    synced_len: usize,
+}
+
+impl Content {
+    fn after_power_cut(mut self, name: &str, survival: Survival<'_>) -> Content {
+        let unsynced_len = self.bytes.len() - self.synced_len;
+        match survival {
+            Survival::All => return self,
+            Survival::Synced => self.bytes.truncate(self.synced_len),
+            Survival::Part { bytes, .. } => match bytes(name, unsynced_len) {
+                Kept::First(len) => self.bytes.truncate(self.synced_len + len.min(unsynced_len)),
+                Kept::Without(range) => {
+                    let end = range.end.min(unsynced_len);
+                    let start = range.start.min(end);
+                    self.bytes[self.synced_len..][start..end].fill(0);
+                }
+            },
+        }
+        self.synced_len = self.bytes.len();
+        self
+    }
+}
+
+/// The part of the unsynced state that survives a power cut.
+#[derive(Clone, Copy)]
+pub enum Survival<'a> {
+    /// Only what was synced.
+    Synced,
+    /// Everything, as when only the process ends.
+    All,
+    /// The given part.
+    Part {
+        /// Returns the part of the unsynced bytes of a file that survives, from its name and their
+        /// number.
+        bytes: &'a dyn Fn(&str, usize) -> Kept,
+        /// Returns `true` if an unsynced creation or deletion of a name survives.
+        name: &'a dyn Fn(&str) -> bool,
+    },
+}
+
+impl fmt::Debug for Survival<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Survival::Synced => "Synced",
+            Survival::All => "All",
+            Survival::Part { .. } => "Part",
+        })
+    }
+}
+
+/// The part of the unsynced bytes of a file that survives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The first ones.
+    First(usize),
+    /// All, but those of a range are zeros, because a file system may write the pages of a file in
+    /// any order.
+    Without(Range<usize>),
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl FaultyFolder {
+    /// Returns an independent folder with the state after a power cut.
+    #[must_use]
+    pub fn after_power_cut(&self, survival: Survival<'_>) -> FaultyFolder {
+        let inner = locked(&self.0);
+        let mut after = Inner::default();
+        let names: BTreeSet<&String> = inner.files.keys().chain(inner.durable.keys()).collect();
+        for name in names {
+            let (now, durable) = (inner.files.get(name), inner.durable.get(name));
+            let content = match survival {
+                Survival::Synced => durable,
+                Survival::All => now,
+                Survival::Part { name: survives, .. } if survives(name) => now,
+                Survival::Part { .. } => durable,
+            };
+            let Some(content) = content.map(|content| locked(content).clone()) else { continue };
+            let content = Arc::new(Mutex::new(content.after_power_cut(name, survival)));
+            // What only the end of a process has survived is as little durable as before.
+            if !matches!(survival, Survival::All) || durable.is_some() {
+                after.durable.insert(name.clone(), Arc::clone(&content));
+            }
+            after.files.insert(name.clone(), content);
+        }
+        FaultyFolder(Arc::new(Mutex::new(after)))
+    }
+
+    /// Inverts one bit of a file.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the file does not exist or is shorter.
+    pub fn flip(&self, name: &str, offset: usize, bit: u32) {
+        let inner = locked(&self.0);
+        let file = inner.files.get(name).expect("a file of this name");
+        locked(file).bytes[offset] ^= 1 << (bit % 8);
+    }
+
+    /// Limits the number of bytes that can be appended from now on; `None` for any.
+    pub fn limit(&self, room: Option<u64>) {
+        locked(&self.0).room = room;
+    }
+
+    /// Makes every sync fail from now on, or succeed again.
+    pub fn fail_syncs(&self, fails: bool) {
+        locked(&self.0).fails_syncs = fails;
+    }
+
+    /// Returns the number of reads so far.
+    #[must_use]
+    pub fn read_count(&self) -> u64 {
+        locked(&self.0).read_count
+    }
+
+    /// Returns the number of syncs of files and names so far.
+    #[must_use]
+    pub fn sync_count(&self) -> u64 {
+        locked(&self.0).sync_count
+    }
+
+    fn content(&self, name: &str) -> io::Result<Bytes> {
+        let found = locked(&self.0).files.get(name).cloned();
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Counts a sync, and fails if syncs fail.
+    fn begin_sync(&self) -> io::Result<()> {
+        let mut inner = locked(&self.0);
+        inner.sync_count += 1;
+        if inner.fails_syncs { Err(io::Error::other("the disk has failed")) } else { Ok(()) }
+    }
+}
+
+impl Folder for FaultyFolder {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(locked(&self.0).files.keys().cloned().collect())
+    }
+
+    fn create(&self, name: &str) -> io::Result<()> {
+        let mut inner = locked(&self.0);
+        if inner.files.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if inner.room == Some(0) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        inner.files.insert(name.to_owned(), Bytes::default());
+        Ok(())
+    }
+
+    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let content = self.content(name)?;
+        let mut inner = locked(&self.0);
+        let len = bytes.len() as u64;
+        let fitting = inner.room.map_or(len, |room| room.min(len));
+        inner.room = inner.room.map(|room| room - fitting);
+        let fitting = usize::try_from(fitting).unwrap_or(bytes.len());
+        locked(&content).bytes.extend_from_slice(&bytes[..fitting]);
+        if fitting < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let content = self.content(name)?;
+        locked(&self.0).read_count += 1;
+        let content = locked(&content);
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = start.checked_add(buffer.len()).and_then(|end| content.bytes.get(start..end));
+        buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn size(&self, name: &str) -> io::Result<u64> {
+        Ok(locked(&*self.content(name)?).bytes.len() as u64)
+    }
+
+    fn sync(&self, name: &str) -> io::Result<()> {
+        let content = self.content(name)?;
+        self.begin_sync()?;
+        let mut content = locked(&content);
+        content.synced_len = content.bytes.len();
+        Ok(())
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.begin_sync()?;
+        let mut inner = locked(&self.0);
+        inner.durable = inner.files.clone();
+        Ok(())
+    }
+
+    fn delete(&self, name: &str) -> io::Result<()> {
+        let removed = locked(&self.0).files.remove(name);
+        removed.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}

@@ -1,0 +1,74 @@
+//! The folder of a volume: all I/O of the engine goes through one trait.
+
+mod faulty;
+mod local;
+
+use std::fmt::Debug;
+use std::io;
+
+pub use faulty::{FaultyFolder, Kept, Survival};
+pub use local::{Access, LocalFolder};
+
+/// A folder of files that only grow.
+///
+/// What was appended is visible to reads at once. After a power cut, the bytes of a file up to its
+/// last [`sync`](Folder::sync) are there, if the name of the file is: names that were created or
+/// deleted are durable after [`sync_names`](Folder::sync_names). Anything else may or may not have
+/// reached the disk, in any order.
+pub trait Folder: Debug + Send + Sync {
+    /// Returns the names of all files, in no order.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder cannot be listed.
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    /// Creates an empty file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file exists or cannot be created.
+    fn create(&self, name: &str) -> io::Result<()>;
+
+    /// Appends `bytes` to a file. After an error, any part of them may have been appended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file does not exist or cannot be written.
+    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills `buffer` with the bytes of a file from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// Fails with `UnexpectedEof` if the file has fewer bytes, and if it cannot be read.
+    fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Returns the length of a file in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file does not exist.
+    fn size(&self, name: &str) -> io::Result<u64>;
+
+    /// Makes the bytes of a file durable.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system cannot promise that. A later success does not undo the failure.
+    fn sync(&self, name: &str) -> io::Result<()>;
+
+    /// Makes the creations and deletions of names durable.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system cannot promise that. A later success does not undo the failure.
+    fn sync_names(&self) -> io::Result<()>;
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file does not exist or cannot be deleted.
+    fn delete(&self, name: &str) -> io::Result<()>;
+}

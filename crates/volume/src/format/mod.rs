@@ -1,0 +1,17 @@
+//! The bytes of a volume: `docs/volume-format.md`. Every decoder checks all that it reads.
+
+pub(crate) mod checkpoint;
+mod cursor;
+pub(crate) mod names;
+pub(crate) mod record;
+pub(crate) mod segment;
+pub(crate) mod superblock;
+
+/// The version of the format.
+pub(crate) const VERSION: u16 = 1;
+
+/// The identity of a volume: random bytes.
+pub(crate) type VolumeId = [u8; 16];
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,7 @@
+//! The log: segments of records, written one behind the other, and read again after a crash.
+
+mod replay;
+mod writer;
+
+pub(crate) use self::replay::{Replay, Replayed, Target};
+pub(crate) use self::writer::LogWriter;

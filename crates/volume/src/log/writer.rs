@@ -1,0 +1,201 @@
+//! Appends records, and knows which of them are durable.
+
+use std::collections::BTreeMap;
+
+use crate::core::Core;
+use crate::error::{Error, Kind, Result};
+use crate::format::checkpoint::{Place, Position};
+use crate::format::names;
+use crate::format::record::{Body, Record, Seq, Span, UNIT};
+use crate::format::segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
+use crate::rules;
+
+/// The end of the log.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    next_seq: Seq,
+    durable_seq: Seq,
+    /// The blocks that the last record has changed.
+    previous: Span,
+    current: Option<Current>,
+    /// The number of the next segment to be created.
+    next_segment: u64,
+    /// The lengths of the segments that have grown since they were synced.
+    unsynced: BTreeMap<u64, u64>,
+    /// The number of segments created so far, and of those whose names are durable.
+    created_count: u64,
+    named_count: u64,
+    /// The number of bytes appended so far.
+    appended_bytes: u64,
+}
+
+/// The segment that gets the next record.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    number: u64,
+    len: u64,
+}
+
+/// What a flush has to sync so that all records before a number are durable.
+#[derive(Debug)]
+pub(crate) struct FlushPlan {
+    target: Seq,
+    segments: BTreeMap<u64, u64>,
+    created_count: u64,
+    has_names: bool,
+}
+
+impl LogWriter {
+    /// Continues a log behind its last record. The next record goes to a new segment.
+    pub(crate) fn new(
+        next_seq: Seq,
+        durable_seq: Seq,
+        previous: Span,
+        next_segment: u64,
+    ) -> LogWriter {
+        LogWriter {
+            next_seq,
+            durable_seq,
+            previous,
+            current: None,
+            next_segment,
+            unsynced: BTreeMap::new(),
+            created_count: 0,
+            named_count: 0,
+            appended_bytes: 0,
+        }
+    }
+
+    /// Returns the number of bytes appended since the log was opened.
+    pub(crate) fn appended_bytes(&self) -> u64 {
+        self.appended_bytes
+    }
+
+    /// Returns the place of the next record, for a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// Never fails for a log that this program has written.
+    pub(crate) fn position(&self) -> Result<Position> {
+        let (segment, len) =
+            self.current.map_or((self.next_segment, 0), |current| (current.number, current.len));
+        Ok(Position { segment, offset: offset(segment, len)?, seq: self.next_seq })
+    }
+
+    /// Appends a record with its payload. Nothing counts of a record whose append fails.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder refuses to create or to append.
+    pub(crate) fn append(
+        &mut self,
+        core: &Core,
+        body: Body,
+        payload: &[u8],
+    ) -> Result<(Record, Place)> {
+        let current = self.room(core)?;
+        let segment = current.number;
+        let record = Record {
+            seq: self.next_seq,
+            durable_seq: self.durable_seq,
+            previous: self.previous,
+            payload_len: u32::try_from(payload.len()).expect("at most a block"),
+            body,
+        };
+        let header = record.encode(segment, current.len, &core.keys);
+        let mut bytes = Vec::with_capacity(record.size());
+        bytes.extend_from_slice(&header);
+        bytes.extend_from_slice(payload);
+        bytes.resize(record.size(), 0);
+        let place = Place { segment, offset: offset(segment, current.len)? };
+        self.append_to_segment(core, segment, &bytes)?;
+        self.next_seq += 1;
+        self.previous = record.span();
+        Ok((record, place))
+    }
+
+    /// Returns the segment that gets the next record, and creates one if the last one is full.
+    fn room(&mut self, core: &Core) -> Result<Current> {
+        if let Some(current) = self.current.filter(|it| it.len < u64::from(core.segment_size)) {
+            return Ok(current);
+        }
+        let number = self.next_segment;
+        let name = names::segment(number);
+        core.folder.create(&name).map_err(|error| Error::io(&name, "cannot be created", error))?;
+        self.next_segment += 1;
+        self.created_count += 1;
+        let header = SegmentHeader { volume: core.id, number, first_seq: self.next_seq };
+        self.current = Some(Current { number, len: 0 });
+        self.append_to_segment(core, number, &header.encode(&core.keys))?;
+        Ok(Current { number, len: SEGMENT_HEADER_SIZE as u64 })
+    }
+
+    /// Appends bytes to the current segment. A segment with a failed append gets nothing more: the
+    /// next one begins with the same number, which makes the remains of this one void.
+    fn append_to_segment(&mut self, core: &Core, number: u64, bytes: &[u8]) -> Result<()> {
+        let name = names::segment(number);
+        if let Err(error) = core.folder.append(&name, bytes) {
+            let failed = self.current.take();
+            if failed.is_some_and(|it| it.len <= SEGMENT_HEADER_SIZE as u64) {
+                // No record is in it. A full storage would get a new file with every attempt.
+                self.unsynced.remove(&number);
+                core.folder.delete(&name).ok();
+            }
+            return Err(Error::io(name, "cannot be written", error));
+        }
+        if let Some(current) = &mut self.current {
+            current.len += bytes.len() as u64;
+            self.unsynced.insert(number, current.len);
+        }
+        self.appended_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Returns what has to be synced until all records so far are durable, or `None` if they are.
+    pub(crate) fn begin_flush(&self) -> Option<FlushPlan> {
+        (self.durable_seq < self.next_seq).then(|| FlushPlan {
+            target: self.next_seq,
+            segments: self.unsynced.clone(),
+            created_count: self.created_count,
+            has_names: self.named_count < self.created_count,
+        })
+    }
+
+    /// Records that a plan was carried out.
+    pub(crate) fn end_flush(&mut self, plan: &FlushPlan) {
+        for (segment, len) in &plan.segments {
+            if self.unsynced.get(segment) == Some(len) {
+                self.unsynced.remove(segment);
+            }
+        }
+        self.named_count = self.named_count.max(plan.created_count);
+        self.durable_seq = self.durable_seq.max(plan.target);
+    }
+}
+
+impl FlushPlan {
+    /// Syncs what the plan names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder cannot promise that everything is durable.
+    pub(crate) fn sync(&self, core: &Core) -> Result<()> {
+        for segment in self.segments.keys().filter(|_| rules::must_sync_segments()) {
+            let name = names::segment(*segment);
+            core.folder.sync(&name).map_err(|error| Error::io(name, "cannot be synced", error))?;
+        }
+        if self.has_names && rules::must_sync_names() {
+            core.folder
+                .sync_names()
+                .map_err(|error| Error::io("folder", "cannot be synced", error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a position in a segment as an offset.
+fn offset(segment: u64, len: u64) -> Result<u32> {
+    let offset = u32::try_from(len).ok().filter(|offset| (*offset as usize).is_multiple_of(UNIT));
+    let problem = format!("{len} is no offset of a record");
+    offset.ok_or_else(|| Error::new(Kind::Corrupt, names::segment(segment), problem))
+}

@@ -1,0 +1,223 @@
+//! The handshake: which export, and which extensions.
+
+use std::io::{self, Read, Write};
+
+use super::wire::{
+    ALLOCATION, ALLOCATION_ID, Fields, MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, REQUEST_SIZE_MAX,
+    broken, export, info, option, read_array, read_bytes, reply,
+};
+use crate::device::Device;
+
+/// The flags of the server: fixed newstyle, and no zeros behind `NBD_OPT_EXPORT_NAME`.
+const SERVER_FLAGS: u16 = 3;
+/// The flag of a client that wants no zeros.
+const NO_ZEROES: u32 = 2;
+/// The maximum number of bytes of an option.
+const OPTION_SIZE_MAX: u32 = 64 * 1024;
+/// The maximum number of options of a handshake.
+const OPTION_COUNT_MAX: u32 = 1000;
+/// The name of the only export.
+const EXPORT: &[u8] = b"";
+
+/// The extensions that both sides use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Agreed {
+    pub(super) has_structured_replies: bool,
+    /// Set if the client may ask for block status.
+    pub(super) has_allocation: bool,
+}
+
+/// The effect of an option.
+enum Next {
+    Option,
+    Transmission,
+    End,
+}
+
+/// Agrees with a client on an export. Returns `None` if the client ends the handshake.
+pub(super) fn negotiate(
+    stream: &mut (impl Read + Write),
+    device: &dyn Device,
+) -> io::Result<Option<Agreed>> {
+    let mut greeting = Vec::with_capacity(18);
+    greeting.extend_from_slice(&MAGIC.to_be_bytes());
+    greeting.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
+    greeting.extend_from_slice(&SERVER_FLAGS.to_be_bytes());
+    stream.write_all(&greeting)?;
+    let flags = u32::from_be_bytes(read_array(stream)?);
+    if flags & !u32::from(SERVER_FLAGS) != 0 || flags & 1 == 0 {
+        return Err(broken("flags of the client"));
+    }
+    let mut handshake =
+        Handshake { stream, device, has_zeros: flags & NO_ZEROES == 0, agreed: Agreed::default() };
+    for _ in 0..OPTION_COUNT_MAX {
+        match handshake.option()? {
+            Next::Option => {}
+            Next::Transmission => return Ok(Some(handshake.agreed)),
+            Next::End => return Ok(None),
+        }
+    }
+    Err(broken("number of options"))
+}
+
+struct Handshake<'a, S> {
+    stream: &'a mut S,
+    device: &'a dyn Device,
+    /// Set if 124 zeros follow the answer to `NBD_OPT_EXPORT_NAME`.
+    has_zeros: bool,
+    agreed: Agreed,
+}
+
+impl<S: Read + Write> Handshake<'_, S> {
+    /// Answers the next option.
+    fn option(&mut self) -> io::Result<Next> {
+        let header: [u8; 16] = read_array(self.stream)?;
+        let mut fields = Fields(&header);
+        if fields.u64() != Some(OPTION_MAGIC) {
+            return Err(broken("magic of an option"));
+        }
+        let (Some(option), Some(len)) = (fields.u32(), fields.u32()) else {
+            return Err(broken("header of an option"));
+        };
+        if len > OPTION_SIZE_MAX {
+            return Err(broken("length of an option"));
+        }
+        let data = read_bytes(self.stream, len)?;
+        match option {
+            option::EXPORT_NAME => return self.export_name(&data),
+            option::ABORT => {
+                // A client may be gone already.
+                self.reply(option, reply::ACK, &[]).ok();
+                return Ok(Next::End);
+            }
+            option::LIST => self.list(&data)?,
+            option::INFO | option::GO => return self.info(option, &data),
+            option::STRUCTURED_REPLY if data.is_empty() => {
+                self.agreed.has_structured_replies = true;
+                self.reply(option, reply::ACK, &[])?;
+            }
+            option::STRUCTURED_REPLY => self.reply(option, reply::ERR_INVALID, &[])?,
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(option, &data)?,
+            _ => self.reply(option, reply::ERR_UNSUPPORTED, &[])?,
+        }
+        Ok(Next::Option)
+    }
+
+    /// Answers the old way to begin, which has no error but the end of the connection.
+    fn export_name(&mut self, name: &[u8]) -> io::Result<Next> {
+        if name != EXPORT {
+            return Err(broken("name of an export that does not exist"));
+        }
+        let mut answer = self.export();
+        answer.resize(answer.len() + if self.has_zeros { 124 } else { 0 }, 0);
+        self.stream.write_all(&answer)?;
+        Ok(Next::Transmission)
+    }
+
+    /// Returns size and flags of the export.
+    fn export(&self) -> Vec<u8> {
+        let mut flags = export::HAS_FLAGS
+            | export::FLUSH
+            | export::FUA
+            | export::TRIM
+            | export::WRITE_ZEROES
+            | export::MULTI_CONNECTION;
+        if self.device.is_read_only() {
+            flags =
+                export::HAS_FLAGS | export::READ_ONLY | export::FLUSH | export::MULTI_CONNECTION;
+        }
+        if self.agreed.has_structured_replies {
+            flags |= export::DONT_FRAGMENT;
+        }
+        [self.device.size().to_be_bytes().as_slice(), &flags.to_be_bytes()].concat()
+    }
+
+    fn list(&mut self, data: &[u8]) -> io::Result<()> {
+        if !data.is_empty() {
+            return self.reply(option::LIST, reply::ERR_INVALID, &[]);
+        }
+        self.reply(option::LIST, reply::SERVER, &named(EXPORT))?;
+        self.reply(option::LIST, reply::ACK, &[])
+    }
+
+    /// Answers `NBD_OPT_INFO` and `NBD_OPT_GO`.
+    fn info(&mut self, option: u32, data: &[u8]) -> io::Result<Next> {
+        let name = export_of(data);
+        if name != Some(EXPORT) {
+            let error = if name.is_none() { reply::ERR_INVALID } else { reply::ERR_UNKNOWN };
+            self.reply(option, error, &[])?;
+            return Ok(Next::Option);
+        }
+        let export = [info::EXPORT.to_be_bytes().as_slice(), &self.export()].concat();
+        self.reply(option, reply::INFO, &export)?;
+        let mut sizes = info::BLOCK_SIZE.to_be_bytes().to_vec();
+        for size in [1, self.device.preferred_size().max(4096), REQUEST_SIZE_MAX] {
+            sizes.extend_from_slice(&size.to_be_bytes());
+        }
+        self.reply(option, reply::INFO, &sizes)?;
+        self.reply(option, reply::ACK, &[])?;
+        Ok(if option == option::GO { Next::Transmission } else { Next::Option })
+    }
+
+    /// Answers `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`.
+    fn contexts(&mut self, option: u32, data: &[u8]) -> io::Result<()> {
+        let is_set = option == option::SET_META_CONTEXT;
+        if is_set {
+            self.agreed.has_allocation = false;
+        }
+        let parsed = queries(data).filter(|_| self.agreed.has_structured_replies);
+        let Some((name, queries)) = parsed else {
+            return self.reply(option, reply::ERR_INVALID, &[]);
+        };
+        if name != EXPORT {
+            return self.reply(option, reply::ERR_UNKNOWN, &[]);
+        }
+        let is_asked = queries.contains(&ALLOCATION.as_bytes())
+            || !is_set && (queries.is_empty() || queries.contains(&b"base:".as_slice()));
+        if is_asked {
+            // A list numbers no context.
+            let id = if is_set { ALLOCATION_ID } else { 0 };
+            let context = [id.to_be_bytes().as_slice(), ALLOCATION.as_bytes()].concat();
+            self.reply(option, reply::META_CONTEXT, &context)?;
+            self.agreed.has_allocation |= is_set;
+        }
+        self.reply(option, reply::ACK, &[])
+    }
+
+    fn reply(&mut self, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
+        let mut bytes = OPTION_REPLY_MAGIC.to_be_bytes().to_vec();
+        let len = u32::try_from(data.len()).map_err(|_| broken("length of a reply"))?;
+        for number in [option, kind, len] {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        bytes.extend_from_slice(data);
+        self.stream.write_all(&bytes)
+    }
+}
+
+/// Returns the name of the export of an option that asks for information.
+fn export_of(data: &[u8]) -> Option<&[u8]> {
+    let mut fields = Fields(data);
+    let name = fields.text()?;
+    let count = usize::from(fields.u16()?);
+    (fields.0.len() == 2 * count).then_some(name)
+}
+
+/// Returns the name of the export and the queries of an option about metadata contexts.
+fn queries(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+    let mut fields = Fields(data);
+    let name = fields.text()?;
+    let count = fields.u32()?;
+    // Each has four bytes for its length at least, so that the loop ends with the data.
+    let mut queries = Vec::new();
+    for _ in 0..count {
+        queries.push(fields.text()?);
+    }
+    fields.0.is_empty().then_some((name, queries))
+}
+
+/// Returns a text behind its length.
+fn named(name: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(name.len()).unwrap_or_default();
+    [len.to_be_bytes().as_slice(), name].concat()
+}

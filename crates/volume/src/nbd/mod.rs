@@ -1,0 +1,37 @@
+//! A server of the network block device protocol (NBD), for one disk.
+//!
+//! The server speaks the fixed newstyle handshake with `NBD_OPT_GO`, structured replies and the
+//! metadata context `base:allocation`. Each connection has a thread, which answers one request after
+//! the other. A flush covers the writes of all connections, so that a client may use several.
+//!
+//! A peer may send anything: every length is checked before memory is reserved for it, and a
+//! connection whose peer breaks the protocol ends.
+//!
+//! Source: the protocol's page, `doc/proto.md` of the NBD project.
+
+mod handshake;
+mod server;
+mod transmission;
+mod wire;
+
+pub use self::server::{Address, ParseAddressError, Server};
+
+use std::io::{Read, Write};
+
+use crate::device::Device;
+
+/// Serves one connection until the peer ends it or breaks the protocol.
+///
+/// # Errors
+///
+/// Fails if the peer breaks the protocol, and if the connection cannot be read or written. The disk
+/// is not affected.
+pub fn serve_connection(
+    stream: &mut (impl Read + Write),
+    device: &dyn Device,
+) -> std::io::Result<()> {
+    match handshake::negotiate(stream, device)? {
+        Some(agreed) => transmission::serve(stream, device, agreed),
+        None => Ok(()),
+    }
+}

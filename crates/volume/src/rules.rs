@@ -1,0 +1,132 @@
+//! The rules of `docs/volume-format.md` that a test can break: one predicate for each.
+//!
+//! Production calls a predicate where it decides by a rule. Without the feature `mutants`, each
+//! predicate is a constant or a function of its argument. With the feature, the active mutant may
+//! turn the answer around, and a test has to notice the damage.
+
+#[cfg(feature = "mutants")]
+mod mutant;
+
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, activate};
+
+/// Evaluates to `true` if the given mutant is active, and to `false` without the feature.
+#[cfg(feature = "mutants")]
+macro_rules! is_broken {
+    ($mutant:ident) => {
+        mutant::is_active(Mutant::$mutant)
+    };
+}
+#[cfg(not(feature = "mutants"))]
+macro_rules! is_broken {
+    ($mutant:ident) => {
+        is_never_broken()
+    };
+}
+
+/// Returns `false`: without the feature, there are no mutants.
+#[cfg(not(feature = "mutants"))]
+const fn is_never_broken() -> bool {
+    false
+}
+
+/// T1: a burst counts once at its reference block, and leaves it with the last block that uses the
+/// burst.
+pub(crate) fn releases_reference(is_last_use: bool) -> bool {
+    is_last_use || is_broken!(ReleasesReferenceEachTime)
+}
+
+/// T2: a reference block stays as long as a burst needs it.
+pub(crate) fn is_pinned(burst_count: u64) -> bool {
+    burst_count > 0 && !is_broken!(FreesPinned)
+}
+
+/// T3: the entries of HeadDT and TailDT leave the tables with their block.
+pub(crate) fn must_remove_entries() -> bool {
+    !is_broken!(KeepsEntries)
+}
+
+/// T4: a burst that is gone makes room for another one on the entry that had found it.
+pub(crate) fn makes_room() -> bool {
+    !is_broken!(NeverMakesRoom)
+}
+
+/// T5: a block that is stored whole takes over the entries of its head and tail.
+pub(crate) fn takes_over_entries() -> bool {
+    !is_broken!(KeepsExhausted)
+}
+
+/// T6: a block whose reference blocks are exhausted is stored whole.
+pub(crate) fn must_store_exhausted() -> bool {
+    !is_broken!(DropsExhausted)
+}
+
+/// T7: the entry of a burst in BT leaves the table with the burst.
+pub(crate) fn must_remove_fingerprint() -> bool {
+    !is_broken!(KeepsFingerprint)
+}
+
+/// L1: a flush syncs every segment that has grown.
+pub(crate) fn must_sync_segments() -> bool {
+    !is_broken!(SkipsSync)
+}
+
+/// L2: a flush syncs the names of segments that were created.
+pub(crate) fn must_sync_names() -> bool {
+    !is_broken!(SkipsNames)
+}
+
+/// L3: a payload that may not have been durable counts only if it is verified.
+pub(crate) fn must_verify_tail() -> bool {
+    !is_broken!(TrustsTail)
+}
+
+/// L4: a record is void if a later segment begins at or before its number.
+pub(crate) fn heeds_later_segments() -> bool {
+    !is_broken!(IgnoresLaterSegments)
+}
+
+/// L5: what an earlier process has appended is synced before anything counts as durable.
+pub(crate) fn must_sync_leftovers() -> bool {
+    !is_broken!(TrustsLeftovers)
+}
+
+/// L6: a record that was durable and is damaged makes its blocks unreadable.
+pub(crate) fn must_lose_damaged() -> bool {
+    !is_broken!(SkipsDamaged)
+}
+
+/// L7: nothing is written after a sync has failed.
+pub(crate) fn must_stop_after_failed_sync() -> bool {
+    !is_broken!(ForgetsFailedSync)
+}
+
+/// C1: the log is durable up to a checkpoint before the checkpoint is.
+pub(crate) fn must_sync_before_checkpoint() -> bool {
+    !is_broken!(ChecksPointAhead)
+}
+
+/// C2: older checkpoints stay until a newer one is durable.
+pub(crate) fn must_sync_checkpoint() -> bool {
+    !is_broken!(DeletesCheckpointEarly)
+}
+
+/// C3: a segment is deleted only if a durable checkpoint needs none of its records.
+pub(crate) fn may_delete_segment(is_before_checkpoint: bool, is_live: bool) -> bool {
+    is_before_checkpoint && (!is_live || is_broken!(DeletesLiveSegments))
+}
+
+/// C4: a block that was freed since the last checkpoint keeps its segment until the next one.
+pub(crate) fn must_keep_freed_blocks() -> bool {
+    !is_broken!(ForgetsFreedBlocks)
+}
+
+/// R1: a block is returned only if its fingerprint matches.
+pub(crate) fn must_verify_block() -> bool {
+    !is_broken!(TrustsPayload)
+}
+
+/// R2: a block that was found damaged is no duplicate and no reference of later writes.
+pub(crate) fn must_distrust_damaged() -> bool {
+    !is_broken!(TrustsDamaged)
+}

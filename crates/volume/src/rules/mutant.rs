@@ -1,0 +1,63 @@
+//! Mutants: volumes that break one rule each, for tests that must catch every one of them.
+
+use std::cell::Cell;
+
+/// A volume that breaks one rule. The predicate that consults it is beside this file, in `rules.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// T1: lowers the counter of the reference block with each deleted duplicate of a burst, as
+    /// listings 3 and 5 of the paper do.
+    ReleasesReferenceEachTime,
+    /// T2: frees a reference block with its last use as a block.
+    FreesPinned,
+    /// T3: keeps the entries of freed blocks in HeadDT and TailDT, as listing 5 does.
+    KeepsEntries,
+    /// T4: never lowers the counters of heads and tails, as listing 5 does.
+    NeverMakesRoom,
+    /// T5: keeps exhausted entries.
+    KeepsExhausted,
+    /// T6: does not store a block whose reference blocks are exhausted, as listing 2 does.
+    DropsExhausted,
+    /// T7: keeps the entries of freed bursts in BT, as listing 5 does.
+    KeepsFingerprint,
+    /// L1: syncs no segment.
+    SkipsSync,
+    /// L2: syncs no names of segments.
+    SkipsNames,
+    /// L3: does not verify the end of the log.
+    TrustsTail,
+    /// L4: takes records that a later segment has made void.
+    IgnoresLaterSegments,
+    /// L5: does not sync what an earlier process has appended.
+    TrustsLeftovers,
+    /// L6: leaves the older values where a durable record is damaged.
+    SkipsDamaged,
+    /// L7: goes on after a failed sync.
+    ForgetsFailedSync,
+    /// C1: publishes a checkpoint of records that are not durable.
+    ChecksPointAhead,
+    /// C2: deletes the older checkpoint before the newer one is durable.
+    DeletesCheckpointEarly,
+    /// C3: deletes segments with live blocks.
+    DeletesLiveSegments,
+    /// C4: deletes segments whose last block was freed since the checkpoint.
+    ForgetsFreedBlocks,
+    /// R1: returns blocks without verification.
+    TrustsPayload,
+    /// R2: uses blocks that were found damaged for later writes.
+    TrustsDamaged,
+}
+
+thread_local! {
+    static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Makes this thread break a rule from now on; `None` keeps all rules.
+pub fn activate(mutant: Option<Mutant>) {
+    ACTIVE.set(mutant);
+}
+
+/// Returns `true` if `mutant` is active in this thread.
+pub(super) fn is_active(mutant: Mutant) -> bool {
+    ACTIVE.get() == Some(mutant)
+}

@@ -1,0 +1,101 @@
+//! Counts of what writes have met, since the volume was created.
+
+use crate::format::checkpoint::COUNTER_COUNT;
+use crate::format::record::{Body, Search};
+
+/// Counts of what writes have met, since the volume was created. Those after the last record that
+/// survived a power cut are lost with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Blocks stored whole.
+    pub full_count: u64,
+    /// Blocks stored as bursts.
+    pub burst_count: u64,
+    /// Blocks whose content was stored whole already.
+    pub duplicate_count: u64,
+    /// Blocks whose content was stored as a burst already.
+    pub burst_duplicate_count: u64,
+    /// Blocks that became zeros, by writes of zeros or by trimming.
+    pub zero_count: u64,
+    /// Bursts whose reference block HeadDT and TailDT have found.
+    pub hit_count: [u64; 2],
+    /// Lookups in HeadDT and TailDT that found an entry without room.
+    pub exhausted_count: [u64; 2],
+    /// Entries of HeadDT and TailDT that a newer block took over.
+    pub replaced_count: [u64; 2],
+    /// Reference blocks that were found and could not be read.
+    pub cancelled_count: u64,
+    /// Sum of the new bytes of bursts, not padded.
+    pub burst_bytes: u64,
+    /// Stored blocks that were moved to free a segment.
+    pub moved_count: u64,
+}
+
+impl Counters {
+    /// Returns the counters in the order of a checkpoint.
+    pub(crate) fn to_array(self) -> [u64; COUNTER_COUNT] {
+        let [head_hits, tail_hits] = self.hit_count;
+        let [head_exhausted, tail_exhausted] = self.exhausted_count;
+        let [head_replaced, tail_replaced] = self.replaced_count;
+        [
+            self.full_count,
+            self.burst_count,
+            self.duplicate_count,
+            self.burst_duplicate_count,
+            self.zero_count,
+            head_hits,
+            tail_hits,
+            head_exhausted,
+            tail_exhausted,
+            head_replaced,
+            tail_replaced,
+            self.cancelled_count,
+            self.burst_bytes,
+            self.moved_count,
+            0,
+            0,
+        ]
+    }
+
+    /// Returns the counters of a checkpoint.
+    pub(crate) fn of_array(array: [u64; COUNTER_COUNT]) -> Counters {
+        Counters {
+            full_count: array[0],
+            burst_count: array[1],
+            duplicate_count: array[2],
+            burst_duplicate_count: array[3],
+            zero_count: array[4],
+            hit_count: [array[5], array[6]],
+            exhausted_count: [array[7], array[8]],
+            replaced_count: [array[9], array[10]],
+            cancelled_count: array[11],
+            burst_bytes: array[12],
+            moved_count: array[13],
+        }
+    }
+
+    /// Counts the events that a record carries.
+    pub(crate) fn count(&mut self, body: &Body, block_size: usize) {
+        match *body {
+            Body::Full { search, .. } => {
+                self.full_count += 1;
+                self.count_search(search);
+            }
+            Body::Burst { side, patch, search, .. } => {
+                self.burst_count += 1;
+                self.hit_count[side as usize] += 1;
+                self.burst_bytes += patch.data_len(block_size) as u64;
+                self.count_search(search);
+            }
+            Body::Move { .. } => self.moved_count += 1,
+            Body::Duplicate { .. } | Body::Zero(_) | Body::Settings(_) => {}
+        }
+    }
+
+    fn count_search(&mut self, search: Search) {
+        for (count, is_exhausted) in self.exhausted_count.iter_mut().zip(search.exhausted) {
+            *count += u64::from(is_exhausted);
+        }
+        self.cancelled_count += u64::from(search.is_cancelled);
+    }
+}

@@ -1,0 +1,111 @@
+//! Creates a volume.
+
+use std::sync::Arc;
+
+use super::Volume;
+use crate::error::{Error, Kind, Result};
+use crate::folder::Folder;
+use crate::format::checkpoint::Position;
+use crate::format::names;
+use crate::format::record::Settings;
+use crate::format::superblock::{BLOCK_SHIFTS, SEGMENT_SIZES, Superblock};
+use crate::keys::Keys;
+use crate::mode::Mode;
+use crate::tables::Tables;
+
+/// The default length from which on a segment gets no further record, in bytes.
+pub const SEGMENT_SIZE_DEFAULT: u32 = 64 * 1024 * 1024;
+
+/// The maximum number of blocks of a disk.
+const BLOCK_COUNT_MAX: u64 = 1 << 40;
+
+/// The constants of a new volume.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateOptions {
+    /// The size of the disk in bytes, a multiple of the size of a block.
+    pub size: u64,
+    /// The size of a block in bytes: a power of two from 4096 to 65,536.
+    pub block_size: u32,
+    /// The first mode of writes.
+    pub mode: Mode,
+    /// The length from which on a segment of the log gets no further record, in bytes: from 64 KiB
+    /// to 1 GiB.
+    pub segment_size: u32,
+}
+
+impl CreateOptions {
+    /// Returns the options with the default segments.
+    #[must_use]
+    pub fn new(size: u64, block_size: u32, mode: Mode) -> CreateOptions {
+        CreateOptions { size, block_size, mode, segment_size: SEGMENT_SIZE_DEFAULT }
+    }
+
+    /// Checks that the options are in range.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Invalid`] and the option that is not.
+    pub fn check(&self) -> Result<()> {
+        self.block_shift().map(drop)
+    }
+
+    /// Returns the binary logarithm of the size of a block.
+    fn block_shift(&self) -> Result<u8> {
+        let invalid = |name: String, problem: &str| Err(Error::new(Kind::Invalid, name, problem));
+        let shift = BLOCK_SHIFTS.into_iter().find(|shift| 1 << shift == self.block_size);
+        let Some(shift) = shift else {
+            let problem = "must be 4096, 8192, 16384, 32768 or 65536 bytes";
+            return invalid(format!("block size {}", self.block_size), problem);
+        };
+        let name = format!("size {}", self.size);
+        if self.size == 0 || !self.size.is_multiple_of(self.block_size.into()) {
+            let problem =
+                format!("must be a multiple of {} bytes, the size of a block", self.block_size);
+            return invalid(name, &problem);
+        }
+        if self.size / u64::from(self.block_size) > BLOCK_COUNT_MAX {
+            return invalid(name, "must be at most 2^40 blocks");
+        }
+        if !SEGMENT_SIZES.contains(&self.segment_size) {
+            let name = format!("segment size {}", self.segment_size);
+            return invalid(name, "must be from 64 KiB to 1 GiB");
+        }
+        Ok(shift)
+    }
+}
+
+impl Volume {
+    /// Creates a volume in an empty folder, and makes it durable. All blocks are zeros.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Invalid`] if an option is out of range, with [`Kind::Exists`] if the folder
+    /// has files, and if it cannot be written.
+    pub fn create(folder: &Arc<dyn Folder>, options: &CreateOptions) -> Result<()> {
+        let block_shift = options.block_shift()?;
+        let failed = |problem: &'static str| move |error| Error::io("folder", problem, error);
+        if !folder.names().map_err(failed("cannot be listed"))?.is_empty() {
+            return Err(Error::new(Kind::Exists, "folder", "is not empty"));
+        }
+        let mut random = [0; 48];
+        getrandom::fill(&mut random)
+            .map_err(|error| Error::new(Kind::Io, "random numbers", error.to_string()))?;
+        let (mut id, mut secret) = ([0; 16], [0; 32]);
+        id.copy_from_slice(&random[..16]);
+        secret.copy_from_slice(&random[16..]);
+        let superblock = Superblock { id, secret, block_shift, segment_size: options.segment_size };
+        let settings = Settings { size: options.size, mode: options.mode };
+        let tables = Tables::new(1 << block_shift, settings);
+        let position = Position { segment: 1, offset: 0, seq: 1 };
+        let checkpoint = tables.to_checkpoint(id, 1, position).encode(&Keys::derive(&secret));
+        // The superblock comes last: a folder without one has no volume.
+        let checkpoints = names::checkpoint(1).map(|name| (name, checkpoint.clone()));
+        let superblocks = names::SUPERBLOCKS.map(|name| (name.to_owned(), superblock.encode()));
+        for (name, bytes) in checkpoints.into_iter().chain(superblocks) {
+            folder.create(&name).map_err(failed("cannot be written"))?;
+            folder.append(&name, &bytes).map_err(failed("cannot be written"))?;
+            folder.sync(&name).map_err(failed("cannot be synced"))?;
+        }
+        folder.sync_names().map_err(failed("cannot be synced"))
+    }
+}

@@ -1,0 +1,140 @@
+//! Writes.
+
+use super::decide::{Decision, Payload};
+use super::pieces::{pieces, whole_blocks};
+use super::{State, Volume};
+use crate::error::Result;
+use crate::format::record::{Body, Span};
+use crate::keys::Fingerprint;
+
+impl Volume {
+    /// Writes `bytes` to the disk from `offset` on. After an error, any number of the blocks may have
+    /// been written.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Invalid`](crate::Kind::Invalid) behind the end of the disk, with
+    /// [`Kind::Full`](crate::Kind::Full) if the storage is full, with
+    /// [`Kind::Corrupt`](crate::Kind::Corrupt) if the rest of a block that is written in part is
+    /// damaged, and if the volume cannot be written.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.check_range(offset, bytes.len() as u64)?;
+        let fingerprints = self.fingerprints(offset, bytes);
+        {
+            let mut state = self.write_state()?;
+            let mut fingerprints = fingerprints.into_iter();
+            let mut rest = bytes;
+            for piece in pieces(offset, bytes.len() as u64, self.block_size()) {
+                let (part, behind) = rest.split_at(piece.range.len());
+                rest = behind;
+                if part.len() == self.block_size() {
+                    let fingerprint = fingerprints.next().flatten();
+                    self.write_block(&mut state, piece.block, part, fingerprint)?;
+                    continue;
+                }
+                let mut block = vec![0; self.block_size()];
+                self.read_block(&state.tables, piece.block, &mut block)
+                    .map_err(|damaged| damaged.error)?;
+                block[piece.range].copy_from_slice(part);
+                let fingerprint = self.fingerprint(&block);
+                self.write_block(&mut state, piece.block, &block, fingerprint)?;
+            }
+        }
+        self.after_write()
+    }
+
+    /// Frees all blocks that are in the range as a whole: they read as zeros. Bytes of other blocks
+    /// do not change.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Volume::write`] of whole blocks.
+    pub fn trim(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_range(offset, len)?;
+        let blocks = whole_blocks(offset, len, self.block_size());
+        self.zero_blocks(&mut *self.write_state()?, blocks)?;
+        self.after_write()
+    }
+
+    /// Makes all bytes of the range zeros, and frees the blocks that are zeros as a whole.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`Volume::write`].
+    pub fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        self.check_range(offset, len)?;
+        let blocks = whole_blocks(offset, len, self.block_size());
+        let size = self.block_size() as u64;
+        let (start, end) = (blocks.start * size, blocks.end * size);
+        if blocks.is_empty() {
+            return self
+                .write(offset, &vec![0; usize::try_from(len).expect("less than two blocks")]);
+        }
+        let zeros = vec![0; self.block_size()];
+        let part = |len: u64| &zeros[..usize::try_from(len).expect("less than a block")];
+        self.write(offset, part(start - offset))?;
+        self.zero_blocks(&mut *self.write_state()?, blocks)?;
+        self.write(end, part(offset + len - end))
+    }
+
+    /// Returns the fingerprints of the whole blocks of a write, `None` for zeros.
+    fn fingerprints(&self, offset: u64, bytes: &[u8]) -> Vec<Option<Fingerprint>> {
+        let mut rest = bytes;
+        let mut blocks: Vec<&[u8]> = Vec::new();
+        for piece in pieces(offset, bytes.len() as u64, self.block_size()) {
+            let (part, behind) = rest.split_at(piece.range.len());
+            rest = behind;
+            blocks.extend((part.len() == self.block_size()).then_some(part));
+        }
+        let is_zero: Vec<bool> = blocks.iter().map(|block| is_zeros(block)).collect();
+        let mut hashed: Vec<&[u8]> = Vec::with_capacity(blocks.len());
+        hashed.extend(blocks.iter().zip(&is_zero).filter(|it| !*it.1).map(|it| *it.0));
+        let mut fingerprints = self.core.keys.fingerprints(&hashed).into_iter();
+        is_zero.into_iter().map(|zero| if zero { None } else { fingerprints.next() }).collect()
+    }
+
+    /// Returns the fingerprint of a block, or `None` for zeros.
+    fn fingerprint(&self, block: &[u8]) -> Option<Fingerprint> {
+        (!is_zeros(block)).then(|| self.core.keys.fingerprint(block))
+    }
+
+    /// Writes a block, whose fingerprint is `None` if it is zeros.
+    fn write_block(
+        &self,
+        state: &mut State,
+        block: u64,
+        bytes: &[u8],
+        fingerprint: Option<Fingerprint>,
+    ) -> Result<()> {
+        let Some(fingerprint) = fingerprint else {
+            return self.zero_blocks(state, block..block + 1);
+        };
+        let decision = self.decide(&mut state.tables, block, bytes, fingerprint);
+        let Some(Decision { body, payload }) = decision else { return Ok(()) };
+        let payload = match &payload {
+            Payload::Nothing => &[],
+            Payload::Block => bytes,
+            Payload::Burst(data) => data,
+        };
+        state.append(&self.core, body, payload)
+    }
+
+    /// Makes blocks zeros.
+    fn zero_blocks(&self, state: &mut State, blocks: std::ops::Range<u64>) -> Result<()> {
+        let mut first = blocks.start;
+        while first < blocks.end {
+            // Nothing is written for blocks that are zeros.
+            let used = state.tables.map.next_used(first).map(|(block, _)| block);
+            let Some(used) = used.filter(|used| *used < blocks.end) else { break };
+            let count = u32::try_from(blocks.end - used).unwrap_or(u32::MAX);
+            state.append(&self.core, Body::Zero(Span { first: used, count }), &[])?;
+            first = used + u64::from(count);
+        }
+        Ok(())
+    }
+}
+
+fn is_zeros(block: &[u8]) -> bool {
+    let (words, rest) = block.as_chunks::<8>();
+    words.iter().all(|word| u64::from_le_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+}

@@ -1,0 +1,193 @@
+//! Writers, flushes and the cleaner at once, with power cuts at any time.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cutpoint_testing::SplitMix64;
+use cutpoint_volume::{Access, FaultyFolder, Folder, Kept, Survival, Volume};
+
+use crate::support::{BLOCK, create, open, read, try_open, write};
+
+const BLOCK_COUNT: u32 = 48;
+const WRITERS: u32 = 3;
+const ROUNDS: u32 = 1500;
+
+/// Returns the content of a block in a version, which resembles other blocks.
+fn content(block: u32, version: u32) -> Vec<u8> {
+    let mut bytes = SplitMix64::bytes(u64::from(block % 5), BLOCK);
+    bytes[2000..2004].copy_from_slice(&block.to_le_bytes());
+    bytes[2004..2008].copy_from_slice(&version.to_le_bytes());
+    bytes
+}
+
+/// Returns the version of a block that was read; 0 is before the first one.
+fn version(block: u32, bytes: &[u8]) -> Option<u32> {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Some(0);
+    }
+    let version = u32::from_le_bytes(bytes[2004..2008].try_into().expect("four bytes"));
+    (bytes == content(block, version)).then_some(version)
+}
+
+/// Writes the blocks of one writer in rising versions, and tells which ones were flushed.
+fn write_versions(volume: &Volume, writer: u32, flushed: &[AtomicU32]) {
+    let mut numbers = SplitMix64::new(writer.into());
+    let mut written = vec![0; flushed.len()];
+    for round in 1..=ROUNDS {
+        let block = numbers.below(flushed.len() / WRITERS as usize) * WRITERS as usize;
+        let block = block + writer as usize;
+        let number = u32::try_from(block).expect("few");
+        written[block] = round;
+        write(volume, number.into(), &content(number, round));
+        if numbers.below(40) == 0 {
+            volume.flush().expect("flushed");
+            for (flushed, written) in flushed.iter().zip(&written) {
+                flushed.fetch_max(*written, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// Checks what a power cut leaves now.
+fn cut(folder: &FaultyFolder, flushed: &[AtomicU32], seed: u64) {
+    let least: Vec<u32> = flushed.iter().map(|it| it.load(Ordering::SeqCst)).collect();
+    let bytes = |name: &str, len: usize| {
+        let name: u64 = name.bytes().map(u64::from).sum();
+        Kept::First(SplitMix64::new(seed ^ name).below(len + 1))
+    };
+    let name = |_: &str| seed.is_multiple_of(2);
+    let part = Survival::Part { bytes: &bytes, name: &name };
+    let survival = if seed.is_multiple_of(3) { Survival::Synced } else { part };
+    let volume = try_open(&folder.after_power_cut(survival)).expect("opened");
+    assert_eq!(volume.audit(), Ok(()), "the tables");
+    for (block, least) in (0..).zip(least) {
+        let bytes = read(&volume, u64::from(block)).expect("no block is gone");
+        let version = version(block, &bytes).expect("a value that was written");
+        assert!(version >= least, "block {block}: version {version}, {least} was flushed");
+    }
+}
+
+#[test]
+fn power_cut_during_writes_and_cleaning_leaves_what_was_flushed() {
+    let folder = create(BLOCK_COUNT.into(), 4096, "burst:c_max=1");
+    let volume = open(&folder);
+    let flushed: Vec<AtomicU32> = (0..BLOCK_COUNT).map(|_| AtomicU32::new(0)).collect();
+    let is_over = AtomicBool::new(false);
+    let mut cut_count = 0;
+    std::thread::scope(|scope| {
+        let writers = [0, 1, 2].map(|writer| {
+            let (volume, flushed) = (&volume, &flushed);
+            scope.spawn(move || write_versions(volume, writer, flushed))
+        });
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                volume.clean().expect("cleaned");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            cut(&folder, &flushed, cut_count);
+            cut_count += 1;
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+    assert!(cut_count > 5, "{cut_count} power cuts");
+    volume.flush().expect("flushed");
+    let volume = open(&folder.after_power_cut(Survival::Synced));
+    assert!(
+        (0..BLOCK_COUNT).all(|block| {
+            let bytes = read(&volume, block.into()).expect("read");
+            version(block, &bytes) >= Some(flushed[block as usize].load(Ordering::SeqCst))
+        }),
+        "after the last flush"
+    );
+}
+
+/// A call in the middle of another one.
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// A folder that calls a hook when names are synced, once.
+#[derive(Clone)]
+struct Hooked {
+    folder: FaultyFolder,
+    hook: Arc<Mutex<Option<Hook>>>,
+}
+
+impl std::fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooked").finish_non_exhaustive()
+    }
+}
+
+impl Folder for Hooked {
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.folder.names()
+    }
+
+    fn create(&self, name: &str) -> io::Result<()> {
+        self.folder.create(name)
+    }
+
+    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.folder.append(name, bytes)
+    }
+
+    fn read_at(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.folder.read_at(name, offset, buffer)
+    }
+
+    fn size(&self, name: &str) -> io::Result<u64> {
+        self.folder.size(name)
+    }
+
+    fn sync(&self, name: &str) -> io::Result<()> {
+        self.folder.sync(name)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.folder.sync_names()?;
+        let hook = self.hook.lock().expect("a hook").take();
+        if let Some(hook) = hook {
+            hook();
+        }
+        Ok(())
+    }
+
+    fn delete(&self, name: &str) -> io::Result<()> {
+        self.folder.delete(name)
+    }
+}
+
+/// While a checkpoint is written, another client overwrites the only live block of an old segment. The
+/// power is cut before that is durable.
+pub(crate) fn overwrite_during_a_checkpoint() -> Result<(), String> {
+    let folder = create(64, 4096, "exact");
+    let hooked = Hooked { folder: folder.clone(), hook: Arc::default() };
+    let volume = Volume::open(Arc::new(hooked.clone()), Access::Write);
+    let volume = Arc::new(volume.map_err(|error| error.to_string())?);
+    // Two segments, and a third one that gets the next records.
+    for round in 0..3 {
+        for block in 1..16_u32 {
+            write(&volume, block.into(), &content(1, 100 * round + block));
+        }
+        if round == 0 {
+            write(&volume, 0, &content(0, 1));
+        }
+    }
+    volume.flush().map_err(|error| error.to_string())?;
+    let client = Arc::clone(&volume);
+    *hooked.hook.lock().expect("a hook") =
+        Some(Box::new(move || write(&client, 0, &content(0, 2))));
+    volume.checkpoint().map_err(|error| error.to_string())?;
+    let volume =
+        try_open(&folder.after_power_cut(Survival::Synced)).map_err(|it| it.to_string())?;
+    let bytes = read(&volume, 0).map_err(|error| error.to_string())?;
+    version(0, &bytes).filter(|version| *version > 0).map(drop).ok_or("a wrong value".to_owned())
+}
+
+#[test]
+fn block_freed_during_a_checkpoint_survives_a_power_cut() {
+    assert_eq!(overwrite_during_a_checkpoint(), Ok(()));
+}

@@ -1,0 +1,150 @@
+//! Flipped bits: no wrong value, and an error of the blocks concerned alone.
+
+use std::collections::BTreeSet;
+
+use cutpoint_testing::SplitMix64;
+use cutpoint_volume::{FaultyFolder, Finding, Folder, Kind, Survival, Volume};
+
+use crate::burst::made_of;
+use crate::support::{BLOCK, block, create, open, read, try_open, write};
+
+const BLOCK_COUNT: u64 = 16;
+
+/// Returns a volume with full blocks, bursts, duplicates and zeros, and its blocks.
+fn filled(mode: &str, is_checkpointed: bool) -> (FaultyFolder, Vec<Vec<u8>>) {
+    let folder = create(BLOCK_COUNT, 4096, mode);
+    let volume = open(&folder);
+    let blocks: Vec<Vec<u8>> =
+        (0..BLOCK_COUNT).map(|number| block(number * 7 + 1, BLOCK)).collect();
+    for (number, block) in (0..).zip(&blocks) {
+        write(&volume, number, block);
+    }
+    volume.trim(3 * 4096, 4096).expect("trimmed");
+    volume.flush().expect("flushed");
+    // The last record tells that those before it were durable.
+    write(&volume, 15, &blocks[15]);
+    write(&volume, 15, &made_of(9, 9, 9));
+    volume.flush().expect("flushed");
+    let mut blocks = blocks;
+    blocks[3] = vec![0; BLOCK];
+    blocks[15] = made_of(9, 9, 9);
+    if is_checkpointed {
+        volume.checkpoint().expect("written");
+    }
+    (folder.after_power_cut(Survival::Synced), blocks)
+}
+
+/// Returns the blocks that cannot be read. Every other one has its value.
+fn unreadable(volume: &Volume, blocks: &[Vec<u8>]) -> Result<BTreeSet<u64>, String> {
+    let mut unreadable = BTreeSet::new();
+    for (number, expected) in (0..).zip(blocks) {
+        match read(volume, number) {
+            Ok(bytes) if bytes == *expected => {}
+            Ok(_) => return Err(format!("block {number} has a wrong value")),
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+                unreadable.insert(number);
+            }
+        }
+    }
+    Ok(unreadable)
+}
+
+fn findings(volume: &Volume) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    volume.check(|finding| findings.push(finding.clone()), || false).expect("checked");
+    findings
+}
+
+/// Flips bits of every file, one at a time. The last record of the log, behind which nothing tells
+/// that it was durable, may be taken for torn.
+pub(crate) fn flips(mode: &str, is_checkpointed: bool) -> Result<(), String> {
+    let (original, blocks) = filled(mode, is_checkpointed);
+    let mut numbers = SplitMix64::new(1);
+    let mut damaged_count = 0;
+    for name in original.names().expect("names") {
+        let size = usize::try_from(original.size(&name).expect("a size")).expect("small");
+        let step = (size / 120).max(5);
+        for offset in (0..size).step_by(step).chain((0..size.min(512)).step_by(23)) {
+            let folder = original.after_power_cut(Survival::Synced);
+            folder.flip(&name, offset, u32::from(numbers.byte()));
+            let at = |error| format!("{mode}, {name} at {offset}: {error}");
+            let volume = try_open(&folder).map_err(|error| at(error.to_string()))?;
+            let mut expected = blocks.clone();
+            let is_last_lost = read(&volume, 15).is_ok_and(|bytes| bytes != expected[15]);
+            if is_last_lost && !is_checkpointed {
+                // The last record was taken for torn: an older value of its block.
+                expected[15] = block(15 * 7 + 1, BLOCK);
+            }
+            let unreadable = unreadable(&volume, &expected).map_err(at)?;
+            damaged_count += usize::from(!unreadable.is_empty());
+            let named: BTreeSet<u64> =
+                findings(&volume).iter().flat_map(|it| it.blocks.clone()).collect();
+            if named != unreadable {
+                return Err(at(format!("{named:?} named, {unreadable:?} unreadable")));
+            }
+        }
+    }
+    if damaged_count == 0 { Err("no flip has damaged a block".to_owned()) } else { Ok(()) }
+}
+
+#[test]
+fn flipped_bit_is_an_error_of_its_blocks_alone_and_named_by_check() {
+    for mode in ["off", "exact", "burst", "burst:c_max=1"] {
+        for is_checkpointed in [true, false] {
+            flips(mode, is_checkpointed).expect("no wrong value");
+        }
+    }
+}
+
+#[test]
+fn both_checkpoints_damaged_is_an_error_that_names_them() {
+    let (folder, _) = filled("exact", true);
+    let names = folder.names().expect("names");
+    for name in names.iter().filter(|name| name.starts_with("checkpoint-")) {
+        folder.flip(name, 100, 0);
+    }
+    let error = try_open(&folder).expect_err("no table is left");
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(error.to_string().contains("checkpoint-"), "{error}");
+}
+
+#[test]
+fn several_damaged_records_in_a_row_are_refused() {
+    let folder = create(BLOCK_COUNT, 4096, "exact");
+    let volume = open(&folder);
+    write(&volume, 0, &made_of(1, 2, 3));
+    (1..8).for_each(|block| write(&volume, block, &made_of(1, 2, 3)));
+    volume.flush().expect("flushed");
+    write(&volume, 9, &made_of(1, 3, 3));
+    let folder = folder.after_power_cut(Survival::All);
+    let names = folder.names().expect("names");
+    let log = names.iter().find(|name| name.starts_with("segment-")).expect("a segment");
+    // The first record has a block, and the headers of the duplicates follow it.
+    let first = 128 + 128 + 4096;
+    for offset in [first + 20, first + 128 + 20] {
+        folder.flip(log, offset, 0);
+    }
+    let error = try_open(&folder).expect_err("blocks are not known");
+    assert_eq!(error.kind(), Kind::Corrupt);
+    assert!(error.to_string().contains("records 2 to 3"), "{error}");
+}
+
+#[test]
+fn block_found_damaged_is_stored_again() {
+    for mode in ["exact", "burst"] {
+        let (folder, _) = filled(mode, true);
+        let volume = open(&folder);
+        let names = folder.names().expect("names");
+        let log = names.iter().find(|name| name.starts_with("segment-")).expect("a segment");
+        folder.flip(log, 128 + 128 + 2000, 0);
+        let damaged = (0..BLOCK_COUNT).find(|block| read(&volume, *block).is_err());
+        let damaged = damaged.expect("a damaged block");
+        let bytes = block(damaged * 7 + 1, BLOCK);
+        write(&volume, damaged, &bytes);
+        assert_eq!(read(&volume, damaged).expect("it was stored again"), bytes, "{mode}");
+        volume.checkpoint().expect("written");
+        let volume = open(&folder);
+        assert_eq!(read(&volume, damaged).expect("it was stored again"), bytes, "{mode}");
+    }
+}

@@ -1,0 +1,14 @@
+//! Tests of volumes: the disk against a model, crashes at every point, damage, the rules of BURST and
+//! their mutants, and the NBD server.
+
+mod at_once;
+mod burst;
+mod crash;
+mod damage;
+mod limits;
+mod local;
+mod model;
+mod mutants;
+mod nbd;
+mod nbd_clients;
+mod support;

@@ -1,0 +1,190 @@
+//! Each rule has a mutant, and a test that notices it.
+
+use cutpoint_volume::{Mutant, Survival, activate};
+
+use crate::at_once::overwrite_during_a_checkpoint;
+use crate::burst::made_of;
+use crate::crash::{Check, Run, storm};
+use crate::damage::flips;
+use crate::support::{BLOCK, block, create, open, read, try_open, write};
+
+/// Returns the result of a test under a mutant. A panic is a failure, too.
+fn under(mutant: Mutant, test: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    activate(Some(mutant));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
+    activate(None);
+    result.unwrap_or_else(|_| Err("a panic".to_owned()))
+}
+
+/// Runs random writes with power cuts until one is noticed.
+fn storms() -> Result<(), String> {
+    (0..24).try_for_each(|seed| storm(seed, 60))
+}
+
+#[track_caller]
+fn assert_noticed(mutant: Mutant, test: impl Fn() -> Result<(), String>) {
+    assert_eq!(test(), Ok(()), "without the mutant");
+    assert!(under(mutant, &test).is_err(), "{mutant:?} was not noticed");
+}
+
+/// Writes, trims and reads by BURST; the tables are checked after every step.
+fn deletions() -> Result<(), String> {
+    let volume = open(&create(16, 4096, "burst:c_max=1"));
+    let mut expected = vec![vec![0; BLOCK]; 16];
+    let mut set = |number: u64, bytes: Option<Vec<u8>>| -> Result<(), String> {
+        let place = usize::try_from(number).expect("small");
+        match bytes {
+            Some(bytes) => {
+                write(&volume, number, &bytes);
+                expected[place] = bytes;
+            }
+            None => {
+                volume.trim(number * 4096, 4096).map_err(|error| error.to_string())?;
+                expected[place].fill(0);
+            }
+        }
+        volume.audit()?;
+        for (number, expected) in (0..).zip(&expected) {
+            let bytes = read(&volume, number).map_err(|error| error.to_string())?;
+            if bytes != *expected {
+                return Err(format!("block {number}"));
+            }
+        }
+        Ok(())
+    };
+    set(0, Some(made_of(1, 2, 3)))?;
+    set(1, Some(made_of(1, 4, 3)))?;
+    set(2, Some(made_of(1, 4, 3)))?;
+    set(3, Some(made_of(1, 5, 9)))?;
+    set(0, None)?;
+    set(1, None)?;
+    set(4, Some(made_of(1, 6, 3)))?;
+    set(2, None)?;
+    set(4, None)?;
+    set(5, Some(made_of(1, 4, 3)))?;
+    set(3, None)?;
+    set(6, Some(made_of(1, 5, 9)))
+}
+
+#[test]
+fn mutants_of_the_tables_are_noticed() {
+    for mutant in [
+        Mutant::ReleasesReferenceEachTime,
+        Mutant::FreesPinned,
+        Mutant::KeepsEntries,
+        Mutant::NeverMakesRoom,
+        Mutant::DropsExhausted,
+        Mutant::KeepsFingerprint,
+    ] {
+        assert_noticed(mutant, deletions);
+    }
+}
+
+#[test]
+fn mutant_that_keeps_exhausted_entries_is_noticed() {
+    assert_noticed(Mutant::KeepsExhausted, || {
+        let volume = open(&create(16, 4096, "burst:c_max=1"));
+        for number in 0..4_u8 {
+            write(&volume, number.into(), &made_of(1, 10 + number, 20 + number));
+        }
+        let statistics = volume.statistics().map_err(|error| error.to_string())?;
+        let bursts = statistics.burst_count;
+        if bursts == 2 { Ok(()) } else { Err(format!("{bursts} bursts, expected 2")) }
+    });
+}
+
+#[test]
+fn mutants_of_the_log_are_noticed() {
+    for mutant in [
+        Mutant::SkipsSync,
+        Mutant::SkipsNames,
+        Mutant::TrustsTail,
+        Mutant::IgnoresLaterSegments,
+        Mutant::TrustsLeftovers,
+        Mutant::DeletesLiveSegments,
+    ] {
+        assert!(under(mutant, storms).is_err(), "{mutant:?} was not noticed");
+    }
+}
+
+#[test]
+fn mutants_of_damage_are_noticed() {
+    for mutant in [Mutant::TrustsPayload, Mutant::SkipsDamaged] {
+        assert!(under(mutant, || flips("burst", false)).is_err(), "{mutant:?} was not noticed");
+    }
+}
+
+#[test]
+fn mutant_that_trusts_damaged_blocks_is_noticed() {
+    assert_noticed(Mutant::TrustsDamaged, || {
+        let folder = create(8, 4096, "exact");
+        let volume = open(&folder);
+        write(&volume, 0, &block(1, BLOCK));
+        let names = cutpoint_volume::Folder::names(&folder).expect("names");
+        let log = names.iter().find(|name| name.starts_with("segment-")).expect("a segment");
+        folder.flip(log, 3000, 1);
+        read(&volume, 0).expect_err("damaged");
+        write(&volume, 0, &block(1, BLOCK));
+        read(&volume, 0).map(drop).map_err(|error| error.to_string())
+    });
+}
+
+#[test]
+fn mutant_that_forgets_a_failed_sync_is_noticed() {
+    assert_noticed(Mutant::ForgetsFailedSync, || {
+        let folder = create(8, 4096, "exact");
+        let volume = open(&folder);
+        write(&volume, 0, &block(1, BLOCK));
+        folder.fail_syncs(true);
+        volume.flush().expect_err("the disk has failed");
+        folder.fail_syncs(false);
+        let flushed = volume.flush();
+        if flushed.is_err() { Ok(()) } else { Err("a promise that cannot be kept".to_owned()) }
+    });
+}
+
+/// The checkpoint is on the disk, and the end of the log that it refers to is not.
+#[test]
+fn mutant_whose_checkpoint_is_ahead_of_the_log_is_noticed() {
+    let test = || {
+        let mut run = Run::new(3);
+        for _ in 0..40 {
+            run.step()?;
+            run.checkpoint()?;
+            run.would_survive(Survival::Synced)?;
+        }
+        Ok(())
+    };
+    assert_noticed(Mutant::ChecksPointAhead, test);
+}
+
+#[test]
+fn mutant_that_deletes_the_older_checkpoint_early_is_noticed() {
+    let test = || {
+        let folder = create(8, 4096, "exact");
+        let volume = open(&folder);
+        write(&volume, 0, &block(1, BLOCK));
+        volume.flush().map_err(|error| error.to_string())?;
+        // The new checkpoint is torn, in both copies.
+        folder.limit(Some(300));
+        volume.checkpoint().expect_err("the folder is full");
+        let volume =
+            try_open(&folder.after_power_cut(Survival::All)).map_err(|it| it.to_string())?;
+        read(&volume, 0).map(drop).map_err(|error| error.to_string())
+    };
+    assert_noticed(Mutant::DeletesCheckpointEarly, test);
+}
+
+#[test]
+fn mutant_that_forgets_freed_blocks_is_noticed() {
+    assert_noticed(Mutant::ForgetsFreedBlocks, overwrite_during_a_checkpoint);
+}
+
+#[test]
+fn random_power_cuts_continue() {
+    let mut run = Run::new(77);
+    for _ in 0..40 {
+        run.step().expect("a step");
+        run.random_part(Check::Continue).expect("no value is wrong");
+    }
+}

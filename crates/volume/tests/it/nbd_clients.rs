@@ -1,0 +1,141 @@
+//! Clients of other projects, where they are installed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cutpoint_testing::{SplitMix64, skipped};
+use cutpoint_volume::nbd::{Address, Server};
+use cutpoint_volume::{Device, Mode, Volume};
+
+use crate::local::{create, open};
+
+/// Runs a program. Returns `None`, with a report, if it is not installed.
+fn run(command: &mut Command) -> Option<Output> {
+    let output = command.output().ok();
+    if output.is_none() {
+        let program = command.get_program().to_string_lossy().into_owned();
+        skipped(&format!("{program} is not installed: the NBD server was not tried with it"));
+    }
+    output
+}
+
+/// Serves a volume at a socket and at a port while `test` runs with their addresses.
+fn served(path: &Path, test: impl FnOnce(&[String])) {
+    let volume: Arc<Volume> = Arc::new(open(path));
+    let device: Arc<dyn Device> = volume.clone();
+    let socket = path.with_extension("socket");
+    let unix = Server::listen(&Address::Unix(socket)).expect("listens");
+    let tcp = Server::listen(&"tcp:0".parse().expect("an address")).expect("listens");
+    let addresses = [&unix, &tcp].map(|server| server.address().expect("an address").to_string());
+    let is_over = AtomicBool::new(false);
+    let stop = || is_over.load(Ordering::SeqCst);
+    /// Ends the servers when the test ends, also by a panic.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    std::thread::scope(|scope| {
+        let over = Over(&is_over);
+        scope.spawn(|| unix.run(&device, &stop).expect("served"));
+        scope.spawn(|| tcp.run(&device, &stop).expect("served"));
+        test(&addresses);
+        drop(over);
+    });
+    assert_eq!(volume.audit(), Ok(()), "the tables");
+}
+
+#[test]
+fn nbdinfo_shows_size_and_abilities() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("volume");
+    create(&path, Mode::default());
+    served(&path, |addresses| {
+        for address in addresses {
+            let Some(output) = run(Command::new("nbdinfo").arg("--json").arg(address)) else {
+                return;
+            };
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{output:?}");
+            for part in [
+                "\"export-size\": 1048576",
+                "\"can_multi_conn\": true",
+                "\"can_fua\": true",
+                "\"can_trim\": true",
+                "\"can_zero\": true",
+                "\"is_read_only\": false",
+                "base:allocation",
+            ] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
+    });
+}
+
+#[test]
+fn nbdcopy_copies_a_file_there_and_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("volume");
+    create(&path, Mode::default());
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    let mut bytes = SplitMix64::bytes(1, 1 << 20);
+    bytes[300_000..700_000].fill(0);
+    let copy = bytes[..65536].to_vec();
+    bytes[800_000..865_536].copy_from_slice(&copy);
+    std::fs::write(&source, &bytes).expect("written");
+    served(&path, |addresses| {
+        let [unix, tcp] = addresses else { panic!("two addresses") };
+        let mut command = Command::new("nbdcopy");
+        let command = command.args(["--connections=4", "--flush"]).arg(&source).arg(unix);
+        let Some(output) = run(command) else { return };
+        assert!(output.status.success(), "{output:?}");
+        let output = run(Command::new("nbdcopy").arg(tcp).arg(&target)).expect("installed");
+        assert!(output.status.success(), "{output:?}");
+        assert!(std::fs::read(&target).expect("copied") == bytes, "the copy differs");
+        let map = run(Command::new("nbdinfo").arg("--map").arg(unix)).expect("installed");
+        let map = String::from_utf8_lossy(&map.stdout).into_owned();
+        assert!(map.contains("hole,zero") && map.contains("data"), "{map}");
+    });
+    if !target.exists() {
+        return;
+    }
+    let volume = open(&path);
+    let mut all = vec![0; 1 << 20];
+    volume.read(0, &mut all).expect("read");
+    assert!(all == bytes, "after the server");
+}
+
+#[test]
+fn fio_verifies_what_it_writes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("volume");
+    create(&path, Mode::default());
+    served(&path, |addresses| {
+        for (name, address) in ["unix", "tcp"].iter().zip(addresses) {
+            let mut command = Command::new("fio");
+            command.current_dir(folder.path()).args([
+                &format!("--name={name}"),
+                "--ioengine=nbd",
+                &format!("--uri={address}"),
+                "--rw=randrw",
+                "--bsrange=512-64k",
+                "--bs_unaligned=0",
+                "--size=1m",
+                "--iodepth=8",
+                "--verify=crc32c",
+                "--fsync=16",
+                "--number_ios=1500",
+            ]);
+            let Some(output) = run(&mut command) else { return };
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            if text.contains("engine nbd not loadable") || text.contains("failed to load engine") {
+                skipped("fio has no engine for NBD: the server was not tried with it");
+                return;
+            }
+            assert!(output.status.success(), "{output:?}");
+        }
+    });
+}
