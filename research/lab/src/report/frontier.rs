@@ -228,7 +228,7 @@ impl Frontier {
         }
         Some(format!(
             "Behind BLAKE3, at {} GB/s in the same thread, the fastest rule of all, {} at {}, makes {} GB/s in all and {} {}: \
-             {} % of speed for {} % more stored bytes; without a fingerprint it is {} times as fast.",
+             {} % more speed for {} % more stored bytes; without a fingerprint it is {} times as fast.",
             short(hash),
             fastest.algorithm,
             size(fastest.target),
@@ -477,7 +477,7 @@ mod tests {
                 "To be fast without a loss, which is the fastest of those that store at most 1 % more than the least of their \
                  size: at 4 KiB Gear (4.00 GB/s) and at 8 KiB Gear (5.00 GB/s).",
                 "Behind BLAKE3, at 5.00 GB/s in the same thread, the fastest rule of all, SeqCDC at 8 KiB, makes 4.00 GB/s in all \
-                 and Gear 2.50: 60.0 % of speed for 10.0 % more stored bytes; without a fingerprint it is 4.00 times as fast.",
+                 and Gear 2.50: 60.0 % more speed for 10.0 % more stored bytes; without a fingerprint it is 4.00 times as fast.",
                 "A fixed size costs no time and stores 80.0 % more at best (4 KiB), so it is for data that never moves.",
                 "On the frontier are Gear and SeqCDC; for Rabin there is always another rule that stores less and is as fast.",
             ]
