@@ -42,6 +42,33 @@ impl Core {
         }
     }
 
+    /// Returns the names of all files.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder cannot be listed.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        self.folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))
+    }
+
+    /// Makes the bytes of a file durable.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder cannot promise that.
+    pub(crate) fn sync(&self, name: &str) -> Result<()> {
+        self.folder.sync(name).map_err(|error| Error::io(name, "cannot be synced", error))
+    }
+
+    /// Makes the names of all files durable.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder cannot promise that.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        self.folder.sync_names().map_err(|error| Error::io("folder", "cannot be synced", error))
+    }
+
     /// Reads a stored block into `block`, with its reference block for a burst: at most two reads of
     /// the folder. `reference` must be the reference block if `stored` is a burst.
     ///

@@ -26,7 +26,9 @@ const QUICK: Duration = Duration::from_micros(60);
 const LISTED_PER_NAME: Duration = Duration::from_nanos(200);
 /// The number of slow calls, of 32 in a row, after which jobs begin.
 const SLOW_CALLS_MIN: u32 = 8;
-
+/// The number of names whose metadata counts as one call. A disk reads that of several names at once, so
+/// one of them is slow.
+const NOTED_STATS: u32 = 8;
 /// The maximum number of threads while only folders are slow.
 const QUICK_THREADS_MAX: usize = 8;
 
@@ -71,6 +73,26 @@ impl Pace {
 
     fn was_slow(&self) -> bool {
         self.was_slow.load(Relaxed)
+    }
+}
+
+/// The times of names whose metadata the thread that needs the answers has asked for itself, since it
+/// noted one.
+#[derive(Debug, Default)]
+pub(super) struct StatTimes {
+    count: u32,
+    slowest: Duration,
+}
+
+impl StatTimes {
+    /// Notes the time of one name; of each [`NOTED_STATS`], the longest counts as a call.
+    pub(super) fn note(&mut self, elapsed: Duration, helpers: &Helpers) {
+        self.count += 1;
+        self.slowest = self.slowest.max(elapsed);
+        if self.count == NOTED_STATS {
+            helpers.note(self.slowest, Duration::ZERO);
+            *self = StatTimes::default();
+        }
     }
 }
 

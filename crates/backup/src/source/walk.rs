@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{fmt, io};
 
 use cutpoint_repository::format::recipe::RAW_LEN_MAX;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::entry_builder::EntryBuilder;
 use super::exclusion::{Exclusion, ExclusionRule};
 use super::folder::{self, Access, FolderStack, Handle, Identity};
-use super::helpers::Helpers;
+use super::helpers::{Helpers, StatTimes};
 use super::ignore_files::IgnoreFiles;
 use super::mounts::{FileSystem, FileSystems};
 use super::names::{LIST_BUFFER_LEN, Names};
@@ -56,14 +56,10 @@ pub struct Walk {
     list_buffer: Vec<u8>,
     /// The threads that ask for metadata and open folders ahead of the walk, if there are any.
     helpers: Option<Arc<Helpers>>,
-    /// The number of names whose metadata the walk itself has asked for since it noted that, and the
-    /// longest time that one of them took.
-    own_stats: (u32, Duration),
+    /// The times in which the walk itself has asked for the metadata of names.
+    own_stats: StatTimes,
 }
 
-/// The number of names whose metadata counts as one call. A disk reads that of several names at once, so
-/// one of them is slow.
-const NOTED_STATS: u32 = 8;
 /// The maximum number of folders that are opened ahead of the walk, over all levels.
 const FOLDERS_AHEAD_MAX: usize = 64;
 /// The number of folders that are opened ahead below the current folder, even if those above have
@@ -175,7 +171,7 @@ impl Walk {
             entries: EntryBuilder::default(),
             list_buffer: Vec::with_capacity(LIST_BUFFER_LEN),
             helpers: None,
-            own_stats: (0, Duration::ZERO),
+            own_stats: StatTimes::default(),
         };
         let (names, failure) = walk.list(&handle, Some(0), is_source);
         // The root has no entry that could be marked as incomplete.
@@ -427,13 +423,7 @@ impl Walk {
         let Some(helpers) = helpers else { return folder::stat(folder, name) };
         let began_at = Instant::now();
         let stat = folder::stat(folder, name);
-        let (count, slowest) = &mut self.own_stats;
-        *count += 1;
-        *slowest = began_at.elapsed().max(*slowest);
-        if *count == NOTED_STATS {
-            helpers.note(*slowest, Duration::ZERO);
-            self.own_stats = (0, Duration::ZERO);
-        }
+        self.own_stats.note(began_at.elapsed(), helpers);
         stat
     }
 

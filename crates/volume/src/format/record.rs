@@ -64,6 +64,14 @@ impl Patch {
         self.data_len(block_size).next_multiple_of(SECTOR)
     }
 
+    /// Returns the payload of the burst that gives `block`: its new bytes, padded.
+    pub(crate) fn payload(self, block: &[u8]) -> Vec<u8> {
+        let start = self.prefix as usize;
+        let mut payload = block[start..start + self.data_len(block.len())].to_vec();
+        payload.resize(self.padded_len(block.len()), 0);
+        payload
+    }
+
     /// Returns `true` if prefix and suffix leave a burst in a block of `block_size` bytes that is
     /// smaller than the block.
     pub(crate) fn is_possible(self, block_size: usize) -> bool {

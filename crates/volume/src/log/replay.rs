@@ -53,8 +53,7 @@ impl Replay {
     ///
     /// Fails if a segment cannot be read.
     pub(crate) fn read(core: &Core, position: Position) -> Result<Replay> {
-        let listed =
-            core.folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))?;
+        let listed = core.names()?;
         let numbers = listed.iter().filter_map(|name| names::parse_segment(name));
         let mut segments = BTreeMap::new();
         for number in numbers.filter(|number| *number >= position.segment) {

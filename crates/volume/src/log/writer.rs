@@ -181,13 +181,10 @@ impl FlushPlan {
     /// Fails if the folder cannot promise that everything is durable.
     pub(crate) fn sync(&self, core: &Core) -> Result<()> {
         for segment in self.segments.keys().filter(|_| rules::must_sync_segments()) {
-            let name = names::segment(*segment);
-            core.folder.sync(&name).map_err(|error| Error::io(name, "cannot be synced", error))?;
+            core.sync(&names::segment(*segment))?;
         }
         if self.has_names && rules::must_sync_names() {
-            core.folder
-                .sync_names()
-                .map_err(|error| Error::io("folder", "cannot be synced", error))?;
+            core.sync_names()?;
         }
         Ok(())
     }

@@ -103,9 +103,7 @@ impl Volume {
             blocks: Vec::new(),
         };
         let folder = &self.core.folder;
-        let listed = folder
-            .names()
-            .map_err(|error| crate::Error::io("folder", "cannot be listed", error))?;
+        let listed = self.core.names()?;
         let mut findings = Vec::new();
         for name in names::SUPERBLOCKS {
             if let Err(error) = read_superblock_file(&**folder, name) {

@@ -99,10 +99,10 @@ impl Volume {
                 .append(&name, bytes)
                 .map_err(|error| Error::io(&name, "cannot be written", error))?;
             if rules::must_sync_checkpoint() {
-                folder.sync(&name).map_err(|error| Error::io(&name, "cannot be synced", error))?;
+                self.core.sync(&name)?;
             }
         }
-        folder.sync_names().map_err(|error| Error::io("folder", "cannot be synced", error))
+        self.core.sync_names()
     }
 
     fn delete_old_checkpoints(&self, number: u64) -> Result<()> {
@@ -125,15 +125,14 @@ impl Volume {
 
     fn delete_if(&self, is_deleted: impl Fn(&str) -> bool) -> Result<()> {
         let folder = &self.core.folder;
-        let listed =
-            folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))?;
+        let listed = self.core.names()?;
         let mut is_changed = false;
         for name in listed.iter().filter(|name| is_deleted(name)) {
             folder.delete(name).map_err(|error| Error::io(name, "cannot be deleted", error))?;
             is_changed = true;
         }
         if is_changed {
-            folder.sync_names().map_err(|error| Error::io("folder", "cannot be synced", error))?;
+            self.core.sync_names()?;
         }
         Ok(())
     }

@@ -1,12 +1,14 @@
 //! The cleaner: moves the live blocks of segments that are mostly dead, so that they can be deleted.
 
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 use super::Volume;
 use super::read::DamagedBlock;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::names;
 use crate::format::record::{Body, Seq};
+use crate::tables::Form;
 
 /// The maximum share of live bytes of a segment that is cleaned, in percent.
 const LIVE_PERCENT_MAX: u64 = 50;
@@ -20,7 +22,7 @@ const FREED_CHECKPOINTS_MIN: u64 = 8;
 /// The segments that a cleaning frees.
 struct Dirt {
     /// The segments with live blocks.
-    segments: Vec<u64>,
+    segments: BTreeSet<u64>,
     /// The number of bytes of all segments to be freed, without live records.
     freed_bytes: u64,
 }
@@ -57,10 +59,8 @@ impl Volume {
     }
 
     fn clean_segments(&self, dirt: &Dirt) -> Result<()> {
-        for segment in &dirt.segments {
-            for seq in self.live_blocks(*segment) {
-                self.move_block(seq)?;
-            }
+        for seq in self.live_blocks(&dirt.segments) {
+            self.move_block(seq)?;
         }
         self.checkpoint()
     }
@@ -68,12 +68,11 @@ impl Volume {
     /// Finds the segments that are mostly or entirely dead.
     fn dirt(&self) -> Result<Dirt> {
         let folder = &self.core.folder;
-        let listed =
-            folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))?;
+        let listed = self.core.names()?;
         let state = self.read_state();
         let current = state.log.position()?.segment;
         let live_bytes = &state.tables.live_bytes;
-        let mut dirt = Dirt { segments: Vec::new(), freed_bytes: 0 };
+        let mut dirt = Dirt { segments: BTreeSet::new(), freed_bytes: 0 };
         for name in &listed {
             let Some(number) = names::parse_segment(name).filter(|it| *it < current) else {
                 continue;
@@ -87,15 +86,15 @@ impl Volume {
             dirt.freed_bytes += size.saturating_sub(live);
             dirt.segments.extend((live > 0).then_some(number));
         }
-        dirt.segments.sort_unstable();
         Ok(dirt)
     }
 
-    fn live_blocks(&self, segment: u64) -> Vec<Seq> {
+    /// Returns the stored blocks in segments, in the order of their places.
+    fn live_blocks(&self, segments: &BTreeSet<u64>) -> Vec<Seq> {
         let state = self.read_state();
         let stored = state.tables.stored.iter();
         let mut blocks: Vec<_> = stored
-            .filter(|(_, stored)| stored.place.segment == segment)
+            .filter(|(_, stored)| segments.contains(&stored.place.segment))
             .map(|(seq, stored)| (stored.place, *seq))
             .collect();
         blocks.sort_unstable();
@@ -105,17 +104,15 @@ impl Volume {
     /// Moves a stored block, unless it is gone meanwhile or damaged.
     fn move_block(&self, seq: Seq) -> Result<()> {
         let mut state = self.write_state()?;
-        let mut buffer = vec![0; self.block_size()];
-        if let Err(DamagedBlock { .. }) = self.read_stored(&state.tables, seq, &mut buffer) {
+        let mut block = vec![0; self.block_size()];
+        if let Err(DamagedBlock { .. }) = self.read_stored(&state.tables, seq, &mut block) {
             return Ok(());
         }
         let Some(stored) = state.tables.stored.get(&seq) else { return Ok(()) };
-        let mut payload = vec![0; stored.payload_len(self.block_size())];
-        let name = names::segment(stored.place.segment);
-        let read = self.core.folder.read_at(&name, stored.payload_offset(), &mut payload);
-        if read.is_err() {
-            return Ok(());
-        }
+        let payload = match stored.form {
+            Form::Full { .. } => block,
+            Form::Burst { patch, .. } => patch.payload(&block),
+        };
         state.append(&self.core, Body::Move { target: seq }, &payload)
     }
 }

@@ -49,10 +49,7 @@ impl Volume {
             let found = self.find_reference(tables, &keys, bytes, &mut search);
             if let Some(Reference { side, reference, patch }) = found {
                 let body = Body::Burst { block, fingerprint, reference, side, patch, search };
-                let start = patch.prefix as usize;
-                let mut data = bytes[start..start + patch.data_len(bytes.len())].to_vec();
-                data.resize(patch.padded_len(bytes.len()), 0);
-                return Some(Decision { body, payload: Payload::Burst(data) });
+                return Some(Decision { body, payload: Payload::Burst(patch.payload(bytes)) });
             }
         }
         if search.exhausted != [false; 2] && !rules::must_store_exhausted() {

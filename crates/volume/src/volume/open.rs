@@ -83,8 +83,7 @@ pub(super) fn read_superblock_file(folder: &dyn Folder, name: &str) -> Result<Su
 
 /// Returns the newest checkpoint that is whole, its size in bytes, and the highest number of any.
 fn newest_checkpoint(core: &Core) -> Result<(Checkpoint, u64, u64)> {
-    let listed =
-        core.folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))?;
+    let listed = core.names()?;
     let numbers: BTreeSet<u64> =
         listed.iter().filter_map(|name| names::parse_checkpoint(name)).collect();
     let last_number = numbers.last().copied();
@@ -128,10 +127,9 @@ fn sync_leftovers(core: &Core, end: &Replayed) -> Result<()> {
         return Ok(());
     }
     for segment in &end.segments {
-        let name = names::segment(*segment);
-        core.folder.sync(&name).map_err(|error| Error::io(name, "cannot be synced", error))?;
+        core.sync(&names::segment(*segment))?;
     }
-    core.folder.sync_names().map_err(|error| Error::io("folder", "cannot be synced", error))
+    core.sync_names()
 }
 
 /// The tables of a volume while the log is read.

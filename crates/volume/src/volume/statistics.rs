@@ -3,7 +3,7 @@
 use cutpoint_delta::burst::Side;
 
 use super::Volume;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::mode::Mode;
 use crate::tables::{Counters, Form};
 
@@ -58,8 +58,7 @@ impl Volume {
     /// Fails if the folder cannot be listed.
     pub fn statistics(&self) -> Result<Statistics> {
         let folder = &self.core.folder;
-        let listed =
-            folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))?;
+        let listed = self.core.names()?;
         // A file may be deleted meanwhile.
         let physical_bytes = listed.iter().filter_map(|name| folder.size(name).ok()).sum();
         let state = self.read_state();

@@ -1,6 +1,7 @@
 //! The frontier: stored bytes against speed of all algorithms and targets that were measured at an
 //! equal mean on the same data sets, with physical limits, and the advice that follows.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -141,6 +142,11 @@ impl Frontier {
         }
     }
 
+    /// Returns the points that have a speed.
+    fn timed(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| point.speed.is_some())
+    }
+
     fn limit(&self, name: &str) -> Option<f64> {
         self.limits.iter().find(|limit| limit.name == name).map(|limit| limit.speed)
     }
@@ -149,20 +155,17 @@ impl Frontier {
     /// than the one that stores least over all data sets. No algorithm needs to be near the best of
     /// each set, which is another one on each.
     fn fastest_without_loss(&self, target: u64) -> Option<&Point> {
-        let of_target = || {
-            self.points.iter().filter(move |point| point.speed.is_some() && point.target == target)
-        };
+        let of_target = || self.timed().filter(|point| point.target == target);
         let least = of_target().map(|point| point.target_excess).min_by(f64::total_cmp)?;
         let near = of_target()
             .filter(|point| 100.0 + point.target_excess <= (1.0 + NEAR / 100.0) * (100.0 + least));
-        near.max_by(|one, other| one.gb_per_s().total_cmp(&other.gb_per_s()))
+        near.max_by(Point::by_speed)
     }
 
     /// Returns the advice that the points and limits prove, one sentence each.
     fn advice(&self) -> Vec<String> {
-        let timed = || self.points.iter().filter(|point| point.speed.is_some());
         let mut sentences = Vec::new();
-        let least = timed().min_by(|one, other| one.excess.total_cmp(&other.excess));
+        let least = self.timed().min_by(|one, other| one.excess.total_cmp(&other.excess));
         let Some(least) = least else { return sentences };
         sentences.push(format!(
             "To store as little as possible: {} at {}, {} GB/s.",
@@ -191,12 +194,16 @@ impl Frontier {
         }
         sentences.extend(self.fingerprint_advice());
         sentences.extend(self.fixed_advice());
-        let lost: BTreeSet<&str> = timed()
+        let lost: BTreeSet<&str> = self
+            .timed()
             .map(|point| point.algorithm.as_str())
-            .filter(|name| !timed().any(|point| point.algorithm == *name && point.is_front))
+            .filter(|name| !self.timed().any(|point| point.algorithm == *name && point.is_front))
             .collect();
-        let front: BTreeSet<&str> =
-            timed().filter(|point| point.is_front).map(|point| point.algorithm.as_str()).collect();
+        let front: BTreeSet<&str> = self
+            .timed()
+            .filter(|point| point.is_front)
+            .map(|point| point.algorithm.as_str())
+            .collect();
         let (front, lost): (Vec<&str>, Vec<&str>) =
             (front.into_iter().collect(), lost.into_iter().collect());
         if !lost.is_empty() {
@@ -213,8 +220,7 @@ impl Frontier {
     /// a fingerprint, at the target at which the former is fastest.
     fn fingerprint_advice(&self) -> Option<String> {
         let hash = self.limit("BLAKE3")?;
-        let timed = || self.points.iter().filter(|point| point.speed.is_some());
-        let fastest = timed().max_by(|one, other| one.gb_per_s().total_cmp(&other.gb_per_s()))?;
+        let fastest = self.timed().max_by(Point::by_speed)?;
         let rival = self.fastest_without_loss(fastest.target)?;
         let both = |point: &Point| 1.0 / (1.0 / point.gb_per_s() + 1.0 / hash);
         if rival.algorithm == fastest.algorithm {
@@ -254,6 +260,11 @@ impl Frontier {
 }
 
 impl Point {
+    /// Compares the speeds of two points.
+    fn by_speed(one: &&Point, other: &&Point) -> Ordering {
+        one.gb_per_s().total_cmp(&other.gb_per_s())
+    }
+
     fn gb_per_s(&self) -> f64 {
         self.speed.map_or(0.0, |[median, ..]| median)
     }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_terminal::units::short_size;
@@ -18,8 +18,6 @@ use crate::report::Report;
 
 /// The interval at which the log is looked through for dead segments.
 const CLEAN_EVERY: Duration = Duration::from_secs(5);
-/// The maximum time until the end of the server is noticed.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The name of the socket in the folder of the volume.
 const SOCKET: &str = "nbd.socket";
@@ -59,16 +57,11 @@ fn serve(
     report: &Report,
 ) -> Result<()> {
     let device: Arc<dyn Device> = volume.clone();
-    let is_over = AtomicBool::new(false);
+    // Dropped when the server has ended, which ends the thread.
+    let (serving, is_over) = channel::<()>();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut cleaned = Instant::now();
-            while !is_over.load(Ordering::SeqCst) {
-                std::thread::sleep(LOOK_EVERY);
-                if cleaned.elapsed() < CLEAN_EVERY {
-                    continue;
-                }
-                cleaned = Instant::now();
+        scope.spawn(move || {
+            while is_over.recv_timeout(CLEAN_EVERY) == Err(RecvTimeoutError::Timeout) {
                 // The dead segments stay; a write that meets the same error tells its client.
                 if let Err(error) = volume.clean_if_due() {
                     report.warn(&format!("cannot free dead segments: {error}"));
@@ -76,7 +69,7 @@ fn serve(
             }
         });
         let served = server.run(&device, &|| interrupt.is_asked());
-        is_over.store(true, Ordering::SeqCst);
+        drop(serving);
         served.context("cannot accept connections")
     })
 }

@@ -28,28 +28,15 @@ fn lines(statistics: &Statistics) -> Vec<(&'static str, String)> {
     let Statistics { counters, block_size, .. } = statistics;
     let [head_hits, tail_hits] = counters.hit_count;
     let [head_exhausted, tail_exhausted] = counters.exhausted_count;
-    let blocks = |count: u64, noun: &str| units::count(count, noun);
+    let blocks = |count: u64| units::count(count, "block");
+    let stored = |bytes: u64, count: u64| format!("{} ({})", units::size(bytes), blocks(count));
     let mut lines = vec![
         ("size", short_size(statistics.size)),
         ("block size", short_size(*block_size)),
         ("mode", statistics.mode.to_string()),
         ("used", units::size(statistics.used_block_count * block_size)),
-        (
-            "whole",
-            format!(
-                "{} ({})",
-                units::size(statistics.full_bytes),
-                blocks(statistics.full_count, "block")
-            ),
-        ),
-        (
-            "bursts",
-            format!(
-                "{} ({})",
-                units::size(statistics.burst_bytes),
-                blocks(statistics.burst_count, "block")
-            ),
-        ),
+        ("whole", stored(statistics.full_bytes, statistics.full_count)),
+        ("bursts", stored(statistics.burst_bytes, statistics.burst_count)),
         ("ratio", statistics.ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))),
         ("on disk", units::size(statistics.physical_bytes)),
         (
@@ -71,11 +58,11 @@ fn lines(statistics: &Statistics) -> Vec<(&'static str, String)> {
         ),
     ];
     if statistics.pinned_count > 0 {
-        let pinned = blocks(statistics.pinned_count, "block");
+        let pinned = blocks(statistics.pinned_count);
         lines.push(("pinned", format!("{pinned} that only bursts need")));
     }
     if statistics.lost_block_count > 0 {
-        lines.push(("lost", blocks(statistics.lost_block_count, "block")));
+        lines.push(("lost", blocks(statistics.lost_block_count)));
     }
     lines
 }
