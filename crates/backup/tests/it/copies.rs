@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use cutpoint_backup::copy::{
     CopyMonitor, CopyReport, CopyRules, copy, plan_copies, plan_rewrites, rewrite,
@@ -268,12 +269,26 @@ fn copy_with_the_same_chunks_reads_only_what_the_target_lacks() {
     assert_sound(&fresh);
 }
 
-/// Stops when a number of bytes has been put.
+/// Stops when progress tells of a number of bytes, and holds the file `LAST` up until then: a fast
+/// machine copies all before progress is told.
 struct StopAt(u64, AtomicU64);
+
+/// The name of the last file of the copy that is stopped.
+const LAST: &str = "very last";
 
 impl BackupMonitor for StopAt {
     fn progress(&self, progress: &BackupProgress) {
         self.1.fetch_max(progress.statistics.read_bytes, Ordering::SeqCst);
+    }
+
+    fn reading(&self, path: &Path) {
+        let began_at = Instant::now();
+        while path.ends_with(LAST)
+            && !self.cancelled()
+            && began_at.elapsed() < Duration::from_secs(60)
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn cancelled(&self) -> bool {
@@ -289,6 +304,7 @@ fn interrupted_copy_stores_nothing_twice() {
     make_folder(folder.path());
     let large = SplitMix64::bytes(9, 40_000_000);
     fs::write(folder.path().join("very large"), &large).expect("file");
+    fs::write(folder.path().join(LAST), &large[..100_000]).expect("file");
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let source = init(&storage, &SeededEnvironment::new(1));
     backup(&source, files(folder.path()), &options(2), &()).expect("a backup");
