@@ -1,16 +1,19 @@
 //! What every part of a volume needs: its folder, its keys, and its constants.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Kind, Result};
 use crate::folder::Folder;
 use crate::format::VolumeId;
-use crate::format::checkpoint::Place;
 use crate::format::names;
+use crate::format::position::Place;
+use crate::format::record::{Encoding, Record, Shape};
 use crate::format::superblock::Superblock;
 use crate::keys::Keys;
 use crate::rules;
 use crate::tables::{Form, Stored};
+use crate::tree::PageCache;
 
 /// The folder, the keys and the constants of a volume.
 #[derive(Debug)]
@@ -18,27 +21,33 @@ pub(crate) struct Core {
     pub(crate) folder: Arc<dyn Folder>,
     pub(crate) keys: Keys,
     pub(crate) id: VolumeId,
-    pub(crate) block_size: usize,
+    pub(crate) shape: Shape,
     pub(crate) segment_size: u32,
+    /// The pages of the tables that were used last.
+    pub(crate) cache: PageCache,
+    /// The bytes of all files.
+    pub(crate) used_bytes: AtomicU64,
 }
 
 /// The reason why a stored block cannot be read: the places that are damaged.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) error: Error,
-    /// Set if it is the reference block of a burst that is damaged.
-    pub(crate) is_reference: bool,
+    /// The index of the reference block that is damaged, or `None` if it is the stored block itself.
+    pub(crate) reference: Option<usize>,
 }
 
 impl Core {
     /// Combines a superblock with its folder.
-    pub(crate) fn new(folder: Arc<dyn Folder>, superblock: &Superblock) -> Core {
+    pub(crate) fn new(folder: Arc<dyn Folder>, superblock: &Superblock, cache_bytes: u64) -> Core {
         Core {
             folder,
             keys: Keys::derive(&superblock.secret),
             id: superblock.id,
-            block_size: 1 << superblock.block_shift,
+            shape: Shape { block_size: 1 << superblock.block_shift, tag_len: 0 },
             segment_size: superblock.segment_size,
+            cache: PageCache::new(cache_bytes),
+            used_bytes: AtomicU64::new(0),
         }
     }
 
@@ -49,6 +58,31 @@ impl Core {
     /// Fails if the folder cannot be listed.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         self.folder.names().map_err(|error| Error::io("folder", "cannot be listed", error))
+    }
+
+    /// Appends bytes to a file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be written. Any part of the bytes may have been appended.
+    pub(crate) fn append(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.used_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let appended = self.folder.append(name, bytes);
+        appended.map_err(|error| Error::io(name, "cannot be written", error))
+    }
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be deleted.
+    pub(crate) fn delete(&self, name: &str) -> Result<()> {
+        let size = self.folder.size(name).unwrap_or_default();
+        let deleted = self.folder.delete(name);
+        deleted.map_err(|error| Error::io(name, "cannot be deleted", error))?;
+        let less = |used: u64| Some(used.saturating_sub(size));
+        self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
+        Ok(())
     }
 
     /// Makes the bytes of a file durable.
@@ -69,8 +103,8 @@ impl Core {
         self.folder.sync_names().map_err(|error| Error::io("folder", "cannot be synced", error))
     }
 
-    /// Reads a stored block into `block`, with its reference block for a burst: at most two reads of
-    /// the folder. `reference` must be the reference block if `stored` is a burst.
+    /// Reads a stored block into `block`: one read of the folder for a full block, two for a burst, and
+    /// up to five for a delta. `references` are the blocks that it needs, in order.
     ///
     /// # Errors
     ///
@@ -79,39 +113,87 @@ impl Core {
     pub(crate) fn read(
         &self,
         stored: &Stored,
-        reference: Option<&Stored>,
+        references: &[Stored],
         block: &mut [u8],
     ) -> std::result::Result<(), Unreadable> {
-        let own = |error| Unreadable { error, is_reference: false };
-        let Form::Burst { patch, .. } = stored.form else {
-            self.read_payload(stored, block).map_err(own)?;
-            return self.verify(stored, block).map_err(own);
+        let own = |error| Unreadable { error, reference: None };
+        let Form::Full { .. } = stored.form else {
+            return self.read_dependent(stored, references, block);
         };
-        let problem = "the reference block is not known";
-        let reference = reference.ok_or_else(|| own(damaged(stored.place, problem)))?;
-        self.read_payload(reference, block)
-            .map_err(|error| Unreadable { error, is_reference: true })?;
-        // The reference block is hashed only if the result is wrong, to tell which of both is.
-        let mut data = vec![0; patch.data_len(self.block_size)];
-        self.read_payload(stored, &mut data).map_err(own)?;
-        let prefix = patch.prefix as usize;
-        let old = block[prefix..prefix + data.len()].to_vec();
-        block[prefix..prefix + data.len()].copy_from_slice(&data);
+        self.read_content(stored, block).map_err(own)?;
+        self.verify(stored, block).map_err(own)
+    }
+
+    /// Reads a burst or a delta.
+    fn read_dependent(
+        &self,
+        stored: &Stored,
+        references: &[Stored],
+        block: &mut [u8],
+    ) -> std::result::Result<(), Unreadable> {
+        let own = |error| Unreadable { error, reference: None };
+        let mut blocks = Vec::with_capacity(references.len());
+        for (index, reference) in references.iter().enumerate() {
+            let mut bytes = vec![0; block.len()];
+            self.read_content(reference, &mut bytes)
+                .map_err(|error| Unreadable { error, reference: Some(index) })?;
+            blocks.push(bytes);
+        }
+        self.combine(stored, &blocks, block).map_err(own)?;
+        // The reference blocks are hashed only if the result is wrong, to tell which of them is.
         self.verify(stored, block).map_err(|error| {
-            block[prefix..prefix + data.len()].copy_from_slice(&old);
-            match self.verify(reference, block) {
-                Ok(()) => own(error),
-                Err(error) => Unreadable { error, is_reference: true },
+            let wrong =
+                references.iter().zip(&blocks).enumerate().find_map(|(index, it)| {
+                    self.verify(it.0, it.1).err().map(|error| (index, error))
+                });
+            match wrong {
+                Some((index, error)) => Unreadable { error, reference: Some(index) },
+                None => own(error),
             }
         })
     }
 
-    /// Reads the beginning of the payload of a stored block.
-    fn read_payload(&self, stored: &Stored, buffer: &mut [u8]) -> Result<()> {
+    /// Makes a block of the payload of a burst or a delta and the blocks that it needs.
+    fn combine(&self, stored: &Stored, references: &[Vec<u8>], block: &mut [u8]) -> Result<()> {
+        match &stored.form {
+            Form::Full { .. } => Ok(()),
+            Form::Burst { patch, .. } => {
+                let problem = "the reference block is not known";
+                let reference = references.first().ok_or_else(|| damaged(stored.place, problem))?;
+                block.copy_from_slice(reference);
+                let mut content = vec![0; patch.padded_len(block.len())];
+                self.read_content(stored, &mut content)?;
+                let (start, len) = (patch.prefix as usize, patch.data_len(block.len()));
+                block[start..start + len].copy_from_slice(&content[..len]);
+                Ok(())
+            }
+            Form::Delta { .. } => Err(damaged(stored.place, "deltas are not read yet")),
+        }
+    }
+
+    /// Reads the payload of a stored block and decodes it.
+    fn read_content(&self, stored: &Stored, content: &mut [u8]) -> Result<()> {
+        if stored.encoding != Encoding::Plain || stored.payload_len as usize != content.len() {
+            return Err(damaged(stored.place, "the payload has a wrong length"));
+        }
         let name = names::segment(stored.place.segment);
         self.folder
-            .read_at(&name, stored.payload_offset(), buffer)
+            .read_at(&name, stored.payload_offset(), content)
             .map_err(|error| Error::io(shown(stored.place), "cannot be read", error))
+    }
+
+    /// Reads the content of a change of the catalog.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes cannot be read.
+    pub(crate) fn read_change(&self, record: &Record, place: Place) -> Result<Vec<u8>> {
+        let mut content = vec![0; record.payload_len as usize];
+        let offset = u64::from(place.offset) + record.body.header_len() as u64;
+        self.folder
+            .read_at(&names::segment(place.segment), offset, &mut content)
+            .map_err(|error| Error::io(shown(place), "cannot be read", error))?;
+        Ok(content)
     }
 
     fn verify(&self, stored: &Stored, block: &[u8]) -> Result<()> {
@@ -123,7 +205,7 @@ impl Core {
 }
 
 /// Returns the error that the payload at a place is damaged.
-fn damaged(place: Place, problem: &str) -> Error {
+pub(crate) fn damaged(place: Place, problem: &str) -> Error {
     Error::new(Kind::Corrupt, shown(place), problem)
 }
 

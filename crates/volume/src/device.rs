@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 
 use crate::error::Result;
-use crate::volume::{Extent, Volume};
+use crate::volume::{Disk, Extent};
 
-/// A disk that a server serves to several clients at once. The methods are those of [`Volume`].
+/// A disk that a server serves to several clients at once. The methods are those of [`Disk`].
 pub trait Device: Debug + Send + Sync {
     /// Returns the size of the disk in bytes.
     fn size(&self) -> u64;
@@ -20,48 +20,48 @@ pub trait Device: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Volume::read`].
+    /// Returns any error of [`Disk::read`].
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Writes `bytes` from `offset` on.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Volume::write`].
+    /// Returns any error of [`Disk::write`].
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Makes all writes durable that have returned, of all clients.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Volume::flush`].
+    /// Returns any error of [`Volume::flush`](crate::Volume::flush).
     fn flush(&self) -> Result<()>;
 
     /// Frees a range, whose contents are not needed any more.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Volume::trim`].
+    /// Returns any error of [`Disk::trim`].
     fn trim(&self, offset: u64, len: u64) -> Result<()>;
 
     /// Makes a range zeros.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Volume::write_zeroes`].
+    /// Returns any error of [`Disk::write_zeroes`].
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()>;
 
     /// Returns at most `count_max` extents of a range, from its beginning on.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Volume::extents`].
+    /// Returns any error of [`Disk::extents`].
     fn extents(&self, offset: u64, len: u64, count_max: usize) -> Result<Vec<Extent>>;
 }
 
-impl Device for Volume {
+impl Device for Disk {
     fn size(&self) -> u64 {
-        Volume::size(self)
+        Disk::size(self)
     }
 
     fn preferred_size(&self) -> u32 {
@@ -69,30 +69,30 @@ impl Device for Volume {
     }
 
     fn is_read_only(&self) -> bool {
-        Volume::is_read_only(self)
+        Disk::is_read_only(self)
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        Volume::read(self, offset, buffer)
+        Disk::read(self, offset, buffer)
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        Volume::write(self, offset, bytes)
+        Disk::write(self, offset, bytes)
     }
 
     fn flush(&self) -> Result<()> {
-        Volume::flush(self)
+        self.volume().flush()
     }
 
     fn trim(&self, offset: u64, len: u64) -> Result<()> {
-        Volume::trim(self, offset, len)
+        Disk::trim(self, offset, len)
     }
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
-        Volume::write_zeroes(self, offset, len)
+        Disk::write_zeroes(self, offset, len)
     }
 
     fn extents(&self, offset: u64, len: u64, count_max: usize) -> Result<Vec<Extent>> {
-        Volume::extents(self, offset, len, count_max)
+        Disk::extents(self, offset, len, count_max)
     }
 }

@@ -16,6 +16,7 @@ pub(crate) struct Keys {
     edge_key: [u8; 32],
     log_key: [u8; 32],
     checkpoint_key: [u8; 32],
+    page_key: [u8; 32],
 }
 
 impl std::fmt::Debug for Keys {
@@ -36,6 +37,7 @@ impl Keys {
             edge_key: key("edge"),
             log_key: key("log"),
             checkpoint_key: key("checkpoint"),
+            page_key: key("page"),
         }
     }
 
@@ -61,17 +63,28 @@ impl Keys {
 
     /// Returns the checksum of `bytes` at a place of the log.
     pub(crate) fn log_checksum(&self, segment: u64, offset: u64, bytes: &[u8]) -> [u8; 16] {
-        let mut hasher = blake3::Hasher::new_keyed(&self.log_key);
-        hasher.update(&segment.to_le_bytes());
-        hasher.update(&offset.to_le_bytes());
-        hasher.update(bytes);
-        let mut checksum = [0; CHECKSUM_SIZE];
-        checksum.copy_from_slice(&hasher.finalize().as_bytes()[..CHECKSUM_SIZE]);
-        checksum
+        placed_checksum(&self.log_key, [segment, offset], bytes)
+    }
+
+    /// Returns the checksum of the content of a page of a run.
+    pub(crate) fn page_checksum(&self, run: u64, page: u64, content: &[u8]) -> [u8; 16] {
+        placed_checksum(&self.page_key, [run, page], content)
     }
 
     /// Returns the checksum of a checkpoint.
     pub(crate) fn checkpoint_checksum(&self, bytes: &[u8]) -> [u8; 32] {
         *blake3::keyed_hash(&self.checkpoint_key, bytes).as_bytes()
     }
+}
+
+/// Returns the checksum of bytes at a place: two numbers.
+fn placed_checksum(key: &[u8; 32], place: [u64; 2], bytes: &[u8]) -> [u8; CHECKSUM_SIZE] {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    for number in place {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.update(bytes);
+    let mut checksum = [0; CHECKSUM_SIZE];
+    checksum.copy_from_slice(&hasher.finalize().as_bytes()[..CHECKSUM_SIZE]);
+    checksum
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use cutpoint_volume::{Access, Error, Kind, LocalFolder, Mode};
+use cutpoint_volume::{Access, Error, Kind, LocalFolder, Mode, OpenOptions};
 
 use crate::args::{Volume, VolumeCommand};
 use crate::exit::{Exit, Failure};
@@ -31,7 +31,8 @@ fn open(path: &Path, access: Access) -> Result<cutpoint_volume::Volume> {
         std::io::ErrorKind::WouldBlock => in_use(path),
         _ => failed(path, &error),
     })?;
-    Ok(cutpoint_volume::Volume::open(Arc::new(folder), access)
+    let options = OpenOptions::new(access);
+    Ok(cutpoint_volume::Volume::open(Arc::new(folder), &options)
         .map_err(|error| failure(path, &error))?)
 }
 

@@ -227,4 +227,8 @@ impl Folder for FaultyFolder {
         let removed = locked(&self.0).files.remove(name);
         removed.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
+
+    fn free_bytes(&self) -> Option<u64> {
+        locked(&self.0).room
+    }
 }

@@ -132,4 +132,9 @@ impl Folder for LocalFolder {
         self.files().remove(name);
         fs::remove_file(self.path.join(name))
     }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let found = rustix::fs::statvfs(&self.path).ok()?;
+        found.f_bavail.checked_mul(found.f_frsize)
+    }
 }

@@ -71,4 +71,10 @@ pub trait Folder: Debug + Send + Sync {
     ///
     /// Fails if the file does not exist or cannot be deleted.
     fn delete(&self, name: &str) -> io::Result<()>;
+
+    /// Returns the number of bytes that can be appended before the storage is full, or `None` if the
+    /// storage does not tell.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
 }

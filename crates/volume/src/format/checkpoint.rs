@@ -1,56 +1,20 @@
-//! A checkpoint: all tables of a volume at one position of the log.
+//! A checkpoint: the runs of the tables at one position of the log, and what is small enough to stay in
+//! memory.
 
-use cutpoint_delta::burst::Side;
-
-use super::cursor::Cursor;
-use super::record::{Patch, Seq, Settings, mode_numbers, mode_of};
+use super::change::Change;
+use super::cursor::{Cursor, put_varint};
+use super::position::Position;
+use super::span::LayerId;
 use super::{VERSION, VolumeId};
-use crate::keys::{Fingerprint, Keys};
+use crate::keys::Keys;
+use crate::tree::RunMeta;
 
 const MAGIC: &[u8; 8] = b"CutpChk\0";
 
 /// The number of counters of a checkpoint.
-pub(crate) const COUNTER_COUNT: usize = 16;
-
-/// A position in the log: the next record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
-    pub(crate) segment: u64,
-    /// The offset of the record in the segment, or 0 if the segment is not created yet.
-    pub(crate) offset: u32,
-    pub(crate) seq: Seq,
-}
-
-/// A place of a stored block: the header of the record with its payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) segment: u64,
-    pub(crate) offset: u32,
-}
-
-/// The form of a stored block in a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Full { is_indexed: bool, keys: [Option<u64>; 2] },
-    Burst { reference: Seq, side: Side, patch: Patch },
-}
-
-/// A stored block in a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoredEntry {
-    pub(crate) seq: Seq,
-    pub(crate) place: Place,
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) form: Form,
-}
-
-/// An entry of HeadDT or TailDT in a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ViewEntry {
-    pub(crate) key: u64,
-    pub(crate) reference: Seq,
-    pub(crate) burst_count: u32,
-}
+pub(crate) const COUNTER_COUNT: usize = 20;
+/// The number of totals of a checkpoint.
+pub(crate) const TOTAL_COUNT: usize = 12;
 
 /// The values of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,41 +22,48 @@ pub(crate) struct Checkpoint {
     pub(crate) volume: VolumeId,
     pub(crate) number: u64,
     pub(crate) position: Position,
-    pub(crate) settings: Settings,
+    /// The number of the last run whose file was begun.
+    pub(crate) last_run: u64,
     pub(crate) counters: [u64; COUNTER_COUNT],
-    /// The stored blocks, by rising number.
-    pub(crate) stored: Vec<StoredEntry>,
-    /// The entries of HeadDT and TailDT, by rising key.
-    pub(crate) views: [Vec<ViewEntry>; 2],
-    /// The blocks that are not zeros, rising, and the stored block of each.
-    pub(crate) map: Vec<(u64, Seq)>,
+    pub(crate) totals: [u64; TOTAL_COUNT],
+    /// The lowest number that no disk, snapshot or layer has had.
+    pub(crate) next_id: u32,
+    /// The changes that make the catalog.
+    pub(crate) catalog: Vec<Change>,
+    /// The number of blocks of each layer that are not zeros, by rising number.
+    pub(crate) used_counts: Vec<(LayerId, u64)>,
+    /// The bytes of live records of each segment that has any, by rising number.
+    pub(crate) live_bytes: Vec<(u64, u64)>,
+    /// The runs, from the newest to the oldest.
+    pub(crate) runs: Vec<RunMeta>,
 }
 
 impl Checkpoint {
     /// Returns the bytes of the checkpoint.
     pub(crate) fn encode(&self, keys: &Keys) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(512 + 96 * self.stored.len() + 16 * self.map.len());
+        let mut bytes = Vec::with_capacity(512 + 8 * self.live_bytes.len());
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.resize(16, 0);
         bytes.extend_from_slice(&self.volume);
-        let [mode, tau] = mode_numbers(self.settings.mode);
         let Position { segment, offset, seq } = self.position;
-        let counts = [self.stored.len(), self.views[0].len(), self.views[1].len(), self.map.len()];
-        let numbers = [self.number, segment, u64::from(offset), seq, self.settings.size, mode, tau];
-        let numbers = numbers.into_iter().chain(self.counters);
-        for number in numbers.chain(counts.map(|count| count as u64)) {
-            bytes.extend_from_slice(&number.to_le_bytes());
+        let numbers = [self.number, segment, u64::from(offset), seq, self.last_run];
+        let numbers = numbers.into_iter().chain(self.counters).chain(self.totals);
+        for number in numbers.chain([u64::from(self.next_id)]) {
+            put_varint(&mut bytes, number);
         }
-        self.stored.iter().for_each(|entry| encode_stored(entry, &mut bytes));
-        for entry in self.views.iter().flatten() {
-            bytes.extend_from_slice(&entry.key.to_le_bytes());
-            bytes.extend_from_slice(&entry.reference.to_le_bytes());
-            bytes.extend_from_slice(&entry.burst_count.to_le_bytes());
-        }
-        for (block, seq) in &self.map {
-            bytes.extend_from_slice(&block.to_le_bytes());
-            bytes.extend_from_slice(&seq.to_le_bytes());
+        put_varint(&mut bytes, self.catalog.len() as u64);
+        self.catalog.iter().for_each(|change| change.encode(&mut bytes));
+        let layers = self.used_counts.iter().map(|(layer, count)| (u64::from(*layer), *count));
+        put_pairs(&mut bytes, layers.collect());
+        put_pairs(&mut bytes, self.live_bytes.clone());
+        put_varint(&mut bytes, self.runs.len() as u64);
+        for run in &self.runs {
+            bytes.extend_from_slice(&[run.level, u8::from(run.has_all_keys_in_filter)]);
+            let counts = [run.entry_count, run.hashed_count, run.data_page_count, run.filter_len];
+            for number in [run.number].into_iter().chain(counts) {
+                put_varint(&mut bytes, number);
+            }
         }
         let checksum = keys.checkpoint_checksum(&bytes);
         bytes.extend_from_slice(&checksum);
@@ -109,105 +80,86 @@ impl Checkpoint {
         let is_known = rest.array() == Some(*MAGIC) && rest.u16() == Some(VERSION);
         rest.zeros(6).filter(|()| is_known)?;
         let volume = rest.array()?;
-        let number = rest.u64()?;
-        let segment = rest.u64()?;
-        let offset = u32::try_from(rest.u64()?).ok()?;
-        let position = Position { segment, offset, seq: rest.u64()? };
-        let size = rest.u64()?;
-        let settings = Settings { size, mode: mode_of(rest.u64()?, rest.u64()?)? };
-        let mut counters = [0; COUNTER_COUNT];
-        for counter in &mut counters {
-            *counter = rest.u64()?;
-        }
-        let counts = [rest.u64()?, rest.u64()?, rest.u64()?, rest.u64()?];
-        let stored = list(&mut rest, counts[0], STORED_LEN_MIN, decode_stored)?;
-        let heads = list(&mut rest, counts[1], 20, decode_view)?;
-        let tails = list(&mut rest, counts[2], 20, decode_view)?;
-        let map = list(&mut rest, counts[3], 16, |rest| Some((rest.u64()?, rest.u64()?)))?;
+        let number = rest.varint()?;
+        let segment = rest.varint()?;
+        let offset = u32::try_from(rest.varint()?).ok()?;
+        let position = Position { segment, offset, seq: rest.varint()? };
+        let last_run = rest.varint()?;
+        let counters = numbers(&mut rest)?;
+        let totals = numbers(&mut rest)?;
+        let next_id = u32::try_from(rest.varint()?).ok()?;
+        let catalog = list(&mut rest, 2, Change::decode)?;
+        let used_counts = pairs(&mut rest)?;
+        let used_counts: Option<Vec<_>> = used_counts
+            .into_iter()
+            .map(|(layer, count)| Some((LayerId::try_from(layer).ok()?, count)))
+            .collect();
+        let live_bytes = pairs(&mut rest)?;
+        let runs = list(&mut rest, 7, run)?;
         rest.0.is_empty().then_some(())?;
-        let views = [heads, tails];
-        let checkpoint =
-            Checkpoint { volume, number, position, settings, counters, stored, views, map };
-        checkpoint.is_sorted().then_some(checkpoint)
-    }
-
-    fn is_sorted(&self) -> bool {
-        self.stored.is_sorted_by(|one, other| one.seq < other.seq)
-            && self.views.iter().all(|view| view.is_sorted_by(|one, other| one.key < other.key))
-            && self.map.is_sorted_by(|one, other| one.0 < other.0)
+        Some(Checkpoint {
+            volume,
+            number,
+            position,
+            last_run,
+            counters,
+            totals,
+            next_id,
+            catalog,
+            used_counts: used_counts?,
+            live_bytes,
+            runs,
+        })
     }
 }
 
-/// Decodes `count` entries, of which each has at least `len_min` bytes. Reserves no more memory than
-/// the rest can fill.
+fn put_pairs(bytes: &mut Vec<u8>, pairs: Vec<(u64, u64)>) {
+    put_varint(bytes, pairs.len() as u64);
+    for (key, value) in pairs {
+        put_varint(bytes, key);
+        put_varint(bytes, value);
+    }
+}
+
+fn numbers<const COUNT: usize>(rest: &mut Cursor<'_>) -> Option<[u64; COUNT]> {
+    let mut numbers = [0; COUNT];
+    for number in &mut numbers {
+        *number = rest.varint()?;
+    }
+    Some(numbers)
+}
+
+/// Decodes pairs whose first numbers rise.
+fn pairs(rest: &mut Cursor<'_>) -> Option<Vec<(u64, u64)>> {
+    let pairs = list(rest, 2, |rest| Some((rest.varint()?, rest.varint()?)))?;
+    pairs.is_sorted_by(|one, other| one.0 < other.0).then_some(pairs)
+}
+
+fn run(rest: &mut Cursor<'_>) -> Option<RunMeta> {
+    let (level, all_keys) = (rest.u8()?, rest.u8().filter(|flag| *flag <= 1)?);
+    Some(RunMeta {
+        level,
+        has_all_keys_in_filter: all_keys == 1,
+        number: rest.varint()?,
+        entry_count: rest.varint()?,
+        hashed_count: rest.varint()?,
+        data_page_count: rest.varint()?,
+        filter_len: rest.varint()?,
+    })
+}
+
+/// Decodes entries behind their number, of which each has at least `len_min` bytes. Reserves no more
+/// memory than the rest can fill.
 fn list<T>(
     rest: &mut Cursor<'_>,
-    count: u64,
     len_min: usize,
     decode: impl Fn(&mut Cursor<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
-    let count = usize::try_from(count).ok().filter(|count| *count <= rest.0.len() / len_min)?;
+    let count = usize::try_from(rest.varint()?).ok();
+    let count = count.filter(|count| *count <= rest.0.len() / len_min)?;
     let mut entries = Vec::with_capacity(count);
     for _ in 0..count {
         entries.push(decode(rest)?);
     }
     Some(entries)
-}
-
-/// The minimum length of a stored block in bytes.
-const STORED_LEN_MIN: usize = 70;
-
-fn encode_stored(entry: &StoredEntry, bytes: &mut Vec<u8>) {
-    bytes.extend_from_slice(&entry.seq.to_le_bytes());
-    bytes.extend_from_slice(&entry.place.segment.to_le_bytes());
-    bytes.extend_from_slice(&entry.place.offset.to_le_bytes());
-    bytes.extend_from_slice(&entry.fingerprint);
-    match entry.form {
-        Form::Full { is_indexed, keys } => {
-            let has = |key: Option<u64>, bit: u8| if key.is_some() { bit } else { 0 };
-            let flags = u8::from(is_indexed) | has(keys[0], 2) | has(keys[1], 4);
-            bytes.extend_from_slice(&[1, flags]);
-            for key in keys {
-                bytes.extend_from_slice(&key.unwrap_or_default().to_le_bytes());
-            }
-        }
-        Form::Burst { reference, side, patch } => {
-            bytes.extend_from_slice(&[2, u8::from(side == Side::Tail)]);
-            bytes.extend_from_slice(&reference.to_le_bytes());
-            bytes.extend_from_slice(&patch.prefix.to_le_bytes());
-            bytes.extend_from_slice(&patch.suffix.to_le_bytes());
-        }
-    }
-}
-
-fn decode_stored(rest: &mut Cursor<'_>) -> Option<StoredEntry> {
-    let seq = rest.u64()?;
-    let place = Place { segment: rest.u64()?, offset: rest.u32()? };
-    let fingerprint = rest.array()?;
-    let (kind, flags) = (rest.u8()?, rest.u8()?);
-    let form = match (kind, flags) {
-        (1, 0..=7) => {
-            let (head, tail) = (rest.u64()?, rest.u64()?);
-            let keys = [(flags & 2 != 0).then_some(head), (flags & 4 != 0).then_some(tail)];
-            // A key that is not there is 0.
-            (keys.map(Option::unwrap_or_default) == [head, tail]).then_some(())?;
-            Form::Full { is_indexed: flags & 1 != 0, keys }
-        }
-        (2, 0 | 1) => {
-            let side = if flags == 0 { Side::Head } else { Side::Tail };
-            let reference = rest.u64()?;
-            Form::Burst {
-                reference,
-                side,
-                patch: Patch { prefix: rest.u32()?, suffix: rest.u32()? },
-            }
-        }
-        _ => return None,
-    };
-    Some(StoredEntry { seq, place, fingerprint, form })
-}
-
-fn decode_view(rest: &mut Cursor<'_>) -> Option<ViewEntry> {
-    let (key, reference) = (rest.u64()?, rest.u64()?);
-    Some(ViewEntry { key, reference, burst_count: rest.u32()? })
 }

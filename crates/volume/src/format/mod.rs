@@ -1,10 +1,16 @@
 //! The bytes of a volume: `docs/volume-format.md`. Every decoder checks all that it reads.
 
+pub(crate) mod change;
 pub(crate) mod checkpoint;
-mod cursor;
+pub(crate) mod cursor;
+pub(crate) mod edge;
 pub(crate) mod names;
+pub(crate) mod patch;
+pub(crate) mod position;
 pub(crate) mod record;
 pub(crate) mod segment;
+pub(crate) mod settings;
+pub(crate) mod span;
 pub(crate) mod superblock;
 
 /// The version of the format.

@@ -5,6 +5,7 @@ pub(crate) const SUPERBLOCKS: [&str; 2] = ["volume", "volume.copy"];
 
 const SEGMENT: &str = "segment-";
 const CHECKPOINT: &str = "checkpoint-";
+const RUN: &str = "run-";
 const COPY: &str = ".copy";
 
 /// Returns the name of a segment of the log.
@@ -16,6 +17,16 @@ pub(crate) fn segment(number: u64) -> String {
 pub(crate) fn checkpoint(number: u64) -> [String; 2] {
     let name = format!("{CHECKPOINT}{number:016x}");
     [name.clone(), name + COPY]
+}
+
+/// Returns the name of a run of the tables.
+pub(crate) fn run(number: u64) -> String {
+    format!("{RUN}{number:016x}")
+}
+
+/// Returns the number of the run with this name.
+pub(crate) fn parse_run(name: &str) -> Option<u64> {
+    number(name.strip_prefix(RUN)?)
 }
 
 /// Returns the number of the segment with this name.

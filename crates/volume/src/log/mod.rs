@@ -3,5 +3,5 @@
 mod replay;
 mod writer;
 
-pub(crate) use self::replay::{Replay, Replayed, Target};
+pub(crate) use self::replay::{Replay, Replayed, Target, read_segment};
 pub(crate) use self::writer::LogWriter;

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 
 use crate::core::{Core, shown};
 use crate::error::{Error, Kind, Result};
-use crate::format::checkpoint::{Place, Position};
 use crate::format::names;
-use crate::format::record::{Record, Seq, Span, UNIT};
+use crate::format::position::{Place, Position, Seq};
+use crate::format::record::{CHANGE_LEN_MAX, LONG_HEADER, Record, UNIT};
 use crate::format::segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
+use crate::format::span::Span;
 use crate::rules;
 
 /// A segment of the log, as far as its headers can be read.
@@ -70,7 +71,8 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// Fails if several durable records in a row are damaged, because their blocks are not known.
+    /// Fails if several durable records in a row are damaged, because their blocks are not known, and
+    /// returns any error of the target.
     pub(crate) fn run(&self, target: &mut impl Target) -> Result<Replayed> {
         let mut end = Replayed {
             next_seq: self.position.seq,
@@ -97,9 +99,9 @@ impl Replay {
                 if is_tail && !target.verify(record, place) {
                     break 'log;
                 }
-                target.apply(record, place);
+                target.apply(record, place)?;
                 end.next_seq = record.seq + 1;
-                end.previous = record.span();
+                end.previous = record.body.written();
             }
         }
         Ok(end)
@@ -123,7 +125,7 @@ impl Replay {
             return Err(Error::new(Kind::Corrupt, shown(place), problem));
         }
         if rules::must_lose_damaged() {
-            target.lose(record.previous);
+            target.lose(record.previous)?;
         }
         end.lost.push((end.next_seq, record.previous));
         Ok(())
@@ -145,43 +147,66 @@ pub(crate) trait Target {
     fn verify(&self, record: &Record, place: Place) -> bool;
 
     /// Applies a record.
-    fn apply(&mut self, record: &Record, place: Place);
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tables cannot be read.
+    fn apply(&mut self, record: &Record, place: Place) -> Result<()>;
 
     /// Makes blocks unreadable whose record is damaged.
-    fn lose(&mut self, span: Span);
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tables cannot be read.
+    fn lose(&mut self, span: Span) -> Result<()>;
 }
 
 impl Found {
     /// Reads the headers of a segment from an offset on.
     fn read(core: &Core, number: u64, start: u32) -> Result<Found> {
-        let name = names::segment(number);
-        let failed = |error| Error::io(&name, "cannot be read", error);
-        let size = core.folder.size(&name).map_err(failed)?;
-        // A record begins before the maximum size of a segment.
-        let size_max = u64::from(core.segment_size) + (UNIT + core.block_size) as u64;
-        let len = size.min(size_max).saturating_sub(start.into());
-        let mut bytes = vec![0; usize::try_from(len).expect("a segment fits into memory")];
-        core.folder.read_at(&name, start.into(), &mut bytes).map_err(failed)?;
-        let header = if start == 0 {
-            SegmentHeader::decode(&bytes, number, &core.keys).filter(|it| it.volume == core.id)
-        } else {
-            None
-        };
-        let mut at = if start == 0 { SEGMENT_HEADER_SIZE } else { 0 };
-        let mut records = Vec::new();
-        while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= UNIT) {
-            let offset = u64::from(start) + at as u64;
-            let Some(record) = Record::decode(rest, (number, offset), &core.keys, core.block_size)
-            else {
-                // Behind damage, the next header is searched at every place where one may be.
-                at += UNIT;
-                continue;
-            };
-            at += record.size();
-            let offset = u32::try_from(offset).expect("a segment has at most 1 GiB");
-            records.push((offset, record));
-        }
+        let (header, records) = read_segment(core, number, start)?;
         let first = records.first().map(|(_, record): &(u32, Record)| record.seq);
         Ok(Found { first_seq: header.map(|it| it.first_seq).or(first), records })
     }
+}
+
+/// Reads the headers of a segment from an offset on: that of the segment, if it is whole and behind the
+/// offset, and those of the records that are whole, with their places.
+///
+/// # Errors
+///
+/// Fails if the segment cannot be read.
+pub(crate) fn read_segment(
+    core: &Core,
+    number: u64,
+    start: u32,
+) -> Result<(Option<SegmentHeader>, Vec<(u32, Record)>)> {
+    let name = names::segment(number);
+    let failed = |error| Error::io(&name, "cannot be read", error);
+    let size = core.folder.size(&name).map_err(failed)?;
+    // A record begins before the maximum size of a segment.
+    let record_max = LONG_HEADER + CHANGE_LEN_MAX.max(core.shape.block_size) + UNIT;
+    let size_max = u64::from(core.segment_size) + record_max as u64;
+    let len = size.min(size_max).saturating_sub(start.into());
+    let mut bytes = vec![0; usize::try_from(len).expect("a segment fits into memory")];
+    core.folder.read_at(&name, start.into(), &mut bytes).map_err(failed)?;
+    let header = if start == 0 {
+        SegmentHeader::decode(&bytes, number, &core.keys).filter(|it| it.volume == core.id)
+    } else {
+        None
+    };
+    let mut at = if start == 0 { SEGMENT_HEADER_SIZE } else { 0 };
+    let mut records = Vec::new();
+    while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= UNIT) {
+        let offset = u64::from(start) + at as u64;
+        let Some(record) = Record::decode(rest, (number, offset), &core.keys, core.shape) else {
+            // Behind damage, the next header is searched at every place where one may be.
+            at += UNIT;
+            continue;
+        };
+        at += record.size();
+        let offset = u32::try_from(offset).expect("a segment has at most 1 GiB");
+        records.push((offset, record));
+    }
+    Ok((header, records))
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
-use crate::format::checkpoint::{Place, Position};
 use crate::format::names;
-use crate::format::record::{Body, Record, Seq, Span, UNIT};
+use crate::format::position::{Place, Position, Seq};
+use crate::format::record::{Body, Encoding, Record, UNIT};
 use crate::format::segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
+use crate::format::span::Span;
 use crate::rules;
 
 /// The end of the log.
@@ -91,6 +92,7 @@ impl LogWriter {
         &mut self,
         core: &Core,
         body: Body,
+        encoding: Encoding,
         payload: &[u8],
     ) -> Result<(Record, Place)> {
         let current = self.room(core)?;
@@ -99,7 +101,8 @@ impl LogWriter {
             seq: self.next_seq,
             durable_seq: self.durable_seq,
             previous: self.previous,
-            payload_len: u32::try_from(payload.len()).expect("at most a block"),
+            encoding,
+            payload_len: u32::try_from(payload.len()).expect("at most a block and a tag"),
             body,
         };
         let header = record.encode(segment, current.len, &core.keys);
@@ -110,7 +113,7 @@ impl LogWriter {
         let place = Place { segment, offset: offset(segment, current.len)? };
         self.append_to_segment(core, segment, &bytes)?;
         self.next_seq += 1;
-        self.previous = record.span();
+        self.previous = record.body.written();
         Ok((record, place))
     }
 
@@ -134,14 +137,14 @@ impl LogWriter {
     /// next one begins with the same number, which makes the remains of this one void.
     fn append_to_segment(&mut self, core: &Core, number: u64, bytes: &[u8]) -> Result<()> {
         let name = names::segment(number);
-        if let Err(error) = core.folder.append(&name, bytes) {
+        if let Err(error) = core.append(&name, bytes) {
             let failed = self.current.take();
             if failed.is_some_and(|it| it.len <= SEGMENT_HEADER_SIZE as u64) {
                 // No record is in it. A full storage would get a new file with every attempt.
                 self.unsynced.remove(&number);
-                core.folder.delete(&name).ok();
+                core.delete(&name).ok();
             }
-            return Err(Error::io(name, "cannot be written", error));
+            return Err(error);
         }
         if let Some(current) = &mut self.current {
             current.len += bytes.len() as u64;

@@ -11,9 +11,11 @@ pub struct Counters {
     pub full_count: u64,
     /// Blocks stored as bursts.
     pub burst_count: u64,
+    /// Blocks stored as deltas.
+    pub delta_count: u64,
     /// Blocks whose content was stored whole already.
     pub duplicate_count: u64,
-    /// Blocks whose content was stored as a burst already.
+    /// Blocks whose content was stored as a burst or a delta already.
     pub burst_duplicate_count: u64,
     /// Blocks that became zeros, by writes of zeros or by trimming.
     pub zero_count: u64,
@@ -52,6 +54,10 @@ impl Counters {
             self.cancelled_count,
             self.burst_bytes,
             self.moved_count,
+            self.delta_count,
+            0,
+            0,
+            0,
             0,
             0,
         ]
@@ -71,6 +77,7 @@ impl Counters {
             cancelled_count: array[11],
             burst_bytes: array[12],
             moved_count: array[13],
+            delta_count: array[14],
         }
     }
 
@@ -88,8 +95,15 @@ impl Counters {
                 self.count_search(search);
             }
             Body::Move { .. } => self.moved_count += 1,
-            Body::Duplicate { .. } | Body::Zero(_) | Body::Settings(_) => {}
+            Body::Delta { .. } => self.delta_count += 1,
+            Body::Duplicate { .. } | Body::Zero(_) | Body::Change { .. } | Body::Fold { .. } => {}
         }
+    }
+
+    /// Counts a block whose content was stored already, whole or not.
+    pub(crate) fn count_duplicate(&mut self, is_full: bool) {
+        self.duplicate_count += u64::from(is_full);
+        self.burst_duplicate_count += u64::from(!is_full);
     }
 
     fn count_search(&mut self, search: Search) {

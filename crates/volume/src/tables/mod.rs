@@ -1,250 +1,339 @@
-//! The tables of a volume in memory: DT and BT, HeadDT and TailDT, and the block map.
+//! The tables of a volume: DT and BT, HeadDT and TailDT, features, the map of blocks, and the catalog.
 //!
 //! [`Tables::apply`] is the only way in which they change, for a record that was just written and
 //! for one that is read after a crash. The rules of deletion are those of `docs/notes/burst.md`.
 
 mod audit;
-mod block_map;
+mod catalog;
 mod counters;
+mod keys;
+mod map;
 mod saved;
 mod stored;
+mod totals;
+mod views;
 
-use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
-use cutpoint_delta::burst::{Side, Views};
+use cutpoint_delta::burst::Side;
 
-use self::block_map::BlockMap;
-pub(crate) use self::block_map::{LOST, ZERO};
+pub(crate) use self::catalog::Catalog;
 pub use self::counters::Counters;
+pub(crate) use self::map::{LOST, ZERO};
 pub(crate) use self::stored::{Form, Stored};
-use crate::format::checkpoint::Place;
-use crate::format::record::{Body, Record, Seq, Settings, Span};
+pub(crate) use self::totals::Totals;
+use self::totals::adjust;
+use crate::core::Core;
+use crate::error::{Error, Kind, Result};
+use crate::format::change::Change;
+use crate::format::cursor::{Cursor, put_varint};
+use crate::format::edge::Bases;
+use crate::format::position::{Place, Seq};
+use crate::format::record::{Body, Record};
+use crate::format::settings::Settings;
+use crate::format::span::{BlockId, Span};
 use crate::keys::Fingerprint;
 use crate::rules;
+use crate::tree::{Key, Tree};
 
 /// The tables of a volume.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    pub(crate) block_size: usize,
-    pub(crate) settings: Settings,
-    pub(crate) map: BlockMap,
-    pub(crate) stored: HashMap<Seq, Stored>,
-    /// DT and BT: the form of a stored block tells which of the two it is in.
-    pub(crate) by_fingerprint: HashMap<Fingerprint, Seq>,
-    /// HeadDT and TailDT.
-    pub(crate) views: Views<u64, Seq>,
+    core: Arc<Core>,
+    pub(crate) tree: Tree,
+    pub(crate) catalog: Catalog,
+    pub(crate) counters: Counters,
+    pub(crate) totals: Totals,
     /// The bytes of live stored blocks of each segment that has any.
     pub(crate) live_bytes: BTreeMap<u64, u64>,
-    pub(crate) counters: Counters,
+    /// The stored blocks that were found damaged since the volume was opened.
+    untrusted: HashSet<Seq>,
 }
 
 impl Tables {
     /// Creates empty tables.
-    pub(crate) fn new(block_size: usize, settings: Settings) -> Tables {
-        let c_max = settings.mode.burst().unwrap_or_default().c_max;
+    pub(crate) fn new(core: Arc<Core>, settings: Settings) -> Tables {
         Tables {
-            block_size,
-            settings,
-            map: BlockMap::default(),
-            stored: HashMap::new(),
-            by_fingerprint: HashMap::new(),
-            views: Views::new(c_max),
-            live_bytes: BTreeMap::new(),
+            tree: Tree::new(Arc::clone(&core), Vec::new()),
+            core,
+            catalog: Catalog::new(settings),
             counters: Counters::default(),
+            totals: Totals::default(),
+            live_bytes: BTreeMap::new(),
+            untrusted: HashSet::new(),
         }
     }
 
-    /// Applies a record of the log.
-    pub(crate) fn apply(&mut self, record: &Record, place: Place) {
-        let seq = record.seq;
-        self.counters.count(&record.body, self.block_size);
+    /// Applies a record of the log. `changes` are those of a change of the catalog.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tables cannot be read, or if the record contradicts them. Part of it may have
+    /// been applied then.
+    pub(crate) fn apply(
+        &mut self,
+        record: &Record,
+        place: Place,
+        changes: &[Change],
+    ) -> Result<()> {
+        let block_size = self.core.shape.block_size;
+        self.counters.count(&record.body, block_size);
         match record.body {
-            Body::Full { block, fingerprint, is_indexed, keys, .. } => {
-                let form = Form::Full { is_indexed, keys, burst_count: 0 };
-                self.insert(seq, Stored::new(place, fingerprint, form), is_indexed);
-                self.enter_views(&keys, seq);
-                self.assign(block, seq);
+            Body::Full { id, fingerprint, is_indexed, keys, features, .. } => {
+                let form = Form::Full { is_indexed, keys, features, dependent_count: 0 };
+                self.insert(record, place, fingerprint, form)?;
+                self.enter_views(&keys, features.as_ref(), record.seq)?;
+                self.set(id, record.seq)
             }
-            Body::Burst { block, fingerprint, reference, side, patch, .. } => {
-                if self.count_burst(reference, side) {
-                    let form = Form::Burst { reference, side, patch };
-                    self.insert(seq, Stored::new(place, fingerprint, form), true);
-                    self.assign(block, seq);
-                } else {
-                    self.lose(record.span());
+            Body::Burst { id, fingerprint, reference, side, patch, .. } => {
+                if !self.count_burst(reference, side)? {
+                    return self.lose(record.body.written());
                 }
+                self.insert(record, place, fingerprint, Form::Burst { reference, side, patch })?;
+                self.set(id, record.seq)
             }
-            Body::Duplicate { block, target } => match self.stored.get(&target) {
-                Some(stored) => {
-                    let is_burst = matches!(stored.form, Form::Burst { .. });
-                    self.counters.duplicate_count += u64::from(!is_burst);
-                    self.counters.burst_duplicate_count += u64::from(is_burst);
-                    self.assign(block, target);
+            Body::Delta { id, fingerprint, bases } => {
+                if !self.count_delta(&bases)? {
+                    return self.lose(record.body.written());
                 }
-                None => self.lose(record.span()),
+                self.insert(record, place, fingerprint, Form::Delta { bases })?;
+                self.set(id, record.seq)
+            }
+            Body::Duplicate { id, target } => match self.stored(target)? {
+                Some(mut stored) => {
+                    let is_full = matches!(stored.form, Form::Full { .. });
+                    self.counters.count_duplicate(is_full);
+                    self.change_stored(target, &mut stored, |stored| stored.use_count += 1);
+                    self.set(id, target)
+                }
+                None => self.lose(record.body.written()),
             },
             Body::Zero(span) => {
-                self.counters.zero_count += self.set_all(span, ZERO);
+                self.counters.zero_count += self.set_used(span, ZERO)?;
+                Ok(())
             }
-            Body::Move { target } => self.move_to(target, place),
-            Body::Settings(settings) => self.set(settings),
+            Body::Move { target } => self.move_to(target, record, place),
+            Body::Change { .. } => self.change(changes),
+            Body::Fold { span, into, .. } => self.fold(span, into),
         }
     }
 
     /// Makes blocks unreadable whose record is damaged.
-    pub(crate) fn lose(&mut self, span: Span) {
-        let end = span.first.saturating_add(span.count.into()).min(self.block_count());
-        for block in span.first..end {
-            let before = self.map.set(block, LOST);
-            self.release(before);
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tables cannot be read.
+    pub(crate) fn lose(&mut self, span: Span) -> Result<()> {
+        if span.count == 1 {
+            return self.set(BlockId { layer: span.layer, block: span.first }, LOST);
         }
+        // Only zeros are written to several blocks by one record: those that were zeros are.
+        self.set_used(span, LOST).map(drop)
     }
 
     /// Stops later writes from using a stored block that was found damaged.
     pub(crate) fn distrust(&mut self, seq: Seq) {
-        if !rules::must_distrust_damaged() {
-            return;
+        if rules::must_distrust_damaged() {
+            self.untrusted.insert(seq);
         }
-        let Some(stored) = self.stored.get_mut(&seq) else { return };
-        stored.is_trusted = false;
-        let fingerprint = stored.fingerprint;
-        if let Form::Full { keys, .. } = stored.form {
-            self.views.remove_full_chunk(&keys, seq);
-        }
-        self.remove_fingerprint(&fingerprint, seq);
+    }
+
+    /// Returns `true` if the stored block was not found damaged.
+    pub(crate) fn trusts(&self, seq: Seq) -> bool {
+        !self.untrusted.contains(&seq)
     }
 
     /// Returns the stored block that a block with this fingerprint equals.
-    pub(crate) fn find_equal(&self, fingerprint: &Fingerprint) -> Option<Seq> {
-        self.by_fingerprint.get(fingerprint).copied()
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tables cannot be read.
+    pub(crate) fn find_equal(&self, fingerprint: &Fingerprint) -> Result<Option<Seq>> {
+        let seq = self.seq_at(&keys::fingerprint(fingerprint))?;
+        let Some(seq) = seq.filter(|seq| self.trusts(*seq)) else { return Ok(None) };
+        // The key is the beginning of the fingerprint.
+        let stored = self.stored(seq)?;
+        Ok(stored.filter(|stored| stored.fingerprint == *fingerprint).map(|_| seq))
     }
 
-    /// Returns the number of blocks of the disk.
-    pub(crate) fn block_count(&self) -> u64 {
-        self.settings.size / self.block_size as u64
+    /// Returns a stored block.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tables cannot be read.
+    pub(crate) fn stored(&self, seq: Seq) -> Result<Option<Stored>> {
+        let value = self.tree.get(&keys::stored(seq))?;
+        value.map(|value| Stored::decode(&value).ok_or_else(Tables::damaged)).transpose()
     }
 
-    fn set(&mut self, settings: Settings) {
-        self.settings = settings;
-        if let Some(burst) = settings.mode.burst() {
-            self.views.set_c_max(burst.c_max);
-        }
+    /// Returns all stored blocks, by rising number.
+    pub(crate) fn all_stored(&self) -> impl Iterator<Item = Result<(Seq, Stored)>> {
+        let [from, to] = keys::all_stored();
+        self.tree.range(from, to).map(|entry| {
+            let (key, value) = entry?;
+            let stored = Stored::decode(&value.unwrap_or_default());
+            keys::seq_of(&key).zip(stored).ok_or_else(Tables::damaged)
+        })
     }
 
-    fn insert(&mut self, seq: Seq, stored: Stored, is_indexed: bool) {
-        *self.live_bytes.entry(stored.place.segment).or_default() +=
-            stored.log_len(self.block_size);
+    /// Returns the error that an entry of a table has a value that it never has.
+    fn damaged() -> Error {
+        Error::new(Kind::Corrupt, "tables", "an entry has a value that it never has")
+    }
+
+    /// Returns the stored block to which a key leads.
+    fn seq_at(&self, key: &Key) -> Result<Option<Seq>> {
+        let value = self.tree.get(key)?;
+        value.map(|value| Cursor(&value).varint().ok_or_else(Tables::damaged)).transpose()
+    }
+
+    fn put_seq(&mut self, key: Key, seq: Seq) {
+        let mut bytes = Vec::with_capacity(10);
+        put_varint(&mut bytes, seq);
+        self.tree.put(key, &bytes);
+    }
+
+    /// Adds the stored block of a record, which one block has.
+    fn insert(
+        &mut self,
+        record: &Record,
+        place: Place,
+        fingerprint: Fingerprint,
+        form: Form,
+    ) -> Result<()> {
+        let is_indexed = !matches!(form, Form::Full { is_indexed: false, .. });
+        let stored = Stored {
+            place,
+            has_long_header: record.body.header_len() > crate::format::record::UNIT,
+            encoding: record.encoding,
+            payload_len: record.payload_len,
+            fingerprint,
+            use_count: 1,
+            form,
+        };
+        *self.live_bytes.entry(place.segment).or_default() += stored.log_len();
         if is_indexed {
-            self.by_fingerprint.insert(stored.fingerprint, seq);
+            let key = keys::fingerprint(&fingerprint);
+            // One of a block that was found damaged may be there.
+            let is_new = self.tree.get(&key)?.is_none();
+            adjust(&mut self.totals.fingerprint_count, u64::from(is_new), true);
+            self.put_seq(key, record.seq);
         }
-        self.stored.insert(seq, stored);
+        self.totals.count(&stored, self.core.shape.tag_len, true);
+        self.tree.put(keys::stored(record.seq), &stored.encode());
+        Ok(())
     }
 
-    /// Makes the head and the tail of a full block lead to it.
-    fn enter_views(&mut self, keys: &[Option<u64>; 2], seq: Seq) {
-        let mut entered = *keys;
-        for (side, key) in Side::ALL.into_iter().zip(&mut entered) {
-            let is_there = key.is_some_and(|key| self.views.has(side, key));
-            self.counters.replaced_count[side as usize] += u64::from(is_there);
-            if is_there && !rules::takes_over_entries() {
-                *key = None;
-            }
-        }
-        self.views.replace(&entered, seq);
+    /// Changes a stored block in its table.
+    fn change_stored(&mut self, seq: Seq, stored: &mut Stored, change: impl FnOnce(&mut Stored)) {
+        let was_pinned = stored.is_pinned();
+        change(stored);
+        let pinned_count = &mut self.totals.pinned_count;
+        adjust(pinned_count, u64::from(stored.is_pinned()), true);
+        adjust(pinned_count, u64::from(was_pinned), false);
+        self.tree.put(keys::stored(seq), &stored.encode());
     }
 
     /// Counts a burst at its reference block, and at the entry that has found it if that still leads
     /// to the block. Returns `false` if there is no such full block.
-    fn count_burst(&mut self, reference: Seq, side: Side) -> bool {
-        let Some(stored) = self.stored.get_mut(&reference) else { return false };
-        let Form::Full { keys, burst_count, .. } = &mut stored.form else { return false };
-        *burst_count += 1;
-        let mut key = [None; 2];
-        key[side as usize] = keys[side as usize];
-        let is_reference = |_, found| Ok::<_, Infallible>((found == reference).then_some(()));
-        let Ok(_) = self.views.find(&key, is_reference);
-        true
+    fn count_burst(&mut self, reference: Seq, side: Side) -> Result<bool> {
+        let Some(mut stored) = self.stored(reference)? else { return Ok(false) };
+        let Form::Full { keys, .. } = stored.form else { return Ok(false) };
+        self.change_dependents(reference, &mut stored, true);
+        self.count_at_edge(side, keys[side as usize], reference, true)?;
+        Ok(true)
     }
 
-    /// Gives a block the content of a stored block.
-    fn assign(&mut self, block: u64, seq: Seq) {
-        if let Some(stored) = self.stored.get_mut(&seq) {
-            stored.use_count += 1;
+    /// Counts a delta at its reference blocks. Returns `false` if one of them is no full block.
+    fn count_delta(&mut self, bases: &Bases) -> Result<bool> {
+        let mut found = Vec::with_capacity(bases.seqs().len());
+        for seq in bases.seqs() {
+            let stored = self.stored(*seq)?.filter(|it| matches!(it.form, Form::Full { .. }));
+            let Some(stored) = stored else { return Ok(false) };
+            found.push((*seq, stored));
         }
-        let before = self.map.set(block, seq);
-        self.release(before);
-    }
-
-    /// Sets all blocks of a span that have another value, and returns their number.
-    fn set_all(&mut self, span: Span, value: Seq) -> u64 {
-        let end = span.first.saturating_add(span.count.into());
-        let mut changed_count = 0;
-        let mut from = span.first;
-        while let Some((block, _)) = self.map.next_used(from).filter(|(block, _)| *block < end) {
-            let before = self.map.set(block, value);
-            self.release(before);
-            changed_count += 1;
-            from = block + 1;
+        for (seq, stored) in &mut found {
+            self.change_dependents(*seq, stored, true);
         }
-        changed_count
+        Ok(true)
     }
 
-    /// Records that one block of the disk no longer has the content of a stored block.
-    fn release(&mut self, seq: Seq) {
-        let Some(stored) = self.stored.get_mut(&seq) else { return };
-        stored.use_count -= 1;
-        let is_last = stored.use_count == 0;
-        match stored.form {
-            Form::Full { burst_count, .. } => {
-                if is_last && !rules::is_pinned(burst_count) {
-                    self.free(seq);
-                }
+    /// Counts a burst or delta at a full block, or no longer.
+    fn change_dependents(&mut self, seq: Seq, stored: &mut Stored, is_there: bool) {
+        self.change_stored(seq, stored, |stored| {
+            if let Form::Full { dependent_count, .. } = &mut stored.form {
+                adjust(dependent_count, 1, is_there);
             }
-            Form::Burst { reference, side, .. } => {
-                if is_last {
-                    self.free(seq);
-                }
-                if rules::releases_reference(is_last) {
-                    self.release_reference(reference, side);
-                }
-            }
-        }
+        });
     }
 
-    /// Records that a burst no longer needs its reference block.
-    fn release_reference(&mut self, reference: Seq, side: Side) {
-        let Some(stored) = self.stored.get_mut(&reference) else { return };
-        let Form::Full { keys, burst_count, .. } = &mut stored.form else { return };
-        *burst_count = burst_count.saturating_sub(1);
-        let is_needed = stored.use_count > 0 || *burst_count > 0;
-        if let Some(key) = keys[side as usize].filter(|_| rules::makes_room()) {
-            self.views.remove_burst(side, key, reference);
+    /// Records that one block no longer has the content of a stored block.
+    fn release(&mut self, seq: Seq) -> Result<()> {
+        if seq == ZERO || seq == LOST {
+            return Ok(());
         }
-        if !is_needed {
-            self.free(reference);
+        let Some(mut stored) = self.stored(seq)? else { return Ok(()) };
+        let is_last = stored.use_count <= 1;
+        let is_pinned = match stored.form {
+            Form::Full { dependent_count, .. } => rules::is_pinned(dependent_count),
+            Form::Burst { .. } | Form::Delta { .. } => false,
+        };
+        if is_last && !is_pinned {
+            self.free(seq, &stored)?;
+        } else {
+            self.change_stored(seq, &mut stored, |stored| {
+                stored.use_count = stored.use_count.saturating_sub(1);
+            });
         }
+        if rules::releases_reference(is_last) {
+            let side = match stored.form {
+                Form::Burst { side, .. } => Some(side),
+                _ => None,
+            };
+            for reference in stored.references() {
+                self.release_reference(*reference, side)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that a burst or a delta no longer needs a reference block. `side` is that of a burst.
+    fn release_reference(&mut self, reference: Seq, side: Option<Side>) -> Result<()> {
+        let Some(mut stored) = self.stored(reference)? else { return Ok(()) };
+        let Form::Full { keys, .. } = stored.form else { return Ok(()) };
+        self.change_dependents(reference, &mut stored, false);
+        if let Some(side) = side.filter(|_| rules::makes_room()) {
+            self.count_at_edge(side, keys[side as usize], reference, false)?;
+        }
+        let is_needed = stored.use_count > 0 || stored.is_pinned();
+        if is_needed { Ok(()) } else { self.free(reference, &stored) }
     }
 
     /// Removes a stored block from all tables.
-    fn free(&mut self, seq: Seq) {
-        let Some(stored) = self.stored.remove(&seq) else { return };
-        self.remove_live_bytes(stored.place.segment, stored.log_len(self.block_size));
+    fn free(&mut self, seq: Seq, stored: &Stored) -> Result<()> {
+        self.tree.delete(keys::stored(seq));
+        self.totals.count(stored, self.core.shape.tag_len, false);
+        self.remove_live_bytes(stored.place.segment, stored.log_len());
         if rules::must_remove_fingerprint() {
-            self.remove_fingerprint(&stored.fingerprint, seq);
+            self.remove_fingerprint(&stored.fingerprint, seq)?;
         }
-        if let Form::Full { keys, .. } = stored.form
+        if let Form::Full { keys, features, .. } = &stored.form
             && rules::must_remove_entries()
         {
-            self.views.remove_full_chunk(&keys, seq);
+            self.leave_views(keys, features.as_ref(), seq)?;
         }
+        Ok(())
     }
 
     /// Removes an entry of DT or BT, unless it leads to another stored block.
-    fn remove_fingerprint(&mut self, fingerprint: &Fingerprint, seq: Seq) {
-        if self.by_fingerprint.get(fingerprint) == Some(&seq) {
-            self.by_fingerprint.remove(fingerprint);
+    fn remove_fingerprint(&mut self, fingerprint: &Fingerprint, seq: Seq) -> Result<()> {
+        let key = keys::fingerprint(fingerprint);
+        if self.seq_at(&key)? == Some(seq) {
+            self.tree.delete(key);
+            adjust(&mut self.totals.fingerprint_count, 1, false);
         }
+        Ok(())
     }
 
     fn remove_live_bytes(&mut self, segment: u64, len: u64) {
@@ -256,20 +345,32 @@ impl Tables {
         }
     }
 
-    fn move_to(&mut self, target: Seq, place: Place) {
-        let Some(stored) = self.stored.get_mut(&target) else { return };
-        let len = stored.log_len(self.block_size);
-        let before = std::mem::replace(&mut stored.place, place);
-        self.remove_live_bytes(before.segment, len);
-        *self.live_bytes.entry(place.segment).or_default() += len;
+    fn move_to(&mut self, target: Seq, record: &Record, place: Place) -> Result<()> {
+        let Some(mut stored) = self.stored(target)? else { return Ok(()) };
+        self.remove_live_bytes(stored.place.segment, stored.log_len());
+        self.change_stored(target, &mut stored, |stored| {
+            stored.place = place;
+            stored.has_long_header = false;
+            stored.encoding = record.encoding;
+            stored.payload_len = record.payload_len;
+        });
+        *self.live_bytes.entry(place.segment).or_default() += stored.log_len();
+        Ok(())
+    }
+
+    fn change(&mut self, changes: &[Change]) -> Result<()> {
+        for change in changes {
+            if let Change::RemoveLayer(layer) = change
+                && self.own_blocks(*layer, 0..u64::MAX).next().transpose()?.is_some()
+            {
+                let problem = "is removed, and has blocks";
+                return Err(Error::new(Kind::Corrupt, format!("layer {layer}"), problem));
+            }
+            if !self.catalog.apply(change) {
+                let problem = format!("{change:?} contradicts it");
+                return Err(Error::new(Kind::Corrupt, "catalog", problem));
+            }
+        }
+        Ok(())
     }
 }
-
-impl Stored {
-    pub(crate) fn new(place: Place, fingerprint: Fingerprint, form: Form) -> Stored {
-        Stored { place, fingerprint, use_count: 0, is_trusted: true, form }
-    }
-}
-
-#[cfg(test)]
-mod tests;

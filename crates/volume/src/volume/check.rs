@@ -7,8 +7,8 @@ use super::open::{read_checkpoint, read_superblock_file};
 use super::read::DamagedBlock;
 use crate::error::Result;
 use crate::format::names;
-use crate::format::record::Seq;
-use crate::tables::LOST;
+use crate::format::position::Seq;
+use crate::tables::{LOST, Tables};
 
 /// The maximum number of blocks that a finding lists.
 const LISTED_MAX: usize = 16;
@@ -20,9 +20,9 @@ pub struct Finding {
     pub object: String,
     /// The problem.
     pub problem: String,
-    /// The number of blocks of the disk that cannot be read.
+    /// The number of blocks of disks and snapshots that cannot be read.
     pub block_count: u64,
-    /// The first of these blocks.
+    /// The numbers of the first of these blocks in their disks.
     pub blocks: Vec<u64>,
 }
 
@@ -60,48 +60,64 @@ impl Volume {
         for finding in self.check_copies()? {
             tell(&mut summary, finding);
         }
+        for finding in self.check_runs(&is_asked_to_stop) {
+            tell(&mut summary, finding);
+        }
         let state = self.read_state();
         let tables = &state.tables;
-        let mut users: BTreeMap<Seq, (u64, Vec<u64>)> = BTreeMap::new();
-        for (block, seq) in tables.map.iter() {
-            let (count, blocks) = users.entry(seq).or_default();
-            *count += 1;
-            if blocks.len() < LISTED_MAX {
-                blocks.push(block);
-            }
-        }
-        if let Some((block_count, blocks)) = users.remove(&LOST) {
+        let mut damaged: BTreeMap<Seq, Finding> = BTreeMap::new();
+        if tables.totals.lost_count > 0 {
             let problem = "the record of the last change is damaged".to_owned();
-            tell(&mut summary, Finding { object: "log".to_owned(), problem, block_count, blocks });
+            damaged.insert(LOST, whole("log".to_owned(), problem));
         }
-        let mut order: Vec<_> = tables.stored.iter().map(|(seq, it)| (it.place, *seq)).collect();
-        order.sort_unstable();
         let mut buffer = vec![0; self.block_size()];
-        for (_, seq) in order {
+        for entry in tables.all_stored() {
             if is_asked_to_stop() {
                 break;
             }
+            let (seq, stored) = entry?;
             summary.stored_count += 1;
-            summary.read_bytes +=
-                tables.stored.get(&seq).map_or(0, |it| it.payload_len(tables.block_size) as u64);
-            let Err(DamagedBlock { error, .. }) = self.read_stored(tables, seq, &mut buffer) else {
-                continue;
-            };
-            let (block_count, blocks) = users.remove(&seq).unwrap_or_default();
-            let (object, problem) = (error.object().to_owned(), error.problem().to_owned());
-            tell(&mut summary, Finding { object, problem, block_count, blocks });
+            summary.read_bytes += u64::from(stored.payload_len);
+            if let Err(DamagedBlock { error, .. }) = self.read_stored(tables, seq, &mut buffer) {
+                let (object, problem) = (error.object().to_owned(), error.problem().to_owned());
+                damaged.insert(seq, whole(object, problem));
+            }
         }
+        if !damaged.is_empty() {
+            name_blocks(tables, &mut damaged)?;
+        }
+        damaged.into_values().for_each(|finding| tell(&mut summary, finding));
         Ok(summary)
+    }
+
+    /// Returns the damaged pages of the tables.
+    fn check_runs(&self, is_asked_to_stop: &impl Fn() -> bool) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let runs = self.read_state().tables.tree.runs().to_vec();
+        for run in runs {
+            let pages = run.meta().pages();
+            for group in 0..pages.group_count() {
+                if is_asked_to_stop() {
+                    return findings;
+                }
+                for (page, can_be_restored) in pages.check_group(&self.core, group) {
+                    let page =
+                        page.map_or("a parity page".to_owned(), |page| format!("page {page}"));
+                    let object = format!("{}, {page}", names::run(run.number()));
+                    let problem = if can_be_restored {
+                        "the checksum does not match, and the other pages of its group restore it"
+                    } else {
+                        "the checksum does not match, and another page of its group is damaged"
+                    };
+                    findings.push(whole(object, problem.to_owned()));
+                }
+            }
+        }
+        findings
     }
 
     /// Returns the damaged ones of the two superblocks and of the copies of checkpoints.
     fn check_copies(&self) -> Result<Vec<Finding>> {
-        let whole = |object: String, problem: String| Finding {
-            object,
-            problem,
-            block_count: 0,
-            blocks: Vec::new(),
-        };
         let folder = &self.core.folder;
         let listed = self.core.names()?;
         let mut findings = Vec::new();
@@ -121,4 +137,24 @@ impl Volume {
         }
         Ok(findings)
     }
+}
+
+/// Returns a finding that concerns no block, as far as is known.
+fn whole(object: String, problem: String) -> Finding {
+    Finding { object, problem, block_count: 0, blocks: Vec::new() }
+}
+
+/// Names the blocks of disks and snapshots that have damaged stored blocks.
+fn name_blocks(tables: &Tables, damaged: &mut BTreeMap<Seq, Finding>) -> Result<()> {
+    for layer in tables.catalog.layers.keys() {
+        for entry in tables.own_blocks(*layer, 0..u64::MAX) {
+            let (block, seq) = entry?;
+            let Some(finding) = damaged.get_mut(&seq) else { continue };
+            finding.block_count += 1;
+            if finding.blocks.len() < LISTED_MAX {
+                finding.blocks.push(block);
+            }
+        }
+    }
+    Ok(())
 }

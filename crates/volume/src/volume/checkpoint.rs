@@ -1,22 +1,31 @@
-//! Checkpoints, and the deletion of segments that none needs.
+//! Checkpoints, merges of runs, and the deletion of files that none needs.
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
-use super::{Checkpoints, Volume};
-use crate::error::{Error, Result};
+use super::Volume;
+use crate::error::{Error, Kind, Result};
+use crate::format::checkpoint::Checkpoint;
 use crate::format::names;
 use crate::rules;
+use crate::tree::{Run, RunMerge, write_run};
 
-/// The minimum number of bytes of the log between two checkpoints.
-const INTERVAL_MIN: u64 = 256 * 1024 * 1024;
-/// The minimum number of bytes of the log between two checkpoints, in sizes of a checkpoint. Two
-/// copies are written, so they are at most a quarter of what is written.
-const INTERVAL_SIZES: u64 = 8;
+/// The maximum number of bytes of the log between two checkpoints.
+const INTERVAL_MAX: u64 = 256 * 1024 * 1024;
+/// The number of runs from which on a write waits for a merge.
+const RUN_COUNT_MAX: usize = 24;
 
-/// Returns the number of appended bytes from which on the next checkpoint is due.
-pub(super) fn checkpoint_after(appended_bytes: u64, size: u64) -> u64 {
-    appended_bytes.saturating_add((size.saturating_mul(INTERVAL_SIZES)).max(INTERVAL_MIN))
+/// The checkpoints of a volume.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    /// The last one that was published.
+    pub(super) last: Checkpoint,
+    /// The number of the last one that was attempted.
+    pub(super) last_number: u64,
+    /// The number of the last run whose file was begun.
+    pub(super) last_run: u64,
+    /// The runs that are being written.
+    pub(super) unfinished: BTreeSet<u64>,
 }
 
 /// The segments that a checkpoint needs: those from its position on, and those in which its tables
@@ -26,19 +35,40 @@ struct Needed {
     live: BTreeSet<u64>,
 }
 
+impl Checkpoints {
+    fn begin_run(&mut self) -> u64 {
+        self.last_run += 1;
+        self.unfinished.insert(self.last_run);
+        self.last_run
+    }
+}
+
 impl Volume {
     /// Writes a checkpoint if one is due. A failure does no harm: the log is longer then.
     pub(super) fn after_write(&self) -> Result<()> {
-        let state = self.read_state();
-        let is_due = state.log.appended_bytes() >= state.checkpoint_at;
-        drop(state);
-        if is_due && let Ok(checkpoints) = self.checkpoints.try_lock() {
-            self.write_checkpoint(checkpoints).or_else(|error| {
-                // A full disk is told by the write that meets it.
-                if error.kind() == crate::Kind::Full { Ok(()) } else { Err(error) }
-            })?;
+        let (changed, appended, is_late, run_count) = {
+            let state = self.read_state();
+            let tree = &state.tables.tree;
+            let appended = state.log.appended_bytes() - state.checkpoint_at;
+            let is_late = tree.active_bytes() >= 2 * self.changes_max;
+            (tree.active_bytes(), appended, is_late, tree.runs().len())
+        };
+        if changed < self.changes_max && appended < INTERVAL_MAX {
+            return Ok(());
         }
-        Ok(())
+        let checkpoints = if is_late {
+            // Another thread is at it, and slower than the writes.
+            Ok(self.checkpoints())
+        } else {
+            self.checkpoints.try_lock()
+        };
+        let Ok(checkpoints) = checkpoints else { return Ok(()) };
+        let written = self.write_checkpoint(checkpoints);
+        let written = written.and_then(|()| {
+            if run_count >= RUN_COUNT_MAX { self.merge_runs(&|| false).map(drop) } else { Ok(()) }
+        });
+        // A full disk is told by the write that meets it.
+        written.or_else(|error| if error.kind() == Kind::Full { Ok(()) } else { Err(error) })
     }
 
     /// Writes a checkpoint, so that the next opening reads no log, and deletes the segments that have
@@ -51,53 +81,102 @@ impl Volume {
         if self.is_read_only {
             return Ok(());
         }
-        self.write_checkpoint(self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner))
+        self.write_checkpoint(self.checkpoints())
     }
 
-    fn write_checkpoint(
-        &self,
-        mut checkpoints: std::sync::MutexGuard<'_, Checkpoints>,
-    ) -> Result<()> {
-        let number = checkpoints.last_number + 1;
-        checkpoints.last_number = number;
-        let (bytes, needed) = {
-            let state = self.read_state();
-            let position = state.log.position()?;
-            let checkpoint = state.tables.to_checkpoint(self.core.id, number, position);
-            let live = state.tables.live_bytes.keys().copied().collect();
-            let needed = Needed { first_segment: position.segment, live };
-            (checkpoint.encode(&self.core.keys), needed)
-        };
-        checkpoints.size = bytes.len() as u64;
-        {
+    pub(super) fn checkpoints(&self) -> MutexGuard<'_, Checkpoints> {
+        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_checkpoint(&self, mut checkpoints: MutexGuard<'_, Checkpoints>) -> Result<()> {
+        let (mut checkpoint, changes, has_runs) = {
             let mut state = self.state_mut();
-            state.checkpoint_at = checkpoint_after(state.log.appended_bytes(), checkpoints.size);
-        }
+            state.check_failure()?;
+            let checkpoint = state.tables.to_checkpoint(state.log.position()?);
+            let changes = state.tables.tree.freeze();
+            state.checkpoint_at = state.log.appended_bytes();
+            (checkpoint, changes, !state.tables.tree.runs().is_empty())
+        };
+        let live = checkpoint.live_bytes.iter().map(|(segment, _)| *segment).collect();
+        let needed = Needed { first_segment: checkpoint.position.segment, live };
         if rules::must_sync_before_checkpoint() {
             self.flush()?;
         }
-        let published = self.publish(number, &bytes);
-        if published.is_err() {
-            for name in names::checkpoint(number) {
-                self.core.folder.delete(&name).ok();
-            }
-        }
-        published?;
-        self.delete_old_checkpoints(number)?;
+        let number = checkpoints.begin_run();
+        let run = write_run(&self.core, number, !has_runs, &changes);
+        checkpoints.unfinished.remove(&number);
+        let run = run?;
+        checkpoint.runs.extend(run.as_ref().map(|run| run.meta()));
+        checkpoint.runs.extend_from_slice(&checkpoints.last.runs);
+        self.publish(&mut checkpoints, checkpoint, run.as_deref())?;
+        self.state_mut().tables.tree.thaw(run);
+        self.delete_old_files(&checkpoints)?;
         self.delete_dead_segments(&needed)
     }
 
-    /// Writes a checkpoint and its copy, and makes them durable.
-    fn publish(&self, number: u64, bytes: &[u8]) -> Result<()> {
+    /// Merges runs until none are due. Reads, writes and checkpoints go on meanwhile. Returns `false`
+    /// if `is_asked_to_stop` returned `true`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a run cannot be read or written. The volume is as good as before then.
+    pub fn merge_runs(&self, is_asked_to_stop: &dyn Fn() -> bool) -> Result<bool> {
+        let _one_at_a_time = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let Some(merge) = RunMerge::due(self.read_state().tables.tree.runs()) else {
+                return Ok(true);
+            };
+            let number = self.checkpoints().begin_run();
+            let merged = merge.run(&self.core, number, is_asked_to_stop);
+            let mut checkpoints = self.checkpoints();
+            checkpoints.unfinished.remove(&number);
+            let Some(merged) = merged? else { return Ok(false) };
+            // The same tables at the same position, in other files.
+            let mut checkpoint = checkpoints.last.clone();
+            let runs = merge.applied(self.read_state().tables.tree.runs(), merged.as_ref());
+            checkpoint.runs = runs.iter().map(|run| run.meta()).collect();
+            self.publish(&mut checkpoints, checkpoint, merged.as_deref())?;
+            self.state_mut().tables.tree.replace(&merge, merged);
+            self.delete_old_files(&checkpoints)?;
+        }
+    }
+
+    /// Writes a checkpoint and its copy, and makes them durable, with the new run that they have.
+    fn publish(
+        &self,
+        checkpoints: &mut Checkpoints,
+        mut checkpoint: Checkpoint,
+        run: Option<&Run>,
+    ) -> Result<()> {
+        checkpoints.last_number += 1;
+        checkpoint.number = checkpoints.last_number;
+        checkpoint.last_run = checkpoints.last_run;
+        // A checkpoint must not survive a power cut that its runs do not.
+        let named = run.map_or(Ok(()), |_| self.core.sync_names());
+        let written = named.and_then(|()| self.write_copies(&checkpoint));
+        if written.is_err() {
+            for name in names::checkpoint(checkpoint.number) {
+                self.core.delete(&name).ok();
+            }
+            let is_gone = self.core.sync_names().is_ok();
+            if let Some(run) = run.filter(|_| is_gone) {
+                self.core.delete(&names::run(run.number())).ok();
+            }
+        }
+        written?;
+        checkpoints.last = checkpoint;
+        Ok(())
+    }
+
+    fn write_copies(&self, checkpoint: &Checkpoint) -> Result<()> {
         if !rules::must_sync_checkpoint() {
-            self.delete_old_checkpoints(number)?;
+            self.delete_old_checkpoints(checkpoint.number)?;
         }
         let folder = &self.core.folder;
-        for name in names::checkpoint(number) {
+        let bytes = checkpoint.encode(&self.core.keys);
+        for name in names::checkpoint(checkpoint.number) {
             folder.create(&name).map_err(|error| Error::io(&name, "cannot be created", error))?;
-            folder
-                .append(&name, bytes)
-                .map_err(|error| Error::io(&name, "cannot be written", error))?;
+            self.core.append(&name, &bytes)?;
             if rules::must_sync_checkpoint() {
                 self.core.sync(&name)?;
             }
@@ -105,9 +184,16 @@ impl Volume {
         self.core.sync_names()
     }
 
+    /// Deletes the checkpoints before the last one, and the runs that it does not have.
+    fn delete_old_files(&self, checkpoints: &Checkpoints) -> Result<()> {
+        self.delete_old_checkpoints(checkpoints.last_number)?;
+        let runs = checkpoints.last.runs.iter().map(|run| run.number);
+        let kept: BTreeSet<u64> = runs.chain(checkpoints.unfinished.iter().copied()).collect();
+        self.delete_if(|name| names::parse_run(name).is_some_and(|run| !kept.contains(&run)))
+    }
+
     fn delete_old_checkpoints(&self, number: u64) -> Result<()> {
-        let is_old = |name: &str| names::parse_checkpoint(name).is_some_and(|it| it < number);
-        self.delete_if(is_old)
+        self.delete_if(|name| names::parse_checkpoint(name).is_some_and(|it| it < number))
     }
 
     /// Deletes the segments that a durable checkpoint does not need.
@@ -124,14 +210,14 @@ impl Volume {
     }
 
     fn delete_if(&self, is_deleted: impl Fn(&str) -> bool) -> Result<()> {
-        let folder = &self.core.folder;
         let listed = self.core.names()?;
         let mut is_changed = false;
         for name in listed.iter().filter(|name| is_deleted(name)) {
-            folder.delete(name).map_err(|error| Error::io(name, "cannot be deleted", error))?;
+            self.core.delete(name)?;
             is_changed = true;
         }
         if is_changed {
+            self.space.ask_again();
             self.core.sync_names()?;
         }
         Ok(())

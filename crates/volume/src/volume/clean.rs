@@ -1,25 +1,27 @@
-//! The cleaner: moves the live blocks of segments that are mostly dead, so that they can be deleted.
+//! The cleaner: moves the live blocks of segments with many dead bytes, so that these can be deleted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use super::Volume;
 use super::read::DamagedBlock;
+use crate::core::shown;
 use crate::error::Result;
 use crate::format::names;
-use crate::format::record::{Body, Seq};
+use crate::format::position::{Place, Seq};
+use crate::format::record::Body;
+use crate::log::read_segment;
 use crate::tables::Form;
 
-/// The maximum share of live bytes of a segment that is cleaned, in percent.
-const LIVE_PERCENT_MAX: u64 = 50;
+/// The bytes of all segments, in percent of the live bytes, up to which nothing is cleaned.
+const SIZE_PERCENT: u64 = 115;
 
 /// The minimum number of bytes that a cleaning in use must free, in sizes of a segment: each ends with a
 /// checkpoint.
 const FREED_SEGMENTS_MIN: u64 = 4;
-/// The minimum number of bytes that a cleaning in use must free, in sizes of a checkpoint.
-const FREED_CHECKPOINTS_MIN: u64 = 8;
 
 /// The segments that a cleaning frees.
+#[derive(Debug, Default)]
 struct Dirt {
     /// The segments with live blocks.
     segments: BTreeSet<u64>,
@@ -28,77 +30,125 @@ struct Dirt {
 }
 
 impl Volume {
-    /// Moves the live blocks of all segments that are mostly dead to the end of the log, and deletes
-    /// the segments. Blocks that are damaged stay, with their segment. Reads and writes go on
-    /// meanwhile.
+    /// Merges runs, folds layers that are not needed, and moves the live blocks of segments with the
+    /// most dead bytes to the end of the log until all segments together have little more than what is
+    /// live. Blocks that are damaged stay, with their segment. Reads and writes go on meanwhile.
     ///
     /// # Errors
     ///
     /// Fails if the volume cannot be written.
     pub fn clean(&self) -> Result<()> {
+        let _one_at_a_time = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
+        self.merge_runs(&|| false)?;
+        self.fold_layers_alone(&|| false)?;
         let dirt = self.dirt()?;
-        self.clean_segments(&dirt)
+        self.clean_segments(&dirt, &|| false)
     }
 
-    /// Cleans as [`Volume::clean`] does, if that frees enough to be worth a checkpoint. Returns `true`
-    /// if so. To be called now and then while the volume is in use.
+    /// Does the part of [`Volume::clean`] that is worth its cost while the volume is in use. Returns
+    /// `true` if there was one. To be called now and then. Returns early if `is_asked_to_stop` returns
+    /// `true`.
     ///
     /// # Errors
     ///
     /// Fails if the volume cannot be written.
-    pub fn clean_if_due(&self) -> Result<bool> {
+    pub fn clean_if_due(&self, is_asked_to_stop: &dyn Fn() -> bool) -> Result<bool> {
+        if self.is_read_only {
+            return Ok(false);
+        }
+        let _one_at_a_time = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.merge_runs(is_asked_to_stop)? || !self.fold_layers_alone(is_asked_to_stop)? {
+            return Ok(true);
+        }
         let dirt = self.dirt()?;
-        let checkpoint_size = self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner).size;
-        let of_segments = FREED_SEGMENTS_MIN * u64::from(self.core.segment_size);
-        let of_checkpoints = FREED_CHECKPOINTS_MIN.saturating_mul(checkpoint_size);
-        let is_due = dirt.freed_bytes >= of_segments.max(of_checkpoints);
-        if is_due && !self.is_read_only {
-            self.clean_segments(&dirt)?;
+        let is_due = dirt.freed_bytes >= FREED_SEGMENTS_MIN * u64::from(self.core.segment_size);
+        if is_due {
+            self.clean_segments(&dirt, is_asked_to_stop)?;
         }
         Ok(is_due)
     }
 
-    fn clean_segments(&self, dirt: &Dirt) -> Result<()> {
-        for seq in self.live_blocks(&dirt.segments) {
-            self.move_block(seq)?;
+    fn clean_segments(&self, dirt: &Dirt, is_asked_to_stop: &dyn Fn() -> bool) -> Result<()> {
+        for segment in &dirt.segments {
+            for seq in self.live_blocks(*segment)? {
+                if is_asked_to_stop() {
+                    return Ok(());
+                }
+                self.move_block(seq)?;
+            }
         }
         self.checkpoint()
     }
 
-    /// Finds the segments that are mostly or entirely dead.
+    /// Finds the segments with the least live bytes, so many that the others have little more than what
+    /// is live.
     fn dirt(&self) -> Result<Dirt> {
         let folder = &self.core.folder;
         let listed = self.core.names()?;
-        let state = self.read_state();
-        let current = state.log.position()?.segment;
-        let live_bytes = &state.tables.live_bytes;
-        let mut dirt = Dirt { segments: BTreeSet::new(), freed_bytes: 0 };
-        for name in &listed {
-            let Some(number) = names::parse_segment(name).filter(|it| *it < current) else {
-                continue;
-            };
-            // A segment may have been deleted meanwhile.
-            let Ok(size) = folder.size(name) else { continue };
-            let live = live_bytes.get(&number).copied().unwrap_or_default();
-            if live.saturating_mul(100) > size.saturating_mul(LIVE_PERCENT_MAX) {
-                continue;
+        let (current, live_bytes) = {
+            let state = self.read_state();
+            (state.log.position()?.segment, state.tables.live_bytes.clone())
+        };
+        // A segment may have been deleted meanwhile.
+        let numbers = listed.iter().filter_map(|name| names::parse_segment(name));
+        let sized = numbers.filter_map(|it| Some((it, folder.size(&names::segment(it)).ok()?)));
+        let sizes: BTreeMap<u64, u64> = sized.collect();
+        let live = |segment: &u64| live_bytes.get(segment).copied().unwrap_or_default();
+        let mut size: u64 = sizes.values().sum();
+        let goal = live_bytes.values().sum::<u64>() / 100 * SIZE_PERCENT;
+        let mut candidates: Vec<(u64, u64)> =
+            sizes.into_iter().filter(|(segment, _)| *segment < current).collect();
+        candidates.sort_by_key(|(segment, size)| live(segment).saturating_mul(1000) / size.max(&1));
+        let mut dirt = Dirt::default();
+        for (segment, len) in candidates {
+            let (live, dead) = (live(&segment), len.saturating_sub(live(&segment)));
+            if live > 0 && (size <= goal || dead == 0) {
+                break;
             }
-            dirt.freed_bytes += size.saturating_sub(live);
-            dirt.segments.extend((live > 0).then_some(number));
+            size -= dead.min(size);
+            dirt.freed_bytes += dead;
+            dirt.segments.extend((live > 0).then_some(segment));
         }
         Ok(dirt)
     }
 
-    /// Returns the stored blocks in segments, in the order of their places.
-    fn live_blocks(&self, segments: &BTreeSet<u64>) -> Vec<Seq> {
+    /// Returns the stored blocks in a segment, in the order of their places.
+    fn live_blocks(&self, segment: u64) -> Result<Vec<Seq>> {
+        let read = read_segment(&self.core, segment, 0);
         let state = self.read_state();
-        let stored = state.tables.stored.iter();
-        let mut blocks: Vec<_> = stored
-            .filter(|(_, stored)| segments.contains(&stored.place.segment))
-            .map(|(seq, stored)| (stored.place, *seq))
-            .collect();
-        blocks.sort_unstable();
-        blocks.into_iter().map(|(_, seq)| seq).collect()
+        if !state.tables.live_bytes.contains_key(&segment) {
+            // It may have been deleted meanwhile.
+            return Ok(Vec::new());
+        }
+        let (_, records) = read?;
+        let mut live = Vec::new();
+        let mut bytes = 0;
+        for (offset, record) in records {
+            let seq = match record.body {
+                Body::Full { .. } | Body::Burst { .. } | Body::Delta { .. } => record.seq,
+                Body::Move { target } => target,
+                Body::Duplicate { .. }
+                | Body::Zero(_)
+                | Body::Change { .. }
+                | Body::Fold { .. } => continue,
+            };
+            let stored = state.tables.stored(seq)?;
+            if let Some(stored) = stored.filter(|it| it.place == Place { segment, offset }) {
+                bytes += stored.log_len();
+                live.push(seq);
+            }
+        }
+        if state.tables.live_bytes.get(&segment).is_some_and(|expected| *expected > bytes) {
+            // The header of a record is damaged. The tables know its place.
+            let mut found = Vec::new();
+            for entry in state.tables.all_stored() {
+                let (seq, stored) = entry?;
+                found.extend((stored.place.segment == segment).then_some((stored.place, seq)));
+            }
+            found.sort_unstable();
+            live = found.into_iter().map(|(_, seq)| seq).collect();
+        }
+        Ok(live)
     }
 
     /// Moves a stored block, unless it is gone meanwhile or damaged.
@@ -108,11 +158,15 @@ impl Volume {
         if let Err(DamagedBlock { .. }) = self.read_stored(&state.tables, seq, &mut block) {
             return Ok(());
         }
-        let Some(stored) = state.tables.stored.get(&seq) else { return Ok(()) };
-        let payload = match stored.form {
+        let Some(stored) = state.tables.stored(seq)? else { return Ok(()) };
+        let content = match stored.form {
             Form::Full { .. } => block,
-            Form::Burst { patch, .. } => patch.payload(&block),
+            Form::Burst { patch, .. } => patch.content(&block),
+            Form::Delta { .. } => {
+                let problem = "deltas are not moved yet";
+                return Err(crate::Error::new(crate::Kind::Invalid, shown(stored.place), problem));
+            }
         };
-        state.append(&self.core, Body::Move { target: seq }, &payload)
+        state.append(&self.core, Body::Move { target: seq }, &content)
     }
 }

@@ -3,31 +3,39 @@
 use std::sync::Arc;
 
 use super::Volume;
+use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::folder::Folder;
-use crate::format::checkpoint::Position;
+use crate::format::change::{Change, DiskEntry, is_name};
 use crate::format::names;
-use crate::format::record::Settings;
+use crate::format::position::Position;
+use crate::format::settings::Settings;
 use crate::format::superblock::{BLOCK_SHIFTS, SEGMENT_SIZES, Superblock};
-use crate::keys::Keys;
-use crate::mode::Mode;
+use crate::mode::{Compression, Mode};
 use crate::tables::Tables;
 
 /// The default length from which on a segment gets no further record, in bytes.
 pub const SEGMENT_SIZE_DEFAULT: u32 = 64 * 1024 * 1024;
 
+/// The default name of the first disk.
+pub const DISK_NAME_DEFAULT: &str = "main";
+
 /// The maximum number of blocks of a disk.
 const BLOCK_COUNT_MAX: u64 = 1 << 40;
 
 /// The constants of a new volume.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// The size of the disk in bytes, a multiple of the size of a block.
+    /// The name of the first disk.
+    pub disk: String,
+    /// The size of the first disk in bytes, a multiple of the size of a block.
     pub size: u64,
     /// The size of a block in bytes: a power of two from 4096 to 65,536.
     pub block_size: u32,
     /// The first mode of writes.
     pub mode: Mode,
+    /// The first compression of writes.
+    pub compression: Compression,
     /// The length from which on a segment of the log gets no further record, in bytes: from 64 KiB
     /// to 1 GiB.
     pub segment_size: u32,
@@ -37,7 +45,14 @@ impl CreateOptions {
     /// Returns the options with the default segments.
     #[must_use]
     pub fn new(size: u64, block_size: u32, mode: Mode) -> CreateOptions {
-        CreateOptions { size, block_size, mode, segment_size: SEGMENT_SIZE_DEFAULT }
+        CreateOptions {
+            disk: DISK_NAME_DEFAULT.to_owned(),
+            size,
+            block_size,
+            mode,
+            compression: Compression::None,
+            segment_size: SEGMENT_SIZE_DEFAULT,
+        }
     }
 
     /// Checks that the options are in range.
@@ -57,15 +72,8 @@ impl CreateOptions {
             let problem = "must be 4096, 8192, 16384, 32768 or 65536 bytes";
             return invalid(format!("block size {}", self.block_size), problem);
         };
-        let name = format!("size {}", self.size);
-        if self.size == 0 || !self.size.is_multiple_of(self.block_size.into()) {
-            let problem =
-                format!("must be a multiple of {} bytes, the size of a block", self.block_size);
-            return invalid(name, &problem);
-        }
-        if self.size / u64::from(self.block_size) > BLOCK_COUNT_MAX {
-            return invalid(name, "must be at most 2^40 blocks");
-        }
+        check_size(self.size, self.block_size.into())?;
+        check_name(&self.disk)?;
         if !SEGMENT_SIZES.contains(&self.segment_size) {
             let name = format!("segment size {}", self.segment_size);
             return invalid(name, "must be from 64 KiB to 1 GiB");
@@ -94,10 +102,17 @@ impl Volume {
         id.copy_from_slice(&random[..16]);
         secret.copy_from_slice(&random[16..]);
         let superblock = Superblock { id, secret, block_shift, segment_size: options.segment_size };
-        let settings = Settings { size: options.size, mode: options.mode };
-        let tables = Tables::new(1 << block_shift, settings);
+        let settings = Settings { mode: options.mode, compression: options.compression };
+        let core = Arc::new(Core::new(Arc::clone(folder), &superblock, 0));
+        let mut tables = Tables::new(Arc::clone(&core), settings);
+        let disk = DiskEntry { name: options.disk.clone(), layer: 1, size: options.size };
+        for change in [Change::Layer { id: 1, parent: None }, Change::Disk(1, disk)] {
+            assert!(tables.catalog.apply(&change), "a first disk");
+        }
         let position = Position { segment: 1, offset: 0, seq: 1 };
-        let checkpoint = tables.to_checkpoint(id, 1, position).encode(&Keys::derive(&secret));
+        let mut checkpoint = tables.to_checkpoint(position);
+        checkpoint.number = 1;
+        let checkpoint = checkpoint.encode(&core.keys);
         // The superblock comes last: a folder without one has no volume.
         let checkpoints = names::checkpoint(1).map(|name| (name, checkpoint.clone()));
         let superblocks = names::SUPERBLOCKS.map(|name| (name.to_owned(), superblock.encode()));
@@ -108,4 +123,26 @@ impl Volume {
         }
         folder.sync_names().map_err(failed("cannot be synced"))
     }
+}
+
+/// Checks that a disk can have a size.
+pub(super) fn check_size(size: u64, block_size: u64) -> Result<()> {
+    let invalid = |problem: &str| Err(Error::new(Kind::Invalid, format!("size {size}"), problem));
+    if size == 0 || !size.is_multiple_of(block_size) {
+        return invalid(&format!("must be a multiple of {block_size} bytes, the size of a block"));
+    }
+    if size / block_size > BLOCK_COUNT_MAX {
+        return invalid("must be at most 2^40 blocks");
+    }
+    Ok(())
+}
+
+/// Checks that a disk or a snapshot can have a name.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let problem = "must have 1 to 64 letters, digits, '.', '_' or '-', and begin with a letter or a \
+                   digit";
+    Err(Error::new(Kind::Invalid, format!("name '{name}'"), problem))
 }

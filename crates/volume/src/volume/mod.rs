@@ -1,48 +1,61 @@
-//! A volume: a virtual disk in a folder.
+//! A volume: virtual disks in a folder.
 
+mod catalog;
 mod check;
 mod checkpoint;
 mod clean;
 mod create;
 mod decide;
+mod disk;
 mod flush;
 mod open;
 mod pieces;
 mod read;
+mod space;
 mod statistics;
 mod write;
 
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+pub use self::catalog::{DiskInfo, SnapshotInfo};
 pub use self::check::{CheckSummary, Finding};
-pub use self::create::{CreateOptions, SEGMENT_SIZE_DEFAULT};
+use self::checkpoint::Checkpoints;
+pub use self::create::{CreateOptions, DISK_NAME_DEFAULT, SEGMENT_SIZE_DEFAULT};
+pub use self::disk::Disk;
+pub use self::open::OpenOptions;
 pub use self::read::Extent;
+use self::space::Space;
 pub use self::statistics::Statistics;
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
-use crate::format::record::Body;
+use crate::format::change::Change;
+use crate::format::record::{Body, Encoding};
+use crate::format::settings::Settings;
 use crate::log::LogWriter;
-use crate::mode::Mode;
+use crate::mode::{Compression, Mode};
 use crate::rules;
 use crate::tables::Tables;
 
-/// A virtual disk in a folder, in which equal blocks are stored once and similar ones as bursts.
+/// Virtual disks in a folder, in which equal blocks are stored once and similar ones by their
+/// differences. [`Disk`] reads and writes one of them.
 ///
-/// All methods may be called by several threads at once. A write is visible to all later reads, and
-/// durable after the next [`flush`](Volume::flush). After a crash, the disk is as it was after some
-/// write that was not followed by a flush: a block never has a value that was not written to it. A
-/// stored block that is damaged cannot be read, and no other value is returned for it.
-///
-/// Every read and write is of any number of bytes at any offset. Whole blocks are quickest.
+/// All methods may be called by several threads at once.
 #[derive(Debug)]
 pub struct Volume {
-    core: Core,
+    core: Arc<Core>,
     is_read_only: bool,
+    /// The bytes of changes of the tables in memory from which on a checkpoint is due.
+    changes_max: u64,
     state: RwLock<State>,
+    space: Space,
     /// Held while files are synced.
     flushing: Mutex<()>,
     /// Held while a checkpoint is written.
     checkpoints: Mutex<Checkpoints>,
+    /// Held while runs are merged.
+    merging: Mutex<()>,
+    /// Held while segments are cleaned or layers folded.
+    cleaning: Mutex<()>,
 }
 
 /// What changes with a write.
@@ -50,32 +63,17 @@ pub struct Volume {
 struct State {
     tables: Tables,
     log: LogWriter,
-    /// The error of a sync, after which nothing may be written.
+    /// The error after which nothing may be written.
     failure: Option<String>,
-    /// The value of [`LogWriter::appended_bytes`] from which on a checkpoint is due.
+    /// The value of [`LogWriter::appended_bytes`] at the last checkpoint.
     checkpoint_at: u64,
 }
 
-/// The checkpoints of the volume.
-#[derive(Debug)]
-struct Checkpoints {
-    /// The number of the last one that was attempted.
-    last_number: u64,
-    /// The size of the last one in bytes.
-    size: u64,
-}
-
 impl Volume {
-    /// Returns the size of the disk in bytes, a multiple of the size of a block.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.read_state().tables.settings.size
-    }
-
     /// Returns the size of a block in bytes.
     #[must_use]
     pub fn block_size(&self) -> usize {
-        self.core.block_size
+        self.core.shape.block_size
     }
 
     /// Returns `true` if the volume was opened for reading.
@@ -87,25 +85,48 @@ impl Volume {
     /// Returns the mode of writes.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.read_state().tables.settings.mode
+        self.read_state().tables.catalog.settings.mode
     }
 
-    /// Changes the mode of later writes. The change is durable after the next flush.
+    /// Returns the compression of writes.
+    #[must_use]
+    pub fn compression(&self) -> Compression {
+        self.read_state().tables.catalog.settings.compression
+    }
+
+    /// Changes the mode of later writes. The change is durable when this returns.
     ///
     /// # Errors
     ///
     /// Fails if the volume cannot be written.
     pub fn set_mode(&self, mode: Mode) -> Result<()> {
-        let mut state = self.write_state()?;
-        let settings = state.tables.settings;
-        if settings.mode == mode {
-            return Ok(());
-        }
-        let settings = crate::format::record::Settings { mode, ..settings };
-        state.append(&self.core, Body::Settings(settings), &[])
+        self.set(|settings| settings.mode = mode)
     }
 
-    /// Checks that the tables agree with each other, which takes time in proportion to their size.
+    /// Changes the compression of later writes. The change is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the volume cannot be written.
+    pub fn set_compression(&self, compression: Compression) -> Result<()> {
+        self.set(|settings| settings.compression = compression)
+    }
+
+    fn set(&self, change: impl FnOnce(&mut Settings)) -> Result<()> {
+        {
+            let mut state = self.write_state()?;
+            let mut settings = state.tables.catalog.settings;
+            change(&mut settings);
+            if settings == state.tables.catalog.settings {
+                return Ok(());
+            }
+            state.change(&self.core, &[Change::Settings(settings)])?;
+        }
+        self.flush()
+    }
+
+    /// Checks that the tables agree with each other, which takes time and memory in proportion to their
+    /// size.
     ///
     /// # Errors
     ///
@@ -126,7 +147,7 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// Fails if the volume was opened for reading, or if a sync has failed.
+    /// Fails if the volume was opened for reading, or if nothing may be written after a failure.
     fn write_state(&self) -> Result<RwLockWriteGuard<'_, State>> {
         if self.is_read_only {
             return Err(Error::new(Kind::ReadOnly, "volume", "was opened for reading"));
@@ -138,14 +159,14 @@ impl Volume {
 }
 
 impl State {
-    /// Returns the error of an earlier sync again.
+    /// Returns the error of an earlier sync or of the tables again.
     fn check_failure(&self) -> Result<()> {
         match self.failure.as_ref().filter(|_| rules::must_stop_after_failed_sync()) {
             None => Ok(()),
             Some(failure) => {
                 let problem = format!(
-                    "a sync has failed, so the volume must be opened again before it is written: \
-                     {failure}"
+                    "the volume must be opened again before it is written, because of an earlier \
+                     failure: {failure}"
                 );
                 Err(Error::new(Kind::Io, "volume", problem))
             }
@@ -153,9 +174,31 @@ impl State {
     }
 
     /// Appends a record and applies it.
-    fn append(&mut self, core: &Core, body: Body, payload: &[u8]) -> Result<()> {
-        let (record, place) = self.log.append(core, body, payload)?;
-        self.tables.apply(&record, place);
+    fn append(&mut self, core: &Core, body: Body, content: &[u8]) -> Result<()> {
+        self.append_with(core, body, content, &[])
+    }
+
+    /// Changes the catalog. The record is there twice, so that one flipped bit does no harm.
+    fn change(&mut self, core: &Core, changes: &[Change]) -> Result<()> {
+        let content = Change::encode_all(changes);
+        let hash = core.keys.fingerprint(&content);
+        for is_copy in [false, true] {
+            self.append_with(core, Body::Change { hash, is_copy }, &content, changes)?;
+        }
         Ok(())
+    }
+
+    fn append_with(
+        &mut self,
+        core: &Core,
+        body: Body,
+        content: &[u8],
+        changes: &[Change],
+    ) -> Result<()> {
+        let (record, place) = self.log.append(core, body, Encoding::Plain, content)?;
+        self.tables.apply(&record, place, changes).inspect_err(|error| {
+            // The record counts, and the tables do not agree with it.
+            self.failure = Some(error.to_string());
+        })
     }
 }

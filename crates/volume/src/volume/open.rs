@@ -1,20 +1,58 @@
 //! Opens a volume: the newest checkpoint, and the log behind it.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::checkpoint::checkpoint_after;
-use super::{Checkpoints, State, Volume};
-use crate::core::Core;
+use super::checkpoint::Checkpoints;
+use super::read::references;
+use super::{Space, State, Volume};
+use crate::core::{Core, damaged};
 use crate::error::{Error, Kind, Result};
 use crate::folder::{Access, Folder};
-use crate::format::checkpoint::{Checkpoint, Place};
+use crate::format::change::Change;
+use crate::format::checkpoint::Checkpoint;
 use crate::format::names;
-use crate::format::record::{Body, Record, Span};
+use crate::format::position::Place;
+use crate::format::record::{Body, Record, UNIT};
+use crate::format::span::Span;
 use crate::format::superblock::{SUPERBLOCK_SIZE, Superblock};
 use crate::log::{LogWriter, Replay, Replayed, Target};
 use crate::rules;
 use crate::tables::{Form, Stored, Tables};
+
+/// The way in which a volume is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenOptions {
+    /// Reading, or reading and writing.
+    pub access: Access,
+    /// The memory for changes and pages of the tables in bytes. Fences and filters come to it: up to 4
+    /// bytes for each stored block.
+    pub memory: u64,
+    /// The maximum number of bytes of all files; later writes fail as on a full disk. `None` for any.
+    pub limit: Option<u64>,
+    /// The number of bytes of the storage that writes leave free, so that a full volume can be trimmed
+    /// and cleaned.
+    pub reserve: u64,
+}
+
+impl OpenOptions {
+    /// The default of `memory` in bytes.
+    pub const MEMORY_DEFAULT: u64 = 256 * 1024 * 1024;
+    /// The default of `reserve` in bytes.
+    pub const RESERVE_DEFAULT: u64 = 128 * 1024 * 1024;
+
+    /// Returns the defaults.
+    #[must_use]
+    pub fn new(access: Access) -> OpenOptions {
+        OpenOptions {
+            access,
+            memory: OpenOptions::MEMORY_DEFAULT,
+            limit: None,
+            reserve: OpenOptions::RESERVE_DEFAULT,
+        }
+    }
+}
 
 impl Volume {
     /// Opens the volume in a folder, and makes durable what an earlier process has left.
@@ -22,36 +60,43 @@ impl Volume {
     /// # Errors
     ///
     /// Fails with [`Kind::Missing`] if there is no volume, with [`Kind::Unsupported`] if a newer
-    /// version has written it, and with [`Kind::Corrupt`] if its superblock, its checkpoint or its
-    /// log is damaged beyond what the copies repair.
-    pub fn open(folder: Arc<dyn Folder>, access: Access) -> Result<Volume> {
+    /// version has written it, and with [`Kind::Corrupt`] if its superblock, its checkpoint, a run or
+    /// its log is damaged beyond what copies and parity repair.
+    pub fn open(folder: Arc<dyn Folder>, options: &OpenOptions) -> Result<Volume> {
         let superblock = read_superblock(&*folder)?;
-        let core = Core::new(folder, &superblock);
-        let (checkpoint, size, last_number) = newest_checkpoint(&core)?;
-        let tables = Tables::of_checkpoint(&checkpoint, core.block_size).ok_or_else(|| {
-            let [name, _] = names::checkpoint(checkpoint.number);
-            Error::new(Kind::Corrupt, name, "the tables contradict each other")
-        })?;
+        let core = Arc::new(Core::new(folder, &superblock, options.memory / 4));
+        let listed = core.names()?;
+        let (checkpoint, last_number) = newest_checkpoint(&core, &listed)?;
+        let tables = Tables::of_checkpoint(&core, &checkpoint)?;
         let replay = Replay::read(&core, checkpoint.position)?;
-        let mut replaying = Replaying { core: &core, tables };
+        let mut replaying = Replaying { core: &core, tables, last_change: None };
         let end = replay.run(&mut replaying)?;
         let tables = replaying.tables;
-        let is_read_only = access == Access::Read;
+        let is_read_only = options.access == Access::Read;
         if !is_read_only {
             sync_leftovers(&core, &end)?;
         }
         let log = LogWriter::new(end.next_seq, end.next_seq, end.previous, end.next_segment);
+        // A file of a run that was never published may be there.
+        let runs = listed.iter().filter_map(|name| names::parse_run(name));
+        let last_run = runs.max().unwrap_or_default().max(checkpoint.last_run);
+        let used = listed.iter().filter_map(|name| core.folder.size(name).ok()).sum();
+        core.used_bytes.store(used, Ordering::Relaxed);
         Ok(Volume {
-            core,
             is_read_only,
-            state: RwLock::new(State {
-                tables,
-                log,
-                failure: None,
-                checkpoint_at: checkpoint_after(0, size),
-            }),
+            changes_max: options.memory / 4,
+            state: RwLock::new(State { tables, log, failure: None, checkpoint_at: 0 }),
+            space: Space::new(options.limit, options.reserve),
             flushing: Mutex::new(()),
-            checkpoints: Mutex::new(Checkpoints { last_number, size }),
+            checkpoints: Mutex::new(Checkpoints {
+                last: checkpoint,
+                last_number,
+                last_run,
+                unfinished: BTreeSet::new(),
+            }),
+            merging: Mutex::new(()),
+            cleaning: Mutex::new(()),
+            core,
         })
     }
 }
@@ -81,17 +126,15 @@ pub(super) fn read_superblock_file(folder: &dyn Folder, name: &str) -> Result<Su
     Superblock::decode(name, &bytes)
 }
 
-/// Returns the newest checkpoint that is whole, its size in bytes, and the highest number of any.
-fn newest_checkpoint(core: &Core) -> Result<(Checkpoint, u64, u64)> {
-    let listed = core.names()?;
+/// Returns the newest checkpoint that is whole, and the highest number of any.
+fn newest_checkpoint(core: &Core, listed: &[String]) -> Result<(Checkpoint, u64)> {
     let numbers: BTreeSet<u64> =
         listed.iter().filter_map(|name| names::parse_checkpoint(name)).collect();
     let last_number = numbers.last().copied();
     for number in numbers.iter().rev() {
         for name in names::checkpoint(*number).iter().filter(|name| listed.contains(name)) {
-            let found = read_checkpoint(core, name, *number)?;
-            if let Some((checkpoint, size)) = found {
-                return Ok((checkpoint, size, last_number.unwrap_or_default()));
+            if let Some(checkpoint) = read_checkpoint(core, name, *number)? {
+                return Ok((checkpoint, last_number.unwrap_or_default()));
             }
         }
     }
@@ -104,20 +147,15 @@ fn newest_checkpoint(core: &Core) -> Result<(Checkpoint, u64, u64)> {
     }
 }
 
-/// Reads a checkpoint, and returns its size as well. Returns `None` if it is damaged or not whole.
-pub(super) fn read_checkpoint(
-    core: &Core,
-    name: &str,
-    number: u64,
-) -> Result<Option<(Checkpoint, u64)>> {
+/// Reads a checkpoint. Returns `None` if it is damaged or not whole.
+pub(super) fn read_checkpoint(core: &Core, name: &str, number: u64) -> Result<Option<Checkpoint>> {
     let failed = |error| Error::io(name, "cannot be read", error);
     let size = core.folder.size(name).map_err(failed)?;
     let Ok(len) = usize::try_from(size) else { return Ok(None) };
     let mut bytes = vec![0; len];
     core.folder.read_at(name, 0, &mut bytes).map_err(failed)?;
     let decoded = Checkpoint::decode(&bytes, &core.keys);
-    let checkpoint = decoded.filter(|it| it.volume == core.id && it.number == number);
-    Ok(checkpoint.map(|checkpoint| (checkpoint, size)))
+    Ok(decoded.filter(|it| it.volume == core.id && it.number == number))
 }
 
 /// Syncs the segments that were read, because the process that has appended to them may have ended
@@ -134,39 +172,84 @@ fn sync_leftovers(core: &Core, end: &Replayed) -> Result<()> {
 
 /// The tables of a volume while the log is read.
 struct Replaying<'a> {
-    core: &'a Core,
+    core: &'a Arc<Core>,
     tables: Tables,
+    /// The hash of the last change of the catalog that was applied.
+    last_change: Option<crate::keys::Fingerprint>,
+}
+
+impl Replaying<'_> {
+    /// Returns the stored block that a record writes or moves, if it has one.
+    fn stored_of(&self, record: &Record, place: Place) -> Result<Option<Stored>> {
+        let (fingerprint, form) = match record.body {
+            Body::Full { fingerprint, .. } => (
+                fingerprint,
+                Form::Full {
+                    is_indexed: false,
+                    keys: [None; 2],
+                    features: None,
+                    dependent_count: 0,
+                },
+            ),
+            Body::Burst { fingerprint, reference, side, patch, .. } => {
+                (fingerprint, Form::Burst { reference, side, patch })
+            }
+            Body::Delta { fingerprint, bases, .. } => (fingerprint, Form::Delta { bases }),
+            Body::Move { target } => match self.tables.stored(target)? {
+                Some(stored) => (stored.fingerprint, stored.form),
+                None => return Ok(None),
+            },
+            Body::Duplicate { .. } | Body::Zero(_) | Body::Change { .. } | Body::Fold { .. } => {
+                return Ok(None);
+            }
+        };
+        Ok(Some(Stored {
+            place,
+            has_long_header: record.body.header_len() > UNIT,
+            encoding: record.encoding,
+            payload_len: record.payload_len,
+            fingerprint,
+            use_count: 1,
+            form,
+        }))
+    }
+
+    fn is_whole(&self, record: &Record, place: Place) -> Result<bool> {
+        if let Body::Change { hash, .. } = record.body {
+            let content = self.core.read_change(record, place);
+            return Ok(content.is_ok_and(|content| self.core.keys.fingerprint(&content) == hash));
+        }
+        let Some(stored) = self.stored_of(record, place)? else { return Ok(true) };
+        let references = references(&self.tables, &stored)?;
+        let mut block = vec![0; self.core.shape.block_size];
+        Ok(self.core.read(&stored, &references, &mut block).is_ok())
+    }
 }
 
 impl Target for Replaying<'_> {
     fn verify(&self, record: &Record, place: Place) -> bool {
-        let stored = match record.body {
-            Body::Full { fingerprint, .. } => {
-                let form = Form::Full { is_indexed: false, keys: [None; 2], burst_count: 0 };
-                Stored::new(place, fingerprint, form)
-            }
-            Body::Burst { fingerprint, reference, side, patch, .. } => {
-                Stored::new(place, fingerprint, Form::Burst { reference, side, patch })
-            }
-            Body::Move { target } => match self.tables.stored.get(&target) {
-                Some(stored) => Stored { place, ..stored.clone() },
-                None => return true,
-            },
-            Body::Duplicate { .. } | Body::Zero(_) | Body::Settings(_) => return true,
-        };
-        let reference = match stored.form {
-            Form::Burst { reference, .. } => self.tables.stored.get(&reference),
-            Form::Full { .. } => None,
-        };
-        let mut block = vec![0; self.core.block_size];
-        self.core.read(&stored, reference, &mut block).is_ok()
+        self.is_whole(record, place).unwrap_or(false)
     }
 
-    fn apply(&mut self, record: &Record, place: Place) {
-        self.tables.apply(record, place);
+    fn apply(&mut self, record: &Record, place: Place) -> Result<()> {
+        let Body::Change { hash, is_copy } = record.body else {
+            return self.tables.apply(record, place, &[]);
+        };
+        if is_copy && self.last_change == Some(hash) {
+            return Ok(());
+        }
+        let content = self.core.read_change(record, place);
+        let content = content.ok().filter(|content| self.core.keys.fingerprint(content) == hash);
+        let Some(changes) = content.and_then(|content| Change::decode_all(&content)) else {
+            // The copy follows, or it was the copy.
+            let problem = "a change of the catalog is damaged, and so is its copy";
+            return if is_copy { Err(damaged(place, problem)) } else { Ok(()) };
+        };
+        self.last_change = Some(hash);
+        self.tables.apply(record, place, &changes)
     }
 
-    fn lose(&mut self, span: Span) {
-        self.tables.lose(span);
+    fn lose(&mut self, span: Span) -> Result<()> {
+        self.tables.lose(span)
     }
 }

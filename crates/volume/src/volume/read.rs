@@ -1,11 +1,14 @@
 //! Reads.
 
-use super::Volume;
+use std::ops::Range;
+
 use super::pieces::pieces;
+use super::{Disk, Volume};
 use crate::core::Unreadable;
 use crate::error::{Error, Kind, Result};
-use crate::format::record::Seq;
-use crate::tables::{Form, LOST, Tables, ZERO};
+use crate::format::position::Seq;
+use crate::format::span::LayerId;
+use crate::tables::{LOST, Stored, Tables, ZERO};
 
 /// Consecutive bytes of a disk that are all stored or all zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +19,22 @@ pub struct Extent {
     pub is_zero: bool,
 }
 
+/// The maximum number of blocks that are looked up for the extents of a range.
+const SCANNED_MAX: usize = 64 * 1024;
+
 /// A block that cannot be read, and the stored block to blame, if there is one.
 pub(super) struct DamagedBlock {
     pub(super) error: Error,
     pub(super) stored: Option<Seq>,
 }
 
-impl Volume {
+impl From<Error> for DamagedBlock {
+    fn from(error: Error) -> DamagedBlock {
+        DamagedBlock { error, stored: None }
+    }
+}
+
+impl Disk {
     /// Fills `buffer` with the bytes of the disk from `offset` on.
     ///
     /// # Errors
@@ -30,22 +42,68 @@ impl Volume {
     /// Fails with [`Kind::Invalid`] behind the end of the disk, and with [`Kind::Corrupt`] if a
     /// stored block is damaged. The contents of `buffer` are then undefined.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.check_range(offset, buffer.len() as u64)?;
         let read = {
-            let state = self.read_state();
-            self.read_pieces(&state.tables, offset, buffer)
+            let state = self.volume().read_state();
+            let view = self.view(&state)?;
+            view.check_range(offset, buffer.len() as u64)?;
+            self.volume().read_pieces(&state.tables, view.layer, offset, buffer)
         };
         read.map_err(|DamagedBlock { error, stored }| {
             if let Some(stored) = stored.filter(|_| error.kind() == Kind::Corrupt) {
-                self.state_mut().tables.distrust(stored);
+                self.volume().state_mut().tables.distrust(stored);
             }
             error
         })
     }
 
+    /// Returns the extents of `len` bytes from `offset` on, in order, at most `count_max` of them. The
+    /// last ones may be missing.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Invalid`] behind the end of the disk, and if the tables cannot be read.
+    pub fn extents(&self, offset: u64, len: u64, count_max: usize) -> Result<Vec<Extent>> {
+        let state = self.volume().read_state();
+        let view = self.view(&state)?;
+        view.check_range(offset, len)?;
+        let size = self.block_size() as u64;
+        let end = offset + len;
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut at = offset;
+        let mut push = |until: u64, is_zero: bool| {
+            let until = until.min(end);
+            if until > at {
+                match extents.last_mut().filter(|last| last.is_zero == is_zero) {
+                    Some(last) => last.len += until - at,
+                    None => extents.push(Extent { len: until - at, is_zero }),
+                }
+                at = until;
+            }
+            extents.len() <= count_max
+        };
+        let used = state.tables.used_blocks(view.layer, offset / size..end.div_ceil(size));
+        let mut is_cut = false;
+        for (count, used) in used.enumerate() {
+            let (block, _) = used?;
+            is_cut = !push(block * size, true) || !push((block + 1) * size, false);
+            is_cut |= count + 1 == SCANNED_MAX;
+            if is_cut {
+                break;
+            }
+        }
+        if !is_cut {
+            push(end, true);
+        }
+        extents.truncate(count_max);
+        Ok(extents)
+    }
+}
+
+impl Volume {
     fn read_pieces(
         &self,
         tables: &Tables,
+        layer: LayerId,
         offset: u64,
         buffer: &mut [u8],
     ) -> std::result::Result<(), DamagedBlock> {
@@ -54,10 +112,10 @@ impl Volume {
         for piece in pieces(offset, rest.len() as u64, self.block_size()) {
             let (part, behind) = rest.split_at_mut(piece.range.len());
             if part.len() == self.block_size() {
-                self.read_block(tables, piece.block, part)?;
+                self.read_block(tables, layer, piece.block, part)?;
             } else {
                 scratch.resize(self.block_size(), 0);
-                self.read_block(tables, piece.block, &mut scratch)?;
+                self.read_block(tables, layer, piece.block, &mut scratch)?;
                 part.copy_from_slice(&scratch[piece.range]);
             }
             rest = behind;
@@ -65,22 +123,22 @@ impl Volume {
         Ok(())
     }
 
-    /// Reads a block of the disk.
+    /// Reads a block as it is seen through a layer.
     pub(super) fn read_block(
         &self,
         tables: &Tables,
+        layer: LayerId,
         block: u64,
         buffer: &mut [u8],
     ) -> std::result::Result<(), DamagedBlock> {
-        let seq = tables.map.get(block);
+        let seq = tables.lookup(layer, block)?;
         if seq == ZERO {
             buffer.fill(0);
             return Ok(());
         }
         if seq == LOST {
             let problem = "the record of its last change is damaged";
-            let error = Error::new(Kind::Corrupt, format!("block {block}"), problem);
-            return Err(DamagedBlock { error, stored: None });
+            return Err(Error::new(Kind::Corrupt, format!("block {block}"), problem).into());
         }
         self.read_stored(tables, seq, buffer)
     }
@@ -92,60 +150,68 @@ impl Volume {
         seq: Seq,
         buffer: &mut [u8],
     ) -> std::result::Result<(), DamagedBlock> {
-        let Some(stored) = tables.stored.get(&seq) else {
-            let error = Error::new(Kind::Corrupt, format!("stored block {seq}"), "is gone");
-            return Err(DamagedBlock { error, stored: None });
+        let Some(stored) = tables.stored(seq)? else {
+            return Err(Error::new(Kind::Corrupt, format!("stored block {seq}"), "is gone").into());
         };
-        let reference = match stored.form {
-            Form::Burst { reference, .. } => Some(reference),
-            Form::Full { .. } => None,
-        };
-        let found = reference.and_then(|reference| tables.stored.get(&reference));
-        self.core.read(stored, found, buffer).map_err(|Unreadable { error, is_reference }| {
-            let blamed = if is_reference { reference } else { Some(seq) };
-            DamagedBlock { error, stored: blamed }
+        let references = references(tables, &stored)?;
+        self.core.read(&stored, &references, buffer).map_err(|Unreadable { error, reference }| {
+            let blamed = reference.map_or(seq, |index| stored.references()[index]);
+            DamagedBlock { error, stored: Some(blamed) }
         })
     }
 
-    /// Returns the extents of `len` bytes from `offset` on, in order, at most `count_max` of them. The
-    /// last ones may be missing.
+    /// Returns the ranges of bytes of `to` that may differ from `from`, in order: disks by their names,
+    /// or snapshots by `DISK@SNAPSHOT`. Returns `None` if the one does not come from the other, so that
+    /// anything may differ.
     ///
     /// # Errors
     ///
-    /// Fails with [`Kind::Invalid`] behind the end of the disk.
-    pub fn extents(&self, offset: u64, len: u64, count_max: usize) -> Result<Vec<Extent>> {
-        self.check_range(offset, len)?;
-        let size = self.block_size() as u64;
-        let end = offset + len;
+    /// Fails if there is no such disk or snapshot, and if the tables cannot be read.
+    pub fn changed(
+        self: &std::sync::Arc<Self>,
+        from: &str,
+        to: &str,
+    ) -> Result<Option<Vec<Range<u64>>>> {
+        let (from, to) = (Disk::open(self, from)?, Disk::open(self, to)?);
         let state = self.read_state();
-        let map = &state.tables.map;
-        let mut extents: Vec<Extent> = Vec::new();
-        let mut at = offset;
-        while at < end && extents.len() < count_max {
-            let block = at / size;
-            let next_used = map.next_used(block).map_or(u64::MAX, |(used, _)| used);
-            let is_zero = next_used > block;
-            let mut until = next_used;
-            if !is_zero {
-                until = block + 1;
-                while until * size < end && map.get(until) != ZERO {
-                    until += 1;
+        let (old, new) = (from.view(&state)?, to.view(&state)?);
+        let tables = &state.tables;
+        let chain: Vec<LayerId> = tables.catalog.chain(new.layer).collect();
+        let Some(count) = chain.iter().position(|layer| *layer == old.layer) else {
+            return Ok(None);
+        };
+        let size = self.block_size() as u64;
+        let end = new.size.max(old.size);
+        let mut blocks: Vec<Range<u64>> = Vec::new();
+        for layer in &chain[..count] {
+            for entry in tables.own_blocks(*layer, 0..end / size) {
+                let (block, _) = entry?;
+                match blocks.last_mut().filter(|last| last.end == block) {
+                    Some(last) => last.end += 1,
+                    None => blocks.push(block..block + 1),
                 }
             }
-            let until = until.saturating_mul(size).min(end);
-            extents.push(Extent { len: until - at, is_zero });
-            at = until;
         }
-        Ok(extents)
+        if new.size != old.size {
+            blocks.push(new.size.min(old.size) / size..end / size);
+        }
+        blocks.sort_unstable_by_key(|range| range.start);
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for range in blocks {
+            match merged.last_mut().filter(|last| range.start <= last.end) {
+                Some(last) => last.end = last.end.max(range.end),
+                None => merged.push(range),
+            }
+        }
+        Ok(Some(merged.into_iter().map(|range| range.start * size..range.end * size).collect()))
     }
+}
 
-    /// Checks that a range is within the disk.
-    pub(super) fn check_range(&self, offset: u64, len: u64) -> Result<()> {
-        let size = self.size();
-        if offset.checked_add(len).is_some_and(|end| end <= size) {
-            return Ok(());
-        }
-        let problem = format!("ends behind the disk, which has {size} bytes");
-        Err(Error::new(Kind::Invalid, format!("{len} bytes at {offset}"), problem))
-    }
+/// Returns the stored blocks that a burst or a delta needs.
+pub(super) fn references(tables: &Tables, stored: &Stored) -> Result<Vec<Stored>> {
+    let references = stored.references().iter().map(|seq| {
+        let gone = || Error::new(Kind::Corrupt, format!("stored block {seq}"), "is gone");
+        tables.stored(*seq)?.ok_or_else(gone)
+    });
+    references.collect()
 }

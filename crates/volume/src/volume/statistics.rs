@@ -1,57 +1,72 @@
 //! The sizes of a volume and of its tables.
 
-use cutpoint_delta::burst::Side;
-
 use super::Volume;
 use crate::error::Result;
-use crate::mode::Mode;
-use crate::tables::{Counters, Form};
+use crate::mode::{Compression, Mode};
+use crate::tables::Counters;
 
 /// The sizes of a volume and of its tables, and the counts of its writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
-    /// The size of the disk in bytes.
+    /// The sizes of all disks in bytes, without snapshots.
     pub size: u64,
     /// The size of a block in bytes.
     pub block_size: u64,
     /// The mode of writes.
     pub mode: Mode,
-    /// The number of blocks of the disk that are not zeros.
+    /// The compression of writes.
+    pub compression: Compression,
+    /// The number of blocks of all disks and snapshots that are not zeros. What a disk and its
+    /// snapshots have in common counts once.
     pub used_block_count: u64,
     /// The number of entries of DT, and of full blocks that are in no table.
     pub full_count: u64,
-    /// The number of entries of BT.
+    /// The number of bursts in BT.
     pub burst_count: u64,
-    /// The number of full blocks that no block of the disk has, and that bursts need.
+    /// The number of deltas.
+    pub delta_count: u64,
+    /// The number of full blocks that no disk and no snapshot has, and that bursts or deltas need.
     pub pinned_count: u64,
-    /// The bytes of live full blocks.
+    /// The bytes of live full blocks, in sectors of 512 bytes.
     pub full_bytes: u64,
-    /// The bytes of live bursts, padded to 512 bytes each.
+    /// The bytes of live bursts, in sectors.
     pub burst_bytes: u64,
+    /// The bytes of live deltas, in sectors.
+    pub delta_bytes: u64,
+    /// The number of entries of DT and BT together.
+    pub fingerprint_count: u64,
     /// The number of entries of HeadDT and TailDT.
     pub view_count: [u64; 2],
+    /// The number of entries of the table of features.
+    pub feature_count: u64,
     /// The bytes of live records in the log, with headers.
     pub live_bytes: u64,
     /// The bytes of all files of the volume.
     pub physical_bytes: u64,
+    /// The bytes of the files of the tables.
+    pub table_bytes: u64,
+    /// The bytes of memory of the tables: changes that no checkpoint has, fences and filters.
+    pub table_memory_bytes: u64,
     /// The number of blocks whose last record is damaged.
     pub lost_block_count: u64,
+    /// The number of layers of all disks and snapshots, those to be folded included.
+    pub layer_count: u64,
     /// The counts of writes.
     pub counters: Counters,
 }
 
 impl Statistics {
-    /// Returns the bytes of blocks that are not zeros, divided by the bytes of full blocks and padded
-    /// bursts, as the paper counts. Returns `None` if nothing is stored.
+    /// Returns the bytes of blocks that are not zeros, divided by the bytes of full blocks, bursts and
+    /// deltas in sectors, as the paper counts. Returns `None` if nothing is stored.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
-        let stored = self.full_bytes + self.burst_bytes;
+        let stored = self.full_bytes + self.burst_bytes + self.delta_bytes;
         (stored > 0).then(|| (self.used_block_count * self.block_size) as f64 / stored as f64)
     }
 }
 
 impl Volume {
-    /// Returns the sizes, which takes time in proportion to the size of the tables.
+    /// Returns the sizes.
     ///
     /// # Errors
     ///
@@ -63,35 +78,30 @@ impl Volume {
         let physical_bytes = listed.iter().filter_map(|name| folder.size(name).ok()).sum();
         let state = self.read_state();
         let tables = &state.tables;
-        let block_size = tables.block_size;
-        let (mut full_count, mut burst_count, mut pinned_count, mut burst_bytes) = (0, 0, 0, 0);
-        for stored in tables.stored.values() {
-            match stored.form {
-                Form::Full { .. } => {
-                    full_count += 1;
-                    pinned_count += u64::from(stored.use_count == 0);
-                }
-                Form::Burst { patch, .. } => {
-                    burst_count += 1;
-                    burst_bytes += patch.padded_len(block_size) as u64;
-                }
-            }
-        }
-        let lost = tables.map.iter().filter(|(_, seq)| *seq == crate::tables::LOST);
+        let totals = &tables.totals;
+        let runs = tables.tree.runs().iter();
         Ok(Statistics {
-            size: tables.settings.size,
-            block_size: block_size as u64,
-            mode: tables.settings.mode,
-            used_block_count: tables.map.used_count(),
-            full_count,
-            burst_count,
-            pinned_count,
-            full_bytes: full_count * block_size as u64,
-            burst_bytes,
-            view_count: Side::ALL.map(|side| tables.views.statistics(side).entry_count),
+            size: tables.catalog.disks.values().map(|disk| disk.size).sum(),
+            block_size: self.block_size() as u64,
+            mode: tables.catalog.settings.mode,
+            compression: tables.catalog.settings.compression,
+            used_block_count: tables.catalog.layers.values().map(|layer| layer.used_count).sum(),
+            full_count: totals.form_counts[0],
+            burst_count: totals.form_counts[1],
+            delta_count: totals.form_counts[2],
+            pinned_count: totals.pinned_count,
+            full_bytes: totals.form_bytes[0],
+            burst_bytes: totals.form_bytes[1],
+            delta_bytes: totals.form_bytes[2],
+            fingerprint_count: totals.fingerprint_count,
+            view_count: totals.edge_counts,
+            feature_count: totals.feature_count,
             live_bytes: tables.live_bytes.values().sum(),
             physical_bytes,
-            lost_block_count: lost.count() as u64,
+            table_bytes: runs.map(|run| run.meta().pages().file_len()).sum(),
+            table_memory_bytes: tables.tree.active_bytes() + tables.tree.index_bytes(),
+            lost_block_count: totals.lost_count,
+            layer_count: tables.catalog.layers.len() as u64,
             counters: tables.counters,
         })
     }

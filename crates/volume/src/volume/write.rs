@@ -1,13 +1,16 @@
 //! Writes.
 
-use super::decide::{Decision, Payload};
+use std::ops::Range;
+
+use super::decide::{Decision, Written};
 use super::pieces::{pieces, whole_blocks};
-use super::{State, Volume};
+use super::{Disk, State, Volume};
 use crate::error::Result;
-use crate::format::record::{Body, Span};
+use crate::format::record::Body;
+use crate::format::span::{BlockId, LayerId, Span};
 use crate::keys::Fingerprint;
 
-impl Volume {
+impl Disk {
     /// Writes `bytes` to the disk from `offset` on. After an error, any number of the blocks may have
     /// been written.
     ///
@@ -16,31 +19,38 @@ impl Volume {
     /// Fails with [`Kind::Invalid`](crate::Kind::Invalid) behind the end of the disk, with
     /// [`Kind::Full`](crate::Kind::Full) if the storage is full, with
     /// [`Kind::Corrupt`](crate::Kind::Corrupt) if the rest of a block that is written in part is
-    /// damaged, and if the volume cannot be written.
+    /// damaged, with [`Kind::ReadOnly`](crate::Kind::ReadOnly) for a snapshot, and if the volume
+    /// cannot be written.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.check_range(offset, bytes.len() as u64)?;
-        let fingerprints = self.fingerprints(offset, bytes);
+        self.check_writable()?;
+        let volume = self.volume();
+        volume.check_room(bytes.len() as u64)?;
+        let fingerprints = volume.fingerprints(offset, bytes);
         {
-            let mut state = self.write_state()?;
+            let mut state = volume.write_state()?;
+            let view = self.view(&state)?;
+            view.check_range(offset, bytes.len() as u64)?;
             let mut fingerprints = fingerprints.into_iter();
             let mut rest = bytes;
             for piece in pieces(offset, bytes.len() as u64, self.block_size()) {
                 let (part, behind) = rest.split_at(piece.range.len());
                 rest = behind;
+                let id = BlockId { layer: view.layer, block: piece.block };
                 if part.len() == self.block_size() {
                     let fingerprint = fingerprints.next().flatten();
-                    self.write_block(&mut state, piece.block, part, fingerprint)?;
+                    volume.write_block(&mut state, id, part, fingerprint)?;
                     continue;
                 }
                 let mut block = vec![0; self.block_size()];
-                self.read_block(&state.tables, piece.block, &mut block)
+                volume
+                    .read_block(&state.tables, view.layer, piece.block, &mut block)
                     .map_err(|damaged| damaged.error)?;
                 block[piece.range].copy_from_slice(part);
-                let fingerprint = self.fingerprint(&block);
-                self.write_block(&mut state, piece.block, &block, fingerprint)?;
+                let fingerprint = volume.fingerprint(&block);
+                volume.write_block(&mut state, id, &block, fingerprint)?;
             }
         }
-        self.after_write()
+        volume.after_write()
     }
 
     /// Frees all blocks that are in the range as a whole: they read as zeros. Bytes of other blocks
@@ -48,21 +58,19 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Volume::write`] of whole blocks.
+    /// Returns any error of [`Disk::write`] of whole blocks.
     pub fn trim(&self, offset: u64, len: u64) -> Result<()> {
-        self.check_range(offset, len)?;
-        let blocks = whole_blocks(offset, len, self.block_size());
-        self.zero_blocks(&mut *self.write_state()?, blocks)?;
-        self.after_write()
+        self.zero_whole(offset, len, whole_blocks(offset, len, self.block_size()))?;
+        self.volume().after_write()
     }
 
     /// Makes all bytes of the range zeros, and frees the blocks that are zeros as a whole.
     ///
     /// # Errors
     ///
-    /// Returns any error of [`Volume::write`].
+    /// Returns any error of [`Disk::write`].
     pub fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
-        self.check_range(offset, len)?;
+        self.view(&self.volume().read_state())?.check_range(offset, len)?;
         let blocks = whole_blocks(offset, len, self.block_size());
         let size = self.block_size() as u64;
         let (start, end) = (blocks.start * size, blocks.end * size);
@@ -70,13 +78,24 @@ impl Volume {
             return self
                 .write(offset, &vec![0; usize::try_from(len).expect("less than two blocks")]);
         }
+        self.zero_whole(offset, len, blocks)?;
         let zeros = vec![0; self.block_size()];
         let part = |len: u64| &zeros[..usize::try_from(len).expect("less than a block")];
         self.write(offset, part(start - offset))?;
-        self.zero_blocks(&mut *self.write_state()?, blocks)?;
         self.write(end, part(offset + len - end))
     }
 
+    /// Makes the whole blocks of a range zeros.
+    fn zero_whole(&self, offset: u64, len: u64, blocks: Range<u64>) -> Result<()> {
+        self.check_writable()?;
+        let mut state = self.volume().write_state()?;
+        let view = self.view(&state)?;
+        view.check_range(offset, len)?;
+        self.volume().zero_blocks(&mut state, view.layer, blocks)
+    }
+}
+
+impl Volume {
     /// Returns the fingerprints of the whole blocks of a write, `None` for zeros.
     fn fingerprints(&self, offset: u64, bytes: &[u8]) -> Vec<Option<Fingerprint>> {
         let mut rest = bytes;
@@ -102,32 +121,36 @@ impl Volume {
     fn write_block(
         &self,
         state: &mut State,
-        block: u64,
+        id: BlockId,
         bytes: &[u8],
         fingerprint: Option<Fingerprint>,
     ) -> Result<()> {
         let Some(fingerprint) = fingerprint else {
-            return self.zero_blocks(state, block..block + 1);
+            return self.zero_blocks(state, id.layer, id.block..id.block + 1);
         };
-        let decision = self.decide(&mut state.tables, block, bytes, fingerprint);
-        let Some(Decision { body, payload }) = decision else { return Ok(()) };
-        let payload = match &payload {
-            Payload::Nothing => &[],
-            Payload::Block => bytes,
-            Payload::Burst(data) => data,
-        };
-        state.append(&self.core, body, payload)
+        let decision = self.decide(&state.tables, Written { id, bytes, fingerprint })?;
+        match decision {
+            Some(Decision { body, content }) => {
+                state.append(&self.core, body, content.as_deref().unwrap_or_default())
+            }
+            None => Ok(()),
+        }
     }
 
-    /// Makes blocks zeros.
-    fn zero_blocks(&self, state: &mut State, blocks: std::ops::Range<u64>) -> Result<()> {
+    /// Makes blocks of the disk with this uppermost layer zeros.
+    pub(super) fn zero_blocks(
+        &self,
+        state: &mut State,
+        layer: LayerId,
+        blocks: Range<u64>,
+    ) -> Result<()> {
         let mut first = blocks.start;
         while first < blocks.end {
             // Nothing is written for blocks that are zeros.
-            let used = state.tables.map.next_used(first).map(|(block, _)| block);
-            let Some(used) = used.filter(|used| *used < blocks.end) else { break };
+            let used = state.tables.next_used(layer, first..blocks.end)?;
+            let Some(used) = used else { break };
             let count = u32::try_from(blocks.end - used).unwrap_or(u32::MAX);
-            state.append(&self.core, Body::Zero(Span { first: used, count }), &[])?;
+            state.append(&self.core, Body::Zero(Span { layer, first: used, count }), &[])?;
             first = used + u64::from(count);
         }
         Ok(())

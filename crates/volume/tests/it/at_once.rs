@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::{Access, FaultyFolder, Folder, Kept, Survival, Volume};
+use cutpoint_volume::{FaultyFolder, Folder, Kept, Survival};
 
-use crate::support::{BLOCK, create, open, read, try_open, write};
+use crate::support::{BLOCK, Opened, create, open, open_folder, options, read, try_open, write};
 
 const BLOCK_COUNT: u32 = 48;
 const WRITERS: u32 = 3;
@@ -32,7 +32,7 @@ fn version(block: u32, bytes: &[u8]) -> Option<u32> {
 }
 
 /// Writes the blocks of one writer in rising versions, and tells which ones were flushed.
-fn write_versions(volume: &Volume, writer: u32, flushed: &[AtomicU32]) {
+fn write_versions(volume: &Opened, writer: u32, flushed: &[AtomicU32]) {
     let mut numbers = SplitMix64::new(writer.into());
     let mut written = vec![0; flushed.len()];
     for round in 1..=ROUNDS {
@@ -165,7 +165,7 @@ impl Folder for Hooked {
 pub(crate) fn overwrite_during_a_checkpoint() -> Result<(), String> {
     let folder = create(64, 4096, "exact");
     let hooked = Hooked { folder: folder.clone(), hook: Arc::default() };
-    let volume = Volume::open(Arc::new(hooked.clone()), Access::Write);
+    let volume = open_folder(Arc::new(hooked.clone()), &options());
     let volume = Arc::new(volume.map_err(|error| error.to_string())?);
     // Two segments, and a third one that gets the next records.
     for round in 0..3 {

@@ -1,8 +1,8 @@
 //! The rules of BURST: what is stored, and what a deletion leaves.
 
-use cutpoint_volume::{Statistics, Volume};
+use cutpoint_volume::Statistics;
 
-use crate::support::{BLOCK, create, open, read, write};
+use crate::support::{BLOCK, Opened, create, open, read, write};
 
 /// Returns a block with the given head, middle and tail.
 pub(crate) fn made_of(head: u8, middle: u8, tail: u8) -> Vec<u8> {
@@ -16,11 +16,11 @@ pub(crate) fn made_of(head: u8, middle: u8, tail: u8) -> Vec<u8> {
     bytes
 }
 
-fn statistics(volume: &Volume) -> Statistics {
+fn statistics(volume: &Opened) -> Statistics {
     volume.statistics().expect("statistics")
 }
 
-fn stored(volume: &Volume) -> (u64, u64) {
+fn stored(volume: &Opened) -> (u64, u64) {
     let statistics = statistics(volume);
     (statistics.full_count, statistics.burst_count)
 }

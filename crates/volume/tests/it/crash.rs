@@ -3,42 +3,64 @@
 use std::collections::BTreeMap;
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::{FaultyFolder, Folder, Kept, Survival, Volume};
+use cutpoint_volume::{Disk, FaultyFolder, Folder, Kept, Survival};
 
-use crate::support::{BLOCK, MODES, block, create, open, read};
+use crate::support::{BLOCK, MODES, Opened, block, create, open, read, try_open};
 
 const BLOCK_COUNT: u64 = 12;
 
 /// The values that each block may have after a power cut: the one at the last flush and all later
 /// ones.
 #[derive(Clone)]
-pub(crate) struct Allowed(BTreeMap<u64, Vec<Vec<u8>>>);
+pub(crate) struct Allowed {
+    blocks: BTreeMap<u64, Vec<Vec<u8>>>,
+    /// The blocks of each snapshot, which is durable when it was taken.
+    snapshots: BTreeMap<String, Vec<Vec<u8>>>,
+}
 
 impl Allowed {
     fn new() -> Allowed {
-        Allowed((0..BLOCK_COUNT).map(|block| (block, vec![vec![0; BLOCK]])).collect())
+        let blocks = (0..BLOCK_COUNT).map(|block| (block, vec![vec![0; BLOCK]])).collect();
+        Allowed { blocks, snapshots: BTreeMap::new() }
     }
 
     fn write(&mut self, block: u64, bytes: Vec<u8>) {
-        self.0.get_mut(&block).expect("a block").push(bytes);
+        self.blocks.get_mut(&block).expect("a block").push(bytes);
     }
 
     /// Everything that was written so far is durable.
     fn flush(&mut self) {
-        for values in self.0.values_mut() {
+        for values in self.blocks.values_mut() {
             values.drain(..values.len() - 1);
         }
     }
 
+    /// Returns the last value of each block.
+    fn last(&self) -> Vec<Vec<u8>> {
+        self.blocks.values().filter_map(|values| values.last().cloned()).collect()
+    }
+
     /// Checks a disk after a power cut, and fixes its values.
-    fn compare(&mut self, volume: &Volume) -> Result<(), String> {
+    fn compare(&mut self, volume: &Opened) -> Result<(), String> {
         volume.audit()?;
-        for (block, values) in &mut self.0 {
+        for (block, values) in &mut self.blocks {
             let bytes = read(volume, *block).map_err(|error| format!("block {block}: {error}"))?;
             if !values.contains(&bytes) {
                 return Err(format!("block {block} has a value that it must not have"));
             }
             *values = vec![bytes];
+        }
+        if volume.snapshots().len() != self.snapshots.len() {
+            return Err(format!("{} snapshots", volume.snapshots().len()));
+        }
+        for (name, blocks) in &self.snapshots {
+            let disk = Disk::open(&volume.volume, &format!("main@{name}"));
+            let disk = disk.map_err(|error| error.to_string())?;
+            let mut bytes = vec![0; blocks.len() * BLOCK];
+            disk.read(0, &mut bytes).map_err(|error| format!("{name}: {error}"))?;
+            if bytes != blocks.concat() {
+                return Err(format!("{name} has a value that it must not have"));
+            }
         }
         Ok(())
     }
@@ -47,7 +69,7 @@ impl Allowed {
 /// A volume under random writes.
 pub(crate) struct Run {
     pub(crate) folder: FaultyFolder,
-    volume: Volume,
+    volume: Opened,
     allowed: Allowed,
     numbers: SplitMix64,
 }
@@ -63,7 +85,7 @@ impl Run {
     pub(crate) fn step(&mut self) -> Result<(), String> {
         let first = self.numbers.next() % BLOCK_COUNT;
         let failed = |error: cutpoint_volume::Error| error.to_string();
-        match self.numbers.below(24) {
+        match self.numbers.below(27) {
             0..=15 => {
                 let count = (1 + self.numbers.next() % 3).min(BLOCK_COUNT - first);
                 let mut bytes = Vec::new();
@@ -89,9 +111,25 @@ impl Run {
                 self.allowed.flush();
                 Ok(())
             }
-            _ => {
+            23 => {
                 let mode = MODES[self.numbers.below(MODES.len())].parse().map_err(failed)?;
-                self.volume.set_mode(mode).map_err(failed)
+                self.volume.set_mode(mode).map_err(failed)?;
+                // The change is durable.
+                self.allowed.flush();
+                Ok(())
+            }
+            24 | 25 => {
+                let name = format!("s{}", self.numbers.next());
+                self.volume.snapshot("main", &name).map_err(failed)?;
+                self.allowed.flush();
+                self.allowed.snapshots.insert(name, self.allowed.last());
+                Ok(())
+            }
+            _ => {
+                let Some((name, _)) = self.allowed.snapshots.pop_first() else { return Ok(()) };
+                self.volume.delete(&format!("main@{name}")).map_err(failed)?;
+                self.allowed.flush();
+                Ok(())
             }
         }
     }
@@ -115,9 +153,7 @@ impl Run {
     /// The power is cut, and the run continues with what has survived.
     pub(crate) fn cut(&mut self, survival: Survival<'_>) -> Result<(), String> {
         self.folder = self.folder.after_power_cut(survival);
-        self.volume =
-            Volume::open(std::sync::Arc::new(self.folder.clone()), cutpoint_volume::Access::Write)
-                .map_err(|error| error.to_string())?;
+        self.volume = try_open(&self.folder).map_err(|error| error.to_string())?;
         if matches!(survival, Survival::All) {
             // Nothing was lost, and nothing became durable.
             let mut last = self.allowed.clone();
@@ -130,8 +166,7 @@ impl Run {
     /// Checks what a power cut would leave now, without one.
     pub(crate) fn would_survive(&self, survival: Survival<'_>) -> Result<(), String> {
         let folder = self.folder.after_power_cut(survival);
-        let volume = Volume::open(std::sync::Arc::new(folder), cutpoint_volume::Access::Write)
-            .map_err(|error| error.to_string())?;
+        let volume = try_open(&folder).map_err(|error| error.to_string())?;
         self.allowed.clone().compare(&volume)
     }
 
@@ -299,13 +334,13 @@ fn dead_segments_are_deleted_and_mostly_dead_ones_cleaned() {
     for number in 0..256 {
         volume.write(number * 4096, &SplitMix64::bytes(number, BLOCK)).expect("written");
     }
-    assert!(!volume.clean_if_due().expect("looked"), "nothing is dead");
+    assert!(!volume.clean_if_due(&|| false).expect("looked"), "nothing is dead");
     let live = |number: u64| number.is_multiple_of(10);
     for number in (0..256).filter(|number| !live(*number)) {
         volume.trim(number * 4096, 4096).expect("trimmed");
     }
-    assert!(volume.clean_if_due().expect("cleaned"), "most is dead");
-    assert!(!volume.clean_if_due().expect("looked"), "nothing is left to do");
+    assert!(volume.clean_if_due(&|| false).expect("cleaned"), "most is dead");
+    assert!(!volume.clean_if_due(&|| false).expect("looked"), "nothing is left to do");
     let statistics = volume.statistics().expect("statistics");
     let limit = statistics.live_bytes * 6 / 5 + 64 * 1024;
     let of_log: u64 = folder

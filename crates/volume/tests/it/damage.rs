@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::{FaultyFolder, Finding, Folder, Kind, Survival, Volume};
+use cutpoint_volume::{FaultyFolder, Finding, Folder, Kind, Survival};
 
 use crate::burst::made_of;
-use crate::support::{BLOCK, block, create, open, read, try_open, write};
+use crate::support::{BLOCK, Opened, block, create, open, read, try_open, write};
 
 const BLOCK_COUNT: u64 = 16;
 
@@ -35,7 +35,7 @@ fn filled(mode: &str, is_checkpointed: bool) -> (FaultyFolder, Vec<Vec<u8>>) {
 }
 
 /// Returns the blocks that cannot be read. Every other one has its value.
-fn unreadable(volume: &Volume, blocks: &[Vec<u8>]) -> Result<BTreeSet<u64>, String> {
+fn unreadable(volume: &Opened, blocks: &[Vec<u8>]) -> Result<BTreeSet<u64>, String> {
     let mut unreadable = BTreeSet::new();
     for (number, expected) in (0..).zip(blocks) {
         match read(volume, number) {
@@ -50,7 +50,7 @@ fn unreadable(volume: &Volume, blocks: &[Vec<u8>]) -> Result<BTreeSet<u64>, Stri
     Ok(unreadable)
 }
 
-fn findings(volume: &Volume) -> Vec<Finding> {
+fn findings(volume: &Opened) -> Vec<Finding> {
     let mut findings = Vec::new();
     volume.check(|finding| findings.push(finding.clone()), || false).expect("checked");
     findings

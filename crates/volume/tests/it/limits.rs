@@ -1,8 +1,10 @@
 //! Arguments out of range, and what a volume refuses.
 
-use cutpoint_volume::{Access, CreateOptions, FaultyFolder, Folder, Kind, Mode, Volume};
+use cutpoint_volume::{
+    Access, CreateOptions, FaultyFolder, Folder, Kind, Mode, OpenOptions, Volume,
+};
 
-use crate::support::{create, open, shared, try_open};
+use crate::support::{create, open, open_folder, shared, try_open};
 
 #[test]
 fn options_out_of_range_are_refused() {
@@ -58,7 +60,7 @@ fn volume_opened_for_reading_changes_nothing() {
     volume.write(0, &[7; 4096]).expect("written");
     drop(volume);
     let before = folder.names().expect("names");
-    let volume = Volume::open(shared(&folder), Access::Read).expect("opened");
+    let volume = open_folder(shared(&folder), &OpenOptions::new(Access::Read)).expect("opened");
     let mut bytes = [0; 4096];
     volume.read(0, &mut bytes).expect("read");
     assert_eq!(bytes, [7; 4096]);

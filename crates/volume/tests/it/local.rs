@@ -4,9 +4,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use cutpoint_volume::{Access, CreateOptions, Folder, LocalFolder, Mode, Volume};
+use cutpoint_volume::{Access, CreateOptions, Folder, LocalFolder, Mode, OpenOptions, Volume};
 
-use crate::support::{BLOCK, block, read};
+use crate::support::{BLOCK, Opened, block, open_folder, read};
 
 /// Creates a volume of 1 MiB in the folder `path`.
 pub(crate) fn create(path: &Path, mode: Mode) {
@@ -14,9 +14,9 @@ pub(crate) fn create(path: &Path, mode: Mode) {
     Volume::create(&folder, &CreateOptions::new(1 << 20, 4096, mode)).expect("created");
 }
 
-pub(crate) fn open(path: &Path) -> Volume {
+pub(crate) fn open(path: &Path) -> Opened {
     let folder = LocalFolder::open(path, Access::Write).expect("opened");
-    Volume::open(Arc::new(folder), Access::Write).expect("opened")
+    open_folder(Arc::new(folder), &OpenOptions::new(Access::Write)).expect("opened")
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! Random operations on a volume and on a plain vector.
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::{FaultyFolder, Survival, Volume};
+use cutpoint_volume::{FaultyFolder, Survival};
 
-use crate::support::{MODES, block, create, open};
+use crate::support::{MODES, Opened, block, create, open};
 
 const BLOCK_COUNT: u64 = 40;
 
 /// A volume and the bytes that it must have.
 struct Pair {
     folder: FaultyFolder,
-    volume: Option<Volume>,
+    volume: Option<Opened>,
     bytes: Vec<u8>,
     numbers: SplitMix64,
     block_size: usize,
@@ -27,7 +27,7 @@ impl Pair {
         Pair { folder, volume, bytes, numbers, block_size }
     }
 
-    fn volume(&self) -> &Volume {
+    fn volume(&self) -> &Opened {
         self.volume.as_ref().expect("open")
     }
 

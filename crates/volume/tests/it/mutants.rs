@@ -165,8 +165,8 @@ fn mutant_that_deletes_the_older_checkpoint_early_is_noticed() {
         let volume = open(&folder);
         write(&volume, 0, &block(1, BLOCK));
         volume.flush().map_err(|error| error.to_string())?;
-        // The new checkpoint is torn, in both copies.
-        folder.limit(Some(300));
+        // The new checkpoint is torn, in both copies. Its run has four pages.
+        folder.limit(Some(4 * 8192 + 100));
         volume.checkpoint().expect_err("the folder is full");
         let volume =
             try_open(&folder.after_power_cut(Survival::All)).map_err(|it| it.to_string())?;

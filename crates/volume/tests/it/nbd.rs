@@ -4,9 +4,9 @@ use std::io::{self, Read, Write};
 
 use cutpoint_testing::SplitMix64;
 use cutpoint_volume::nbd::serve_connection;
-use cutpoint_volume::{Access, FaultyFolder, Volume};
+use cutpoint_volume::{Access, FaultyFolder, OpenOptions};
 
-use crate::support::{create, open, shared};
+use crate::support::{Opened, create, open, open_folder, shared};
 
 /// A peer that sends bytes without waiting for answers.
 struct Peer {
@@ -31,9 +31,9 @@ impl Write for Peer {
 }
 
 /// Serves a peer that sends `input`, and returns the answers.
-fn serve(volume: &Volume, input: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
+fn serve(volume: &Opened, input: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
     let mut peer = Peer { input: io::Cursor::new(input), output: Vec::new() };
-    let result = serve_connection(&mut peer, volume);
+    let result = serve_connection(&mut peer, &volume.disk);
     (result, peer.output)
 }
 
@@ -127,7 +127,7 @@ impl Answers {
 }
 
 /// Serves requests after a handshake with or without structured replies.
-fn requests(volume: &Volume, is_structured: bool, requests: &[Vec<u8>]) -> Answers {
+fn requests(volume: &Opened, is_structured: bool, requests: &[Vec<u8>]) -> Answers {
     let mut input = client_flags(3);
     if is_structured {
         input.extend(option(8, &[]));
@@ -150,7 +150,7 @@ fn requests(volume: &Volume, is_structured: bool, requests: &[Vec<u8>]) -> Answe
     answers
 }
 
-fn volume() -> Volume {
+fn volume() -> Opened {
     open(&create(16, 4096, "burst"))
 }
 
@@ -322,7 +322,7 @@ fn wrong_requests_have_the_errors_of_the_protocol() {
 #[test]
 fn disk_for_reading_refuses_changes() {
     let folder = create(16, 4096, "exact");
-    let volume = Volume::open(shared(&folder), Access::Read).expect("opened");
+    let volume = open_folder(shared(&folder), &OpenOptions::new(Access::Read)).expect("opened");
     let changes = [
         [request(0, 1, 0, 4), vec![1; 4]].concat(),
         request(0, 4, 0, 4096),

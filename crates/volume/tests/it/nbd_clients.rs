@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cutpoint_testing::{SplitMix64, skipped};
 use cutpoint_volume::nbd::{Address, Server};
-use cutpoint_volume::{Device, Mode, Volume};
+use cutpoint_volume::{Device, Mode};
 
 use crate::local::{create, open};
 
@@ -23,8 +23,8 @@ fn run(command: &mut Command) -> Option<Output> {
 
 /// Serves a volume at a socket and at a port while `test` runs with their addresses.
 fn served(path: &Path, test: impl FnOnce(&[String])) {
-    let volume: Arc<Volume> = Arc::new(open(path));
-    let device: Arc<dyn Device> = volume.clone();
+    let volume = open(path);
+    let device: Arc<dyn Device> = Arc::new(volume.disk.clone());
     let socket = path.with_extension("socket");
     let unix = Server::listen(&Address::Unix(socket)).expect("listens");
     let tcp = Server::listen(&"tcp:0".parse().expect("an address")).expect("listens");

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::{Access, CreateOptions, FaultyFolder, Folder, Mode, Result, Volume};
+use cutpoint_volume::{
+    Access, CreateOptions, DISK_NAME_DEFAULT, Disk, Extent, FaultyFolder, Folder, Mode,
+    OpenOptions, Result, Volume,
+};
 
 /// The size of a block of most tests.
 pub(crate) const BLOCK: usize = 4096;
@@ -25,23 +28,74 @@ pub(crate) fn create(block_count: u64, block_size: u32, mode: &str) -> FaultyFol
     folder
 }
 
-pub(crate) fn open(folder: &FaultyFolder) -> Volume {
+/// A volume and its first disk.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) disk: Disk,
+}
+
+impl std::ops::Deref for Opened {
+    type Target = Volume;
+
+    fn deref(&self) -> &Volume {
+        &self.volume
+    }
+}
+
+impl Opened {
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.disk.read(offset, buffer)
+    }
+
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.disk.write(offset, bytes)
+    }
+
+    pub(crate) fn trim(&self, offset: u64, len: u64) -> Result<()> {
+        self.disk.trim(offset, len)
+    }
+
+    pub(crate) fn write_zeroes(&self, offset: u64, len: u64) -> Result<()> {
+        self.disk.write_zeroes(offset, len)
+    }
+
+    pub(crate) fn extents(&self, offset: u64, len: u64, count_max: usize) -> Result<Vec<Extent>> {
+        self.disk.extents(offset, len, count_max)
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.disk.size()
+    }
+}
+
+pub(crate) fn open(folder: &FaultyFolder) -> Opened {
     try_open(folder).expect("opened")
 }
 
-pub(crate) fn try_open(folder: &FaultyFolder) -> Result<Volume> {
-    Volume::open(shared(folder), Access::Write)
+pub(crate) fn try_open(folder: &FaultyFolder) -> Result<Opened> {
+    open_folder(shared(folder), &options())
 }
 
-/// Returns the bytes of a block, or the error of reading it.
-pub(crate) fn read(volume: &Volume, block: u64) -> Result<Vec<u8>> {
-    let size = volume.block_size();
+/// Returns the options of most tests: a checkpoint after some ten writes.
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions { memory: 32 * 1024, reserve: 0, ..OpenOptions::new(Access::Write) }
+}
+
+pub(crate) fn open_folder(folder: Arc<dyn Folder>, options: &OpenOptions) -> Result<Opened> {
+    let volume = Arc::new(Volume::open(folder, options)?);
+    let disk = Disk::open(&volume, DISK_NAME_DEFAULT)?;
+    Ok(Opened { volume, disk })
+}
+
+pub(crate) fn read(opened: &Opened, block: u64) -> Result<Vec<u8>> {
+    let size = opened.block_size();
     let mut bytes = vec![0; size];
-    volume.read(block * size as u64, &mut bytes).map(|()| bytes)
+    opened.read(block * size as u64, &mut bytes).map(|()| bytes)
 }
 
-pub(crate) fn write(volume: &Volume, block: u64, bytes: &[u8]) {
-    volume.write(block * volume.block_size() as u64, bytes).expect("written");
+pub(crate) fn write(opened: &Opened, block: u64, bytes: &[u8]) {
+    opened.write(block * opened.block_size() as u64, bytes).expect("written");
 }
 
 /// Returns a block that is made of few heads, middles and tails, so that all kinds of matches occur.
@@ -64,11 +118,13 @@ fn fill(bytes: &mut [u8], seed: u64) {
 }
 
 /// The modes that tests change between.
-pub(crate) const MODES: [&str; 6] = [
+pub(crate) const MODES: [&str; 8] = [
     "off",
     "exact",
     "burst:tau=1/8,c_max=1",
     "burst:tau=1/8,c_max=3",
     "burst:tau=1/8,c_max=255",
     "burst:tau=64,c_max=3",
+    "burst-head:c_max=3",
+    "burst-raw:c_max=3",
 ];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use cutpoint_terminal::units::short_size;
 use cutpoint_volume::nbd::{Address, Server};
-use cutpoint_volume::{Access, Device, Volume};
+use cutpoint_volume::{Access, DISK_NAME_DEFAULT, Device, Disk, Volume};
 
 use crate::args::VolumeServe;
 use crate::event::{Event, PathText, Serving, Summary};
@@ -33,10 +33,12 @@ pub(crate) fn run(args: &VolumeServe, report: &Report) -> Result<Exit> {
     if let Some(mode) = mode {
         volume.set_mode(mode).map_err(|error| super::failure(&args.folder, &error))?;
     }
+    let disk = Disk::open(&volume, DISK_NAME_DEFAULT)
+        .map_err(|error| super::failure(&args.folder, &error))?;
     let server = listen(&address)?;
     let interrupt = Interrupt::listen_without_limit();
-    tell_serving(args, &volume, &server, report)?;
-    serve(&volume, &server, &interrupt, report)?;
+    tell_serving(args, &disk, &server, report)?;
+    serve(&disk, &server, &interrupt, report)?;
     drop(server);
     // The next opening reads no log.
     volume.checkpoint().map_err(|error| super::failure(&args.folder, &error))?;
@@ -50,20 +52,16 @@ pub(crate) fn run(args: &VolumeServe, report: &Report) -> Result<Exit> {
 }
 
 /// Serves until a signal comes, and cleans the log meanwhile.
-fn serve(
-    volume: &Arc<Volume>,
-    server: &Server,
-    interrupt: &Interrupt,
-    report: &Report,
-) -> Result<()> {
-    let device: Arc<dyn Device> = volume.clone();
+fn serve(disk: &Disk, server: &Server, interrupt: &Interrupt, report: &Report) -> Result<()> {
+    let volume: &Volume = disk.volume();
+    let device: Arc<dyn Device> = Arc::new(disk.clone());
     // Dropped when the server has ended, which ends the thread.
     let (serving, is_over) = channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             while is_over.recv_timeout(CLEAN_EVERY) == Err(RecvTimeoutError::Timeout) {
                 // The dead segments stay; a write that meets the same error tells its client.
-                if let Err(error) = volume.clean_if_due() {
+                if let Err(error) = volume.clean_if_due(&|| interrupt.is_asked()) {
                     report.warn(&format!("cannot free dead segments: {error}"));
                 }
             }
@@ -89,35 +87,30 @@ fn shown(address: &Address) -> String {
     }
 }
 
-fn tell_serving(
-    args: &VolumeServe,
-    volume: &Volume,
-    server: &Server,
-    report: &Report,
-) -> Result<()> {
+fn tell_serving(args: &VolumeServe, disk: &Disk, server: &Server, report: &Report) -> Result<()> {
     let address = server.address().context("address")?.to_string();
     let folder = std::path::absolute(&args.folder).context("current folder")?;
     if report.is_json() {
         report.event(&Event::Serving(Serving {
             path: PathText::of(&folder),
             address: &address,
-            size_bytes: volume.size(),
-            block_size_bytes: volume.block_size() as u64,
-            mode: &volume.mode().to_string(),
+            size_bytes: disk.size(),
+            block_size_bytes: disk.block_size() as u64,
+            mode: &disk.volume().mode().to_string(),
             read_only: args.read_only,
         }))?;
     } else {
-        report.note(&text(&args.folder, volume, &address));
+        report.note(&text(&args.folder, disk, &address));
     }
     report.flush()
 }
 
-fn text(folder: &Path, volume: &Volume, address: &str) -> String {
+fn text(folder: &Path, disk: &Disk, address: &str) -> String {
     format!(
         "{}: {} in blocks of {}, mode {}, served at {address}. Ctrl-C ends it.",
         folder.display(),
-        short_size(volume.size()),
-        short_size(volume.block_size() as u64),
-        volume.mode(),
+        short_size(disk.size()),
+        short_size(disk.block_size() as u64),
+        disk.volume().mode(),
     )
 }

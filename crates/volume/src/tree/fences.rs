@@ -1,0 +1,35 @@
+//! The first keys of the pages of a run.
+
+use std::ops::Range;
+
+use super::key::{Key, PREFIX_LEN};
+
+/// The first bytes of the first key of each page, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Fences(Vec<[u8; PREFIX_LEN]>);
+
+impl Fences {
+    /// Takes `count` fences from their bytes. Returns `None` if these are fewer or not in order.
+    pub(crate) fn of_bytes(bytes: &[u8], count: usize) -> Option<Fences> {
+        let (fences, _) = bytes.as_chunks::<PREFIX_LEN>();
+        let fences = fences.get(..count)?.to_vec();
+        fences.is_sorted().then_some(Fences(fences))
+    }
+
+    pub(crate) fn push(&mut self, first: &Key) {
+        self.0.push(first.prefix());
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.as_flattened()
+    }
+
+    /// Returns the pages that may have a key.
+    pub(crate) fn pages_of(&self, key: &Key) -> Range<u64> {
+        let prefix = key.prefix();
+        // Several keys can have one prefix, so that an earlier page may end with the key.
+        let start = self.0.partition_point(|fence| *fence < prefix).saturating_sub(1);
+        let end = self.0.partition_point(|fence| *fence <= prefix);
+        start as u64..end as u64
+    }
+}

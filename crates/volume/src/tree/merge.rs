@@ -1,0 +1,165 @@
+//! The entries of several sources in order, of which newer ones come first.
+
+use std::sync::Arc;
+
+use super::key::Key;
+use super::memory::MemoryMap;
+use super::page::{CHECKSUM_SIZE, Entries, PAGE_SIZE};
+use super::pages::GROUP;
+use super::run::Run;
+use crate::core::Core;
+use crate::error::Result;
+
+/// A key and its value, `None` if it was deleted.
+type Entry = (Key, Option<Vec<u8>>);
+
+/// A source of entries in order.
+pub(crate) struct Source<'a> {
+    entries: Box<dyn Iterator<Item = Result<Entry>> + 'a>,
+    next: Option<Entry>,
+}
+
+impl<'a> Source<'a> {
+    /// Returns the entries of a map from `from` up to, not including, `to`.
+    pub(crate) fn memory(map: &'a MemoryMap, from: Key, to: Key) -> Source<'a> {
+        let entries = map.range(from, to);
+        Source::new(entries.map(|(key, value)| Ok((key, value.map(<[u8]>::to_vec)))))
+    }
+
+    /// Returns the entries of a run from `from` up to, not including, `to`, by way of the cache.
+    pub(crate) fn run(core: &'a Core, run: &'a Arc<Run>, from: Key, to: Key) -> Source<'a> {
+        let pages = RunEntries {
+            next_page: run.first_page(&from),
+            page_count: run.data_page_count(),
+            read: move |index| run.page(core, index),
+            page: None,
+            position: None,
+        };
+        // Errors are neither skipped nor taken for the end.
+        let before = |entry: &Result<Entry>, key: Key| entry.as_ref().ok().map(|it| it.0 < key);
+        let entries = pages.skip_while(move |entry| before(entry, from).unwrap_or(false));
+        Source::new(entries.take_while(move |entry| before(entry, to).unwrap_or(true)))
+    }
+
+    /// Returns all entries of a run, read group by group beside the cache.
+    pub(crate) fn whole_run(core: &'a Core, run: &'a Arc<Run>) -> Source<'a> {
+        let pages = run.meta().pages();
+        let mut group: Option<(std::ops::Range<u64>, Vec<u8>)> = None;
+        let read = move |index: u64| -> Result<Arc<[u8]>> {
+            let (range, bytes) = match group.take().filter(|(range, _)| range.contains(&index)) {
+                Some(group) => group,
+                None => pages.read_group(core, index / GROUP)?,
+            };
+            let start = usize::try_from(index - range.start).expect("15 pages") * PAGE_SIZE;
+            let page = bytes[start..start + PAGE_SIZE].into();
+            group = Some((range, bytes));
+            Ok(page)
+        };
+        let page_count = run.data_page_count();
+        Source::new(RunEntries { next_page: 0, page_count, read, page: None, position: None })
+    }
+
+    fn new(entries: impl Iterator<Item = Result<Entry>> + 'a) -> Source<'a> {
+        Source { entries: Box::new(entries), next: None }
+    }
+
+    /// Takes the next entry of the source.
+    fn advance(&mut self) -> Result<()> {
+        self.next = self.entries.next().transpose()?;
+        Ok(())
+    }
+}
+
+/// The entries of a run, page by page.
+struct RunEntries<Read> {
+    next_page: u64,
+    page_count: u64,
+    read: Read,
+    page: Option<Arc<[u8]>>,
+    /// The place in the page.
+    position: Option<(usize, u16, Key)>,
+}
+
+impl<Read: FnMut(u64) -> Result<Arc<[u8]>>> Iterator for RunEntries<Read> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Result<Entry>> {
+        loop {
+            if let Some(page) = &self.page {
+                let content = &page[CHECKSUM_SIZE..];
+                let mut entries = match self.position {
+                    Some(position) => Entries::at(content, position),
+                    None => Entries::new(content),
+                };
+                if let Some((key, value)) = entries.next() {
+                    let entry = (key, value.map(<[u8]>::to_vec));
+                    self.position = Some(entries.position());
+                    return Some(Ok(entry));
+                }
+            }
+            if self.next_page >= self.page_count {
+                return None;
+            }
+            match (self.read)(self.next_page) {
+                Ok(page) => self.page = Some(page),
+                Err(error) => {
+                    self.next_page = self.page_count;
+                    self.page = None;
+                    return Some(Err(error));
+                }
+            }
+            self.position = None;
+            self.next_page += 1;
+        }
+    }
+}
+
+/// The entries of several sources in order. Of equal keys, the entry of the first source counts.
+pub(crate) struct Merge<'a> {
+    sources: Vec<Source<'a>>,
+    /// Set if deleted keys are returned as well.
+    with_deleted: bool,
+    is_started: bool,
+}
+
+impl<'a> Merge<'a> {
+    pub(super) fn new(sources: Vec<Source<'a>>, with_deleted: bool) -> Merge<'a> {
+        Merge { sources, with_deleted, is_started: false }
+    }
+
+    /// Returns the next entry, deleted or not.
+    fn next_entry(&mut self) -> Result<Option<Entry>> {
+        if !self.is_started {
+            self.sources.iter_mut().try_for_each(Source::advance)?;
+            self.is_started = true;
+        }
+        let keys = self.sources.iter().filter_map(|source| source.next.as_ref());
+        let Some(least) = keys.map(|(key, _)| *key).min() else { return Ok(None) };
+        let mut found = None;
+        for source in &mut self.sources {
+            if source.next.as_ref().is_some_and(|(key, _)| *key == least) {
+                let entry = source.next.take();
+                found = found.or(entry);
+                source.advance()?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Iterator for Merge<'_> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Result<Entry>> {
+        loop {
+            match self.next_entry() {
+                Ok(Some((_, None))) if !self.with_deleted => {}
+                Ok(entry) => return entry.map(Ok),
+                Err(error) => {
+                    self.sources.clear();
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! An ordered map from keys to values that is larger than the memory: the tables of a volume.
+//!
+//! Changes go to a map in memory. A checkpoint freezes that map and writes it as a [`Run`], a sorted
+//! file that never changes. Four runs of one level are merged to one of the next. A lookup asks the
+//! maps in memory, then the runs from the newest to the oldest; a filter of each run answers for most
+//! keys that are not in it.
+
+mod cache;
+mod fences;
+mod filter;
+mod key;
+mod memory;
+mod merge;
+mod page;
+mod pages;
+mod run;
+mod writer;
+
+use std::sync::Arc;
+
+pub(crate) use self::cache::PageCache;
+pub(crate) use self::key::Key;
+pub(crate) use self::memory::MemoryMap;
+pub(crate) use self::merge::Merge;
+use self::merge::Source;
+use self::run::is_hashed;
+pub(crate) use self::run::{Run, RunMeta};
+use self::writer::RunWriter;
+use crate::core::Core;
+use crate::error::Result;
+
+/// The number of runs of one level that are merged to one of the next level.
+const FANOUT: usize = 4;
+
+/// An ordered map whose newest changes are in memory and whose others are in runs.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    core: Arc<Core>,
+    active: MemoryMap,
+    /// The changes that a checkpoint is writing. They are older than the active ones.
+    frozen: Option<Arc<MemoryMap>>,
+    /// The runs, from the newest to the oldest.
+    runs: Vec<Arc<Run>>,
+}
+
+impl Tree {
+    /// Creates a map with the given runs, from the newest to the oldest.
+    pub(crate) fn new(core: Arc<Core>, runs: Vec<Arc<Run>>) -> Tree {
+        Tree { core, active: MemoryMap::default(), frozen: None, runs }
+    }
+
+    /// Returns the value of a key.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a run cannot be read or is damaged.
+    pub(crate) fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
+        for map in std::iter::once(&self.active).chain(self.frozen.as_deref()) {
+            if let Some(change) = map.get(key) {
+                return Ok(change.map(<[u8]>::to_vec));
+            }
+        }
+        for run in &self.runs {
+            if let Some(change) = run.get(&self.core, key)? {
+                return Ok(change);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sets the value of a key.
+    pub(crate) fn put(&mut self, key: Key, value: &[u8]) {
+        self.active.set(key, Some(value));
+    }
+
+    /// Removes a key.
+    pub(crate) fn delete(&mut self, key: Key) {
+        if self.frozen.is_none() && self.runs.is_empty() {
+            self.active.forget(&key);
+        } else {
+            self.active.set(key, None);
+        }
+    }
+
+    /// Returns the keys from `from` up to, not including, `to`, in order, with their values.
+    pub(crate) fn range(&self, from: Key, to: Key) -> Merge<'_> {
+        let mut sources = vec![Source::memory(&self.active, from, to)];
+        sources.extend(self.frozen.as_ref().map(|map| Source::memory(map, from, to)));
+        sources.extend(self.runs.iter().map(|run| Source::run(&self.core, run, from, to)));
+        Merge::new(sources, false)
+    }
+
+    /// Returns the number of bytes that the changes in memory take, those of a checkpoint not counted.
+    pub(crate) fn active_bytes(&self) -> u64 {
+        self.active.bytes()
+    }
+
+    /// Returns the number of bytes of memory that fences and filters of the runs take.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.index_bytes()).sum()
+    }
+
+    /// Sets the changes in memory aside for a checkpoint, and returns them. Those of an earlier
+    /// checkpoint that has failed are among them.
+    pub(crate) fn freeze(&mut self) -> Arc<MemoryMap> {
+        let newer = std::mem::take(&mut self.active);
+        let frozen = match self.frozen.take() {
+            None => newer,
+            Some(older) => {
+                let mut older = Arc::unwrap_or_clone(older);
+                older.append(newer);
+                older
+            }
+        };
+        let frozen = Arc::new(frozen);
+        self.frozen = Some(Arc::clone(&frozen));
+        frozen
+    }
+
+    /// Puts a run in the place of the changes that were set aside. `None` if there were none.
+    pub(crate) fn thaw(&mut self, run: Option<Arc<Run>>) {
+        self.frozen = None;
+        self.runs.splice(0..0, run);
+    }
+
+    /// Returns the runs, from the newest to the oldest.
+    pub(crate) fn runs(&self) -> &[Arc<Run>] {
+        &self.runs
+    }
+
+    /// Puts the result of a merge in the place of its inputs.
+    pub(crate) fn replace(&mut self, merge: &RunMerge, merged: Option<Arc<Run>>) {
+        replace(&mut self.runs, merge, merged);
+    }
+}
+
+/// Puts the result of a merge in the place of its inputs.
+fn replace(runs: &mut Vec<Arc<Run>>, merge: &RunMerge, merged: Option<Arc<Run>>) {
+    let first = runs.iter().position(|run| run.number() == merge.inputs[0].number());
+    let first = first.expect("runs leave the list by merges only, of which there is one at a time");
+    runs.splice(first..first + merge.inputs.len(), merged);
+}
+
+/// Runs that are to be merged: neighbours, from the newest to the oldest.
+#[derive(Debug)]
+pub(crate) struct RunMerge {
+    inputs: Vec<Arc<Run>>,
+    level: u8,
+    /// Set if no older run is left, so that deletions need not be kept.
+    is_oldest: bool,
+}
+
+impl RunMerge {
+    /// Returns the next merge that is due among `runs`, which go from the newest to the oldest.
+    pub(crate) fn due(runs: &[Arc<Run>]) -> Option<RunMerge> {
+        // Levels rise with age, so that runs of one level are neighbours.
+        let level = runs
+            .iter()
+            .map(|run| run.level())
+            .find(|level| runs.iter().filter(|run| run.level() == *level).count() >= FANOUT)?;
+        let first = runs.iter().position(|run| run.level() == level)?;
+        let inputs: Vec<_> =
+            runs[first..].iter().take_while(|run| run.level() == level).cloned().collect();
+        let is_oldest = first + inputs.len() == runs.len();
+        Some(RunMerge { inputs, level: level.saturating_add(1), is_oldest })
+    }
+
+    /// Returns the list of runs with the result in the place of the inputs.
+    pub(crate) fn applied(&self, runs: &[Arc<Run>], merged: Option<&Arc<Run>>) -> Vec<Arc<Run>> {
+        let mut runs = runs.to_vec();
+        replace(&mut runs, self, merged.cloned());
+        runs
+    }
+
+    /// Writes the result as run `number` and syncs it, without its name. Returns `None` if nothing
+    /// is left. Returns early with `None` in the outer result if `is_asked_to_stop` returns `true`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a run cannot be read or written. The file of the result is then removed.
+    pub(crate) fn run(
+        &self,
+        core: &Core,
+        number: u64,
+        is_asked_to_stop: &dyn Fn() -> bool,
+    ) -> Result<Option<Option<Arc<Run>>>> {
+        let counts = self.inputs.iter().map(|run| run.filtered_count(self.is_oldest));
+        let mut writer = RunWriter::create(core, number, self.level, self.is_oldest, counts.sum())?;
+        let inputs = self.inputs.iter().map(|run| Source::whole_run(core, run)).collect();
+        for (count, entry) in Merge::new(inputs, !self.is_oldest).enumerate() {
+            let (key, value) = match entry {
+                Ok(entry) => entry,
+                Err(error) => return Err(writer.abandon(error)),
+            };
+            if let Err(error) = writer.push(key, value.as_deref()) {
+                return Err(writer.abandon(error));
+            }
+            if count % 4096 == 0 && is_asked_to_stop() {
+                writer.discard();
+                return Ok(None);
+            }
+        }
+        writer.finish().map(|run| Some(run.map(Arc::new)))
+    }
+}
+
+/// Writes changes in memory as run `number` of level 0 and syncs it, without its name. `is_oldest` is
+/// set if there is no run. Returns `None` if nothing is left.
+///
+/// # Errors
+///
+/// Fails if the run cannot be written. Its file is then removed.
+pub(crate) fn write_run(
+    core: &Core,
+    number: u64,
+    is_oldest: bool,
+    changes: &MemoryMap,
+) -> Result<Option<Arc<Run>>> {
+    let written = || changes.iter().filter(|(_, value)| value.is_some() || !is_oldest);
+    let filtered = written().filter(|(key, _)| !is_oldest || is_hashed(key));
+    let mut writer = RunWriter::create(core, number, 0, is_oldest, filtered.count() as u64)?;
+    for (key, value) in written() {
+        if let Err(error) = writer.push(key, value) {
+            return Err(writer.abandon(error));
+        }
+    }
+    writer.finish().map(|run| run.map(Arc::new))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! The entries of a page.
+
+use super::key::Key;
+use crate::format::cursor::Cursor;
+
+/// The length of a page in bytes.
+pub(crate) const PAGE_SIZE: usize = 8192;
+/// The length of the checksum of a page in bytes.
+pub(crate) const CHECKSUM_SIZE: usize = 16;
+/// The number of bytes of a page behind its checksum.
+pub(crate) const CONTENT_SIZE: usize = PAGE_SIZE - CHECKSUM_SIZE;
+
+/// The length of a value that marks a deleted key. Values have fewer bytes.
+const DELETED: u8 = 255;
+
+/// The contents of a page that is being filled: the entries, each with the number of bytes of its key
+/// that the one before has, the rest of the key, and the value.
+#[derive(Debug, Default)]
+pub(crate) struct PageBuilder {
+    entries: Vec<u8>,
+    count: u16,
+    last: Option<Key>,
+}
+
+impl PageBuilder {
+    /// Appends an entry behind all others. Returns `false` if it does not fit.
+    pub(crate) fn push(&mut self, key: &Key, value: Option<&[u8]>) -> bool {
+        let shared = self.last.map_or(0, |last| last.shared_len(key));
+        let rest = &key.bytes()[shared..];
+        let value_bytes = value.unwrap_or_default();
+        let len = 3 + rest.len() + value_bytes.len();
+        if 2 + self.entries.len() + len > CONTENT_SIZE {
+            return false;
+        }
+        let byte =
+            |len: usize| u8::try_from(len).expect("keys and values have less than 255 bytes");
+        let value_len = value.map_or(DELETED, |value| byte(value.len()));
+        self.entries.extend_from_slice(&[byte(shared), byte(rest.len()), value_len]);
+        self.entries.extend_from_slice(rest);
+        self.entries.extend_from_slice(value_bytes);
+        self.count += 1;
+        self.last = Some(*key);
+        true
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the content of the page, and empties the builder.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        let mut content = Vec::with_capacity(CONTENT_SIZE);
+        content.extend_from_slice(&self.count.to_le_bytes());
+        content.append(&mut self.entries);
+        content.resize(CONTENT_SIZE, 0);
+        *self = PageBuilder::default();
+        content
+    }
+}
+
+/// The entries of a page, in order: a key and its value, `None` if it was deleted. The iterator ends
+/// early at bytes that are no entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries<'a> {
+    rest: Cursor<'a>,
+    count: u16,
+    last: Key,
+}
+
+impl<'a> Entries<'a> {
+    /// Returns the entries of the content of a page.
+    pub(crate) fn new(content: &'a [u8]) -> Entries<'a> {
+        let mut rest = Cursor(content);
+        let count = rest.u16().unwrap_or_default();
+        Entries { rest, count, last: Key::new(&[]) }
+    }
+
+    /// Returns the position behind the last entry: bytes of the content, and entries left.
+    pub(crate) fn position(&self) -> (usize, u16, Key) {
+        (self.rest.0.len(), self.count, self.last)
+    }
+
+    /// Continues at a position.
+    pub(crate) fn at(content: &'a [u8], (left, count, last): (usize, u16, Key)) -> Entries<'a> {
+        let start = content.len().saturating_sub(left);
+        Entries { rest: Cursor(&content[start..]), count, last }
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (Key, Option<&'a [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.count = self.count.checked_sub(1)?;
+        let [shared, rest_len, value_len] = self.rest.array()?;
+        let suffix = self.rest.take(rest_len.into())?;
+        let key = self.last.with_suffix(shared.into(), suffix)?;
+        let value = match value_len {
+            DELETED => None,
+            len => Some(self.rest.take(len.into())?),
+        };
+        self.last = key;
+        Some((key, value))
+    }
+}

@@ -1,0 +1,158 @@
+//! A run: a sorted file of changes that never changes itself.
+
+use super::fences::Fences;
+use super::filter::Filter;
+use super::key::{Key, PREFIX_LEN};
+use super::page::{CHECKSUM_SIZE, CONTENT_SIZE, Entries, PAGE_SIZE};
+use super::pages::Pages;
+use crate::core::Core;
+use crate::error::{Error, Kind, Result};
+use crate::format::names;
+
+/// A change of a key: `Some(None)` if it was deleted, `None` if it was not changed.
+pub(crate) type Change = Option<Option<Vec<u8>>>;
+
+/// What a checkpoint says of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunMeta {
+    pub(crate) number: u64,
+    /// The number of merges behind it.
+    pub(crate) level: u8,
+    /// Set if the filter has the keys of all tables.
+    pub(crate) has_all_keys_in_filter: bool,
+    pub(crate) entry_count: u64,
+    /// The number of entries whose key is a hash.
+    pub(crate) hashed_count: u64,
+    /// The number of pages with entries.
+    pub(crate) data_page_count: u64,
+    /// The length of the filter in bytes.
+    pub(crate) filter_len: u64,
+}
+
+impl RunMeta {
+    fn fence_page_count(&self) -> u64 {
+        self.data_page_count.div_ceil((CONTENT_SIZE / PREFIX_LEN) as u64)
+    }
+
+    /// Returns the pages of the file: those with entries, then the fences, then the filter.
+    pub(crate) fn pages(&self) -> Pages {
+        let filter_page_count = self.filter_len.div_ceil(CONTENT_SIZE as u64);
+        let count = self.data_page_count.saturating_add(self.fence_page_count());
+        Pages { run: self.number, count: count.saturating_add(filter_page_count) }
+    }
+}
+
+/// A sorted file of changes, whose fences and filter are in memory.
+#[derive(Debug)]
+pub(crate) struct Run {
+    meta: RunMeta,
+    fences: Fences,
+    filter: Filter,
+}
+
+impl Run {
+    pub(super) fn new(meta: RunMeta, fences: Fences, filter: Filter) -> Run {
+        Run { meta, fences, filter }
+    }
+
+    /// Opens a run that a checkpoint names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file does not exist or is damaged beyond its parity pages.
+    pub(crate) fn open(core: &Core, meta: RunMeta) -> Result<Run> {
+        let name = names::run(meta.number);
+        let failed = |error| Error::io(&name, "cannot be read", error);
+        let size = core.folder.size(&name).map_err(failed)?;
+        let pages = meta.pages();
+        let corrupt = |problem: &str| Error::new(Kind::Corrupt, &name, problem);
+        // Nothing is allocated that the file does not have.
+        if pages.count > size / PAGE_SIZE as u64 || pages.file_len() != size {
+            return Err(corrupt("has another length than its checkpoint says"));
+        }
+        let fence_end = meta.data_page_count + meta.fence_page_count();
+        let mut fences = Vec::new();
+        for index in meta.data_page_count..fence_end {
+            fences.extend_from_slice(&pages.read(core, index)?[CHECKSUM_SIZE..]);
+        }
+        let mut filter = Vec::new();
+        for index in fence_end..pages.count {
+            filter.extend_from_slice(&pages.read(core, index)?[CHECKSUM_SIZE..]);
+        }
+        filter.truncate(usize::try_from(meta.filter_len).unwrap_or(usize::MAX));
+        let count = usize::try_from(meta.data_page_count).unwrap_or(usize::MAX);
+        let fences = Fences::of_bytes(&fences, count).ok_or_else(|| corrupt("has no order"))?;
+        let filter = Filter::of_bytes(filter).ok_or_else(|| corrupt("has no filter"))?;
+        Ok(Run { meta, fences, filter })
+    }
+
+    pub(crate) fn meta(&self) -> RunMeta {
+        self.meta
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.meta.number
+    }
+
+    pub(crate) fn level(&self) -> u8 {
+        self.meta.level
+    }
+
+    /// Returns the number of keys that a filter has of this run, in a run that is the oldest or not.
+    pub(super) fn filtered_count(&self, is_oldest: bool) -> u64 {
+        if is_oldest { self.meta.hashed_count } else { self.meta.entry_count }
+    }
+
+    /// Returns the number of bytes of fences and filter.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        (self.fences.bytes().len() + self.filter.bytes().len()) as u64
+    }
+
+    /// Returns the change of a key.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the page of the key cannot be read.
+    pub(crate) fn get(&self, core: &Core, key: &Key) -> Result<Change> {
+        let is_in_filter = self.meta.has_all_keys_in_filter || is_hashed(key);
+        if is_in_filter && !self.filter.may_have(key) {
+            return Ok(None);
+        }
+        for index in self.fences.pages_of(key) {
+            let page = self.page(core, index)?;
+            for (found, value) in Entries::new(&page[CHECKSUM_SIZE..]) {
+                if found == *key {
+                    return Ok(Some(value.map(<[u8]>::to_vec)));
+                }
+                if found > *key {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns a page with entries, with its checksum.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the page cannot be read.
+    pub(crate) fn page(&self, core: &Core, index: u64) -> Result<std::sync::Arc<[u8]>> {
+        core.cache.get((self.meta.number, index), || self.meta.pages().read(core, index))
+    }
+
+    /// Returns the number of the first page that may have `key` or a later one.
+    pub(super) fn first_page(&self, key: &Key) -> u64 {
+        self.fences.pages_of(key).start
+    }
+
+    pub(super) fn data_page_count(&self) -> u64 {
+        self.meta.data_page_count
+    }
+}
+
+/// Returns `true` if the key is a hash, so that most lookups find nothing. The tag of such a table is 3
+/// or more.
+pub(super) fn is_hashed(key: &Key) -> bool {
+    key.bytes().first().is_some_and(|tag| *tag >= 3)
+}

@@ -1,0 +1,220 @@
+//! Trees under random changes, and damaged runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cutpoint_testing::SplitMix64;
+
+use super::{Key, Run, RunMerge, Tree, write_run};
+use crate::core::Core;
+use crate::folder::{FaultyFolder, Folder, Survival};
+use crate::format::names;
+use crate::format::superblock::Superblock;
+
+fn core(folder: &FaultyFolder) -> Arc<Core> {
+    let superblock =
+        Superblock { id: [1; 16], secret: [2; 32], block_shift: 12, segment_size: 1 << 20 };
+    Arc::new(Core::new(Arc::new(folder.clone()), &superblock, 1 << 20))
+}
+
+/// Returns a key of one of six tables.
+fn key(number: u64) -> Key {
+    let tag = u8::try_from(1 + number % 6).expect("small");
+    let number = number / 6;
+    match tag {
+        1 => Key::new(&[&[tag], &7_u32.to_be_bytes(), &number.to_be_bytes()]),
+        4 => Key::new(&[&[tag], &[9; 20], &number.to_be_bytes(), &[1; 4]]),
+        _ => Key::new(&[&[tag], &number.to_be_bytes()]),
+    }
+}
+
+/// A tree and a map with the same contents.
+struct Pair {
+    core: Arc<Core>,
+    tree: Tree,
+    map: BTreeMap<Key, Vec<u8>>,
+    numbers: SplitMix64,
+    next_run: u64,
+}
+
+impl Pair {
+    fn new(folder: &FaultyFolder, seed: u64) -> Pair {
+        let core = core(folder);
+        let tree = Tree::new(Arc::clone(&core), Vec::new());
+        Pair { core, tree, map: BTreeMap::new(), numbers: SplitMix64::new(seed), next_run: 1 }
+    }
+
+    fn change(&mut self, key_count: usize) {
+        let key = key(self.numbers.below(key_count) as u64);
+        if self.numbers.below(3) == 0 {
+            self.tree.delete(key);
+            self.map.remove(&key);
+        } else {
+            let len = [0, 1, 8, 70, 254][self.numbers.below(5)];
+            let value = SplitMix64::bytes(self.numbers.next(), len);
+            self.tree.put(key, &value);
+            self.map.insert(key, value);
+        }
+    }
+
+    fn write_run(&mut self) {
+        let is_oldest = self.tree.runs().is_empty();
+        let changes = self.tree.freeze();
+        self.next_run += 1;
+        let run = write_run(&self.core, self.next_run, is_oldest, &changes).expect("written");
+        self.tree.thaw(run);
+    }
+
+    fn merge(&mut self) -> bool {
+        let Some(merge) = RunMerge::due(self.tree.runs()) else { return false };
+        self.next_run += 1;
+        let merged = merge.run(&self.core, self.next_run, &|| false).expect("merged");
+        self.tree.replace(&merge, merged.expect("nobody has asked to stop"));
+        true
+    }
+
+    fn compare(&self, key_count: usize) {
+        for number in 0..key_count as u64 + 20 {
+            let key = key(number);
+            let found = self.tree.get(&key).expect("read");
+            assert_eq!(found.as_ref(), self.map.get(&key), "{key:?}");
+        }
+        let ends = [Key::new(&[&[0]]), key(77), key(300), Key::new(&[&[255]])];
+        for (from, to) in ends.iter().flat_map(|from| ends.iter().map(move |to| (*from, *to))) {
+            let found = self.tree.range(from, to);
+            let found: Vec<_> = found.map(|entry| entry.expect("read")).collect();
+            let range = self.map.range(from..to.max(from));
+            let expected: Vec<_> = range.map(|(key, value)| (*key, Some(value.clone()))).collect();
+            assert_eq!(found, expected, "{from:?} to {to:?}");
+        }
+    }
+}
+
+#[test]
+fn tree_agrees_with_a_map() {
+    for seed in 0..12 {
+        let key_count = [10, 600, 6000][usize::try_from(seed % 3).expect("small")];
+        let mut pair = Pair::new(&FaultyFolder::default(), seed);
+        let mut merge_count = 0;
+        for round in 0..30 {
+            (0..key_count / 3).for_each(|_| pair.change(key_count));
+            if round % 4 != 3 {
+                pair.write_run();
+            }
+            merge_count += u32::from(pair.merge());
+            if round % 5 == 0 {
+                pair.compare(key_count);
+            }
+        }
+        pair.compare(key_count);
+        assert!(merge_count > 3, "{merge_count} merges");
+    }
+}
+
+#[test]
+fn changes_of_a_failed_checkpoint_are_written_by_the_next() {
+    let mut pair = Pair::new(&FaultyFolder::default(), 5);
+    (0..500).for_each(|_| pair.change(600));
+    pair.tree.freeze();
+    (0..500).for_each(|_| pair.change(600));
+    pair.compare(600);
+    pair.write_run();
+    pair.compare(600);
+}
+
+#[test]
+fn runs_are_opened_again() {
+    let folder = FaultyFolder::default();
+    let mut pair = Pair::new(&folder, 6);
+    for _ in 0..3 {
+        (0..3000).for_each(|_| pair.change(6000));
+        pair.write_run();
+    }
+    let runs = pair.tree.runs().iter();
+    let runs = runs.map(|run| Arc::new(Run::open(&pair.core, run.meta()).expect("opened")));
+    pair.tree = Tree::new(Arc::clone(&pair.core), runs.collect());
+    pair.compare(6000);
+}
+
+/// Returns a folder with one run, and a tree with it.
+fn one_run(folder: &FaultyFolder) -> Pair {
+    let mut pair = Pair::new(folder, 9);
+    (0..20_000).for_each(|_| pair.change(6000));
+    pair.write_run();
+    assert!(pair.tree.runs()[0].meta().pages().count > 30, "several groups");
+    pair
+}
+
+#[test]
+fn damaged_page_is_restored_and_found_by_a_check() {
+    let original = FaultyFolder::default();
+    let pair = one_run(&original);
+    let meta = pair.tree.runs()[0].meta();
+    let name = names::run(meta.number);
+    let size = usize::try_from(original.size(&name).expect("a size")).expect("small");
+    for offset in (0..size).step_by(8192 / 3 + 1).chain([0, size - 1]) {
+        let folder = original.after_power_cut(Survival::All);
+        folder.flip(&name, offset, 3);
+        let core = core(&folder);
+        let run = Arc::new(Run::open(&core, meta).expect("opened"));
+        let tree = Tree::new(Arc::clone(&core), vec![run]);
+        let restored =
+            Pair { core, tree, map: pair.map.clone(), numbers: SplitMix64::new(0), next_run: 9 };
+        restored.compare(600);
+        let all = restored.tree.range(Key::new(&[&[0]]), Key::new(&[&[255]]));
+        assert_eq!(all.map(|entry| entry.expect("read")).count(), pair.map.len());
+        let pages = meta.pages();
+        let damaged: Vec<_> =
+            (0..pages.group_count()).flat_map(|it| pages.check_group(&restored.core, it)).collect();
+        assert_eq!(damaged.len(), 1, "byte {offset}");
+        assert!(damaged[0].1, "byte {offset} can be restored");
+    }
+}
+
+#[test]
+fn two_damaged_pages_of_a_group_are_an_error() {
+    let folder = FaultyFolder::default();
+    let pair = one_run(&folder);
+    let meta = pair.tree.runs()[0].meta();
+    for page in [0, 1] {
+        folder.flip(&names::run(meta.number), page * 8192 + 100, 0);
+    }
+    let core = core(&folder);
+    let run = Arc::new(Run::open(&core, meta).expect("fences and filter are whole"));
+    let tree = Tree::new(core, vec![run]);
+    let first = *pair.map.keys().next().expect("a key");
+    assert_eq!(tree.get(&first).expect_err("damaged").kind(), crate::Kind::Corrupt);
+    let all = tree.range(Key::new(&[&[0]]), Key::new(&[&[255]]));
+    assert!(all.take(100_000).any(|entry| entry.is_err()), "no key is left out without an error");
+}
+
+#[test]
+fn run_with_another_length_than_its_checkpoint_says_is_refused() {
+    let folder = FaultyFolder::default();
+    let pair = one_run(&folder);
+    let meta = pair.tree.runs()[0].meta();
+    for wrong in [
+        super::RunMeta { data_page_count: meta.data_page_count + 1, ..meta },
+        super::RunMeta { data_page_count: u64::MAX, ..meta },
+        super::RunMeta { filter_len: u64::MAX, ..meta },
+        super::RunMeta { filter_len: 0, ..meta },
+        super::RunMeta { number: meta.number + 1, ..meta },
+    ] {
+        assert!(Run::open(&pair.core, wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn stopped_merge_leaves_no_file() {
+    let folder = FaultyFolder::default();
+    let mut pair = Pair::new(&folder, 1);
+    for _ in 0..4 {
+        (0..50).for_each(|_| pair.change(600));
+        pair.write_run();
+    }
+    let names = folder.names().expect("names");
+    let merge = RunMerge::due(pair.tree.runs()).expect("four runs");
+    let stopped = merge.run(&pair.core, 99, &|| true).expect("no error");
+    assert!(stopped.is_none(), "it was stopped");
+    assert_eq!(folder.names().expect("names"), names);
+}

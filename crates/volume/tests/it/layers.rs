@@ -1,0 +1,278 @@
+//! Snapshots, clones, rollback, deletion and resizing, compared with plain vectors.
+
+use std::collections::BTreeMap;
+
+use cutpoint_testing::SplitMix64;
+use cutpoint_volume::{Disk, FaultyFolder, Kind, Survival};
+
+use crate::support::{BLOCK, MODES, Opened, block, create, open, read, write};
+
+/// A volume and the bytes that each disk and each snapshot must have.
+struct World {
+    folder: FaultyFolder,
+    opened: Opened,
+    contents: BTreeMap<String, Vec<u8>>,
+    numbers: SplitMix64,
+    next_name: u32,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut numbers = SplitMix64::new(seed);
+        let folder = create(16, 4096, MODES[numbers.below(MODES.len())]);
+        let opened = open(&folder);
+        let contents = BTreeMap::from([("main".to_owned(), vec![0; 16 * BLOCK])]);
+        World { folder, opened, contents, numbers, next_name: 0 }
+    }
+
+    fn new_name(&mut self) -> String {
+        self.next_name += 1;
+        format!("d{}", self.next_name)
+    }
+
+    /// Returns the name of a random disk, or of a snapshot.
+    fn any(&mut self, is_snapshot: bool) -> Option<String> {
+        let names = self.contents.keys().filter(|name| name.contains('@') == is_snapshot);
+        let names: Vec<&String> = names.collect();
+        (!names.is_empty()).then(|| names[self.numbers.below(names.len())].clone())
+    }
+
+    fn step(&mut self) {
+        let disk = self.any(false).expect("one disk stays");
+        match self.numbers.below(32) {
+            0..=13 => self.write(&disk),
+            14 | 15 => self.zero(&disk),
+            16..=18 => self.snapshot(&disk),
+            19 | 20 => self.clone_one(),
+            21 => self.roll_back(),
+            22..=24 => self.delete(),
+            25 | 26 => self.resize(&disk),
+            27 => self.opened.clean().expect("cleaned"),
+            28 => {
+                let mut left = self.numbers.below(3);
+                let stop = std::cell::Cell::new(left);
+                let is_asked = || {
+                    left = stop.get();
+                    stop.set(left.saturating_sub(1));
+                    left == 0
+                };
+                let is_asked = std::cell::RefCell::new(is_asked);
+                self.opened.fold_layers(&|| (is_asked.borrow_mut())()).expect("folded");
+            }
+            29 => self.opened.checkpoint().expect("written"),
+            30 => {
+                self.folder = self.folder.after_power_cut(Survival::All);
+                self.opened = open(&self.folder);
+            }
+            _ => self.compare_changes(),
+        }
+    }
+
+    fn write(&mut self, name: &str) {
+        let disk = Disk::open(&self.opened.volume, name).expect("a disk");
+        let content = self.contents.get_mut(name).expect("a disk");
+        let offset = self.numbers.below(content.len() / BLOCK) * BLOCK;
+        let bytes = block(self.numbers.next(), BLOCK);
+        disk.write(offset as u64, &bytes).expect("written");
+        content[offset..offset + BLOCK].copy_from_slice(&bytes);
+    }
+
+    fn zero(&mut self, name: &str) {
+        let disk = Disk::open(&self.opened.volume, name).expect("a disk");
+        let content = self.contents.get_mut(name).expect("a disk");
+        let start = self.numbers.below(content.len() / BLOCK) * BLOCK;
+        let end = content.len().min(start + BLOCK * (1 + self.numbers.below(8)));
+        disk.trim(start as u64, (end - start) as u64).expect("trimmed");
+        content[start..end].fill(0);
+    }
+
+    fn snapshot(&mut self, disk: &str) {
+        let name = self.new_name();
+        self.opened.snapshot(disk, &name).expect("taken");
+        self.contents.insert(format!("{disk}@{name}"), self.contents[disk].clone());
+    }
+
+    fn clone_one(&mut self) {
+        let is_snapshot = self.numbers.below(2) == 0;
+        let Some(from) = self.any(is_snapshot) else { return };
+        let name = self.new_name();
+        self.opened.clone_disk(&from, &name).expect("cloned");
+        self.contents.insert(name, self.contents[&from].clone());
+    }
+
+    fn roll_back(&mut self) {
+        let Some(from) = self.any(true) else { return };
+        let (disk, snapshot) = from.split_once('@').expect("a snapshot");
+        self.opened.roll_back(disk, snapshot).expect("rolled back");
+        self.contents.insert(disk.to_owned(), self.contents[&from].clone());
+    }
+
+    fn delete(&mut self) {
+        let is_snapshot = self.numbers.below(3) > 0;
+        let Some(name) = self.any(is_snapshot) else { return };
+        let prefix = format!("{name}@");
+        let has_snapshots = self.contents.keys().any(|other| other.starts_with(&prefix));
+        if name == "main" {
+            return;
+        }
+        match self.opened.delete(&name) {
+            Ok(()) => {
+                assert!(!has_snapshots, "{name} has snapshots");
+                self.contents.remove(&name);
+            }
+            Err(error) => {
+                assert!(has_snapshots && error.kind() == Kind::Exists, "{error}");
+            }
+        }
+    }
+
+    fn resize(&mut self, disk: &str) {
+        let len = (1 + self.numbers.below(24)) * BLOCK;
+        self.opened.resize(disk, len as u64).expect("resized");
+        self.contents.get_mut(disk).expect("a disk").resize(len, 0);
+    }
+
+    /// What a disk and its snapshot have not changed is equal.
+    fn compare_changes(&mut self) {
+        let Some(from) = self.any(true) else { return };
+        let (disk, _) = from.split_once('@').expect("a snapshot");
+        let changed = self.opened.volume.changed(&from, disk).expect("compared");
+        let Some(changed) = changed else { return };
+        let (old, new) = (&self.contents[&from], &self.contents[disk]);
+        for at in (0..old.len().max(new.len())).step_by(BLOCK) {
+            let is_changed = changed.iter().any(|range| range.contains(&(at as u64)));
+            let same = old.get(at..at + BLOCK) == new.get(at..at + BLOCK);
+            assert!(is_changed || same, "{from} and {disk} differ at {at}");
+        }
+    }
+
+    fn compare(&self) {
+        for (name, content) in &self.contents {
+            let disk = Disk::open(&self.opened.volume, name).expect("it exists");
+            assert_eq!(disk.size(), content.len() as u64, "{name}");
+            assert_eq!(disk.is_read_only(), name.contains('@'), "{name}");
+            let mut bytes = vec![0; content.len()];
+            disk.read(0, &mut bytes).expect("read");
+            assert!(bytes == *content, "{name}");
+            let extents = disk.extents(0, disk.size(), usize::MAX).expect("extents");
+            let mut at = 0;
+            for extent in extents {
+                let end = at + usize::try_from(extent.len).expect("small");
+                for block in content[at..end].chunks(BLOCK) {
+                    let is_zero = block.iter().all(|byte| *byte == 0);
+                    assert_eq!(is_zero, extent.is_zero, "{name} at {at}");
+                }
+                at = end;
+            }
+            assert_eq!(at, content.len(), "{name}");
+        }
+        let snapshots = self.opened.snapshots();
+        let snapshots = snapshots.iter().map(|it| format!("{}@{}", it.disk, it.name));
+        let disks = self.opened.disks().into_iter().map(|disk| disk.name);
+        let mut listed: Vec<String> = disks.chain(snapshots).collect();
+        listed.sort_unstable();
+        let expected: Vec<String> = self.contents.keys().cloned().collect();
+        assert_eq!(listed, expected);
+        assert_eq!(self.opened.audit(), Ok(()), "the tables");
+    }
+}
+
+#[test]
+fn disks_and_snapshots_agree_with_vectors() {
+    let seeds = std::env::var("CUTPOINT_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(30);
+    for seed in 0..seeds {
+        let mut world = World::new(seed);
+        for step in 0..200 {
+            world.step();
+            if step % 20 == 0 {
+                world.compare();
+            }
+        }
+        world.compare();
+        // Everything that only deleted disks had is freed.
+        for name in world.contents.keys().filter(|name| name.contains('@')) {
+            world.opened.delete(name).expect("deleted");
+        }
+        world.contents.retain(|name, _| !name.contains('@'));
+        world.opened.clean().expect("cleaned");
+        world.compare();
+        let disks = world.contents.len() as u64;
+        let layers = world.opened.statistics().expect("statistics").layer_count;
+        assert!(layers < 2 * disks, "seed {seed}: {layers} layers for {disks} disks");
+    }
+}
+
+#[test]
+fn catalog_survives_a_power_cut_at_once() {
+    let folder = create(8, 4096, "exact");
+    let volume = open(&folder);
+    write(&volume, 0, &block(1, BLOCK));
+    volume.snapshot("main", "first").expect("taken");
+    write(&volume, 0, &block(2, BLOCK));
+    volume.clone_disk("main@first", "other").expect("cloned");
+    volume.resize("other", 3 * 4096).expect("resized");
+    volume.create_disk("third", 4096).expect("created");
+    volume.delete("third").expect("deleted");
+    let volume = open(&folder.after_power_cut(Survival::Synced));
+    let disks: Vec<_> = volume.disks().into_iter().map(|it| (it.name, it.size)).collect();
+    assert_eq!(disks, [("main".to_owned(), 8 * 4096), ("other".to_owned(), 3 * 4096)]);
+    let other = Disk::open(&volume.volume, "other").expect("a disk");
+    let mut bytes = vec![0; BLOCK];
+    other.read(0, &mut bytes).expect("read");
+    assert_eq!(bytes, block(1, BLOCK));
+    assert_eq!(read(&volume, 0).expect("read"), block(2, BLOCK), "before the clone");
+}
+
+/// Each bit of the two records of a change.
+#[test]
+fn change_of_the_catalog_survives_a_flipped_bit() {
+    let folder = create(8, 4096, "exact");
+    let volume = open(&folder);
+    volume.snapshot("main", "first").expect("taken");
+    write(&volume, 0, &block(1, BLOCK));
+    volume.flush().expect("flushed");
+    write(&volume, 1, &block(3, BLOCK));
+    volume.flush().expect("flushed");
+    let folder = folder.after_power_cut(Survival::Synced);
+    // The header of the segment, and two records with their payloads.
+    for offset in 0..128 + 2 * 256 {
+        let damaged = folder.after_power_cut(Survival::Synced);
+        damaged.flip("segment-0000000000000001", offset, 3);
+        let volume = open(&damaged);
+        assert_eq!(volume.snapshots().len(), 1, "byte {offset}");
+        assert_eq!(read(&volume, 0).expect("read"), block(1, BLOCK), "byte {offset}");
+    }
+}
+
+#[test]
+fn snapshot_and_unknown_names_are_refused() {
+    let folder = create(8, 4096, "exact");
+    let volume = open(&folder);
+    volume.snapshot("main", "first").expect("taken");
+    let snapshot = Disk::open(&volume.volume, "main@first").expect("a snapshot");
+    for refused in [snapshot.write(0, &[1; 4096]), snapshot.trim(0, 4096)] {
+        assert_eq!(refused.expect_err("a snapshot").kind(), Kind::ReadOnly);
+    }
+    for (refused, kind) in [
+        (volume.snapshot("main", "first"), Kind::Exists),
+        (volume.snapshot("none", "first"), Kind::Missing),
+        (volume.snapshot("main", "a@b"), Kind::Invalid),
+        (volume.create_disk("main", 4096), Kind::Exists),
+        (volume.create_disk("-x", 4096), Kind::Invalid),
+        (volume.create_disk("x", 4097), Kind::Invalid),
+        (volume.clone_disk("main@second", "x"), Kind::Missing),
+        (volume.clone_disk("main@first", "main"), Kind::Exists),
+        (volume.roll_back("main", "second"), Kind::Missing),
+        (volume.delete("main"), Kind::Exists),
+        (volume.delete("main@second"), Kind::Missing),
+        (volume.resize("none", 4096), Kind::Missing),
+        (volume.resize("main", 0), Kind::Invalid),
+    ] {
+        assert_eq!(refused.expect_err("refused").kind(), kind);
+    }
+    let disk = volume.disk.clone();
+    volume.delete("main@first").expect("deleted");
+    volume.delete("main").expect("deleted");
+    assert_eq!(disk.read(0, &mut [0]).expect_err("gone").kind(), Kind::Missing);
+    assert_eq!(disk.size(), 0);
+}
