@@ -96,6 +96,8 @@ pub(crate) enum Body {
     /// The blocks of a layer that is not needed go to the layer above, or are released if there is
     /// none or it has them. Each is there twice.
     Fold { span: Span, into: Option<LayerId>, is_copy: bool },
+    /// A burst or a delta is stored whole from now on, or as a burst on another block: the payload.
+    Rewrite { target: Seq, burst: Option<(Seq, Patch)> },
 }
 
 /// The header of a record.
@@ -183,8 +185,8 @@ impl Record {
         let len = self.payload_len as usize;
         let is_plain = self.encoding == Encoding::Plain;
         let content_len = match self.body {
-            Body::Full { .. } => Some(block_size),
-            Body::Burst { patch, .. } => {
+            Body::Full { .. } | Body::Rewrite { burst: None, .. } => Some(block_size),
+            Body::Burst { patch, .. } | Body::Rewrite { burst: Some((_, patch)), .. } => {
                 if !patch.is_possible(block_size) {
                     return false;
                 }
@@ -227,7 +229,9 @@ impl Body {
             | Body::Delta { id, .. }
             | Body::Duplicate { id, .. } => Span::one(id),
             Body::Zero(span) => span,
-            Body::Move { .. } | Body::Change { .. } | Body::Fold { .. } => Span::default(),
+            Body::Move { .. } | Body::Change { .. } | Body::Fold { .. } | Body::Rewrite { .. } => {
+                Span::default()
+            }
         }
     }
 }

@@ -62,13 +62,15 @@ fn bodies() -> Vec<Body> {
         Body::Delta { id, fingerprint, bases: Bases::new(&[7, 3]).expect("bases") },
         Body::Fold { span, into: Some(4), is_copy: false },
         Body::Fold { span, into: None, is_copy: true },
+        Body::Rewrite { target: 5, burst: None },
+        Body::Rewrite { target: 5, burst: Some((6, patch)) },
     ]
 }
 
 fn record(body: Body) -> Record {
     let payload_len = match body {
-        Body::Full { .. } | Body::Move { .. } => 4096,
-        Body::Burst { .. } => 1024,
+        Body::Full { .. } | Body::Move { .. } | Body::Rewrite { burst: None, .. } => 4096,
+        Body::Burst { .. } | Body::Rewrite { .. } => 1024,
         Body::Delta { .. } | Body::Change { .. } => 77,
         _ => 0,
     };

@@ -170,17 +170,16 @@ impl Found {
     }
 }
 
-/// Reads the headers of a segment from an offset on: that of the segment, if it is whole and behind the
-/// offset, and those of the records that are whole, with their places.
+/// The headers of a segment that are whole: that of the segment itself, if it was read, and those of
+/// records, with their offsets.
+type Headers = (Option<SegmentHeader>, Vec<(u32, Record)>);
+
+/// Reads the headers of a segment from an offset on.
 ///
 /// # Errors
 ///
 /// Fails if the segment cannot be read.
-pub(crate) fn read_segment(
-    core: &Core,
-    number: u64,
-    start: u32,
-) -> Result<(Option<SegmentHeader>, Vec<(u32, Record)>)> {
+pub(crate) fn read_segment(core: &Core, number: u64, start: u32) -> Result<Headers> {
     let name = names::segment(number);
     let failed = |error| Error::io(&name, "cannot be read", error);
     let size = core.folder.size(&name).map_err(failed)?;

@@ -31,6 +31,8 @@ pub struct Counters {
     pub burst_bytes: u64,
     /// Stored blocks that were moved to free a segment.
     pub moved_count: u64,
+    /// Bursts and deltas that were stored anew so that nothing needs their reference block.
+    pub rewritten_count: u64,
 }
 
 impl Counters {
@@ -55,7 +57,7 @@ impl Counters {
             self.burst_bytes,
             self.moved_count,
             self.delta_count,
-            0,
+            self.rewritten_count,
             0,
             0,
             0,
@@ -78,6 +80,7 @@ impl Counters {
             burst_bytes: array[12],
             moved_count: array[13],
             delta_count: array[14],
+            rewritten_count: array[15],
         }
     }
 
@@ -96,6 +99,7 @@ impl Counters {
             }
             Body::Move { .. } => self.moved_count += 1,
             Body::Delta { .. } => self.delta_count += 1,
+            Body::Rewrite { .. } => self.rewritten_count += 1,
             Body::Duplicate { .. } | Body::Zero(_) | Body::Change { .. } | Body::Fold { .. } => {}
         }
     }

@@ -37,9 +37,9 @@ pub(super) fn stored(seq: Seq) -> Key {
     Key::new(&[&[tag::STORED], &seq.to_be_bytes()])
 }
 
-/// Returns the keys of all stored blocks: from, and up to.
-pub(super) fn all_stored() -> [Key; 2] {
-    [Key::new(&[&[tag::STORED]]), Key::new(&[&[tag::STORED + 1]])]
+/// Returns the key behind those of all stored blocks.
+pub(super) fn stored_end() -> Key {
+    Key::new(&[&[tag::STORED + 1]])
 }
 
 /// Returns the number of the stored block with this key.
@@ -85,11 +85,11 @@ pub(super) enum HashTable {
 
 /// Returns the table of a key.
 pub(super) fn hash_table_of(key: &Key) -> Option<HashTable> {
-    Some(match key.bytes().first()? {
-        &tag::FINGERPRINT => HashTable::Fingerprints,
-        &tag::HEAD => HashTable::Edges(Side::Head),
-        &tag::TAIL => HashTable::Edges(Side::Tail),
-        &tag::FEATURE => HashTable::Features,
+    Some(match *key.bytes().first()? {
+        tag::FINGERPRINT => HashTable::Fingerprints,
+        tag::HEAD => HashTable::Edges(Side::Head),
+        tag::TAIL => HashTable::Edges(Side::Tail),
+        tag::FEATURE => HashTable::Features,
         _ => return None,
     })
 }

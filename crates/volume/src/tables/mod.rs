@@ -28,7 +28,7 @@ use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::format::change::Change;
 use crate::format::cursor::{Cursor, put_varint};
-use crate::format::edge::Bases;
+use crate::format::patch::Patch;
 use crate::format::position::{Place, Seq};
 use crate::format::record::{Body, Record};
 use crate::format::settings::Settings;
@@ -94,7 +94,7 @@ impl Tables {
                 self.set(id, record.seq)
             }
             Body::Delta { id, fingerprint, bases } => {
-                if !self.count_delta(&bases)? {
+                if !self.count_delta(bases.seqs())? {
                     return self.lose(record.body.written());
                 }
                 self.insert(record, place, fingerprint, Form::Delta { bases })?;
@@ -116,6 +116,7 @@ impl Tables {
             Body::Move { target } => self.move_to(target, record, place),
             Body::Change { .. } => self.change(changes),
             Body::Fold { span, into, .. } => self.fold(span, into),
+            Body::Rewrite { target, burst } => self.rewrite(target, burst, record, place),
         }
     }
 
@@ -169,8 +170,12 @@ impl Tables {
 
     /// Returns all stored blocks, by rising number.
     pub(crate) fn all_stored(&self) -> impl Iterator<Item = Result<(Seq, Stored)>> {
-        let [from, to] = keys::all_stored();
-        self.tree.range(from, to).map(|entry| {
+        self.stored_from(0)
+    }
+
+    /// Returns the stored blocks from a number on, by rising number.
+    pub(crate) fn stored_from(&self, from: Seq) -> impl Iterator<Item = Result<(Seq, Stored)>> {
+        self.tree.range(keys::stored(from), keys::stored_end()).map(|entry| {
             let (key, value) = entry?;
             let stored = Stored::decode(&value.unwrap_or_default());
             keys::seq_of(&key).zip(stored).ok_or_else(Tables::damaged)
@@ -246,9 +251,9 @@ impl Tables {
     }
 
     /// Counts a delta at its reference blocks. Returns `false` if one of them is no full block.
-    fn count_delta(&mut self, bases: &Bases) -> Result<bool> {
-        let mut found = Vec::with_capacity(bases.seqs().len());
-        for seq in bases.seqs() {
+    fn count_delta(&mut self, bases: &[Seq]) -> Result<bool> {
+        let mut found = Vec::with_capacity(bases.len());
+        for seq in bases {
             let stored = self.stored(*seq)?.filter(|it| matches!(it.form, Form::Full { .. }));
             let Some(stored) = stored else { return Ok(false) };
             found.push((*seq, stored));
@@ -286,14 +291,17 @@ impl Tables {
                 stored.use_count = stored.use_count.saturating_sub(1);
             });
         }
-        if rules::releases_reference(is_last) {
-            let side = match stored.form {
-                Form::Burst { side, .. } => Some(side),
-                _ => None,
-            };
-            for reference in stored.references() {
-                self.release_reference(*reference, side)?;
-            }
+        if rules::releases_reference(is_last) { self.release_references(&stored) } else { Ok(()) }
+    }
+
+    /// Records that a burst or a delta no longer needs its reference blocks.
+    fn release_references(&mut self, stored: &Stored) -> Result<()> {
+        let side = match stored.form {
+            Form::Burst { side, .. } => Some(side),
+            _ => None,
+        };
+        for reference in stored.references() {
+            self.release_reference(*reference, side)?;
         }
         Ok(())
     }
@@ -356,6 +364,44 @@ impl Tables {
         });
         *self.live_bytes.entry(place.segment).or_default() += stored.log_len();
         Ok(())
+    }
+
+    /// Stores a burst or a delta in another form. The reference blocks that it had are released.
+    fn rewrite(
+        &mut self,
+        target: Seq,
+        burst: Option<(Seq, Patch)>,
+        record: &Record,
+        place: Place,
+    ) -> Result<()> {
+        let Some(before) = self.stored(target)? else { return Ok(()) };
+        let form = match burst {
+            None => {
+                Form::Full { is_indexed: true, keys: [None; 2], features: None, dependent_count: 0 }
+            }
+            Some((reference, patch)) => {
+                // No entry has found the burst.
+                if !self.count_delta(&[reference])? {
+                    return Ok(());
+                }
+                Form::Burst { reference, side: Side::Head, patch }
+            }
+        };
+        let after = Stored {
+            place,
+            has_long_header: false,
+            encoding: record.encoding,
+            payload_len: record.payload_len,
+            form,
+            ..before.clone()
+        };
+        let tag_len = self.core.shape.tag_len;
+        self.totals.count(&before, tag_len, false);
+        self.totals.count(&after, tag_len, true);
+        self.remove_live_bytes(before.place.segment, before.log_len());
+        *self.live_bytes.entry(place.segment).or_default() += after.log_len();
+        self.tree.put(keys::stored(target), &after.encode());
+        self.release_references(&before)
     }
 
     fn change(&mut self, changes: &[Change]) -> Result<()> {

@@ -91,6 +91,14 @@ impl Stored {
             && matches!(self.form, Form::Full { dependent_count, .. } if dependent_count > 0)
     }
 
+    /// Returns the number of bursts and deltas that need the block.
+    pub(crate) fn dependent_count(&self) -> u64 {
+        match self.form {
+            Form::Full { dependent_count, .. } => dependent_count,
+            Form::Burst { .. } | Form::Delta { .. } => 0,
+        }
+    }
+
     /// Returns the value of the block in its table.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(96);

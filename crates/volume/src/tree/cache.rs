@@ -7,8 +7,11 @@ use lru::LruCache;
 
 use super::page::PAGE_SIZE;
 
+/// The number of a run and of a page in it.
+type PageId = (u64, u64);
+
 /// The pages of runs that were used last.
-pub(crate) struct PageCache(Mutex<LruCache<(u64, u64), Arc<[u8]>>>);
+pub(crate) struct PageCache(Mutex<LruCache<PageId, Arc<[u8]>>>);
 
 impl std::fmt::Debug for PageCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -34,7 +37,7 @@ impl PageCache {
     /// Returns the error of `read`.
     pub(crate) fn get<E>(
         &self,
-        page: (u64, u64),
+        page: PageId,
         read: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Arc<[u8]>, E> {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);

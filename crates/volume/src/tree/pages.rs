@@ -48,7 +48,8 @@ impl Pages {
     /// Fails if a page is damaged and cannot be made again.
     pub(crate) fn read_group(self, core: &Core, group: u64) -> Result<(Range<u64>, Vec<u8>)> {
         let pages = self.group(group);
-        let mut bytes = vec![0; (pages.end - pages.start) as usize * PAGE_SIZE];
+        let count = usize::try_from(pages.end - pages.start).expect("a group has 15 pages");
+        let mut bytes = vec![0; count * PAGE_SIZE];
         let read = self.read_at(core, offset(pages.start), &mut bytes);
         for (index, page) in pages.clone().zip(bytes.chunks_exact_mut(PAGE_SIZE)) {
             if read.is_err() || !self.is_whole(core, index, page) {

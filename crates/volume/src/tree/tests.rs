@@ -162,7 +162,8 @@ fn damaged_page_is_restored_and_found_by_a_check() {
             Pair { core, tree, map: pair.map.clone(), numbers: SplitMix64::new(0), next_run: 9 };
         restored.compare(600);
         let all = restored.tree.range(Key::new(&[&[0]]), Key::new(&[&[255]]));
-        assert_eq!(all.map(|entry| entry.expect("read")).count(), pair.map.len());
+        let all: Result<Vec<_>, _> = all.collect();
+        assert_eq!(all.expect("read").len(), pair.map.len(), "byte {offset}");
         let pages = meta.pages();
         let damaged: Vec<_> =
             (0..pages.group_count()).flat_map(|it| pages.check_group(&restored.core, it)).collect();

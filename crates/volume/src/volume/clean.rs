@@ -41,6 +41,7 @@ impl Volume {
         let _one_at_a_time = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
         self.merge_runs(&|| false)?;
         self.fold_layers_alone(&|| false)?;
+        self.rewrite_pinning(&|| false)?;
         let dirt = self.dirt()?;
         self.clean_segments(&dirt, &|| false)
     }
@@ -57,7 +58,10 @@ impl Volume {
             return Ok(false);
         }
         let _one_at_a_time = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.merge_runs(is_asked_to_stop)? || !self.fold_layers_alone(is_asked_to_stop)? {
+        let is_done = self.merge_runs(is_asked_to_stop)?
+            && self.fold_layers_alone(is_asked_to_stop)?
+            && self.rewrite_pinning(is_asked_to_stop)?;
+        if !is_done {
             return Ok(true);
         }
         let dirt = self.dirt()?;
@@ -126,7 +130,7 @@ impl Volume {
         for (offset, record) in records {
             let seq = match record.body {
                 Body::Full { .. } | Body::Burst { .. } | Body::Delta { .. } => record.seq,
-                Body::Move { target } => target,
+                Body::Move { target } | Body::Rewrite { target, .. } => target,
                 Body::Duplicate { .. }
                 | Body::Zero(_)
                 | Body::Change { .. }

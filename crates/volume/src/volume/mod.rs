@@ -13,6 +13,7 @@ mod pieces;
 mod read;
 mod space;
 mod statistics;
+mod unpin;
 mod write;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

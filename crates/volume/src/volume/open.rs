@@ -170,6 +170,10 @@ fn sync_leftovers(core: &Core, end: &Replayed) -> Result<()> {
     core.sync_names()
 }
 
+/// The form of a full block, for reading it.
+const WHOLE: Form =
+    Form::Full { is_indexed: false, keys: [None; 2], features: None, dependent_count: 0 };
+
 /// The tables of a volume while the log is read.
 struct Replaying<'a> {
     core: &'a Arc<Core>,
@@ -182,19 +186,19 @@ impl Replaying<'_> {
     /// Returns the stored block that a record writes or moves, if it has one.
     fn stored_of(&self, record: &Record, place: Place) -> Result<Option<Stored>> {
         let (fingerprint, form) = match record.body {
-            Body::Full { fingerprint, .. } => (
-                fingerprint,
-                Form::Full {
-                    is_indexed: false,
-                    keys: [None; 2],
-                    features: None,
-                    dependent_count: 0,
-                },
-            ),
+            Body::Full { fingerprint, .. } => (fingerprint, WHOLE),
             Body::Burst { fingerprint, reference, side, patch, .. } => {
                 (fingerprint, Form::Burst { reference, side, patch })
             }
             Body::Delta { fingerprint, bases, .. } => (fingerprint, Form::Delta { bases }),
+            Body::Rewrite { target, burst } => match (self.tables.stored(target)?, burst) {
+                (Some(stored), Some((reference, patch))) => (
+                    stored.fingerprint,
+                    Form::Burst { reference, side: cutpoint_delta::burst::Side::Head, patch },
+                ),
+                (Some(stored), None) => (stored.fingerprint, WHOLE),
+                (None, _) => return Ok(None),
+            },
             Body::Move { target } => match self.tables.stored(target)? {
                 Some(stored) => (stored.fingerprint, stored.form),
                 None => return Ok(None),

@@ -169,3 +169,29 @@ fn mode_applies_to_later_writes_only() {
     write(&volume, 6, &made_of(1, 6, 3));
     assert_eq!(stored(&volume), (5, 1), "burst");
 }
+
+#[test]
+fn cleaner_stores_bursts_anew_that_alone_need_their_reference_block() {
+    for (bursts, expected) in [(1, (1, 0)), (3, (1, 2))] {
+        let folder = create(16, 4096, "burst");
+        let volume = open(&folder);
+        write(&volume, 0, &made_of(1, 2, 3));
+        for number in 1..=bursts {
+            write(&volume, number.into(), &made_of(1, 10 + number, 3));
+        }
+        assert_eq!(stored(&volume), (1, u64::from(bursts)));
+        volume.trim(0, 4096).expect("trimmed");
+        assert_eq!(statistics(&volume).pinned_count, 1);
+        volume.clean().expect("cleaned");
+        let now = statistics(&volume);
+        assert_eq!((now.full_count, now.burst_count), expected, "{bursts} bursts");
+        assert_eq!(now.pinned_count, 0, "{bursts} bursts");
+        assert_eq!(volume.audit(), Ok(()), "the tables");
+        for volume in [&volume, &open(&folder)] {
+            for number in 1..=bursts {
+                let bytes = read(volume, number.into()).expect("read");
+                assert_eq!(bytes, made_of(1, 10 + number, 3), "block {number}");
+            }
+        }
+    }
+}

@@ -172,7 +172,7 @@ impl World {
         let mut listed: Vec<String> = disks.chain(snapshots).collect();
         listed.sort_unstable();
         let expected: Vec<String> = self.contents.keys().cloned().collect();
-        assert_eq!(listed, expected);
+        assert_eq!(listed, expected, "the names");
         assert_eq!(self.opened.audit(), Ok(()), "the tables");
     }
 }

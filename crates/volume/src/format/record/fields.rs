@@ -66,8 +66,7 @@ impl Fields {
             Body::Full { .. } => Fields::of_full(body),
             Body::Burst { fingerprint, reference, side, patch, search, .. } => {
                 let side = if side == Side::Tail { flag::TAIL } else { 0 };
-                let edges = u64::from(patch.prefix) | u64::from(patch.suffix) << 32;
-                let numbers = [reference, edges, 0];
+                let numbers = [reference, edges(patch), 0];
                 let flags = side | search_flags(search);
                 Fields { kind: 2, flags, fingerprint, numbers, ..empty }
             }
@@ -87,6 +86,11 @@ impl Fields {
                 // Layers count from 1.
                 let into = u64::from(into.unwrap_or_default());
                 Fields { kind: 8, flags: copy(is_copy), numbers: [into, 0, 0], ..empty }
+            }
+            Body::Rewrite { target, burst } => {
+                let (reference, edges) =
+                    burst.map_or((0, 0), |(reference, patch)| (reference, edges(patch)));
+                Fields { kind: 9, numbers: [target, reference, edges], ..empty }
             }
         }
     }
@@ -136,8 +140,7 @@ impl Fields {
         match kind {
             1 => self.full(id).filter(|_| is_one),
             2 => {
-                let prefix = u32::try_from(b & u64::from(u32::MAX)).ok()?;
-                let patch = Patch { prefix, suffix: u32::try_from(b >> 32).ok()? };
+                let patch = patch_of(b)?;
                 let side = if flags & flag::TAIL == 0 { Side::Head } else { Side::Tail };
                 let search = search_of(flags);
                 let is_right =
@@ -169,6 +172,11 @@ impl Fields {
                 let is_right = is_right && span.count > 0 && span.layer > 0;
                 let into = (into > 0).then_some(into);
                 is_right.then_some(Body::Fold { span, into, is_copy })
+            }
+            9 => {
+                let burst = if b == 0 { None } else { Some((b, patch_of(c)?)) };
+                let is_right = is_none && is_plain && (b != 0 || c == 0) && a != b;
+                is_right.then_some(Body::Rewrite { target: a, burst })
             }
             _ => None,
         }
@@ -227,6 +235,16 @@ impl Fields {
         }
         Bases::new(&seqs)
     }
+}
+
+/// Returns prefix and suffix as one number.
+fn edges(patch: Patch) -> u64 {
+    u64::from(patch.prefix) | u64::from(patch.suffix) << 32
+}
+
+fn patch_of(edges: u64) -> Option<Patch> {
+    let prefix = u32::try_from(edges & u64::from(u32::MAX)).ok()?;
+    Some(Patch { prefix, suffix: u32::try_from(edges >> 32).ok()? })
 }
 
 fn search_of(flags: u8) -> Search {

@@ -1,0 +1,135 @@
+//! Frees full blocks that nothing but bursts and deltas need: these are stored anew.
+
+use std::collections::BTreeMap;
+
+use cutpoint_delta::common_edges;
+
+use super::Volume;
+use super::read::DamagedBlock;
+use crate::error::Result;
+use crate::format::patch::Patch;
+use crate::format::position::Seq;
+use crate::format::record::Body;
+use crate::tables::Tables;
+
+/// The bytes of pinned blocks, in percent of all stored bytes, up to which they stay.
+const PINNED_PERCENT: u64 = 5;
+
+/// The maximum number of bursts and deltas that are found at a time.
+const FOUND_MAX: usize = 64 * 1024;
+
+/// A block that pins others is stored in this form instead.
+struct Rewrite {
+    target: Seq,
+    burst: Option<(Seq, Patch)>,
+    content: Vec<u8>,
+}
+
+impl Volume {
+    /// Stores bursts and deltas anew whose reference blocks nothing else needs, where that takes less
+    /// space, if such blocks take much. Returns `false` if `is_asked_to_stop` returned `true`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the volume cannot be read or written.
+    pub(super) fn rewrite_pinning(&self, is_asked_to_stop: &dyn Fn() -> bool) -> Result<bool> {
+        let mut from = 0;
+        while self.has_many_pinned() {
+            let (pinning, next) = self.pinning(from)?;
+            for (reference, dependents) in pinning {
+                if is_asked_to_stop() {
+                    return Ok(false);
+                }
+                self.unpin(reference, &dependents)?;
+                self.after_write()?;
+            }
+            let Some(next) = next else { break };
+            from = next;
+        }
+        Ok(true)
+    }
+
+    fn has_many_pinned(&self) -> bool {
+        let state = self.read_state();
+        let totals = &state.tables.totals;
+        let stored: u64 = totals.form_bytes.iter().sum();
+        let pinned = totals.pinned_count * self.block_size() as u64;
+        pinned.saturating_mul(100) > stored.saturating_mul(PINNED_PERCENT)
+    }
+
+    /// Returns bursts and deltas from a number on with pinned reference blocks, by these, and the number
+    /// from which on there may be more.
+    fn pinning(&self, from: Seq) -> Result<(BTreeMap<Seq, Vec<Seq>>, Option<Seq>)> {
+        let state = self.read_state();
+        let tables = &state.tables;
+        let mut pinning: BTreeMap<Seq, Vec<Seq>> = BTreeMap::new();
+        let mut count = 0;
+        for entry in tables.stored_from(from) {
+            let (seq, stored) = entry?;
+            if count >= FOUND_MAX {
+                return Ok((pinning, Some(seq)));
+            }
+            for reference in stored.references() {
+                if tables.stored(*reference)?.is_some_and(|it| it.is_pinned()) {
+                    pinning.entry(*reference).or_default().push(seq);
+                    count += 1;
+                }
+            }
+        }
+        Ok((pinning, None))
+    }
+
+    /// Stores the first dependent of a pinned block whole and the others as bursts on that one, if this
+    /// takes less space than now.
+    fn unpin(&self, reference: Seq, dependents: &[Seq]) -> Result<()> {
+        let mut state = self.write_state()?;
+        let tables = &state.tables;
+        let Some(pinned) = tables.stored(reference)?.filter(|it| it.is_pinned()) else {
+            return Ok(());
+        };
+        if pinned.dependent_count() != dependents.len() as u64 {
+            // There are new ones, or the others were not found yet.
+            return Ok(());
+        }
+        let Some(rewrites) = self.rewrites(tables, dependents)? else { return Ok(()) };
+        let after: u64 = rewrites.iter().map(|it| it.content.len() as u64).sum();
+        let mut before = self.block_size() as u64;
+        for seq in dependents {
+            before += tables.stored(*seq)?.map_or(0, |it| u64::from(it.payload_len));
+        }
+        if after >= before {
+            return Ok(());
+        }
+        for Rewrite { target, burst, content } in rewrites {
+            state.append(&self.core, Body::Rewrite { target, burst }, &content)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the new forms of blocks: the first one whole, the others as bursts on it. Returns `None`
+    /// if one is damaged or has no such form.
+    fn rewrites(&self, tables: &Tables, targets: &[Seq]) -> Result<Option<Vec<Rewrite>>> {
+        let mut first: Option<(Seq, Vec<u8>)> = None;
+        let mut rewrites = Vec::with_capacity(targets.len());
+        for target in targets {
+            let mut block = vec![0; self.block_size()];
+            if let Err(DamagedBlock { .. }) = self.read_stored(tables, *target, &mut block) {
+                return Ok(None);
+            }
+            let Some((whole, bytes)) = &first else {
+                rewrites.push(Rewrite { target: *target, burst: None, content: block.clone() });
+                first = Some((*target, block));
+                continue;
+            };
+            let (prefix, suffix) = common_edges(bytes, &block);
+            let len = |len: usize| u32::try_from(len).expect("a block has at most 64 KiB");
+            let patch = Patch { prefix: len(prefix), suffix: len(suffix) };
+            if !patch.is_possible(block.len()) {
+                return Ok(None);
+            }
+            let burst = Some((*whole, patch));
+            rewrites.push(Rewrite { target: *target, burst, content: patch.content(&block) });
+        }
+        Ok(Some(rewrites))
+    }
+}
