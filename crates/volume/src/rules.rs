@@ -121,9 +121,54 @@ pub(crate) fn must_keep_freed_blocks() -> bool {
     !is_broken!(ForgetsFreedBlocks)
 }
 
+/// C5: a run is durable, with its name, before a checkpoint that has it.
+pub(crate) fn must_sync_run() -> bool {
+    !is_broken!(PublishesEarly)
+}
+
+/// C6: changes of the tables that a failed checkpoint has set aside are in the next one.
+pub(crate) fn must_keep_frozen() -> bool {
+    !is_broken!(DropsFrozen)
+}
+
+/// C7: the newest change of a key counts.
+pub(crate) fn newest_counts() -> bool {
+    !is_broken!(TakesOldest)
+}
+
+/// S1: zeros hide what a layer below has.
+pub(crate) fn must_keep_zeros() -> bool {
+    !is_broken!(DropsZeros)
+}
+
+/// S2: a folded block goes to the layer above if that does not have it.
+pub(crate) fn must_move_folded() -> bool {
+    !is_broken!(DropsFolded)
+}
+
+/// S3: a folded block does not replace one of the layer above.
+pub(crate) fn must_keep_upper() -> bool {
+    !is_broken!(ReplacesUpper)
+}
+
+/// S4: a layer that several disks or snapshots lie on stays.
+pub(crate) fn must_keep_shared() -> bool {
+    !is_broken!(FoldsShared)
+}
+
+/// S5: changes of the catalog and folded blocks are in the log twice.
+pub(crate) fn must_write_twice() -> bool {
+    !is_broken!(WritesOnce)
+}
+
 /// R1: a block is returned only if its fingerprint matches.
 pub(crate) fn must_verify_block() -> bool {
     !is_broken!(TrustsPayload)
+}
+
+/// R3: an entry of a table counts only if the checksum of its page matches.
+pub(crate) fn must_verify_page() -> bool {
+    !is_broken!(TrustsPages)
 }
 
 /// R2: a block that was found damaged is no duplicate and no reference of later writes.

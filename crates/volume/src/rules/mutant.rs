@@ -42,6 +42,24 @@ pub enum Mutant {
     DeletesLiveSegments,
     /// C4: deletes segments whose last block was freed since the checkpoint.
     ForgetsFreedBlocks,
+    /// C5: publishes a checkpoint whose run may not be durable.
+    PublishesEarly,
+    /// C6: drops the changes that a failed checkpoint has set aside.
+    DropsFrozen,
+    /// C7: takes the value of the oldest run.
+    TakesOldest,
+    /// S1: removes zeros that hide a block below.
+    DropsZeros,
+    /// S2: releases all folded blocks.
+    DropsFolded,
+    /// S3: lets a folded block replace a newer one.
+    ReplacesUpper,
+    /// S4: folds layers on which several lie into one of them.
+    FoldsShared,
+    /// S5: writes changes of the catalog once.
+    WritesOnce,
+    /// R3: takes entries of damaged pages.
+    TrustsPages,
     /// R1: returns blocks without verification.
     TrustsPayload,
     /// R2: uses blocks that were found damaged for later writes.

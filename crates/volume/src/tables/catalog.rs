@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::format::change::{Change, DiskEntry, EntryId, SnapshotEntry};
 use crate::format::settings::Settings;
 use crate::format::span::LayerId;
+use crate::rules;
 
 /// A layer: the blocks that were written to a disk between two snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +115,8 @@ impl Catalog {
         self.layers.keys().filter(|layer| !self.is_named(**layer)).find_map(|layer| {
             let mut above = self.layers.iter().filter(|(_, it)| it.parent == Some(*layer));
             let (first, second) = (above.next(), above.next());
-            second.is_none().then(|| (*layer, first.map(|(id, _)| *id)))
+            let is_shared = second.is_some() && rules::must_keep_shared();
+            (!is_shared).then(|| (*layer, first.map(|(id, _)| *id)))
         })
     }
 

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::format::cursor::{Cursor, put_varint};
 use crate::format::position::Seq;
 use crate::format::span::{BlockId, LayerId, Span};
+use crate::rules;
 use crate::tree::{Key, Merge};
 
 /// The value of a block that is zeros.
@@ -104,11 +105,18 @@ impl Tables {
                 self.put(id, None, Some(seq));
                 let upper = into.map(|layer| BlockId { layer, block });
                 let is_moved = match upper {
-                    Some(upper) => self.own(upper)?.is_none(),
+                    Some(upper) => {
+                        rules::must_move_folded()
+                            && (self.own(upper)?.is_none() || !rules::must_keep_upper())
+                    }
                     None => false,
                 };
                 match upper.filter(|_| is_moved) {
-                    Some(upper) => self.put(upper, Some(seq), None),
+                    Some(upper) => {
+                        let before = self.own(upper)?;
+                        self.put(upper, Some(seq), before);
+                        self.release(before.unwrap_or(ZERO))?;
+                    }
                     None => self.release(seq)?,
                 }
             }
@@ -119,7 +127,8 @@ impl Tables {
     fn put(&mut self, id: BlockId, value: Option<Seq>, before: Option<Seq>) {
         let key = keys::map(id);
         // Zeros hide what is below, and are not needed where nothing is.
-        let is_needed = |seq: &Seq| *seq != ZERO || self.catalog.parent(id.layer).is_some();
+        let hides = self.catalog.parent(id.layer).is_some() && rules::must_keep_zeros();
+        let is_needed = |seq: &Seq| *seq != ZERO || hides;
         match value.filter(is_needed) {
             Some(seq) => {
                 let mut bytes = Vec::with_capacity(10);

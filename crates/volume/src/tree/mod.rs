@@ -28,6 +28,7 @@ pub(crate) use self::run::{Run, RunMeta};
 use self::writer::RunWriter;
 use crate::core::Core;
 use crate::error::Result;
+use crate::rules;
 
 /// The number of runs of one level that are merged to one of the next level.
 const FANOUT: usize = 4;
@@ -60,12 +61,16 @@ impl Tree {
                 return Ok(change.map(<[u8]>::to_vec));
             }
         }
+        let mut found = None;
         for run in &self.runs {
             if let Some(change) = run.get(&self.core, key)? {
-                return Ok(change);
+                found = Some(change);
+                if rules::newest_counts() {
+                    break;
+                }
             }
         }
-        Ok(None)
+        Ok(found.flatten())
     }
 
     /// Sets the value of a key.
@@ -106,6 +111,7 @@ impl Tree {
         let newer = std::mem::take(&mut self.active);
         let frozen = match self.frozen.take() {
             None => newer,
+            Some(_) if !rules::must_keep_frozen() => newer,
             Some(older) => {
                 let mut older = Arc::unwrap_or_clone(older);
                 older.append(newer);

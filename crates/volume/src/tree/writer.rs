@@ -9,6 +9,7 @@ use super::run::{Run, RunMeta, is_hashed};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::names;
+use crate::rules;
 
 /// The number of bytes that are appended at a time.
 const APPEND_SIZE: usize = 16 * PAGE_SIZE;
@@ -120,7 +121,7 @@ impl<'a> RunWriter<'a> {
             self.append_parity();
         }
         self.append_bytes()?;
-        self.core.sync(&names::run(self.meta.number))
+        if rules::must_sync_run() { self.core.sync(&names::run(self.meta.number)) } else { Ok(()) }
     }
 
     /// Removes the file after an error, and returns the error.

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::time::SystemTime;
 
 use super::create::{check_name, check_size};
-use super::{State, Volume};
+use super::{State, Volume, copies};
 use crate::error::{Error, Kind, Result};
 use crate::format::change::{Change, DiskEntry, SnapshotEntry};
 use crate::format::record::Body;
@@ -260,7 +260,7 @@ impl Volume {
         };
         let count = u32::try_from(last - first + 1).unwrap_or(u32::MAX);
         let span = Span { layer, first, count };
-        for is_copy in [false, true] {
+        for is_copy in copies() {
             state.append(&self.core, Body::Fold { span, into: upper, is_copy }, &[])?;
         }
         Ok(())

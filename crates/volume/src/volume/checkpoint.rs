@@ -152,7 +152,10 @@ impl Volume {
         checkpoint.number = checkpoints.last_number;
         checkpoint.last_run = checkpoints.last_run;
         // A checkpoint must not survive a power cut that its runs do not.
-        let named = run.map_or(Ok(()), |_| self.core.sync_names());
+        let named = match run.filter(|_| rules::must_sync_run()) {
+            Some(_) => self.core.sync_names(),
+            None => Ok(()),
+        };
         let written = named.and_then(|()| self.write_copies(&checkpoint));
         if written.is_err() {
             for name in names::checkpoint(checkpoint.number) {

@@ -159,6 +159,11 @@ impl Volume {
     }
 }
 
+/// Returns the values of `is_copy` of the records that are in the log twice.
+fn copies() -> impl Iterator<Item = bool> {
+    [false, true].into_iter().filter(|is_copy| !is_copy || rules::must_write_twice())
+}
+
 impl State {
     /// Returns the error of an earlier sync or of the tables again.
     fn check_failure(&self) -> Result<()> {
@@ -183,7 +188,7 @@ impl State {
     fn change(&mut self, core: &Core, changes: &[Change]) -> Result<()> {
         let content = Change::encode_all(changes);
         let hash = core.keys.fingerprint(&content);
-        for is_copy in [false, true] {
+        for is_copy in copies() {
             self.append_with(core, Body::Change { hash, is_copy }, &content, changes)?;
         }
         Ok(())

@@ -177,29 +177,32 @@ impl World {
     }
 }
 
+/// Makes random changes, and panics if a disk or a snapshot has a wrong value.
+pub(crate) fn live(seed: u64) {
+    let mut world = World::new(seed);
+    for step in 0..200 {
+        world.step();
+        if step % 20 == 0 {
+            world.compare();
+        }
+    }
+    world.compare();
+    // Everything that only deleted snapshots had is freed.
+    for name in world.contents.keys().filter(|name| name.contains('@')) {
+        world.opened.delete(name).expect("deleted");
+    }
+    world.contents.retain(|name, _| !name.contains('@'));
+    world.opened.clean().expect("cleaned");
+    world.compare();
+    let disks = world.contents.len() as u64;
+    let layers = world.opened.statistics().expect("statistics").layer_count;
+    assert!(layers < 2 * disks, "seed {seed}: {layers} layers for {disks} disks");
+}
+
 #[test]
 fn disks_and_snapshots_agree_with_vectors() {
     let seeds = std::env::var("CUTPOINT_SEEDS").ok().and_then(|it| it.parse().ok()).unwrap_or(30);
-    for seed in 0..seeds {
-        let mut world = World::new(seed);
-        for step in 0..200 {
-            world.step();
-            if step % 20 == 0 {
-                world.compare();
-            }
-        }
-        world.compare();
-        // Everything that only deleted disks had is freed.
-        for name in world.contents.keys().filter(|name| name.contains('@')) {
-            world.opened.delete(name).expect("deleted");
-        }
-        world.contents.retain(|name, _| !name.contains('@'));
-        world.opened.clean().expect("cleaned");
-        world.compare();
-        let disks = world.contents.len() as u64;
-        let layers = world.opened.statistics().expect("statistics").layer_count;
-        assert!(layers < 2 * disks, "seed {seed}: {layers} layers for {disks} disks");
-    }
+    (0..seeds).for_each(live);
 }
 
 #[test]
@@ -226,6 +229,11 @@ fn catalog_survives_a_power_cut_at_once() {
 /// Each bit of the two records of a change.
 #[test]
 fn change_of_the_catalog_survives_a_flipped_bit() {
+    flip_change();
+}
+
+/// Flips a bit of each byte, and panics if the change is lost.
+pub(crate) fn flip_change() {
     let folder = create(8, 4096, "exact");
     let volume = open(&folder);
     volume.snapshot("main", "first").expect("taken");

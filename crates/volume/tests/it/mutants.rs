@@ -6,6 +6,7 @@ use crate::at_once::overwrite_during_a_checkpoint;
 use crate::burst::made_of;
 use crate::crash::{Check, Run, storm};
 use crate::damage::flips;
+use crate::layers::{flip_change, live};
 use crate::support::{BLOCK, block, create, open, read, try_open, write};
 
 /// Returns the result of a test under a mutant. A panic is a failure, too.
@@ -102,13 +103,57 @@ fn mutants_of_the_log_are_noticed() {
         Mutant::IgnoresLaterSegments,
         Mutant::TrustsLeftovers,
         Mutant::DeletesLiveSegments,
+        Mutant::PublishesEarly,
     ] {
         assert!(under(mutant, storms).is_err(), "{mutant:?} was not noticed");
     }
 }
 
 #[test]
+fn mutants_of_the_layers_are_noticed() {
+    for mutant in [
+        Mutant::DropsZeros,
+        Mutant::DropsFolded,
+        Mutant::ReplacesUpper,
+        Mutant::FoldsShared,
+        Mutant::TakesOldest,
+    ] {
+        let lives = || {
+            (0..30).for_each(live);
+            Ok(())
+        };
+        assert!(under(mutant, lives).is_err(), "{mutant:?} was not noticed");
+    }
+}
+
+#[test]
+fn mutant_that_writes_a_change_once_is_noticed() {
+    let flips = || {
+        flip_change();
+        Ok(())
+    };
+    assert!(under(Mutant::WritesOnce, flips).is_err(), "not noticed");
+}
+
+#[test]
+fn mutant_that_drops_the_changes_of_a_failed_checkpoint_is_noticed() {
+    assert_noticed(Mutant::DropsFrozen, || {
+        let folder = create(8, 4096, "exact");
+        let volume = open(&folder);
+        write(&volume, 0, &block(1, BLOCK));
+        folder.limit(Some(0));
+        volume.checkpoint().expect_err("the storage is full");
+        folder.limit(None);
+        volume.checkpoint().map_err(|error| error.to_string())?;
+        let volume = open(&folder);
+        let bytes = read(&volume, 0).map_err(|error| error.to_string())?;
+        if bytes == block(1, BLOCK) { Ok(()) } else { Err("a wrong value".to_owned()) }
+    });
+}
+
+#[test]
 fn mutants_of_damage_are_noticed() {
+    assert!(under(Mutant::TrustsPages, || flips("burst", true)).is_err(), "TrustsPages");
     for mutant in [Mutant::TrustsPayload, Mutant::SkipsDamaged] {
         assert!(under(mutant, || flips("burst", false)).is_err(), "{mutant:?} was not noticed");
     }
