@@ -7,7 +7,7 @@ use crate::error::{Error, Kind, Result};
 use crate::folder::Folder;
 use crate::format::VolumeId;
 use crate::format::names;
-use crate::format::position::Place;
+use crate::format::position::{Place, Seq};
 use crate::format::record::{Encoding, Record, Shape};
 use crate::format::superblock::Superblock;
 use crate::keys::Keys;
@@ -28,6 +28,16 @@ pub(crate) struct Core {
     /// The bytes of all files.
     pub(crate) used_bytes: AtomicU64,
 }
+
+/// A full block that is to be read, and the place for its bytes.
+pub(crate) struct FullBlock<'a> {
+    pub(crate) seq: Seq,
+    pub(crate) stored: Stored,
+    pub(crate) buffer: &'a mut [u8],
+}
+
+/// The maximum number of bytes that are read at once.
+const READ_MAX: u64 = 1024 * 1024;
 
 /// The reason why a stored block cannot be read: the places that are damaged.
 #[derive(Debug)]
@@ -124,6 +134,67 @@ impl Core {
         self.verify(stored, block).map_err(own)
     }
 
+    /// Reads full blocks.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the number of a block if its bytes cannot be read or are not those that were written.
+    /// The contents of all buffers are then undefined.
+    pub(crate) fn read_full_blocks(
+        &self,
+        blocks: &mut [FullBlock<'_>],
+    ) -> std::result::Result<(), (Seq, Error)> {
+        let mut rest = &mut *blocks;
+        while let Some(first) = rest.first() {
+            let start = first.stored.payload_offset();
+            let segment = first.stored.place.segment;
+            let ends = rest.iter().scan(u64::from(first.stored.place.offset), |next, block| {
+                let place = block.stored.place;
+                let is_next = place.segment == segment && u64::from(place.offset) == *next;
+                *next += block.stored.log_len();
+                (is_next && *next - start <= READ_MAX).then_some(*next)
+            });
+            let count = ends.count().max(1);
+            let (group, behind) = rest.split_at_mut(count);
+            rest = behind;
+            self.read_neighbours(group)?;
+        }
+        let fingerprints =
+            self.keys.fingerprints(&blocks.iter().map(|it| &*it.buffer).collect::<Vec<_>>());
+        let wrong = blocks.iter().zip(fingerprints).find(|(block, fingerprint)| {
+            block.stored.fingerprint != *fingerprint && rules::must_verify_block()
+        });
+        match wrong {
+            Some((block, _)) => Err((block.seq, wrong_fingerprint(block.stored.place))),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the contents of full blocks that lie behind each other in a segment.
+    fn read_neighbours(
+        &self,
+        blocks: &mut [FullBlock<'_>],
+    ) -> std::result::Result<(), (Seq, Error)> {
+        if let [first, .., last] = &*blocks {
+            let start = first.stored.payload_offset();
+            let end = last.stored.payload_offset() + u64::from(last.stored.payload_len);
+            let mut bytes = vec![0; usize::try_from(end - start).expect("at most 1 MiB")];
+            let name = names::segment(first.stored.place.segment);
+            if self.folder.read_at(&name, start, &mut bytes).is_ok() {
+                for FullBlock { seq, stored, buffer } in blocks {
+                    let at = usize::try_from(stored.payload_offset() - start).expect("within");
+                    let payload = &bytes[at..at + stored.payload_len as usize];
+                    self.decode(stored, payload, buffer).map_err(|error| (*seq, error))?;
+                }
+                return Ok(());
+            }
+        }
+        for FullBlock { seq, stored, buffer } in blocks {
+            self.read_content(stored, buffer).map_err(|error| (*seq, error))?;
+        }
+        Ok(())
+    }
+
     /// Reads a burst or a delta.
     fn read_dependent(
         &self,
@@ -173,13 +244,25 @@ impl Core {
 
     /// Reads the payload of a stored block and decodes it.
     fn read_content(&self, stored: &Stored, content: &mut [u8]) -> Result<()> {
-        if stored.encoding != Encoding::Plain || stored.payload_len as usize != content.len() {
-            return Err(damaged(stored.place, "the payload has a wrong length"));
+        let len = stored.payload_len as usize;
+        if len > self.shape.block_size + self.shape.tag_len {
+            return Err(damaged(stored.place, "the payload is longer than a block"));
         }
+        let mut payload = vec![0; len];
         let name = names::segment(stored.place.segment);
         self.folder
-            .read_at(&name, stored.payload_offset(), content)
-            .map_err(|error| Error::io(shown(stored.place), "cannot be read", error))
+            .read_at(&name, stored.payload_offset(), &mut payload)
+            .map_err(|error| Error::io(shown(stored.place), "cannot be read", error))?;
+        self.decode(stored, &payload, content)
+    }
+
+    /// Decodes the payload of a stored block.
+    fn decode(&self, stored: &Stored, payload: &[u8], content: &mut [u8]) -> Result<()> {
+        if stored.encoding != Encoding::Plain || payload.len() != content.len() {
+            return Err(damaged(stored.place, "the payload has a wrong length"));
+        }
+        content.copy_from_slice(payload);
+        Ok(())
     }
 
     /// Reads the content of a change of the catalog.
@@ -200,8 +283,12 @@ impl Core {
         if self.keys.fingerprint(block) == stored.fingerprint || !rules::must_verify_block() {
             return Ok(());
         }
-        Err(damaged(stored.place, "the fingerprint of the block does not match"))
+        Err(wrong_fingerprint(stored.place))
     }
+}
+
+fn wrong_fingerprint(place: Place) -> Error {
+    damaged(place, "the fingerprint of the block does not match")
 }
 
 /// Returns the error that the payload at a place is damaged.

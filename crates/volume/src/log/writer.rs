@@ -28,6 +28,8 @@ pub(crate) struct LogWriter {
     named_count: u64,
     /// The number of bytes appended so far.
     appended_bytes: u64,
+    /// The memory of the last record.
+    buffer: Vec<u8>,
 }
 
 /// The segment that gets the next record.
@@ -64,6 +66,7 @@ impl LogWriter {
             created_count: 0,
             named_count: 0,
             appended_bytes: 0,
+            buffer: Vec::new(),
         }
     }
 
@@ -106,12 +109,15 @@ impl LogWriter {
             body,
         };
         let header = record.encode(segment, current.len, &core.keys);
-        let mut bytes = Vec::with_capacity(record.size());
+        let place = Place { segment, offset: offset(segment, current.len)? };
+        let mut bytes = std::mem::take(&mut self.buffer);
+        bytes.clear();
         bytes.extend_from_slice(&header);
         bytes.extend_from_slice(payload);
         bytes.resize(record.size(), 0);
-        let place = Place { segment, offset: offset(segment, current.len)? };
-        self.append_to_segment(core, segment, &bytes)?;
+        let appended = self.append_to_segment(core, segment, &bytes);
+        self.buffer = bytes;
+        appended?;
         self.next_seq += 1;
         self.previous = record.body.written();
         Ok((record, place))

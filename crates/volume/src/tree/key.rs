@@ -1,5 +1,7 @@
 //! Keys.
 
+use std::cmp::Ordering;
+
 /// The maximum length of a key in bytes: the tag of its table, and a raw head or tail.
 const LEN_MAX: usize = 33;
 
@@ -7,10 +9,28 @@ const LEN_MAX: usize = 33;
 pub(crate) const PREFIX_LEN: usize = 16;
 
 /// A key: up to 33 bytes, ordered as bytes. No key is the beginning of another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
+    /// The bytes, and zeros.
     bytes: [u8; LEN_MAX],
     len: u8,
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        // Two numbers are compared faster than bytes.
+        let number = |key: &Key| u128::from_be_bytes(key.prefix());
+        number(self)
+            .cmp(&number(other))
+            .then_with(|| self.bytes[PREFIX_LEN..].cmp(&other.bytes[PREFIX_LEN..]))
+            .then(self.len.cmp(&other.len))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Key {

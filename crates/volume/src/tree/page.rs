@@ -13,24 +13,35 @@ pub(crate) const CONTENT_SIZE: usize = PAGE_SIZE - CHECKSUM_SIZE;
 /// The length of a value that marks a deleted key. Values have fewer bytes.
 const DELETED: u8 = 255;
 
+/// The number of entries from one with a whole key to the next.
+const RESTART: u16 = 16;
+
 /// The contents of a page that is being filled: the entries, each with the number of bytes of its key
-/// that the one before has, the rest of the key, and the value.
+/// that the one before has, the rest of the key, and the value. Every 16th has its whole key.
 #[derive(Debug, Default)]
 pub(crate) struct PageBuilder {
     entries: Vec<u8>,
     count: u16,
     last: Option<Key>,
+    /// The offsets of the entries with whole keys in the content.
+    restarts: Vec<u16>,
 }
 
 impl PageBuilder {
     /// Appends an entry behind all others. Returns `false` if it does not fit.
     pub(crate) fn push(&mut self, key: &Key, value: Option<&[u8]>) -> bool {
-        let shared = self.last.map_or(0, |last| last.shared_len(key));
+        let is_whole = self.count.is_multiple_of(RESTART);
+        let shared = self.last.filter(|_| !is_whole).map_or(0, |last| last.shared_len(key));
         let rest = &key.bytes()[shared..];
         let value_bytes = value.unwrap_or_default();
         let len = 3 + rest.len() + value_bytes.len();
-        if 2 + self.entries.len() + len > CONTENT_SIZE {
+        let offset = COUNT_LEN + self.entries.len();
+        let restart_len = 2 * (self.restarts.len() + 1);
+        if offset + len + restart_len > CONTENT_SIZE {
             return false;
+        }
+        if is_whole {
+            self.restarts.push(u16::try_from(offset).expect("a page has 8 KiB"));
         }
         let byte =
             |len: usize| u8::try_from(len).expect("keys and values have less than 255 bytes");
@@ -52,10 +63,23 @@ impl PageBuilder {
         let mut content = Vec::with_capacity(CONTENT_SIZE);
         content.extend_from_slice(&self.count.to_le_bytes());
         content.append(&mut self.entries);
-        content.resize(CONTENT_SIZE, 0);
+        content.resize(CONTENT_SIZE - 2 * self.restarts.len(), 0);
+        content.extend(self.restarts.iter().flat_map(|offset| offset.to_le_bytes()));
         *self = PageBuilder::default();
         content
     }
+}
+
+/// The length of the number of entries in bytes.
+const COUNT_LEN: usize = 2;
+
+/// The change of a key in the content of a page: `Some(None)` if it was deleted.
+pub(crate) fn find<'a>(content: &'a [u8], key: &Key) -> Option<Option<&'a [u8]>> {
+    let entries = Entries::from_restart(content, key)?;
+    entries.take_while(|(found, _)| found <= key).find_map(|(found, value)| {
+        // Nothing is copied for a value that is not asked for.
+        (found == *key).then_some(value)
+    })
 }
 
 /// The entries of a page, in order: a key and its value, `None` if it was deleted. The iterator ends
@@ -73,6 +97,26 @@ impl<'a> Entries<'a> {
         let mut rest = Cursor(content);
         let count = rest.u16().unwrap_or_default();
         Entries { rest, count, last: Key::new(&[]) }
+    }
+
+    /// Returns the entries from the last one with a whole key on that is not behind `key`, or `None` if
+    /// all are behind it.
+    pub(crate) fn from_restart(content: &'a [u8], key: &Key) -> Option<Entries<'a>> {
+        let count = Cursor(content).u16()?;
+        let restart_count = usize::from(count.div_ceil(RESTART));
+        let start = content.len().checked_sub(2 * restart_count)?;
+        let (restarts, _) = content[start..].as_chunks::<2>();
+        let is_behind = |offset: &[u8; 2]| {
+            let whole = content.get(usize::from(u16::from_le_bytes(*offset))..);
+            let mut whole = Cursor(whole.unwrap_or_default());
+            let key_len = whole.array().map_or(0, |[_, len, _]: [u8; 3]| len);
+            whole.take(key_len.into()).is_none_or(|found| found > key.bytes())
+        };
+        let index = restarts.partition_point(|offset| !is_behind(offset)).checked_sub(1)?;
+        let rest = content.get(usize::from(u16::from_le_bytes(restarts[index]))..start)?;
+        let skipped = u16::try_from(index).ok()?.checked_mul(RESTART)?;
+        let count = count.checked_sub(skipped)?;
+        Some(Entries { rest: Cursor(rest), count, last: Key::new(&[]) })
     }
 
     /// Returns the position behind the last entry: bytes of the content, and entries left.

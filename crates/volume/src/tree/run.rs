@@ -3,7 +3,7 @@
 use super::fences::Fences;
 use super::filter::Filter;
 use super::key::{Key, PREFIX_LEN};
-use super::page::{CHECKSUM_SIZE, CONTENT_SIZE, Entries, PAGE_SIZE};
+use super::page::{self, CHECKSUM_SIZE, CONTENT_SIZE, PAGE_SIZE};
 use super::pages::Pages;
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
@@ -120,13 +120,8 @@ impl Run {
         }
         for index in self.fences.pages_of(key) {
             let page = self.page(core, index)?;
-            for (found, value) in Entries::new(&page[CHECKSUM_SIZE..]) {
-                if found == *key {
-                    return Ok(Some(value.map(<[u8]>::to_vec)));
-                }
-                if found > *key {
-                    return Ok(None);
-                }
+            if let Some(value) = page::find(&page[CHECKSUM_SIZE..], key) {
+                return Ok(Some(value.map(<[u8]>::to_vec)));
             }
         }
         Ok(None)

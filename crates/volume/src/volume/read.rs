@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::pieces::pieces;
+use super::pieces::{pieces, whole_blocks};
 use super::{Disk, Volume};
-use crate::core::Unreadable;
+use crate::core::{FullBlock, Unreadable};
 use crate::error::{Error, Kind, Result};
 use crate::format::position::Seq;
 use crate::format::span::LayerId;
-use crate::tables::{LOST, Stored, Tables, ZERO};
+use crate::tables::{Form, LOST, Stored, Tables, ZERO};
 
 /// Consecutive bytes of a disk that are all stored or all zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,20 +107,67 @@ impl Volume {
         offset: u64,
         buffer: &mut [u8],
     ) -> std::result::Result<(), DamagedBlock> {
+        let whole = whole_blocks(offset, buffer.len() as u64, self.block_size());
         let mut scratch = Vec::new();
         let mut rest = buffer;
         for piece in pieces(offset, rest.len() as u64, self.block_size()) {
-            let (part, behind) = rest.split_at_mut(piece.range.len());
-            if part.len() == self.block_size() {
-                self.read_block(tables, layer, piece.block, part)?;
-            } else {
-                scratch.resize(self.block_size(), 0);
-                self.read_block(tables, layer, piece.block, &mut scratch)?;
-                part.copy_from_slice(&scratch[piece.range]);
+            if whole.contains(&piece.block) {
+                if piece.block == whole.start {
+                    let count = usize::try_from(whole.end - whole.start).expect("in memory");
+                    let (blocks, behind) = rest.split_at_mut(count * self.block_size());
+                    rest = behind;
+                    self.read_blocks(tables, layer, whole.start, blocks)?;
+                }
+                continue;
             }
+            let (part, behind) = rest.split_at_mut(piece.range.len());
+            scratch.resize(self.block_size(), 0);
+            self.read_block(tables, layer, piece.block, &mut scratch)?;
+            part.copy_from_slice(&scratch[piece.range]);
             rest = behind;
         }
         Ok(())
+    }
+
+    /// Reads whole blocks as they are seen through a layer. Blocks that lie behind each other in the log
+    /// are read at once, and full blocks are hashed together.
+    fn read_blocks(
+        &self,
+        tables: &Tables,
+        layer: LayerId,
+        first: u64,
+        buffer: &mut [u8],
+    ) -> std::result::Result<(), DamagedBlock> {
+        let size = self.block_size();
+        let count = (buffer.len() / size) as u64;
+        if count == 1 {
+            return self.read_block(tables, layer, first, buffer);
+        }
+        let mut fulls = Vec::new();
+        let mut next = first;
+        let mut blocks = buffer.chunks_exact_mut(size);
+        for used in tables.used_blocks(layer, first..first + count) {
+            let (block, seq) = used?;
+            for zeros in blocks.by_ref().take(index(block - next)) {
+                zeros.fill(0);
+            }
+            next = block + 1;
+            let Some(buffer) = blocks.next() else { break };
+            if seq == LOST {
+                return Err(lost(block));
+            }
+            let stored = tables.stored(seq)?.ok_or_else(|| gone(seq))?;
+            match stored.form {
+                Form::Full { .. } => fulls.push(FullBlock { seq, stored, buffer }),
+                Form::Burst { .. } | Form::Delta { .. } => {
+                    self.read_stored(tables, seq, buffer)?;
+                }
+            }
+        }
+        blocks.for_each(|zeros| zeros.fill(0));
+        self.core
+            .read_full_blocks(&mut fulls)
+            .map_err(|(seq, error)| DamagedBlock { error, stored: Some(seq) })
     }
 
     /// Reads a block as it is seen through a layer.
@@ -137,8 +184,7 @@ impl Volume {
             return Ok(());
         }
         if seq == LOST {
-            let problem = "the record of its last change is damaged";
-            return Err(Error::new(Kind::Corrupt, format!("block {block}"), problem).into());
+            return Err(lost(block));
         }
         self.read_stored(tables, seq, buffer)
     }
@@ -150,9 +196,7 @@ impl Volume {
         seq: Seq,
         buffer: &mut [u8],
     ) -> std::result::Result<(), DamagedBlock> {
-        let Some(stored) = tables.stored(seq)? else {
-            return Err(Error::new(Kind::Corrupt, format!("stored block {seq}"), "is gone").into());
-        };
+        let stored = tables.stored(seq)?.ok_or_else(|| gone(seq))?;
         let references = references(tables, &stored)?;
         self.core.read(&stored, &references, buffer).map_err(|Unreadable { error, reference }| {
             let blamed = reference.map_or(seq, |index| stored.references()[index]);
@@ -209,9 +253,20 @@ impl Volume {
 
 /// Returns the stored blocks that a burst or a delta needs.
 pub(super) fn references(tables: &Tables, stored: &Stored) -> Result<Vec<Stored>> {
-    let references = stored.references().iter().map(|seq| {
-        let gone = || Error::new(Kind::Corrupt, format!("stored block {seq}"), "is gone");
-        tables.stored(*seq)?.ok_or_else(gone)
-    });
-    references.collect()
+    let references = stored.references().iter();
+    references.map(|seq| tables.stored(*seq)?.ok_or_else(|| gone(*seq))).collect()
+}
+
+fn gone(seq: Seq) -> Error {
+    Error::new(Kind::Corrupt, format!("stored block {seq}"), "is gone")
+}
+
+/// Returns the error of a block whose content is not known.
+fn lost(block: u64) -> DamagedBlock {
+    let problem = "the record of its last change is damaged";
+    Error::new(Kind::Corrupt, format!("block {block}"), problem).into()
+}
+
+fn index(number: u64) -> usize {
+    usize::try_from(number).expect("the blocks are in memory")
 }
