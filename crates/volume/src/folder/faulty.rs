@@ -131,7 +131,8 @@ impl FaultyFolder {
         locked(file).bytes[offset] ^= 1 << (bit % 8);
     }
 
-    /// Limits the number of bytes that can be appended from now on; `None` for any.
+    /// Limits the number of bytes that can be appended from now on; `None` for any. Deleted files make
+    /// room.
     pub fn limit(&self, room: Option<u64>) {
         locked(&self.0).room = room;
     }
@@ -224,8 +225,11 @@ impl Folder for FaultyFolder {
     }
 
     fn delete(&self, name: &str) -> io::Result<()> {
-        let removed = locked(&self.0).files.remove(name);
-        removed.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+        let mut inner = locked(&self.0);
+        let removed = inner.files.remove(name).ok_or(io::ErrorKind::NotFound)?;
+        let len = locked(&removed).bytes.len() as u64;
+        inner.room = inner.room.map(|room| room + len);
+        Ok(())
     }
 
     fn free_bytes(&self) -> Option<u64> {

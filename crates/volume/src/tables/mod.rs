@@ -182,6 +182,15 @@ impl Tables {
         })
     }
 
+    /// Returns the number of entries of all tables, zeros that hide what is below not counted.
+    pub(crate) fn entry_count(&self) -> u64 {
+        let Totals { form_counts, edge_counts, feature_count, fingerprint_count, .. } = self.totals;
+        let blocks: u64 = self.catalog.layers.values().map(|layer| layer.used_count).sum();
+        let stored: u64 = form_counts.iter().sum();
+        let edges: u64 = edge_counts.iter().sum();
+        blocks + stored + edges + feature_count + fingerprint_count
+    }
+
     /// Returns the error that an entry of a table has a value that it never has.
     fn damaged() -> Error {
         Error::new(Kind::Corrupt, "tables", "an entry has a value that it never has")

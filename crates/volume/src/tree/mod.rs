@@ -157,8 +157,14 @@ pub(crate) struct RunMerge {
 }
 
 impl RunMerge {
-    /// Returns the next merge that is due among `runs`, which go from the newest to the oldest.
-    pub(crate) fn due(runs: &[Arc<Run>]) -> Option<RunMerge> {
+    /// Returns the next merge that is due among `runs`, which go from the newest to the oldest, and of
+    /// whose entries `live_count` are live.
+    pub(crate) fn due(runs: &[Arc<Run>], live_count: u64) -> Option<RunMerge> {
+        let entry_count: u64 = runs.iter().map(|run| run.entry_count()).sum();
+        if runs.len() > 1 && entry_count * 2 > live_count.saturating_mul(3) {
+            let level = runs.iter().map(|run| run.level()).max().unwrap_or_default();
+            return Some(RunMerge { inputs: runs.to_vec(), level, is_oldest: true });
+        }
         // Levels rise with age, so that runs of one level are neighbours.
         let level = runs
             .iter()

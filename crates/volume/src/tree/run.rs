@@ -98,6 +98,10 @@ impl Run {
         self.meta.level
     }
 
+    pub(crate) fn entry_count(&self) -> u64 {
+        self.meta.entry_count
+    }
+
     /// Returns the number of keys that a filter has of this run, in a run that is the oldest or not.
     pub(super) fn filtered_count(&self, is_oldest: bool) -> u64 {
         if is_oldest { self.meta.hashed_count } else { self.meta.entry_count }

@@ -66,7 +66,9 @@ impl Pair {
     }
 
     fn merge(&mut self) -> bool {
-        let Some(merge) = RunMerge::due(self.tree.runs()) else { return false };
+        let Some(merge) = RunMerge::due(self.tree.runs(), self.map.len() as u64) else {
+            return false;
+        };
         self.next_run += 1;
         let merged = merge.run(&self.core, self.next_run, &|| false).expect("merged");
         self.tree.replace(&merge, merged.expect("nobody has asked to stop"));
@@ -214,7 +216,7 @@ fn stopped_merge_leaves_no_file() {
         pair.write_run();
     }
     let names = folder.names().expect("names");
-    let merge = RunMerge::due(pair.tree.runs()).expect("four runs");
+    let merge = RunMerge::due(pair.tree.runs(), 0).expect("four runs");
     let stopped = merge.run(&pair.core, 99, &|| true).expect("no error");
     assert!(stopped.is_none(), "it was stopped");
     assert_eq!(folder.names().expect("names"), names);

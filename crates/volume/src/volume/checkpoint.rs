@@ -123,9 +123,11 @@ impl Volume {
     pub fn merge_runs(&self, is_asked_to_stop: &dyn Fn() -> bool) -> Result<bool> {
         let _one_at_a_time = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let Some(merge) = RunMerge::due(self.read_state().tables.tree.runs()) else {
-                return Ok(true);
+            let merge = {
+                let tables = &self.read_state().tables;
+                RunMerge::due(tables.tree.runs(), tables.entry_count())
             };
+            let Some(merge) = merge else { return Ok(true) };
             let number = self.checkpoints().begin_run();
             let merged = merge.run(&self.core, number, is_asked_to_stop);
             let mut checkpoints = self.checkpoints();

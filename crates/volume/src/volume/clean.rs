@@ -20,6 +20,9 @@ const SIZE_PERCENT: u64 = 115;
 /// checkpoint.
 const FREED_SEGMENTS_MIN: u64 = 4;
 
+/// The number of bytes after which a cleaning frees segments, in sizes of a segment.
+const MOVED_SEGMENTS_MAX: u64 = 1;
+
 /// The segments that a cleaning frees.
 #[derive(Debug, Default)]
 struct Dirt {
@@ -30,20 +33,20 @@ struct Dirt {
 }
 
 impl Volume {
-    /// Merges runs, folds layers that are not needed, and moves the live blocks of segments with the
-    /// most dead bytes to the end of the log until all segments together have little more than what is
-    /// live. Blocks that are damaged stay, with their segment. Reads and writes go on meanwhile.
+    /// Folds layers that are not needed, frees blocks that only few bursts need, moves the live blocks
+    /// of segments with the most dead bytes to the end of the log until all segments together have
+    /// little more than what is live, and merges runs. Blocks that are damaged stay, with their segment. Reads and writes go on meanwhile.
     ///
     /// # Errors
     ///
     /// Fails if the volume cannot be written.
     pub fn clean(&self) -> Result<()> {
         let _one_at_a_time = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
-        self.merge_runs(&|| false)?;
         self.fold_layers_alone(&|| false)?;
         self.rewrite_pinning(&|| false)?;
         let dirt = self.dirt()?;
-        self.clean_segments(&dirt, &|| false)
+        self.clean_segments(&dirt, &|| false)?;
+        self.merge_runs(&|| false).map(drop)
     }
 
     /// Does the part of [`Volume::clean`] that is worth its cost while the volume is in use. Returns
@@ -73,12 +76,18 @@ impl Volume {
     }
 
     fn clean_segments(&self, dirt: &Dirt, is_asked_to_stop: &dyn Fn() -> bool) -> Result<()> {
+        let mut moved_bytes = 0;
         for segment in &dirt.segments {
             for seq in self.live_blocks(*segment)? {
                 if is_asked_to_stop() {
                     return Ok(());
                 }
-                self.move_block(seq)?;
+                moved_bytes += self.move_block(seq)?;
+            }
+            // The reserve must be enough for what is there twice.
+            if moved_bytes >= MOVED_SEGMENTS_MAX * u64::from(self.core.segment_size) {
+                self.checkpoint()?;
+                moved_bytes = 0;
             }
         }
         self.checkpoint()
@@ -155,14 +164,14 @@ impl Volume {
         Ok(live)
     }
 
-    /// Moves a stored block, unless it is gone meanwhile or damaged.
-    fn move_block(&self, seq: Seq) -> Result<()> {
+    /// Moves a stored block, unless it is gone meanwhile or damaged, and returns the number of bytes.
+    fn move_block(&self, seq: Seq) -> Result<u64> {
         let mut state = self.write_state()?;
         let mut block = vec![0; self.block_size()];
         if let Err(DamagedBlock { .. }) = self.read_stored(&state.tables, seq, &mut block) {
-            return Ok(());
+            return Ok(0);
         }
-        let Some(stored) = state.tables.stored(seq)? else { return Ok(()) };
+        let Some(stored) = state.tables.stored(seq)? else { return Ok(0) };
         let content = match stored.form {
             Form::Full { .. } => block,
             Form::Burst { patch, .. } => patch.content(&block),
@@ -171,6 +180,7 @@ impl Volume {
                 return Err(crate::Error::new(crate::Kind::Invalid, shown(stored.place), problem));
             }
         };
-        state.append(&self.core, Body::Move { target: seq }, &content)
+        state.append(&self.core, Body::Move { target: seq }, &content)?;
+        Ok(stored.log_len())
     }
 }

@@ -12,4 +12,5 @@ mod model;
 mod mutants;
 mod nbd;
 mod nbd_clients;
+mod space;
 mod support;

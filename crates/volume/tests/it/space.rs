@@ -1,0 +1,107 @@
+//! The space that files take: after trimming, at a limit, and on a storage that gets full.
+
+use cutpoint_testing::SplitMix64;
+use cutpoint_volume::{Folder, Kind, OpenOptions, Survival};
+
+use crate::support::{BLOCK, Opened, create, open, open_folder, options, read, shared, write};
+
+const BLOCK_COUNT: u64 = 1500;
+const SEGMENT: u64 = 64 * 1024;
+
+/// Returns a block that resembles nine others in its beginning and its end.
+fn similar(number: u64) -> Vec<u8> {
+    let mut bytes = SplitMix64::bytes(number / 10, BLOCK);
+    let start = 1000 + usize::try_from(number % 10).expect("small") * 100;
+    let len = 64 + usize::try_from(number % 7).expect("small") * 64;
+    bytes[start..start + len].copy_from_slice(&SplitMix64::bytes(number + 1_000_000, len));
+    bytes
+}
+
+fn physical(opened: &Opened) -> u64 {
+    opened.statistics().expect("statistics").physical_bytes
+}
+
+/// After trimming nine of ten blocks, files take little more than those of a volume to which only the
+/// tenth was written.
+#[test]
+fn trimmed_volume_shrinks_to_what_is_live() {
+    for (mode, is_last) in [("off", false), ("exact", false), ("burst", false), ("burst", true)] {
+        // The last block of ten is a burst on a block that is trimmed.
+        let kept: u64 = if is_last { 9 } else { 0 };
+        let is_kept = |number: u64| number % 10 == kept;
+        let (folder, fresh) = (create(BLOCK_COUNT, 4096, mode), create(BLOCK_COUNT, 4096, mode));
+        let (volume, fresh) = (open(&folder), open(&fresh));
+        (0..BLOCK_COUNT).for_each(|number| write(&volume, number, &similar(number)));
+        for number in (0..BLOCK_COUNT).filter(|number| is_kept(*number)) {
+            write(&fresh, number, &similar(number));
+        }
+        for number in (0..BLOCK_COUNT).filter(|number| !is_kept(*number)) {
+            volume.trim(number * 4096, 4096).expect("trimmed");
+        }
+        fresh.clean().expect("cleaned");
+        volume.clean().expect("cleaned");
+        let (physical, expected) = (physical(&volume), physical(&fresh));
+        let limit = expected * 6 / 5 + SEGMENT;
+        let now = volume.statistics().expect("statistics");
+        assert!(
+            physical <= limit,
+            "{mode}, {is_last}: {physical} bytes, {expected} when fresh; {now:?}"
+        );
+        assert_eq!(volume.audit(), Ok(()), "the tables");
+        for volume in [volume, open(&folder.after_power_cut(Survival::Synced))] {
+            for number in 0..BLOCK_COUNT {
+                let bytes = read(&volume, number).expect("read");
+                let expected = if is_kept(number) { similar(number) } else { vec![0; BLOCK] };
+                assert_eq!(bytes, expected, "block {number}");
+            }
+        }
+    }
+}
+
+/// Writes blocks until one is refused, and returns their number.
+fn fill(opened: &Opened) -> u64 {
+    for number in 0..BLOCK_COUNT {
+        if let Err(error) = opened.write(number * 4096, &similar(number * 10)) {
+            assert_eq!(error.kind(), Kind::Full, "{error}");
+            return number;
+        }
+    }
+    panic!("every block was written");
+}
+
+#[test]
+fn limit_refuses_writes_and_leaves_the_rest_to_be_read_trimmed_and_cleaned() {
+    let folder = create(BLOCK_COUNT, 4096, "exact");
+    let limit = Some(3 * 1024 * 1024);
+    let volume = open_folder(shared(&folder), &OpenOptions { limit, ..options() }).expect("opened");
+    let count = fill(&volume);
+    assert!((500..800).contains(&count), "{count} blocks");
+    for number in 0..count {
+        assert_eq!(read(&volume, number).expect("read"), similar(number * 10), "block {number}");
+    }
+    volume.trim(0, count / 2 * 4096).expect("trimmed");
+    volume.clean().expect("cleaned");
+    write(&volume, 0, &similar(1));
+    assert_eq!(read(&volume, count - 1).expect("read"), similar(count * 10 - 10), "the last one");
+}
+
+#[test]
+fn reserve_of_a_full_storage_is_enough_to_clean() {
+    let folder = create(BLOCK_COUNT, 4096, "exact");
+    let options = OpenOptions { reserve: 8 * SEGMENT, ..options() };
+    let volume = open_folder(shared(&folder), &options).expect("opened");
+    folder.limit(Some(3 * 1024 * 1024));
+    let count = fill(&volume);
+    volume.flush().expect("flushed");
+    // Three of four blocks are dead, in every segment.
+    for number in (0..count).filter(|number| number % 4 != 0) {
+        volume.trim(number * 4096, 4096).expect("trimmed");
+    }
+    volume.clean().expect("there is room for the blocks that are moved");
+    let names = folder.names().expect("names");
+    let sizes = names.iter().map(|name| folder.size(name).expect("a size"));
+    assert!(sizes.sum::<u64>() < 2 * 1024 * 1024, "the files have shrunk");
+    for number in (0..count).step_by(4) {
+        assert_eq!(read(&volume, number).expect("read"), similar(number * 10), "block {number}");
+    }
+}
