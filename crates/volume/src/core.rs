@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::codec::cipher::{Cipher, SEAL_LEN};
+use crate::codec::{compress, delta};
 use crate::error::{Error, Kind, Result};
 use crate::folder::Folder;
 use crate::format::VolumeId;
@@ -23,6 +25,8 @@ pub(crate) struct Core {
     pub(crate) id: VolumeId,
     pub(crate) shape: Shape,
     pub(crate) segment_size: u32,
+    /// The cipher of payloads, if they are encrypted.
+    pub(crate) cipher: Option<Cipher>,
     /// The pages of the tables that were used last.
     pub(crate) cache: PageCache,
     /// The bytes of all files.
@@ -48,13 +52,22 @@ pub(crate) struct Unreadable {
 }
 
 impl Core {
-    /// Combines a superblock with its folder.
-    pub(crate) fn new(folder: Arc<dyn Folder>, superblock: &Superblock, cache_bytes: u64) -> Core {
+    /// Combines a superblock and the secret of the volume with its folder.
+    pub(crate) fn new(
+        folder: Arc<dyn Folder>,
+        superblock: &Superblock,
+        secret: &[u8; 32],
+        cache_bytes: u64,
+    ) -> Core {
+        let keys = Keys::derive(secret);
+        let cipher = superblock.suite.is_encrypted().then(|| keys.cipher());
+        let seal_len = if cipher.is_some() { SEAL_LEN } else { 0 };
         Core {
             folder,
-            keys: Keys::derive(&superblock.secret),
+            keys,
+            cipher,
             id: superblock.id,
-            shape: Shape { block_size: 1 << superblock.block_shift, tag_len: 0 },
+            shape: Shape { block_size: 1 << superblock.block_shift, seal_len },
             segment_size: superblock.segment_size,
             cache: PageCache::new(cache_bytes),
             used_bytes: AtomicU64::new(0),
@@ -183,7 +196,7 @@ impl Core {
             if self.folder.read_at(&name, start, &mut bytes).is_ok() {
                 for FullBlock { seq, stored, buffer } in blocks {
                     let at = usize::try_from(stored.payload_offset() - start).expect("within");
-                    let payload = &bytes[at..at + stored.payload_len as usize];
+                    let payload = &mut bytes[at..at + stored.payload_len as usize];
                     self.decode(stored, payload, buffer).map_err(|error| (*seq, error))?;
                 }
                 return Ok(());
@@ -238,14 +251,23 @@ impl Core {
                 block[start..start + len].copy_from_slice(&content[..len]);
                 Ok(())
             }
-            Form::Delta { .. } => Err(damaged(stored.place, "deltas are not read yet")),
+            Form::Delta { .. } => {
+                let decoded = delta::decode(&self.content(stored)?, references, block);
+                decoded.ok_or_else(|| damaged(stored.place, "the delta is damaged"))
+            }
         }
     }
 
     /// Reads the payload of a stored block and decodes it.
     fn read_content(&self, stored: &Stored, content: &mut [u8]) -> Result<()> {
+        let mut payload = self.read_payload(stored)?;
+        self.decode(stored, &mut payload, content)
+    }
+
+    /// Reads the payload of a stored block.
+    fn read_payload(&self, stored: &Stored) -> Result<Vec<u8>> {
         let len = stored.payload_len as usize;
-        if len > self.shape.block_size + self.shape.tag_len {
+        if len > self.shape.block_size + self.shape.seal_len {
             return Err(damaged(stored.place, "the payload is longer than a block"));
         }
         let mut payload = vec![0; len];
@@ -253,16 +275,32 @@ impl Core {
         self.folder
             .read_at(&name, stored.payload_offset(), &mut payload)
             .map_err(|error| Error::io(shown(stored.place), "cannot be read", error))?;
-        self.decode(stored, &payload, content)
+        Ok(payload)
     }
 
     /// Decodes the payload of a stored block.
-    fn decode(&self, stored: &Stored, payload: &[u8], content: &mut [u8]) -> Result<()> {
-        if stored.encoding != Encoding::Plain || payload.len() != content.len() {
-            return Err(damaged(stored.place, "the payload has a wrong length"));
+    fn decode(&self, stored: &Stored, payload: &mut [u8], content: &mut [u8]) -> Result<()> {
+        let payload = self.open(stored.place, payload)?;
+        let wrong = || damaged(stored.place, "the payload has a wrong length or is damaged");
+        if stored.encoding == Encoding::Plain && payload.len() == content.len() {
+            content.copy_from_slice(payload);
+            return Ok(());
         }
-        content.copy_from_slice(payload);
+        let decoded = compress::decode(stored.encoding, payload, content.len());
+        let decoded = decoded.filter(|it| it.len() == content.len()).ok_or_else(wrong)?;
+        content.copy_from_slice(&decoded);
         Ok(())
+    }
+
+    /// Decrypts a payload, if the volume is encrypted.
+    fn open<'a>(&self, place: Place, payload: &'a mut [u8]) -> Result<&'a [u8]> {
+        match &self.cipher {
+            None => Ok(payload),
+            Some(cipher) => {
+                let opened = cipher.open(place, payload);
+                opened.ok_or_else(|| damaged(place, "the payload cannot be decrypted"))
+            }
+        }
     }
 
     /// Reads the content of a change of the catalog.
@@ -276,7 +314,20 @@ impl Core {
         self.folder
             .read_at(&names::segment(place.segment), offset, &mut content)
             .map_err(|error| Error::io(shown(place), "cannot be read", error))?;
-        Ok(content)
+        Ok(self.open(place, &mut content)?.to_vec())
+    }
+
+    /// Returns the content of a stored block as it was before compression and encryption: the block, the
+    /// padded new bytes of a burst, or a delta.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes cannot be read or decoded.
+    pub(crate) fn content(&self, stored: &Stored) -> Result<Vec<u8>> {
+        let mut payload = self.read_payload(stored)?;
+        let payload = self.open(stored.place, &mut payload)?;
+        let content = compress::decode(stored.encoding, payload, self.shape.block_size);
+        content.ok_or_else(|| damaged(stored.place, "the payload is damaged"))
     }
 
     fn verify(&self, stored: &Stored, block: &[u8]) -> Result<()> {

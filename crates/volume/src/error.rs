@@ -16,6 +16,8 @@ pub enum Kind {
     Exists,
     /// Another process uses the volume.
     InUse,
+    /// The volume is encrypted, and the passphrase is missing or wrong.
+    Locked,
     /// The storage below the volume is full.
     Full,
     /// The volume was opened for reading.

@@ -2,6 +2,8 @@
 
 use cutpoint_fingerprint::{Blake3, Digest};
 
+use crate::codec::cipher::Cipher;
+
 /// The fingerprint of a block: its keyed hash.
 pub(crate) type Fingerprint = Digest;
 
@@ -17,6 +19,7 @@ pub(crate) struct Keys {
     log_key: [u8; 32],
     checkpoint_key: [u8; 32],
     page_key: [u8; 32],
+    payload_key: [u8; 32],
 }
 
 impl std::fmt::Debug for Keys {
@@ -38,6 +41,7 @@ impl Keys {
             log_key: key("log"),
             checkpoint_key: key("checkpoint"),
             page_key: key("page"),
+            payload_key: key("payload"),
         }
     }
 
@@ -69,6 +73,11 @@ impl Keys {
     /// Returns the checksum of the content of a page of a run.
     pub(crate) fn page_checksum(&self, run: u64, page: u64, content: &[u8]) -> [u8; 16] {
         placed_checksum(&self.page_key, [run, page], content)
+    }
+
+    /// Returns the cipher of payloads.
+    pub(crate) fn cipher(&self) -> Cipher {
+        Cipher::new(self.payload_key)
     }
 
     /// Returns the checksum of a checkpoint.

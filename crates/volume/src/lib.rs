@@ -30,11 +30,13 @@
 
 #![forbid(unsafe_code)]
 
+mod codec;
 mod core;
 mod device;
 mod error;
 mod folder;
 mod format;
+mod key_slots;
 mod keys;
 mod log;
 mod mode;
@@ -47,6 +49,7 @@ mod volume;
 pub use device::Device;
 pub use error::{Error, Kind, Result};
 pub use folder::{Access, FaultyFolder, Folder, Kept, LocalFolder, Survival};
+pub use key_slots::{KeySlot, Secret};
 pub use mode::{Burst, Compression, Mode};
 #[cfg(feature = "mutants")]
 pub use rules::{Mutant, activate};

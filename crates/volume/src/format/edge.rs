@@ -13,7 +13,7 @@ pub(crate) enum EdgeKey {
 }
 
 /// The number of features of a block.
-pub(crate) const FEATURE_COUNT: usize = 4;
+pub(crate) const FEATURE_COUNT: usize = cutpoint_delta::SUPER_FEATURE_COUNT;
 
 /// The features of a block: blocks that have one in common probably resemble each other.
 pub(crate) type Features = [u64; FEATURE_COUNT];

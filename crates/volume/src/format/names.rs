@@ -6,6 +6,7 @@ pub(crate) const SUPERBLOCKS: [&str; 2] = ["volume", "volume.copy"];
 const SEGMENT: &str = "segment-";
 const CHECKPOINT: &str = "checkpoint-";
 const RUN: &str = "run-";
+const KEY: &str = "key-";
 const COPY: &str = ".copy";
 
 /// Returns the name of a segment of the log.
@@ -27,6 +28,18 @@ pub(crate) fn run(number: u64) -> String {
 /// Returns the number of the run with this name.
 pub(crate) fn parse_run(name: &str) -> Option<u64> {
     number(name.strip_prefix(RUN)?)
+}
+
+/// Returns the names of the file of a key and of its copy.
+pub(crate) fn key(number: u64) -> [String; 2] {
+    let name = format!("{KEY}{number:016x}");
+    [name.clone(), name + COPY]
+}
+
+/// Returns the number of the key with this name, or of which it is the copy.
+pub(crate) fn parse_key(name: &str) -> Option<u64> {
+    let name = name.strip_suffix(COPY).unwrap_or(name);
+    number(name.strip_prefix(KEY)?)
 }
 
 /// Returns the number of the segment with this name.

@@ -59,7 +59,7 @@ impl Encoding {
 pub(crate) struct Shape {
     pub(crate) block_size: usize,
     /// The number of bytes that encryption adds to a payload.
-    pub(crate) tag_len: usize,
+    pub(crate) seal_len: usize,
 }
 
 /// The effect of a record.
@@ -181,7 +181,7 @@ impl Record {
     }
 
     /// Returns `true` if the payload has a length that the body and the encoding allow.
-    fn has_payload_of(&self, Shape { block_size, tag_len }: Shape) -> bool {
+    fn has_payload_of(&self, Shape { block_size, seal_len }: Shape) -> bool {
         let len = self.payload_len as usize;
         let is_plain = self.encoding == Encoding::Plain;
         let content_len = match self.body {
@@ -194,16 +194,16 @@ impl Record {
             }
             Body::Move { .. } | Body::Delta { .. } => None,
             Body::Change { .. } => {
-                return is_plain && len <= CHANGE_LEN_MAX + tag_len && len > tag_len;
+                return is_plain && len <= CHANGE_LEN_MAX + seal_len && len > seal_len;
             }
             Body::Duplicate { .. } | Body::Zero(_) | Body::Fold { .. } => {
                 return is_plain && len == 0;
             }
         };
         match content_len {
-            Some(content_len) if is_plain => len == content_len + tag_len,
+            Some(content_len) if is_plain => len == content_len + seal_len,
             // A payload is encoded to be shorter.
-            _ => len > tag_len && len <= content_len.unwrap_or(block_size) + tag_len,
+            _ => len > seal_len && len <= content_len.unwrap_or(block_size) + seal_len,
         }
     }
 }

@@ -8,8 +8,24 @@ use crate::error::{Error, Kind, Result};
 pub(crate) const SUPERBLOCK_SIZE: usize = 128;
 
 const MAGIC: &[u8; 8] = b"CutpVol\0";
-/// The cipher suite of a volume that is not encrypted, the only one so far.
-const SUITE_NONE: u8 = 0;
+/// The cipher suite of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suite {
+    /// Payloads are in the clear.
+    Clear,
+    /// Payloads are sealed with AES-256-GCM, and the secret is in the files of keys.
+    Aes256Gcm,
+}
+
+impl Suite {
+    pub(crate) fn is_encrypted(self) -> bool {
+        self != Suite::Clear
+    }
+
+    fn of_code(code: u8) -> Option<Suite> {
+        [Suite::Clear, Suite::Aes256Gcm].into_iter().find(|suite| *suite as u8 == code)
+    }
+}
 
 /// The sizes of blocks that a volume may have, as powers of two.
 pub(crate) const BLOCK_SHIFTS: std::ops::RangeInclusive<u8> = 12..=16;
@@ -19,7 +35,9 @@ pub(crate) const SEGMENT_SIZES: std::ops::RangeInclusive<u32> = 64 * 1024..=1024
 /// The values of a superblock.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Superblock {
+    pub(crate) suite: Suite,
     pub(crate) id: VolumeId,
+    /// The secret of a volume that is not encrypted; zeros otherwise.
     pub(crate) secret: [u8; 32],
     pub(crate) block_shift: u8,
     /// The length from which on a segment gets no further record.
@@ -38,7 +56,7 @@ impl Superblock {
         let mut bytes = Vec::with_capacity(SUPERBLOCK_SIZE);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[SUITE_NONE, self.block_shift]);
+        bytes.extend_from_slice(&[self.suite as u8, self.block_shift]);
         bytes.extend_from_slice(&self.segment_size.to_le_bytes());
         bytes.extend_from_slice(&self.id);
         bytes.extend_from_slice(&self.secret);
@@ -68,20 +86,23 @@ impl Superblock {
             return Err(corrupt("is no superblock of a volume"));
         }
         let version = rest.u16().unwrap_or_default();
-        let suite = rest.u8().unwrap_or_default();
-        if version != VERSION || suite != SUITE_NONE {
-            let problem = format!("version {version}, cipher suite {suite} (expected 1, 0)");
+        let code = rest.u8().unwrap_or_default();
+        let Some(suite) = Suite::of_code(code).filter(|_| version == VERSION) else {
+            let problem =
+                format!("version {version}, cipher suite {code} (expected 1, and 0 or 1)");
             return Err(Error::new(Kind::Unsupported, name, problem));
-        }
-        Superblock::fields(rest).ok_or_else(|| corrupt("a field is out of range"))
+        };
+        Superblock::fields(suite, rest).ok_or_else(|| corrupt("a field is out of range"))
     }
 
     /// Decodes what stands behind the cipher suite.
-    fn fields(mut rest: Cursor<'_>) -> Option<Superblock> {
+    fn fields(suite: Suite, mut rest: Cursor<'_>) -> Option<Superblock> {
         let block_shift = rest.u8().filter(|shift| BLOCK_SHIFTS.contains(shift))?;
         let segment_size = rest.u32().filter(|size| SEGMENT_SIZES.contains(size))?;
         let (id, secret) = (rest.array()?, rest.array()?);
         rest.zeros(32)?;
-        Some(Superblock { id, secret, block_shift, segment_size })
+        // An encrypted volume has no secret here.
+        let is_right = !suite.is_encrypted() || secret == [0; 32];
+        is_right.then_some(Superblock { suite, id, secret, block_shift, segment_size })
     }
 }

@@ -11,14 +11,14 @@ use super::record::{Body, Encoding, Record, Search, Shape};
 use super::segment::SegmentHeader;
 use super::settings::Settings;
 use super::span::{BlockId, Span};
-use super::superblock::Superblock;
+use super::superblock::{Suite, Superblock};
 use crate::Kind;
 use crate::keys::Keys;
 use crate::mode::{Burst, Compression, Mode};
 use crate::tree::RunMeta;
 
 const BLOCK_SIZE: usize = 4096;
-const SHAPE: Shape = Shape { block_size: BLOCK_SIZE, tag_len: 0 };
+const SHAPE: Shape = Shape { block_size: BLOCK_SIZE, seal_len: 0 };
 
 pub(crate) fn keys() -> Keys {
     Keys::derive(&[7; 32])
@@ -50,8 +50,8 @@ fn bodies() -> Vec<Body> {
         full([Some(EdgeKey::Hash(1)), None], None, true),
         full([None; 2], None, false),
         full(raw, None, true),
-        full([None, Some(EdgeKey::Hash(4))], Some([1, 2, 3, 4]), true),
-        full([Some(EdgeKey::Raw([6; 32])), Some(EdgeKey::Raw([7; 32]))], Some([9; 4]), true),
+        full([None, Some(EdgeKey::Hash(4))], Some([1, 2, 3]), true),
+        full([Some(EdgeKey::Raw([6; 32])), Some(EdgeKey::Raw([7; 32]))], Some([9; 3]), true),
         burst(Side::Tail),
         burst(Side::Head),
         Body::Duplicate { id, target: 4 },
@@ -151,8 +151,13 @@ fn segment_header_survives_its_bytes_only() {
 
 #[test]
 fn superblock_survives_its_bytes_only() {
-    let superblock =
-        Superblock { id: [1; 16], secret: [2; 32], block_shift: 13, segment_size: 1 << 20 };
+    let superblock = Superblock {
+        suite: Suite::Clear,
+        id: [1; 16],
+        secret: [2; 32],
+        block_shift: 13,
+        segment_size: 1 << 20,
+    };
     let bytes = superblock.encode();
     assert!(Superblock::decode("volume", &bytes).is_ok_and(|it| it == superblock));
     for bit in 0..bytes.len() * 8 {

@@ -100,12 +100,14 @@ impl LogWriter {
     ) -> Result<(Record, Place)> {
         let current = self.room(core)?;
         let segment = current.number;
+        let sealed = core.cipher.as_ref().filter(|_| !payload.is_empty());
+        let len = payload.len() + if sealed.is_some() { core.shape.seal_len } else { 0 };
         let record = Record {
             seq: self.next_seq,
             durable_seq: self.durable_seq,
             previous: self.previous,
             encoding,
-            payload_len: u32::try_from(payload.len()).expect("at most a block and a tag"),
+            payload_len: u32::try_from(len).expect("at most a change of the catalog"),
             body,
         };
         let header = record.encode(segment, current.len, &core.keys);
@@ -113,7 +115,10 @@ impl LogWriter {
         let mut bytes = std::mem::take(&mut self.buffer);
         bytes.clear();
         bytes.extend_from_slice(&header);
-        bytes.extend_from_slice(payload);
+        match sealed {
+            Some(cipher) => cipher.seal(place, payload, &mut bytes),
+            None => bytes.extend_from_slice(payload),
+        }
         bytes.resize(record.size(), 0);
         let appended = self.append_to_segment(core, segment, &bytes);
         self.buffer = bytes;

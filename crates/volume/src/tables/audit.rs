@@ -39,7 +39,7 @@ impl Tables {
         let mut found = Found { stored: BTreeMap::new(), bursts: HashMap::new() };
         for entry in self.all_stored() {
             let (seq, stored) = entry.map_err(|error| error.to_string())?;
-            totals.count(&stored, self.core.shape.tag_len, true);
+            totals.count(&stored, self.core.shape.seal_len, true);
             found.stored.insert(seq, stored);
         }
         if let Some(seq) = uses.keys().find(|seq| !found.stored.contains_key(seq)) {

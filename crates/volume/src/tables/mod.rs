@@ -234,7 +234,7 @@ impl Tables {
             adjust(&mut self.totals.fingerprint_count, u64::from(is_new), true);
             self.put_seq(key, record.seq);
         }
-        self.totals.count(&stored, self.core.shape.tag_len, true);
+        self.totals.count(&stored, self.core.shape.seal_len, true);
         self.tree.put(keys::stored(record.seq), &stored.encode());
         Ok(())
     }
@@ -330,7 +330,7 @@ impl Tables {
     /// Removes a stored block from all tables.
     fn free(&mut self, seq: Seq, stored: &Stored) -> Result<()> {
         self.tree.delete(keys::stored(seq));
-        self.totals.count(stored, self.core.shape.tag_len, false);
+        self.totals.count(stored, self.core.shape.seal_len, false);
         self.remove_live_bytes(stored.place.segment, stored.log_len());
         if rules::must_remove_fingerprint() {
             self.remove_fingerprint(&stored.fingerprint, seq)?;
@@ -364,13 +364,15 @@ impl Tables {
 
     fn move_to(&mut self, target: Seq, record: &Record, place: Place) -> Result<()> {
         let Some(mut stored) = self.stored(target)? else { return Ok(()) };
+        let seal_len = self.core.shape.seal_len;
+        self.totals.count(&stored, seal_len, false);
         self.remove_live_bytes(stored.place.segment, stored.log_len());
-        self.change_stored(target, &mut stored, |stored| {
-            stored.place = place;
-            stored.has_long_header = false;
-            stored.encoding = record.encoding;
-            stored.payload_len = record.payload_len;
-        });
+        stored.place = place;
+        stored.has_long_header = false;
+        stored.encoding = record.encoding;
+        stored.payload_len = record.payload_len;
+        self.tree.put(keys::stored(target), &stored.encode());
+        self.totals.count(&stored, seal_len, true);
         *self.live_bytes.entry(place.segment).or_default() += stored.log_len();
         Ok(())
     }
@@ -404,9 +406,9 @@ impl Tables {
             form,
             ..before.clone()
         };
-        let tag_len = self.core.shape.tag_len;
-        self.totals.count(&before, tag_len, false);
-        self.totals.count(&after, tag_len, true);
+        let seal_len = self.core.shape.seal_len;
+        self.totals.count(&before, seal_len, false);
+        self.totals.count(&after, seal_len, true);
         self.remove_live_bytes(before.place.segment, before.log_len());
         *self.live_bytes.entry(place.segment).or_default() += after.log_len();
         self.tree.put(keys::stored(target), &after.encode());

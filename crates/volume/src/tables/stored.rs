@@ -63,8 +63,8 @@ impl Stored {
     }
 
     /// Returns the number of bytes without header, in whole sectors, as the paper counts.
-    pub(crate) fn sector_bytes(&self, tag_len: usize) -> u64 {
-        u64::from(self.payload_len).saturating_sub(tag_len as u64).next_multiple_of(SECTOR as u64)
+    pub(crate) fn sector_bytes(&self, seal_len: usize) -> u64 {
+        u64::from(self.payload_len).saturating_sub(seal_len as u64).next_multiple_of(SECTOR as u64)
     }
 
     /// Returns the offset of the payload in its segment.
@@ -213,7 +213,7 @@ mod tests {
     fn every_form() -> Vec<Form> {
         let keys = [Some(EdgeKey::Hash(5)), None];
         let raw = [Some(EdgeKey::Raw([7; 32])), Some(EdgeKey::Raw([8; 32]))];
-        let features = Some([1, 2, u64::MAX, 4]);
+        let features = Some([1, 2, u64::MAX]);
         let patch = Patch { prefix: 9, suffix: 4000 };
         vec![
             Form::Full { is_indexed: false, keys: [None; 2], features: None, dependent_count: 0 },

@@ -24,13 +24,13 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// Counts a stored block, or no longer if `is_there` is `false`.
-    pub(crate) fn count(&mut self, stored: &Stored, tag_len: usize, is_there: bool) {
+    pub(crate) fn count(&mut self, stored: &Stored, seal_len: usize, is_there: bool) {
         let form = match stored.form {
             Form::Full { .. } => 0,
             Form::Burst { .. } => 1,
             Form::Delta { .. } => 2,
         };
-        let bytes = stored.sector_bytes(tag_len);
+        let bytes = stored.sector_bytes(seal_len);
         let pinned = u64::from(stored.is_pinned());
         let Totals { form_counts, form_bytes, pinned_count, .. } = self;
         for (total, change) in

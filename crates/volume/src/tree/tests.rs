@@ -9,12 +9,18 @@ use super::{Key, Run, RunMerge, Tree, write_run};
 use crate::core::Core;
 use crate::folder::{FaultyFolder, Folder, Survival};
 use crate::format::names;
-use crate::format::superblock::Superblock;
+use crate::format::superblock::{Suite, Superblock};
 
 fn core(folder: &FaultyFolder) -> Arc<Core> {
-    let superblock =
-        Superblock { id: [1; 16], secret: [2; 32], block_shift: 12, segment_size: 1 << 20 };
-    Arc::new(Core::new(Arc::new(folder.clone()), &superblock, 1 << 20))
+    let secret = [2; 32];
+    let superblock = Superblock {
+        suite: Suite::Clear,
+        id: [1; 16],
+        secret,
+        block_shift: 12,
+        segment_size: 1 << 20,
+    };
+    Arc::new(Core::new(Arc::new(folder.clone()), &superblock, &secret, 1 << 20))
 }
 
 /// Returns a key of one of six tables.

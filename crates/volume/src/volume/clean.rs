@@ -5,7 +5,6 @@ use std::sync::PoisonError;
 
 use super::Volume;
 use super::read::DamagedBlock;
-use crate::core::shown;
 use crate::error::Result;
 use crate::format::names;
 use crate::format::position::{Place, Seq};
@@ -175,10 +174,7 @@ impl Volume {
         let content = match stored.form {
             Form::Full { .. } => block,
             Form::Burst { patch, .. } => patch.content(&block),
-            Form::Delta { .. } => {
-                let problem = "deltas are not moved yet";
-                return Err(crate::Error::new(crate::Kind::Invalid, shown(stored.place), problem));
-            }
+            Form::Delta { .. } => self.core.content(&stored)?,
         };
         state.append(&self.core, Body::Move { target: seq }, &content)?;
         Ok(stored.log_len())

@@ -10,7 +10,8 @@ use crate::format::change::{Change, DiskEntry, is_name};
 use crate::format::names;
 use crate::format::position::Position;
 use crate::format::settings::Settings;
-use crate::format::superblock::{BLOCK_SHIFTS, SEGMENT_SIZES, Superblock};
+use crate::format::superblock::{BLOCK_SHIFTS, SEGMENT_SIZES, Suite, Superblock};
+use crate::key_slots::{KeySlots, Secret};
 use crate::mode::{Compression, Mode};
 use crate::tables::Tables;
 
@@ -24,7 +25,7 @@ pub const DISK_NAME_DEFAULT: &str = "main";
 const BLOCK_COUNT_MAX: u64 = 1 << 40;
 
 /// The constants of a new volume.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CreateOptions {
     /// The name of the first disk.
     pub disk: String,
@@ -36,9 +37,20 @@ pub struct CreateOptions {
     pub mode: Mode,
     /// The first compression of writes.
     pub compression: Compression,
+    /// The first passphrase of a volume that is encrypted.
+    pub passphrase: Option<Vec<u8>>,
     /// The length from which on a segment of the log gets no further record, in bytes: from 64 KiB
     /// to 1 GiB.
     pub segment_size: u32,
+}
+
+impl std::fmt::Debug for CreateOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let CreateOptions { disk, size, block_size, mode, compression, .. } = self;
+        let mut shown = f.debug_struct("CreateOptions");
+        shown.field("disk", disk).field("size", size).field("block_size", block_size);
+        shown.field("mode", mode).field("compression", compression).finish_non_exhaustive()
+    }
 }
 
 impl CreateOptions {
@@ -51,6 +63,7 @@ impl CreateOptions {
             block_size,
             mode,
             compression: Compression::None,
+            passphrase: None,
             segment_size: SEGMENT_SIZE_DEFAULT,
         }
     }
@@ -101,9 +114,17 @@ impl Volume {
         let (mut id, mut secret) = ([0; 16], [0; 32]);
         id.copy_from_slice(&random[..16]);
         secret.copy_from_slice(&random[16..]);
-        let superblock = Superblock { id, secret, block_shift, segment_size: options.segment_size };
+        let segment_size = options.segment_size;
+        let (suite, stored) = match &options.passphrase {
+            None => (Suite::Clear, secret),
+            Some(_) => (Suite::Aes256Gcm, [0; 32]),
+        };
+        let superblock = Superblock { suite, id, secret: stored, block_shift, segment_size };
+        if let Some(passphrase) = &options.passphrase {
+            KeySlots::new(folder, id).add(&Secret::new(secret), passphrase, "")?;
+        }
         let settings = Settings { mode: options.mode, compression: options.compression };
-        let core = Arc::new(Core::new(Arc::clone(folder), &superblock, 0));
+        let core = Arc::new(Core::new(Arc::clone(folder), &superblock, &secret, 0));
         let mut tables = Tables::new(Arc::clone(&core), settings);
         let disk = DiskEntry { name: options.disk.clone(), layer: 1, size: options.size };
         for change in [Change::Layer { id: 1, parent: None }, Change::Disk(1, disk)] {

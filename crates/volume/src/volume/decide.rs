@@ -1,19 +1,21 @@
 //! The decision how a written block is stored: `docs/volume-format.md` has the order of lookups.
 
 use std::borrow::Cow;
+use std::sync::PoisonError;
 
 use cutpoint_delta::burst::Side;
-use cutpoint_delta::common_edges;
+use cutpoint_delta::{common_edges, super_features};
 
 use super::Volume;
+use crate::codec::delta::Delta;
 use crate::error::Result;
-use crate::format::edge::EdgeKey;
-use crate::format::patch::Patch;
+use crate::format::edge::{BASE_COUNT_MAX, Bases, EdgeKey, Features};
+use crate::format::patch::{Patch, SECTOR};
 use crate::format::position::Seq;
-use crate::format::record::{Body, Search};
+use crate::format::record::{Body, Search, UNIT};
 use crate::format::span::BlockId;
 use crate::keys::Fingerprint;
-use crate::mode::Burst;
+use crate::mode::{Burst, Mode};
 use crate::rules;
 use crate::tables::{Form, Tables};
 
@@ -59,6 +61,9 @@ impl Volume {
             let is_same = tables.lookup(id.layer, id.block)? == target;
             return Ok((!is_same).then_some(Decision { body, content: None }));
         }
+        if mode == Mode::Delta {
+            return self.decide_delta(tables, written).map(Some);
+        }
         let mut search = Search::default();
         let mut keys = [None; 2];
         if let Some(burst) = mode.burst() {
@@ -76,6 +81,70 @@ impl Volume {
         let is_indexed = mode.is_deduplicating();
         let body = Body::Full { id, fingerprint, is_indexed, keys, features: None, search };
         Ok(Some(Decision { body, content: Some(bytes.into()) }))
+    }
+
+    /// Decides how a block is stored that equals no other one in mode `delta`.
+    fn decide_delta<'a>(&self, tables: &Tables, written: Written<'a>) -> Result<Decision<'a>> {
+        let Written { id, bytes, fingerprint } = written;
+        let features = super_features(bytes);
+        let candidates = self.similar(tables, id, features.as_ref())?;
+        let (seqs, blocks): (Vec<Seq>, Vec<Vec<u8>>) = candidates.into_iter().unzip();
+        let mut encoder = self.encoder.lock().unwrap_or_else(PoisonError::into_inner);
+        let delta = encoder.encode(bytes, &blocks);
+        // The header is longer than that of a block without features.
+        let delta = delta.filter(|it| it.content.len() + UNIT <= bytes.len() - SECTOR);
+        if let Some(Delta { used, content }) = delta {
+            let used: Vec<Seq> = used.into_iter().map(|index| seqs[index]).collect();
+            if let Some(bases) = Bases::new(&used) {
+                let body = Body::Delta { id, fingerprint, bases };
+                return Ok(Decision { body, content: Some(content.into()) });
+            }
+        }
+        let (keys, search) = ([None; 2], Search::default());
+        let body = Body::Full { id, fingerprint, is_indexed: true, keys, features, search };
+        Ok(Decision { body, content: Some(bytes.into()) })
+    }
+
+    /// Returns full blocks that probably resemble a written one: the previous content of the block, if a
+    /// snapshot keeps it, and those that have a feature in common.
+    fn similar(
+        &self,
+        tables: &Tables,
+        id: BlockId,
+        features: Option<&Features>,
+    ) -> Result<Vec<(Seq, Vec<u8>)>> {
+        let mut seqs = Vec::with_capacity(BASE_COUNT_MAX);
+        if let Some(below) = tables.catalog.parent(id.layer)
+            && tables.lookup(id.layer, id.block)? == tables.lookup(below, id.block)?
+        {
+            seqs.push(tables.lookup(below, id.block)?);
+        }
+        for (index, feature) in features.into_iter().flatten().enumerate() {
+            seqs.extend(tables.feature(index, *feature)?);
+        }
+        let mut found: Vec<(Seq, Vec<u8>)> = Vec::with_capacity(BASE_COUNT_MAX);
+        for seq in seqs {
+            let Some(stored) = tables.stored(seq)? else { continue };
+            // Of a burst or a delta, its reference blocks resemble the block as well.
+            let fulls = if stored.references().is_empty() {
+                vec![seq]
+            } else {
+                stored.references().to_vec()
+            };
+            for full in fulls {
+                if found.len() >= BASE_COUNT_MAX || found.iter().any(|(seq, _)| *seq == full) {
+                    continue;
+                }
+                let Some(stored) = tables.stored(full)?.filter(|_| tables.trusts(full)) else {
+                    continue;
+                };
+                let mut block = vec![0; self.block_size()];
+                if self.core.read(&stored, &[], &mut block).is_ok() {
+                    found.push((full, block));
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Returns the keys of head and tail of a block.

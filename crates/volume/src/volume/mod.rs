@@ -27,10 +27,12 @@ pub use self::open::OpenOptions;
 pub use self::read::Extent;
 use self::space::Space;
 pub use self::statistics::Statistics;
+use crate::codec::compress::Compressor;
+use crate::codec::delta::Encoder;
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::format::change::Change;
-use crate::format::record::{Body, Encoding};
+use crate::format::record::Body;
 use crate::format::settings::Settings;
 use crate::log::LogWriter;
 use crate::mode::{Compression, Mode};
@@ -57,6 +59,8 @@ pub struct Volume {
     merging: Mutex<()>,
     /// Held while segments are cleaned or layers folded.
     cleaning: Mutex<()>,
+    /// Held while a delta is made.
+    encoder: Mutex<Encoder>,
 }
 
 /// What changes with a write.
@@ -68,6 +72,7 @@ struct State {
     failure: Option<String>,
     /// The value of [`LogWriter::appended_bytes`] at the last checkpoint.
     checkpoint_at: u64,
+    compressor: Compressor,
 }
 
 impl Volume {
@@ -201,7 +206,12 @@ impl State {
         content: &[u8],
         changes: &[Change],
     ) -> Result<()> {
-        let (record, place) = self.log.append(core, body, Encoding::Plain, content)?;
+        let compression = match body {
+            Body::Change { .. } => Compression::None,
+            _ => self.tables.catalog.settings.compression,
+        };
+        let (encoding, payload) = self.compressor.encode(compression, content);
+        let (record, place) = self.log.append(core, body, encoding, payload)?;
         self.tables.apply(&record, place, changes).inspect_err(|error| {
             // The record counts, and the tables do not agree with it.
             self.failure = Some(error.to_string());

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, RwLock};
 use super::checkpoint::Checkpoints;
 use super::read::references;
 use super::{Space, State, Volume};
+use crate::codec::compress::Compressor;
+use crate::codec::delta::Encoder;
 use crate::core::{Core, damaged};
 use crate::error::{Error, Kind, Result};
 use crate::folder::{Access, Folder};
@@ -17,12 +19,13 @@ use crate::format::position::Place;
 use crate::format::record::{Body, Record, UNIT};
 use crate::format::span::Span;
 use crate::format::superblock::{SUPERBLOCK_SIZE, Superblock};
+use crate::key_slots::{KeySlot, KeySlots, Secret};
 use crate::log::{LogWriter, Replay, Replayed, Target};
 use crate::rules;
 use crate::tables::{Form, Stored, Tables};
 
 /// The way in which a volume is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Reading, or reading and writing.
     pub access: Access,
@@ -34,6 +37,8 @@ pub struct OpenOptions {
     /// The number of bytes of the storage that writes leave free, so that a full volume can be trimmed
     /// and cleaned.
     pub reserve: u64,
+    /// The secret of an encrypted volume, as [`Volume::unlock`] returns it.
+    pub secret: Option<Secret>,
 }
 
 impl OpenOptions {
@@ -50,6 +55,7 @@ impl OpenOptions {
             memory: OpenOptions::MEMORY_DEFAULT,
             limit: None,
             reserve: OpenOptions::RESERVE_DEFAULT,
+            secret: None,
         }
     }
 }
@@ -59,12 +65,25 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// Fails with [`Kind::Missing`] if there is no volume, with [`Kind::Unsupported`] if a newer
+    /// Fails with [`Kind::Missing`] if there is no volume, with [`Kind::Locked`] if it is encrypted and
+    /// no secret is given, with [`Kind::Unsupported`] if a newer
     /// version has written it, and with [`Kind::Corrupt`] if its superblock, its checkpoint, a run or
     /// its log is damaged beyond what copies and parity repair.
     pub fn open(folder: Arc<dyn Folder>, options: &OpenOptions) -> Result<Volume> {
         let superblock = read_superblock(&*folder)?;
-        let core = Arc::new(Core::new(folder, &superblock, options.memory / 4));
+        let secret = match (superblock.suite.is_encrypted(), &options.secret) {
+            (false, None) => Secret::new(superblock.secret),
+            (true, Some(secret)) => secret.clone(),
+            (true, None) => {
+                return Err(Error::new(Kind::Locked, "volume", "is encrypted"));
+            }
+            // Somebody may have put it in the place of an encrypted one.
+            (false, Some(_)) => {
+                return Err(Error::new(Kind::Corrupt, "volume", "is not encrypted"));
+            }
+        };
+        let core = Core::new(folder, &superblock, secret.bytes(), options.memory / 4);
+        let core = Arc::new(core);
         let listed = core.names()?;
         let (checkpoint, last_number) = newest_checkpoint(&core, &listed)?;
         let tables = Tables::of_checkpoint(&core, &checkpoint)?;
@@ -85,7 +104,13 @@ impl Volume {
         Ok(Volume {
             is_read_only,
             changes_max: options.memory / 4,
-            state: RwLock::new(State { tables, log, failure: None, checkpoint_at: 0 }),
+            state: RwLock::new(State {
+                tables,
+                log,
+                failure: None,
+                checkpoint_at: 0,
+                compressor: Compressor::new(),
+            }),
             space: Space::new(options.limit, options.reserve),
             flushing: Mutex::new(()),
             checkpoints: Mutex::new(Checkpoints {
@@ -96,8 +121,70 @@ impl Volume {
             }),
             merging: Mutex::new(()),
             cleaning: Mutex::new(()),
+            encoder: Mutex::new(Encoder::new()),
             core,
         })
+    }
+}
+
+impl Volume {
+    /// Returns the secret of an encrypted volume that a passphrase opens, or `None` if the volume is not
+    /// encrypted.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Locked`] if the passphrase is wrong, and if there is no volume or its keys are
+    /// damaged.
+    pub fn unlock(folder: &Arc<dyn Folder>, passphrase: &[u8]) -> Result<Option<Secret>> {
+        let superblock = read_superblock(&**folder)?;
+        if !superblock.suite.is_encrypted() {
+            return Ok(None);
+        }
+        KeySlots::new(folder, superblock.id).unlock(passphrase).map(|(secret, _)| Some(secret))
+    }
+
+    /// Returns `true` if the volume in a folder is encrypted.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no volume or its superblock is damaged.
+    pub fn is_encrypted(folder: &dyn Folder) -> Result<bool> {
+        read_superblock(folder).map(|superblock| superblock.suite.is_encrypted())
+    }
+
+    /// Returns the passphrases of an encrypted volume, without these themselves.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no volume.
+    pub fn keys(folder: &Arc<dyn Folder>) -> Result<Vec<KeySlot>> {
+        KeySlots::new(folder, read_superblock(&**folder)?.id).list()
+    }
+
+    /// Adds a passphrase to an encrypted volume, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Invalid`] if the note is too long, and if the folder cannot be written.
+    pub fn add_key(
+        folder: &Arc<dyn Folder>,
+        secret: &Secret,
+        passphrase: &[u8],
+        note: &str,
+    ) -> Result<u64> {
+        let superblock = read_superblock(&**folder)?;
+        KeySlots::new(folder, superblock.id).add(secret, passphrase, note)
+    }
+
+    /// Removes a passphrase from an encrypted volume. Whoever knows the secret by it can still read what
+    /// was copied.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Missing`] if there is no such key, with [`Kind::Invalid`] if it is the last
+    /// one, and if the folder cannot be written.
+    pub fn remove_key(folder: &Arc<dyn Folder>, number: u64) -> Result<()> {
+        KeySlots::new(folder, read_superblock(&**folder)?.id).remove(number)
     }
 }
 

@@ -18,6 +18,9 @@ const PINNED_PERCENT: u64 = 5;
 /// The maximum number of bursts and deltas that are found at a time.
 const FOUND_MAX: usize = 64 * 1024;
 
+/// Bursts and deltas by the pinned reference block that they need.
+type Pinning = BTreeMap<Seq, Vec<Seq>>;
+
 /// A block that pins others is stored in this form instead.
 struct Rewrite {
     target: Seq,
@@ -59,10 +62,10 @@ impl Volume {
 
     /// Returns bursts and deltas from a number on with pinned reference blocks, by these, and the number
     /// from which on there may be more.
-    fn pinning(&self, from: Seq) -> Result<(BTreeMap<Seq, Vec<Seq>>, Option<Seq>)> {
+    fn pinning(&self, from: Seq) -> Result<(Pinning, Option<Seq>)> {
         let state = self.read_state();
         let tables = &state.tables;
-        let mut pinning: BTreeMap<Seq, Vec<Seq>> = BTreeMap::new();
+        let mut pinning = Pinning::new();
         let mut count = 0;
         for entry in tables.stored_from(from) {
             let (seq, stored) = entry?;

@@ -1,5 +1,6 @@
 //! The rules of BURST: what is stored, and what a deletion leaves.
 
+use cutpoint_testing::SplitMix64;
 use cutpoint_volume::Statistics;
 
 use crate::support::{BLOCK, Opened, create, open, read, write};
@@ -194,4 +195,46 @@ fn cleaner_stores_bursts_anew_that_alone_need_their_reference_block() {
             }
         }
     }
+}
+
+#[test]
+fn delta_finds_bytes_that_have_moved_and_bytes_of_several_blocks() {
+    let volume = open(&create(16, 4096, "delta"));
+    let (one, other) = (SplitMix64::bytes(1, BLOCK), SplitMix64::bytes(2, BLOCK));
+    write(&volume, 0, &one);
+    write(&volume, 1, &other);
+    let shifted = [&[7; 3], &one[..BLOCK - 3]].concat();
+    write(&volume, 2, &shifted);
+    write(&volume, 4, &shifted);
+    volume.snapshot("main", "first").expect("taken");
+    // Features find the one block, the snapshot has the other.
+    let of_both = [&other[..3700], &one[1000..1396]].concat();
+    write(&volume, 0, &of_both);
+    let now = statistics(&volume);
+    assert_eq!((now.full_count, now.delta_count), (2, 2));
+    assert_eq!(now.counters.burst_duplicate_count, 1);
+    assert_eq!(now.delta_bytes, 1024, "a sector each");
+    for (number, expected) in [(0, &of_both), (2, &shifted), (4, &shifted)] {
+        assert_eq!(&read(&volume, number).expect("read"), expected, "block {number}");
+    }
+    volume.delete("main@first").expect("deleted");
+    volume.clean().expect("cleaned");
+    assert_eq!(read(&volume, 0).expect("read"), of_both);
+    volume.trim(0, 8 * 4096).expect("trimmed");
+    let now = statistics(&volume);
+    assert_eq!((now.full_count, now.delta_count, now.feature_count), (0, 0, 0));
+}
+
+#[test]
+fn delta_is_made_on_what_a_snapshot_keeps() {
+    let volume = open(&create(16, 4096, "delta"));
+    // Too uniform to have features.
+    let mut block = vec![1; BLOCK];
+    write(&volume, 0, &block);
+    volume.snapshot("main", "first").expect("taken");
+    block[77] = 5;
+    write(&volume, 0, &block);
+    let now = statistics(&volume);
+    assert_eq!((now.full_count, now.delta_count), (1, 1));
+    assert_eq!(read(&volume, 0).expect("read"), block);
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use cutpoint_testing::SplitMix64;
 use cutpoint_volume::{Disk, FaultyFolder, Folder, Kept, Survival};
 
-use crate::support::{BLOCK, MODES, Opened, block, create, open, read, try_open};
+use crate::support::{
+    BLOCK, COMPRESSIONS, MODES, Opened, block, create, create_encrypted, open, read, try_open,
+};
 
 const BLOCK_COUNT: u64 = 12;
 
@@ -77,7 +79,13 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn new(seed: u64) -> Run {
         let mut numbers = SplitMix64::new(seed);
-        let folder = create(BLOCK_COUNT, 4096, MODES[numbers.below(MODES.len())]);
+        let mode = MODES[numbers.below(MODES.len())];
+        let is_encrypted = numbers.below(3) == 0;
+        let folder = if is_encrypted {
+            create_encrypted(BLOCK_COUNT, mode)
+        } else {
+            create(BLOCK_COUNT, 4096, mode)
+        };
         let volume = open(&folder);
         Run { folder, volume, allowed: Allowed::new(), numbers }
     }
@@ -114,6 +122,9 @@ impl Run {
             23 => {
                 let mode = MODES[self.numbers.below(MODES.len())].parse().map_err(failed)?;
                 self.volume.set_mode(mode).map_err(failed)?;
+                let compression = COMPRESSIONS[self.numbers.below(COMPRESSIONS.len())];
+                let compression = compression.parse().map_err(failed)?;
+                self.volume.set_compression(compression).map_err(failed)?;
                 // The change is durable.
                 self.allowed.flush();
                 Ok(())

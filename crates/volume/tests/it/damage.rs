@@ -90,7 +90,7 @@ pub(crate) fn flips(mode: &str, is_checkpointed: bool) -> Result<(), String> {
 
 #[test]
 fn flipped_bit_is_an_error_of_its_blocks_alone_and_named_by_check() {
-    for mode in ["off", "exact", "burst", "burst:c_max=1"] {
+    for mode in ["off", "exact", "burst", "burst:c_max=1", "delta"] {
         for is_checkpointed in [true, false] {
             flips(mode, is_checkpointed).expect("no wrong value");
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cutpoint_testing::SplitMix64;
 use cutpoint_volume::{Disk, FaultyFolder, Kind, Survival};
 
-use crate::support::{BLOCK, MODES, Opened, block, create, open, read, write};
+use crate::support::{BLOCK, COMPRESSIONS, MODES, Opened, block, create, open, read, write};
 
 /// A volume and the bytes that each disk and each snapshot must have.
 struct World {
@@ -21,6 +21,8 @@ impl World {
         let mut numbers = SplitMix64::new(seed);
         let folder = create(16, 4096, MODES[numbers.below(MODES.len())]);
         let opened = open(&folder);
+        let compression = COMPRESSIONS[numbers.below(COMPRESSIONS.len())];
+        opened.set_compression(compression.parse().expect("a compression")).expect("set");
         let contents = BTreeMap::from([("main".to_owned(), vec![0; 16 * BLOCK])]);
         World { folder, opened, contents, numbers, next_name: 0 }
     }

@@ -5,6 +5,7 @@ mod at_once;
 mod burst;
 mod crash;
 mod damage;
+mod encrypted;
 mod layers;
 mod limits;
 mod local;

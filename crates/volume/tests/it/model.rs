@@ -3,7 +3,7 @@
 use cutpoint_testing::SplitMix64;
 use cutpoint_volume::{FaultyFolder, Survival};
 
-use crate::support::{MODES, Opened, block, create, open};
+use crate::support::{COMPRESSIONS, MODES, Opened, block, create, create_encrypted, open};
 
 const BLOCK_COUNT: u64 = 40;
 
@@ -21,7 +21,12 @@ impl Pair {
         let mut numbers = SplitMix64::new(seed);
         let block_size = 4096 << (numbers.below(2) * numbers.below(3));
         let mode = MODES[numbers.below(MODES.len())];
-        let folder = create(BLOCK_COUNT, u32::try_from(block_size).expect("small"), mode);
+        let is_encrypted = block_size == 4096 && numbers.below(3) == 0;
+        let folder = if is_encrypted {
+            create_encrypted(BLOCK_COUNT, mode)
+        } else {
+            create(BLOCK_COUNT, u32::try_from(block_size).expect("small"), mode)
+        };
         let volume = Some(open(&folder));
         let bytes = vec![0; block_size * usize::try_from(BLOCK_COUNT).expect("few")];
         Pair { folder, volume, bytes, numbers, block_size }
@@ -70,6 +75,9 @@ impl Pair {
             14 => {
                 let mode = MODES[self.numbers.below(MODES.len())].parse().expect("a mode");
                 self.volume().set_mode(mode).expect("set");
+                let compression = COMPRESSIONS[self.numbers.below(COMPRESSIONS.len())];
+                let compression = compression.parse().expect("a compression");
+                self.volume().set_compression(compression).expect("set");
             }
             15 => {
                 self.volume().checkpoint().expect("written");

@@ -1,11 +1,11 @@
 //! Volumes in memory, and blocks that resemble each other.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cutpoint_testing::SplitMix64;
 use cutpoint_volume::{
     Access, CreateOptions, DISK_NAME_DEFAULT, Disk, Extent, FaultyFolder, Folder, Mode,
-    OpenOptions, Result, Volume,
+    OpenOptions, Result, Secret, Volume,
 };
 
 /// The size of a block of most tests.
@@ -26,6 +26,36 @@ pub(crate) fn create(block_count: u64, block_size: u32, mode: &str) -> FaultyFol
     };
     Volume::create(&shared(&folder), &options).expect("created");
     folder
+}
+
+/// The passphrase of encrypted volumes.
+const PASSPHRASE: &[u8] = b"correct horse";
+
+/// Creates an encrypted volume of `block_count` blocks of 4096 bytes with small segments.
+pub(crate) fn create_encrypted(block_count: u64, mode: &str) -> FaultyFolder {
+    let folder = FaultyFolder::default();
+    let mode: Mode = mode.parse().expect("a mode");
+    let options = CreateOptions {
+        segment_size: 64 * 1024,
+        passphrase: Some(PASSPHRASE.to_vec()),
+        ..CreateOptions::new(block_count * 4096, 4096, mode)
+    };
+    Volume::create(&shared(&folder), &options).expect("created");
+    folder
+}
+
+/// Returns the secret of an encrypted volume. A passphrase is stretched once for each volume.
+fn secret(folder: &FaultyFolder) -> Option<Secret> {
+    static KNOWN: Mutex<Vec<(Vec<u8>, Secret)>> = Mutex::new(Vec::new());
+    let mut key = vec![0; 256];
+    folder.read_at("key-0000000000000001", 0, &mut key).ok()?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, secret)) = known.iter().find(|(bytes, _)| *bytes == key) {
+        return Some(secret.clone());
+    }
+    let secret = Volume::unlock(&shared(folder), PASSPHRASE).ok()??;
+    known.push((key, secret.clone()));
+    Some(secret)
 }
 
 /// A volume and its first disk.
@@ -74,7 +104,7 @@ pub(crate) fn open(folder: &FaultyFolder) -> Opened {
 }
 
 pub(crate) fn try_open(folder: &FaultyFolder) -> Result<Opened> {
-    open_folder(shared(folder), &options())
+    open_folder(shared(folder), &OpenOptions { secret: secret(folder), ..options() })
 }
 
 /// Returns the options of most tests: a checkpoint after some ten writes.
@@ -118,7 +148,7 @@ fn fill(bytes: &mut [u8], seed: u64) {
 }
 
 /// The modes that tests change between.
-pub(crate) const MODES: [&str; 8] = [
+pub(crate) const MODES: [&str; 9] = [
     "off",
     "exact",
     "burst:tau=1/8,c_max=1",
@@ -127,4 +157,8 @@ pub(crate) const MODES: [&str; 8] = [
     "burst:tau=64,c_max=3",
     "burst-head:c_max=3",
     "burst-raw:c_max=3",
+    "delta",
 ];
+
+/// The compressions that tests change between.
+pub(crate) const COMPRESSIONS: [&str; 3] = ["none", "lz4", "zstd"];
