@@ -3,19 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::cache::PageCache;
 use crate::codec::cipher::{Cipher, SEAL_LEN};
-use crate::codec::{compress, delta};
 use crate::error::{Error, Kind, Result};
 use crate::folder::Folder;
 use crate::format::VolumeId;
 use crate::format::names;
-use crate::format::position::{Place, Seq};
-use crate::format::record::{Encoding, Record, Shape};
+use crate::format::position::Place;
+use crate::format::record::Shape;
 use crate::format::superblock::Superblock;
 use crate::keys::Keys;
-use crate::rules;
-use crate::tables::{Form, Stored};
-use crate::tree::PageCache;
 
 /// The folder, the keys and the constants of a volume.
 #[derive(Debug)]
@@ -33,24 +30,6 @@ pub(crate) struct Core {
     pub(crate) used_bytes: AtomicU64,
 }
 
-/// A full block that is to be read, and the place for its bytes.
-pub(crate) struct FullBlock<'a> {
-    pub(crate) seq: Seq,
-    pub(crate) stored: Stored,
-    pub(crate) buffer: &'a mut [u8],
-}
-
-/// The maximum number of bytes that are read at once.
-const READ_MAX: u64 = 1024 * 1024;
-
-/// The reason why a stored block cannot be read: the places that are damaged.
-#[derive(Debug)]
-pub(crate) struct Unreadable {
-    pub(crate) error: Error,
-    /// The index of the reference block that is damaged, or `None` if it is the stored block itself.
-    pub(crate) reference: Option<usize>,
-}
-
 impl Core {
     /// Combines a superblock and the secret of the volume with its folder.
     pub(crate) fn new(
@@ -60,7 +39,7 @@ impl Core {
         cache_bytes: u64,
     ) -> Core {
         let keys = Keys::derive(secret);
-        let cipher = superblock.suite.is_encrypted().then(|| keys.cipher());
+        let cipher = superblock.suite.is_encrypted().then(|| Cipher::new(keys.payload_key()));
         let seal_len = if cipher.is_some() { SEAL_LEN } else { 0 };
         Core {
             folder,
@@ -125,221 +104,6 @@ impl Core {
     pub(crate) fn sync_names(&self) -> Result<()> {
         self.folder.sync_names().map_err(|error| Error::io("folder", "cannot be synced", error))
     }
-
-    /// Reads a stored block into `block`: one read of the folder for a full block, two for a burst, and
-    /// up to five for a delta. `references` are the blocks that it needs, in order.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the bytes cannot be read or are not those that were written. The contents of `block`
-    /// are then undefined.
-    pub(crate) fn read(
-        &self,
-        stored: &Stored,
-        references: &[Stored],
-        block: &mut [u8],
-    ) -> std::result::Result<(), Unreadable> {
-        let own = |error| Unreadable { error, reference: None };
-        let Form::Full { .. } = stored.form else {
-            return self.read_dependent(stored, references, block);
-        };
-        self.read_content(stored, block).map_err(own)?;
-        self.verify(stored, block).map_err(own)
-    }
-
-    /// Reads full blocks.
-    ///
-    /// # Errors
-    ///
-    /// Fails with the number of a block if its bytes cannot be read or are not those that were written.
-    /// The contents of all buffers are then undefined.
-    pub(crate) fn read_full_blocks(
-        &self,
-        blocks: &mut [FullBlock<'_>],
-    ) -> std::result::Result<(), (Seq, Error)> {
-        let mut rest = &mut *blocks;
-        while let Some(first) = rest.first() {
-            let start = first.stored.payload_offset();
-            let segment = first.stored.place.segment;
-            let ends = rest.iter().scan(u64::from(first.stored.place.offset), |next, block| {
-                let place = block.stored.place;
-                let is_next = place.segment == segment && u64::from(place.offset) == *next;
-                *next += block.stored.log_len();
-                (is_next && *next - start <= READ_MAX).then_some(*next)
-            });
-            let count = ends.count().max(1);
-            let (group, behind) = rest.split_at_mut(count);
-            rest = behind;
-            self.read_neighbours(group)?;
-        }
-        let fingerprints =
-            self.keys.fingerprints(&blocks.iter().map(|it| &*it.buffer).collect::<Vec<_>>());
-        let wrong = blocks.iter().zip(fingerprints).find(|(block, fingerprint)| {
-            block.stored.fingerprint != *fingerprint && rules::must_verify_block()
-        });
-        match wrong {
-            Some((block, _)) => Err((block.seq, wrong_fingerprint(block.stored.place))),
-            None => Ok(()),
-        }
-    }
-
-    /// Reads the contents of full blocks that lie behind each other in a segment.
-    fn read_neighbours(
-        &self,
-        blocks: &mut [FullBlock<'_>],
-    ) -> std::result::Result<(), (Seq, Error)> {
-        if let [first, .., last] = &*blocks {
-            let start = first.stored.payload_offset();
-            let end = last.stored.payload_offset() + u64::from(last.stored.payload_len);
-            let mut bytes = vec![0; usize::try_from(end - start).expect("at most 1 MiB")];
-            let name = names::segment(first.stored.place.segment);
-            if self.folder.read_at(&name, start, &mut bytes).is_ok() {
-                for FullBlock { seq, stored, buffer } in blocks {
-                    let at = usize::try_from(stored.payload_offset() - start).expect("within");
-                    let payload = &mut bytes[at..at + stored.payload_len as usize];
-                    self.decode(stored, payload, buffer).map_err(|error| (*seq, error))?;
-                }
-                return Ok(());
-            }
-        }
-        for FullBlock { seq, stored, buffer } in blocks {
-            self.read_content(stored, buffer).map_err(|error| (*seq, error))?;
-        }
-        Ok(())
-    }
-
-    /// Reads a burst or a delta.
-    fn read_dependent(
-        &self,
-        stored: &Stored,
-        references: &[Stored],
-        block: &mut [u8],
-    ) -> std::result::Result<(), Unreadable> {
-        let own = |error| Unreadable { error, reference: None };
-        let mut blocks = Vec::with_capacity(references.len());
-        for (index, reference) in references.iter().enumerate() {
-            let mut bytes = vec![0; block.len()];
-            self.read_content(reference, &mut bytes)
-                .map_err(|error| Unreadable { error, reference: Some(index) })?;
-            blocks.push(bytes);
-        }
-        self.combine(stored, &blocks, block).map_err(own)?;
-        // The reference blocks are hashed only if the result is wrong, to tell which of them is.
-        self.verify(stored, block).map_err(|error| {
-            let wrong =
-                references.iter().zip(&blocks).enumerate().find_map(|(index, it)| {
-                    self.verify(it.0, it.1).err().map(|error| (index, error))
-                });
-            match wrong {
-                Some((index, error)) => Unreadable { error, reference: Some(index) },
-                None => own(error),
-            }
-        })
-    }
-
-    /// Makes a block of the payload of a burst or a delta and the blocks that it needs.
-    fn combine(&self, stored: &Stored, references: &[Vec<u8>], block: &mut [u8]) -> Result<()> {
-        match &stored.form {
-            Form::Full { .. } => Ok(()),
-            Form::Burst { patch, .. } => {
-                let problem = "the reference block is not known";
-                let reference = references.first().ok_or_else(|| damaged(stored.place, problem))?;
-                block.copy_from_slice(reference);
-                let mut content = vec![0; patch.padded_len(block.len())];
-                self.read_content(stored, &mut content)?;
-                let (start, len) = (patch.prefix as usize, patch.data_len(block.len()));
-                block[start..start + len].copy_from_slice(&content[..len]);
-                Ok(())
-            }
-            Form::Delta { .. } => {
-                let decoded = delta::decode(&self.content(stored)?, references, block);
-                decoded.ok_or_else(|| damaged(stored.place, "the delta is damaged"))
-            }
-        }
-    }
-
-    /// Reads the payload of a stored block and decodes it.
-    fn read_content(&self, stored: &Stored, content: &mut [u8]) -> Result<()> {
-        let mut payload = self.read_payload(stored)?;
-        self.decode(stored, &mut payload, content)
-    }
-
-    /// Reads the payload of a stored block.
-    fn read_payload(&self, stored: &Stored) -> Result<Vec<u8>> {
-        let len = stored.payload_len as usize;
-        if len > self.shape.block_size + self.shape.seal_len {
-            return Err(damaged(stored.place, "the payload is longer than a block"));
-        }
-        let mut payload = vec![0; len];
-        let name = names::segment(stored.place.segment);
-        self.folder
-            .read_at(&name, stored.payload_offset(), &mut payload)
-            .map_err(|error| Error::io(shown(stored.place), "cannot be read", error))?;
-        Ok(payload)
-    }
-
-    /// Decodes the payload of a stored block.
-    fn decode(&self, stored: &Stored, payload: &mut [u8], content: &mut [u8]) -> Result<()> {
-        let payload = self.open(stored.place, payload)?;
-        let wrong = || damaged(stored.place, "the payload has a wrong length or is damaged");
-        if stored.encoding == Encoding::Plain && payload.len() == content.len() {
-            content.copy_from_slice(payload);
-            return Ok(());
-        }
-        let decoded = compress::decode(stored.encoding, payload, content.len());
-        let decoded = decoded.filter(|it| it.len() == content.len()).ok_or_else(wrong)?;
-        content.copy_from_slice(&decoded);
-        Ok(())
-    }
-
-    /// Decrypts a payload, if the volume is encrypted.
-    fn open<'a>(&self, place: Place, payload: &'a mut [u8]) -> Result<&'a [u8]> {
-        match &self.cipher {
-            None => Ok(payload),
-            Some(cipher) => {
-                let opened = cipher.open(place, payload);
-                opened.ok_or_else(|| damaged(place, "the payload cannot be decrypted"))
-            }
-        }
-    }
-
-    /// Reads the content of a change of the catalog.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the bytes cannot be read.
-    pub(crate) fn read_change(&self, record: &Record, place: Place) -> Result<Vec<u8>> {
-        let mut content = vec![0; record.payload_len as usize];
-        let offset = u64::from(place.offset) + record.body.header_len() as u64;
-        self.folder
-            .read_at(&names::segment(place.segment), offset, &mut content)
-            .map_err(|error| Error::io(shown(place), "cannot be read", error))?;
-        Ok(self.open(place, &mut content)?.to_vec())
-    }
-
-    /// Returns the content of a stored block as it was before compression and encryption: the block, the
-    /// padded new bytes of a burst, or a delta.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the bytes cannot be read or decoded.
-    pub(crate) fn content(&self, stored: &Stored) -> Result<Vec<u8>> {
-        let mut payload = self.read_payload(stored)?;
-        let payload = self.open(stored.place, &mut payload)?;
-        let content = compress::decode(stored.encoding, payload, self.shape.block_size);
-        content.ok_or_else(|| damaged(stored.place, "the payload is damaged"))
-    }
-
-    fn verify(&self, stored: &Stored, block: &[u8]) -> Result<()> {
-        if self.keys.fingerprint(block) == stored.fingerprint || !rules::must_verify_block() {
-            return Ok(());
-        }
-        Err(wrong_fingerprint(stored.place))
-    }
-}
-
-fn wrong_fingerprint(place: Place) -> Error {
-    damaged(place, "the fingerprint of the block does not match")
 }
 
 /// Returns the error that the payload at a place is damaged.

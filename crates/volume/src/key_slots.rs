@@ -28,8 +28,8 @@ const NOTE_LEN_MAX: usize = 95;
 const MEMORY_KIB: u32 = 64 * 1024;
 const PASSES: u32 = 3;
 const LANES: u32 = 4;
-/// A file may demand so many times that cost, because whoever can write to the folder could demand
-/// anything.
+/// The maximum cost that a file may demand, in multiples of that. Whoever can write to the folder could
+/// demand anything.
 const TIMES_MAX: u32 = 4;
 
 /// The secret of a volume, from which all keys are derived.

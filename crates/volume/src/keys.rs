@@ -2,8 +2,6 @@
 
 use cutpoint_fingerprint::{Blake3, Digest};
 
-use crate::codec::cipher::Cipher;
-
 /// The fingerprint of a block: its keyed hash.
 pub(crate) type Fingerprint = Digest;
 
@@ -75,9 +73,9 @@ impl Keys {
         placed_checksum(&self.page_key, [run, page], content)
     }
 
-    /// Returns the cipher of payloads.
-    pub(crate) fn cipher(&self) -> Cipher {
-        Cipher::new(self.payload_key)
+    /// Returns the key of sealed payloads.
+    pub(crate) fn payload_key(&self) -> [u8; 32] {
+        self.payload_key
     }
 
     /// Returns the checksum of a checkpoint.

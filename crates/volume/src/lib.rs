@@ -30,6 +30,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod codec;
 mod core;
 mod device;
@@ -41,6 +42,7 @@ mod keys;
 mod log;
 mod mode;
 pub mod nbd;
+mod reader;
 mod rules;
 mod tables;
 mod tree;

@@ -4,10 +4,10 @@
 use super::change::Change;
 use super::cursor::{Cursor, put_varint};
 use super::position::Position;
+use super::run::RunMeta;
 use super::span::LayerId;
 use super::{VERSION, VolumeId};
 use crate::keys::Keys;
-use crate::tree::RunMeta;
 
 const MAGIC: &[u8; 8] = b"CutpChk\0";
 

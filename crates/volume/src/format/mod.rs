@@ -8,6 +8,7 @@ pub(crate) mod names;
 pub(crate) mod patch;
 pub(crate) mod position;
 pub(crate) mod record;
+pub(crate) mod run;
 pub(crate) mod segment;
 pub(crate) mod settings;
 pub(crate) mod span;

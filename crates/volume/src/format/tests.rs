@@ -8,6 +8,7 @@ use super::edge::{Bases, EdgeKey};
 use super::patch::Patch;
 use super::position::Position;
 use super::record::{Body, Encoding, Record, Search, Shape};
+use super::run::RunMeta;
 use super::segment::SegmentHeader;
 use super::settings::Settings;
 use super::span::{BlockId, Span};
@@ -15,7 +16,6 @@ use super::superblock::{Suite, Superblock};
 use crate::Kind;
 use crate::keys::Keys;
 use crate::mode::{Burst, Compression, Mode};
-use crate::tree::RunMeta;
 
 const BLOCK_SIZE: usize = 4096;
 const SHAPE: Shape = Shape { block_size: BLOCK_SIZE, seal_len: 0 };

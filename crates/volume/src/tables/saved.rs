@@ -8,7 +8,8 @@ use crate::error::{Error, Kind, Result};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names;
 use crate::format::position::Position;
-use crate::tree::{Run, RunMeta, Tree};
+use crate::format::run::RunMeta;
+use crate::tree::{Run, Tree};
 
 impl Tables {
     /// Returns the tables as a checkpoint, without its number and runs.

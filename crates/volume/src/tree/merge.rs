@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::key::Key;
 use super::memory::MemoryMap;
-use super::page::{CHECKSUM_SIZE, Entries, PAGE_SIZE};
+use super::page::{CHECKSUM_SIZE, Entries};
 use super::pages::GROUP;
 use super::run::Run;
 use crate::core::Core;
 use crate::error::Result;
+use crate::format::run::PAGE_SIZE;
 
 /// A key and its value, `None` if it was deleted.
 type Entry = (Key, Option<Vec<u8>>);
@@ -43,7 +44,7 @@ impl<'a> Source<'a> {
 
     /// Returns all entries of a run, read group by group beside the cache.
     pub(crate) fn whole_run(core: &'a Core, run: &'a Arc<Run>) -> Source<'a> {
-        let pages = run.meta().pages();
+        let pages = run.pages();
         let mut group: Option<(std::ops::Range<u64>, Vec<u8>)> = None;
         let read = move |index: u64| -> Result<Arc<[u8]>> {
             let (range, bytes) = match group.take().filter(|(range, _)| range.contains(&index)) {

@@ -5,7 +5,6 @@
 //! maps in memory, then the runs from the newest to the oldest; a filter of each run answers for most
 //! keys that are not in it.
 
-mod cache;
 mod fences;
 mod filter;
 mod key;
@@ -18,13 +17,12 @@ mod writer;
 
 use std::sync::Arc;
 
-pub(crate) use self::cache::PageCache;
 pub(crate) use self::key::Key;
 pub(crate) use self::memory::MemoryMap;
 pub(crate) use self::merge::Merge;
 use self::merge::Source;
+pub(crate) use self::run::Run;
 use self::run::is_hashed;
-pub(crate) use self::run::{Run, RunMeta};
 use self::writer::RunWriter;
 use crate::core::Core;
 use crate::error::Result;

@@ -2,9 +2,8 @@
 
 use super::key::Key;
 use crate::format::cursor::Cursor;
+use crate::format::run::PAGE_SIZE;
 
-/// The length of a page in bytes.
-pub(crate) const PAGE_SIZE: usize = 8192;
 /// The length of the checksum of a page in bytes.
 pub(crate) const CHECKSUM_SIZE: usize = 16;
 /// The number of bytes of a page behind its checksum.

@@ -4,10 +4,12 @@
 
 use std::ops::Range;
 
-use super::page::{CHECKSUM_SIZE, PAGE_SIZE};
+use super::key::PREFIX_LEN;
+use super::page::{CHECKSUM_SIZE, CONTENT_SIZE};
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
+use crate::format::run::{PAGE_SIZE, RunMeta};
 use crate::rules;
 
 /// The number of pages before a parity page.
@@ -23,6 +25,13 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
+    /// Returns the pages of a run: those with entries, then the fences, then the filter.
+    pub(crate) fn of(meta: &RunMeta) -> Pages {
+        let filter_page_count = meta.filter_len.div_ceil(CONTENT_SIZE as u64);
+        let count = meta.data_page_count.saturating_add(fence_page_count(meta));
+        Pages { run: meta.number, count: count.saturating_add(filter_page_count) }
+    }
+
     /// Returns the number of bytes of the file.
     pub(crate) fn file_len(self) -> u64 {
         (self.count + self.count.div_ceil(GROUP)) * PAGE_SIZE as u64
@@ -119,6 +128,11 @@ impl Pages {
     fn read_at(self, core: &Core, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
         core.folder.read_at(&names::run(self.run), offset, bytes)
     }
+}
+
+/// Returns the number of pages with fences of a run.
+pub(super) fn fence_page_count(meta: &RunMeta) -> u64 {
+    meta.data_page_count.div_ceil((CONTENT_SIZE / PREFIX_LEN) as u64)
 }
 
 /// Returns the offset of a page in the file.

@@ -2,45 +2,16 @@
 
 use super::fences::Fences;
 use super::filter::Filter;
-use super::key::{Key, PREFIX_LEN};
-use super::page::{self, CHECKSUM_SIZE, CONTENT_SIZE, PAGE_SIZE};
-use super::pages::Pages;
+use super::key::Key;
+use super::page::{self, CHECKSUM_SIZE};
+use super::pages::{Pages, fence_page_count};
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
+use crate::format::run::{PAGE_SIZE, RunMeta};
 
 /// A change of a key: `Some(None)` if it was deleted, `None` if it was not changed.
 pub(crate) type Change = Option<Option<Vec<u8>>>;
-
-/// What a checkpoint says of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RunMeta {
-    pub(crate) number: u64,
-    /// The number of merges behind it.
-    pub(crate) level: u8,
-    /// Set if the filter has the keys of all tables.
-    pub(crate) has_all_keys_in_filter: bool,
-    pub(crate) entry_count: u64,
-    /// The number of entries whose key is a hash.
-    pub(crate) hashed_count: u64,
-    /// The number of pages with entries.
-    pub(crate) data_page_count: u64,
-    /// The length of the filter in bytes.
-    pub(crate) filter_len: u64,
-}
-
-impl RunMeta {
-    fn fence_page_count(&self) -> u64 {
-        self.data_page_count.div_ceil((CONTENT_SIZE / PREFIX_LEN) as u64)
-    }
-
-    /// Returns the pages of the file: those with entries, then the fences, then the filter.
-    pub(crate) fn pages(&self) -> Pages {
-        let filter_page_count = self.filter_len.div_ceil(CONTENT_SIZE as u64);
-        let count = self.data_page_count.saturating_add(self.fence_page_count());
-        Pages { run: self.number, count: count.saturating_add(filter_page_count) }
-    }
-}
 
 /// A sorted file of changes, whose fences and filter are in memory.
 #[derive(Debug)]
@@ -64,13 +35,13 @@ impl Run {
         let name = names::run(meta.number);
         let failed = |error| Error::io(&name, "cannot be read", error);
         let size = core.folder.size(&name).map_err(failed)?;
-        let pages = meta.pages();
+        let pages = Pages::of(&meta);
         let corrupt = |problem: &str| Error::new(Kind::Corrupt, &name, problem);
         // Nothing is allocated that the file does not have.
         if pages.count > size / PAGE_SIZE as u64 || pages.file_len() != size {
             return Err(corrupt("has another length than its checkpoint says"));
         }
-        let fence_end = meta.data_page_count + meta.fence_page_count();
+        let fence_end = meta.data_page_count + fence_page_count(&meta);
         let mut fences = Vec::new();
         for index in meta.data_page_count..fence_end {
             fences.extend_from_slice(&pages.read(core, index)?[CHECKSUM_SIZE..]);
@@ -88,6 +59,11 @@ impl Run {
 
     pub(crate) fn meta(&self) -> RunMeta {
         self.meta
+    }
+
+    /// Returns the pages of the file.
+    pub(crate) fn pages(&self) -> Pages {
+        Pages::of(&self.meta)
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -137,7 +113,7 @@ impl Run {
     ///
     /// Fails if the page cannot be read.
     pub(crate) fn page(&self, core: &Core, index: u64) -> Result<std::sync::Arc<[u8]>> {
-        core.cache.get((self.meta.number, index), || self.meta.pages().read(core, index))
+        core.cache.get((self.meta.number, index), || self.pages().read(core, index))
     }
 
     /// Returns the number of the first page that may have `key` or a later one.

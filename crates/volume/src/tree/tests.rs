@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use cutpoint_testing::SplitMix64;
 
+use super::pages::Pages;
 use super::{Key, Run, RunMerge, Tree, write_run};
 use crate::core::Core;
 use crate::folder::{FaultyFolder, Folder, Survival};
 use crate::format::names;
+use crate::format::run::RunMeta;
 use crate::format::superblock::{Suite, Superblock};
 
 fn core(folder: &FaultyFolder) -> Arc<Core> {
@@ -149,7 +151,7 @@ fn one_run(folder: &FaultyFolder) -> Pair {
     let mut pair = Pair::new(folder, 9);
     (0..20_000).for_each(|_| pair.change(6000));
     pair.write_run();
-    assert!(pair.tree.runs()[0].meta().pages().count > 30, "several groups");
+    assert!(pair.tree.runs()[0].pages().count > 30, "several groups");
     pair
 }
 
@@ -172,7 +174,7 @@ fn damaged_page_is_restored_and_found_by_a_check() {
         let all = restored.tree.range(Key::new(&[&[0]]), Key::new(&[&[255]]));
         let all: Result<Vec<_>, _> = all.collect();
         assert_eq!(all.expect("read").len(), pair.map.len(), "byte {offset}");
-        let pages = meta.pages();
+        let pages = Pages::of(&meta);
         let damaged: Vec<_> =
             (0..pages.group_count()).flat_map(|it| pages.check_group(&restored.core, it)).collect();
         assert_eq!(damaged.len(), 1, "byte {offset}");
@@ -203,11 +205,11 @@ fn run_with_another_length_than_its_checkpoint_says_is_refused() {
     let pair = one_run(&folder);
     let meta = pair.tree.runs()[0].meta();
     for wrong in [
-        super::RunMeta { data_page_count: meta.data_page_count + 1, ..meta },
-        super::RunMeta { data_page_count: u64::MAX, ..meta },
-        super::RunMeta { filter_len: u64::MAX, ..meta },
-        super::RunMeta { filter_len: 0, ..meta },
-        super::RunMeta { number: meta.number + 1, ..meta },
+        RunMeta { data_page_count: meta.data_page_count + 1, ..meta },
+        RunMeta { data_page_count: u64::MAX, ..meta },
+        RunMeta { filter_len: u64::MAX, ..meta },
+        RunMeta { filter_len: 0, ..meta },
+        RunMeta { number: meta.number + 1, ..meta },
     ] {
         assert!(Run::open(&pair.core, wrong).is_err(), "{wrong:?}");
     }

@@ -3,12 +3,13 @@
 use super::fences::Fences;
 use super::filter::Filter;
 use super::key::Key;
-use super::page::{PAGE_SIZE, PageBuilder};
+use super::page::PageBuilder;
 use super::pages::{GROUP, add};
-use super::run::{Run, RunMeta, is_hashed};
+use super::run::{Run, is_hashed};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::names;
+use crate::format::run::{PAGE_SIZE, RunMeta};
 use crate::rules;
 
 /// The number of bytes that are appended at a time.

@@ -95,7 +95,7 @@ impl Volume {
         let mut findings = Vec::new();
         let runs = self.read_state().tables.tree.runs().to_vec();
         for run in runs {
-            let pages = run.meta().pages();
+            let pages = run.pages();
             for group in 0..pages.group_count() {
                 if is_asked_to_stop() {
                     return findings;

@@ -92,8 +92,7 @@ impl Volume {
         self.checkpoint()
     }
 
-    /// Finds the segments with the least live bytes, so many that the others have little more than what
-    /// is live.
+    /// Finds the segments with the least live bytes, until the others have little more than what is live.
     fn dirt(&self) -> Result<Dirt> {
         let folder = &self.core.folder;
         let listed = self.core.names()?;

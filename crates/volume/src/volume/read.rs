@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::pieces::{pieces, whole_blocks};
 use super::{Disk, Volume};
-use crate::core::{FullBlock, Unreadable};
 use crate::error::{Error, Kind, Result};
 use crate::format::position::Seq;
 use crate::format::span::LayerId;
+use crate::reader::{FullBlock, Unreadable};
 use crate::tables::{Form, LOST, Stored, Tables, ZERO};
 
 /// Consecutive bytes of a disk that are all stored or all zeros.

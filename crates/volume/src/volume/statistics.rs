@@ -98,7 +98,7 @@ impl Volume {
             feature_count: totals.feature_count,
             live_bytes: tables.live_bytes.values().sum(),
             physical_bytes,
-            table_bytes: runs.map(|run| run.meta().pages().file_len()).sum(),
+            table_bytes: runs.map(|run| run.pages().file_len()).sum(),
             table_memory_bytes: tables.tree.active_bytes() + tables.tree.index_bytes(),
             lost_block_count: totals.lost_count,
             layer_count: tables.catalog.layers.len() as u64,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
 
-use super::page::PAGE_SIZE;
+use crate::format::run::PAGE_SIZE;
 
 /// The number of a run and of a page in it.
 type PageId = (u64, u64);
