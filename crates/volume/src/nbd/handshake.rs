@@ -1,7 +1,9 @@
 //! The handshake: which export, and which extensions.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
+use super::exports::Exports;
 use super::wire::{
     ALLOCATION, ALLOCATION_ID, Fields, MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, REQUEST_SIZE_MAX,
     broken, export, info, option, read_array, read_bytes, reply,
@@ -16,8 +18,8 @@ const NO_ZEROES: u32 = 2;
 const OPTION_SIZE_MAX: u32 = 64 * 1024;
 /// The maximum number of options of a handshake.
 const OPTION_COUNT_MAX: u32 = 1000;
-/// The name of the only export.
-const EXPORT: &[u8] = b"";
+/// The maximum number of exports in a list.
+const EXPORTS_MAX: usize = 10_000;
 
 /// The extensions that both sides use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,15 +32,15 @@ pub(super) struct Agreed {
 /// The effect of an option.
 enum Next {
     Option,
-    Transmission,
+    Transmission(Arc<dyn Device>),
     End,
 }
 
 /// Agrees with a client on an export. Returns `None` if the client ends the handshake.
 pub(super) fn negotiate(
     stream: &mut (impl Read + Write),
-    device: &dyn Device,
-) -> io::Result<Option<Agreed>> {
+    exports: &dyn Exports,
+) -> io::Result<Option<(Agreed, Arc<dyn Device>)>> {
     let mut greeting = Vec::with_capacity(18);
     greeting.extend_from_slice(&MAGIC.to_be_bytes());
     greeting.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
@@ -48,12 +50,13 @@ pub(super) fn negotiate(
     if flags & !u32::from(SERVER_FLAGS) != 0 || flags & 1 == 0 {
         return Err(broken("flags of the client"));
     }
-    let mut handshake =
-        Handshake { stream, device, has_zeros: flags & NO_ZEROES == 0, agreed: Agreed::default() };
+    let has_zeros = flags & NO_ZEROES == 0;
+    let (agreed, context_export) = (Agreed::default(), Vec::new());
+    let mut handshake = Handshake { stream, exports, has_zeros, agreed, context_export };
     for _ in 0..OPTION_COUNT_MAX {
         match handshake.option()? {
             Next::Option => {}
-            Next::Transmission => return Ok(Some(handshake.agreed)),
+            Next::Transmission(device) => return Ok(Some((handshake.agreed, device))),
             Next::End => return Ok(None),
         }
     }
@@ -62,10 +65,12 @@ pub(super) fn negotiate(
 
 struct Handshake<'a, S> {
     stream: &'a mut S,
-    device: &'a dyn Device,
+    exports: &'a dyn Exports,
     /// Set if 124 zeros follow the answer to `NBD_OPT_EXPORT_NAME`.
     has_zeros: bool,
     agreed: Agreed,
+    /// The name of the export for which a context was agreed on.
+    context_export: Vec<u8>,
 }
 
 impl<S: Read + Write> Handshake<'_, S> {
@@ -105,58 +110,70 @@ impl<S: Read + Write> Handshake<'_, S> {
 
     /// Answers the old way to begin, which has no error but the end of the connection.
     fn export_name(&mut self, name: &[u8]) -> io::Result<Next> {
-        if name != EXPORT {
+        let Some(device) = self.open(name) else {
             return Err(broken("name of an export that does not exist"));
-        }
-        let mut answer = self.export();
+        };
+        let mut answer = self.export(&*device);
         answer.resize(answer.len() + if self.has_zeros { 124 } else { 0 }, 0);
         self.stream.write_all(&answer)?;
-        Ok(Next::Transmission)
+        Ok(self.begin(name, device))
+    }
+
+    fn open(&self, name: &[u8]) -> Option<Arc<dyn Device>> {
+        self.exports.open(std::str::from_utf8(name).ok()?)
+    }
+
+    /// Begins with an export. A context of another one does not count.
+    fn begin(&mut self, name: &[u8], device: Arc<dyn Device>) -> Next {
+        self.agreed.has_allocation &= self.context_export == name;
+        Next::Transmission(device)
     }
 
     /// Returns size and flags of the export.
-    fn export(&self) -> Vec<u8> {
+    fn export(&self, device: &dyn Device) -> Vec<u8> {
         let mut flags = export::HAS_FLAGS
             | export::FLUSH
             | export::FUA
             | export::TRIM
             | export::WRITE_ZEROES
             | export::MULTI_CONNECTION;
-        if self.device.is_read_only() {
+        if device.is_read_only() {
             flags =
                 export::HAS_FLAGS | export::READ_ONLY | export::FLUSH | export::MULTI_CONNECTION;
         }
         if self.agreed.has_structured_replies {
             flags |= export::DONT_FRAGMENT;
         }
-        [self.device.size().to_be_bytes().as_slice(), &flags.to_be_bytes()].concat()
+        [device.size().to_be_bytes().as_slice(), &flags.to_be_bytes()].concat()
     }
 
     fn list(&mut self, data: &[u8]) -> io::Result<()> {
         if !data.is_empty() {
             return self.reply(option::LIST, reply::ERR_INVALID, &[]);
         }
-        self.reply(option::LIST, reply::SERVER, &named(EXPORT))?;
+        for name in self.exports.names().iter().take(EXPORTS_MAX) {
+            self.reply(option::LIST, reply::SERVER, &named(name.as_bytes()))?;
+        }
         self.reply(option::LIST, reply::ACK, &[])
     }
 
     /// Answers `NBD_OPT_INFO` and `NBD_OPT_GO`.
     fn info(&mut self, option: u32, data: &[u8]) -> io::Result<Next> {
         let name = export_of(data);
-        if name != Some(EXPORT) {
+        let Some((name, device)) = name.and_then(|name| Some((name, self.open(name)?))) else {
             let error = if name.is_none() { reply::ERR_INVALID } else { reply::ERR_UNKNOWN };
             self.reply(option, error, &[])?;
             return Ok(Next::Option);
-        }
-        let export = [info::EXPORT.to_be_bytes().as_slice(), &self.export()].concat();
+        };
+        let export = [info::EXPORT.to_be_bytes().as_slice(), &self.export(&*device)].concat();
         self.reply(option, reply::INFO, &export)?;
         let mut sizes = info::BLOCK_SIZE.to_be_bytes().to_vec();
-        for size in [1, self.device.preferred_size().max(4096), REQUEST_SIZE_MAX] {
+        for size in [1, device.preferred_size().max(4096), REQUEST_SIZE_MAX] {
             sizes.extend_from_slice(&size.to_be_bytes());
         }
         self.reply(option, reply::INFO, &sizes)?;
         self.reply(option, reply::ACK, &[])?;
-        Ok(if option == option::GO { Next::Transmission } else { Next::Option })
+        Ok(if option == option::GO { self.begin(name, device) } else { Next::Option })
     }
 
     /// Answers `NBD_OPT_LIST_META_CONTEXT` and `NBD_OPT_SET_META_CONTEXT`.
@@ -169,8 +186,11 @@ impl<S: Read + Write> Handshake<'_, S> {
         let Some((name, queries)) = parsed else {
             return self.reply(option, reply::ERR_INVALID, &[]);
         };
-        if name != EXPORT {
+        if self.open(name).is_none() {
             return self.reply(option, reply::ERR_UNKNOWN, &[]);
+        }
+        if is_set {
+            self.context_export = name.to_vec();
         }
         let is_asked = queries.contains(&ALLOCATION.as_bytes())
             || !is_set && (queries.is_empty() || queries.contains(&b"base:".as_slice()));

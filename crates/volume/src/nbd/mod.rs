@@ -1,4 +1,4 @@
-//! A server of the network block device protocol (NBD), for one disk.
+//! A server of the network block device protocol (NBD), for the disks of a volume.
 //!
 //! The server speaks the fixed newstyle handshake with `NBD_OPT_GO`, structured replies and the
 //! metadata context `base:allocation`. Each connection has a thread, which answers one request after
@@ -9,16 +9,16 @@
 //!
 //! Source: the protocol's page, `doc/proto.md` of the NBD project.
 
+mod exports;
 mod handshake;
 mod server;
 mod transmission;
 mod wire;
 
+pub use self::exports::{Exports, VolumeExports};
 pub use self::server::{Address, ParseAddressError, Server};
 
 use std::io::{Read, Write};
-
-use crate::device::Device;
 
 /// Serves one connection until the peer ends it or breaks the protocol.
 ///
@@ -28,10 +28,10 @@ use crate::device::Device;
 /// is not affected.
 pub fn serve_connection(
     stream: &mut (impl Read + Write),
-    device: &dyn Device,
+    exports: &dyn Exports,
 ) -> std::io::Result<()> {
-    match handshake::negotiate(stream, device)? {
-        Some(agreed) => transmission::serve(stream, device, agreed),
+    match handshake::negotiate(stream, exports)? {
+        Some((agreed, device)) => transmission::serve(stream, &*device, agreed),
         None => Ok(()),
     }
 }

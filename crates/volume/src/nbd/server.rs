@@ -17,9 +17,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::process::umask;
 
+use super::exports::Exports;
 use super::handshake::negotiate;
 use super::transmission;
-use crate::device::Device;
 
 /// The maximum number of connections at a time. Another one is closed at once.
 const CONNECTIONS_MAX: usize = 64;
@@ -127,7 +127,7 @@ impl Server {
         })
     }
 
-    /// Serves a disk until `is_asked_to_stop` returns `true`, which is asked at least every 100 ms.
+    /// Serves disks until `is_asked_to_stop` returns `true`, which is asked at least every 100 ms.
     /// Requests that have arrived by then are answered.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Server {
     /// Fails if connections can no longer be accepted.
     pub fn run(
         &self,
-        device: &Arc<dyn Device>,
+        exports: &dyn Exports,
         is_asked_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         std::thread::scope(|scope| {
@@ -143,7 +143,7 @@ impl Server {
                 let Some(number) = self.enter(&connection) else { return };
                 let run = move || {
                     // Only the peer is told, by the end of the connection.
-                    self.serve(connection, &**device).ok();
+                    self.serve(connection, exports).ok();
                     self.connections().open.remove(&number);
                 };
                 let spawned = std::thread::Builder::new().name("nbd".to_owned());
@@ -200,11 +200,12 @@ impl Server {
         Some(number)
     }
 
-    fn serve(&self, mut connection: Connection, device: &dyn Device) -> io::Result<()> {
+    fn serve(&self, mut connection: Connection, exports: &dyn Exports) -> io::Result<()> {
         connection.set_timeout(Some(HANDSHAKE_TIMEOUT))?;
-        let Some(agreed) = negotiate(&mut connection, device)? else { return Ok(()) };
+        let negotiated = negotiate(&mut connection, exports)?;
+        let Some((agreed, device)) = negotiated else { return Ok(()) };
         connection.set_timeout(None)?;
-        transmission::serve(&mut connection, device, agreed)
+        transmission::serve(&mut connection, &*device, agreed)
     }
 
     /// Lets each connection answer what has arrived. A peer that does not take its replies is not

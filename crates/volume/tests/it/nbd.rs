@@ -1,9 +1,10 @@
 //! The NBD server, byte by byte, without a socket.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 
 use cutpoint_testing::SplitMix64;
-use cutpoint_volume::nbd::serve_connection;
+use cutpoint_volume::nbd::{VolumeExports, serve_connection};
 use cutpoint_volume::{Access, FaultyFolder, OpenOptions};
 
 use crate::support::{Opened, create, open, open_folder, shared};
@@ -33,7 +34,7 @@ impl Write for Peer {
 /// Serves a peer that sends `input`, and returns the answers.
 fn serve(volume: &Opened, input: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
     let mut peer = Peer { input: io::Cursor::new(input), output: Vec::new() };
-    let result = serve_connection(&mut peer, &volume.disk);
+    let result = serve_connection(&mut peer, &VolumeExports(Arc::clone(&volume.volume)));
     (result, peer.output)
 }
 
@@ -204,7 +205,8 @@ fn options_are_answered_or_refused() {
     let mut answers = Answers(output);
     answers.greeting();
     let (unsupported, invalid, unknown) = (0x8000_0001, 0x8000_0003, 0x8000_0006);
-    assert_eq!(answers.option(3), (2, vec![0; 4]));
+    let main = [&4_u32.to_be_bytes(), b"main".as_slice()].concat();
+    assert_eq!(answers.option(3), (2, main));
     assert_eq!(answers.option(3).0, 1);
     assert_eq!(answers.option(3).0, invalid);
     assert_eq!(answers.option(5).0, unsupported, "TLS");
@@ -403,4 +405,55 @@ fn hostile_bytes_end_the_connection_at_most() {
     assert_eq!(volume.audit(), Ok(()));
     let mut all = vec![0; 65536];
     volume.read(0, &mut all).expect("the disk is whole");
+}
+
+#[test]
+fn disks_and_snapshots_are_exports() {
+    let volume = volume();
+    volume.write(0, &[1; 4096]).expect("written");
+    volume.snapshot("main", "first").expect("taken");
+    volume.write(0, &[2; 4096]).expect("written");
+    volume.create_disk("other", 8192).expect("created");
+    let mut answers =
+        Answers(serve(&volume, [client_flags(3), option(3, &[]), go(b"other")].concat()).1);
+    answers.greeting();
+    let listed = [(); 4].map(|()| answers.option(3));
+    let named = |name: &str| {
+        [&u32::try_from(name.len()).expect("short").to_be_bytes(), name.as_bytes()].concat()
+    };
+    let names = ["main", "other", "main@first"].map(|name| (2, named(name)));
+    assert_eq!(listed[..3], names, "the names");
+    let (_, export) = answers.option(7);
+    assert_eq!(export[2..10], 8192_u64.to_be_bytes(), "the size of the other disk");
+    for (name, byte) in [(b"main".as_slice(), 2), (b"main@first", 1), (b"", 2)] {
+        let input = [client_flags(3), go(name), request(0, 0, 0, 1)].concat();
+        let (_, output) = serve(&volume, input);
+        assert_eq!(output.last(), Some(&byte), "{}", String::from_utf8_lossy(name));
+    }
+    let refused = [client_flags(3), go(b"none"), go(b"main@none"), option(2, &[])].concat();
+    let mut answers = Answers(serve(&volume, refused).1);
+    answers.greeting();
+    let unknown = 1 << 31 | 6;
+    assert_eq!([answers.option(7).0, answers.option(7).0], [unknown; 2]);
+}
+
+/// A context that was agreed on for one export does not count for another one.
+#[test]
+fn context_belongs_to_its_export() {
+    let volume = volume();
+    volume.create_disk("other", 8192).expect("created");
+    let mut input = client_flags(3);
+    input.extend(option(8, &[]));
+    input.extend(set_context("base:allocation"));
+    input.extend(go(b"other"));
+    input.extend(request(0, 7, 0, 4096));
+    let mut answers = Answers(serve(&volume, input).1);
+    answers.greeting();
+    answers.option(8);
+    answers.option(10);
+    answers.option(10);
+    let kinds = [(); 3].map(|()| answers.option(7).0);
+    assert_eq!(kinds, [3, 3, 1], "the export");
+    let invalid = 22;
+    assert_eq!(answers.0[20 + 3], invalid, "no context for this export");
 }

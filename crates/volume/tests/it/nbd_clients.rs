@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cutpoint_testing::{SplitMix64, skipped};
-use cutpoint_volume::nbd::{Address, Server};
-use cutpoint_volume::{Device, Mode};
+use cutpoint_volume::Mode;
+use cutpoint_volume::nbd::{Address, Server, VolumeExports};
 
 use crate::local::{create, open};
 
@@ -24,7 +24,7 @@ fn run(command: &mut Command) -> Option<Output> {
 /// Serves a volume at a socket and at a port while `test` runs with their addresses.
 fn served(path: &Path, test: impl FnOnce(&[String])) {
     let volume = open(path);
-    let device: Arc<dyn Device> = Arc::new(volume.disk.clone());
+    let exports = VolumeExports(Arc::clone(&volume.volume));
     let socket = path.with_extension("socket");
     let unix = Server::listen(&Address::Unix(socket)).expect("listens");
     let tcp = Server::listen(&"tcp:0".parse().expect("an address")).expect("listens");
@@ -40,8 +40,8 @@ fn served(path: &Path, test: impl FnOnce(&[String])) {
     }
     std::thread::scope(|scope| {
         let over = Over(&is_over);
-        scope.spawn(|| unix.run(&device, &stop).expect("served"));
-        scope.spawn(|| tcp.run(&device, &stop).expect("served"));
+        scope.spawn(|| unix.run(&exports, &stop).expect("served"));
+        scope.spawn(|| tcp.run(&exports, &stop).expect("served"));
         test(&addresses);
         drop(over);
     });
