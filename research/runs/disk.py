@@ -151,10 +151,16 @@ def backing_file(loop: Path) -> str:
         return ""
 
 
+def is_mounted(path: Path) -> bool:
+    """Tells whether a file system is mounted here. A file system that has failed cannot be asked itself."""
+    # Octal escapes for spaces do not occur in the names that these scripts give.
+    return any(line.split()[1] == str(path) for line in Path("/proc/self/mounts").read_text().splitlines())
+
+
 def unmount(path: Path) -> None:
     """Unmounts a file system, and detaches it if its device has failed."""
     for words in (["umount", path], ["umount", "-l", path]):
-        if os.path.ismount(path):
+        if is_mounted(path):
             with contextlib.suppress(DiskError, subprocess.TimeoutExpired):
                 call(words, timeout=120)
 
@@ -173,7 +179,7 @@ class Disk:
             file = self.folder / "nbd"
             fuse = Process(["nbdfuse", file, self.uri], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             stack.callback(self._end_fuse, fuse)
-            wait_until(lambda: os.path.ismount(self.folder) or fuse.child.poll() is not None, f"nbdfuse {self.uri}")
+            wait_until(lambda: is_mounted(self.folder) or fuse.child.poll() is not None, f"nbdfuse {self.uri}")
             if fuse.child.poll() is not None:
                 raise DiskError(f"nbdfuse {self.uri} ended with {fuse.child.returncode}")
             device = call(["losetup", "--find", "--show", "--direct-io=on", file]).strip()
