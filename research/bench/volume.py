@@ -6,11 +6,12 @@
     research/bench/volume.py page                                                      # writes the page again
 
 All systems are disks of one size that fio's NBD engine writes and reads, so that the clients are the same. Volumes are
-served by `cutpoint volume serve`, all others by nbdkit's file plugin, because the server of volumes serves no plain
-files: the plain file itself, a file on ZFS with deduplication (zfs-fuse), and a file on XFS that duperemove
-deduplicates after each filling. A missing peer is named and left out. For each contender and round:
+served by `cutpoint volume serve`, all others by nbdkit's plugins for files, because the server of volumes serves no
+plain files: the plain file itself, a file on ZFS with deduplication (zfs-fuse), and 64 files on XFS that duperemove
+deduplicates after the filling and after the overwriting; within a file it finds nothing. A missing peer is named and
+left out. For each contender and round:
 
-  fill       writes the whole disk in order, half of its 4 KiB blocks equal to another one (fio's dedupe_percentage)
+  fill       writes the whole disk in order, half of its requests of 64 KiB equal to others (fio's dedupe_percentage)
   before     reads and writes in order and at random, of 4 and 64 KiB, at depths 1 and 16, for --seconds each
   overwrite  writes the size of the disk three times at random, in requests of 64 KiB, half of them duplicates
   after      the same reads and writes again
@@ -69,7 +70,7 @@ CONTENDERS = {
     "delta 64k": ("volume", 65536, "delta"),
     "zfs-fuse dedup 4k": ("zfs", 4096, ""),
     "zfs-fuse dedup 64k": ("zfs", 65536, ""),
-    "XFS, duperemove 4k": ("xfs", 4096, ""),
+    "XFS, duperemove 64k": ("xfs", 65536, ""),
 }
 JOBS = [
     (pattern, block, depth)
@@ -79,6 +80,8 @@ JOBS = [
 ]
 WORDS = {"read": "read in order", "write": "write in order", "randread": "random read", "randwrite": "random write"}
 OVERWRITES = 3
+# Files that are one disk on XFS.
+XFS_FILES = 64
 # Goals: the share of the plain file's throughput in order, by the beginning of the name.
 GOALS = {"exact": 0.7, "delta": 0.5}
 MEMORY_GOALS = {4096: 1e9, 65536: 1e8}
@@ -125,10 +128,11 @@ class Server:
         return sum(now for now, _ in found), sum(peak for _, peak in found)
 
 
-def nbdkit(file: Path, folder: Path, stack: contextlib.ExitStack) -> Server:
-    """Serves a file by nbdkit, until the stack ends."""
+def nbdkit(files: list[Path], folder: Path, stack: contextlib.ExitStack) -> Server:
+    """Serves a file, or several files as one disk, by nbdkit, until the stack ends."""
     socket = folder / "nbdkit.socket"
-    server = Process(["nbdkit", "--foreground", "--exit-with-parent", "-U", socket, "file", file])
+    plugin = "file" if len(files) == 1 else "split"
+    server = Process(["nbdkit", "--foreground", "--exit-with-parent", "-U", socket, plugin, *files])
     stack.callback(server.end)
     wait_until(socket.exists, "nbdkit")
     return Server(f"nbd+unix:///?socket={socket}", [server])
@@ -146,7 +150,7 @@ class Contender:
         self.file = self.folder / "file"
         with self.file.open("wb") as file:
             file.truncate(self.size)
-        self.served = nbdkit(self.file, self.folder, self.stack)
+        self.served = nbdkit([self.file], self.folder, self.stack)
 
     def start_volume(self, args) -> None:
         self.volume = Volume(args.program.resolve(), self.folder / "volume")
@@ -181,7 +185,7 @@ class Contender:
         self.file = mount / "file"
         with self.file.open("wb") as file:
             file.truncate(self.size)
-        self.served = nbdkit(self.file, self.folder, self.stack)
+        self.served = nbdkit([self.file], self.folder, self.stack)
         self.served.processes.append(process)
 
     def destroy_pool(self, mount: Path) -> None:
@@ -199,12 +203,14 @@ class Contender:
         self.stack.callback(subprocess.run, ["losetup", "--detach", device], check=False)
         call(["mkfs.xfs", "-q", "-m", "reflink=1", device])
         mount = self.stack.enter_context(mounted(Path(device), self.folder / "xfs"))
-        self.file = mount / "file"
         self.mount = mount
         self.base = self.used()
-        with self.file.open("wb") as file:
-            file.truncate(self.size)
-        self.served = nbdkit(self.file, self.folder, self.stack)
+        # duperemove finds no duplicates within a file.
+        self.files = [mount / f"{number:02}" for number in range(XFS_FILES)]
+        for path in self.files:
+            with path.open("wb") as file:
+                file.truncate(self.size // XFS_FILES)
+        self.served = nbdkit(self.files, self.folder, self.stack)
 
     def used(self) -> int:
         found = os.statvfs(self.mount)
@@ -216,7 +222,7 @@ class Contender:
             return {}
         began, before = time.monotonic(), os.times()
         call(["sync", "-f", self.mount])
-        call(["duperemove", "-d", "-q", "-b", self.block, "--dedupe-options=same,partial", self.file])
+        call(["duperemove", "-d", "-q", "-b", self.block, "--lookup-extents=no", *self.files])
         after = os.times()
         cpu = after.children_user + after.children_system - before.children_user - before.children_system
         return {"dedupe_wall_s": time.monotonic() - began, "dedupe_cpu_s": cpu}
@@ -263,8 +269,9 @@ def fio(server: Server, words: list[str]) -> dict:
 
 
 def contents(seed: int) -> list[str]:
-    """Returns the options of written bytes: random, half of the blocks of 4 KiB duplicates."""
-    return ["--dedupe_percentage=50", "--refill_buffers", f"--randseed={seed}", "--allrandrepeat=1"]
+    """Returns the options of written bytes: random, half of the requests duplicates from anywhere."""
+    duplicates = ["--dedupe_percentage=50", "--dedupe_mode=working_set", "--dedupe_working_set_percentage=25"]
+    return [*duplicates, "--refill_buffers", f"--randseed={seed}", "--allrandrepeat=1"]
 
 
 def phases(name: str, args, folder: Path, stack: contextlib.ExitStack):
@@ -272,6 +279,8 @@ def phases(name: str, args, folder: Path, stack: contextlib.ExitStack):
     contender = Contender(name, args, folder, stack)
     size = [f"--size={args.size}"]
     start_memory = contender.served.memory()[0]
+    # nbdkit's plugin for several files has no flush; `settle` syncs them.
+    flush = [] if contender.kind == "xfs" else ["--end_fsync=1"]
 
     def jobs(phase):
         for number, (pattern, block, depth) in enumerate(JOBS):
@@ -279,14 +288,14 @@ def phases(name: str, args, folder: Path, stack: contextlib.ExitStack):
             words += [f"--runtime={args.seconds}", "--time_based"]
             yield {"phase": phase, "pattern": pattern, "block": block, "depth": depth} | fio(contender.served, words)
 
-    fill = ["--rw=write", "--bs=64k", "--iodepth=16", "--end_fsync=1", *size, *contents(1)]
+    fill = ["--rw=write", "--bs=64k", "--iodepth=16", *flush, *size, *contents(1)]
     yield {"phase": "fill", "pattern": "write", "block": "64k", "depth": 16} | fio(contender.served, fill)
     now, peak = contender.served.memory()
     yield {"phase": "fill", "start_bytes": start_memory, "memory_bytes": now, "peak_memory_bytes": peak}
     yield {"phase": "fill"} | contender.settle() | contender.sizes()
     yield from jobs("before")
     for number in range(OVERWRITES):
-        words = ["--rw=randwrite", "--bs=64k", "--iodepth=16", "--end_fsync=1", "--norandommap", *size]
+        words = ["--rw=randwrite", "--bs=64k", "--iodepth=16", *flush, "--norandommap", *size]
         row = fio(contender.served, [*words, *contents(2 + number)])
         yield {"phase": "overwrite", "number": number + 1, "pattern": "randwrite", "block": "64k", "depth": 16} | row
     yield {"phase": "overwrite", "peak_memory_bytes": contender.served.memory()[1]} | contender.settle()
@@ -378,7 +387,6 @@ def run(args) -> int:
             unit("fio", name, number, base, phases)
     for text in args.recovery.split(",") if args.recovery else []:
         for name in [name for name in names if CONTENDERS[name][0] == "volume"]:
-            size = size_of(text)
             unit(f"recovery {text}", name, 0, args.disk or args.work, partial(recovery, size_of(text)))
     write_page(records, args)
     return 1 if failed else 0
@@ -467,12 +475,12 @@ def write_page(records: Records, args) -> None:
                 ["client", f"{run['fio']}, engine nbd, one connection"],
             ],
         ),
-        f"The disks have {run['size'] / 1e9:.2f} GB. Written bytes are random, and half of the blocks of 4 KiB are copies "
-        "of another one. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, all others by "
-        "nbdkit's file plugin, because the server of volumes serves no plain files. The client is the same everywhere. "
-        "CPU time is that of the server, with zfs-fuse where it is behind it; XFS and the kernel are not counted. "
-        "nbdkit reads files through the page cache of the kernel, volumes do as well. `research/bench/volume.py` has the "
-        "method, and volume.jsonl every figure.\n",
+        f"The disks have {run['size'] / 1e9:.2f} GB. Written bytes are random, and half of the requests are copies "
+        "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, all others by "
+        "nbdkit's plugins for files, because the server of volumes serves no plain files. The client is the same "
+        "everywhere. CPU time is that of the server, with zfs-fuse where it is behind it; XFS and the kernel are not "
+        "counted. All of them read through the kernel's page cache. `research/bench/volume.py` has the method, and "
+        "volume.jsonl every figure.\n",
     ]
     if lines := goals(figures, names):
         parts += ["## Goals\n", lines]

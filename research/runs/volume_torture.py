@@ -15,8 +15,9 @@ Cases, each on a new volume in each mode of --modes:
   vm         QEMU boots a kernel whose root file system is the volume, by NBD (--kernel: a Debian package of a kernel)
 
 After a kill the device fails. The programs are ended, the file system is unmounted, the server is started again, and
-the file system is mounted, so that its log is replayed. `e2fsck -fn` or `xfs_repair -n` examines it at the end. At the end of each case `cutpoint volume check` reads everything. Needs root, nbdfuse, losetup, fio, and the programs of
-the cases; a case whose program is missing is named and left out. The exit code is 1 if a case failed.
+the file system is mounted, so that its log is replayed. At the end of each case `e2fsck -fn` or `xfs_repair -n`
+examines the file system, and `cutpoint volume check` reads everything. Needs root, nbdfuse, losetup, fio, and the
+programs of the cases; a case whose program is missing is named and left out. The exit code is 1 if a case failed.
 """
 
 import argparse
@@ -24,7 +25,6 @@ import contextlib
 import os
 import random
 import re
-import select
 import shutil
 import signal
 import sqlite3
@@ -54,7 +54,7 @@ FSX = """
 flen = 4194304
 {mode}
 [weights]
-close_open = 0.2
+close_open = {reopen}
 invalidate = 1.0
 mapread = 1.0
 mapwrite = 1.0
@@ -170,13 +170,13 @@ def fsx(args, mode: str, folder: Path) -> str:
         rig = Rig(args, mode, place, system)
         common = [program, "-q", "-N", args.operations, "-S", args.seed, "-f", config, "-P", folder]
         if system == "device":
-            config.write_text(FSX.format(mode="blockmode = true", truncate=0.0, punch=0.0))
+            config.write_text(FSX.format(mode="blockmode = true", truncate=0, punch=0, reopen=0))
             rig.volume.serve()
             with Disk(rig.volume.uri, place / "fuse") as disk:
                 call([*common, disk.device])
             rig.volume.stop()
         else:
-            config.write_text(FSX.format(mode="", truncate=1.0, punch=1.0))
+            config.write_text(FSX.format(mode="", truncate=1, punch=1, reopen=0.2))
             with rig.attached(is_new=True) as mount:
                 call([*common, mount / "file"])
             rig.examine()
@@ -285,6 +285,8 @@ class Postgres:
         with (self.data / "postgresql.conf").open("a") as file:
             file.write("listen_addresses = ''\nfsync = on\nsynchronous_commit = on\nshared_buffers = 32MB\n")
             file.write("checkpoint_timeout = 30s\nmax_wal_size = 64MB\nmin_wal_size = 32MB\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def start(self) -> None:
         command = [*self.user, self.bin / "postgres", "-D", self.data, "-k", self.socket]
@@ -341,8 +343,6 @@ def postgres(args, mode: str, folder: Path) -> str:
                 child.stdin.write("BEGIN; " + text.strip() + " COMMIT; SELECT 'committed';\n")
                 answer = []
                 while not answer or answer[-1] != "committed":
-                    if not select.select([child.stdout], [], [], 20)[0]:
-                        return
                     line = child.stdout.readline()
                     if not line:
                         return
