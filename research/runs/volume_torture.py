@@ -71,9 +71,9 @@ INIT = """#!/bin/busybox sh
 for module in virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk; do
   /bin/busybox insmod /modules/$module.ko
 done
-/bin/busybox mount -t ext4 -o discard /dev/vda /root || /bin/busybox poweroff -f
-/bin/busybox mount --move /dev /root/dev
-exec /bin/busybox switch_root /root /sbin/init
+/bin/busybox mount -t ext4 -o discard /dev/vda /system || /bin/busybox poweroff -f
+/bin/busybox mount --move /dev /system/dev
+exec /bin/busybox switch_root /system /sbin/init
 """
 ROOT_INIT = """#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
@@ -510,7 +510,7 @@ def vm(args, mode: str, folder: Path) -> str:
     package, initial, root = (folder / name for name in ("package", "initial", "root"))
     call(["dpkg-deb", "-x", args.kernel, package])
     kernel = next((package / "boot").glob("vmlinuz-*"))
-    for tree, folders in ((initial, ["bin", "dev", "root", "modules"]), (root, ["bin", "sbin", "dev", "proc"])):
+    for tree, folders in ((initial, ["bin", "dev", "system", "modules"]), (root, ["bin", "sbin", "dev", "proc"])):
         for name in folders:
             (tree / name).mkdir(parents=True)
         shutil.copy(busybox, tree / "bin/busybox")
