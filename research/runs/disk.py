@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 # The maximum duration of a command, in seconds, so that a stuck file system ends the script.
 TIMEOUT_S = 900
@@ -86,6 +87,9 @@ class Process:
 class Volume:
     """A volume in a folder, and the program that serves it."""
 
+    # The volumes that this script has served, for `remove_leftovers`.
+    served: ClassVar[list["Volume"]] = []
+
     def __init__(self, program: Path, folder: Path) -> None:
         self.program, self.folder = program, folder
         self.socket = folder.with_name(folder.name + ".socket")
@@ -107,6 +111,7 @@ class Volume:
     def serve(self, options: tuple = ()) -> float:
         """Starts the server, and returns the seconds until it says that it serves."""
         self.socket.unlink(missing_ok=True)
+        Volume.served.append(self)
         began = time.monotonic()
         command = [self.program, "volume", "serve", self.folder, "--listen", f"unix:{self.socket}", "--json", *options]
         with self.folder.with_name(self.folder.name + ".errors").open("w") as errors:
@@ -237,8 +242,11 @@ def make_ext4(device: Path, cluster: int = 4096, files_count: int = 0, journal: 
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Unmounts and detaches whatever an interrupted run left below a folder."""
+    """Ends servers, unmounts and detaches whatever an interrupted run left below a folder."""
     below = str(folder.resolve()) + "/"
+    for volume in Volume.served:
+        if str(volume.folder.resolve()).startswith(below):
+            volume.kill()
     for line in reversed(Path("/proc/mounts").read_text().splitlines()):
         device, place = line.split()[:2]
         source = backing_file(Path("/sys/block") / Path(device).name) if device.startswith("/dev/loop") else ""
