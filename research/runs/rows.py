@@ -3,23 +3,40 @@
 import argparse
 import csv
 import io
+import os
+import platform
 import statistics
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
+# The columns of the file, as `research/lab/src/row.rs` has them.
+COLUMNS = [
+    *("cell", "measure", "data", "data_hash", "entropy", "input_bytes", "algorithm", "selection", "target", "spec"),
+    *("level", "metric", "variant", "value", "unit", "lower_quartile", "upper_quartile", "count", "samples", "note"),
+    *("commit", "machine", "time_s"),
+]
+
 
 class Results:
-    """A file of rows, to which cells are appended as a whole."""
+    """A file of rows, to which cells are appended as a whole.
 
-    def __init__(self, folder: Path) -> None:
+    Rows are signed like those of the last run. With `commit`, that of the program that is measured, they are signed
+    with it and with this machine, and the file is made if it is missing.
+    """
+
+    def __init__(self, folder: Path, commit: str = "") -> None:
         self.path = folder / "results.csv"
+        self.signature = {"commit": commit, "machine": machine()} if commit else {}
+        if commit and not self.path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(",".join(COLUMNS) + "\n")
         with self.path.open(newline="") as file:
             self.rows = list(csv.DictReader(file))
-        if not self.rows:
+        if not self.rows and not commit:
             raise SystemExit(f"{self.path}: has no rows yet; run cutpoint-lab run first")
-        self.columns = list(self.rows[0])
+        self.columns = list(self.rows[0]) if self.rows else COLUMNS
 
     def has(self, cell: str) -> bool:
         """Tells whether the cell is complete."""
@@ -35,19 +52,26 @@ class Results:
 
     def add(self, measure: str, cell: str, rows: Iterable[dict], elapsed: float = 0.0) -> None:
         """Appends the rows of a cell, signed like those of the last run."""
-        last = self.rows[-1]
+        signature = self.signature or {name: self.rows[-1][name] for name in ("commit", "machine")}
         elapsed_row = {"metric": "elapsed", "value": elapsed, "unit": "s"}
         text = io.StringIO()
         writer = csv.DictWriter(text, self.columns, lineterminator="\n")
         for row in [*rows, elapsed_row]:
             whole = dict.fromkeys(self.columns, "")
             whole |= {"cell": cell, "measure": measure, "entropy": 0.0, "input_bytes": 0, "target": 0, "count": 1}
-            whole |= {"commit": last["commit"], "machine": last["machine"], "time_s": int(time.time())}
+            whole |= signature | {"time_s": int(time.time())}
             whole |= {"lower_quartile": row["value"], "upper_quartile": row["value"]} | row
             writer.writerow(whole)
             self.rows.append({name: str(value) for name, value in whole.items()})
         with self.path.open("a") as file:
             file.write(text.getvalue())
+
+
+def machine() -> str:
+    """Returns the processor, the number of processors, and the system, as the lab writes them."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    return f"{processor}, {os.cpu_count()} processors, {platform.system().lower()} {platform.machine()}"
 
 
 def backup_parser(doc: str) -> argparse.ArgumentParser:

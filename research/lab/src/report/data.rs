@@ -14,7 +14,7 @@ use crate::{Results, Row};
 const PRINTED: &str = include_str!("printed.json");
 
 /// The rows that the page has, by kind of measurement. All others are in the file of rows.
-const SHOWN: [(&str, &[&str]); 11] = [
+const SHOWN: [(&str, &[&str]); 12] = [
     ("data", &["size", "streams", "versions", "entropy", "gzip_ratio"]),
     ("cut", &["space_savings", "mean", "deviation", "longer_than", "quantiles", "absent"]),
     ("throughput", &["cpu_throughput", "absent"]),
@@ -26,6 +26,19 @@ const SHOWN: [(&str, &[&str]); 11] = [
     ("growth", &["growth"]),
     ("bursts", &["burst_shares", "equal", "burst_to_a_quarter"]),
     ("search", &["space_savings", "mean", "candidates"]),
+    ("volume", &VOLUME),
+];
+
+/// The metrics of volumes that the page draws or that answer a claim.
+const VOLUME: [&str; 8] = [
+    "dedup_ratio",
+    "write_throughput",
+    "read_throughput",
+    "checksum_share",
+    "lock_share",
+    "matching_share",
+    "table_entries",
+    "growth",
 ];
 
 /// Kinds of measurement that other programs add, and whose rows are all shown.

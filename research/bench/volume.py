@@ -1,0 +1,595 @@
+#!/usr/bin/env python3
+"""Volumes beside a plain file and other systems that deduplicate, in one run, and the page of the figures.
+
+    cargo build --release -p cutpoint --bin cutpoint
+    research/bench/volume.py run --program target/release/cutpoint --work /dev/shm     # as root
+    research/bench/volume.py page                                                      # writes the page again
+
+All systems are disks of one size that fio's NBD engine writes and reads, so that the clients are the same. Volumes are
+served by `cutpoint volume serve`, all others by nbdkit's plugins for files, because the server of volumes serves no
+plain files: the plain file itself, a file on ZFS with deduplication (zfs-fuse), and 64 files on XFS that duperemove
+deduplicates after the filling and after the overwriting, in the first round only; within a file it finds nothing. A
+missing peer is named and left out. For each contender and round:
+
+  fill       writes the whole disk in order, half of its requests of 64 KiB equal to others (fio's dedupe_percentage)
+  before     reads and writes in order and at random, of 4 and 64 KiB, at depths 1 and 16, for --seconds each
+  overwrite  writes the size of the disk three times at random, in requests of 64 KiB, half of them duplicates
+  after      the same reads and writes again
+
+CPU seconds and memory are those of the server (nbdkit, and zfs-fuse where that is behind it; XFS and the loop device
+are in the kernel and not counted). `recovery` kills a server by SIGKILL during random writes, drops the kernel's
+caches, and times the start of the next one until it serves. Memory is that of the new server, and memory a TB follows
+from the difference of two sizes.
+
+Every figure is appended to --out at once, and the same command goes on after an interruption.
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "research/runs"), str(ROOT / "research/peers")]
+
+from disk import (  # noqa: E402
+    DiskError,
+    Process,
+    Volume,
+    call,
+    end_on_signals,
+    mounted,
+    remove_leftovers,
+    unmount,
+    wait_until,
+)
+from machine import machine  # noqa: E402
+from records import Records, RecordsError  # noqa: E402
+
+PAGE = ROOT / "research/results/volume.md"
+OUT = ROOT / "research/results/volume.jsonl"
+SIZES = {"K": 10, "M": 20, "G": 30}
+# Contenders: name, kind, size of blocks, mode of a volume.
+CONTENDERS = {
+    "plain file": ("plain", 4096, ""),
+    "off 4k": ("volume", 4096, "off"),
+    "exact 4k": ("volume", 4096, "exact"),
+    "exact 64k": ("volume", 65536, "exact"),
+    "burst 4k": ("volume", 4096, "burst"),
+    "delta 4k": ("volume", 4096, "delta"),
+    "delta 64k": ("volume", 65536, "delta"),
+    "zfs-fuse dedup 4k": ("zfs", 4096, ""),
+    "zfs-fuse dedup 64k": ("zfs", 65536, ""),
+    "XFS, duperemove 64k": ("xfs", 65536, ""),
+}
+JOBS = [
+    (pattern, block, depth)
+    for pattern in ("read", "write", "randread", "randwrite")
+    for block in ("4k", "64k")
+    for depth in (1, 16)
+]
+WORDS = {"read": "read in order", "write": "write in order", "randread": "random read", "randwrite": "random write"}
+OVERWRITES = 3
+# Files that are one disk on XFS.
+XFS_FILES = 64
+# Goals: the share of the plain file's throughput in order, by the beginning of the name.
+GOALS = {"exact": 0.7, "delta": 0.5}
+MEMORY_GOALS = {4096: 1e9, 65536: 1e8}
+RECOVERY_GOAL_S = 2.0
+# Systems, figures, names and addresses of the documents that print them.
+REDHAT = "https://docs.redhat.com/en/documentation/red_hat_enterprise_linux/9/html"
+LVM_VDO = "deduplicating_and_compressing_logical_volumes_on_rhel"
+PUBLISHED = [
+    (
+        "dm-vdo",
+        "memory: 38 MB; 268 MB a TB of physical storage; 1.6 MB a TB of logical space; 1.15 times the cache of the "
+        "block map, which has at least 150 MB; an index of at least 250 MB, 1 GB a TB of deduplication window (dense) "
+        "or 10 TB (sparse)",
+        "Red Hat Enterprise Linux 9, LVM-VDO requirements",
+        f"{REDHAT}/{LVM_VDO}/lvm-vdo-requirements_deduplicating-and-compressing-logical-volumes-on-rhel",
+    ),
+    (
+        "btrfs",
+        "no deduplication of what is being written: “BTRFS implements only out-of-band type”",
+        "btrfs documentation, Deduplication",
+        "https://btrfs.readthedocs.io/en/latest/Deduplication.html",
+    ),
+    (
+        "bees, on btrfs",
+        "memory: “can use as little as 1 GB hash table per 10 TB unique data”",
+        "README of bees",
+        "https://github.com/Zygo/bees",
+    ),
+]
+
+
+class Server:
+    """A disk of a contender that is served: its URI, and the processes behind it."""
+
+    def __init__(self, uri: str, processes: list[Process]) -> None:
+        self.uri, self.processes = uri, processes
+
+    def cpu_s(self) -> float:
+        return sum(process.cpu_s() for process in self.processes)
+
+    def memory(self) -> tuple[int, int]:
+        """Returns the resident bytes now and at most."""
+        found = [process.memory() for process in self.processes]
+        return sum(now for now, _ in found), sum(peak for _, peak in found)
+
+
+def nbdkit(files: list[Path], folder: Path, stack: contextlib.ExitStack) -> Server:
+    """Serves a file, or several files as one disk, by nbdkit, until the stack ends."""
+    socket = folder / "nbdkit.socket"
+    plugin = "file" if len(files) == 1 else "split"
+    server = Process(["nbdkit", "--foreground", "--exit-with-parent", "-U", socket, plugin, *files])
+    stack.callback(server.end)
+    wait_until(socket.exists, "nbdkit")
+    return Server(f"nbd+unix:///?socket={socket}", [server])
+
+
+class Contender:
+    """A contender on its own folder. `served` is what fio sees, `ratio` what is saved after the server has ended."""
+
+    def __init__(self, name: str, args, folder: Path, stack: contextlib.ExitStack) -> None:
+        self.kind, self.block, self.mode = CONTENDERS[name]
+        self.size, self.folder, self.stack = args.size, folder, stack
+        getattr(self, f"start_{self.kind}")(args)
+
+    def start_plain(self, _args) -> None:
+        self.file = self.folder / "file"
+        with self.file.open("wb") as file:
+            file.truncate(self.size)
+        self.served = nbdkit([self.file], self.folder, self.stack)
+
+    def start_volume(self, args) -> None:
+        self.volume = Volume(args.program.resolve(), self.folder / "volume")
+        self.volume.create(self.size, self.block, self.mode)
+        self.stack.callback(self.volume.kill)
+        self.volume.serve()
+        self.served = Server(self.volume.uri, [self.volume.server])
+
+    def start_zfs(self, _args) -> None:
+        if not shutil.which("zfs-fuse"):
+            raise DiskError("needs zfs-fuse (Debian: zfs-fuse)")
+        if subprocess.run(["pgrep", "-x", "zfs-fuse"], capture_output=True, check=False).returncode == 0:
+            raise DiskError("another zfs-fuse runs")
+        command = ["zfs-fuse", "--no-daemon", "--pidfile", self.folder / "zfs.pid"]
+        process = Process(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.stack.callback(process.end)
+        self.pool_file = self.folder / "pool"
+        with self.pool_file.open("wb") as file:
+            file.truncate(self.size * 3 + (512 << 20))
+        self.pool = f"cutpoint-{os.getpid()}"
+        mount = self.folder / "zfs"
+        mount.mkdir()
+
+        def made() -> bool:
+            words = ["zpool", "create", "-f", "-m", str(mount), self.pool, str(self.pool_file)]
+            return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+        wait_until(made, "zpool create")
+        self.stack.callback(self.destroy_pool, mount)
+        for setting in ("dedup=on", f"recordsize={self.block}", "atime=off", "compression=off"):
+            call(["zfs", "set", setting, self.pool])
+        self.file = mount / "file"
+        with self.file.open("wb") as file:
+            file.truncate(self.size)
+        self.served = nbdkit([self.file], self.folder, self.stack)
+        self.served.processes.append(process)
+
+    def destroy_pool(self, mount: Path) -> None:
+        with contextlib.suppress(DiskError, subprocess.TimeoutExpired):
+            call(["zpool", "destroy", "-f", self.pool], timeout=120)
+        unmount(mount)
+
+    def start_xfs(self, _args) -> None:
+        if not shutil.which("duperemove"):
+            raise DiskError("needs duperemove (Debian: duperemove)")
+        image = self.folder / "image"
+        with image.open("wb") as file:
+            file.truncate(self.size * 2 + (512 << 20))
+        device = call(["losetup", "--find", "--show", image]).strip()
+        self.stack.callback(subprocess.run, ["losetup", "--detach", device], check=False)
+        call(["mkfs.xfs", "-q", "-m", "reflink=1", device])
+        mount = self.stack.enter_context(mounted(Path(device), self.folder / "xfs"))
+        self.mount = mount
+        self.base = self.used()
+        # duperemove finds no duplicates within a file.
+        self.files = [mount / f"{number:02}" for number in range(XFS_FILES)]
+        for path in self.files:
+            with path.open("wb") as file:
+                file.truncate(self.size // XFS_FILES)
+        self.served = nbdkit(self.files, self.folder, self.stack)
+
+    def used(self) -> int:
+        found = os.statvfs(self.mount)
+        return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+    def settle(self) -> dict:
+        """Does what a contender needs to save space, and returns its cost."""
+        if self.kind != "xfs":
+            return {}
+        began, before = time.monotonic(), os.times()
+        call(["sync", "-f", self.mount])
+        call(["duperemove", "-d", "-q", "-b", self.block, "--lookup-extents=no", *self.files])
+        after = os.times()
+        cpu = after.children_user + after.children_system - before.children_user - before.children_system
+        return {"dedupe_wall_s": time.monotonic() - began, "dedupe_cpu_s": cpu}
+
+    def sizes(self) -> dict:
+        """Returns the ratio and the bytes on disk, if the contender tells them while it is served."""
+        if self.kind == "xfs":
+            call(["sync", "-f", self.mount])
+            stored = self.used() - self.base
+            return {"physical_bytes": stored, "ratio": self.size / stored}
+        if self.kind == "zfs":
+            call(["sync"])
+            text = call(["zpool", "get", "dedupratio,allocated", self.pool])
+            ratio = float(re.search(r"dedupratio\s+([\d.]+)x", text).group(1))
+            number, unit = re.search(r"allocated\s+([\d.]+)([KMGT]?)", text).groups()
+            return {"ratio": ratio, "physical_bytes": float(number) * 1024 ** " KMGT".index(unit or " ")}
+        if self.kind == "plain":
+            return {"ratio": 1.0, "physical_bytes": self.file.stat().st_blocks * 512}
+        # A volume tells its sizes once it is no longer served.
+        self.volume.stop()
+        stats = self.volume.stats()
+        self.volume.serve()
+        self.served.processes = [self.volume.server]
+        return {"ratio": stats["ratio"] or 1.0, "physical_bytes": stats["physical_bytes"]}
+
+
+def fio(server: Server, words: list[str]) -> dict:
+    """Runs a job of fio, and returns throughput, latencies, and the CPU seconds of the server by gigabyte."""
+    common = ["fio", "--name=job", "--ioengine=nbd", f"--uri={server.uri}", "--output-format=json", "--randrepeat=1"]
+    cpu = server.cpu_s()
+    text = call([*common, *words])
+    job = json.loads(text[text.index("{") :])["jobs"][0]
+    if job["error"]:
+        raise DiskError(f"fio ended with error {job['error']}: {' '.join(words)}")
+    side = job["read"] if job["read"]["io_bytes"] else job["write"]
+    cpu = server.cpu_s() - cpu
+    percentiles = side["clat_ns"].get("percentile", {})
+    return {
+        "bytes_per_s": side["io_bytes"] / (side["runtime"] / 1000) if side["runtime"] else 0.0,
+        "p50_us": percentiles.get("50.000000", 0) / 1000,
+        "p99_us": percentiles.get("99.000000", 0) / 1000,
+        "cpu_s_per_gb": cpu / (side["io_bytes"] / 1e9) if side["io_bytes"] else 0.0,
+    }
+
+
+def contents(seed: int) -> list[str]:
+    """Returns the options of written bytes: random, half of the requests duplicates from anywhere."""
+    duplicates = ["--dedupe_percentage=50", "--dedupe_mode=working_set", "--dedupe_working_set_percentage=25"]
+    return [*duplicates, "--refill_buffers", f"--randseed={seed}", "--allrandrepeat=1"]
+
+
+def phases(name: str, args, folder: Path, stack: contextlib.ExitStack):
+    """Measures a contender, and yields its rows."""
+    contender = Contender(name, args, folder, stack)
+    size = [f"--size={args.size}"]
+    start_memory = contender.served.memory()[0]
+    # nbdkit's plugin for several files has no flush; `settle` syncs them.
+    flush = [] if contender.kind == "xfs" else ["--end_fsync=1"]
+
+    def jobs(phase):
+        for number, (pattern, block, depth) in enumerate(JOBS):
+            words = [f"--rw={pattern}", f"--bs={block}", f"--iodepth={depth}", *size, *contents(1000 + number)]
+            words += [f"--runtime={args.seconds}", "--time_based"]
+            yield {"phase": phase, "pattern": pattern, "block": block, "depth": depth} | fio(contender.served, words)
+
+    fill = ["--rw=write", "--bs=64k", "--iodepth=16", *flush, *size, *contents(1)]
+    yield {"phase": "fill", "pattern": "write", "block": "64k", "depth": 16} | fio(contender.served, fill)
+    now, peak = contender.served.memory()
+    yield {"phase": "fill", "start_bytes": start_memory, "memory_bytes": now, "peak_memory_bytes": peak}
+    yield {"phase": "fill"} | contender.settle() | contender.sizes()
+    yield from jobs("before")
+    for number in range(OVERWRITES):
+        words = ["--rw=randwrite", "--bs=64k", "--iodepth=16", *flush, "--norandommap", *size]
+        row = fio(contender.served, [*words, *contents(2 + number)])
+        yield {"phase": "overwrite", "number": number + 1, "pattern": "randwrite", "block": "64k", "depth": 16} | row
+    yield {"phase": "overwrite", "peak_memory_bytes": contender.served.memory()[1]} | contender.settle()
+    yield from jobs("after")
+    yield {"phase": "after", "peak_memory_bytes": contender.served.memory()[1]} | contender.sizes()
+
+
+def recovery(size: int, name: str, args, folder: Path, stack: contextlib.ExitStack):
+    """Fills a volume with different blocks, kills its server during random writes, and times the next start."""
+    _, block, mode = CONTENDERS[name]
+    volume = Volume(args.program.resolve(), folder / "volume")
+    volume.create(size, block, mode)
+    stack.callback(volume.kill)
+    volume.serve()
+    server = Server(volume.uri, [volume.server])
+    empty = server.memory()[0]
+    fio(server, ["--rw=write", "--bs=64k", "--iodepth=16", "--end_fsync=1", "--refill_buffers", f"--size={size}"])
+    words = ["fio", "--name=job", "--ioengine=nbd", f"--uri={volume.uri}", "--rw=randwrite", "--bs=4k", "--iodepth=16"]
+    words += ["--runtime=600", "--time_based", "--refill_buffers", f"--size={size}"]
+    writer = Process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stack.callback(writer.end, signal.SIGKILL)
+    time.sleep(args.seconds)
+    volume.kill()
+    writer.end(signal.SIGKILL)
+    physical = sum(path.stat().st_size for path in volume.folder.rglob("*") if path.is_file())
+    call(["sync"])
+    Path("/proc/sys/vm/drop_caches").write_text("3\n")
+    wall = volume.serve()
+    cpu = volume.server.cpu_s()
+    now, peak = volume.server.memory()
+    row = {"phase": "recovery", "size_bytes": size, "physical_bytes": physical, "start_s": wall, "start_cpu_s": cpu}
+    yield row | {"empty_memory_bytes": empty, "memory_bytes": now, "peak_memory_bytes": peak}
+    volume.stop()
+    began = time.monotonic()
+    volume.serve()
+    yield {"phase": "recovery", "size_bytes": size, "clean_start_s": time.monotonic() - began}
+    volume.stop()
+
+
+def size_of(text: str) -> int:
+    digits, shift = (text[:-1], SIZES[text[-1]]) if text[-1:] in SIZES else (text, 0)
+    return int(digits) << shift
+
+
+def run(args) -> int:
+    if os.geteuid() != 0:
+        raise DiskError("mounts need root")
+    end_on_signals()
+    records = Records(args.out)
+    version = call([args.program, "version"])
+    found = re.search(r"commit ([0-9a-f]+[^,)]*)", version)
+    records.start(
+        {
+            "program": version.split()[1],
+            "size": args.size,
+            "commit": found.group(1) if found else "unknown",
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+            "machine": machine(),
+            "seconds": args.seconds,
+            "fio": call(["fio", "--version"]).strip(),
+        }
+    )
+    names = args.contenders.split(",") if args.contenders else list(CONTENDERS)
+    names = [name.strip().replace(";", ",") for name in names]
+    failed = False
+
+    def unit(group, name, number, base, measure):
+        nonlocal failed
+        if (group, name, number) in records.done:
+            return
+        base.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="volume-bench-", dir=base))
+        try:
+            with contextlib.ExitStack() as stack:
+                records.add((group, name, number), measure(name, args, folder, stack))
+            print(f"{group}, {name}, round {number}: done", flush=True)
+        except (DiskError, OSError, subprocess.TimeoutExpired) as error:
+            records.skip((group, name, number), str(error))
+            print(f"{group}, {name}: left out: {error}", file=sys.stderr, flush=True)
+            failed = True
+        finally:
+            remove_leftovers(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    for number in range(args.rounds):
+        for place in range(len(names)):
+            name = names[(place + number) % len(names)]
+            # duperemove takes minutes.
+            if CONTENDERS[name][0] == "xfs" and number > 0:
+                continue
+            base = args.disk if CONTENDERS[name][0] == "zfs" and args.disk else args.work
+            unit("fio", name, number, base, phases)
+    for text in args.recovery.split(",") if args.recovery else []:
+        for name in [name for name in names if CONTENDERS[name][0] == "volume"]:
+            unit(f"recovery {text}", name, 0, args.disk or args.work, partial(recovery, size_of(text)))
+    write_page(records, args)
+    return 1 if failed else 0
+
+
+def median(rows: list[dict], key: str) -> float | None:
+    values = [row[key] for row in rows if key in row]
+    return statistics.median(values) if values else None
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+class Figures:
+    def __init__(self, records: Records) -> None:
+        self.rows = records.rows
+
+    def of(self, name: str, **wanted) -> list[dict]:
+        wanted = {"set": name} | wanted
+        return [row for row in self.rows if all(row.get(key) == value for key, value in wanted.items())]
+
+    def speed(self, name: str, phase: str, job: tuple, key: str = "bytes_per_s") -> float | None:
+        pattern, block, depth = job
+        return median(self.of(name, phase=phase, pattern=pattern, block=block, depth=depth), key)
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Returns a table of Markdown whose numbers stand at the right."""
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def memory_by_tb(rows: list[dict]) -> tuple[float, str] | None:
+    """Returns the bytes of memory a terabyte of different blocks, and what it is computed from."""
+    points = sorted(
+        (row["size_bytes"], row["memory_bytes"], row["empty_memory_bytes"]) for row in rows if "start_s" in row
+    )
+    if not points:
+        return None
+    (size, memory, empty), first = points[-1], points[0]
+    if first[0] == size:
+        return (memory - empty) / size * 1e12, f"extrapolated from {size / 1e9:.1f} GB of different blocks"
+    words = f"by the difference of {first[0] / 1e9:.1f} and {size / 1e9:.1f} GB of different blocks"
+    return (memory - first[1]) / (size - first[0]) * 1e12, words
+
+
+def goals(figures: Figures, names: list[str]) -> str:
+    """Returns the table of goals, with what was reached."""
+    rows = []
+    jobs = [job for job in JOBS if job[0] in ("read", "write")]
+    for name in names:
+        goal = next((share for word, share in GOALS.items() if name.startswith(word)), None)
+        shares = {}
+        for job in jobs:
+            ours, plain = figures.speed(name, "before", job), figures.speed("plain file", "before", job)
+            if goal and ours and plain:
+                shares[job] = ours / plain
+        for pattern in ("read", "write"):
+            of = {job: share for job, share in shares.items() if job[0] == pattern}
+            if of:
+                worst = min(of, key=of.get)
+                place = f"{worst[1]}, depth {worst[2]}"
+                reached = "yes" if of[worst] >= goal else "no"
+                words = [f"{name}: {WORDS[pattern]}, share of the plain file, the worst of four ({place})"]
+                rows.append([*words, number(goal, 2), number(of[worst], 2), reached])
+    for name in names:
+        for row in figures.of(name, phase="recovery"):
+            if "start_s" not in row:
+                continue
+            gb = row["physical_bytes"] / 1e9
+            reached = "yes" if row["start_s"] < RECOVERY_GOAL_S else "no"
+            title = f"{name}: start after a kill at {gb:.1f} GB physical, s"
+            rows.append([title, f"< {RECOVERY_GOAL_S:.0f}", number(row["start_s"], 2), reached])
+        if memory := memory_by_tb(figures.of(name, phase="recovery")):
+            goal, (by_tb, words) = MEMORY_GOALS[CONTENDERS[name][1]], memory
+            reached = "yes" if by_tb <= goal else "no"
+            rows.append([f"{name}: memory, {words}, MB a TB", number(goal / 1e6), number(by_tb / 1e6), reached])
+    return table(["goal", "at least or at most", "measured", "reached"], rows)
+
+
+def write_page(records: Records, args) -> None:
+    """Writes the page of all rows."""
+    figures = Figures(records)
+    names = [name for name in CONTENDERS if figures.of(name)]
+    if not names:
+        raise RecordsError(f"{args.out}: no rows of a benchmark")
+    run = records.runs[-1]
+    host = run["machine"]
+    command = f"research/bench/volume.py run --size {run['size']} --seconds {run['seconds']}"
+    parts = [
+        "# Volumes beside a plain file and other systems\n",
+        table(
+            ["", ""],
+            [
+                ["date", run["date"]],
+                ["machine", f"{host['cpu']}, {host['cores']} processors, {host['memory_mib']:,} MiB, {host['system']}"],
+                ["commit", run["commit"]],
+                ["command", f"`{command}`"],
+                ["client", f"{run['fio']}, engine nbd, one connection"],
+            ],
+        ),
+        f"The disks have {run['size'] / 1e9:.2f} GB. Written bytes are random, and half of the requests are copies "
+        "of others. Figures are medians of the rounds. Volumes are served by `cutpoint volume serve`, all others by "
+        "nbdkit's plugins for files, because the server of volumes serves no plain files. The client is the same "
+        "everywhere. CPU time is that of the server, with zfs-fuse where it is behind it; XFS and the kernel are not "
+        "counted. All of them read through the kernel's page cache. `research/bench/volume.py` has the method, and "
+        "volume.jsonl every figure.\n",
+    ]
+    if lines := goals(figures, names):
+        parts += ["## Goals\n", lines]
+    rows = []
+    for name in names:
+        fill = figures.of(name, phase="fill")
+        after = figures.of(name, phase="after")
+        written = median([row for row in fill if "pattern" in row], "bytes_per_s")
+        rows.append(
+            [
+                name,
+                number(written and written / 1e6),
+                number(median([row for row in fill if "pattern" in row], "cpu_s_per_gb"), 2),
+                number(median(fill, "ratio"), 2),
+                number((median(fill, "physical_bytes") or 0) / 1e6),
+                number(median(after, "ratio"), 2),
+                number((median(after, "physical_bytes") or 0) / 1e6),
+                number((median(after, "peak_memory_bytes") or 0) / 1e6),
+            ]
+        )
+    head = ["", "fill, MB/s", "CPU s a GB", "ratio", "MB on disk", "ratio at the end", "MB on disk", "peak memory, MB"]
+    parts += ["## Space and memory\n", table(head, rows)]
+    settled = [
+        f"{name}: {number(median(figures.of(name, phase='fill'), 'dedupe_wall_s'), 1)} s of wall time, "
+        f"{number(median(figures.of(name, phase='fill'), 'dedupe_cpu_s'), 1)} s of CPU time"
+        for name in names
+        if median(figures.of(name, phase="fill"), "dedupe_cpu_s") is not None
+    ]
+    if settled:
+        parts.append(f"Deduplication afterwards, by duperemove after the filling. {'; '.join(settled)}.\n")
+    for phase, title in (("before", "Before overwriting"), ("after", "After overwriting three times")):
+        parts.append(f"## {title}\n")
+        for metric, words, scale, digits in (
+            ("bytes_per_s", "Throughput, MB/s", 1e6, 0),
+            ("p50_us", "Latency, p50, µs", 1, 0),
+            ("p99_us", "Latency, p99, µs", 1, 0),
+            ("cpu_s_per_gb", "CPU seconds of the server a GB", 1, 2),
+        ):
+            rows = []
+            for job in JOBS:
+                cells = [figures.speed(name, phase, job, metric) for name in names]
+                label = f"{WORDS[job[0]]}, {job[1]}, depth {job[2]}"
+                rows.append([label, *(number(cell and cell / scale, digits) for cell in cells)])
+            parts += [f"{words}:\n", table(["", *names], rows)]
+    rows = []
+    for name in names:
+        for group in dict.fromkeys(row["group"] for row in figures.of(name, phase="recovery")):
+            of = figures.of(name, phase="recovery", group=group)
+            cells = [(median(of, "physical_bytes") or 0) / 1e9, median(of, "start_s"), median(of, "start_cpu_s")]
+            cells += [median(of, "clean_start_s"), (median(of, "memory_bytes") or 0) / 1e6]
+            rows.append([name, *(number(cell, digits) for cell, digits in zip(cells, (1, 2, 2, 2, 0), strict=True))])
+    if rows:
+        head = ["", "GB on disk", "start after a kill, s", "its CPU, s", "start after a stop, s", "memory, MB"]
+        parts += [
+            "## Recovery\n",
+            "The kernel's caches are dropped before the start after a kill.\n",
+            table(head, rows),
+        ]
+    parts += ["## Published figures of others\n", "Not measured here.\n"]
+    lines = [f"| {system} | {figure} | [{name}]({url}) |" for system, figure, name, url in PUBLISHED]
+    parts.append("\n".join(["| system | figure | source |", "| --- | --- | --- |", *lines]) + "\n")
+    skipped = {record["set"]: record["reason"] for record in records.skipped if record["set"] not in names}
+    if skipped:
+        parts.append("Left out: " + "; ".join(f"{name} ({reason})" for name, reason in skipped.items()) + ".\n")
+    args.page.write_text("\n".join(parts), encoding="utf-8")
+    print(f"wrote {args.page}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["run", "page"])
+    parser.add_argument("--program", type=Path, default=ROOT / "target/release/cutpoint")
+    parser.add_argument("--work", type=Path, default=Path("/dev/shm"), help="folder of the disks; a tmpfs")
+    parser.add_argument("--disk", type=Path, help="folder of recovery and ZFS, if these do not fit into --work")
+    parser.add_argument("--size", type=size_of, default=1 << 30, help="size of a disk: 1G")
+    parser.add_argument("--seconds", type=int, default=3, help="seconds of each job")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--contenders", help="names with commas between them (a comma in a name is ;)")
+    parser.add_argument("--recovery", default="4G,20G", help="sizes of the volumes that are killed; empty for none")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    args = parser.parse_args()
+    try:
+        if args.what == "run":
+            return run(args)
+        write_page(Records(args.out), args)
+        return 0
+    except (DiskError, RecordsError) as error:
+        print(f"volume.py: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
