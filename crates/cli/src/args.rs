@@ -50,7 +50,11 @@ pub(crate) use self::restore::Restore;
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
 pub(crate) use self::volume::Volume;
 #[cfg(feature = "volume")]
-pub(crate) use self::volume::{VolumeCheck, VolumeCommand, VolumeCreate, VolumeServe, VolumeStats};
+pub(crate) use self::volume::{
+    VolumeCheck, VolumeClone, VolumeCommand, VolumeCreate, VolumeDelete, VolumeKey,
+    VolumeKeyCommand, VolumeList, VolumeResize, VolumeRollback, VolumeServe, VolumeSnapshot,
+    VolumeStats,
+};
 
 const EXAMPLES: &str = "\
 Examples:

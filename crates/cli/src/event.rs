@@ -20,7 +20,10 @@ pub(crate) use estimate::{DefaultMode, Estimate};
 pub(crate) use file::File;
 pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
 #[cfg(feature = "volume")]
-pub(crate) use volume::{Serving, VolumeStats, VolumeWrites};
+pub(crate) use volume::{
+    Serving, VolumeCheckCounts, VolumeDisk, VolumeKeyEvent, VolumeSnapshot, VolumeStats,
+    VolumeWrites,
+};
 pub(crate) use waiting::{WaitingFor, WaitingWriter};
 
 /// A change of the target of a restore.
@@ -95,6 +98,15 @@ pub(crate) enum Event<'a> {
     /// A virtual disk that is served from now on.
     #[cfg(feature = "volume")]
     Serving(Serving<'a>),
+    /// A disk of a volume.
+    #[cfg(feature = "volume")]
+    VolumeDisk(VolumeDisk),
+    /// A snapshot of a disk of a volume.
+    #[cfg(feature = "volume")]
+    VolumeSnapshot(VolumeSnapshot),
+    /// A passphrase of a volume.
+    #[cfg(feature = "volume")]
+    VolumeKey(VolumeKeyEvent),
     /// The folder that shows the snapshots from now on.
     Mounted {
         #[serde(flatten)]
@@ -329,7 +341,16 @@ pub(crate) enum Summary<'a> {
     },
     /// A virtual disk was created.
     #[cfg(feature = "volume")]
-    VolumeCreate { size_bytes: u64, block_size_bytes: u64, mode: String },
+    VolumeCreate {
+        size_bytes: u64,
+        block_size_bytes: u64,
+        mode: String,
+        disk: &'a str,
+        encrypted: bool,
+    },
+    /// The disks, snapshots or keys of a volume were changed.
+    #[cfg(feature = "volume")]
+    VolumeChange { change: &'static str },
     /// A virtual disk was served.
     #[cfg(feature = "volume")]
     VolumeServe { elapsed_ns: u64 },
@@ -339,10 +360,8 @@ pub(crate) enum Summary<'a> {
     /// A virtual disk was read.
     #[cfg(feature = "volume")]
     VolumeCheck {
-        finding_count: u64,
-        damaged_block_count: u64,
-        stored_count: u64,
-        read_bytes: u64,
+        #[serde(flatten)]
+        counts: VolumeCheckCounts,
         elapsed_ns: u64,
     },
     /// The sizes of the repository.

@@ -545,7 +545,7 @@ fn make(
     new: &New<'_>,
     report: &Report,
 ) -> Result<Repository> {
-    let secret = unlock::for_new(&global.secrets, report)?;
+    let secret = unlock::for_new(&global.secrets, "repository", report)?;
     // The file is never removed, because another `init` may have read it meanwhile and be the one
     // that succeeds.
     if let Some(path) = secret.made_file() {

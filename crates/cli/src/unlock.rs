@@ -190,14 +190,21 @@ impl NewSecret<'_> {
     }
 }
 
-/// Returns the secret of a new repository: the named one, or a passphrase typed twice.
-pub(crate) fn for_new<'a>(secrets: &'a Secrets, report: &Report) -> Result<NewSecret<'a>> {
+/// Returns the secret of a new object, a repository or a volume: the named one, or a passphrase typed
+/// twice.
+pub(crate) fn for_new<'a>(
+    secrets: &'a Secrets,
+    object: &str,
+    report: &Report,
+) -> Result<NewSecret<'a>> {
     if secrets.encryption == Some(Encryption::None) {
         refuse_secret(secrets)?;
         return Ok(NewSecret { unlock: Unlock::Nothing, made: None });
     }
-    new_by(&Sources::of(secrets), "Passphrase of the new repository: ", report)?.ok_or_else(|| {
-        Failure::new(Exit::WrongKey, "no passphrase and no key given for the new repository")
+    let prompt = format!("Passphrase of the new {object}: ");
+    new_by(&Sources::of(secrets), &prompt, report)?.ok_or_else(|| {
+        let message = format!("no passphrase and no key given for the new {object}");
+        Failure::new(Exit::WrongKey, message)
             .with_remedy(
                 "give one with CUTPOINT_PASSPHRASE, --passphrase-file, --passphrase-command or \
                  --key-file, or use --encryption none",

@@ -44,6 +44,12 @@ impl Error {
         Error { kind, object: object.into(), problem: problem.into(), source: None }
     }
 
+    /// Creates the error that somebody else uses an object.
+    #[must_use]
+    pub fn in_use(object: &str, problem: &str) -> Error {
+        Error::new(Kind::InUse, object, problem)
+    }
+
     /// Creates the error of an operation on a file, whose class follows from `source`.
     pub(crate) fn io(object: impl Into<String>, problem: &str, source: io::Error) -> Error {
         let kind = match source.kind() {

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 use cutpoint_terminal::units::parse_large_size;
 
-/// Create, serve and check virtual disks
+use super::access::NewSecrets;
+
+/// Create, serve, snapshot and check virtual disks
 ///
-/// A volume is a virtual disk in a folder of its own, and no repository. Equal blocks are stored once,
-/// and similar blocks as their differences. `cutpoint volume serve` offers the disk to clients of the
-/// NBD protocol: the kernel (`nbd-client`), QEMU, `nbdfuse`, `nbdcopy`.
+/// A volume has virtual disks in a folder of its own, and is no repository. Equal blocks of all its disks
+/// are stored once, and similar blocks as their differences. `cutpoint volume serve` offers the disks to
+/// clients of the NBD protocol: the kernel (`nbd-client`), QEMU, `nbdfuse`, `nbdcopy`.
 ///
-/// Volumes are not encrypted. Keep the folder on an encrypted disk if its contents are secret.
+/// Commands that are not `serve` also work while another process serves the volume: they ask it.
 #[derive(Debug, ClapArgs)]
 #[command(
     subcommand_required = true,
@@ -19,7 +21,9 @@ use cutpoint_terminal::units::parse_large_size;
 Examples:
   cutpoint volume create disk --size 20G
   cutpoint volume serve disk
-  cutpoint volume stats disk
+  cutpoint volume snapshot disk main before-upgrade
+  cutpoint volume clone disk main@before-upgrade test
+  cutpoint volume list disk
   cutpoint volume check disk"
 )]
 pub(crate) struct Volume {
@@ -33,28 +37,42 @@ pub(crate) struct Volume {
 pub(crate) enum VolumeCommand {
     Create(VolumeCreate),
     Serve(VolumeServe),
+    List(VolumeList),
+    Snapshot(VolumeSnapshot),
+    Clone(VolumeClone),
+    Rollback(VolumeRollback),
+    Resize(VolumeResize),
+    Delete(VolumeDelete),
     Stats(VolumeStats),
     Check(VolumeCheck),
+    Key(VolumeKey),
 }
 
-/// Create a virtual disk
+/// Create a volume with a virtual disk, or a disk in a volume
 ///
-/// The disk is all zeros, and takes no space until it is written. SIZE and the size of a block stay
-/// as they are. Smaller blocks find more that is equal, and need more memory: about 300 bytes for each
-/// block that is stored.
+/// The disk is all zeros, and takes no space until it is written. The size of a block stays as it is.
+/// Smaller blocks find more that is equal, and their tables are larger: 80 to 130 bytes for each block
+/// that is stored, and up to 4 of these in memory.
+///
+/// A new volume is encrypted with a passphrase, as a repository is; `--encryption none` leaves it in the
+/// clear. If DIR has a volume, the command adds a disk to it.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
   cutpoint volume create disk --size 20G
   cutpoint volume create vms --size 1T --block-size 16k \\
-    --mode exact")]
+    --mode exact --compression zstd
+  cutpoint volume create vms --disk second --size 100G")]
 pub(crate) struct VolumeCreate {
-    /// Folder of the volume; must be empty or not exist
+    /// Folder of the volume; must be empty, not exist, or have a volume
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// Size of the disk
     #[arg(long, value_name = "SIZE", value_parser = parse_large_size)]
     pub(crate) size: u64,
+    /// Name of the disk
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pub(crate) disk: String,
     /// Size of a block: 4k, 8k, 16k, 32k or 64k
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = parse_large_size)]
     pub(crate) block_size: u64,
@@ -63,12 +81,20 @@ pub(crate) struct VolumeCreate {
     /// `off` stores every block by itself. `exact` stores equal blocks once. `burst` does, too, and
     /// stores a block that has its beginning or its end in common with a stored one as the difference
     /// to that. `burst:c_max=N` allows N differences to each beginning or end (default 255), and
-    /// `burst:tau=T` sets the length of these: `1/N` of a block (default 1/8), or bytes.
+    /// `burst:tau=T` sets the length of these: `1/N` of a block (default 1/8), or bytes. `burst-head`
+    /// compares beginnings only; `burst-raw` and `burst-head-raw` compare 32 bytes without a hash.
+    /// `delta` finds blocks that resemble the new one, and copies from up to four of them.
     #[arg(long, value_name = "MODE", default_value = "burst")]
     pub(crate) mode: String,
+    /// Compress blocks: none, lz4, zstd or zstd:LEVEL
+    #[arg(long, value_name = "METHOD", default_value = "none")]
+    pub(crate) compression: String,
 }
 
-/// Offer a virtual disk to NBD clients
+/// Offer the disks of a volume to NBD clients
+///
+/// The name of an export is that of a disk, or DISK@SNAPSHOT, which cannot be written; the empty name is
+/// the disk `main`, or the only one.
 ///
 /// The command runs in the foreground. Ctrl-C or SIGTERM ends it, after the requests that have
 /// arrived; what is on the disk is durable then. A client that flushes (fsync, sync, a file system
@@ -104,16 +130,30 @@ pub(crate) struct VolumeServe {
     /// MODE is that of `cutpoint volume create`. Stored blocks stay as they are.
     #[arg(long, value_name = "MODE", conflicts_with = "read_only")]
     pub(crate) mode: Option<String>,
+    /// Compress blocks that are written from now on: none, lz4, zstd or zstd:LEVEL
+    #[arg(long, value_name = "METHOD", conflicts_with = "read_only")]
+    pub(crate) compression: Option<String>,
+    /// Use up to SIZE of memory for changes and pages of the tables
+    ///
+    /// Up to 4 bytes for each stored block come to it. Less memory means more checkpoints and reads.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_large_size)]
+    pub(crate) memory: u64,
+    /// Refuse writes as a full disk does when all files take SIZE
+    #[arg(long, value_name = "SIZE", value_parser = parse_large_size)]
+    pub(crate) limit: Option<u64>,
+    /// Leave SIZE of the storage free, for trimming and cleaning
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = parse_large_size)]
+    pub(crate) reserve: u64,
     /// Refuse writes
     #[arg(long)]
     pub(crate) read_only: bool,
 }
 
-/// Show the size of a virtual disk, and what is saved
+/// Show the sizes of a volume, and what is saved
 ///
 /// `ratio` is the size of all blocks that are not zeros, divided by what is stored for them, with
-/// differences rounded up to 512 bytes. `on disk` also counts headers, tables, and space that is not
-/// freed yet. The volume must not be served meanwhile.
+/// differences rounded up to 512 bytes; what disks and snapshots share counts once. `on disk` also counts
+/// headers, tables, and space that is not freed yet.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -125,10 +165,10 @@ pub(crate) struct VolumeStats {
     pub(crate) folder: PathBuf,
 }
 
-/// Read a virtual disk, and name what is damaged
+/// Read a volume, and name what is damaged
 ///
-/// Reads every stored block and compares it with its fingerprint. Nothing is changed. The volume must
-/// not be served meanwhile. The exit code is 1 if something is damaged.
+/// Reads every stored block and compares it with its fingerprint. Nothing is changed. The exit code is 1
+/// if something is damaged.
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
@@ -138,4 +178,176 @@ pub(crate) struct VolumeCheck {
     /// Folder of the volume
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+}
+
+/// List disks and snapshots
+///
+/// `of its own` is what was written to a disk since its last snapshot, or to a snapshot since the one
+/// before.
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint volume list disk
+  cutpoint volume list disk --json")]
+pub(crate) struct VolumeList {
+    /// Folder of the volume
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+}
+
+/// Take a snapshot of a disk
+///
+/// Takes the same time for any size, and no space at first. A file system that is mounted is in the
+/// state that a power cut would leave; `fsfreeze` or `sync` before brings it into a better one.
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint volume snapshot disk main before-upgrade
+  fsfreeze -f /mnt; cutpoint volume snapshot disk main clean; fsfreeze -u /mnt")]
+pub(crate) struct VolumeSnapshot {
+    /// Folder of the volume
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Name of the disk
+    #[arg(value_name = "DISK")]
+    pub(crate) disk: String,
+    /// Name of the new snapshot
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+/// Create a disk with the contents of another one or of a snapshot
+///
+/// Takes the same time for any size, and no space at first.
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint volume clone disk main@before-upgrade test
+  cutpoint volume clone disk main copy")]
+pub(crate) struct VolumeClone {
+    /// Folder of the volume
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Disk, or DISK@SNAPSHOT
+    #[arg(value_name = "FROM")]
+    pub(crate) from: String,
+    /// Name of the new disk
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+/// Give a disk the contents of one of its snapshots again
+///
+/// What was written since is lost, unless another snapshot has it. The volume must not be served.
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint volume rollback disk main@before-upgrade")]
+pub(crate) struct VolumeRollback {
+    /// Folder of the volume
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Snapshot: DISK@SNAPSHOT
+    #[arg(value_name = "DISK@SNAPSHOT")]
+    pub(crate) snapshot: String,
+}
+
+/// Change the size of a disk
+///
+/// Clients see the new size when they connect again.
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint volume resize disk main 40G")]
+pub(crate) struct VolumeResize {
+    /// Folder of the volume
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Name of the disk
+    #[arg(value_name = "DISK")]
+    pub(crate) disk: String,
+    /// New size
+    #[arg(value_name = "SIZE", value_parser = parse_large_size)]
+    pub(crate) size: u64,
+    /// Allow a smaller size; what lies behind it is lost
+    #[arg(long)]
+    pub(crate) shrink: bool,
+}
+
+/// Delete a snapshot, or a disk without snapshots
+///
+/// The space comes back while the volume is served. A disk can be deleted only while it is not served.
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint volume delete disk main@before-upgrade
+  cutpoint volume delete disk test")]
+pub(crate) struct VolumeDelete {
+    /// Folder of the volume
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Disk, or DISK@SNAPSHOT
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+/// List, add and remove the passphrases of an encrypted volume
+///
+/// The volume must not be served meanwhile.
+#[derive(Debug, ClapArgs)]
+#[command(
+    subcommand_required = true,
+    before_help = "\
+Examples:
+  cutpoint volume key list disk
+  cutpoint volume key add disk --label laptop
+  cutpoint volume key remove disk 1"
+)]
+pub(crate) struct VolumeKey {
+    /// The command about passphrases.
+    #[command(subcommand)]
+    pub(crate) command: VolumeKeyCommand,
+}
+
+/// A command about passphrases. The documentation of its arguments is its help.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VolumeKeyCommand {
+    /// List passphrases: number, time of creation, label
+    #[command(before_help = "\
+Examples:
+  cutpoint volume key list disk")]
+    List {
+        /// Folder of the volume
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Add a passphrase
+    ///
+    /// Without options, asks for it.
+    #[command(before_help = "\
+Examples:
+  cutpoint volume key add disk --label laptop")]
+    Add {
+        /// Folder of the volume
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// The source of the new passphrase.
+        #[command(flatten)]
+        secrets: NewSecrets,
+        /// Label the passphrase with TEXT in `cutpoint volume key list`
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        label: String,
+    },
+    /// Remove a passphrase, but never the last one
+    #[command(before_help = "\
+Examples:
+  cutpoint volume key remove disk 1")]
+    Remove {
+        /// Folder of the volume
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Number of the passphrase
+        #[arg(value_name = "NUMBER")]
+        number: u64,
+    },
 }

@@ -108,7 +108,7 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Cut(cut) => cut::run(cut, report),
         Command::Debug(debug) => debug::run(debug, global, report),
         Command::Key(key) => key::run(key, global, report),
-        Command::Volume(volume) => volume::run(volume, report),
+        Command::Volume(volume) => volume::run(volume, global, report),
         Command::Cache(cache) => cache::run(cache, report),
         Command::Version(_) => version::run(report),
         Command::Completions(completions) => completions::run(completions, report),

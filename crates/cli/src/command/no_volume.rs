@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::args::Volume;
+use crate::args::{Global, Volume};
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 
@@ -11,7 +11,7 @@ use crate::report::Report;
 /// # Errors
 ///
 /// Always fails, with exit code 2.
-pub(crate) fn run(_: &Volume, _: &Report) -> Result<Exit> {
+pub(crate) fn run(_: &Volume, _: &Global, _: &Report) -> Result<Exit> {
     let failure = Failure::failed("volume: this program is built without volumes");
     Err(failure.with_remedy("install it with the feature `volume`, which is on by default").into())
 }

@@ -1,7 +1,7 @@
 //! The events of `volume`.
 
 use cutpoint_terminal::event::PathText;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A virtual disk that is served from now on.
 #[derive(Serialize)]
@@ -16,35 +16,81 @@ pub(crate) struct Serving<'a> {
     pub(crate) read_only: bool,
 }
 
+/// A disk of a volume.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct VolumeDisk {
+    pub(crate) name: String,
+    pub(crate) size_bytes: u64,
+    /// The bytes of blocks that were written since the last snapshot.
+    pub(crate) own_bytes: u64,
+}
+
+/// A snapshot of a disk.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct VolumeSnapshot {
+    /// The name: `DISK@SNAPSHOT`.
+    pub(crate) name: String,
+    pub(crate) size_bytes: u64,
+    /// The bytes of blocks that were written between the snapshot before and this one.
+    pub(crate) own_bytes: u64,
+    pub(crate) created_ns: i64,
+}
+
+/// A passphrase of an encrypted volume.
+#[derive(Debug, Serialize)]
+pub(crate) struct VolumeKeyEvent {
+    pub(crate) number: u64,
+    pub(crate) created_ns: i64,
+    pub(crate) label: String,
+}
+
+/// The counts of a check of a volume.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct VolumeCheckCounts {
+    pub(crate) finding_count: u64,
+    pub(crate) damaged_block_count: u64,
+    pub(crate) stored_count: u64,
+    pub(crate) read_bytes: u64,
+}
+
 /// The sizes of a virtual disk, and the counts of its writes.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct VolumeStats {
     pub(crate) size_bytes: u64,
     pub(crate) block_size_bytes: u64,
     pub(crate) mode: String,
+    pub(crate) compression: String,
     pub(crate) used_bytes: u64,
     pub(crate) full_count: u64,
     pub(crate) full_bytes: u64,
     pub(crate) burst_count: u64,
     pub(crate) burst_bytes: u64,
+    pub(crate) delta_count: u64,
+    pub(crate) delta_bytes: u64,
     pub(crate) pinned_count: u64,
     /// The ratio of the paper; `None` if nothing is stored.
     pub(crate) ratio: Option<f64>,
     pub(crate) live_bytes: u64,
     pub(crate) physical_bytes: u64,
+    pub(crate) table_bytes: u64,
+    pub(crate) table_memory_bytes: u64,
     pub(crate) lost_block_count: u64,
+    pub(crate) layer_count: u64,
+    pub(crate) fingerprint_entry_count: u64,
     pub(crate) head_entry_count: u64,
     pub(crate) tail_entry_count: u64,
+    pub(crate) feature_entry_count: u64,
     /// The counts of all writes since the volume was created.
     pub(crate) writes: VolumeWrites,
 }
 
 /// The counts of all writes to a virtual disk.
-#[derive(Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct VolumeWrites {
     pub(crate) full_count: u64,
     pub(crate) burst_count: u64,
     pub(crate) burst_data_bytes: u64,
+    pub(crate) delta_count: u64,
     pub(crate) duplicate_count: u64,
     pub(crate) burst_duplicate_count: u64,
     pub(crate) zero_count: u64,
@@ -56,4 +102,5 @@ pub(crate) struct VolumeWrites {
     pub(crate) tail_replaced_count: u64,
     pub(crate) cancelled_count: u64,
     pub(crate) moved_count: u64,
+    pub(crate) rewritten_count: u64,
 }

@@ -115,7 +115,9 @@ impl Drop for Served {
 
 fn created(mode: &str) -> Sandbox {
     let sandbox = Sandbox::new();
+    let clear = ["--encryption", "none"];
     let create = ["volume", "create", "disk", "--size", "1M", "--mode", mode];
+    let create = create.into_iter().chain(clear);
     sandbox.run(create).well();
     sandbox
 }
@@ -131,7 +133,7 @@ fn disk_keeps_what_a_client_has_written() {
     assert_eq!(client.read(4096, 65536), (0, bytes.clone()));
     assert_eq!(client.flush(), 0);
     sandbox.run(["volume", "serve", "disk"]).ended(15, &["in use by another process"]);
-    sandbox.run(["volume", "check", "disk"]).ended(15, &["in use by another process"]);
+    sandbox.run(["volume", "check", "disk"]).well();
     let socket = served.socket.clone();
     assert_eq!(served.end("-TERM"), Some(0));
     assert!(!socket.exists(), "the socket is removed");
@@ -205,12 +207,17 @@ fn check_names_damaged_blocks_and_others_are_read() {
 #[test]
 fn create_and_open_refuse_what_they_cannot_use() {
     let sandbox = created("off");
-    sandbox.run(["volume", "create", "disk", "--size", "1M"]).ended(2, &["disk: not empty"]);
+    fs::create_dir(sandbox.path("full")).expect("a folder");
+    fs::write(sandbox.path("full/file"), b"something").expect("a file");
+    let create = ["volume", "create", "full", "--size", "1M", "--encryption", "none"];
+    sandbox.run(create).ended(2, &["full: not empty"]);
     let refused = [
         (vec!["--size", "1000"], "size 1000: must be a multiple of 4096 bytes"),
         (vec!["--size", "1M", "--block-size", "5k"], "block size 5120: must be 4096, 8192"),
         (vec!["--size", "1M", "--mode", "fast"], "--mode fast: unknown"),
-        (vec!["--size", "1M", "--mode", "burst:variant=raw"], "no variants"),
+        (vec!["--size", "1M", "--mode", "burst:variant=raw"], "a part of the name"),
+        (vec!["--size", "1M", "--compression", "gzip"], "--compression gzip: unknown"),
+        (vec!["--size", "1M", "--disk", "-x-"], "name '-x-'"),
     ];
     for (options, message) in refused {
         let words = [vec!["volume", "create", "new"], options].concat();
@@ -225,4 +232,61 @@ fn create_and_open_refuse_what_they_cannot_use() {
         fs::write(sandbox.path("disk").join(name), b"nothing").expect("damaged");
     }
     sandbox.run(["volume", "stats", "disk"]).ended(11, &["checkpoint-0000000000000001"]);
+}
+
+#[test]
+fn disks_are_snapshot_cloned_resized_and_deleted_also_while_served() {
+    let sandbox = created("exact");
+    let served = Served::new(&sandbox, &[]);
+    let mut client = served.client();
+    assert_eq!(client.write(0, &SplitMix64::bytes(1, 4096)), 0);
+    sandbox.run(["volume", "snapshot", "disk", "main", "first"]).well();
+    assert_eq!(client.write(0, &SplitMix64::bytes(2, 4096)), 0);
+    sandbox.run(["volume", "clone", "disk", "main@first", "copy"]).well();
+    sandbox.run(["volume", "create", "disk", "--disk", "other", "--size", "64k"]).well();
+    let events = sandbox.json(["volume", "list", "disk"]);
+    let names: Vec<&str> = events.iter().filter_map(|event| event["name"].as_str()).collect();
+    assert_eq!(names, ["main", "copy", "other", "main@first"]);
+    assert_eq!(events[0]["own_bytes"], 4096);
+    let text = sandbox.run(["volume", "list", "disk"]).well();
+    assert!(text.text().contains("main@first"), "{}", text.text());
+    sandbox.run(["volume", "resize", "disk", "other", "32k"]).ended(2, &["--shrink"]);
+    sandbox.run(["volume", "resize", "disk", "other", "128k"]).well();
+    sandbox.run(["volume", "rollback", "disk", "main@first"]).ended(15, &["is served"]);
+    sandbox.run(["volume", "delete", "disk", "copy"]).ended(15, &["is served"]);
+    sandbox.run(["volume", "snapshot", "disk", "none", "x"]).ended(2, &["no such disk"]);
+    assert_eq!(sandbox.json(["volume", "stats", "disk"])[0]["layer_count"], 4);
+    assert_eq!(served.end("-TERM"), Some(0));
+    assert!(!sandbox.path("disk/control.socket").exists(), "the socket is removed");
+    sandbox.run(["volume", "rollback", "disk", "main@first"]).well();
+    let served = Served::new(&sandbox, &[]);
+    let (error, bytes) = served.client().read(0, 4096);
+    assert_eq!((error, bytes), (0, SplitMix64::bytes(1, 4096)), "the first content again");
+    assert_eq!(served.end("-TERM"), Some(0));
+    sandbox.run(["volume", "delete", "disk", "main"]).ended(2, &["has snapshots"]);
+    sandbox.run(["volume", "delete", "disk", "main@first"]).well();
+    sandbox.run(["volume", "delete", "disk", "copy"]).well();
+    sandbox.run(["volume", "check", "disk"]).well();
+}
+
+#[test]
+fn volume_is_encrypted_unless_asked_otherwise() {
+    let sandbox = Sandbox::new();
+    let run = |words: &[&str], passphrase: &str| {
+        let mut command = sandbox.command(words);
+        command.env("CUTPOINT_PASSPHRASE", passphrase).env("CUTPOINT_NEW_PASSPHRASE", "second");
+        command.output().expect("run")
+    };
+    let create = ["volume", "create", "disk", "--size", "1M", "--compression", "lz4"];
+    assert!(run(&create, "first").status.success(), "created");
+    assert_eq!(run(&["volume", "stats", "disk"], "wrong").status.code(), Some(12));
+    assert_eq!(run(&["volume", "stats", "disk"], "").status.code(), Some(12), "none");
+    assert!(run(&["volume", "stats", "disk"], "first").status.success(), "right");
+    assert!(run(&["volume", "key", "add", "disk", "--label", "two"], "first").status.success());
+    let listed = run(&["volume", "key", "list", "disk"], "");
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("two"), "{listed:?}");
+    assert!(run(&["volume", "key", "remove", "disk", "1"], "").status.success());
+    assert_eq!(run(&["volume", "stats", "disk"], "first").status.code(), Some(12), "removed");
+    assert!(run(&["volume", "stats", "disk"], "second").status.success(), "the other one");
+    assert_eq!(run(&["volume", "key", "remove", "disk", "2"], "").status.code(), Some(2));
 }

@@ -13,6 +13,9 @@ use crate::tables::{LOST, Tables};
 /// The maximum number of blocks that a finding lists.
 const LISTED_MAX: usize = 16;
 
+/// The maximum number of stored blocks that are read without letting writes go on.
+const CHECKED_AT_ONCE: usize = 256;
+
 /// A damaged part of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -63,31 +66,46 @@ impl Volume {
         for finding in self.check_runs(&is_asked_to_stop) {
             tell(&mut summary, finding);
         }
-        let state = self.read_state();
-        let tables = &state.tables;
         let mut damaged: BTreeMap<Seq, Finding> = BTreeMap::new();
-        if tables.totals.lost_count > 0 {
+        if self.read_state().tables.totals.lost_count > 0 {
             let problem = "the record of the last change is damaged".to_owned();
             damaged.insert(LOST, whole("log".to_owned(), problem));
         }
+        let mut next = Some(0);
+        while let Some(from) = next.filter(|_| !is_asked_to_stop()) {
+            next = self.check_stored(from, &mut summary, &mut damaged)?;
+        }
+        if !damaged.is_empty() {
+            name_blocks(&self.read_state().tables, &mut damaged)?;
+        }
+        damaged.into_values().for_each(|finding| tell(&mut summary, finding));
+        Ok(summary)
+    }
+
+    /// Reads some stored blocks from a number on, and returns the number of the next one. Writes wait no
+    /// longer than that takes.
+    fn check_stored(
+        &self,
+        from: Seq,
+        summary: &mut CheckSummary,
+        damaged: &mut BTreeMap<Seq, Finding>,
+    ) -> Result<Option<Seq>> {
+        let state = self.read_state();
         let mut buffer = vec![0; self.block_size()];
-        for entry in tables.all_stored() {
-            if is_asked_to_stop() {
-                break;
-            }
+        for (count, entry) in state.tables.stored_from(from).enumerate() {
             let (seq, stored) = entry?;
+            if count >= CHECKED_AT_ONCE {
+                return Ok(Some(seq));
+            }
             summary.stored_count += 1;
             summary.read_bytes += u64::from(stored.payload_len);
-            if let Err(DamagedBlock { error, .. }) = self.read_stored(tables, seq, &mut buffer) {
+            let read = self.read_stored(&state.tables, seq, &mut buffer);
+            if let Err(DamagedBlock { error, .. }) = read {
                 let (object, problem) = (error.object().to_owned(), error.problem().to_owned());
                 damaged.insert(seq, whole(object, problem));
             }
         }
-        if !damaged.is_empty() {
-            name_blocks(tables, &mut damaged)?;
-        }
-        damaged.into_values().for_each(|finding| tell(&mut summary, finding));
-        Ok(summary)
+        Ok(None)
     }
 
     /// Returns the damaged pages of the tables.

@@ -2,21 +2,27 @@
 
 use anyhow::Result;
 use cutpoint_terminal::report::INTERRUPTED;
-use cutpoint_volume::{Access, Finding};
+use cutpoint_volume::{Access, CheckSummary, Finding, OpenOptions};
 
-use crate::args::VolumeCheck;
-use crate::event::{Event, Finding as FindingEvent, Summary};
+use super::control::{self, Answer, CheckFinding, Request};
+use crate::args::{Secrets, VolumeCheck};
+use crate::event::{Event, Finding as FindingEvent, Summary, VolumeCheckCounts};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
 use crate::units;
 
-pub(crate) fn run(args: &VolumeCheck, report: &Report) -> Result<Exit> {
-    let volume = super::open(&args.folder, Access::Read)?;
+pub(crate) fn run(args: &VolumeCheck, secrets: &Secrets, report: &Report) -> Result<Exit> {
+    if let Some(answer) = control::ask(&args.folder, &Request::Check)? {
+        let Answer::Check { findings, counts } = answer else { return Ok(Exit::Well) };
+        findings.iter().try_for_each(|finding| tell(finding, report))?;
+        return end(counts, report);
+    }
+    let volume = super::open(&args.folder, &OpenOptions::new(Access::Read), secrets, report)?;
     let interrupt = Interrupt::listen();
     let mut told = Ok(());
     let tell = |finding: &Finding| {
-        let line = tell(finding, report);
+        let line = tell(&CheckFinding::from(finding), report);
         if told.is_ok() {
             told = line;
         }
@@ -28,27 +34,37 @@ pub(crate) fn run(args: &VolumeCheck, report: &Report) -> Result<Exit> {
     if interrupt.is_asked() {
         return Err(Failure::new(Exit::Interrupted, INTERRUPTED).into());
     }
-    if report.is_json() {
-        report.event(&Event::Summary(Summary::VolumeCheck {
-            finding_count: summary.finding_count,
-            damaged_block_count: summary.damaged_block_count,
-            stored_count: summary.stored_count,
-            read_bytes: summary.read_bytes,
-            elapsed_ns: report.elapsed_ns(),
-        }))?;
-    } else {
-        report.note(&format!(
-            "Read {} ({}): {}. {} of the disk cannot be read.",
-            units::count(summary.stored_count, "stored block"),
-            units::size(summary.read_bytes),
-            units::count(summary.finding_count, "finding"),
-            units::count(summary.damaged_block_count, "block"),
-        ));
-    }
-    Ok(Exit::of_problems(summary.finding_count))
+    end(counts(&summary), report)
 }
 
-fn tell(finding: &Finding, report: &Report) -> Result<()> {
+/// Returns the counts of a check.
+pub(super) fn counts(summary: &CheckSummary) -> VolumeCheckCounts {
+    VolumeCheckCounts {
+        finding_count: summary.finding_count,
+        damaged_block_count: summary.damaged_block_count,
+        stored_count: summary.stored_count,
+        read_bytes: summary.read_bytes,
+    }
+}
+
+fn end(counts: VolumeCheckCounts, report: &Report) -> Result<Exit> {
+    let finding_count = counts.finding_count;
+    if report.is_json() {
+        let elapsed_ns = report.elapsed_ns();
+        report.event(&Event::Summary(Summary::VolumeCheck { counts, elapsed_ns }))?;
+    } else {
+        report.note(&format!(
+            "Read {} ({}): {}. {} cannot be read.",
+            units::count(counts.stored_count, "stored block"),
+            units::size(counts.read_bytes),
+            units::count(finding_count, "finding"),
+            units::count(counts.damaged_block_count, "block"),
+        ));
+    }
+    Ok(Exit::of_problems(finding_count))
+}
+
+fn tell(finding: &CheckFinding, report: &Report) -> Result<()> {
     let message = message(finding);
     if report.is_json() {
         let kind = if finding.block_count > 0 { "damaged_block" } else { "damaged_copy" };
@@ -63,7 +79,7 @@ fn tell(finding: &Finding, report: &Report) -> Result<()> {
 }
 
 /// Returns the problem with the blocks that cannot be read.
-fn message(finding: &Finding) -> String {
+fn message(finding: &CheckFinding) -> String {
     if finding.block_count == 0 {
         return finding.problem.clone();
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_terminal::units::short_size;
-use cutpoint_volume::nbd::{Address, Server};
-use cutpoint_volume::{Access, DISK_NAME_DEFAULT, Device, Disk, Volume};
+use cutpoint_volume::nbd::{Address, Server, VolumeExports};
+use cutpoint_volume::{Access, OpenOptions, Volume};
 
-use crate::args::VolumeServe;
+use super::control::Control;
+use crate::args::{Secrets, VolumeServe};
 use crate::event::{Event, PathText, Serving, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -22,24 +23,35 @@ const CLEAN_EVERY: Duration = Duration::from_secs(5);
 /// The name of the socket in the folder of the volume.
 const SOCKET: &str = "nbd.socket";
 
-pub(crate) fn run(args: &VolumeServe, report: &Report) -> Result<Exit> {
+pub(crate) fn run(args: &VolumeServe, secrets: &Secrets, report: &Report) -> Result<Exit> {
     let address = match &args.listen {
         Some(text) => text.parse().map_err(|error| Failure::failed(format!("--listen {error}")))?,
         None => Address::Unix(args.folder.join(SOCKET)),
     };
     let mode = args.mode.as_deref().map(super::mode).transpose()?;
+    let compression = args.compression.as_deref().map(super::compression).transpose()?;
     let access = if args.read_only { Access::Read } else { Access::Write };
-    let volume = Arc::new(super::open(&args.folder, access)?);
+    let options = OpenOptions {
+        memory: args.memory,
+        limit: args.limit,
+        reserve: args.reserve,
+        ..OpenOptions::new(access)
+    };
+    let volume = Arc::new(super::open(&args.folder, &options, secrets, report)?);
+    let failed = |error| super::failure(&args.folder, &error);
     if let Some(mode) = mode {
-        volume.set_mode(mode).map_err(|error| super::failure(&args.folder, &error))?;
+        volume.set_mode(mode).map_err(failed)?;
     }
-    let disk = Disk::open(&volume, DISK_NAME_DEFAULT)
-        .map_err(|error| super::failure(&args.folder, &error))?;
+    if let Some(compression) = compression {
+        volume.set_compression(compression).map_err(failed)?;
+    }
+    let control = Control::listen(&args.folder);
+    let control = control.with_context(|| format!("{}: control socket", args.folder.display()))?;
     let server = listen(&address)?;
     let interrupt = Interrupt::listen_without_limit();
-    tell_serving(args, &disk, &server, report)?;
-    serve(&disk, &server, &interrupt, report)?;
-    drop(server);
+    tell_serving(args, &volume, &server, report)?;
+    serve(&volume, &server, &control, &interrupt, report)?;
+    drop((server, control));
     // The next opening reads no log.
     volume.checkpoint().map_err(|error| super::failure(&args.folder, &error))?;
     if report.is_json() {
@@ -51,10 +63,15 @@ pub(crate) fn run(args: &VolumeServe, report: &Report) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// Serves until a signal comes, and cleans the log meanwhile.
-fn serve(disk: &Disk, server: &Server, interrupt: &Interrupt, report: &Report) -> Result<()> {
-    let volume: &Volume = disk.volume();
-    let device: Arc<dyn Device> = Arc::new(disk.clone());
+/// Serves until a signal comes, and answers requests and cleans the log meanwhile.
+fn serve(
+    volume: &Arc<Volume>,
+    server: &Server,
+    control: &Control,
+    interrupt: &Interrupt,
+    report: &Report,
+) -> Result<()> {
+    let exports = VolumeExports(Arc::clone(volume));
     // Dropped when the server has ended, which ends the thread.
     let (serving, is_over) = channel::<()>();
     std::thread::scope(|scope| {
@@ -66,7 +83,8 @@ fn serve(disk: &Disk, server: &Server, interrupt: &Interrupt, report: &Report) -
                 }
             }
         });
-        let served = server.run(&device, &|| interrupt.is_asked());
+        scope.spawn(|| control.run(volume, &|| interrupt.is_asked()));
+        let served = server.run(&exports, &|| interrupt.is_asked());
         drop(serving);
         served.context("cannot accept connections")
     })
@@ -87,30 +105,44 @@ fn shown(address: &Address) -> String {
     }
 }
 
-fn tell_serving(args: &VolumeServe, disk: &Disk, server: &Server, report: &Report) -> Result<()> {
-    let address = server.address().context("address")?.to_string();
+fn tell_serving(
+    args: &VolumeServe,
+    volume: &Volume,
+    server: &Server,
+    report: &Report,
+) -> Result<()> {
+    let address = server.address().context("address")?;
+    let address = match address {
+        // Clients have other current folders.
+        Address::Unix(path) => Address::Unix(std::path::absolute(path).context("current folder")?),
+        address => address,
+    };
+    let address = address.to_string();
     let folder = std::path::absolute(&args.folder).context("current folder")?;
     if report.is_json() {
         report.event(&Event::Serving(Serving {
             path: PathText::of(&folder),
             address: &address,
-            size_bytes: disk.size(),
-            block_size_bytes: disk.block_size() as u64,
-            mode: &disk.volume().mode().to_string(),
+            size_bytes: volume.disks().iter().map(|disk| disk.size).sum(),
+            block_size_bytes: volume.block_size() as u64,
+            mode: &volume.mode().to_string(),
             read_only: args.read_only,
         }))?;
     } else {
-        report.note(&text(&args.folder, disk, &address));
+        report.note(&text(&args.folder, volume, &address));
     }
     report.flush()
 }
 
-fn text(folder: &Path, disk: &Disk, address: &str) -> String {
+fn text(folder: &Path, volume: &Volume, address: &str) -> String {
+    let disks = volume.disks().into_iter();
+    let disks: Vec<String> =
+        disks.map(|disk| format!("{} ({})", disk.name, short_size(disk.size))).collect();
     format!(
         "{}: {} in blocks of {}, mode {}, served at {address}. Ctrl-C ends it.",
         folder.display(),
-        short_size(disk.size()),
-        short_size(disk.block_size() as u64),
-        disk.volume().mode(),
+        disks.join(", "),
+        short_size(volume.block_size() as u64),
+        volume.mode(),
     )
 }

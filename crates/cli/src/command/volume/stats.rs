@@ -2,21 +2,22 @@
 
 use anyhow::Result;
 use cutpoint_terminal::units::short_size;
-use cutpoint_volume::{Access, Statistics};
+use cutpoint_volume::Statistics;
 
-use crate::args::VolumeStats as Args;
+use super::control::{Answer, Request};
+use crate::args::{Secrets, VolumeStats as Args};
 use crate::event::{Event, Summary, VolumeStats, VolumeWrites};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::units;
 
-pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
-    let volume = super::open(&args.folder, Access::Read)?;
-    let statistics = volume.statistics().map_err(|error| super::failure(&args.folder, &error))?;
+pub(crate) fn run(args: &Args, secrets: &Secrets, report: &Report) -> Result<Exit> {
+    let answer = super::request(&args.folder, &Request::Stats, secrets, report)?;
+    let Answer::Stats { stats } = answer else { return Ok(Exit::Well) };
     if report.is_json() {
-        report.event(&Event::Summary(Summary::VolumeStats(event(&statistics))))?;
+        report.event(&Event::Summary(Summary::VolumeStats(*stats)))?;
     } else {
-        for (name, value) in lines(&statistics) {
+        for (name, value) in lines(&stats) {
             report.line(&format!("{name:<12}{value}"))?;
         }
     }
@@ -24,50 +25,55 @@ pub(crate) fn run(args: &Args, report: &Report) -> Result<Exit> {
 }
 
 /// Returns the lines of the output: name and value.
-fn lines(statistics: &Statistics) -> Vec<(&'static str, String)> {
-    let Statistics { counters, block_size, .. } = statistics;
-    let [head_hits, tail_hits] = counters.hit_count;
-    let [head_exhausted, tail_exhausted] = counters.exhausted_count;
+fn lines(stats: &VolumeStats) -> Vec<(&'static str, String)> {
+    let writes = &stats.writes;
     let blocks = |count: u64| units::count(count, "block");
     let stored = |bytes: u64, count: u64| format!("{} ({})", units::size(bytes), blocks(count));
     let mut lines = vec![
-        ("size", short_size(statistics.size)),
-        ("block size", short_size(*block_size)),
-        ("mode", statistics.mode.to_string()),
-        ("used", units::size(statistics.used_block_count * block_size)),
-        ("whole", stored(statistics.full_bytes, statistics.full_count)),
-        ("bursts", stored(statistics.burst_bytes, statistics.burst_count)),
-        ("ratio", statistics.ratio().map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))),
-        ("on disk", units::size(statistics.physical_bytes)),
+        ("size", short_size(stats.size_bytes)),
+        ("block size", short_size(stats.block_size_bytes)),
+        ("mode", stats.mode.clone()),
+        ("compression", stats.compression.clone()),
+        ("used", units::size(stats.used_bytes)),
+        ("whole", stored(stats.full_bytes, stats.full_count)),
+        ("bursts", stored(stats.burst_bytes, stats.burst_count)),
+        ("deltas", stored(stats.delta_bytes, stats.delta_count)),
+        ("ratio", stats.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))),
+        ("on disk", units::size(stats.physical_bytes)),
+        ("tables", units::size(stats.table_bytes)),
         (
             "writes",
             format!(
-                "{} whole, {} as bursts, {} duplicates, {} zeros",
-                counters.full_count,
-                counters.burst_count,
-                counters.duplicate_count + counters.burst_duplicate_count,
-                counters.zero_count
+                "{} whole, {} as bursts, {} as deltas, {} duplicates, {} zeros",
+                writes.full_count,
+                writes.burst_count,
+                writes.delta_count,
+                writes.duplicate_count + writes.burst_duplicate_count,
+                writes.zero_count
             ),
         ),
         (
             "found",
             format!(
-                "{head_hits} by head, {tail_hits} by tail, {} exhausted",
-                head_exhausted + tail_exhausted
+                "{} by head, {} by tail, {} exhausted",
+                writes.head_hit_count,
+                writes.tail_hit_count,
+                writes.head_exhausted_count + writes.tail_exhausted_count
             ),
         ),
     ];
-    if statistics.pinned_count > 0 {
-        let pinned = blocks(statistics.pinned_count);
-        lines.push(("pinned", format!("{pinned} that only bursts need")));
+    if stats.pinned_count > 0 {
+        let pinned = blocks(stats.pinned_count);
+        lines.push(("pinned", format!("{pinned} that only bursts and deltas need")));
     }
-    if statistics.lost_block_count > 0 {
-        lines.push(("lost", blocks(statistics.lost_block_count)));
+    if stats.lost_block_count > 0 {
+        lines.push(("lost", blocks(stats.lost_block_count)));
     }
     lines
 }
 
-fn event(statistics: &Statistics) -> VolumeStats {
+/// Returns sizes and counts as an event.
+pub(super) fn event(statistics: &Statistics) -> VolumeStats {
     let counters = statistics.counters;
     let [head_hit_count, tail_hit_count] = counters.hit_count;
     let [head_exhausted_count, tail_exhausted_count] = counters.exhausted_count;
@@ -77,22 +83,31 @@ fn event(statistics: &Statistics) -> VolumeStats {
         size_bytes: statistics.size,
         block_size_bytes: statistics.block_size,
         mode: statistics.mode.to_string(),
+        compression: statistics.compression.to_string(),
         used_bytes: statistics.used_block_count * statistics.block_size,
         full_count: statistics.full_count,
         full_bytes: statistics.full_bytes,
         burst_count: statistics.burst_count,
         burst_bytes: statistics.burst_bytes,
+        delta_count: statistics.delta_count,
+        delta_bytes: statistics.delta_bytes,
         pinned_count: statistics.pinned_count,
         ratio: statistics.ratio(),
         live_bytes: statistics.live_bytes,
         physical_bytes: statistics.physical_bytes,
+        table_bytes: statistics.table_bytes,
+        table_memory_bytes: statistics.table_memory_bytes,
         lost_block_count: statistics.lost_block_count,
+        layer_count: statistics.layer_count,
+        fingerprint_entry_count: statistics.fingerprint_count,
         head_entry_count,
         tail_entry_count,
+        feature_entry_count: statistics.feature_count,
         writes: VolumeWrites {
             full_count: counters.full_count,
             burst_count: counters.burst_count,
             burst_data_bytes: counters.burst_bytes,
+            delta_count: counters.delta_count,
             duplicate_count: counters.duplicate_count,
             burst_duplicate_count: counters.burst_duplicate_count,
             zero_count: counters.zero_count,
@@ -104,6 +119,7 @@ fn event(statistics: &Statistics) -> VolumeStats {
             tail_replaced_count,
             cancelled_count: counters.cancelled_count,
             moved_count: counters.moved_count,
+            rewritten_count: counters.rewritten_count,
         },
     }
 }

@@ -1,0 +1,212 @@
+//! Requests to a volume: made at once, or by the process that serves the volume.
+//!
+//! A volume has one user at a time. The process that serves it listens at a socket in its folder, which
+//! only its owner can use. A connection is one line of JSON with a request, and one with the answer.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cutpoint_volume::{Error, Finding, Volume};
+use serde::{Deserialize, Serialize};
+
+use crate::event::{VolumeCheckCounts, VolumeDisk, VolumeSnapshot, VolumeStats};
+use crate::exit::{Exit, Failure};
+
+/// The name of the socket in the folder of a volume.
+const SOCKET: &str = "control.socket";
+/// The maximum length of a request in bytes.
+const REQUEST_LEN_MAX: u64 = 64 * 1024;
+/// The maximum time for the request of a client, and for taking its answer.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The interval at which the server looks for its end.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The maximum number of findings in an answer.
+const FINDINGS_MAX: usize = 10_000;
+
+/// A request to a volume.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub(super) enum Request {
+    Stats,
+    List,
+    Check,
+    CreateDisk { name: String, size: u64 },
+    Snapshot { disk: String, name: String },
+    Clone { from: String, name: String },
+    RollBack { disk: String, snapshot: String },
+    Delete { name: String },
+    Resize { disk: String, size: u64 },
+}
+
+/// The answer to a request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub(super) enum Answer {
+    Done,
+    Stats { stats: Box<VolumeStats> },
+    List { disks: Vec<VolumeDisk>, snapshots: Vec<VolumeSnapshot> },
+    Check { findings: Vec<CheckFinding>, counts: VolumeCheckCounts },
+    Failed { exit: u8, message: String },
+}
+
+/// A damaged part of a volume.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CheckFinding {
+    pub(super) object: String,
+    pub(super) problem: String,
+    pub(super) block_count: u64,
+    pub(super) blocks: Vec<u64>,
+}
+
+impl From<&Finding> for CheckFinding {
+    fn from(finding: &Finding) -> CheckFinding {
+        let Finding { object, problem, block_count, blocks } = finding.clone();
+        CheckFinding { object, problem, block_count, blocks }
+    }
+}
+
+impl Request {
+    /// Returns `true` if the request changes the volume.
+    pub(super) fn is_change(&self) -> bool {
+        !matches!(self, Request::Stats | Request::List | Request::Check)
+    }
+}
+
+/// Makes a request. `is_served` is set if clients may use the disks meanwhile.
+pub(super) fn perform(
+    volume: &Arc<Volume>,
+    request: &Request,
+    is_served: bool,
+    is_asked_to_stop: &dyn Fn() -> bool,
+) -> std::result::Result<Answer, Error> {
+    match request {
+        Request::Stats => {
+            let stats = Box::new(super::stats::event(&volume.statistics()?));
+            return Ok(Answer::Stats { stats });
+        }
+        Request::List => return Ok(super::disks::listed(volume)),
+        Request::Check => {
+            let mut findings = Vec::new();
+            let tell = |finding: &Finding| {
+                if findings.len() < FINDINGS_MAX {
+                    findings.push(CheckFinding::from(finding));
+                }
+            };
+            let summary = volume.check(tell, is_asked_to_stop)?;
+            return Ok(Answer::Check { findings, counts: super::check::counts(&summary) });
+        }
+        Request::CreateDisk { name, size } => volume.create_disk(name, *size),
+        Request::Snapshot { disk, name } => volume.snapshot(disk, name),
+        Request::Clone { from, name } => volume.clone_disk(from, name),
+        Request::Resize { disk, size } => volume.resize(disk, *size),
+        Request::Delete { name } if is_served && !name.contains('@') => Err(used(name)),
+        Request::RollBack { disk, .. } if is_served => Err(used(disk)),
+        Request::RollBack { disk, snapshot } => volume.roll_back(disk, snapshot),
+        Request::Delete { name } => volume.delete(name),
+    }
+    .map(|()| Answer::Done)
+}
+
+/// Returns the error that clients may use a disk whose contents would change under them.
+fn used(disk: &str) -> Error {
+    Error::in_use(disk, "is served, and clients may use it; end the server first")
+}
+
+/// Asks the process that serves a volume. Returns `None` if none listens.
+///
+/// # Errors
+///
+/// Fails if the process ends meanwhile, and with the failure that it answers.
+pub(super) fn ask(folder: &Path, request: &Request) -> Result<Option<Answer>> {
+    let Ok(mut stream) = UnixStream::connect(folder.join(SOCKET)) else { return Ok(None) };
+    let context = || format!("{}: the server of the volume does not answer", folder.display());
+    let line = serde_json::to_string(request).context("request")? + "\n";
+    stream.write_all(line.as_bytes()).with_context(context)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).with_context(context)?;
+    let answer: Answer = serde_json::from_str(&answer).with_context(context)?;
+    match answer {
+        Answer::Failed { exit, message } => {
+            let known = [Exit::Damaged, Exit::Full, Exit::Conflict];
+            let exit = known.into_iter().find(|it| it.code() == exit).unwrap_or(Exit::Failed);
+            Err(Failure::new(exit, format!("{}: {message}", folder.display())).into())
+        }
+        answer => Ok(Some(answer)),
+    }
+}
+
+/// The socket of a volume that is served. It is removed with the value.
+#[derive(Debug)]
+pub(super) struct Control {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.path).ok();
+    }
+}
+
+impl Control {
+    /// Begins to listen in the folder of a volume that this process has locked.
+    pub(super) fn listen(folder: &Path) -> io::Result<Control> {
+        let path = folder.join(SOCKET);
+        // It is left of a process that was killed, because this one has the lock.
+        std::fs::remove_file(&path).ok();
+        let listener = UnixListener::bind(&path)?;
+        // The folder has kept others out until now.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        Ok(Control { listener, path })
+    }
+
+    /// Answers requests, one after the other, until `is_asked_to_stop` returns `true`.
+    pub(super) fn run(&self, volume: &Arc<Volume>, is_asked_to_stop: &dyn Fn() -> bool) {
+        while !is_asked_to_stop() {
+            match self.listener.accept() {
+                // The client is told, or is gone.
+                Ok((stream, _)) => drop(answer(stream, volume, is_asked_to_stop)),
+                Err(_) => self.wait(),
+            }
+        }
+    }
+
+    fn wait(&self) {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.subsec_nanos().into() };
+        let mut waiting = [PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN)];
+        if poll(&mut waiting, Some(&timeout)).is_err() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// Answers one client.
+fn answer(
+    mut stream: UnixStream,
+    volume: &Arc<Volume>,
+    is_asked_to_stop: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+    let mut line = String::new();
+    BufReader::new((&stream).take(REQUEST_LEN_MAX)).read_line(&mut line)?;
+    let answer = match serde_json::from_str::<Request>(&line) {
+        Ok(request) => perform(volume, &request, true, is_asked_to_stop).unwrap_or_else(|error| {
+            Answer::Failed { exit: super::exit_of(&error).code(), message: error.to_string() }
+        }),
+        Err(error) => {
+            Answer::Failed { exit: Exit::Failed.code(), message: format!("request: {error}") }
+        }
+    };
+    let line = serde_json::to_string(&answer).map_err(io::Error::other)? + "\n";
+    stream.write_all(line.as_bytes())
+}
