@@ -105,7 +105,8 @@ class Volume:
     def create(self, size: int, block: int, mode: str, options: tuple = ()) -> None:
         """Creates the volume."""
         sizes = ["--size", str(size), "--block-size", str(block)]
-        create = [self.program, "volume", "create", self.folder, *sizes, "--mode", mode, *options]
+        clear = ("--encryption", "none")
+        create = [self.program, "volume", "create", self.folder, *sizes, "--mode", mode, *clear, *options]
         call(create, env=self.environment)
 
     def serve(self, options: tuple = ()) -> float:

@@ -45,9 +45,9 @@ BASE = {
     "BURST 255": "burst:tau=1/8,c_max=255",
 }
 VARIANTS = {
-    "Head 255": "burst:tau=1/8,c_max=255,variant=head",
-    "Raw 255": "burst:c_max=255,variant=raw",
-    "Head-Raw 255": "burst:c_max=255,variant=head-raw",
+    "Head 255": "burst-head:tau=1/8,c_max=255",
+    "Raw 255": "burst-raw:c_max=255",
+    "Head-Raw 255": "burst-head-raw:c_max=255",
 }
 OURS = {"delta": "delta"}
 SETS = ["VERSION-SMALL", "VERSION-LARGE", "VERSION-RANGE", "VM", "WEB-ARCHIVE"]
