@@ -21,8 +21,8 @@ pub(crate) use file::File;
 pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
 #[cfg(feature = "volume")]
 pub(crate) use volume::{
-    Serving, VolumeCheckCounts, VolumeDisk, VolumeKeyEvent, VolumeSnapshot, VolumeStats,
-    VolumeWrites,
+    Serving, VolumeCheckCounts, VolumeCreated, VolumeDisk, VolumeKeyEvent, VolumeSnapshot,
+    VolumeStats, VolumeWrites,
 };
 pub(crate) use waiting::{WaitingFor, WaitingWriter};
 
@@ -341,13 +341,7 @@ pub(crate) enum Summary<'a> {
     },
     /// A virtual disk was created.
     #[cfg(feature = "volume")]
-    VolumeCreate {
-        size_bytes: u64,
-        block_size_bytes: u64,
-        mode: String,
-        disk: &'a str,
-        encrypted: bool,
-    },
+    VolumeCreate(VolumeCreated<'a>),
     /// The disks, snapshots or keys of a volume were changed.
     #[cfg(feature = "volume")]
     VolumeChange { change: &'static str },

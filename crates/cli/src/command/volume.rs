@@ -5,6 +5,7 @@ mod control;
 mod create;
 mod disks;
 mod key;
+mod requests;
 mod serve;
 mod stats;
 
@@ -47,7 +48,7 @@ fn request(path: &Path, request: &Request, secrets: &Secrets, report: &Report) -
     }
     let access = if request.is_change() { Access::Write } else { Access::Read };
     let volume = Arc::new(open(path, &OpenOptions::new(access), secrets, report)?);
-    let answer = control::perform(&volume, request, false, &|| false);
+    let answer = requests::perform(&volume, request, false, &|| false);
     let answer = answer.map_err(|error| refusal(path, &error))?;
     if request.is_change() {
         // The next opening reads no log.

@@ -16,6 +16,16 @@ pub(crate) struct Serving<'a> {
     pub(crate) read_only: bool,
 }
 
+/// A volume that was created with a disk.
+#[derive(Serialize)]
+pub(crate) struct VolumeCreated<'a> {
+    pub(crate) size_bytes: u64,
+    pub(crate) block_size_bytes: u64,
+    pub(crate) mode: String,
+    pub(crate) disk: &'a str,
+    pub(crate) encrypted: bool,
+}
+
 /// A disk of a volume.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct VolumeDisk {

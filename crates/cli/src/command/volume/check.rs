@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use cutpoint_terminal::report::INTERRUPTED;
-use cutpoint_volume::{Access, CheckSummary, Finding, OpenOptions};
+use cutpoint_volume::{Access, Finding, OpenOptions};
 
 use super::control::{self, Answer, CheckFinding, Request};
+use super::requests;
 use crate::args::{Secrets, VolumeCheck};
 use crate::event::{Event, Finding as FindingEvent, Summary, VolumeCheckCounts};
 use crate::exit::{Exit, Failure};
@@ -34,17 +35,7 @@ pub(crate) fn run(args: &VolumeCheck, secrets: &Secrets, report: &Report) -> Res
     if interrupt.is_asked() {
         return Err(Failure::new(Exit::Interrupted, INTERRUPTED).into());
     }
-    end(counts(&summary), report)
-}
-
-/// Returns the counts of a check.
-pub(super) fn counts(summary: &CheckSummary) -> VolumeCheckCounts {
-    VolumeCheckCounts {
-        finding_count: summary.finding_count,
-        damaged_block_count: summary.damaged_block_count,
-        stored_count: summary.stored_count,
-        read_bytes: summary.read_bytes,
-    }
+    end(requests::counts(&summary), report)
 }
 
 fn end(counts: VolumeCheckCounts, report: &Report) -> Result<Exit> {

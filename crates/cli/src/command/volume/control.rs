@@ -8,11 +8,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use cutpoint_volume::{Error, Finding, Volume};
+use cutpoint_volume::Finding;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{VolumeCheckCounts, VolumeDisk, VolumeSnapshot, VolumeStats};
@@ -26,8 +25,6 @@ const REQUEST_LEN_MAX: u64 = 64 * 1024;
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval at which the server looks for its end.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The maximum number of findings in an answer.
-const FINDINGS_MAX: usize = 10_000;
 
 /// A request to a volume.
 #[derive(Debug, Serialize, Deserialize)]
@@ -76,46 +73,6 @@ impl Request {
     pub(super) fn is_change(&self) -> bool {
         !matches!(self, Request::Stats | Request::List | Request::Check)
     }
-}
-
-/// Makes a request. `is_served` is set if clients may use the disks meanwhile.
-pub(super) fn perform(
-    volume: &Arc<Volume>,
-    request: &Request,
-    is_served: bool,
-    is_asked_to_stop: &dyn Fn() -> bool,
-) -> std::result::Result<Answer, Error> {
-    match request {
-        Request::Stats => {
-            let stats = Box::new(super::stats::event(&volume.statistics()?));
-            return Ok(Answer::Stats { stats });
-        }
-        Request::List => return Ok(super::disks::listed(volume)),
-        Request::Check => {
-            let mut findings = Vec::new();
-            let tell = |finding: &Finding| {
-                if findings.len() < FINDINGS_MAX {
-                    findings.push(CheckFinding::from(finding));
-                }
-            };
-            let summary = volume.check(tell, is_asked_to_stop)?;
-            return Ok(Answer::Check { findings, counts: super::check::counts(&summary) });
-        }
-        Request::CreateDisk { name, size } => volume.create_disk(name, *size),
-        Request::Snapshot { disk, name } => volume.snapshot(disk, name),
-        Request::Clone { from, name } => volume.clone_disk(from, name),
-        Request::Resize { disk, size } => volume.resize(disk, *size),
-        Request::Delete { name } if is_served && !name.contains('@') => Err(used(name)),
-        Request::RollBack { disk, .. } if is_served => Err(used(disk)),
-        Request::RollBack { disk, snapshot } => volume.roll_back(disk, snapshot),
-        Request::Delete { name } => volume.delete(name),
-    }
-    .map(|()| Answer::Done)
-}
-
-/// Returns the error that clients may use a disk whose contents would change under them.
-fn used(disk: &str) -> Error {
-    Error::in_use(disk, "is served, and clients may use it; end the server first")
 }
 
 /// Asks the process that serves a volume. Returns `None` if none listens.
@@ -167,12 +124,16 @@ impl Control {
         Ok(Control { listener, path })
     }
 
-    /// Answers requests, one after the other, until `is_asked_to_stop` returns `true`.
-    pub(super) fn run(&self, volume: &Arc<Volume>, is_asked_to_stop: &dyn Fn() -> bool) {
+    /// Answers requests by `perform`, one after the other, until `is_asked_to_stop` returns `true`.
+    pub(super) fn run(
+        &self,
+        perform: &dyn Fn(&Request) -> Answer,
+        is_asked_to_stop: &dyn Fn() -> bool,
+    ) {
         while !is_asked_to_stop() {
             match self.listener.accept() {
                 // The client is told, or is gone.
-                Ok((stream, _)) => drop(answer(stream, volume, is_asked_to_stop)),
+                Ok((stream, _)) => drop(answer(stream, perform)),
                 Err(_) => self.wait(),
             }
         }
@@ -189,20 +150,14 @@ impl Control {
 }
 
 /// Answers one client.
-fn answer(
-    mut stream: UnixStream,
-    volume: &Arc<Volume>,
-    is_asked_to_stop: &dyn Fn() -> bool,
-) -> io::Result<()> {
+fn answer(mut stream: UnixStream, perform: &dyn Fn(&Request) -> Answer) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut line = String::new();
     BufReader::new((&stream).take(REQUEST_LEN_MAX)).read_line(&mut line)?;
     let answer = match serde_json::from_str::<Request>(&line) {
-        Ok(request) => perform(volume, &request, true, is_asked_to_stop).unwrap_or_else(|error| {
-            Answer::Failed { exit: super::exit_of(&error).code(), message: error.to_string() }
-        }),
+        Ok(request) => perform(&request),
         Err(error) => {
             Answer::Failed { exit: Exit::Failed.code(), message: format!("request: {error}") }
         }

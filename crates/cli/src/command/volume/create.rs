@@ -8,7 +8,7 @@ use cutpoint_volume::{CreateOptions, Folder, LocalFolder, Volume};
 
 use super::control::Request;
 use crate::args::{Encryption, Secrets, VolumeCreate};
-use crate::event::{Event, Summary};
+use crate::event::{Event, Summary, VolumeCreated};
 use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::unlock;
@@ -41,13 +41,13 @@ pub(crate) fn run(args: &VolumeCreate, secrets: &Secrets, report: &Report) -> Re
     let folder: Arc<dyn Folder> = Arc::new(folder);
     Volume::create(&folder, &options).map_err(|error| super::failure(&args.folder, &error))?;
     if report.is_json() {
-        report.event(&Event::Summary(Summary::VolumeCreate {
+        report.event(&Event::Summary(Summary::VolumeCreate(VolumeCreated {
             size_bytes: args.size,
             block_size_bytes: args.block_size,
             mode: mode.to_string(),
             disk: &args.disk,
             encrypted: options.passphrase.is_some(),
-        }))?;
+        })))?;
     } else {
         report.note(&format!(
             "Created {shown}: {} in blocks of {}, mode {mode}, {}. `cutpoint volume serve {shown}` \

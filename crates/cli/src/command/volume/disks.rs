@@ -1,14 +1,11 @@
 //! The disks of a volume: `volume list`, `snapshot`, `clone`, `rollback`, `resize` and `delete`.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Result;
 use cutpoint_terminal::units::short_size;
-use cutpoint_volume::Volume;
 
 use super::control::{Answer, Request};
-use super::seconds;
 use crate::args::{
     Secrets, VolumeClone, VolumeDelete, VolumeList, VolumeResize, VolumeRollback, VolumeSnapshot,
 };
@@ -16,23 +13,6 @@ use crate::event::{self, Event, Summary};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::units;
-
-/// Returns the disks and snapshots of a volume.
-pub(super) fn listed(volume: &Arc<Volume>) -> Answer {
-    let block_size = volume.block_size() as u64;
-    let disks = volume.disks().into_iter().map(|disk| event::VolumeDisk {
-        name: disk.name,
-        size_bytes: disk.size,
-        own_bytes: disk.own_block_count * block_size,
-    });
-    let snapshots = volume.snapshots().into_iter().map(|snapshot| event::VolumeSnapshot {
-        name: format!("{}@{}", snapshot.disk, snapshot.name),
-        size_bytes: snapshot.size,
-        own_bytes: snapshot.own_block_count * block_size,
-        created_ns: seconds(snapshot.created).saturating_mul(1_000_000_000),
-    });
-    Answer::List { disks: disks.collect(), snapshots: snapshots.collect() }
-}
 
 pub(super) fn list(args: &VolumeList, secrets: &Secrets, report: &Report) -> Result<Exit> {
     let answer = super::request(&args.folder, &Request::List, secrets, report)?;

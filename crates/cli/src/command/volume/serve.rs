@@ -10,7 +10,8 @@ use cutpoint_terminal::units::short_size;
 use cutpoint_volume::nbd::{Address, Server, VolumeExports};
 use cutpoint_volume::{Access, OpenOptions, Volume};
 
-use super::control::Control;
+use super::control::{Answer, Control, Request};
+use super::requests;
 use crate::args::{Secrets, VolumeServe};
 use crate::event::{Event, PathText, Serving, Summary};
 use crate::exit::{Exit, Failure};
@@ -83,7 +84,16 @@ fn serve(
                 }
             }
         });
-        scope.spawn(|| control.run(volume, &|| interrupt.is_asked()));
+        scope.spawn(|| {
+            let perform = |request: &Request| {
+                let performed = requests::perform(volume, request, true, &|| interrupt.is_asked());
+                performed.unwrap_or_else(|error| Answer::Failed {
+                    exit: super::exit_of(&error).code(),
+                    message: error.to_string(),
+                })
+            };
+            control.run(&perform, &|| interrupt.is_asked());
+        });
         let served = server.run(&exports, &|| interrupt.is_asked());
         drop(serving);
         served.context("cannot accept connections")

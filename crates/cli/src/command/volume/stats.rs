@@ -2,11 +2,10 @@
 
 use anyhow::Result;
 use cutpoint_terminal::units::short_size;
-use cutpoint_volume::Statistics;
 
 use super::control::{Answer, Request};
 use crate::args::{Secrets, VolumeStats as Args};
-use crate::event::{Event, Summary, VolumeStats, VolumeWrites};
+use crate::event::{Event, Summary, VolumeStats};
 use crate::exit::Exit;
 use crate::report::Report;
 use crate::units;
@@ -70,56 +69,4 @@ fn lines(stats: &VolumeStats) -> Vec<(&'static str, String)> {
         lines.push(("lost", blocks(stats.lost_block_count)));
     }
     lines
-}
-
-/// Returns sizes and counts as an event.
-pub(super) fn event(statistics: &Statistics) -> VolumeStats {
-    let counters = statistics.counters;
-    let [head_hit_count, tail_hit_count] = counters.hit_count;
-    let [head_exhausted_count, tail_exhausted_count] = counters.exhausted_count;
-    let [head_replaced_count, tail_replaced_count] = counters.replaced_count;
-    let [head_entry_count, tail_entry_count] = statistics.view_count;
-    VolumeStats {
-        size_bytes: statistics.size,
-        block_size_bytes: statistics.block_size,
-        mode: statistics.mode.to_string(),
-        compression: statistics.compression.to_string(),
-        used_bytes: statistics.used_block_count * statistics.block_size,
-        full_count: statistics.full_count,
-        full_bytes: statistics.full_bytes,
-        burst_count: statistics.burst_count,
-        burst_bytes: statistics.burst_bytes,
-        delta_count: statistics.delta_count,
-        delta_bytes: statistics.delta_bytes,
-        pinned_count: statistics.pinned_count,
-        ratio: statistics.ratio(),
-        live_bytes: statistics.live_bytes,
-        physical_bytes: statistics.physical_bytes,
-        table_bytes: statistics.table_bytes,
-        table_memory_bytes: statistics.table_memory_bytes,
-        lost_block_count: statistics.lost_block_count,
-        layer_count: statistics.layer_count,
-        fingerprint_entry_count: statistics.fingerprint_count,
-        head_entry_count,
-        tail_entry_count,
-        feature_entry_count: statistics.feature_count,
-        writes: VolumeWrites {
-            full_count: counters.full_count,
-            burst_count: counters.burst_count,
-            burst_data_bytes: counters.burst_bytes,
-            delta_count: counters.delta_count,
-            duplicate_count: counters.duplicate_count,
-            burst_duplicate_count: counters.burst_duplicate_count,
-            zero_count: counters.zero_count,
-            head_hit_count,
-            tail_hit_count,
-            head_exhausted_count,
-            tail_exhausted_count,
-            head_replaced_count,
-            tail_replaced_count,
-            cancelled_count: counters.cancelled_count,
-            moved_count: counters.moved_count,
-            rewritten_count: counters.rewritten_count,
-        },
-    }
 }
