@@ -111,6 +111,8 @@ Examples:
   cutpoint volume serve disk
   cutpoint volume serve disk --mode exact
   cutpoint volume serve disk --listen tcp:10809
+  cutpoint volume serve disk --listen tcp:0.0.0.0:10809 \
+    --tls-certificates /etc/cutpoint/tls
   nbd-client -unix disk/nbd.socket /dev/nbd0
       Connects the kernel to the disk, as root, in another terminal.
   nbdcopy vm.img 'nbd+unix:///?socket=disk/nbd.socket'
@@ -119,12 +121,23 @@ pub(crate) struct VolumeServe {
     /// Folder of the volume
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Listen at ADDRESS: unix:PATH, or tcp:PORT of this machine [default: unix:DIR/nbd.socket]
+    /// Listen at ADDRESS: unix:PATH, tcp:PORT or tcp:IP:PORT [default: unix:DIR/nbd.socket]
     ///
     /// Only the user who runs the command can use a socket unix:PATH. Every user of this machine can
-    /// use tcp:PORT, and no other machine can. tcp:0 takes a free port.
+    /// use tcp:PORT, and no other machine can. An IP address of a network, such as tcp:0.0.0.0:10809,
+    /// needs --tls-certificates. Port 0 is a free one.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
+    /// Demand TLS with the certificates in FOLDER: server-cert.pem, server-key.pem, ca-cert.pem
+    ///
+    /// Clients need a certificate that the authority of ca-cert.pem has signed.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) tls_certificates: Option<PathBuf>,
+    /// Accept clients without a certificate
+    ///
+    /// Whoever reaches the port can then read and write all disks.
+    #[arg(long, requires = "tls_certificates")]
+    pub(crate) tls_any_client: bool,
     /// Compare blocks that are written from now on in this way
     ///
     /// MODE is that of `cutpoint volume create`. Stored blocks stay as they are.

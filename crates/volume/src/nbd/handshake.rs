@@ -29,18 +29,48 @@ pub(super) struct Agreed {
     pub(super) has_allocation: bool,
 }
 
+/// The encryption of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Security {
+    /// There is none, and none is offered.
+    Clear,
+    /// The client must begin TLS.
+    NeedsTls,
+    /// TLS has begun.
+    Tls,
+}
+
+/// What follows a greeting: flags of the client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Greeted {
+    /// Set if 124 zeros follow the answer to `NBD_OPT_EXPORT_NAME`.
+    has_zeros: bool,
+}
+
+/// The end of a handshake.
+pub(super) enum Negotiated {
+    /// Requests for a disk follow.
+    Begin(Agreed, Arc<dyn Device>),
+    /// TLS follows, and options after that.
+    StartTls(Greeted),
+    /// The client is done.
+    End,
+}
+
 /// The effect of an option.
 enum Next {
     Option,
     Transmission(Arc<dyn Device>),
+    StartTls,
     End,
 }
 
-/// Agrees with a client on an export. Returns `None` if the client ends the handshake.
+/// Greets a client, and agrees with it on an export.
 pub(super) fn negotiate(
     stream: &mut (impl Read + Write),
     exports: &dyn Exports,
-) -> io::Result<Option<(Agreed, Arc<dyn Device>)>> {
+    security: Security,
+) -> io::Result<Negotiated> {
     let mut greeting = Vec::with_capacity(18);
     greeting.extend_from_slice(&MAGIC.to_be_bytes());
     greeting.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
@@ -50,14 +80,24 @@ pub(super) fn negotiate(
     if flags & !u32::from(SERVER_FLAGS) != 0 || flags & 1 == 0 {
         return Err(broken("flags of the client"));
     }
-    let has_zeros = flags & NO_ZEROES == 0;
+    options(stream, exports, security, Greeted { has_zeros: flags & NO_ZEROES == 0 })
+}
+
+/// Answers options until the client begins or ends. What was agreed on before TLS does not count.
+pub(super) fn options(
+    stream: &mut (impl Read + Write),
+    exports: &dyn Exports,
+    security: Security,
+    greeted: Greeted,
+) -> io::Result<Negotiated> {
     let (agreed, context_export) = (Agreed::default(), Vec::new());
-    let mut handshake = Handshake { stream, exports, has_zeros, agreed, context_export };
+    let mut handshake = Handshake { stream, exports, security, greeted, agreed, context_export };
     for _ in 0..OPTION_COUNT_MAX {
         match handshake.option()? {
             Next::Option => {}
-            Next::Transmission(device) => return Ok(Some((handshake.agreed, device))),
-            Next::End => return Ok(None),
+            Next::Transmission(device) => return Ok(Negotiated::Begin(handshake.agreed, device)),
+            Next::StartTls => return Ok(Negotiated::StartTls(greeted)),
+            Next::End => return Ok(Negotiated::End),
         }
     }
     Err(broken("number of options"))
@@ -66,8 +106,8 @@ pub(super) fn negotiate(
 struct Handshake<'a, S> {
     stream: &'a mut S,
     exports: &'a dyn Exports,
-    /// Set if 124 zeros follow the answer to `NBD_OPT_EXPORT_NAME`.
-    has_zeros: bool,
+    security: Security,
+    greeted: Greeted,
     agreed: Agreed,
     /// The name of the export for which a context was agreed on.
     context_export: Vec<u8>,
@@ -89,12 +129,19 @@ impl<S: Read + Write> Handshake<'_, S> {
         }
         let data = read_bytes(self.stream, len)?;
         match option {
-            option::EXPORT_NAME => return self.export_name(&data),
             option::ABORT => {
                 // A client may be gone already.
                 self.reply(option, reply::ACK, &[]).ok();
                 return Ok(Next::End);
             }
+            option::START_TLS => return self.start_tls(&data),
+            option::EXPORT_NAME if self.security == Security::NeedsTls => {
+                return Err(broken("export without TLS"));
+            }
+            _ if self.security == Security::NeedsTls => {
+                self.reply(option, reply::ERR_TLS_REQUIRED, &[])?;
+            }
+            option::EXPORT_NAME => return self.export_name(&data),
             option::LIST => self.list(&data)?,
             option::INFO | option::GO => return self.info(option, &data),
             option::STRUCTURED_REPLY if data.is_empty() => {
@@ -108,13 +155,26 @@ impl<S: Read + Write> Handshake<'_, S> {
         Ok(Next::Option)
     }
 
+    fn start_tls(&mut self, data: &[u8]) -> io::Result<Next> {
+        let error = match self.security {
+            Security::NeedsTls if data.is_empty() => {
+                self.reply(option::START_TLS, reply::ACK, &[])?;
+                return Ok(Next::StartTls);
+            }
+            Security::Clear => reply::ERR_UNSUPPORTED,
+            Security::NeedsTls | Security::Tls => reply::ERR_INVALID,
+        };
+        self.reply(option::START_TLS, error, &[])?;
+        Ok(Next::Option)
+    }
+
     /// Answers the old way to begin, which has no error but the end of the connection.
     fn export_name(&mut self, name: &[u8]) -> io::Result<Next> {
         let Some(device) = self.open(name) else {
             return Err(broken("name of an export that does not exist"));
         };
         let mut answer = self.export(&*device);
-        answer.resize(answer.len() + if self.has_zeros { 124 } else { 0 }, 0);
+        answer.resize(answer.len() + if self.greeted.has_zeros { 124 } else { 0 }, 0);
         self.stream.write_all(&answer)?;
         Ok(self.begin(name, device))
     }

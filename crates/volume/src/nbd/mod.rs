@@ -12,13 +12,17 @@
 mod exports;
 mod handshake;
 mod server;
+mod tls;
 mod transmission;
 mod wire;
 
 pub use self::exports::{Exports, VolumeExports};
 pub use self::server::{Address, ParseAddressError, Server};
+pub use self::tls::{Clients, Tls};
 
 use std::io::{Read, Write};
+
+use self::handshake::{Negotiated, Security};
 
 /// Serves one connection until the peer ends it or breaks the protocol.
 ///
@@ -30,8 +34,8 @@ pub fn serve_connection(
     stream: &mut (impl Read + Write),
     exports: &dyn Exports,
 ) -> std::io::Result<()> {
-    match handshake::negotiate(stream, exports)? {
-        Some((agreed, device)) => transmission::serve(stream, &*device, agreed),
-        None => Ok(()),
+    match handshake::negotiate(stream, exports, Security::Clear)? {
+        Negotiated::Begin(agreed, device) => transmission::serve(stream, &*device, agreed),
+        Negotiated::StartTls(_) | Negotiated::End => Ok(()),
     }
 }

@@ -16,9 +16,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
 use rustix::process::umask;
+use rustls::{ServerConnection, StreamOwned};
 
 use super::exports::Exports;
-use super::handshake::negotiate;
+use super::handshake::{Negotiated, Security, negotiate, options};
+use super::tls::Tls;
 use super::transmission;
 
 /// The maximum number of connections at a time. Another one is closed at once.
@@ -38,7 +40,8 @@ const END_LOOK_EVERY: Duration = Duration::from_millis(5);
 pub enum Address {
     /// A socket in the file system, which only its owner can use.
     Unix(PathBuf),
-    /// A port of this machine. Every user of the machine can connect to it.
+    /// A port of an interface. Without TLS it must be one of the loopback interface, to which every user
+    /// of the machine can connect.
     Tcp(SocketAddr),
 }
 
@@ -57,19 +60,21 @@ impl std::error::Error for ParseAddressError {}
 impl FromStr for Address {
     type Err = ParseAddressError;
 
-    /// Parses `unix:PATH` or `tcp:PORT`, a port of the loopback interface.
+    /// Parses `unix:PATH`, `tcp:PORT`, a port of the loopback interface, or `tcp:ADDRESS:PORT` with the
+    /// IP address of an interface.
     ///
     /// # Errors
     ///
-    /// Fails if the text is neither, or the port is no number up to 65,535.
+    /// Fails if the text is none of them, or the port is no number up to 65,535.
     fn from_str(text: &str) -> Result<Address, ParseAddressError> {
         if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
             return Ok(Address::Unix(path.into()));
         }
-        let port = text.strip_prefix("tcp:").and_then(|port| port.parse().ok());
-        let port: u16 = port
-            .ok_or_else(|| ParseAddressError(format!("{text}: must be unix:PATH or tcp:PORT")))?;
-        Ok(Address::Tcp(([127, 0, 0, 1], port).into()))
+        let tcp = text.strip_prefix("tcp:").unwrap_or_default();
+        let loopback = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let address = tcp.parse().map(loopback).ok().or_else(|| tcp.parse().ok());
+        let expected = "must be unix:PATH, tcp:PORT or tcp:ADDRESS:PORT";
+        address.map(Address::Tcp).ok_or_else(|| ParseAddressError(format!("{text}: {expected}")))
     }
 }
 
@@ -87,6 +92,7 @@ impl fmt::Display for Address {
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,
+    tls: Option<Tls>,
     connections: Arc<Mutex<Connections>>,
 }
 
@@ -98,12 +104,20 @@ struct Connections {
 }
 
 impl Server {
-    /// Begins to listen at an address.
+    /// Begins to listen at an address. With `tls`, clients must begin TLS.
     ///
     /// # Errors
     ///
-    /// Fails with `AddrInUse` if another process listens there, and if the address cannot be used.
-    pub fn listen(address: &Address) -> io::Result<Server> {
+    /// Fails with `AddrInUse` if another process listens there, with `PermissionDenied` if other
+    /// machines could connect without TLS, and if the address cannot be used.
+    pub fn listen(address: &Address, tls: Option<Tls>) -> io::Result<Server> {
+        if let Address::Tcp(address) = address
+            && !address.ip().is_loopback()
+            && tls.is_none()
+        {
+            let problem = "other machines may connect by TLS only";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+        }
         let listener = match address {
             Address::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
             Address::Unix(path) => Listener::Unix(bind_unix(path)?, UnixPath(path.clone())),
@@ -112,7 +126,7 @@ impl Server {
             Listener::Tcp(listener) => listener.set_nonblocking(true)?,
             Listener::Unix(listener, _) => listener.set_nonblocking(true)?,
         }
-        Ok(Server { listener, connections: Arc::default() })
+        Ok(Server { listener, tls, connections: Arc::default() })
     }
 
     /// Returns the address, with the port that the system has chosen if port 0 was asked for.
@@ -202,10 +216,26 @@ impl Server {
 
     fn serve(&self, mut connection: Connection, exports: &dyn Exports) -> io::Result<()> {
         connection.set_timeout(Some(HANDSHAKE_TIMEOUT))?;
-        let negotiated = negotiate(&mut connection, exports)?;
-        let Some((agreed, device)) = negotiated else { return Ok(()) };
-        connection.set_timeout(None)?;
-        transmission::serve(&mut connection, &*device, agreed)
+        let Some(tls) = &self.tls else {
+            return match negotiate(&mut connection, exports, Security::Clear)? {
+                Negotiated::Begin(agreed, device) => {
+                    connection.set_timeout(None)?;
+                    transmission::serve(&mut connection, &*device, agreed)
+                }
+                Negotiated::StartTls(_) | Negotiated::End => Ok(()),
+            };
+        };
+        let negotiated = negotiate(&mut connection, exports, Security::NeedsTls)?;
+        let Negotiated::StartTls(greeted) = negotiated else { return Ok(()) };
+        let session = ServerConnection::new(Arc::clone(&tls.0)).map_err(io::Error::other)?;
+        let mut stream = StreamOwned::new(session, connection);
+        match options(&mut stream, exports, Security::Tls, greeted)? {
+            Negotiated::Begin(agreed, device) => {
+                stream.sock.set_timeout(None)?;
+                transmission::serve(&mut stream, &*device, agreed)
+            }
+            Negotiated::StartTls(_) | Negotiated::End => Ok(()),
+        }
     }
 
     /// Lets each connection answer what has arrived. A peer that does not take its replies is not

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cutpoint_testing::{SplitMix64, skipped};
 use cutpoint_volume::Mode;
-use cutpoint_volume::nbd::{Address, Server, VolumeExports};
+use cutpoint_volume::nbd::{Address, Clients, Server, Tls, VolumeExports};
 
 use crate::local::{create, open};
 
@@ -21,23 +21,24 @@ fn run(command: &mut Command) -> Option<Output> {
     output
 }
 
+/// Ends the servers when the test ends, also by a panic.
+struct Over<'a>(&'a AtomicBool);
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Serves a volume at a socket and at a port while `test` runs with their addresses.
 fn served(path: &Path, test: impl FnOnce(&[String])) {
     let volume = open(path);
     let exports = VolumeExports(Arc::clone(&volume.volume));
     let socket = path.with_extension("socket");
-    let unix = Server::listen(&Address::Unix(socket)).expect("listens");
-    let tcp = Server::listen(&"tcp:0".parse().expect("an address")).expect("listens");
+    let unix = Server::listen(&Address::Unix(socket), None).expect("listens");
+    let tcp = Server::listen(&"tcp:0".parse().expect("an address"), None).expect("listens");
     let addresses = [&unix, &tcp].map(|server| server.address().expect("an address").to_string());
     let is_over = AtomicBool::new(false);
     let stop = || is_over.load(Ordering::SeqCst);
-    /// Ends the servers when the test ends, also by a panic.
-    struct Over<'a>(&'a AtomicBool);
-    impl Drop for Over<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
     std::thread::scope(|scope| {
         let over = Over(&is_over);
         scope.spawn(|| unix.run(&exports, &stop).expect("served"));
@@ -138,4 +139,77 @@ fn fio_verifies_what_it_writes() {
             assert!(output.status.success(), "{output:?}");
         }
     });
+}
+
+/// Writes a certificate authority, and certificates that it has signed, for a server and a client, with
+/// `openssl`. Returns `None`, with a report, if that is not installed.
+fn certificates(folder: &Path) -> Option<()> {
+    let openssl = |words: &str| {
+        let mut command = Command::new("openssl");
+        command.args(words.split_whitespace()).current_dir(folder);
+        run(&mut command).map(|output| assert!(output.status.success(), "{words}: {output:?}"))
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    openssl(&format!(
+        "req -x509 {key} -keyout ca-key.pem -out ca-cert.pem -days 2 -subj /CN=authority"
+    ))?;
+    std::fs::write(folder.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1")
+        .expect("names");
+    for name in ["server", "client"] {
+        openssl(&format!("req {key} -keyout {name}-key.pem -out {name}.csr -subj /CN=localhost"))?;
+        openssl(&format!(
+            "x509 -req -in {name}.csr -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial -days 2 \
+             -extfile names -out {name}-cert.pem"
+        ))?;
+    }
+    Some(())
+}
+
+#[test]
+fn clients_with_a_certificate_connect_by_tls_and_no_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let certificate_folder = folder.path().join("certificates");
+    let foreign = folder.path().join("foreign");
+    for path in [&certificate_folder, &foreign] {
+        std::fs::create_dir(path).expect("a folder");
+        let Some(()) = certificates(path) else { return };
+    }
+    let path = folder.path().join("volume");
+    create(&path, Mode::default());
+    let volume = open(&path);
+    let exports = VolumeExports(Arc::clone(&volume.volume));
+    let tls = Tls::read(&certificate_folder, Clients::WithCertificate).expect("certificates");
+    let address = "tcp:127.0.0.1:0".parse().expect("an address");
+    let server = Server::listen(&address, Some(tls)).expect("listens");
+    let Ok(Address::Tcp(address)) = server.address() else { panic!("a port") };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let over = Over(&is_over);
+        scope.spawn(|| server.run(&exports, &|| is_over.load(Ordering::SeqCst)).expect("served"));
+        let info = |scheme: &str, certificates: Option<&Path>| {
+            let tls = certificates.map(|path| format!("?tls-certificates={}", path.display()));
+            let uri =
+                format!("{scheme}://localhost:{}/main{}", address.port(), tls.unwrap_or_default());
+            run(Command::new("nbdinfo").arg(uri))
+        };
+        if let Some(output) = info("nbds", Some(&certificate_folder)) {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success() && text.contains("1M"), "{output:?}");
+            assert!(text.contains("with TLS"), "{text}");
+            let refused = info("nbds", Some(&foreign)).expect("installed");
+            assert!(!refused.status.success(), "another authority");
+            let refused = info("nbd", None).expect("installed");
+            assert!(!refused.status.success(), "without TLS");
+        }
+        drop(over);
+    });
+    let missing = Tls::read(folder.path(), Clients::Any).expect_err("no certificates");
+    assert!(missing.to_string().contains("server-cert.pem"), "{missing}");
+}
+
+#[test]
+fn other_machines_cannot_connect_without_tls() {
+    let address = "tcp:0.0.0.0:0".parse().expect("an address");
+    let error = Server::listen(&address, None).expect_err("refused");
+    assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_terminal::units::short_size;
-use cutpoint_volume::nbd::{Address, Server, VolumeExports};
+use cutpoint_volume::nbd::{Address, Clients, Server, Tls, VolumeExports};
 use cutpoint_volume::{Access, OpenOptions, Volume};
 
 use super::control::{Answer, Control, Request};
@@ -29,6 +29,9 @@ pub(crate) fn run(args: &VolumeServe, secrets: &Secrets, report: &Report) -> Res
         Some(text) => text.parse().map_err(|error| Failure::failed(format!("--listen {error}")))?,
         None => Address::Unix(args.folder.join(SOCKET)),
     };
+    let clients = if args.tls_any_client { Clients::Any } else { Clients::WithCertificate };
+    let tls = args.tls_certificates.as_ref().map(|folder| Tls::read(folder, clients));
+    let tls = tls.transpose().context("--tls-certificates")?;
     let mode = args.mode.as_deref().map(super::mode).transpose()?;
     let compression = args.compression.as_deref().map(super::compression).transpose()?;
     let access = if args.read_only { Access::Read } else { Access::Write };
@@ -48,7 +51,7 @@ pub(crate) fn run(args: &VolumeServe, secrets: &Secrets, report: &Report) -> Res
     }
     let control = Control::listen(&args.folder);
     let control = control.with_context(|| format!("{}: control socket", args.folder.display()))?;
-    let server = listen(&address)?;
+    let server = listen(&address, tls)?;
     let interrupt = Interrupt::listen_without_limit();
     tell_serving(args, &volume, &server, report)?;
     serve(&volume, &server, &control, &interrupt, report)?;
@@ -100,9 +103,12 @@ fn serve(
     })
 }
 
-fn listen(address: &Address) -> Result<Server> {
-    Server::listen(address).map_err(|error| {
+fn listen(address: &Address, tls: Option<Tls>) -> Result<Server> {
+    Server::listen(address, tls).map_err(|error| {
         let failure = Failure::failed(format!("--listen {}: {error}", shown(address)));
+        if error.kind() == std::io::ErrorKind::PermissionDenied && error.get_ref().is_some() {
+            return failure.with_remedy("name certificates with --tls-certificates").into();
+        }
         failure.with_remedy("name another address, such as --listen tcp:0").into()
     })
 }
@@ -111,7 +117,7 @@ fn listen(address: &Address) -> Result<Server> {
 fn shown(address: &Address) -> String {
     match address {
         Address::Unix(path) => format!("unix:{}", path.display()),
-        Address::Tcp(address) => format!("tcp:{}", address.port()),
+        Address::Tcp(address) => format!("tcp:{address}"),
     }
 }
 
