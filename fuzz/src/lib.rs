@@ -6,6 +6,8 @@ mod chunking;
 #[path = "../../crates/repository/tests/it/support/decoding.rs"]
 #[allow(dead_code, reason = "its pieces matter elsewhere")]
 mod decoding;
+#[path = "../../crates/image/tests/it/anything.rs"]
+mod images;
 #[path = "../../crates/repository/tests/it/support/machine.rs"]
 mod machine;
 #[path = "../../crates/repository/tests/it/support/planted.rs"]
@@ -49,4 +51,9 @@ pub fn runs(input: &[u8]) {
 /// The table and the shards of a parity object.
 pub fn parity(input: &[u8]) {
     planted::parity(input);
+}
+
+/// Disk images.
+pub fn images(input: &[u8]) {
+    images::anything(input);
 }

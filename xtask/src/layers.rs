@@ -14,7 +14,7 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 20] = [
+const CRATES: [(&str, &[&str]); 21] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
     ("cutpoint-delta", &[]),
@@ -33,6 +33,7 @@ const CRATES: [(&str, &[&str]); 20] = [
             "cutpoint-storage",
         ],
     ),
+    ("cutpoint-image", &[]),
     ("cutpoint-volume", &["cutpoint-delta", "cutpoint-fingerprint"]),
     ("cutpoint-terminal", &["cutpoint-backup", "cutpoint-estimate", "cutpoint-storage"]),
     (
@@ -41,6 +42,7 @@ const CRATES: [(&str, &[&str]); 20] = [
             "cutpoint-backup",
             "cutpoint-chunking",
             "cutpoint-estimate",
+            "cutpoint-image",
             "cutpoint-import",
             "cutpoint-repository",
             "cutpoint-storage",
