@@ -19,6 +19,7 @@ mod program;
 mod restore;
 mod settings;
 mod volume;
+mod volume_transfer;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use cutpoint_terminal::help::STYLES;
@@ -55,6 +56,8 @@ pub(crate) use self::volume::{
     VolumeKeyCommand, VolumeList, VolumeResize, VolumeRollback, VolumeServe, VolumeSnapshot,
     VolumeStats,
 };
+#[cfg(feature = "volume")]
+pub(crate) use self::volume_transfer::{ImageFormat, VolumeChanged, VolumeImport};
 
 const EXAMPLES: &str = "\
 Examples:

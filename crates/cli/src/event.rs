@@ -21,8 +21,8 @@ pub(crate) use file::File;
 pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
 #[cfg(feature = "volume")]
 pub(crate) use volume::{
-    Serving, VolumeCheckCounts, VolumeCreated, VolumeDisk, VolumeKeyEvent, VolumeSnapshot,
-    VolumeStats, VolumeWrites,
+    Serving, VolumeCheckCounts, VolumeCreated, VolumeDisk, VolumeImported, VolumeKeyEvent,
+    VolumePart, VolumeSnapshot, VolumeStats, VolumeWrites,
 };
 pub(crate) use waiting::{WaitingFor, WaitingWriter};
 
@@ -104,6 +104,9 @@ pub(crate) enum Event<'a> {
     /// A snapshot of a disk of a volume.
     #[cfg(feature = "volume")]
     VolumeSnapshot(VolumeSnapshot),
+    /// A part of a disk of a volume that has changed.
+    #[cfg(feature = "volume")]
+    VolumePart(VolumePart),
     /// A passphrase of a volume.
     #[cfg(feature = "volume")]
     VolumeKey(VolumeKeyEvent),
@@ -345,6 +348,9 @@ pub(crate) enum Summary<'a> {
     /// The disks, snapshots or keys of a volume were changed.
     #[cfg(feature = "volume")]
     VolumeChange { change: &'static str },
+    /// An image was imported.
+    #[cfg(feature = "volume")]
+    VolumeImport(VolumeImported),
     /// A virtual disk was served.
     #[cfg(feature = "volume")]
     VolumeServe { elapsed_ns: u64 },

@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use cutpoint_terminal::units::parse_large_size;
 
 use super::access::NewSecrets;
+use super::volume_transfer::{VolumeChanged, VolumeImport};
 
 /// Create, serve, snapshot and check virtual disks
 ///
@@ -36,6 +37,8 @@ pub(crate) struct Volume {
 #[derive(Debug, Subcommand)]
 pub(crate) enum VolumeCommand {
     Create(VolumeCreate),
+    Import(VolumeImport),
+    Changed(VolumeChanged),
     Serve(VolumeServe),
     List(VolumeList),
     Snapshot(VolumeSnapshot),

@@ -4,6 +4,7 @@ mod check;
 mod control;
 mod create;
 mod disks;
+mod import;
 mod key;
 mod requests;
 mod serve;
@@ -28,6 +29,8 @@ pub(crate) fn run(args: &Volume, global: &Global, report: &Report) -> Result<Exi
     let secrets = &global.secrets;
     match &args.command {
         VolumeCommand::Create(create) => create::run(create, secrets, report),
+        VolumeCommand::Import(import) => import::run(import, global, report),
+        VolumeCommand::Changed(changed) => disks::changed(changed, secrets, report),
         VolumeCommand::Serve(serve) => serve::run(serve, secrets, report),
         VolumeCommand::List(list) => disks::list(list, secrets, report),
         VolumeCommand::Snapshot(snapshot) => disks::snapshot(snapshot, secrets, report),

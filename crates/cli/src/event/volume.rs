@@ -46,6 +46,26 @@ pub(crate) struct VolumeSnapshot {
     pub(crate) created_ns: i64,
 }
 
+/// A part of a disk that has changed.
+#[derive(Debug, Serialize)]
+pub(crate) struct VolumePart {
+    pub(crate) offset: u64,
+    pub(crate) size_bytes: u64,
+}
+
+/// An image that was imported.
+#[derive(Debug, Serialize)]
+pub(crate) struct VolumeImported {
+    pub(crate) disk: String,
+    pub(crate) size_bytes: u64,
+    pub(crate) block_size_bytes: u64,
+    /// `raw`, `qcow2` or `snapshot`.
+    pub(crate) format: String,
+    pub(crate) read_bytes: u64,
+    pub(crate) physical_bytes: u64,
+    pub(crate) elapsed_ns: u64,
+}
+
 /// A passphrase of an encrypted volume.
 #[derive(Debug, Serialize)]
 pub(crate) struct VolumeKeyEvent {

@@ -217,7 +217,7 @@ fn create_and_open_refuse_what_they_cannot_use() {
         (vec!["--size", "1M", "--mode", "fast"], "--mode fast: unknown"),
         (vec!["--size", "1M", "--mode", "burst:variant=raw"], "a part of the name"),
         (vec!["--size", "1M", "--compression", "gzip"], "--compression gzip: unknown"),
-        (vec!["--size", "1M", "--disk", "-x-"], "name '-x-'"),
+        (vec!["--size", "1M", "--disk", "x@y"], "name 'x@y'"),
     ];
     for (options, message) in refused {
         let words = [vec!["volume", "create", "new"], options].concat();
@@ -227,7 +227,7 @@ fn create_and_open_refuse_what_they_cannot_use() {
     sandbox.run(["volume", "stats", "none"]).ended(10, &["none: no volume found"]);
     sandbox
         .run(["volume", "serve", "disk", "--listen", "udp:1"])
-        .ended(2, &["unix:PATH or tcp:PORT"]);
+        .ended(2, &["unix:PATH, tcp:PORT or tcp:ADDRESS:PORT"]);
     for name in ["checkpoint-0000000000000001", "checkpoint-0000000000000001.copy"] {
         fs::write(sandbox.path("disk").join(name), b"nothing").expect("damaged");
     }
@@ -289,4 +289,82 @@ fn volume_is_encrypted_unless_asked_otherwise() {
     assert_eq!(run(&["volume", "stats", "disk"], "first").status.code(), Some(12), "removed");
     assert!(run(&["volume", "stats", "disk"], "second").status.success(), "the other one");
     assert_eq!(run(&["volume", "key", "remove", "disk", "2"], "").status.code(), Some(2));
+}
+
+/// Returns what a client reads of the first bytes of a disk.
+fn contents(sandbox: &Sandbox, len: u32) -> Vec<u8> {
+    let served = Served::new(sandbox, &["--read-only"]);
+    let (error, bytes) = served.client().read(0, len);
+    assert_eq!(error, 0, "read");
+    assert_eq!(served.end("-TERM"), Some(0), "a clean end");
+    bytes
+}
+
+#[test]
+fn images_are_imported_into_new_volumes_and_as_more_disks() {
+    let sandbox = Sandbox::new();
+    // A hole between data, and no whole block at the end.
+    let mut image = SplitMix64::bytes(1, 300_000);
+    image[8192..200_000].fill(0);
+    fs::write(sandbox.path("image"), &image).expect("an image");
+    let clear = ["--encryption", "none"];
+    let import = |words: &[&str]| {
+        let words = ["volume", "import", "disk"].iter().chain(words).chain(&clear);
+        sandbox.run(words.copied())
+    };
+    import(&["image"]).well();
+    assert_eq!(contents(&sandbox, 300_000), image);
+    import(&["image"]).ended(2, &["disk main: exists already"]);
+    import(&["image", "--disk", "second"]).well();
+    let events = sandbox.json(["volume", "list", "disk"]);
+    assert_eq!(events[1]["name"], "second");
+    assert_eq!(events[1]["size_bytes"], 303_104, "whole blocks");
+    let stats = &sandbox.json(["volume", "stats", "disk"])[0];
+    assert_eq!(stats["writes"]["full_count"], 28, "each block once");
+    // An image that cannot be read leaves nothing.
+    fs::write(sandbox.path("broken"), b"QFI\xfb\0\0\0\x03 and no more").expect("a file");
+    import(&["broken", "--disk", "third"]).ended(11, &["broken"]);
+    assert_eq!(sandbox.json(["volume", "list", "disk"]).len(), 2, "no third disk");
+    let words = ["volume", "import", "new", "broken", "--encryption", "none"];
+    sandbox.run(words).ended(11, &["broken"]);
+    assert!(!sandbox.path("new").exists(), "nothing is made");
+}
+
+#[test]
+fn qcow2_image_is_imported() {
+    let sandbox = Sandbox::new();
+    let mut image = SplitMix64::bytes(2, 1 << 20);
+    image[4096..700_000].fill(0);
+    fs::write(sandbox.path("image"), &image).expect("an image");
+    let convert = ["convert", "-c", "-f", "raw", "-O", "qcow2", "image", "image.qcow2"];
+    let converted = Command::new("qemu-img").args(convert).current_dir(sandbox.path("")).output();
+    if converted.is_err() {
+        cutpoint_testing::skipped("qemu-img is not installed: no qcow2 image was imported");
+        return;
+    }
+    let words = ["volume", "import", "disk", "image.qcow2", "--encryption", "none"];
+    sandbox.run(words).well();
+    assert_eq!(contents(&sandbox, 1 << 20), image);
+}
+
+#[test]
+fn changed_parts_of_a_disk_are_those_since_a_snapshot() {
+    let sandbox = created("exact");
+    let served = Served::new(&sandbox, &[]);
+    let mut client = served.client();
+    assert_eq!(client.write(0, &SplitMix64::bytes(1, 65536)), 0);
+    sandbox.run(["volume", "snapshot", "disk", "main", "one"]).well();
+    assert_eq!(client.write(8192, &SplitMix64::bytes(2, 8192)), 0);
+    assert_eq!(client.write(65536, &SplitMix64::bytes(3, 4096)), 0);
+    sandbox.run(["volume", "snapshot", "disk", "main", "two"]).well();
+    assert_eq!(client.write(0, &SplitMix64::bytes(4, 4096)), 0);
+    let changed = |from: &str, to: &str| {
+        sandbox.run(["volume", "changed", "disk", from, to]).well().text().to_owned()
+    };
+    assert_eq!(changed("main@one", "main@two"), "8192 8192\n65536 4096\n");
+    assert_eq!(changed("main@one", "main"), "0 4096\n8192 8192\n65536 4096\n");
+    assert_eq!(changed("main@two", "main@two"), "");
+    let words = ["volume", "changed", "disk", "main@two", "main@one"];
+    sandbox.run(words).ended(2, &["does not come from"]);
+    assert_eq!(served.end("-TERM"), Some(0));
 }

@@ -33,6 +33,7 @@ pub(super) enum Request {
     Stats,
     List,
     Check,
+    Changed { from: String, to: String },
     CreateDisk { name: String, size: u64 },
     Snapshot { disk: String, name: String },
     Clone { from: String, name: String },
@@ -46,10 +47,25 @@ pub(super) enum Request {
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(super) enum Answer {
     Done,
-    Stats { stats: Box<VolumeStats> },
-    List { disks: Vec<VolumeDisk>, snapshots: Vec<VolumeSnapshot> },
-    Check { findings: Vec<CheckFinding>, counts: VolumeCheckCounts },
-    Failed { exit: u8, message: String },
+    Stats {
+        stats: Box<VolumeStats>,
+    },
+    List {
+        disks: Vec<VolumeDisk>,
+        snapshots: Vec<VolumeSnapshot>,
+    },
+    Check {
+        findings: Vec<CheckFinding>,
+        counts: VolumeCheckCounts,
+    },
+    /// Offsets and lengths in bytes; `None` if the one does not come from the other.
+    Changed {
+        parts: Option<Vec<(u64, u64)>>,
+    },
+    Failed {
+        exit: u8,
+        message: String,
+    },
 }
 
 /// A damaged part of a volume.
@@ -71,7 +87,7 @@ impl From<&Finding> for CheckFinding {
 impl Request {
     /// Returns `true` if the request changes the volume.
     pub(super) fn is_change(&self) -> bool {
-        !matches!(self, Request::Stats | Request::List | Request::Check)
+        !matches!(self, Request::Stats | Request::List | Request::Check | Request::Changed { .. })
     }
 }
 

@@ -1,5 +1,6 @@
-//! `volume create`: creates a virtual disk.
+//! `volume create`: creates a volume, or a disk in a volume.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -13,51 +14,71 @@ use crate::exit::{Exit, Failure};
 use crate::report::Report;
 use crate::unlock;
 
+/// The arguments of a new volume.
+pub(super) struct NewVolume<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) disk: &'a str,
+    pub(super) size: u64,
+    pub(super) block_size: u64,
+    pub(super) mode: &'a str,
+    pub(super) compression: &'a str,
+}
+
 pub(crate) fn run(args: &VolumeCreate, secrets: &Secrets, report: &Report) -> Result<Exit> {
-    if args.folder.join("volume").exists() {
+    let VolumeCreate { folder, size, disk, block_size, mode, compression } = args;
+    if folder.join("volume").exists() {
         return add(args, secrets, report);
     }
-    let mode = super::mode(&args.mode)?;
+    let new = NewVolume { folder, disk, size: *size, block_size: *block_size, mode, compression };
+    let options = volume(&new, secrets, report)?;
+    let encrypted = options.passphrase.is_some();
+    let mode = options.mode.to_string();
+    if report.is_json() {
+        let (size_bytes, block_size_bytes) = (*size, *block_size);
+        let created = VolumeCreated { size_bytes, block_size_bytes, mode, disk, encrypted };
+        report.event(&Event::Summary(Summary::VolumeCreate(created)))?;
+    } else {
+        let shown = folder.display();
+        report.note(&format!(
+            "Created {shown}: {} in blocks of {}, mode {mode}, {}. `cutpoint volume serve {shown}` \
+             offers it to clients.",
+            short_size(*size),
+            short_size(*block_size),
+            if encrypted { "encrypted" } else { "not encrypted" },
+        ));
+    }
+    Ok(Exit::Well)
+}
+
+/// Creates a volume with its first disk, and returns its options.
+pub(super) fn volume(
+    new: &NewVolume<'_>,
+    secrets: &Secrets,
+    report: &Report,
+) -> Result<CreateOptions> {
     // A size that has no 32 bits is refused as every other wrong one.
-    let block_size = u32::try_from(args.block_size).unwrap_or(u32::MAX);
+    let block_size = u32::try_from(new.block_size).unwrap_or(u32::MAX);
     let mut options = CreateOptions {
-        disk: args.disk.clone(),
-        compression: super::compression(&args.compression)?,
-        ..CreateOptions::new(args.size, block_size, mode)
+        disk: new.disk.to_owned(),
+        compression: super::compression(new.compression)?,
+        ..CreateOptions::new(new.size, block_size, super::mode(new.mode)?)
     };
     options.check().map_err(|error| Failure::failed(error.to_string()))?;
-    let shown = args.folder.display();
     if secrets.encryption != Some(Encryption::None) {
         let secret = unlock::for_new(secrets, "volume", report)?;
         options.passphrase = Some(super::passphrase(&secret.unlock)?.to_vec());
     }
-    let folder = LocalFolder::create(&args.folder).map_err(|error| match error.kind() {
+    let shown = new.folder.display();
+    let folder = LocalFolder::create(new.folder).map_err(|error| match error.kind() {
         std::io::ErrorKind::DirectoryNotEmpty => {
             let failure = Failure::failed(format!("{shown}: not empty"));
             failure.with_remedy("name another folder; one that does not exist is created")
         }
-        _ => super::failed(&args.folder, &error),
+        _ => super::failed(new.folder, &error),
     })?;
     let folder: Arc<dyn Folder> = Arc::new(folder);
-    Volume::create(&folder, &options).map_err(|error| super::failure(&args.folder, &error))?;
-    if report.is_json() {
-        report.event(&Event::Summary(Summary::VolumeCreate(VolumeCreated {
-            size_bytes: args.size,
-            block_size_bytes: args.block_size,
-            mode: mode.to_string(),
-            disk: &args.disk,
-            encrypted: options.passphrase.is_some(),
-        })))?;
-    } else {
-        report.note(&format!(
-            "Created {shown}: {} in blocks of {}, mode {mode}, {}. `cutpoint volume serve {shown}` \
-             offers it to clients.",
-            short_size(args.size),
-            short_size(args.block_size),
-            if options.passphrase.is_some() { "encrypted" } else { "not encrypted" },
-        ));
-    }
-    Ok(Exit::Well)
+    Volume::create(&folder, &options).map_err(|error| super::failure(new.folder, &error))?;
+    Ok(options)
 }
 
 /// Adds a disk to a volume.

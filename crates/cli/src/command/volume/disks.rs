@@ -7,7 +7,8 @@ use cutpoint_terminal::units::short_size;
 
 use super::control::{Answer, Request};
 use crate::args::{
-    Secrets, VolumeClone, VolumeDelete, VolumeList, VolumeResize, VolumeRollback, VolumeSnapshot,
+    Secrets, VolumeChanged, VolumeClone, VolumeDelete, VolumeList, VolumeResize, VolumeRollback,
+    VolumeSnapshot,
 };
 use crate::event::{self, Event, Summary};
 use crate::exit::Exit;
@@ -36,6 +37,24 @@ pub(super) fn list(args: &VolumeList, secrets: &Secrets, report: &Report) -> Res
             let created = units::date_time(snapshot.created_ns / 1_000_000_000);
             let name = &snapshot.name;
             report.line(&format!("  {name:<22} {size:>8}  {own:>10} of its own  {created}"))?;
+        }
+    }
+    Ok(Exit::Well)
+}
+
+pub(super) fn changed(args: &VolumeChanged, secrets: &Secrets, report: &Report) -> Result<Exit> {
+    let VolumeChanged { folder, from, to } = args;
+    let request = Request::Changed { from: from.clone(), to: to.clone() };
+    let answer = super::request(folder, &request, secrets, report)?;
+    let Answer::Changed { parts: Some(parts) } = answer else {
+        let message = format!("{to} does not come from {from}, so that anything may have changed");
+        return Err(crate::exit::Failure::failed(message).into());
+    };
+    for (offset, len) in parts {
+        if report.is_json() {
+            report.event(&Event::VolumePart(event::VolumePart { offset, size_bytes: len }))?;
+        } else {
+            report.line(&format!("{offset} {len}"))?;
         }
     }
     Ok(Exit::Well)

@@ -34,6 +34,12 @@ pub(super) fn perform(
             let summary = volume.check(tell, is_asked_to_stop)?;
             return Ok(Answer::Check { findings, counts: counts(&summary) });
         }
+        Request::Changed { from, to } => {
+            let changed = volume.changed(from, to)?;
+            let part = |part: std::ops::Range<u64>| (part.start, part.end - part.start);
+            let parts = changed.map(|parts| parts.into_iter().map(part).collect());
+            return Ok(Answer::Changed { parts });
+        }
         Request::CreateDisk { name, size } => volume.create_disk(name, *size),
         Request::Snapshot { disk, name } => volume.snapshot(disk, name),
         Request::Clone { from, name } => volume.clone_disk(from, name),
