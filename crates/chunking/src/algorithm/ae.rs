@@ -36,7 +36,7 @@ use core::fmt;
 use super::blocks::{Above, Below, Blocks, Values};
 pub use super::bytes::Cut;
 use super::bytes::{BlockRule, byte_chunker};
-use super::sequence::{Bytes, Numbers, Sequence};
+use super::sequence::{Bytes, Numbers, START_SIZE, Sequence};
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, check_max, check_range, check_value_size, far_from_max,
     least_with_mean, power,
@@ -274,14 +274,20 @@ impl Params {
         {
             return Some(lest);
         }
+        let mut seen = 1;
+        if self.window >= START_SIZE
+            && let Some(start) = sequence.first_extreme(0)
+        {
+            (extreme, at, seen) = (sequence.value(start), start, START_SIZE);
+        }
         loop {
             // Only a more extreme value can come before the end of the window.
             let end = at + self.window;
             if sequence.is_last(extreme) {
                 sequence.prefetch_next((end + 1).min(count), self.window);
             }
-            match sequence.first_beyond(extreme, at + 1..(end + 1).min(count)) {
-                Some(i) => (extreme, at) = (sequence.value(i), i),
+            match sequence.first_beyond(extreme, seen..(end + 1).min(count)) {
+                Some(i) => (extreme, at, seen) = (sequence.value(i), i, i + 1),
                 None => return (end < count).then_some(end + self.cut.step()),
             }
         }

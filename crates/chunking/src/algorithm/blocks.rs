@@ -4,7 +4,8 @@
 use core::ops::Range;
 
 use crate::kernel::{
-    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, VALUE_SIZE_MAX, ValueBlock,
+    BLOCK_SIZE, Block, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock, VALUE_SIZE_MAX,
+    ValueBlock,
 };
 
 /// The size of a cache line, in bytes.
@@ -39,7 +40,7 @@ pub(crate) trait Values: Copy {
         kernel: K,
         bytes: &LongNumberBlock,
         mapping: Mapping,
-    ) -> [u32; 8];
+    ) -> [u32; LANE_COUNT];
 
     /// Calls [`Kernel::first_number`] on the values.
     fn first_number<K: Kernel>(
@@ -66,6 +67,15 @@ pub(crate) trait Values: Copy {
         bound: [u8; VALUE_SIZE_MAX],
         size: usize,
     ) -> u64;
+
+    /// Returns the most extreme value of `size` bytes that begins in the first block of `bytes`, as
+    /// [`Kernel::greatest_value`] does.
+    fn extreme_value<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &ValueBlock,
+        size: usize,
+    ) -> Option<u64>;
 
     /// Evaluates a question about the values of a block.
     fn ask<K: Kernel>(self, kernel: K, question: impl Question, block: &Block) -> u64;
@@ -108,7 +118,7 @@ impl Values for AsItIs {
         kernel: K,
         bytes: &LongNumberBlock,
         mapping: Mapping,
-    ) -> [u32; 8] {
+    ) -> [u32; LANE_COUNT] {
         kernel.least_numbers(bytes, mapping)
     }
 
@@ -142,6 +152,16 @@ impl Values for AsItIs {
         size: usize,
     ) -> u64 {
         reaching::<K, E>(kernel, bytes, bound, size)
+    }
+
+    #[inline(always)]
+    fn extreme_value<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &ValueBlock,
+        size: usize,
+    ) -> Option<u64> {
+        E::extreme_value(kernel, bytes, size)
     }
 
     #[inline(always)]
@@ -187,7 +207,7 @@ impl Values for PermutedBytes<'_> {
         kernel: K,
         bytes: &LongNumberBlock,
         mapping: Mapping,
-    ) -> [u32; 8] {
+    ) -> [u32; LANE_COUNT] {
         kernel.least_numbers(&bytes.map(|byte| self.value(byte)), mapping)
     }
 
@@ -221,6 +241,16 @@ impl Values for PermutedBytes<'_> {
         size: usize,
     ) -> u64 {
         reaching::<K, E>(kernel, &bytes.map(|byte| self.value(byte)), bound, size)
+    }
+
+    #[inline(always)]
+    fn extreme_value<K: Kernel, E: Extreme>(
+        self,
+        kernel: K,
+        bytes: &ValueBlock,
+        size: usize,
+    ) -> Option<u64> {
+        E::extreme_value(kernel, &bytes.map(|byte| self.value(byte)), size)
     }
 
     #[inline(always)]
@@ -311,6 +341,9 @@ pub(crate) trait Extreme: Question {
         bound: [u8; VALUE_SIZE_MAX],
         size: usize,
     ) -> u64;
+
+    /// Returns the most extreme value of `size` bytes, as [`Kernel::greatest_value`] does.
+    fn extreme_value<K: Kernel>(kernel: K, bytes: &ValueBlock, size: usize) -> Option<u64>;
 }
 
 impl Extreme for Above {
@@ -352,6 +385,11 @@ impl Extreme for Above {
     ) -> u64 {
         kernel.values_from(bytes, bound, size)
     }
+
+    #[inline(always)]
+    fn extreme_value<K: Kernel>(kernel: K, bytes: &ValueBlock, size: usize) -> Option<u64> {
+        kernel.greatest_value(bytes, size)
+    }
 }
 
 impl Extreme for Below {
@@ -392,6 +430,11 @@ impl Extreme for Below {
         size: usize,
     ) -> u64 {
         kernel.values_to(bytes, bound, size)
+    }
+
+    #[inline(always)]
+    fn extreme_value<K: Kernel>(kernel: K, bytes: &ValueBlock, size: usize) -> Option<u64> {
+        kernel.least_value(bytes, size)
     }
 }
 

@@ -33,7 +33,7 @@ use core::fmt;
 
 use super::blocks::{AHEAD, Above, Blocks, Values};
 use super::bytes::{BlockRule, byte_chunker};
-use super::sequence::{Bytes, Numbers, Sequence};
+use super::sequence::{Bytes, Numbers, START_SIZE, Sequence};
 use super::{
     Algorithm, CHUNK_SIZE_LIMIT, bisect, check_max, check_range, check_value_size, far_from_max,
     least_with_mean, power,
@@ -212,6 +212,11 @@ impl Params {
             // The candidates from `first` to `seen` are refuted, too, except `at`: none of these
             // values is greater than the value at `at`, and none behind it is equal.
             let (mut at, mut seen) = (first, first + 1);
+            if window >= START_SIZE
+                && let Some(last) = sequence.last_extreme(first)
+            {
+                (at, seen) = (last, first + START_SIZE);
+            }
             // If the greatest value of all was there, there may be others.
             if let Some(greatest) = before.filter(|&before| sequence.is_last(before))
                 && let Some(last) = sequence.last_from(greatest, first..first + window + 1)

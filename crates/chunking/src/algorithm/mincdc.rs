@@ -26,7 +26,7 @@ use super::blocks::{LINE_SIZE, Values};
 use super::bytes::{BlockRule, byte_chunker};
 use super::{Algorithm, CHUNK_SIZE_LIMIT, bisect, check_range};
 use crate::about::{About, Dialect, KeyUse, Parameter, ShortForm};
-use crate::kernel::{BLOCK_SIZE, Kernel, LONG_BLOCK_SIZE, Mapping};
+use crate::kernel::{BLOCK_SIZE, Kernel, LANE_COUNT, LONG_BLOCK_SIZE, Mapping};
 use crate::keys::Keys;
 use crate::{Chunker, KeyMaterial, SpecError};
 
@@ -158,9 +158,12 @@ impl Params {
     }
 }
 
-/// The prefetch distance in bytes. It mostly reaches into the next chunk, which the hardware does
-/// not predict.
-const AHEAD: usize = 16 * 1024;
+/// The distance in bytes of the prefetch from memory. It mostly reaches into the next chunk, which
+/// the hardware does not predict.
+const FAR_AHEAD: usize = 16 * 1024;
+
+/// The distance in bytes of the prefetch from the second-level cache.
+const NEAR_AHEAD: usize = 1024;
 
 impl BlockRule for Params {
     /// Returns `None`, because any later position may have a lesser value, up to the maximum size.
@@ -176,43 +179,56 @@ impl BlockRule for Params {
         }
         // The four bytes of the first position, and the bytes behind them.
         let bytes = &data[self.chunk_size_min - 4..];
-        self.chunk_size_min + self.least(kernel, bytes, values)
+        // A constant mapping, so that the code for the bytes themselves has no product and no sum.
+        let least = match self.value {
+            Value::Hash => Numbers { kernel, bytes, values, mapping: HASH }.least(),
+            Value::Plain => Numbers { kernel, bytes, values, mapping: PLAIN }.least(),
+        };
+        self.chunk_size_min + least
     }
 }
 
-impl Params {
-    fn mapping(&self) -> Mapping {
-        match self.value {
-            Value::Hash => Mapping { factor: 0x915f_77f5, summand: 0x3463_6463 },
-            Value::Plain => Mapping { factor: 1, summand: 0 },
-        }
-    }
+/// The mapping of [`Value::Hash`].
+const HASH: Mapping = Mapping { factor: 0x915f_77f5, summand: 0x3463_6463 };
 
-    /// Returns the index in `bytes`, at least four, at which the least number begins; the first one
-    /// if there are several.
+/// The mapping of [`Value::Plain`].
+const PLAIN: Mapping = Mapping { factor: 1, summand: 0 };
+
+/// The numbers of four bytes each that begin in `bytes`, of which there are at least four.
+#[derive(Clone, Copy)]
+struct Numbers<'a, K, V> {
+    kernel: K,
+    bytes: &'a [u8],
+    values: V,
+    mapping: Mapping,
+}
+
+impl<K: Kernel, V: Values> Numbers<'_, K, V> {
+    /// Returns the index of the least number; the first one if there are several.
     ///
-    /// The least number of each of 8 groups is kept with its long block, so that no branch depends
-    /// on the bytes.
+    /// The least number of each lane is kept with its long block, so that no branch depends on the
+    /// bytes.
     #[inline(always)]
-    fn least<K: Kernel>(&self, kernel: K, bytes: &[u8], values: impl Values) -> usize {
+    fn least(self) -> usize {
+        let Numbers { kernel, bytes, values, mapping } = self;
         let number_count = bytes.len() - 3;
         // The last long block may overlap the one before.
         let Some(last) = number_count.checked_sub(LONG_BLOCK_SIZE) else {
-            return self.least_of_few(kernel, bytes, values);
+            return self.least_of_few();
         };
-        let mapping = self.mapping();
-        let mut least = [u32::MAX; 8];
-        let mut least_at = [0_u32; 8];
+        let mut least = [u32::MAX; LANE_COUNT];
+        let mut least_at = [0_u32; LANE_COUNT];
         for index in 0..number_count.div_ceil(LONG_BLOCK_SIZE) {
             let at = last.min(index * LONG_BLOCK_SIZE);
             for offset in (0..LONG_BLOCK_SIZE).step_by(LINE_SIZE) {
-                kernel.prefetch(bytes, at + offset + AHEAD);
+                kernel.prefetch_far(bytes, at + offset + FAR_AHEAD);
+                kernel.prefetch(bytes, at + offset + NEAR_AHEAD);
             }
             let Some(block) = bytes[at..].first_chunk() else { break };
             let numbers = values.least_numbers(kernel, block, mapping);
             #[expect(clippy::cast_possible_truncation, reason = "a chunk has fewer blocks")]
             let index = index as u32;
-            for k in 0..8 {
+            for k in 0..LANE_COUNT {
                 least_at[k] = if numbers[k] < least[k] { index } else { least_at[k] };
                 least[k] = least[k].min(numbers[k]);
             }
@@ -220,7 +236,7 @@ impl Params {
         // Of equal numbers, that of the first block. Pairs as numbers compare without a branch.
         let pair = |k: usize| u64::from(least[k]) << 32 | u64::from(least_at[k]);
         let mut first = pair(0);
-        for k in 1..8 {
+        for k in 1..LANE_COUNT {
             first = first.min(pair(k));
         }
         #[expect(clippy::cast_possible_truncation, reason = "the halves are meant")]
@@ -230,47 +246,40 @@ impl Params {
         at + values.first_number(kernel, block, mapping, number)
     }
 
-    /// Returns the index in `bytes` at which the number `least` begins for the first time; no number
-    /// is less.
+    /// Returns the first index of the number `least`; no number is less.
     #[inline(always)]
-    fn first_of<K: Kernel>(
-        &self,
-        kernel: K,
-        bytes: &[u8],
-        values: impl Values,
-        least: u32,
-    ) -> usize {
+    fn first_of(self, least: u32) -> usize {
+        let Numbers { kernel, bytes, values, mapping } = self;
         // If the least number is the greatest of all, all are equal.
         let Some(bound) = least.checked_add(1) else { return 0 };
         let mut at = 0;
         while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk())
-            && !values.has_number_below(kernel, block, self.mapping(), bound)
+            && !values.has_number_below(kernel, block, mapping, bound)
         {
             at += BLOCK_SIZE;
         }
         let mut numbers = bytes[at..].windows(4);
-        let is_least = |number: &[u8]| self.number(number, values) == least;
-        at + numbers.position(is_least).unwrap_or(0)
+        at + numbers.position(|four| self.number(four) == least).unwrap_or(0)
     }
 
-    /// Works as [`Params::least`], for fewer bytes than a long block.
+    /// Works as [`Numbers::least`], for fewer bytes than a long block.
     #[inline(always)]
-    fn least_of_few<K: Kernel>(&self, kernel: K, bytes: &[u8], values: impl Values) -> usize {
+    fn least_of_few(self) -> usize {
+        let Numbers { kernel, bytes, values, mapping } = self;
         let mut least = u32::MAX;
         let mut at = 0;
         while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-            least = least.min(values.least_number(kernel, block, self.mapping()));
+            least = least.min(values.least_number(kernel, block, mapping));
             at += BLOCK_SIZE;
         }
-        let rest = bytes[at..].windows(4).map(|number| self.number(number, values));
-        least = rest.fold(least, u32::min);
-        self.first_of(kernel, bytes, values, least)
+        let rest = bytes[at..].windows(4).map(|four| self.number(four));
+        self.first_of(rest.fold(least, u32::min))
     }
 
     /// Returns the number of four bytes.
     #[inline(always)]
-    fn number(&self, four: &[u8], values: impl Values) -> u32 {
-        self.mapping().map([0, 1, 2, 3].map(|k| values.value(four[k])))
+    fn number(self, four: &[u8]) -> u32 {
+        self.mapping.map([0, 1, 2, 3].map(|k| self.values.value(four[k])))
     }
 }
 

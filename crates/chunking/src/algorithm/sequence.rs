@@ -4,7 +4,7 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::blocks::{AHEAD, Blocks, Extreme, Values};
+use super::blocks::{Blocks, Extreme, LINE_SIZE, Values};
 use crate::kernel::{BLOCK_SIZE, Kernel, VALUE_BLOCK_SIZE, VALUE_SIZE_MAX, ValueBlock};
 
 /// The values of a chunk, one for each position at which a whole value begins.
@@ -35,12 +35,28 @@ pub(super) trait Sequence: Copy {
     /// Returns the last index in `range` of a value not less extreme than `value`.
     fn last_from(self, value: Self::Value, range: Range<usize>) -> Option<usize>;
 
+    /// Returns the first index of the most extreme of the [`START_SIZE`] values from `start` on;
+    /// `None` if there are fewer, or if finding it at once is no faster than one after the other.
+    fn first_extreme(self, start: usize) -> Option<usize>;
+
+    /// Works as [`Sequence::first_extreme`] and returns the last index.
+    fn last_extreme(self, start: usize) -> Option<usize>;
+
     /// Calls [`Blocks::prefetch_next`].
     fn prefetch_next(self, next: usize, window: usize);
 
     /// Calls [`Blocks::prefetch`].
     fn prefetch(self, range: Range<usize>);
 }
+
+/// The prefetch distance, in bytes. The values are looked at in order, which the hardware predicts,
+/// so that this prefetch only brings them from the second-level cache.
+const AHEAD: usize = 8 * LINE_SIZE;
+
+/// The number of values at the start of a search of which the most extreme one is found without a
+/// branch. Nearly all values that are more extreme than those before them are there, and each would
+/// be a branch that is not predicted.
+pub(super) const START_SIZE: usize = 4 * BLOCK_SIZE;
 
 /// Values of one byte, with the order of `E`.
 #[derive(Clone, Copy)]
@@ -97,6 +113,16 @@ impl<K: Kernel, V: Values, E: Extreme> Sequence for Bytes<'_, K, V, E> {
     }
 
     #[inline(always)]
+    fn first_extreme(self, _: usize) -> Option<usize> {
+        None
+    }
+
+    #[inline(always)]
+    fn last_extreme(self, _: usize) -> Option<usize> {
+        None
+    }
+
+    #[inline(always)]
     fn prefetch_next(self, next: usize, window: usize) {
         self.blocks.prefetch_next(next, window);
     }
@@ -143,6 +169,16 @@ impl<'a, K: Kernel, V: Values, E: Extreme> Numbers<'a, K, V, E> {
         values.reaching::<K, E>(kernel, bytes, bound.to_be_bytes(), self.size)
     }
 
+    /// Returns `false` if no value of the block at `start` reaches `bound`, by the first two bytes
+    /// of each.
+    #[inline(always)]
+    fn may_reach(self, bound: u64, start: usize) -> bool {
+        let Blocks { kernel, data, values } = self.blocks;
+        let [first, second, ..] = bound.to_be_bytes();
+        let pairs = data[start..].first_chunk();
+        pairs.is_none_or(|pairs| values.has_pair::<K, E>(kernel, pairs, [first, second]))
+    }
+
     /// Works as [`Numbers::reaching`] with the bytes from `start` on, of which there may be fewer.
     /// Bits of positions without a value are unspecified.
     #[inline(always)]
@@ -154,6 +190,28 @@ impl<'a, K: Kernel, V: Values, E: Extreme> Numbers<'a, K, V, E> {
             &end
         });
         self.reaching(bound, bytes)
+    }
+
+    /// Returns the start of the block with the most extreme of the [`START_SIZE`] values from
+    /// `start` on, and the mask of the values of that block that equal it. A block takes the place
+    /// of an earlier one if `is_taken` holds for their most extreme values.
+    #[inline(always)]
+    fn extreme_of_start(
+        self,
+        start: usize,
+        is_taken: impl Fn(u64, u64) -> bool,
+    ) -> Option<(usize, u64)> {
+        let Blocks { kernel, data, values } = self.blocks;
+        let bytes = data.get(start..start + START_SIZE + VALUE_SIZE_MAX - 1)?;
+        let (mut extreme, mut at) = (0, 0);
+        for offset in (0..START_SIZE).step_by(BLOCK_SIZE) {
+            let block = bytes[offset..].first_chunk()?;
+            let value = values.extreme_value::<K, E>(kernel, block, self.size)?;
+            let is_taken = offset == 0 || is_taken(value, extreme);
+            at = if is_taken { offset } else { at };
+            extreme = if is_taken { value } else { extreme };
+        }
+        Some((start + at, self.reaching(extreme, bytes[at..].first_chunk()?)))
     }
 
     /// Returns the first index in `range` of a value that reaches `bound`.
@@ -237,13 +295,30 @@ impl<K: Kernel, V: Values, E: Extreme> Sequence for Numbers<'_, K, V, E> {
         let mut end = range.end;
         while end > range.start {
             let start = end.saturating_sub(BLOCK_SIZE).max(range.start);
-            let wanted = self.reaching_from(value, start) & u64::MAX >> (BLOCK_SIZE + start - end);
-            if wanted != 0 {
-                return Some(start + wanted.ilog2() as usize);
+            if self.may_reach(value, start) {
+                let wanted = self.reaching_from(value, start);
+                let wanted = wanted & u64::MAX >> (BLOCK_SIZE + start - end);
+                if wanted != 0 {
+                    return Some(start + wanted.ilog2() as usize);
+                }
             }
             end = start;
         }
         None
+    }
+
+    #[inline(always)]
+    fn first_extreme(self, start: usize) -> Option<usize> {
+        let is_taken = |value, extreme| E::is_beyond(value, extreme);
+        let (at, mask) = self.extreme_of_start(start, is_taken)?;
+        Some(at + mask.trailing_zeros() as usize)
+    }
+
+    #[inline(always)]
+    fn last_extreme(self, start: usize) -> Option<usize> {
+        let is_taken = |value, extreme| !E::is_beyond(extreme, value);
+        let (at, mask) = self.extreme_of_start(start, is_taken)?;
+        Some(at + mask.ilog2() as usize)
     }
 
     #[inline(always)]

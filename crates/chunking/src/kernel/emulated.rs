@@ -4,8 +4,8 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers are cut to the size of a lane")]
 
 use super::{
-    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, LongNumberBlock, Mapping,
-    NumberBlock, ROW_COUNT, Scalar, Tables, VALUE_SIZE_MAX, ValueBlock,
+    BLOCK_SIZE, Block, ByteTable, Columns, ColumnsWork, Kernel, LANE_COUNT, LongNumberBlock,
+    Mapping, NumberBlock, ROW_COUNT, Scalar, Tables, VALUE_SIZE_MAX, ValueBlock,
 };
 
 /// The emulated kernel, which every CPU has and which is slow.
@@ -41,6 +41,14 @@ impl Kernel for Emulated {
         Scalar.values_to(bytes, bound, size)
     }
 
+    fn greatest_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
+        Scalar.greatest_value(bytes, size)
+    }
+
+    fn least_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
+        Scalar.least_value(bytes, size)
+    }
+
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
         Scalar.least_number(bytes, mapping)
     }
@@ -49,7 +57,7 @@ impl Kernel for Emulated {
         Scalar.has_number_below(bytes, mapping, bound)
     }
 
-    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; LANE_COUNT] {
         Scalar.least_numbers(bytes, mapping)
     }
 
@@ -70,6 +78,8 @@ impl Kernel for Emulated {
     }
 
     fn prefetch(self, _: &[u8], _: usize) {}
+
+    fn prefetch_far(self, _: &[u8], _: usize) {}
 }
 
 /// Returns the numbers of `N` bytes in a vector.

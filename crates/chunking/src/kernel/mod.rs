@@ -54,6 +54,16 @@ pub(crate) const LONG_BLOCK_SIZE: usize = 2 * BLOCK_SIZE;
 /// long block.
 pub(crate) type LongNumberBlock = [u8; LONG_BLOCK_SIZE + 3];
 
+/// The number of lanes of [`Kernel::least_numbers`].
+pub(crate) const LANE_COUNT: usize = 16;
+
+/// Returns the bits of a number of 64 bits that belong to a value of `size` bytes, which the number
+/// begins with.
+#[inline(always)]
+fn value_bits(size: usize) -> u64 {
+    u64::MAX << (8 * (VALUE_SIZE_MAX - size))
+}
+
 /// A mapping of little-endian numbers of 32 bits: times `factor`, plus `summand`, modulo 2^32.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapping {
@@ -132,6 +142,14 @@ pub(crate) trait Kernel: Copy {
     /// significant one.
     fn values_to(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64;
 
+    /// Returns the greatest of the 64 values of `size` bytes, 2, 4 or 8, that begin at each of the
+    /// first 64 bytes, as a number of 64 bits: its bytes, the most significant one first, followed
+    /// by zeros. `None` if the instruction set does not compare such numbers.
+    fn greatest_value(self, bytes: &ValueBlock, size: usize) -> Option<u64>;
+
+    /// Works as [`Kernel::greatest_value`] and returns the least of the values.
+    fn least_value(self, bytes: &ValueBlock, size: usize) -> Option<u64>;
+
     /// Returns the least of the 64 numbers that begin at each of the first 64 bytes, mapped by
     /// `mapping`.
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32;
@@ -139,9 +157,9 @@ pub(crate) trait Kernel: Copy {
     /// Returns `true` if any of these numbers is less than `bound`.
     fn has_number_below(self, bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool;
 
-    /// Returns 8 of the numbers that begin at each of the first 128 bytes, mapped by `mapping`; one
-    /// of them is the least of all.
-    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8];
+    /// Returns the least number of each lane, of the numbers that begin at each of the first 128
+    /// bytes, mapped by `mapping`; the greatest number of 32 bits in lanes that are not used.
+    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; LANE_COUNT];
 
     /// Returns the first of the first 128 bytes at which `number` begins, among the numbers mapped
     /// by `mapping`; 128 or more if it does not.
@@ -163,6 +181,10 @@ pub(crate) trait Kernel: Copy {
     /// Prefetches the cache line of byte `offset` of `data`, which may lie behind the end of
     /// `data`.
     fn prefetch(self, data: &[u8], offset: usize);
+
+    /// Prefetches like [`Kernel::prefetch`], but only into the second-level cache, so that the few
+    /// lines for which the first-level cache can wait at once do not bound the speed.
+    fn prefetch_far(self, data: &[u8], offset: usize);
 }
 
 /// Work that is written once for every kernel. It is a struct because a closure cannot be generic.

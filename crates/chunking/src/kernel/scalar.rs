@@ -1,8 +1,8 @@
 //! Portable Rust, which defines every answer.
 
 use super::{
-    BLOCK_SIZE, Block, Kernel, LONG_BLOCK_SIZE, LongNumberBlock, Mapping, NumberBlock, Tables,
-    VALUE_SIZE_MAX, ValueBlock,
+    BLOCK_SIZE, Block, Kernel, LANE_COUNT, LONG_BLOCK_SIZE, LongNumberBlock, Mapping, NumberBlock,
+    Tables, VALUE_SIZE_MAX, ValueBlock, value_bits,
 };
 
 /// The kernel of every CPU.
@@ -63,15 +63,26 @@ impl Kernel for Scalar {
     #[inline(always)]
     fn values_from(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
         // The bytes behind a value do not matter, as those of the bound are zeros.
-        let bound = u64::from_be_bytes(bound) & u64::MAX << (64 - 8 * size);
+        let bound = u64::from_be_bytes(bound) & value_bits(size);
         mask_values(bytes, |value| value >= bound)
     }
 
     #[inline(always)]
     fn values_to(self, bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
         // The bytes behind a value do not matter, as those of the bound are ones.
-        let bound = u64::from_be_bytes(bound) | !(u64::MAX << (64 - 8 * size));
+        let bound = u64::from_be_bytes(bound) | !value_bits(size);
         mask_values(bytes, |value| value <= bound)
+    }
+
+    #[inline(always)]
+    fn greatest_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
+        // The bytes behind the value decide only between equal values.
+        Some(values(bytes).fold(0, u64::max) & value_bits(size))
+    }
+
+    #[inline(always)]
+    fn least_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
+        Some(values(bytes).fold(u64::MAX, u64::min) & value_bits(size))
     }
 
     #[inline(always)]
@@ -86,9 +97,9 @@ impl Kernel for Scalar {
     }
 
     #[inline(always)]
-    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; LANE_COUNT] {
         let numbers = bytes.windows(4).map(|four| mapping.map([0, 1, 2, 3].map(|k| four[k])));
-        [numbers.fold(u32::MAX, u32::min); 8]
+        [numbers.fold(u32::MAX, u32::min); LANE_COUNT]
     }
 
     #[inline(always)]
@@ -152,6 +163,15 @@ impl Kernel for Scalar {
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (data, offset);
     }
+
+    #[inline(always)]
+    fn prefetch_far(self, data: &[u8], offset: usize) {
+        // As above.
+        #[cfg(target_arch = "x86_64")]
+        super::x86_64::prefetch_far(data, offset);
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (data, offset);
+    }
 }
 
 /// Returns the mask of the bytes of `block` for which `wanted`, given 8 bytes at once, sets the top
@@ -182,11 +202,17 @@ fn mask_pairs(bytes: &[u8; BLOCK_SIZE + 1], wanted: impl Fn(u64, u64) -> u64) ->
 #[inline(always)]
 fn mask_values(bytes: &ValueBlock, wanted: impl Fn(u64) -> bool) -> u64 {
     let mut mask = 0;
-    for (k, eight) in bytes.windows(VALUE_SIZE_MAX).enumerate() {
-        let value = eight.first_chunk().map_or(0, |&eight| u64::from_be_bytes(eight));
+    for (k, value) in values(bytes).enumerate() {
         mask |= u64::from(wanted(value)) << k;
     }
     mask
+}
+
+/// Returns the values of 8 bytes that begin at each of the first 64 bytes.
+#[inline(always)]
+fn values(bytes: &ValueBlock) -> impl Iterator<Item = u64> {
+    let eights = bytes.windows(VALUE_SIZE_MAX);
+    eights.map(|eight| eight.first_chunk().map_or(0, |&eight| u64::from_be_bytes(eight)))
 }
 
 /// Returns `value` in each byte.

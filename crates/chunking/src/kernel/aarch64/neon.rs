@@ -7,8 +7,8 @@ use core::arch::aarch64::{
 };
 
 use crate::kernel::{
-    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Scalar, Tables, Task,
-    VALUE_SIZE_MAX, ValueBlock, number_blocks, parts,
+    BLOCK_SIZE, Block, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock, Scalar, Tables,
+    Task, VALUE_SIZE_MAX, ValueBlock, number_blocks, parts,
 };
 
 /// A proof that this CPU has NEON.
@@ -80,6 +80,16 @@ impl Kernel for Neon {
     }
 
     #[inline(always)]
+    fn greatest_value(self, _: &ValueBlock, _: usize) -> Option<u64> {
+        None
+    }
+
+    #[inline(always)]
+    fn least_value(self, _: &ValueBlock, _: usize) -> Option<u64> {
+        None
+    }
+
+    #[inline(always)]
     fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
         // SAFETY: there is a value of this type, so this CPU has NEON.
         unsafe { least_number(bytes, mapping) }
@@ -91,7 +101,7 @@ impl Kernel for Neon {
     }
 
     #[inline(always)]
-    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+    fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; LANE_COUNT] {
         // SAFETY: there is a value of this type, so this CPU has NEON.
         unsafe { least_numbers_of_groups(bytes, mapping) }
     }
@@ -120,6 +130,9 @@ impl Kernel for Neon {
     /// Does nothing, because Rust has no stable function for it.
     #[inline(always)]
     fn prefetch(self, _: &[u8], _: usize) {}
+
+    #[inline(always)]
+    fn prefetch_far(self, _: &[u8], _: usize) {}
 }
 
 #[inline]
@@ -218,12 +231,12 @@ fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; LANE_COUNT] {
     let Some([a, b]) = parts(bytes) else {
-        return [u32::MAX; 8];
+        return [u32::MAX; LANE_COUNT];
     };
     let (first, second) = (least_of_four(a, mapping), least_of_four(b, mapping));
-    let mut groups = [0; 8];
+    let mut groups = [u32::MAX; LANE_COUNT];
     let (low, high) = groups.split_at_mut(4);
     // SAFETY: `low` is 16 writable bytes, and the store requires no alignment.
     unsafe { vst1q_u32(low.as_mut_ptr(), first) };

@@ -2,18 +2,19 @@
 
 use core::arch::x86_64::{
     __m256i, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_min_epu32, _mm_shuffle_epi32,
-    _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_broadcastsi128_si256,
-    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmpeq_epi8, _mm256_cmpeq_epi32,
-    _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu8,
-    _mm256_min_epu32, _mm256_movemask_epi8, _mm256_movemask_ps, _mm256_mullo_epi32,
-    _mm256_set1_epi8, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_shuffle_epi8,
-    _mm256_srli_epi16, _mm256_storeu_si256,
+    _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_blendv_epi8,
+    _mm256_broadcastsi128_si256, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmpeq_epi8,
+    _mm256_cmpeq_epi32, _mm256_cmpgt_epi64, _mm256_extracti128_si256, _mm256_loadu_si256,
+    _mm256_max_epu32, _mm256_min_epu8, _mm256_min_epu32, _mm256_movemask_epi8, _mm256_movemask_ps,
+    _mm256_mullo_epi32, _mm256_set1_epi8, _mm256_set1_epi32, _mm256_set1_epi64x,
+    _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_storeu_si256,
+    _mm256_xor_si256,
 };
 
-use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
+use super::{REVERSED, level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
 use crate::kernel::{
-    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Tables, Task, VALUE_SIZE_MAX,
-    ValueBlock, first_byte, number_blocks, parts,
+    BLOCK_SIZE, Block, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock, Tables, Task,
+    VALUE_SIZE_MAX, ValueBlock, first_byte, number_blocks, parts, value_bits,
 };
 
 level! {
@@ -114,6 +115,71 @@ fn beyond_or_equal(reached: __m256i, a: __m256i, b: __m256i, kept: __m256i) -> _
 
 #[inline]
 #[target_feature(enable = "avx2")]
+fn greatest_value(bytes: &ValueBlock, size: usize) -> Option<u64> {
+    let mut greatest = [_mm256_set1_epi64x(i64::MIN); 2];
+    for bytes in bytes.windows(BLOCK_SIZE) {
+        let bytes = bytes.first_chunk()?;
+        let [low, high] = signed_values(bytes);
+        greatest = [greater(greatest[0], low), greater(greatest[1], high)];
+    }
+    let four = unsigned(greater(greatest[0], greatest[1]));
+    // The bytes behind the value decide only between equal values.
+    Some(four[0].max(four[1]).max(four[2].max(four[3])) & value_bits(size))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn least_value(bytes: &ValueBlock, size: usize) -> Option<u64> {
+    let mut least = [_mm256_set1_epi64x(i64::MAX); 2];
+    for bytes in bytes.windows(BLOCK_SIZE) {
+        let bytes = bytes.first_chunk()?;
+        let [low, high] = signed_values(bytes);
+        least = [lesser(least[0], low), lesser(least[1], high)];
+    }
+    let four = unsigned(lesser(least[0], least[1]));
+    Some(four[0].min(four[1]).min(four[2].min(four[3])) & value_bits(size))
+}
+
+/// Returns the numbers of every eight bytes, of which the first is the most significant, with their
+/// top bits inverted. AVX2 compares only signed numbers directly.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn signed_values(bytes: &Block) -> [__m256i; 2] {
+    let (reversed, top) = (load_table(&REVERSED), _mm256_set1_epi64x(i64::MIN));
+    let [low, high] = load(bytes);
+    [
+        _mm256_xor_si256(_mm256_shuffle_epi8(low, reversed), top),
+        _mm256_xor_si256(_mm256_shuffle_epi8(high, reversed), top),
+    ]
+}
+
+/// Undoes the inversion of [`signed_values`].
+#[inline]
+#[target_feature(enable = "avx2")]
+fn unsigned(numbers: __m256i) -> [u64; 4] {
+    let numbers = _mm256_xor_si256(numbers, _mm256_set1_epi64x(i64::MIN));
+    let mut four = [0; 4];
+    // SAFETY: `four` is 32 writable bytes, and `storeu` requires no alignment.
+    unsafe { _mm256_storeu_si256(four.as_mut_ptr().cast(), numbers) };
+    four
+}
+
+/// Returns the greater of each two numbers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn greater(a: __m256i, b: __m256i) -> __m256i {
+    _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a))
+}
+
+/// Returns the lesser of each two numbers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn lesser(a: __m256i, b: __m256i) -> __m256i {
+    _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
 fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
     let eight = least_numbers(bytes, mapping);
     let four = _mm_min_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
@@ -134,14 +200,17 @@ fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; LANE_COUNT] {
     let Some([a, b]) = parts(bytes) else {
-        return [u32::MAX; 8];
+        return [u32::MAX; LANE_COUNT];
     };
-    let least = _mm256_min_epu32(least_numbers(a, mapping), least_numbers(b, mapping));
-    let mut groups = [0; 8];
-    // SAFETY: `groups` is 32 writable bytes, and `storeu` requires no alignment.
-    unsafe { _mm256_storeu_si256(groups.as_mut_ptr().cast(), least) };
+    let (first, second) = (least_numbers(a, mapping), least_numbers(b, mapping));
+    let mut groups = [0; LANE_COUNT];
+    let (low, high) = groups.split_at_mut(8);
+    // SAFETY: `low` is 32 writable bytes, and `storeu` requires no alignment.
+    unsafe { _mm256_storeu_si256(low.as_mut_ptr().cast(), first) };
+    // SAFETY: as above.
+    unsafe { _mm256_storeu_si256(high.as_mut_ptr().cast(), second) };
     groups
 }
 

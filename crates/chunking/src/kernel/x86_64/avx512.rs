@@ -1,19 +1,20 @@
 //! AVX-512 with byte lanes (F and BW) and BMI2: 64 bytes at a time.
 
 use core::arch::x86_64::{
-    __m512i, _mm_loadu_si128, _mm256_min_epu32, _mm256_storeu_si256, _mm512_add_epi32,
-    _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi512_si256, _mm512_cmpeq_epu8_mask,
-    _mm512_cmpeq_epu32_mask, _mm512_cmpgt_epu8_mask, _mm512_cmplt_epu8_mask,
-    _mm512_cmplt_epu32_mask, _mm512_extracti64x4_epi64, _mm512_loadu_si512,
-    _mm512_mask_cmpeq_epu8_mask, _mm512_mask_cmpge_epu8_mask, _mm512_mask_cmple_epu8_mask,
-    _mm512_min_epu32, _mm512_mullo_epi32, _mm512_reduce_min_epu32, _mm512_set1_epi8,
-    _mm512_set1_epi32, _mm512_shuffle_epi8, _mm512_srli_epi16, _mm512_test_epi8_mask,
+    __m512i, _mm_loadu_si128, _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4,
+    _mm512_cmpeq_epu8_mask, _mm512_cmpeq_epu32_mask, _mm512_cmpge_epu64_mask,
+    _mm512_cmpgt_epu8_mask, _mm512_cmple_epu64_mask, _mm512_cmplt_epu8_mask,
+    _mm512_cmplt_epu32_mask, _mm512_loadu_si512, _mm512_mask_cmpge_epu8_mask,
+    _mm512_mask_cmple_epu8_mask, _mm512_max_epu64, _mm512_min_epu32, _mm512_min_epu64,
+    _mm512_mullo_epi32, _mm512_reduce_max_epu64, _mm512_reduce_min_epu32, _mm512_reduce_min_epu64,
+    _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_setzero_si512,
+    _mm512_shuffle_epi8, _mm512_srli_epi16, _mm512_storeu_si512, _mm512_test_epi8_mask, _pdep_u64,
 };
 
-use super::{level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
+use super::{REVERSED, level, nth_one_bmi2 as nth_one, squeeze_bmi2 as squeeze};
 use crate::kernel::{
-    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Tables, Task, VALUE_SIZE_MAX,
-    ValueBlock, first_byte, number_blocks, parts,
+    BLOCK_SIZE, Block, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock, Tables, Task,
+    VALUE_SIZE_MAX, ValueBlock, first_byte, number_blocks, parts, value_bits,
 };
 
 level! {
@@ -71,29 +72,66 @@ fn pairs_to(bytes: &[u8; BLOCK_SIZE + 1], pair: [u8; 2]) -> u64 {
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
+#[target_feature(enable = "avx512f,avx512bw,bmi2")]
 fn values_from(bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
-    let mut found = u64::MAX;
-    for (bytes, &bound) in bytes.windows(BLOCK_SIZE).zip(&bound[..size]).rev() {
+    // The bytes behind a value do not matter, as those of the bound are zeros.
+    let bound = u64::from_be_bytes(bound) & value_bits(size);
+    let bound = _mm512_set1_epi64(bound.cast_signed());
+    let mut found = 0;
+    for (k, bytes) in bytes.windows(BLOCK_SIZE).enumerate() {
         let Some(bytes) = bytes.first_chunk() else { return 0 };
-        let (bytes, bound) = (load(bytes), _mm512_set1_epi8(bound.cast_signed()));
-        let kept = _mm512_mask_cmpeq_epu8_mask(found, bytes, bound);
-        found = _mm512_cmpgt_epu8_mask(bytes, bound) | kept;
+        let reached = _mm512_cmpge_epu64_mask(values(bytes), bound);
+        found |= _pdep_u64(u64::from(reached), FIRST_BYTES << k);
     }
     found
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
+#[target_feature(enable = "avx512f,avx512bw,bmi2")]
 fn values_to(bytes: &ValueBlock, bound: [u8; VALUE_SIZE_MAX], size: usize) -> u64 {
-    let mut found = u64::MAX;
-    for (bytes, &bound) in bytes.windows(BLOCK_SIZE).zip(&bound[..size]).rev() {
+    // The bytes behind a value do not matter, as those of the bound are ones.
+    let bound = u64::from_be_bytes(bound) | !value_bits(size);
+    let bound = _mm512_set1_epi64(bound.cast_signed());
+    let mut found = 0;
+    for (k, bytes) in bytes.windows(BLOCK_SIZE).enumerate() {
         let Some(bytes) = bytes.first_chunk() else { return 0 };
-        let (bytes, bound) = (load(bytes), _mm512_set1_epi8(bound.cast_signed()));
-        let kept = _mm512_mask_cmpeq_epu8_mask(found, bytes, bound);
-        found = _mm512_cmplt_epu8_mask(bytes, bound) | kept;
+        let reached = _mm512_cmple_epu64_mask(values(bytes), bound);
+        found |= _pdep_u64(u64::from(reached), FIRST_BYTES << k);
     }
     found
+}
+
+/// The mask of the first byte of every eight.
+const FIRST_BYTES: u64 = 0x0101_0101_0101_0101;
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn greatest_value(bytes: &ValueBlock, size: usize) -> Option<u64> {
+    let mut greatest = _mm512_setzero_si512();
+    for bytes in bytes.windows(BLOCK_SIZE) {
+        let bytes = bytes.first_chunk()?;
+        greatest = _mm512_max_epu64(greatest, values(bytes));
+    }
+    // The bytes behind the value decide only between equal values.
+    Some(_mm512_reduce_max_epu64(greatest) & value_bits(size))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn least_value(bytes: &ValueBlock, size: usize) -> Option<u64> {
+    let mut least = _mm512_set1_epi64(-1);
+    for bytes in bytes.windows(BLOCK_SIZE) {
+        let bytes = bytes.first_chunk()?;
+        least = _mm512_min_epu64(least, values(bytes));
+    }
+    Some(_mm512_reduce_min_epu64(least) & value_bits(size))
+}
+
+/// Returns the numbers of every eight bytes, of which the first is the most significant.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn values(bytes: &Block) -> __m512i {
+    _mm512_shuffle_epi8(load(bytes), load_table(&REVERSED))
 }
 
 #[inline]
@@ -111,16 +149,14 @@ fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; LANE_COUNT] {
     let Some([a, b]) = parts(bytes) else {
-        return [u32::MAX; 8];
+        return [u32::MAX; LANE_COUNT];
     };
     let least = _mm512_min_epu32(least_numbers(a, mapping), least_numbers(b, mapping));
-    let (low, high) = (_mm512_castsi512_si256(least), _mm512_extracti64x4_epi64::<1>(least));
-    let half = _mm256_min_epu32(low, high);
-    let mut groups = [0; 8];
-    // SAFETY: `groups` is 32 writable bytes, and `storeu` requires no alignment.
-    unsafe { _mm256_storeu_si256(groups.as_mut_ptr().cast(), half) };
+    let mut groups = [0; LANE_COUNT];
+    // SAFETY: `groups` is 64 writable bytes, and `storeu` requires no alignment.
+    unsafe { _mm512_storeu_si512(groups.as_mut_ptr().cast(), least) };
     groups
 }
 

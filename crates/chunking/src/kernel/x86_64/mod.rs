@@ -7,7 +7,7 @@ mod avx512vbmi;
 mod sse41;
 mod vaes;
 
-use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch, _pdep_u64, _pext_u64};
+use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _pdep_u64, _pext_u64};
 
 pub(super) use aesni::AesNi;
 pub(super) use avx2::Avx2;
@@ -30,8 +30,8 @@ use has;
 
 /// Defines the proof type of a level, the entry to code that is compiled for it, and its kernel,
 /// from the functions `compare`, `above`, `below`, `pairs_from`, `pairs_to`, `values_from`, `values_to`,
-/// `least_number`, `has_number_below`, `least_numbers_of_groups`, `first_number`, `sift`, `squeeze` and `nth_one` of
-/// the same file.
+/// `greatest_value`, `least_value`, `least_number`, `has_number_below`, `least_numbers_of_groups`,
+/// `first_number`, `sift`, `squeeze` and `nth_one` of the same file.
 macro_rules! level {
     ($(#[$docs:meta])* $Level:ident, $features:literal, $($feature:tt),+) => {
         $(#[$docs])*
@@ -109,6 +109,18 @@ macro_rules! level {
             }
 
             #[inline(always)]
+            fn greatest_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { greatest_value(bytes, size) }
+            }
+
+            #[inline(always)]
+            fn least_value(self, bytes: &ValueBlock, size: usize) -> Option<u64> {
+                // SAFETY: there is a value of this type, so this CPU has the features.
+                unsafe { least_value(bytes, size) }
+            }
+
+            #[inline(always)]
             fn least_number(self, bytes: &NumberBlock, mapping: Mapping) -> u32 {
                 // SAFETY: there is a value of this type, so this CPU has the features.
                 unsafe { least_number(bytes, mapping) }
@@ -121,7 +133,7 @@ macro_rules! level {
             }
 
             #[inline(always)]
-            fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+            fn least_numbers(self, bytes: &LongNumberBlock, mapping: Mapping) -> [u32; LANE_COUNT] {
                 // SAFETY: there is a value of this type, so this CPU has the features.
                 unsafe { least_numbers_of_groups(bytes, mapping) }
             }
@@ -154,10 +166,18 @@ macro_rules! level {
             fn prefetch(self, data: &[u8], offset: usize) {
                 super::prefetch(data, offset);
             }
+
+            #[inline(always)]
+            fn prefetch_far(self, data: &[u8], offset: usize) {
+                super::prefetch_far(data, offset);
+            }
         }
     };
 }
 use level;
+
+/// The indexes that reverse the bytes of two numbers of 64 bits.
+const REVERSED: [u8; 16] = [7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8];
 
 /// Implements [`Kernel::squeeze`](super::Kernel::squeeze) by BMI2.
 #[inline]
@@ -179,4 +199,11 @@ pub(super) fn prefetch(data: &[u8], offset: usize) {
     // SAFETY: a prefetch has no effect that a program could observe, and cannot fail, whatever the
     // address; every x86-64 CPU supports it.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(data.as_ptr().wrapping_add(offset).cast()) }
+}
+
+/// Prefetches the cache line of byte `offset` of `data` into the second-level cache.
+#[inline(always)]
+pub(super) fn prefetch_far(data: &[u8], offset: usize) {
+    // SAFETY: as in `prefetch`.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(data.as_ptr().wrapping_add(offset).cast()) }
 }

@@ -10,8 +10,8 @@ use core::arch::x86_64::{
 
 use super::level;
 use crate::kernel::{
-    BLOCK_SIZE, Block, Kernel, LongNumberBlock, Mapping, NumberBlock, Scalar, Tables, Task,
-    VALUE_SIZE_MAX, ValueBlock, first_byte, number_blocks, parts,
+    BLOCK_SIZE, Block, Kernel, LANE_COUNT, LongNumberBlock, Mapping, NumberBlock, Scalar, Tables,
+    Task, VALUE_SIZE_MAX, ValueBlock, first_byte, number_blocks, parts,
 };
 
 level! {
@@ -142,6 +142,20 @@ fn beyond_or_equal(reached: __m128i, a: __m128i, b: __m128i, kept: __m128i) -> _
     _mm_andnot_si128(dropped, reached)
 }
 
+/// Returns `None`, because comparing numbers of 64 bits takes SSE4.2.
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn greatest_value(_: &ValueBlock, _: usize) -> Option<u64> {
+    None
+}
+
+/// Returns `None`, as [`greatest_value`] does.
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn least_value(_: &ValueBlock, _: usize) -> Option<u64> {
+    None
+}
+
 #[inline]
 #[target_feature(enable = "sse4.1")]
 fn least_number(bytes: &NumberBlock, mapping: Mapping) -> u32 {
@@ -161,12 +175,12 @@ fn has_number_below(bytes: &NumberBlock, mapping: Mapping, bound: u32) -> bool {
 
 #[inline]
 #[target_feature(enable = "sse4.1")]
-fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; 8] {
+fn least_numbers_of_groups(bytes: &LongNumberBlock, mapping: Mapping) -> [u32; LANE_COUNT] {
     let Some([a, b]) = parts(bytes) else {
-        return [u32::MAX; 8];
+        return [u32::MAX; LANE_COUNT];
     };
     let (first, second) = (least_numbers(a, mapping), least_numbers(b, mapping));
-    let mut groups = [0; 8];
+    let mut groups = [u32::MAX; LANE_COUNT];
     let (low, high) = groups.split_at_mut(4);
     // SAFETY: `low` is 16 writable bytes, and `storeu` requires no alignment.
     unsafe { _mm_storeu_si128(low.as_mut_ptr().cast(), first) };
