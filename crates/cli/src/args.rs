@@ -52,7 +52,7 @@ pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
 pub(crate) use self::volume::Volume;
 #[cfg(feature = "volume")]
 pub(crate) use self::volume::{
-    VolumeCheck, VolumeClone, VolumeCommand, VolumeCreate, VolumeDelete, VolumeKey,
+    VolumeCheck, VolumeClone, VolumeCommand, VolumeConnect, VolumeCreate, VolumeDelete, VolumeKey,
     VolumeKeyCommand, VolumeList, VolumeResize, VolumeRollback, VolumeServe, VolumeSnapshot,
     VolumeStats,
 };

@@ -21,8 +21,8 @@ pub(crate) use file::File;
 pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
 #[cfg(feature = "volume")]
 pub(crate) use volume::{
-    Serving, VolumeCheckCounts, VolumeCreated, VolumeDisk, VolumeImported, VolumeKeyEvent,
-    VolumePart, VolumeSnapshot, VolumeStats, VolumeWrites,
+    Connected, Serving, VolumeCheckCounts, VolumeCreated, VolumeDisk, VolumeImported,
+    VolumeKeyEvent, VolumePart, VolumeSnapshot, VolumeStats, VolumeWrites,
 };
 pub(crate) use waiting::{WaitingFor, WaitingWriter};
 
@@ -98,6 +98,9 @@ pub(crate) enum Event<'a> {
     /// A virtual disk that is served from now on.
     #[cfg(feature = "volume")]
     Serving(Serving<'a>),
+    /// A disk that is a device now.
+    #[cfg(feature = "volume")]
+    Connected(Connected<'a>),
     /// A disk of a volume.
     #[cfg(feature = "volume")]
     VolumeDisk(VolumeDisk),

@@ -40,6 +40,7 @@ pub(crate) enum VolumeCommand {
     Import(VolumeImport),
     Changed(VolumeChanged),
     Serve(VolumeServe),
+    Connect(VolumeConnect),
     List(VolumeList),
     Snapshot(VolumeSnapshot),
     Clone(VolumeClone),
@@ -174,11 +175,15 @@ pub(crate) struct VolumeServe {
 #[command(before_help = "\
 Examples:
   cutpoint volume stats disk
+  cutpoint volume stats disk --prometheus > disk.prom
   cutpoint volume stats disk --json")]
 pub(crate) struct VolumeStats {
     /// Folder of the volume
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+    /// Print all counters in the text format of Prometheus, for a collector of text files
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) prometheus: bool,
 }
 
 /// Read a volume, and name what is damaged
@@ -194,6 +199,28 @@ pub(crate) struct VolumeCheck {
     /// Folder of the volume
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+}
+
+/// Make a served disk a device of this machine
+///
+/// Connects the kernel's NBD client if there is one (`modprobe nbd`, `nbd-client`, as root), or else
+/// `nbdfuse`, whose file becomes a loop device if root runs the command. Prints the path of the device or
+/// file. Ctrl-C or SIGTERM disconnects it; unmount it before.
+#[derive(Debug, ClapArgs)]
+#[command(before_help = "\
+Examples:
+  cutpoint volume connect disk
+  cutpoint volume connect disk main@before-upgrade --read-only")]
+pub(crate) struct VolumeConnect {
+    /// Folder of the volume, which another process serves
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Disk, or DISK@SNAPSHOT [default: main, or the only one]
+    #[arg(value_name = "DISK", default_value = "")]
+    pub(crate) disk: String,
+    /// Make a device that cannot be written
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 /// List disks and snapshots

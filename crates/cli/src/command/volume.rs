@@ -1,6 +1,7 @@
 //! `volume`: virtual disks.
 
 mod check;
+mod connect;
 mod control;
 mod create;
 mod disks;
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &Volume, global: &Global, report: &Report) -> Result<Exi
         VolumeCommand::Import(import) => import::run(import, global, report),
         VolumeCommand::Changed(changed) => disks::changed(changed, secrets, report),
         VolumeCommand::Serve(serve) => serve::run(serve, secrets, report),
+        VolumeCommand::Connect(connect) => connect::run(connect, report),
         VolumeCommand::List(list) => disks::list(list, secrets, report),
         VolumeCommand::Snapshot(snapshot) => disks::snapshot(snapshot, secrets, report),
         VolumeCommand::Clone(clone) => disks::clone(clone, secrets, report),

@@ -16,6 +16,13 @@ pub(crate) struct Serving<'a> {
     pub(crate) read_only: bool,
 }
 
+/// A disk that is a device of this machine now.
+#[derive(Serialize)]
+pub(crate) struct Connected<'a> {
+    /// The path of the device, or of a file.
+    pub(crate) path: &'a str,
+}
+
 /// A volume that was created with a disk.
 #[derive(Serialize)]
 pub(crate) struct VolumeCreated<'a> {

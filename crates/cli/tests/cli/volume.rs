@@ -368,3 +368,13 @@ fn changed_parts_of_a_disk_are_those_since_a_snapshot() {
     sandbox.run(words).ended(2, &["does not come from"]);
     assert_eq!(served.end("-TERM"), Some(0));
 }
+
+#[test]
+fn counters_are_printed_for_prometheus() {
+    let sandbox = created("exact");
+    let text = sandbox.run(["volume", "stats", "disk", "--prometheus"]).well();
+    let text = text.text();
+    assert!(text.contains("cutpoint_volume_size_bytes 1048576\n"), "{text}");
+    assert!(text.contains("# TYPE cutpoint_volume_writes_full_count_total counter\n"), "{text}");
+    sandbox.run(["volume", "connect", "disk"]).ended(2, &["not served"]);
+}

@@ -22,7 +22,7 @@ use crate::report::Report;
 const CLEAN_EVERY: Duration = Duration::from_secs(5);
 
 /// The name of the socket in the folder of the volume.
-const SOCKET: &str = "nbd.socket";
+pub(super) const SOCKET: &str = "nbd.socket";
 
 pub(crate) fn run(args: &VolumeServe, secrets: &Secrets, report: &Report) -> Result<Exit> {
     let address = match &args.listen {

@@ -13,7 +13,9 @@ use crate::units;
 pub(crate) fn run(args: &Args, secrets: &Secrets, report: &Report) -> Result<Exit> {
     let answer = super::request(&args.folder, &Request::Stats, secrets, report)?;
     let Answer::Stats { stats } = answer else { return Ok(Exit::Well) };
-    if report.is_json() {
+    if args.prometheus {
+        prometheus(&stats, report)?;
+    } else if report.is_json() {
         report.event(&Event::Summary(Summary::VolumeStats(*stats)))?;
     } else {
         for (name, value) in lines(&stats) {
@@ -21,6 +23,23 @@ pub(crate) fn run(args: &Args, secrets: &Secrets, report: &Report) -> Result<Exi
         }
     }
     Ok(Exit::Well)
+}
+
+/// Prints all numbers of the event as metrics.
+fn prometheus(stats: &VolumeStats, report: &Report) -> Result<()> {
+    let value = serde_json::to_value(stats)?;
+    let numbers = |prefix: &str, value: &serde_json::Value| {
+        let fields = value.as_object().into_iter().flatten();
+        let named = fields.filter(|(_, value)| value.is_number());
+        named.map(|(name, value)| (format!("{prefix}_{name}"), value.clone())).collect::<Vec<_>>()
+    };
+    let gauges = numbers("cutpoint_volume", &value).into_iter().map(|it| (it, "gauge", ""));
+    let writes = numbers("cutpoint_volume_writes", &value["writes"]).into_iter();
+    for ((name, value), kind, suffix) in gauges.chain(writes.map(|it| (it, "counter", "_total"))) {
+        report.line(&format!("# TYPE {name}{suffix} {kind}"))?;
+        report.line(&format!("{name}{suffix} {value}"))?;
+    }
+    Ok(())
 }
 
 /// Returns the lines of the output: name and value.
