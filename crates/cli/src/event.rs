@@ -21,8 +21,8 @@ pub(crate) use file::File;
 pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
 #[cfg(feature = "volume")]
 pub(crate) use volume::{
-    Connected, Serving, VolumeCheckCounts, VolumeCreated, VolumeDisk, VolumeImported,
-    VolumeKeyEvent, VolumePart, VolumeSnapshot, VolumeStats, VolumeWrites,
+    Connected, Serving, VolumeCheckCounts, VolumeChecked, VolumeCreated, VolumeDisk,
+    VolumeImported, VolumeKeyEvent, VolumePart, VolumeSnapshot, VolumeStats, VolumeWrites,
 };
 pub(crate) use waiting::{WaitingFor, WaitingWriter};
 
@@ -362,11 +362,7 @@ pub(crate) enum Summary<'a> {
     VolumeStats(VolumeStats),
     /// A virtual disk was read.
     #[cfg(feature = "volume")]
-    VolumeCheck {
-        #[serde(flatten)]
-        counts: VolumeCheckCounts,
-        elapsed_ns: u64,
-    },
+    VolumeCheck(VolumeChecked),
     /// The sizes of the repository.
     Stats(Stats),
     /// A snapshot or a path in it was measured.

@@ -90,6 +90,14 @@ pub(crate) struct VolumeCheckCounts {
     pub(crate) read_bytes: u64,
 }
 
+/// A volume that was read.
+#[derive(Serialize)]
+pub(crate) struct VolumeChecked {
+    #[serde(flatten)]
+    pub(crate) counts: VolumeCheckCounts,
+    pub(crate) elapsed_ns: u64,
+}
+
 /// The sizes of a virtual disk, and the counts of its writes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct VolumeStats {

@@ -7,7 +7,7 @@ use cutpoint_volume::{Access, Finding, OpenOptions};
 use super::control::{self, Answer, CheckFinding, Request};
 use super::requests;
 use crate::args::{Secrets, VolumeCheck};
-use crate::event::{Event, Finding as FindingEvent, Summary, VolumeCheckCounts};
+use crate::event::{Event, Finding as FindingEvent, Summary, VolumeCheckCounts, VolumeChecked};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
@@ -42,7 +42,8 @@ fn end(counts: VolumeCheckCounts, report: &Report) -> Result<Exit> {
     let finding_count = counts.finding_count;
     if report.is_json() {
         let elapsed_ns = report.elapsed_ns();
-        report.event(&Event::Summary(Summary::VolumeCheck { counts, elapsed_ns }))?;
+        report
+            .event(&Event::Summary(Summary::VolumeCheck(VolumeChecked { counts, elapsed_ns })))?;
     } else {
         report.note(&format!(
             "Read {} ({}): {}. {} cannot be read.",
