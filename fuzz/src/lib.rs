@@ -12,6 +12,8 @@ mod images;
 mod machine;
 #[path = "../../crates/repository/tests/it/support/planted.rs"]
 mod planted;
+#[path = "../../crates/volume/tests/it/anything.rs"]
+mod volumes;
 
 /// Every decoder of the repository's format.
 pub fn decoders(input: &[u8]) {
@@ -56,4 +58,14 @@ pub fn parity(input: &[u8]) {
 /// Disk images.
 pub fn images(input: &[u8]) {
     images::anything(input);
+}
+
+/// What a client of a virtual disk sends.
+pub fn volume_requests(input: &[u8]) {
+    volumes::requests(input);
+}
+
+/// The files of virtual disks.
+pub fn volume_files(input: &[u8]) {
+    volumes::files(input);
 }

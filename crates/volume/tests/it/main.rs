@@ -1,6 +1,7 @@
 //! Tests of volumes: the disk against a model, crashes at every point, damage, the rules of BURST and
 //! their mutants, and the NBD server.
 
+mod anything;
 mod at_once;
 mod burst;
 mod crash;
@@ -13,5 +14,6 @@ mod model;
 mod mutants;
 mod nbd;
 mod nbd_clients;
+mod random_input;
 mod space;
 mod support;
