@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -21,6 +22,8 @@ const BATCH: u64 = 64;
 struct WithoutLog {
     folder: LocalFolder,
     lens: Mutex<HashMap<String, u64>>,
+    /// The bytes of all other files that were ever written.
+    written: AtomicU64,
 }
 
 impl WithoutLog {
@@ -51,7 +54,10 @@ impl Folder for WithoutLog {
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         match self.lens().get_mut(name) {
             Some(len) => *len += bytes.len() as u64,
-            None => return self.folder.append(name, bytes),
+            None => {
+                self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                return self.folder.append(name, bytes);
+            }
         }
         Ok(())
     }
@@ -101,7 +107,9 @@ fn main() {
     let number = |text: &String| text.parse::<u64>().expect("a number");
     let (block_size, size) = (number(block_size), number(gib) << 30);
     let folder = LocalFolder::create(Path::new(folder)).expect("a folder");
-    let folder: Arc<dyn Folder> = Arc::new(WithoutLog { folder, lens: Mutex::default() });
+    let written = AtomicU64::new(0);
+    let without_log = Arc::new(WithoutLog { folder, lens: Mutex::default(), written });
+    let folder: Arc<dyn Folder> = without_log.clone();
     let short = u32::try_from(block_size).expect("a size of a block");
     let options = CreateOptions::new(size, short, mode.parse().expect("a mode"));
     Volume::create(&folder, &options).expect("created");
@@ -129,9 +137,10 @@ fn main() {
     let statistics = volume.statistics().expect("statistics");
     let per_block = |bytes: u64| bytes as f64 / block_count as f64;
     println!(
-        "{block_count} blocks of {block_size} bytes, {mode}: tables {:.1} bytes a block, fences and \
-         filters {:.2} bytes a block, at most {} MiB of memory, {:.1} us a block",
+        "{block_count} blocks of {block_size} bytes, {mode}: tables {:.1} bytes a block, of {:.1} \
+         written; fences and filters {:.2} bytes a block, at most {} MiB of memory, {:.1} us a block",
         per_block(statistics.table_bytes),
+        per_block(without_log.written.load(Ordering::Relaxed)),
         per_block(statistics.table_memory_bytes),
         memory_max_mib(),
         elapsed.as_secs_f64() * 1e6 / block_count as f64,

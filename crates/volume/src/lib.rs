@@ -1,4 +1,4 @@
-//! A virtual disk that stores equal blocks once and similar blocks as bursts.
+//! Virtual disks that store equal blocks once and similar blocks by their differences.
 //!
 //! A [`Volume`] is a folder with a log and sorted files of tables, both of which are opened from a
 //! checkpoint and the end of the log. `docs/volume-format.md` has the bytes and the rules of crashes,

@@ -108,11 +108,18 @@ fn power_cut_during_writes_and_cleaning_leaves_what_was_flushed() {
 /// A call in the middle of another one.
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A folder that calls a hook when names are synced, once.
+/// A folder that calls a hook when names are synced, and another one before bytes are appended, once.
 #[derive(Clone)]
 struct Hooked {
     folder: FaultyFolder,
     hook: Arc<Mutex<Option<Hook>>>,
+    on_append: Arc<Mutex<Option<Hook>>>,
+}
+
+impl Hooked {
+    fn new(folder: &FaultyFolder) -> Hooked {
+        Hooked { folder: folder.clone(), hook: Arc::default(), on_append: Arc::default() }
+    }
 }
 
 impl std::fmt::Debug for Hooked {
@@ -131,6 +138,10 @@ impl Folder for Hooked {
     }
 
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let hook = self.on_append.lock().expect("a hook").take();
+        if let Some(hook) = hook {
+            hook();
+        }
         self.folder.append(name, bytes)
     }
 
@@ -164,7 +175,7 @@ impl Folder for Hooked {
 /// power is cut before that is durable.
 pub(crate) fn overwrite_during_a_checkpoint() -> Result<(), String> {
     let folder = create(64, 4096, "exact");
-    let hooked = Hooked { folder: folder.clone(), hook: Arc::default() };
+    let hooked = Hooked::new(&folder);
     let volume = open_folder(Arc::new(hooked.clone()), &options());
     let volume = Arc::new(volume.map_err(|error| error.to_string())?);
     // Two segments, and a third one that gets the next records.
@@ -190,4 +201,51 @@ pub(crate) fn overwrite_during_a_checkpoint() -> Result<(), String> {
 #[test]
 fn block_freed_during_a_checkpoint_survives_a_power_cut() {
     assert_eq!(overwrite_during_a_checkpoint(), Ok(()));
+}
+
+/// While the record of a block is appended, another client writes `other` to block 1. Returns the volume
+/// after both.
+fn write_during_an_append(mode: &str, block: &[u8], other: Vec<u8>) -> Opened {
+    let folder = create(8, 4096, mode);
+    let hooked = Hooked::new(&folder);
+    let volume = Arc::new(open_folder(Arc::new(hooked.clone()), &options()).expect("opened"));
+    let (client, writer) = (Arc::clone(&volume), Arc::new(Mutex::new(None)));
+    let started = Arc::clone(&writer);
+    *hooked.on_append.lock().expect("a hook") = Some(Box::new(move || {
+        let thread = std::thread::spawn(move || write(&client, 1, &other));
+        // The other client has come far enough to wait, or would have written by now.
+        std::thread::sleep(Duration::from_millis(50));
+        *started.lock().expect("a thread") = Some(thread);
+    }));
+    write(&volume, 0, block);
+    let thread = writer.lock().expect("a thread").take().expect("the hook was called");
+    thread.join().expect("written");
+    assert_eq!(volume.audit(), Ok(()), "the tables");
+    Arc::into_inner(volume).expect("no other client is left")
+}
+
+/// Section IV of the paper, (b): a duplicate of a block that is being written waits, and counts.
+#[test]
+fn duplicate_of_a_block_that_is_being_written_waits_for_it() {
+    for mode in ["exact", "burst", "delta"] {
+        let block = content(1, 1);
+        let volume = write_during_an_append(mode, &block, block.clone());
+        let statistics = volume.statistics().expect("statistics");
+        let counts = (statistics.full_count, statistics.counters.duplicate_count);
+        assert_eq!(counts, (1, 1), "{mode}");
+        assert_eq!(read(&volume, 1).expect("read"), block, "{mode}");
+    }
+}
+
+/// Section IV, (c): no burst refers to a block that is not in the log yet.
+#[test]
+fn burst_on_a_block_that_is_being_written_is_made_once_that_is_there() {
+    for mode in ["burst", "delta"] {
+        let (block, other) = (content(1, 1), content(1, 2));
+        let volume = write_during_an_append(mode, &block, other.clone());
+        let statistics = volume.statistics().expect("statistics");
+        let dependents = statistics.burst_count + statistics.delta_count;
+        assert_eq!((statistics.full_count, dependents), (1, 1), "{mode}");
+        assert_eq!(read(&volume, 1).expect("read"), other, "{mode}");
+    }
 }
