@@ -11,7 +11,7 @@ use crate::rules;
 use crate::tree::{Run, RunMerge, write_run};
 
 /// The maximum number of bytes of the log between two checkpoints.
-const INTERVAL_MAX: u64 = 256 * 1024 * 1024;
+const INTERVAL_MAX: u64 = 128 * 1024 * 1024;
 /// The number of runs from which on a write waits for a merge.
 const RUN_COUNT_MAX: usize = 24;
 
