@@ -87,7 +87,8 @@ impl Volume {
     fn decide_delta<'a>(&self, tables: &Tables, written: Written<'a>) -> Result<Decision<'a>> {
         let Written { id, bytes, fingerprint } = written;
         let features = super_features(bytes);
-        let candidates = self.similar(tables, id, features.as_ref())?;
+        let keys = self.edge_keys(Burst::default(), bytes);
+        let candidates = self.similar(tables, id, &keys, features.as_ref())?;
         let (seqs, blocks): (Vec<Seq>, Vec<Vec<u8>>) = candidates.into_iter().unzip();
         let mut encoder = self.encoder.lock().unwrap_or_else(PoisonError::into_inner);
         let delta = encoder.encode(bytes, &blocks);
@@ -100,17 +101,18 @@ impl Volume {
                 return Ok(Decision { body, content: Some(content.into()) });
             }
         }
-        let (keys, search) = ([None; 2], Search::default());
+        let search = Search::default();
         let body = Body::Full { id, fingerprint, is_indexed: true, keys, features, search };
         Ok(Decision { body, content: Some(bytes.into()) })
     }
 
     /// Returns full blocks that probably resemble a written one: the previous content of the block, if a
-    /// snapshot keeps it, and those that have a feature in common.
+    /// snapshot keeps it, and those that have the head, the tail or a feature in common.
     fn similar(
         &self,
         tables: &Tables,
         id: BlockId,
+        keys: &[Option<EdgeKey>; 2],
         features: Option<&Features>,
     ) -> Result<Vec<(Seq, Vec<u8>)>> {
         let mut seqs = Vec::with_capacity(BASE_COUNT_MAX);
@@ -118,6 +120,10 @@ impl Volume {
             && tables.lookup(id.layer, id.block)? == tables.lookup(below, id.block)?
         {
             seqs.push(tables.lookup(below, id.block)?);
+        }
+        for (side, key) in Side::ALL.into_iter().zip(keys) {
+            let Some(key) = key else { continue };
+            seqs.extend(tables.edge(side, key)?.map(|entry| entry.reference));
         }
         for (index, feature) in features.into_iter().flatten().enumerate() {
             seqs.extend(tables.feature(index, *feature)?);
