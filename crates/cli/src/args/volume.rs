@@ -115,7 +115,7 @@ Examples:
   cutpoint volume serve disk
   cutpoint volume serve disk --mode exact
   cutpoint volume serve disk --listen tcp:10809
-  cutpoint volume serve disk --listen tcp:0.0.0.0:10809 \
+  cutpoint volume serve disk --listen tcp:0.0.0.0:10809 \\
     --tls-certificates /etc/cutpoint/tls
   nbd-client -unix disk/nbd.socket /dev/nbd0
       Connects the kernel to the disk, as root, in another terminal.
@@ -210,7 +210,7 @@ pub(crate) struct VolumeCheck {
 #[command(before_help = "\
 Examples:
   cutpoint volume connect disk
-  cutpoint volume connect disk main@before-upgrade --read-only")]
+  cutpoint volume connect disk main@monday --read-only")]
 pub(crate) struct VolumeConnect {
     /// Folder of the volume, which another process serves
     #[arg(value_name = "DIR")]
@@ -246,7 +246,8 @@ pub(crate) struct VolumeList {
 #[command(before_help = "\
 Examples:
   cutpoint volume snapshot disk main before-upgrade
-  fsfreeze -f /mnt; cutpoint volume snapshot disk main clean; fsfreeze -u /mnt")]
+  cutpoint volume snapshot disk main clean
+      Better between `fsfreeze -f DIR` and `fsfreeze -u DIR`.")]
 pub(crate) struct VolumeSnapshot {
     /// Folder of the volume
     #[arg(value_name = "DIR")]

@@ -84,10 +84,11 @@ pub(crate) struct VolumeImport {
 #[derive(Debug, ClapArgs)]
 #[command(before_help = "\
 Examples:
-  cutpoint volume changed disk main@monday main@tuesday > map
-  nbdfuse mnt/disk 'nbd+unix:///main@tuesday?socket=disk/nbd.socket' &
-  cutpoint backup mnt/disk --changed-blocks map
-      Saves only what has changed since the backup of main@monday.")]
+  cutpoint volume changed disk main@one main@two > map
+  cutpoint volume connect disk main@two --read-only
+      Prints the path of a device, such as /dev/loop0.
+  cutpoint backup /dev/loop0 --changed-blocks map
+      Saves what has changed since the backup of main@one.")]
 pub(crate) struct VolumeChanged {
     /// Folder of the volume
     #[arg(value_name = "DIR")]
