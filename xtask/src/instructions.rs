@@ -77,10 +77,15 @@ const TASKS: [Task; 25] = [
 ];
 
 /// The suffixes of the names of functions that may be called.
-const MAY_BE_CALLED: [&str; 6] = [
+const MAY_BE_CALLED: [&str; 8] = [
     // Has 16 instructions of SSE4.1, which the compiler does not inline because there are many
     // callers.
     "::sse41::above",
+    // Have the instruction set themselves. The compiler does not inline them where values of several
+    // bytes are searched, because there are many callers: the speeds of AE and MAXP in
+    // `docs/notes/chunking-speed.md` are with the calls.
+    "::avx2::pairs_from",
+    "::avx2::pairs_to",
     // Is called once for 128 bytes, and has the instruction set itself.
     "::sse41::least_numbers_of_groups",
     "::first_number",
