@@ -77,7 +77,7 @@ const TASKS: [Task; 25] = [
 ];
 
 /// The suffixes of the names of functions that may be called.
-const MAY_BE_CALLED: [&str; 8] = [
+const MAY_BE_CALLED: [&str; 10] = [
     // Has 16 instructions of SSE4.1, which the compiler does not inline because there are many
     // callers.
     "::sse41::above",
@@ -86,6 +86,8 @@ const MAY_BE_CALLED: [&str; 8] = [
     // `docs/notes/chunking-speed.md` are with the calls.
     "::avx2::pairs_from",
     "::avx2::pairs_to",
+    "::values_from",
+    "::values_to",
     // Is called once for 128 bytes, and has the instruction set itself.
     "::sse41::least_numbers_of_groups",
     "::first_number",
