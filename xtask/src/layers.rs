@@ -141,7 +141,7 @@ const ROOMS: [(&str, Layers); 6] = [
     (
         "cutpoint-volume",
         &[
-            &["error", "folder", "keys", "rules"],
+            &["error", "folder", "keys", "rules", "zeros"],
             &["mode"],
             &["format"],
             &["cache", "codec", "key_slots"],

@@ -47,6 +47,7 @@ mod rules;
 mod tables;
 mod tree;
 mod volume;
+mod zeros;
 
 pub use device::Device;
 pub use error::{Error, Kind, Result};

@@ -1,6 +1,8 @@
 //! Reads of stored blocks: payloads are decrypted, decompressed, combined with reference blocks, and
 //! verified.
 
+use std::sync::Arc;
+
 use crate::codec::{compress, delta};
 use crate::core::{Core, damaged, shown};
 use crate::error::{Error, Result};
@@ -120,11 +122,15 @@ impl Core {
     ) -> std::result::Result<(), Unreadable> {
         let own = |error| Unreadable { error, reference: None };
         let mut blocks = Vec::with_capacity(references.len());
-        for (index, reference) in references.iter().enumerate() {
+        for (index, (reference, seq)) in references.iter().zip(stored.references()).enumerate() {
+            if let Some(cached) = self.blocks.get(seq) {
+                blocks.push(cached);
+                continue;
+            }
             let mut bytes = vec![0; block.len()];
             self.read_content(reference, &mut bytes)
                 .map_err(|error| Unreadable { error, reference: Some(index) })?;
-            blocks.push(bytes);
+            blocks.push(bytes.into());
         }
         self.combine(stored, &blocks, block).map_err(own)?;
         // The reference blocks are hashed only if the result is wrong, to tell which of them is.
@@ -141,7 +147,7 @@ impl Core {
     }
 
     /// Makes a block of the payload of a burst or a delta and the blocks that it needs.
-    fn combine(&self, stored: &Stored, references: &[Vec<u8>], block: &mut [u8]) -> Result<()> {
+    fn combine(&self, stored: &Stored, references: &[Arc<[u8]>], block: &mut [u8]) -> Result<()> {
         match &stored.form {
             Form::Full { .. } => Ok(()),
             Form::Burst { patch, .. } => {

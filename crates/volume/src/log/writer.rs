@@ -28,6 +28,8 @@ pub(crate) struct LogWriter {
     named_count: u64,
     /// The number of bytes appended so far.
     appended_bytes: u64,
+    /// The name of the current segment.
+    name: String,
     /// The memory of the last record.
     buffer: Vec<u8>,
 }
@@ -66,6 +68,7 @@ impl LogWriter {
             created_count: 0,
             named_count: 0,
             appended_bytes: 0,
+            name: String::new(),
             buffer: Vec::new(),
         }
     }
@@ -140,6 +143,7 @@ impl LogWriter {
         self.created_count += 1;
         let header = SegmentHeader { volume: core.id, number, first_seq: self.next_seq };
         self.current = Some(Current { number, len: 0 });
+        self.name = name;
         self.append_to_segment(core, number, &header.encode(&core.keys))?;
         Ok(Current { number, len: SEGMENT_HEADER_SIZE as u64 })
     }
@@ -147,13 +151,12 @@ impl LogWriter {
     /// Appends bytes to the current segment. A segment with a failed append gets nothing more: the
     /// next one begins with the same number, which makes the remains of this one void.
     fn append_to_segment(&mut self, core: &Core, number: u64, bytes: &[u8]) -> Result<()> {
-        let name = names::segment(number);
-        if let Err(error) = core.append(&name, bytes) {
+        if let Err(error) = core.append(&self.name, bytes) {
             let failed = self.current.take();
             if failed.is_some_and(|it| it.len <= SEGMENT_HEADER_SIZE as u64) {
                 // No record is in it. A full storage would get a new file with every attempt.
                 self.unsynced.remove(&number);
-                core.delete(&name).ok();
+                core.delete(&self.name).ok();
             }
             return Err(error);
         }

@@ -112,7 +112,7 @@ impl<'a> Entries<'a> {
             whole.take(key_len.into()).is_none_or(|found| found > key.bytes())
         };
         let index = restarts.partition_point(|offset| !is_behind(offset)).checked_sub(1)?;
-        let rest = content.get(usize::from(u16::from_le_bytes(restarts[index]))..start)?;
+        let rest = content.get(usize::from(u16::from_le_bytes(restarts[index]))..)?;
         let skipped = u16::try_from(index).ok()?.checked_mul(RESTART)?;
         let count = count.checked_sub(skipped)?;
         Some(Entries { rest: Cursor(rest), count, last: Key::new(&[]) })

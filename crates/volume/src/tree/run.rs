@@ -113,7 +113,7 @@ impl Run {
     ///
     /// Fails if the page cannot be read.
     pub(crate) fn page(&self, core: &Core, index: u64) -> Result<std::sync::Arc<[u8]>> {
-        core.cache.get((self.meta.number, index), || self.pages().read(core, index))
+        core.pages.get_or_read((self.meta.number, index), || self.pages().read(core, index))
     }
 
     /// Returns the number of the first page that may have `key` or a later one.
@@ -126,8 +126,10 @@ impl Run {
     }
 }
 
-/// Returns `true` if the key is a hash, so that most lookups find nothing. The tag of such a table is 3
-/// or more.
+/// The least tag of a table whose keys are hashes.
+pub(super) const HASHED_TAG_MIN: u8 = 3;
+
+/// Returns `true` if the key is a hash, so that most lookups find nothing.
 pub(super) fn is_hashed(key: &Key) -> bool {
-    key.bytes().first().is_some_and(|tag| *tag >= 3)
+    key.bytes().first().is_some_and(|tag| *tag >= HASHED_TAG_MIN)
 }

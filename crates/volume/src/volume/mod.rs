@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 pub use self::catalog::{DiskInfo, SnapshotInfo};
 pub use self::check::{CheckSummary, Finding};
-use self::checkpoint::Checkpoints;
+use self::checkpoint::{Checkpointer, Checkpoints};
 pub use self::create::{CreateOptions, DISK_NAME_DEFAULT, SEGMENT_SIZE_DEFAULT};
 pub use self::disk::Disk;
 pub use self::open::OpenOptions;
@@ -55,6 +55,7 @@ pub struct Volume {
     flushing: Mutex<()>,
     /// Held while a checkpoint is written.
     checkpoints: Mutex<Checkpoints>,
+    checkpointer: Checkpointer,
     /// Held while runs are merged.
     merging: Mutex<()>,
     /// Held while segments are cleaned or layers folded.

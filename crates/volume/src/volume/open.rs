@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint::{Checkpointer, Checkpoints};
 use super::read::references;
 use super::{Space, State, Volume};
 use crate::codec::compress::Compressor;
@@ -119,6 +119,7 @@ impl Volume {
                 last_run,
                 unfinished: BTreeSet::new(),
             }),
+            checkpointer: Checkpointer::default(),
             merging: Mutex::new(()),
             cleaning: Mutex::new(()),
             encoder: Mutex::new(Encoder::new()),

@@ -9,6 +9,8 @@ use crate::error::Result;
 use crate::format::record::Body;
 use crate::format::span::{BlockId, LayerId, Span};
 use crate::keys::Fingerprint;
+use crate::tables::ZERO;
+use crate::zeros::is_zeros;
 
 impl Disk {
     /// Writes `bytes` to the disk from `offset` on. After an error, any number of the blocks may have
@@ -41,13 +43,19 @@ impl Disk {
                     volume.write_block(&mut state, id, part, fingerprint)?;
                     continue;
                 }
-                let mut block = vec![0; self.block_size()];
-                volume
-                    .read_block(&state.tables, view.layer, piece.block, &mut block)
-                    .map_err(|damaged| damaged.error)?;
+                let before = volume.whole_block(&state.tables, view.layer, piece.block);
+                let mut block = match before.map_err(|damaged| damaged.error)? {
+                    Some(before) => before.to_vec(),
+                    None => vec![0; self.block_size()],
+                };
                 block[piece.range].copy_from_slice(part);
                 let fingerprint = volume.fingerprint(&block);
                 volume.write_block(&mut state, id, &block, fingerprint)?;
+                // The next part of the block is often written next.
+                let seq = state.tables.lookup(view.layer, piece.block)?;
+                if seq != ZERO {
+                    volume.core.blocks.put(seq, block.into());
+                }
             }
         }
         volume.after_write()
@@ -155,9 +163,4 @@ impl Volume {
         }
         Ok(())
     }
-}
-
-fn is_zeros(block: &[u8]) -> bool {
-    let (words, rest) = block.as_chunks::<8>();
-    words.iter().all(|word| u64::from_le_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }

@@ -4,6 +4,7 @@
 mod anything;
 mod at_once;
 mod burst;
+mod checkpointer;
 mod crash;
 mod damage;
 mod encrypted;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -77,10 +78,17 @@ fn serve(
 ) -> Result<()> {
     let exports = VolumeExports(Arc::clone(volume));
     // Dropped when the server has ended, which ends the thread.
-    let (serving, is_over) = channel::<()>();
+    let (serving, has_ended) = channel::<()>();
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Writes write checkpoints then, and tell their clients of the error.
+            if let Err(error) = volume.write_checkpoints(&|| is_over.load(Ordering::Relaxed)) {
+                report.warn(&format!("cannot write a checkpoint: {error}"));
+            }
+        });
         scope.spawn(move || {
-            while is_over.recv_timeout(CLEAN_EVERY) == Err(RecvTimeoutError::Timeout) {
+            while has_ended.recv_timeout(CLEAN_EVERY) == Err(RecvTimeoutError::Timeout) {
                 // The dead segments stay; a write that meets the same error tells its client.
                 if let Err(error) = volume.clean_if_due(&|| interrupt.is_asked()) {
                     report.warn(&format!("cannot free dead segments: {error}"));
@@ -99,6 +107,7 @@ fn serve(
         });
         let served = server.run(&exports, &|| interrupt.is_asked());
         drop(serving);
+        is_over.store(true, Ordering::Relaxed);
         served.context("cannot accept connections")
     })
 }
