@@ -14,7 +14,7 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 21] = [
+const CRATES: [(&str, &[&str]); 22] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
     ("cutpoint-delta", &[]),
@@ -35,6 +35,7 @@ const CRATES: [(&str, &[&str]); 21] = [
     ),
     ("cutpoint-image", &[]),
     ("cutpoint-volume", &["cutpoint-delta", "cutpoint-fingerprint"]),
+    ("cutpoint-nbdkit", &["cutpoint-volume"]),
     ("cutpoint-terminal", &["cutpoint-backup", "cutpoint-estimate", "cutpoint-storage"]),
     (
         "cutpoint",

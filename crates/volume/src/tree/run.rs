@@ -88,6 +88,13 @@ impl Run {
         (self.fences.bytes().len() + self.filter.bytes().len()) as u64
     }
 
+    /// Returns the number of bytes of the pages whose first keys are from `from` up to, not including,
+    /// `to`.
+    pub(crate) fn page_bytes(&self, from: &Key, to: &Key) -> u64 {
+        let count = self.fences.count_before(to).saturating_sub(self.fences.count_before(from));
+        count * PAGE_SIZE as u64
+    }
+
     /// Returns the change of a key.
     ///
     /// # Errors

@@ -14,8 +14,10 @@ mod read;
 mod space;
 mod statistics;
 mod unpin;
+mod upkeep;
 mod write;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use self::catalog::{DiskInfo, SnapshotInfo};
@@ -60,6 +62,8 @@ pub struct Volume {
     merging: Mutex<()>,
     /// Held while segments are cleaned or layers folded.
     cleaning: Mutex<()>,
+    /// The value of [`LogWriter::appended_bytes`] when the log was last looked through for dead bytes.
+    cleaned_at: AtomicU64,
     /// Held while a delta is made.
     encoder: Mutex<Encoder>,
 }

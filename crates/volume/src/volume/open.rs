@@ -1,7 +1,7 @@
 //! Opens a volume: the newest checkpoint, and the log behind it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::checkpoint::{Checkpointer, Checkpoints};
@@ -122,6 +122,7 @@ impl Volume {
             checkpointer: Checkpointer::default(),
             merging: Mutex::new(()),
             cleaning: Mutex::new(()),
+            cleaned_at: AtomicU64::new(0),
             encoder: Mutex::new(Encoder::new()),
             core,
         })

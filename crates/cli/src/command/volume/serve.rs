@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cutpoint_terminal::units::short_size;
@@ -18,9 +16,6 @@ use crate::event::{Event, PathText, Serving, Summary};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::report::Report;
-
-/// The interval at which the log is looked through for dead segments.
-const CLEAN_EVERY: Duration = Duration::from_secs(5);
 
 /// The name of the socket in the folder of the volume.
 pub(super) const SOCKET: &str = "nbd.socket";
@@ -77,23 +72,11 @@ fn serve(
     report: &Report,
 ) -> Result<()> {
     let exports = VolumeExports(Arc::clone(volume));
-    // Dropped when the server has ended, which ends the thread.
-    let (serving, has_ended) = channel::<()>();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Writes write checkpoints then, and tell their clients of the error.
-            if let Err(error) = volume.write_checkpoints(&|| is_over.load(Ordering::Relaxed)) {
-                report.warn(&format!("cannot write a checkpoint: {error}"));
-            }
-        });
-        scope.spawn(move || {
-            while has_ended.recv_timeout(CLEAN_EVERY) == Err(RecvTimeoutError::Timeout) {
-                // The dead segments stay; a write that meets the same error tells its client.
-                if let Err(error) = volume.clean_if_due(&|| interrupt.is_asked()) {
-                    report.warn(&format!("cannot free dead segments: {error}"));
-                }
-            }
+            let is_over = || is_over.load(Ordering::Relaxed) || interrupt.is_asked();
+            volume.keep_up(&is_over, &|what, error| report.warn(&format!("{what}: {error}")));
         });
         scope.spawn(|| {
             let perform = |request: &Request| {
@@ -106,7 +89,6 @@ fn serve(
             control.run(&perform, &|| interrupt.is_asked());
         });
         let served = server.run(&exports, &|| interrupt.is_asked());
-        drop(serving);
         is_over.store(true, Ordering::Relaxed);
         served.context("cannot accept connections")
     })
