@@ -13,6 +13,7 @@ use super::edge::{Bases, EdgeKey, Features};
 use super::patch::Patch;
 use super::position::Seq;
 use super::span::{BlockId, LayerId, Span};
+use super::summary::SUMMARY_LEN_MAX;
 use crate::keys::{CHECKSUM_SIZE, Fingerprint, Keys};
 
 /// The length of a short header in bytes, and the unit of positions in a segment.
@@ -98,6 +99,9 @@ pub(crate) enum Body {
     Fold { span: Span, into: Option<LayerId>, is_copy: bool },
     /// A burst or a delta is stored whole from now on, or as a burst on another block: the payload.
     Rewrite { target: Seq, burst: Option<(Seq, Patch)> },
+    /// The blocks of the records before this one: the payload, which has this hash. It changes
+    /// nothing.
+    Summary { hash: Fingerprint },
 }
 
 /// The header of a record.
@@ -196,6 +200,9 @@ impl Record {
             Body::Change { .. } => {
                 return is_plain && len <= CHANGE_LEN_MAX + seal_len && len > seal_len;
             }
+            Body::Summary { .. } => {
+                return is_plain && len <= SUMMARY_LEN_MAX + seal_len && len > seal_len;
+            }
             Body::Duplicate { .. } | Body::Zero(_) | Body::Fold { .. } => {
                 return is_plain && len == 0;
             }
@@ -229,9 +236,11 @@ impl Body {
             | Body::Delta { id, .. }
             | Body::Duplicate { id, .. } => Span::one(id),
             Body::Zero(span) => span,
-            Body::Move { .. } | Body::Change { .. } | Body::Fold { .. } | Body::Rewrite { .. } => {
-                Span::default()
-            }
+            Body::Move { .. }
+            | Body::Change { .. }
+            | Body::Fold { .. }
+            | Body::Rewrite { .. }
+            | Body::Summary { .. } => Span::default(),
         }
     }
 }

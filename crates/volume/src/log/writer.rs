@@ -1,7 +1,9 @@
 //! Appends records, and knows which of them are durable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
+use super::recent::remember;
+use super::replay::Replayed;
 use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
@@ -9,7 +11,11 @@ use crate::format::position::{Place, Position, Seq};
 use crate::format::record::{Body, Encoding, Record, UNIT};
 use crate::format::segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
 use crate::format::span::Span;
+use crate::format::summary::{SUMMARIZED_MAX, Summarized};
 use crate::rules;
+
+/// The number of records between two summaries. Each record is in two of them.
+const SUMMARY_INTERVAL: usize = SUMMARIZED_MAX / 2;
 
 /// The end of the log.
 #[derive(Debug)]
@@ -19,6 +25,10 @@ pub(crate) struct LogWriter {
     /// The blocks that the last record has changed.
     previous: Span,
     current: Option<Current>,
+    /// The last records, from the oldest to the newest, at most as many as a summary has.
+    recent: VecDeque<Summarized>,
+    /// The number of records since the last summary.
+    unsummarized_count: usize,
     /// The number of the next segment to be created.
     next_segment: u64,
     /// The lengths of the segments that have grown since they were synced.
@@ -52,18 +62,15 @@ pub(crate) struct FlushPlan {
 
 impl LogWriter {
     /// Continues a log behind its last record. The next record goes to a new segment.
-    pub(crate) fn new(
-        next_seq: Seq,
-        durable_seq: Seq,
-        previous: Span,
-        next_segment: u64,
-    ) -> LogWriter {
+    pub(crate) fn continued(end: &Replayed) -> LogWriter {
         LogWriter {
-            next_seq,
-            durable_seq,
-            previous,
+            next_seq: end.next_seq,
+            durable_seq: end.next_seq,
+            previous: end.previous,
+            recent: end.recent.clone(),
+            unsummarized_count: end.recent.len(),
             current: None,
-            next_segment,
+            next_segment: end.next_segment,
             unsynced: BTreeMap::new(),
             created_count: 0,
             named_count: 0,
@@ -128,7 +135,26 @@ impl LogWriter {
         appended?;
         self.next_seq += 1;
         self.previous = record.body.written();
+        remember(&mut self.recent, Summarized::of(&record.body));
+        self.unsummarized_count += 1;
         Ok((record, place))
+    }
+
+    /// Appends a summary if one is due. It is for the case that records are damaged, and changes
+    /// nothing: without one, the log is as good otherwise.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder refuses to create or to append.
+    pub(crate) fn summarize_if_due(&mut self, core: &Core) -> Result<()> {
+        if self.unsummarized_count < SUMMARY_INTERVAL || !rules::must_summarize() {
+            return Ok(());
+        }
+        let content = Summarized::encode_all(&self.recent);
+        let hash = core.keys.fingerprint(&content);
+        self.append(core, Body::Summary { hash }, Encoding::Plain, &content)?;
+        self.unsummarized_count = 0;
+        Ok(())
     }
 
     /// Returns the segment that gets the next record, and creates one if the last one is full.

@@ -134,6 +134,7 @@ impl Tables {
             Body::Change { .. } => self.change(changes),
             Body::Fold { span, into, .. } => self.fold(span, into),
             Body::Rewrite { target, burst } => self.rewrite(target, burst, record, place),
+            Body::Summary { .. } => Ok(()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::Volume;
 use super::read::DamagedBlock;
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::format::names;
 use crate::format::position::{Place, Seq};
 use crate::format::record::Body;
@@ -83,6 +83,39 @@ impl Volume {
         Ok(is_due)
     }
 
+    /// Checks that a client may write `len` bytes, and cleans as long as it may not: the writes of
+    /// clients are quicker than the cleaner beside them.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Kind::Full`] if nothing is left that can be freed.
+    pub(super) fn make_room(&self, len: u64) -> Result<()> {
+        loop {
+            let Err(full) = self.check_room(len) else { return Ok(()) };
+            if full.kind() != Kind::Full || !self.clean_for_room(len)? {
+                return Err(full);
+            }
+        }
+    }
+
+    /// Cleans unless there is room meanwhile. Returns `false` if that has freed nothing.
+    fn clean_for_room(&self, len: u64) -> Result<bool> {
+        let _one_at_a_time = self.cleaning.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.check_room(len).is_ok() {
+            return Ok(true);
+        }
+        let dirt = self.dirt(SIZE_PERCENT)?;
+        if dirt.freed_bytes < u64::from(self.core.segment_size) {
+            return Ok(false);
+        }
+        let used = || self.core.used_bytes.load(Ordering::Relaxed);
+        let before = used();
+        match self.clean_segments(&dirt, &|| false) {
+            Err(error) if error.kind() == Kind::Full => Ok(false),
+            cleaned => cleaned.map(|()| used() < before),
+        }
+    }
+
     fn clean_segments(&self, dirt: &Dirt, is_asked_to_stop: &dyn Fn() -> bool) -> Result<()> {
         let mut moved_bytes = 0;
         for segment in &dirt.segments {
@@ -151,7 +184,8 @@ impl Volume {
                 Body::Duplicate { .. }
                 | Body::Zero(_)
                 | Body::Change { .. }
-                | Body::Fold { .. } => continue,
+                | Body::Fold { .. }
+                | Body::Summary { .. } => continue,
             };
             let stored = state.tables.stored(seq)?;
             if let Some(stored) = stored.filter(|it| it.place == Place { segment, offset }) {

@@ -36,6 +36,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::change::Change;
 use crate::format::record::Body;
 use crate::format::settings::Settings;
+use crate::format::summary::Summarized;
 use crate::log::LogWriter;
 use crate::mode::{Compression, Mode};
 use crate::rules;
@@ -220,6 +221,11 @@ impl State {
         self.tables.apply(&record, place, changes).inspect_err(|error| {
             // The record counts, and the tables do not agree with it.
             self.failure = Some(error.to_string());
-        })
+        })?;
+        // Nothing comes between two equal records. The next append meets the error of a summary again.
+        if Summarized::of(&record.body).is_copy != Some(false) {
+            self.log.summarize_if_due(core).ok();
+        }
+        Ok(())
     }
 }

@@ -95,7 +95,7 @@ impl Volume {
         if !is_read_only {
             sync_leftovers(&core, &end)?;
         }
-        let log = LogWriter::new(end.next_seq, end.next_seq, end.previous, end.next_segment);
+        let log = LogWriter::continued(&end);
         // A file of a run that was never published may be there.
         let runs = listed.iter().filter_map(|name| names::parse_run(name));
         let last_run = runs.max().unwrap_or_default().max(checkpoint.last_run);
@@ -292,9 +292,11 @@ impl Replaying<'_> {
                 Some(stored) => (stored.fingerprint, stored.form),
                 None => return Ok(None),
             },
-            Body::Duplicate { .. } | Body::Zero(_) | Body::Change { .. } | Body::Fold { .. } => {
-                return Ok(None);
-            }
+            Body::Duplicate { .. }
+            | Body::Zero(_)
+            | Body::Change { .. }
+            | Body::Fold { .. }
+            | Body::Summary { .. } => return Ok(None),
         };
         Ok(Some(Stored {
             place,

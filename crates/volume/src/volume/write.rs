@@ -26,7 +26,7 @@ impl Disk {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.check_writable()?;
         let volume = self.volume();
-        volume.check_room(bytes.len() as u64)?;
+        volume.make_room(bytes.len() as u64)?;
         let fingerprints = volume.fingerprints(offset, bytes);
         {
             let mut state = volume.write_state()?;

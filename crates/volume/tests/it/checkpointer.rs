@@ -6,7 +6,7 @@ use cutpoint_volume::{Folder, Kind, OpenOptions};
 
 use crate::support::{Opened, block, create, open_folder, options, read, shared, write};
 
-/// So little memory that some hundred writes need a checkpoint.
+/// Returns options with which some hundred writes need a checkpoint.
 fn small() -> OpenOptions {
     OpenOptions { memory: 1 << 20, ..options() }
 }
