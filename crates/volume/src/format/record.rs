@@ -13,7 +13,6 @@ use super::edge::{Bases, EdgeKey, Features};
 use super::patch::Patch;
 use super::position::Seq;
 use super::span::{BlockId, LayerId, Span};
-use super::summary::SUMMARY_LEN_MAX;
 use crate::keys::{CHECKSUM_SIZE, Fingerprint, Keys};
 
 /// The length of a short header in bytes, and the unit of positions in a segment.
@@ -25,6 +24,11 @@ const MAGIC: [u8; 2] = *b"CR";
 
 /// The maximum length of a change of the catalog in bytes.
 pub(crate) const CHANGE_LEN_MAX: usize = 64 * 1024;
+
+/// The maximum number of records of a summary.
+pub(crate) const SUMMARIZED_MAX: usize = 64;
+/// The maximum length of a summary in bytes.
+pub(crate) const SUMMARY_LEN_MAX: usize = SUMMARIZED_MAX * (1 + 5 + 10 + 5);
 
 /// Events during the search for a reference block, for the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

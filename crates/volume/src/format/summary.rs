@@ -1,13 +1,8 @@
 //! A summary: the blocks of the records before it.
 
 use super::cursor::{Cursor, put_varint};
-use super::record::Body;
+use super::record::{Body, SUMMARIZED_MAX};
 use super::span::Span;
-
-/// The maximum number of records of a summary.
-pub(crate) const SUMMARIZED_MAX: usize = 64;
-/// The maximum length of a summary in bytes.
-pub(crate) const SUMMARY_LEN_MAX: usize = SUMMARIZED_MAX * (1 + 5 + 10 + 5);
 
 /// A record as summaries have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +54,7 @@ impl Summarized {
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::SUMMARY_LEN_MAX;
     use super::*;
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::format::summary::{SUMMARIZED_MAX, Summarized};
+use crate::format::record::SUMMARIZED_MAX;
+use crate::format::summary::Summarized;
 
 /// Adds a record to the last ones.
 pub(super) fn remember(recent: &mut VecDeque<Summarized>, record: Summarized) {

@@ -8,10 +8,10 @@ use crate::core::Core;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::format::position::{Place, Position, Seq};
-use crate::format::record::{Body, Encoding, Record, UNIT};
+use crate::format::record::{Body, Encoding, Record, SUMMARIZED_MAX, UNIT};
 use crate::format::segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
 use crate::format::span::Span;
-use crate::format::summary::{SUMMARIZED_MAX, Summarized};
+use crate::format::summary::Summarized;
 use crate::rules;
 
 /// The number of records between two summaries. Each record is in two of them.
