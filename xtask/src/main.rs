@@ -8,6 +8,7 @@
 //! - `cargo xtask sizes`: functions and files that are too large.
 //! - `cargo xtask instructions`: the instructions of the kernels in the assembly.
 //! - `cargo xtask platforms`: the program, compiled for platforms on which it is not tested.
+//! - `cargo xtask package`: the files of a release.
 //! - `cargo xtask oracle`: our cut-points compared with those of third-party programs.
 //! - `cargo xtask torture` and `cargo xtask attacks`: the release build under attack.
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ mod layers;
 mod licences;
 mod memory_folder;
 mod oracle;
+mod package;
 mod platforms;
 mod prose;
 mod sizes;
@@ -43,6 +45,8 @@ usage: cargo xtask check [--quick | --long | --services]
        cargo xtask prose
        cargo xtask sizes
        cargo xtask platforms
+       cargo xtask package [KIND] [--target TRIPLE] [--allow-changes]
+       cargo xtask package sign KEY
        cargo xtask oracle [DIR]
        cargo xtask torture [--seed N] [--seconds N] [--storm-seconds N] [--s3]
        cargo xtask attacks [RUNS]
@@ -71,6 +75,11 @@ guide    runs the commands of README.md and docs/guide.md, and compares what the
 
 platforms  cargo check of the program for the platforms whose standard library is installed: FreeBSD
            (x86_64-unknown-freebsd). The C code of libraries is left out. Nothing is linked or run
+
+package  makes the files of a release in target/package, or those of one KIND: binary, tar, deb, rpm, sbom
+         for each target; oci, source, formula, sums once. Two builds of a commit are equal byte by
+         byte. Needs Python, which installs Zig, and the standard libraries of the targets (rustup).
+         sign makes SHA256SUMS.sig with a key of OpenSSH. packaging/README.md has the rest
 
 oracle   makes the inputs of others' cut-point lists, checks their sums, and cuts them as each list
          below DIR (vectors/oracle) says; ends with 1 if one differs. Quicker with `cargo run
@@ -158,6 +167,9 @@ fn main() -> ExitCode {
         ["prose"] => vec![PROSE],
         ["sizes"] => vec![SIZES],
         ["platforms"] => vec![PLATFORMS],
+        ["package", ..] => {
+            return report(timed("package", || package::run(&words[1..])));
+        }
         ["oracle"] => return oracle::run(Path::new(&format!("{}/vectors/oracle", root()))),
         ["oracle", folder] => return oracle::run(Path::new(folder)),
         ["torture", ..] => return attacks::torture(&words[1..]),
