@@ -8,6 +8,7 @@ use rustix::fs::Stat;
 use super::devices::Devices;
 use super::owners::OwnerNames;
 use super::{ctime, device_number, links, mode, mtime, size};
+use crate::platform;
 
 /// Creates entries.
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ impl EntryBuilder {
         entry.mtime = mtime(stat);
         entry.ctime = ctime(stat);
         entry.inode = stat.st_ino;
-        entry.device = self.devices.index(stat.st_dev);
+        entry.device = self.devices.index(platform::device(stat));
         if kind != EntryKind::Folder {
             entry.links = links(stat);
         }
