@@ -36,7 +36,7 @@ use memory_folder::MemoryFolder;
 
 /// The help text, which is printed for unknown commands.
 const USAGE: &str = "\
-usage: cargo xtask check [--quick | --long | --services]
+usage: cargo xtask check [--quick | --long | --services | --platforms]
        cargo xtask advisories
        cargo xtask release-check
        cargo xtask guide [--write]
@@ -73,8 +73,10 @@ sizes          that step of check alone: functions over 80 lines or with more th
 guide    runs the commands of README.md and docs/guide.md, and compares what they print with the pages
          (one of the tests of check); with --write, writes it into the pages
 
-platforms  cargo check of the program for the platforms whose standard library is installed: FreeBSD
-           (x86_64-unknown-freebsd). The C code of libraries is left out. Nothing is linked or run
+platforms  cargo check for the platforms whose standard library is installed, also `check --platforms`: of
+           the program for FreeBSD (x86_64-unknown-freebsd) and macOS (aarch64-apple-darwin), and of the
+           libraries below it for Windows (x86_64-pc-windows-gnu). The C code of libraries is left out.
+           Nothing is linked or run. Not a step of check: each platform takes about a minute
 
 package  makes the files of a release in target/package, or those of one KIND: binary, tar, deb, rpm, sbom
          for each target; oci, source, formula, sums once. Two builds of a commit are equal byte by
@@ -155,6 +157,7 @@ fn main() -> ExitCode {
         ["check", "--long"] => return check(true),
         ["check", "--quick"] => QUICK_STEPS.to_vec(),
         ["check", "--services"] => vec![SERVICES],
+        ["platforms"] | ["check", "--platforms"] => vec![PLATFORMS],
         ["advisories"] => vec![ADVISORIES],
         ["release-check"] => {
             return report(perform(&[ADVISORIES]).and_then(|()| perform_all(false)));
@@ -166,7 +169,6 @@ fn main() -> ExitCode {
         ["layers"] => vec![LAYERS],
         ["prose"] => vec![PROSE],
         ["sizes"] => vec![SIZES],
-        ["platforms"] => vec![PLATFORMS],
         ["package", ..] => {
             return report(timed("package", || package::run(&words[1..])));
         }

@@ -1,8 +1,9 @@
 //! What macOS does in another way than Linux and FreeBSD.
 
+use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 /// The flag of `open` that stands for that of a handle without the permission to read, which is needed
@@ -27,3 +28,9 @@ pub(crate) fn make_node(
 pub(crate) fn device(stat: &Stat) -> u64 {
     stat.st_dev.cast_unsigned().into()
 }
+
+/// Does nothing, because no call of `rustix` asks for it.
+pub(crate) fn read_ahead(_file: impl AsFd, _offset: u64, _len: NonZeroU64) {}
+
+/// Does nothing, because no call of `rustix` asks for it.
+pub(crate) fn drop_from_memory(_file: impl AsFd) {}

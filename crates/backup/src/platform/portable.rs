@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode};
+use rustix::fs::{Dir, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 
 use super::MountId;
@@ -68,7 +68,7 @@ pub(crate) fn mount_of(folder: impl AsFd) -> Result<MountId, Errno> {
 /// Returns any error of the system call.
 pub(crate) fn set_permissions(fd: impl AsFd, mode: Mode) -> Result<(), Errno> {
     #[cfg(not(target_vendor = "apple"))]
-    return rustix::fs::chmodat(fd, "", mode, AtFlags::EMPTY_PATH);
+    return rustix::fs::chmodat(fd, "", mode, rustix::fs::AtFlags::EMPTY_PATH);
     #[cfg(target_vendor = "apple")]
     rustix::fs::fchmod(fd, mode)
 }

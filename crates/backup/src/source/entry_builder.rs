@@ -32,7 +32,7 @@ impl EntryBuilder {
         entry.mode = mode(device);
         entry.links = 1;
         entry.size = size(device);
-        entry.device_number = device_number(device.st_rdev);
+        entry.device_number = device_number(device);
         entry
     }
 
@@ -54,7 +54,7 @@ impl EntryBuilder {
         }
         match kind {
             EntryKind::CharDevice | EntryKind::BlockDevice => {
-                entry.device_number = device_number(stat.st_rdev);
+                entry.device_number = device_number(stat);
             }
             EntryKind::File => entry.size = size(stat),
             _ => {}
