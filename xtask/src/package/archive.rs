@@ -14,8 +14,7 @@ use crate::{output, root};
 pub(super) fn package(release: &Release, target: &Target) -> Result<(), String> {
     let parts = Parts::make(release, target)?;
     let folder = folder_name(release, target);
-    let program = Part::new("cutpoint", parts.program);
-    let mut files = vec![Part { is_program: true, ..program }];
+    let mut files = vec![Part::program("cutpoint", parts.program)];
     for (shell, script) in parts.completions {
         files.push(Part::new(format!("completions/cutpoint.{shell}"), script));
     }
@@ -72,7 +71,12 @@ pub(super) fn tar(files: &[Part], time_s: u64, prefix: &str) -> Result<Vec<u8>, 
             }
         }
         let path = format!("{prefix}{}", file.path);
-        append(&mut builder, &path, file.mode(), time_s, Some(&file.bytes))?;
+        if file.is_folder() {
+            folders.insert(&file.path);
+            append(&mut builder, &format!("{path}/"), file.mode, time_s, None)?;
+        } else {
+            append(&mut builder, &path, file.mode, time_s, Some(&file.bytes))?;
+        }
     }
     builder.into_inner().map_err(|error| format!("tar: {error}"))
 }
@@ -88,7 +92,7 @@ fn append(
     let mut header = Header::new_ustar();
     let kind = if bytes.is_some() { EntryType::Regular } else { EntryType::Directory };
     header.set_entry_type(kind);
-    header.set_mode(mode);
+    header.set_mode(mode & 0o7777);
     header.set_uid(0);
     header.set_gid(0);
     header.set_mtime(time_s);
@@ -109,9 +113,11 @@ mod tests {
 
     #[test]
     fn archive_of_files_has_folders_before_them_and_one_time() {
-        let program = Part::new("usr/bin/a", b"program".to_vec());
-        let files =
-            [Part::new("usr/share/b", b"text".to_vec()), Part { is_program: true, ..program }];
+        let files = [
+            Part::new("usr/share/b", b"text".to_vec()),
+            Part::program("usr/bin/a", b"program".to_vec()),
+            Part::folder("tmp", 0o1777),
+        ];
         let bytes = tar(&files, 1_700_000_000, "./").unwrap_or_default();
         let mut archive = tar::Archive::new(&bytes[..]);
         let mut found = Vec::new();
@@ -123,6 +129,7 @@ mod tests {
             found.push((path, header.mode().unwrap_or_default()));
         }
         let expected = [
+            ("./tmp/", 0o1777),
             ("./usr/", 0o755),
             ("./usr/bin/", 0o755),
             ("./usr/bin/a", 0o755),

@@ -25,8 +25,8 @@ pub(super) fn package(release: &Release, target: &Target) -> Result<(), String> 
     files.push(Part::new(format!("{doc}/changelog.gz"), gzip(&parts.changelog)));
     files.push(Part::new(format!("{doc}/changelog.Debian.gz"), gzip(changes(release).as_bytes())));
     files.push(Part::new(format!("{doc}/copyright"), copyright(&parts).into_bytes()));
-    let scripts = ["postinst", "postrm"]
-        .map(|name| Part { is_program: true, ..Part::new(name, RELOAD.as_bytes().to_vec()) });
+    let scripts =
+        ["postinst", "postrm"].map(|name| Part::program(name, RELOAD.as_bytes().to_vec()));
     let control = Part::new("control", control(release, target, &files).into_bytes());
     let control = tar(&[&[control][..], &scripts].concat(), release.time_s, "./")?;
     let data = tar(&files, release.time_s, "./")?;

@@ -49,10 +49,11 @@ pub(super) fn package(release: &Release) -> Result<(), String> {
 /// Adds the blobs of the image for `target`, and returns the description of its manifest.
 fn image(release: &Release, target: &Target, files: &mut Vec<Part>) -> Result<Value, String> {
     let parts = Parts::make(release, target)?;
-    let program = Part::new("usr/bin/cutpoint", parts.program);
     let doc = "usr/share/doc/cutpoint";
     let mut content = vec![
-        Part { is_program: true, ..program },
+        Part::folder("root", 0o700),
+        Part::folder("tmp", 0o1777),
+        Part::program("usr/bin/cutpoint", parts.program),
         Part::new(format!("{doc}/THIRD-PARTY.txt"), parts.notices),
     ];
     for (name, text) in parts.licences {

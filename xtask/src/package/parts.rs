@@ -12,23 +12,38 @@ use super::notices;
 use super::release::{Release, Target, read};
 use crate::{output, root};
 
-/// A file of a package.
+/// The bits of a mode for a regular file, and for a folder.
+pub(super) const REGULAR: u32 = 0o100_000;
+pub(super) const FOLDER: u32 = 0o040_000;
+
+/// A file or a folder of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// The path from the root of the system, without the first slash.
     pub(super) path: String,
     pub(super) bytes: Vec<u8>,
-    pub(super) is_program: bool,
+    /// The type and the permissions, as in `stat`.
+    pub(super) mode: u32,
 }
 
 impl Part {
+    /// Creates a file that everyone can read.
     pub(super) fn new(path: impl Into<String>, bytes: Vec<u8>) -> Part {
-        Part { path: path.into(), bytes, is_program: false }
+        Part { path: path.into(), bytes, mode: REGULAR | 0o644 }
     }
 
-    /// Returns the permissions of the file.
-    pub(super) fn mode(&self) -> u32 {
-        if self.is_program { 0o755 } else { 0o644 }
+    /// Creates a file that everyone can execute.
+    pub(super) fn program(path: impl Into<String>, bytes: Vec<u8>) -> Part {
+        Part { path: path.into(), bytes, mode: REGULAR | 0o755 }
+    }
+
+    /// Creates a folder with these permissions.
+    pub(super) fn folder(path: impl Into<String>, permissions: u32) -> Part {
+        Part { path: path.into(), bytes: Vec::new(), mode: FOLDER | permissions }
+    }
+
+    pub(super) fn is_folder(&self) -> bool {
+        self.mode & FOLDER != 0
     }
 }
 
@@ -81,9 +96,8 @@ impl Parts {
     /// documentation, sorted by path. `zsh` is the folder of the completions of zsh.
     pub(super) fn of_distribution(&self, zsh: &str) -> Vec<Part> {
         let script = |shell| self.completions.get(shell).cloned().unwrap_or_default();
-        let program = Part::new("usr/bin/cutpoint", self.program.clone());
         let mut parts = vec![
-            Part { is_program: true, ..program },
+            Part::program("usr/bin/cutpoint", self.program.clone()),
             Part::new("usr/lib/systemd/system/cutpoint-volume@.service", self.unit.clone()),
             Part::new("usr/share/bash-completion/completions/cutpoint", script("bash")),
             Part::new("usr/share/fish/vendor_completions.d/cutpoint.fish", script("fish")),

@@ -7,9 +7,6 @@ use super::rpm_header::{Header, Value, to_u32};
 /// The folder of the completions of zsh.
 const ZSH: &str = "usr/share/zsh/site-functions";
 
-/// The bits of a mode for a regular file.
-const REGULAR: u32 = 0o100_000;
-
 /// The flags of a file that is documentation, and of one that is a licence.
 const DOCUMENTATION: u32 = 2;
 const LICENCE: u32 = 128;
@@ -32,6 +29,8 @@ pub(super) fn package(release: &Release, target: &Target) -> Result<(), String> 
     for (name, text) in &parts.licences {
         files.push(Part::new(format!("usr/share/licenses/cutpoint/{name}"), text.clone()));
     }
+    files.push(Part::folder(doc, 0o755));
+    files.push(Part::folder("usr/share/licenses/cutpoint", 0o755));
     files.sort_by(|left, right| left.path.cmp(&right.path));
     let cpio = cpio(&files, release.time_s)?;
     let payload = gzip(&cpio);
@@ -129,15 +128,14 @@ fn list(header: &mut Header, files: &[Part], time_s: u64) -> Result<(), String> 
     let count = files.len();
     let lengths: Result<Vec<u32>, String> =
         files.iter().map(|file| to_u32(file.bytes.len())).collect();
-    let modes: Result<Vec<u16>, _> =
-        files.iter().map(|file| u16::try_from(REGULAR | file.mode())).collect();
+    let modes: Result<Vec<u16>, _> = files.iter().map(|file| u16::try_from(file.mode)).collect();
     let inodes: Result<Vec<u32>, String> = (1..=count).map(to_u32).collect();
     let same = |text: &str| Value::Texts(vec![text.to_owned(); count]);
     header.set(1028, Value::U32s(lengths?));
     header.set(1030, Value::U16s(modes.map_err(|error| error.to_string())?));
     header.set(1033, Value::U16s(vec![0; count]));
     header.set(1034, Value::U32s(vec![time_s; count]));
-    header.set(1035, Value::Texts(files.iter().map(|file| sha256(&file.bytes)).collect()));
+    header.set(1035, Value::Texts(files.iter().map(sum_of).collect()));
     header.set(1036, same(""));
     header.set(1037, Value::U32s(files.iter().map(flags).collect()));
     header.set(1039, same("root"));
@@ -153,9 +151,16 @@ fn list(header: &mut Header, files: &[Part], time_s: u64) -> Result<(), String> 
     Ok(())
 }
 
+/// Returns the sum of a file; a folder has none.
+fn sum_of(file: &Part) -> String {
+    if file.is_folder() { String::new() } else { sha256(&file.bytes) }
+}
+
 fn flags(file: &Part) -> u32 {
     let is_below = |folder: &str| file.path.starts_with(folder);
-    if is_below("usr/share/licenses/") {
+    if file.is_folder() {
+        0
+    } else if is_below("usr/share/licenses/") {
         LICENCE
     } else if is_below("usr/share/doc/") || is_below("usr/share/man/") {
         DOCUMENTATION
@@ -169,8 +174,12 @@ fn cpio(files: &[Part], time_s: u64) -> Result<Vec<u8>, String> {
     let mut archive = Vec::new();
     for (index, file) in files.iter().enumerate() {
         let name = format!("./{}", file.path);
-        let mode = REGULAR | file.mode();
-        append(&mut archive, &name, &file.bytes, [to_u32(index + 1)?, mode, to_u32_time(time_s)?])?;
+        append(
+            &mut archive,
+            &name,
+            &file.bytes,
+            [to_u32(index + 1)?, file.mode, to_u32_time(time_s)?],
+        )?;
     }
     append(&mut archive, "TRAILER!!!", &[], [0; 3])?;
     Ok(archive)
