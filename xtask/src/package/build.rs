@@ -26,7 +26,7 @@ pub(super) fn program(release: &Release, target: &Target) -> Result<Vec<u8>, Str
     if !is_installed(triple)? {
         return Err(format!("{triple} is not installed: rustup target add {triple}"));
     }
-    let words = ["zigbuild", "--quiet", "--locked", "--profile", PROFILE, "--package", "cutpoint"];
+    let words = ["zigbuild", "--locked", "--profile", PROFILE, "--package", "cutpoint"];
     let mut command = zig_command(&words)?;
     command.args(["--features", FEATURES, "--target", triple]);
     let folders = replaced_folders()?;
