@@ -105,7 +105,7 @@ const ROOMS: [(&str, Layers); 6] = [
     (
         "cutpoint-storage",
         &[
-            &["error", "hex", "kind", "stop", "wait_notice"],
+            &["error", "hex", "kind", "stop", "system", "wait_notice"],
             &["environment"],
             &["wait"],
             &["storage", "throttle"],
