@@ -76,13 +76,10 @@ def memory(found):
     return with_panel(chart.svg())
 
 
-def small_files(found):
-    """Draws the wall times of many small files."""
-    numbers = rows(found, charts.COLD)
-    chart = charts.Chart(
-        "Many small files on a disk, cold caches, wall s\nShorter is better; each group has its own scale.",
-        "Wall times of backups and restores of many small files",
-    )
+def times(found, title, heading, about):
+    """Draws the wall times of a table whose columns are cases."""
+    numbers = rows(found, title)
+    chart = charts.Chart(f"{heading}\nShorter is better; each group has its own scale.", about)
     for case in next(iter(numbers.values())):
         chart.group(case)
         charts.bars(chart, TOOLS, {tool: numbers[tool][case] for tool in TOOLS if tool in numbers}, "s")
@@ -96,7 +93,15 @@ def draw(markdown):
         "sizes.svg": grouped(found, SIZES, SIZES, "Repository sizes of Cutpoint and other programs", "MB"),
         "cpu.svg": cpu(found),
         "memory.svg": memory(found),
-        "small-files.svg": small_files(found),
+        "small-files.svg": times(
+            found,
+            charts.COLD,
+            "Many small files on a disk, cold caches, wall s",
+            "Wall times of backups and restores of many small files",
+        ),
+        "far.svg": times(
+            found, charts.FAR, "Random bytes over S3 with 30 ms, wall s", "Wall times of a backup and a restore over S3"
+        ),
     }
 
 

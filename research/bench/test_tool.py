@@ -218,7 +218,7 @@ class ThePage(unittest.TestCase):
     def test_charts_of_book_follow_the_committed_page(self):
         markdown = (page.RESULTS / page.NAME).read_text(encoding="utf-8")
         drawn = book_charts.draw(markdown)
-        self.assertEqual(set(drawn), {"sizes.svg", "cpu.svg", "memory.svg", "small-files.svg"})
+        self.assertEqual(set(drawn), {"sizes.svg", "cpu.svg", "memory.svg", "small-files.svg", "far.svg"})
         for svg in drawn.values():
             self.assertIn('class="panel"', svg)
             ElementTree.fromstring(svg)

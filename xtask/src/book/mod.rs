@@ -97,7 +97,7 @@ fn draw_charts(folder: &Path) -> Result<(), String> {
     command.args(["-B", "research/bench/tool", "book-charts"]).arg(folder).current_dir(root());
     if Command::new("python3").arg("--version").output().is_err() {
         println!("xtask: SKIPPED: python3 is not there: the charts of the book are empty");
-        for name in ["sizes", "cpu", "memory", "small-files"] {
+        for name in ["sizes", "cpu", "memory", "small-files", "far"] {
             write(&folder.join(format!("{name}.svg")), "<svg xmlns=\"http://www.w3.org/2000/svg\"/>")?;
         }
         return Ok(());

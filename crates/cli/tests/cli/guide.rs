@@ -109,8 +109,6 @@ fn commands_outside_of_console_blocks_give_a_reason() {
             let is_explained = match kind {
                 Some("console") => true,
                 Some("sh") => fence.is_some_and(|info| info.contains(" needs-")),
-                // Output and files of configuration.
-                Some("text") => !line.starts_with("$ "),
                 Some("toml" | "ini" | "yaml" | "json" | "dockerfile") => true,
                 Some(_) => false,
                 None => !line.starts_with("    cutpoint "),
