@@ -50,6 +50,24 @@ stories! {
         "book/src/tutorial/every-night.md",
         "book/src/tutorial/space.md",
         "book/src/tutorial/check.md";
+    install_shows_what_the_program_prints: "book/src/install.md";
+    homes_show_what_the_program_prints: "book/src/howto/home.md";
+    saved_things_show_what_the_program_prints: "book/src/howto/what-is-saved.md";
+    postgresql_shows_what_the_program_prints: "book/src/howto/postgresql.md";
+    mysql_shows_what_the_program_prints: "book/src/howto/mysql.md";
+    other_commands_show_what_the_program_prints: "book/src/howto/commands.md";
+    machines_in_images_show_what_the_program_prints: "book/src/howto/vms.md";
+    containers_show_what_the_program_prints: "book/src/howto/containers.md";
+    volumes_show_what_the_program_prints: "book/src/howto/volumes.md";
+    nas_shows_what_the_program_prints: "book/src/howto/nas.md";
+    s3_shows_what_the_program_prints: "book/src/howto/s3.md";
+    rclone_shows_what_the_program_prints: "book/src/howto/rclone.md";
+    many_machines_show_what_the_program_prints: "book/src/howto/machines.md";
+    keys_show_what_the_program_prints: "book/src/howto/keys.md";
+    copies_show_what_the_program_prints: "book/src/howto/copies.md";
+    estimates_show_what_the_program_prints: "book/src/howto/estimate.md";
+    imports_show_what_the_program_prints: "book/src/howto/moving.md";
+    exit_codes_show_what_the_program_prints: "book/src/reference/exit-codes.md";
 }
 
 /// Returns the Markdown files below a folder of the workspace.
@@ -149,6 +167,15 @@ fn setup_runs_and_is_not_shown() {
     assert_eq!(followed.text, page, "nothing changes");
     assert_eq!(followed.differences, [""; 0], "the second command sees what the first has made");
     assert_eq!(followed.failures, [""; 0], "both succeed");
+}
+
+#[test]
+fn text_behind_a_command_is_part_of_it() {
+    let page = "```console\n$ cat << 'END'\n> a\n>\n> b\n> END\na\n\nb\n```\n";
+    let followed = follow("page.md", page);
+    assert_eq!((followed.text.as_str(), followed.differences.len()), (page, 0));
+    let page = "```console\n$ printf '> a\\n'\n> a\n```\n";
+    assert_eq!(follow("page.md", page).differences, [""; 0], "output that looks like more of it");
 }
 
 #[test]

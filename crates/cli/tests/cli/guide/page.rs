@@ -82,7 +82,9 @@ pub(super) fn steps(name: &str, lines: &[&str]) -> Vec<Step> {
         }
         let Block::Console { needs, is_setup } = inside else { continue };
         let command = if *is_setup { Some(*line) } else { line.strip_prefix("$ ") };
-        let more = if *is_setup { Some(*line) } else { line.strip_prefix("> ") };
+        // An empty line has no space behind the mark.
+        let more = line.strip_prefix("> ").or_else(|| line.strip_prefix('>'));
+        let more = if *is_setup { Some(*line) } else { more };
         if let Some(rest) = more.filter(|_| continues) {
             let step = steps.last_mut().expect("a command continues");
             step.command.push('\n');
@@ -101,10 +103,17 @@ pub(super) fn steps(name: &str, lines: &[&str]) -> Vec<Step> {
             step.unwrap_or_else(|| panic!("{name}:{end}: a block begins with `$ `")).printed.end =
                 end;
         }
-        let is_command = steps.last().is_some_and(|step| step.printed.is_empty());
-        continues = is_command && line.ends_with('\\');
+        let step = steps.last().filter(|step| step.printed.is_empty());
+        continues = step.is_some_and(|step| line.ends_with('\\') || has_open_text(&step.command));
     }
     steps
+}
+
+/// Returns `true` for a command with a text behind `<< 'WORD'` that has not come to its end.
+fn has_open_text(command: &str) -> bool {
+    let mut lines = command.lines();
+    let word = lines.next().and_then(|first| first.split("<< '").nth(1)?.split('\'').next());
+    word.is_some_and(|word| lines.last() != Some(word))
 }
 
 /// A part of a page that is not text.
@@ -168,7 +177,8 @@ impl Story {
         let needs = Needs::new();
         let shell = Shell::start(&home, needs.tools());
         let uname = rustix::system::uname();
-        let names = Names::new(&home.to_string_lossy(), &uname.nodename().to_string_lossy());
+        let mut names = Names::new(&home.to_string_lossy(), &uname.nodename().to_string_lossy());
+        names.replace(env!("CARGO_BIN_EXE_cutpoint"), "/usr/local/bin/cutpoint");
         Story { shell, names, needs, folder }
     }
 
