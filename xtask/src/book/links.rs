@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{files_below, read};
+use super::files::{files_below, read};
 
 /// The web address of files of the repository.
 const WEB: &str = "https://github.com/cutpoint/cutpoint/blob/main";
@@ -20,7 +20,8 @@ pub(super) struct Chapters {
 impl Chapters {
     /// Reads the list of chapters.
     pub(super) fn new(summary: &str) -> Chapters {
-        let names = targets(summary).into_iter().filter_map(|link| link.strip_prefix("../../docs/"));
+        let names =
+            targets(summary).into_iter().filter_map(|link| link.strip_prefix("../../docs/"));
         let docs = names.map(|name| (format!("docs/{name}"), format!("{DEPTH}/{name}")));
         Chapters { docs: docs.collect() }
     }
@@ -70,7 +71,8 @@ pub(super) fn rewritten(page: &str, original: &str, chapters: &Chapters) -> Stri
     let mut page = page.to_owned();
     let links: BTreeSet<String> = targets(&page).into_iter().map(str::to_owned).collect();
     for link in links.iter().filter(|link| !link.contains("://") && !link.starts_with('#')) {
-        let (path, anchor) = link.split_once('#').map_or((link.as_str(), None), |(p, a)| (p, Some(a)));
+        let (path, anchor) =
+            link.split_once('#').map_or((link.as_str(), None), |(p, a)| (p, Some(a)));
         let file = joined(folder_of(original), path);
         let mut new = match chapters.place(&file) {
             Some(place) => relative(folder_of(&own), &place),
@@ -199,7 +201,9 @@ mod tests {
         let page = "[a](protocol.md) [b](storage.md) [c](../book/src/howto/copies.md) [d](#here)\n";
         assert_eq!(
             rewritten(page, "docs/storage.md", &chapters()),
-            format!("[a]({WEB}/docs/protocol.md) [b](storage.md) [c](../howto/copies.md) [d](#here)\n")
+            format!(
+                "[a]({WEB}/docs/protocol.md) [b](storage.md) [c](../howto/copies.md) [d](#here)\n"
+            )
         );
     }
 

@@ -7,20 +7,20 @@
 //!
 //! Links to files of the repository that are no pages of the book lead to its web address.
 
+mod files;
 mod links;
 mod summary;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+pub(crate) use files::GENERATED;
+use files::{files_below, named, read, write};
 use links::Chapters;
 
 use crate::{root, target};
-
-/// The folder of pages and pictures that programs write, below the pages of the book.
-pub(crate) const GENERATED: &str = "generated";
 
 /// The line of `about.md` below which the list of commands that no test runs is written.
 const NOT_RUN: &str = "<!-- not run -->";
@@ -98,7 +98,10 @@ fn draw_charts(folder: &Path) -> Result<(), String> {
     if Command::new("python3").arg("--version").output().is_err() {
         println!("xtask: SKIPPED: python3 is not there: the charts of the book are empty");
         for name in ["sizes", "cpu", "memory", "small-files", "far"] {
-            write(&folder.join(format!("{name}.svg")), "<svg xmlns=\"http://www.w3.org/2000/svg\"/>")?;
+            write(
+                &folder.join(format!("{name}.svg")),
+                "<svg xmlns=\"http://www.w3.org/2000/svg\"/>",
+            )?;
         }
         return Ok(());
     }
@@ -115,19 +118,6 @@ fn pages_of(folder: &Path) -> Result<BTreeMap<String, String>, String> {
         }
     }
     Ok(pages)
-}
-
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(|error| named(&folder, error))? {
-            let path = entry.map_err(|error| named(&folder, error))?.path();
-            if path.is_dir() { folders.push(path) } else { found.push(path) }
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 fn copy_pictures(from: &Path, to: &Path) -> Result<(), String> {
@@ -153,18 +143,4 @@ fn not_run(pages: &BTreeMap<String, String>, chapters: &Chapters) -> String {
         }
     }
     list
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| named(path, error))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(|error| named(folder, error))?;
-    fs::write(path, text).map_err(|error| named(path, error))
-}
-
-fn named(path: &Path, error: impl std::fmt::Display) -> String {
-    format!("{}: {error}", path.display())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::GENERATED;
+use super::files::GENERATED;
 
 /// The line of the list that stands for the pages of commands and topics.
 const COMMANDS: &str = "<!-- commands -->";
@@ -26,7 +26,8 @@ pub(super) fn complete(summary: &str, index: &str) -> String {
 /// Returns the pages of the book that are no chapters.
 pub(super) fn unlisted(summary: &str, pages: &BTreeMap<String, String>) -> Vec<String> {
     let ours = pages.keys().filter_map(|name| name.strip_prefix("book/src/"));
-    let missing = ours.filter(|name| *name != "SUMMARY.md")
+    let missing = ours
+        .filter(|name| *name != "SUMMARY.md")
         .filter(|name| !summary.contains(&format!("]({name})")));
     missing.map(|name| format!("book/src/{name} is not in SUMMARY.md")).collect()
 }

@@ -34,16 +34,15 @@ pub(crate) fn run(args: &Man, report: &Report) -> Result<Exit> {
 
 /// Writes a page in Markdown for each command and topic, and their list. Returns their number.
 fn write_markdown(command: &Command, folder: &Path) -> Result<u64> {
-    let mut pages = vec![(
-        "index".to_owned(),
-        markdown::index(command, Args::groups(), Args::topics()),
-    )];
+    let mut pages =
+        vec![("index".to_owned(), markdown::index(command, Args::groups(), Args::topics()))];
     let names: Vec<&str> = Args::groups().iter().flat_map(|(_, names)| *names).copied().collect();
     let commands = command.get_subcommands().filter(|inner| names.contains(&inner.get_name()));
     pages.extend(commands.map(|inner| (inner.get_name().to_owned(), markdown::page(inner))));
-    pages.extend(Args::topics().map(|(name, topic)| {
-        (markdown::file_of_topic(name), markdown::topic(name, &topic))
-    }));
+    pages.extend(
+        Args::topics()
+            .map(|(name, topic)| (markdown::file_of_topic(name), markdown::topic(name, &topic))),
+    );
     let mut count = 0;
     for (name, text) in pages {
         let path = folder.join(format!("{name}.md"));

@@ -129,7 +129,7 @@ fn commands_outside_of_console_blocks_give_a_reason() {
                 Some("sh") => fence.is_some_and(|info| info.contains(" needs-")),
                 Some("toml" | "ini" | "yaml" | "json" | "dockerfile") => true,
                 Some(_) => false,
-                None => !line.starts_with("    cutpoint "),
+                None => true,
             };
             if is_command && !is_explained || line.starts_with("    cutpoint ") {
                 wrong.push(format!("{name}:{number}: {line}"));

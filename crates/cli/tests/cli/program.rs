@@ -111,8 +111,10 @@ fn pages_in_markdown_have_every_command_and_topic() {
         fs::read_to_string(sandbox.path("pages").join(name)).unwrap_or_else(|_| panic!("{name}"))
     };
     let index = read("index.md");
-    let files: Vec<&str> =
-        index.lines().filter_map(|line| line.strip_prefix("- [")?.split(['(', ')']).nth(1)).collect();
+    let files: Vec<&str> = index
+        .lines()
+        .filter_map(|line| line.strip_prefix("- [")?.split(['(', ')']).nth(1))
+        .collect();
     assert!(files.len() > 40, "{} pages", files.len());
     for file in &files {
         assert!(read(file).starts_with("# cutpoint "), "the title of {file}");

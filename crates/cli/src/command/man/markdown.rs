@@ -85,7 +85,7 @@ pub(super) fn file_of_topic(name: &str) -> String {
 
 fn push_command(text: &mut String, command: &Command, level: usize) {
     let name = command.get_bin_name().unwrap_or(command.get_name());
-    let _ = write!(text, "{} {name}\n", "#".repeat(level));
+    let _ = writeln!(text, "{} {name}", "#".repeat(level));
     let about = styled(command.get_about());
     let long = command.get_long_about().map(ToString::to_string);
     let _ = write!(text, "\n{}.\n", escaped(&about));

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cutpoint_testing::S3Server;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::names::Names;
@@ -52,7 +53,10 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.child.kill().ok();
+        // Ended in its own way, a server leaves nothing behind.
+        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            kill_process(id, Signal::TERM).ok();
+        }
         self.child.wait().ok();
     }
 }
@@ -215,9 +219,9 @@ fn place_of(name: &str) -> Result<(TempDir, User), String> {
     }
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let ids = fields.filter(|fields| fields.first() == Some(&name)).find_map(|fields| {
-        Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
-    });
+    let ids = fields
+        .filter(|fields| fields.first() == Some(&name))
+        .find_map(|fields| Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?)));
     let ids: (u32, u32) = ids.ok_or_else(|| format!("the user {name}"))?;
     chown(folder.path(), Some(ids.0), Some(ids.1)).expect("root may");
     Ok((folder, User(Some(ids))))

@@ -5,8 +5,8 @@
 //! C library by which the program asks for randomness.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
