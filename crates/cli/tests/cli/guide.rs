@@ -212,6 +212,7 @@ fn ids_and_times_of_a_page_do_not_change() {
     assert_eq!(&shown[36..44], id, "a short id begins the long one");
     assert_eq!(names.real(&format!("cutpoint hold {id}")), "cutpoint hold 0123abcd", "and back");
     assert_eq!(names.shown("16777216 B"), "16777216 B", "a number is no id");
+    assert_ne!(names.shown("snapshot 16777216 ("), "snapshot 16777216 (", "an id is one");
     assert_eq!(names.shown("2031-02-01 00:00:01"), "2026-11-22 07:30:02", "two seconds later");
 }
 

@@ -12,8 +12,11 @@ const HOST: &str = "laptop";
 pub(super) const FIRST_TIME: &str = "2026-11-22 07:30:00";
 const TIME_FORMAT: &str = "%Y-%m-%d %H:%M:%S";
 /// The lengths of ids, in hexadecimal digits: short ids, ids of snapshots, ids of repositories. A
-/// word of decimal digits alone is a number.
+/// word of decimal digits alone is a number, except behind [`ID_WORDS`].
 const ID_LENS: [usize; 3] = [8, 24, 32];
+/// Words behind which a number is an id. Those of other programs differ from run to run, and some have
+/// decimal digits alone.
+const ID_WORDS: [&str; 2] = ["snapshot ", "restic "];
 
 /// The names of one run, and those that stand for them in a page: home folder, host, ids in the
 /// order in which they appear, and times. A page therefore changes only where the program does.
@@ -90,7 +93,8 @@ impl Names {
                     continue;
                 }
             }
-            if ID_LENS.contains(&word.len()) && is_hex(word) && !is_number(word) {
+            let is_id = !is_number(word) || ID_WORDS.iter().any(|before| shown.ends_with(before));
+            if ID_LENS.contains(&word.len()) && is_hex(word) && is_id {
                 let id = self.id(word);
                 // Containers are in folders named by two digits of their hashes.
                 if let Some(folder) = shown.strip_suffix('/')
