@@ -6,6 +6,7 @@
   research/bench/tool page target/benchmark.jsonl        writes the page again without measuring
   research/bench/tool list                               lists the groups of rows and the sets of each
   research/bench/tool check                              compares the charts with the page (a step of cargo xtask check)
+  research/bench/tool book-charts FOLDER                 draws the charts of the book from the page
 
 `tool COMMAND --help` explains the options of a command.
 """
@@ -22,6 +23,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import book_charts
 import page
 from command import PeerError
 from groups import GROUPS, MANY, MANY_COUNT, ONCE
@@ -124,6 +126,8 @@ def parser_of():
 
     commands.add_parser("list", help="list the groups of rows")
     commands.add_parser("check", help="compare the charts and README.md with the page")
+    book = commands.add_parser("book-charts", help="draw the charts of the book from the page")
+    book.add_argument("folder", type=Path, metavar="FOLDER", help="folder for the charts")
     return parser
 
 
@@ -305,6 +309,9 @@ def main(words=None):
             return build_data(options)
         if options.command == "check":
             return page.check()
+        if options.command == "book-charts":
+            book_charts.write((page.RESULTS / page.NAME).read_text(encoding="utf-8"), options.folder)
+            return 0
         return list_groups()
-    except (RecordsError, page.PageError) as error:
+    except (RecordsError, page.PageError, book_charts.MissingTableError) as error:
         sys.exit(str(error))

@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "peers"), str(HERE.parent / "scale")]
 import benchmark  # noqa: E402
+import book_charts  # noqa: E402
 import charts  # noqa: E402
 import lines  # noqa: E402
 import page  # noqa: E402
@@ -213,6 +214,18 @@ class ThePage(unittest.TestCase):
             for element in root.iter():
                 if element.tag.endswith("rect"):
                     self.assertLessEqual(float(element.get("x")) + float(element.get("width")), width, name)
+
+    def test_charts_of_book_follow_the_committed_page(self):
+        markdown = (page.RESULTS / page.NAME).read_text(encoding="utf-8")
+        drawn = book_charts.draw(markdown)
+        self.assertEqual(set(drawn), {"sizes.svg", "cpu.svg", "memory.svg", "small-files.svg", "far.svg"})
+        for svg in drawn.values():
+            self.assertIn('class="panel"', svg)
+            ElementTree.fromstring(svg)
+        size = book_charts.rows(charts.tables(markdown), book_charts.SIZES)["restic"]["SQLITE"]
+        self.assertIn(f">{size:.1f} MB<", drawn["sizes.svg"])
+        with self.assertRaises(book_charts.MissingTableError):
+            book_charts.draw(markdown.replace(book_charts.MEMORY, "another title"))
 
     def test_chart_follows_table_of_page(self):
         markdown = page.Page(self.records).text()

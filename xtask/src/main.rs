@@ -4,7 +4,8 @@
 //!   `--services`, the tests that need a server.
 //! - `cargo xtask advisories`: known vulnerabilities of dependencies.
 //! - `cargo xtask release-check`: both of these.
-//! - `cargo xtask guide`: the output in README.md and docs/guide.md, compared or written.
+//! - `cargo xtask guide`: the output in README.md and the pages of book/, compared or written.
+//! - `cargo xtask book`: the book for users, below the target directory.
 //! - `cargo xtask sizes`: functions and files that are too large.
 //! - `cargo xtask instructions`: the instructions of the kernels in the assembly.
 //! - `cargo xtask platforms`: the program, compiled for platforms on which it is not tested.
@@ -15,6 +16,7 @@
 
 mod advisories;
 mod attacks;
+mod book;
 mod documentation;
 mod instructions;
 mod layers;
@@ -40,6 +42,7 @@ usage: cargo xtask check [--quick | --long | --services | --platforms]
        cargo xtask advisories
        cargo xtask release-check
        cargo xtask guide [--write]
+       cargo xtask book
        cargo xtask instructions
        cargo xtask layers
        cargo xtask prose
@@ -70,8 +73,11 @@ documentation, instructions, layers, prose  that step of check alone
 sizes          that step of check alone: functions over 80 lines or with more than six parameters, and
                files over 600 lines of code, but for tables with `// sizes: table, REASON` above
 
-guide    runs the commands of README.md and docs/guide.md, and compares what they print with the pages
-         (one of the tests of check); with --write, writes it into the pages
+guide    runs the commands of README.md and of the pages of book/, and compares what they print with the
+         pages (some of the tests of check); with --write, writes it into the pages
+
+book     puts the pages of the book together below the target directory, with those of commands and with
+         charts, checks their links (a step of check), and builds the book if mdbook is there
 
 platforms  cargo check for the platforms whose standard library is installed, also `check --platforms`: of
            the program for FreeBSD (x86_64-unknown-freebsd) and macOS (aarch64-apple-darwin), and of the
@@ -108,7 +114,8 @@ const QUICK_STEPS: [Step; 7] = [
 ];
 
 /// The steps that build or run something. The tests run beside them.
-const SLOW_STEPS: [Step; 8] = [
+const SLOW_STEPS: [Step; 9] = [
+    BOOK,
     ("lints with fewer features", lints),
     ("other targets", other_targets),
     INSTRUCTIONS,
@@ -131,6 +138,8 @@ const SIZES: Step = ("sizes", sizes::check);
 const LAYERS: Step = ("layers", layers::check);
 
 const SERVICES: Step = ("services", test_run::services);
+
+const BOOK: Step = ("book", book::check);
 
 const GUIDE: Step = ("guide", compare_guide);
 
@@ -162,6 +171,7 @@ fn main() -> ExitCode {
         ["release-check"] => {
             return report(perform(&[ADVISORIES]).and_then(|()| perform_all(false)));
         }
+        ["book"] => vec![("book", book::build)],
         ["guide"] => vec![GUIDE],
         ["guide", "--write"] => vec![GUIDE_WRITTEN],
         ["documentation"] => vec![DOCUMENTATION],

@@ -103,6 +103,11 @@ impl Args {
         help::MANUAL.command()
     }
 
+    /// Returns the groups of commands, with their headings.
+    pub(crate) fn groups() -> &'static [(&'static str, &'static [&'static str])] {
+        help::MANUAL.groups
+    }
+
     /// Returns the name and the page of each topic of the help, for manual pages.
     pub(crate) fn topics() -> impl Iterator<Item = (&'static str, clap::Command)> {
         let names = help::MANUAL.topics.iter().map(|topic| topic.name);

@@ -5,7 +5,7 @@ use cutpoint_repository::InitOptions;
 /// The short form of [`InitOptions::DEFAULT_CUT`], the default cut specification of a new repository.
 pub(crate) const DEFAULT_CUT: &str = "fastcdc:avg=64k";
 
-/// The settings of a mode. `docs/modes.md` has the measurements.
+/// The settings of a mode. `book/src/reference/modes.md` has the measurements.
 pub(crate) struct Preset {
     /// The number of bytes of chunks that a region gathers before it is compressed.
     pub(crate) region_size: u32,

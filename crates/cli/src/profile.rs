@@ -346,7 +346,7 @@ impl Maker<'_> {
             .find(is_meant)
             .and_then(|(table, name)| self.settings.get(table, name));
         let message = failure.to_string().replace("--read-data", "check").replacen("--", "", 1);
-        let help = "docs/profiles.md and `cutpoint help profiles` explain the keys";
+        let help = "`cutpoint help profiles` and the page Profiles of the book explain the keys";
         match setting {
             Some(setting) => self.settings.failure(setting.line, &message),
             None => Failure::failed(format!("{}: {message}", self.file.display())),

@@ -27,8 +27,7 @@ use crate::units::{number, parse_large_size};
 /// GB, or 850 MiB if all files are small. --sample keeps only a sample of the fingerprints,
 /// selected by their values, so that --sample-memory limits the memory for each configuration. It
 /// then also prints confidence intervals, and does not find bursts. The default mode is not
-/// sampled. docs/estimate.md has the method
-/// and its accuracy.
+/// sampled. The page Estimates of the book has the method and its accuracy.
 ///
 /// Ctrl-C stops reading and prints the results so far (exit code 130).
 #[derive(Debug, ClapArgs)]

@@ -203,7 +203,7 @@ CUTPOINT_HOOK in the environment, and `after` and `on-failure` also with CUTPOIN
 CUTPOINT_SNAPSHOT, CUTPOINT_SUMMARY, and the report at standard input. If `before` fails, only \
 `on-failure` follows; `after` is executed in any other case.
 
-docs/profiles.md lists all keys, and has recipes for mail, web hooks and keyrings.";
+The page Profiles of the book lists all keys, and has recipes for mail, web hooks and keyrings.";
 
 const S3: &str = "\
 --repo s3://BUCKET/PREFIX names a repository in a bucket, which must exist.

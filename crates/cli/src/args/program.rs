@@ -76,4 +76,7 @@ pub(crate) struct Man {
     /// Folder for the pages; it is created if it does not exist
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
+    /// Write the pages of commands and topics in Markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
 }

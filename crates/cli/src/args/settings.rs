@@ -79,7 +79,7 @@ pub(crate) struct Settings {
     pub(crate) delta: Option<DeltaMode>,
 }
 
-/// A preset of settings for a purpose. `docs/modes.md` has the figures.
+/// A preset of settings for a purpose. `book/src/reference/modes.md` has the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// Shorter backups: --compression-level 1

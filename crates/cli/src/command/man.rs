@@ -1,5 +1,7 @@
 //! `man`: writes the manual pages.
 
+mod markdown;
+
 use std::path::Path;
 use std::{fs, io};
 
@@ -21,10 +23,33 @@ pub(crate) fn run(args: &Man, report: &Report) -> Result<Exit> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let mut command = Args::layout();
     command.build();
-    let count = write_pages(&command, folder)? + write_topics(folder)?;
-    let pages = units::count(count, "manual page");
+    let (count, noun) = match args.markdown {
+        true => (write_markdown(&command, folder)?, "page"),
+        false => (write_pages(&command, folder)? + write_topics(folder)?, "manual page"),
+    };
+    let pages = units::count(count, noun);
     report.note(&format!("Wrote {pages} to {}.", folder.display()));
     Ok(Exit::Well)
+}
+
+/// Writes a page in Markdown for each command and topic, and their list. Returns their number.
+fn write_markdown(command: &Command, folder: &Path) -> Result<u64> {
+    let mut pages =
+        vec![("index".to_owned(), markdown::index(command, Args::groups(), Args::topics()))];
+    let names: Vec<&str> = Args::groups().iter().flat_map(|(_, names)| *names).copied().collect();
+    let commands = command.get_subcommands().filter(|inner| names.contains(&inner.get_name()));
+    pages.extend(commands.map(|inner| (inner.get_name().to_owned(), markdown::page(inner))));
+    pages.extend(
+        Args::topics()
+            .map(|(name, topic)| (markdown::file_of_topic(name), markdown::topic(name, &topic))),
+    );
+    let mut count = 0;
+    for (name, text) in pages {
+        let path = folder.join(format!("{name}.md"));
+        fs::write(&path, text).with_context(|| path.display().to_string())?;
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// Writes the page of `command` and those of its subcommands. Returns their number.

@@ -93,7 +93,7 @@ impl Settings {
     fn unknown(&self, line: usize, table: &str, name: &str) -> Failure {
         let place = if table.is_empty() { String::new() } else { format!("[{table}] ") };
         let failure = self.failure(line, &format!("{place}{name}: unknown key"));
-        let help = "docs/profiles.md and `cutpoint help profiles` explain the keys";
+        let help = "`cutpoint help profiles` and the page Profiles of the book explain the keys";
         if SECRETS.contains(&name) {
             return failure.with_remedy(
                 "a profile holds no secret, so that it can be shown and copied: use key-file, \

@@ -1,8 +1,11 @@
-//! `README.md` and `docs/guide.md`: the program prints what these pages show.
+//! `README.md` and the pages of `book/`: the program prints what these pages show.
 //!
 //! A block fenced as `console` has commands, each behind `$ `, and below each command the lines that
-//! it prints. All blocks of a page run in order, in one shell and one home folder. A block that
-//! cannot run here, because it needs S3 or a scheduler, is fenced as `text`.
+//! it prints. All blocks of a page run in order, in one shell and one home folder. A block fenced as
+//! `console needs-NAME` needs a program or server ([`needs`]); where that is missing, the block is
+//! reported as skipped. Commands that cannot run in a test are fenced as `sh` with the reason
+//! (`needs-REASON`). Lines between `<!-- setup` and `-->` prepare a page. A line `...` stands for any
+//! number of lines.
 //!
 //! With `CUTPOINT_WRITE_GUIDE=1` (`cargo xtask guide --write`) the test does not compare, but writes
 //! what the commands print into the pages.
@@ -19,21 +22,121 @@
 
 mod comparison;
 mod names;
+mod needs;
 mod page;
 mod shell;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use comparison::agree;
 use names::{FIRST_TIME, Names};
 use page::{check, follow, read};
 
-#[test]
-fn readme_shows_what_the_program_prints() {
-    check("README.md");
+/// Defines a test for each story, and the list of all pages. A story is one page or several that
+/// follow each other.
+macro_rules! stories {
+    ($($name:ident: $($page:literal),+;)+) => {
+        $(#[test] fn $name() { check(&[$($page),+]); })+
+        const PAGES: &[&str] = &[$($($page),+),+];
+    };
+}
+
+stories! {
+    readme_shows_what_the_program_prints: "README.md";
+    tutorial_shows_what_the_program_prints:
+        "book/src/tutorial/first-backup.md",
+        "book/src/tutorial/restore.md",
+        "book/src/tutorial/every-night.md",
+        "book/src/tutorial/space.md",
+        "book/src/tutorial/check.md";
+    install_shows_what_the_program_prints: "book/src/install.md";
+    homes_show_what_the_program_prints: "book/src/howto/home.md";
+    saved_things_show_what_the_program_prints: "book/src/howto/what-is-saved.md";
+    postgresql_shows_what_the_program_prints: "book/src/howto/postgresql.md";
+    mysql_shows_what_the_program_prints: "book/src/howto/mysql.md";
+    other_commands_show_what_the_program_prints: "book/src/howto/commands.md";
+    machines_in_images_show_what_the_program_prints: "book/src/howto/vms.md";
+    containers_show_what_the_program_prints: "book/src/howto/containers.md";
+    volumes_show_what_the_program_prints: "book/src/howto/volumes.md";
+    nas_shows_what_the_program_prints: "book/src/howto/nas.md";
+    s3_shows_what_the_program_prints: "book/src/howto/s3.md";
+    rclone_shows_what_the_program_prints: "book/src/howto/rclone.md";
+    many_machines_show_what_the_program_prints: "book/src/howto/machines.md";
+    keys_show_what_the_program_prints: "book/src/howto/keys.md";
+    copies_show_what_the_program_prints: "book/src/howto/copies.md";
+    estimates_show_what_the_program_prints: "book/src/howto/estimate.md";
+    imports_show_what_the_program_prints: "book/src/howto/moving.md";
+    exit_codes_show_what_the_program_prints: "book/src/reference/exit-codes.md";
+}
+
+/// Returns the Markdown files below a folder of the workspace.
+fn markdown_below(folder: &str) -> Vec<String> {
+    let root = page::path("");
+    let mut folders: Vec<PathBuf> = vec![root.join(folder)];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                let name = path.strip_prefix(&root).expect("below the root");
+                found.push(name.to_string_lossy().into_owned());
+            }
+        }
+    }
+    found
+}
+
+/// The pages whose command blocks are looked at: those of the book, and those of `docs/` that are
+/// chapters of it.
+fn pages_of_book() -> BTreeSet<String> {
+    let mut pages: BTreeSet<String> = markdown_below("book/src").into_iter().collect();
+    let summary = read("book/src/SUMMARY.md");
+    let chapters = summary.split("](../../").skip(1).filter_map(|rest| rest.split(')').next());
+    pages.extend(chapters.filter(|name| name.ends_with(".md")).map(str::to_owned));
+    pages
 }
 
 #[test]
-fn guide_shows_what_the_program_prints() {
-    check("docs/guide.md");
+fn every_page_with_commands_is_a_test() {
+    let with_commands = pages_of_book()
+        .into_iter()
+        .filter(|name| !page::steps(name, &read(name).lines().collect::<Vec<_>>()).is_empty());
+    let listed: BTreeSet<&str> = PAGES.iter().copied().collect();
+    let missing: Vec<String> =
+        with_commands.filter(|name| !listed.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "pages with `console` blocks that no test runs: {missing:?}");
+}
+
+/// A command of the program is in a block that is run, or in one that says why it is not.
+#[test]
+fn commands_outside_of_console_blocks_give_a_reason() {
+    let mut wrong = Vec::new();
+    for name in pages_of_book() {
+        let text = read(&name);
+        let mut fence: Option<&str> = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            if let Some(info) = line.strip_prefix("```") {
+                fence = if fence.is_some() { None } else { Some(info) };
+                continue;
+            }
+            let is_command = ["$ ", "cutpoint "].iter().any(|start| line.starts_with(start));
+            let kind = fence.map(|info| info.split(' ').next().unwrap_or_default());
+            let is_explained = match kind {
+                Some("console") => true,
+                Some("sh") => fence.is_some_and(|info| info.contains(" needs-")),
+                Some("toml" | "ini" | "yaml" | "json" | "dockerfile") => true,
+                Some(_) => false,
+                None => true,
+            };
+            if is_command && !is_explained || line.starts_with("    cutpoint ") {
+                wrong.push(format!("{name}:{number}: {line}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "neither `console` nor `sh needs-REASON`:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -46,6 +149,45 @@ fn changed_output_is_reported_with_both_texts() {
         followed.text, "```console\n$ echo one\none\n$ echo same\nsame\n```\n",
         "the page as it would be written"
     );
+}
+
+#[test]
+fn commands_that_need_a_missing_program_are_left_out() {
+    let page = "```console needs-nothing-of-this-name\n$ echo one\ntwo\n```\n";
+    let known = "```console needs-git\n$ echo one\ntwo\n```\n";
+    assert!(std::panic::catch_unwind(|| follow("page.md", page)).is_err(), "a misspelt name");
+    let steps = page::steps("page.md", &known.lines().collect::<Vec<_>>());
+    assert_eq!(steps.len(), 1, "{steps:?}");
+}
+
+#[test]
+fn setup_runs_and_is_not_shown() {
+    let page = "<!-- setup\necho milk > list\n-->\n```console\n$ cat list\nmilk\n```\n";
+    let followed = follow("page.md", page);
+    assert_eq!(followed.text, page, "nothing changes");
+    assert_eq!(followed.differences, [""; 0], "the second command sees what the first has made");
+    assert_eq!(followed.failures, [""; 0], "both succeed");
+}
+
+#[test]
+fn text_behind_a_command_is_part_of_it() {
+    let page = "```console\n$ cat << 'END'\n> a\n>\n> b\n> END\na\n\nb\n```\n";
+    let followed = follow("page.md", page);
+    assert_eq!((followed.text.as_str(), followed.differences.len()), (page, 0));
+    let page = "```console\n$ printf '> a\\n'\n> a\n```\n";
+    assert_eq!(follow("page.md", page).differences, [""; 0], "output that looks like more of it");
+}
+
+#[test]
+fn ellipsis_stands_for_any_lines() {
+    assert!(agree("a\n...\nd", "a\nb\nc\nd"), "two lines");
+    assert!(agree("a\n...\nd", "a\nd"), "none");
+    assert!(agree("a\n...", "a\nb") && agree("...\nb", "a\nb"), "at an end");
+    assert!(agree("a\n...\nc\n...\ne", "a\nb\nc\nd\ne"), "twice");
+    assert!(!agree("a\n...\nd", "a\nb\nc"), "another end");
+    assert!(!agree("a\n...\nd", "b\nd"), "another begin");
+    assert!(!agree("a\n...\nx\n...\nd", "a\nb\nd"), "a line in the middle is missing");
+    assert!(!agree("a\n...\na", "a"), "one line is not both");
 }
 
 #[test]
@@ -70,6 +212,7 @@ fn ids_and_times_of_a_page_do_not_change() {
     assert_eq!(&shown[36..44], id, "a short id begins the long one");
     assert_eq!(names.real(&format!("cutpoint hold {id}")), "cutpoint hold 0123abcd", "and back");
     assert_eq!(names.shown("16777216 B"), "16777216 B", "a number is no id");
+    assert_ne!(names.shown("snapshot 16777216 ("), "snapshot 16777216 (", "an id is one");
     assert_eq!(names.shown("2031-02-01 00:00:01"), "2026-11-22 07:30:02", "two seconds later");
 }
 

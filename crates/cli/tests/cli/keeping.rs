@@ -550,7 +550,8 @@ fn units_are_printed_or_written() {
 
 /// Returns the values of the recipes of the page whose line begins with `start`.
 fn recipe(start: &str) -> String {
-    let page = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/profiles.md"));
+    let page =
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/reference/profiles.md"));
     let mut lines = page.lines().filter(|line| line.starts_with(start));
     let line = lines.next().unwrap_or_else(|| panic!("{start}: no such recipe"));
     line.to_owned()

@@ -104,6 +104,30 @@ fn manual_pages_are_well_formed() {
 }
 
 #[test]
+fn pages_in_markdown_have_every_command_and_topic() {
+    let sandbox = Sandbox::new();
+    sandbox.run(["man", "pages", "--markdown"]).ended(0, &["pages to pages"]);
+    let read = |name: &str| {
+        fs::read_to_string(sandbox.path("pages").join(name)).unwrap_or_else(|_| panic!("{name}"))
+    };
+    let index = read("index.md");
+    let files: Vec<&str> = index
+        .lines()
+        .filter_map(|line| line.strip_prefix("- [")?.split(['(', ')']).nth(1))
+        .collect();
+    assert!(files.len() > 40, "{} pages", files.len());
+    for file in &files {
+        assert!(read(file).starts_with("# cutpoint "), "the title of {file}");
+    }
+    let count = fs::read_dir(sandbox.path("pages")).expect("a folder").count();
+    assert_eq!(count, files.len() + 1, "all pages but the list are in the list");
+    let backup = read("backup.md");
+    assert!(backup.contains("\n- `--exclude <PATTERN>`: Exclude files"), "{backup}");
+    assert!(read("key.md").contains("\n## cutpoint key add\n"), "subcommands are sections");
+    assert!(read("help-options.md").contains("--repo <LOCATION>"), "the common options");
+}
+
+#[test]
 fn times_are_local_with_their_offset() {
     let sandbox = Sandbox::with_source();
     sandbox.backup("source");

@@ -52,7 +52,7 @@ impl InitOptions {
     pub const DEFAULT_COMPRESSION_LEVEL: i32 = 3;
 }
 
-/// The settings that suit most data, as measured in `docs/modes.md`: encryption by the cipher that
+/// The settings that suit most data, as measured in `book/src/reference/modes.md`: encryption by the cipher that
 /// is fastest on this machine, delta chunks, and no parity.
 impl Default for InitOptions {
     fn default() -> Self {

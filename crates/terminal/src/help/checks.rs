@@ -210,6 +210,43 @@ pub fn invalid_examples(manual: &Manual) -> Vec<String> {
     faults
 }
 
+/// Returns the number of commands of the program in the `sh` blocks of a Markdown page, which no test
+/// executes, and those that the program would refuse.
+pub fn invalid_commands(manual: &Manual, page: &str) -> (usize, Vec<String>) {
+    let (mut count, mut faults) = (0, Vec::new());
+    let mut is_shell = false;
+    let mut command = String::new();
+    for line in page.lines() {
+        if let Some(info) = line.strip_prefix("```") {
+            is_shell = info == "sh" || info.starts_with("sh ");
+            continue;
+        }
+        if !is_shell {
+            continue;
+        }
+        command.push_str(line.trim_start());
+        if command.ends_with('\\') {
+            command.pop();
+            continue;
+        }
+        let line = std::mem::take(&mut command);
+        let line = line.split(" #").next().unwrap_or_default();
+        for part in line.split([';', '&', '|']).map(str::trim_start) {
+            let words = shell_words(part);
+            // A variable for this command alone may come first.
+            let start = words.iter().position(|word| !word.contains('='));
+            let words = &words[start.unwrap_or(words.len())..];
+            if words.first().is_some_and(|word| word == manual.program) {
+                count += 1;
+                if let Err(error) = manual.command().try_get_matches_from(words) {
+                    faults.push(format!("{part}\n{error}"));
+                }
+            }
+        }
+    }
+    (count, faults)
+}
+
 /// Splits a command at spaces outside of quotes, up to a pipe or redirection.
 fn shell_words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];

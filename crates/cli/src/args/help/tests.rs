@@ -33,6 +33,38 @@ fn examples_are_valid_command_lines() {
     assert_none(&checks::invalid_examples(&MANUAL));
 }
 
+/// The commands of the book that no test executes are at least valid.
+#[test]
+fn commands_of_the_book_are_valid_command_lines() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders = vec![root.join("book/src"), root.join("docs")];
+    let (mut count, mut faults) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                let page = std::fs::read_to_string(&path).expect("a page");
+                let (of_page, wrong) = checks::invalid_commands(&MANUAL, &page);
+                count += of_page;
+                faults.extend(wrong.iter().map(|it| format!("{}: {it}", path.display())));
+            }
+        }
+    }
+    assert!(count > 10, "{count} commands");
+    assert_none(&faults);
+}
+
+#[test]
+fn invalid_command_of_a_page_is_found() {
+    let page = "```sh needs-x\nA=1 cutpoint ls --no-such; cutpoint snapshots | cutpoint lss\n```";
+    let (count, faults) = checks::invalid_commands(&MANUAL, page);
+    assert_eq!((count, faults.len()), (3, 2), "{faults:?}");
+    let text = "cutpoint lss\n```console\n$ cutpoint lss\n```";
+    assert_eq!(checks::invalid_commands(&MANUAL, text), (0, Vec::new()), "no block of this kind");
+}
+
 #[test]
 fn common_options_stand_only_in_their_topic() {
     let options = MANUAL.page(&["options"]).expect("a topic");

@@ -11,10 +11,37 @@ const SIZE_DIFFERENCE_MAX: f64 = 0.01;
 /// The difference that is always allowed: one in the last digit.
 const LAST_DIGIT: f64 = 0.1;
 
+/// The line of a page that stands for any number of lines.
+const ELLIPSIS: &str = "...";
+
+/// Returns `true` if a command prints what the page shows, where a line `...` stands for any lines.
+pub(super) fn agree(page: &str, printed: &str) -> bool {
+    let page: Vec<&str> = page.trim_end_matches('\n').lines().collect();
+    if !page.contains(&ELLIPSIS) {
+        return agree_without_ellipsis(&page.join("\n"), printed);
+    }
+    let printed: Vec<&str> = printed.trim_end_matches('\n').lines().collect();
+    let parts: Vec<&[&str]> = page.split(|line| *line == ELLIPSIS).collect();
+    let is_at = |part: &[&str], at: usize| {
+        let lines = printed.get(at..at + part.len());
+        lines.is_some_and(|lines| agree_without_ellipsis(&part.join("\n"), &lines.join("\n")))
+    };
+    let (first, last) = (parts[0], parts[parts.len() - 1]);
+    let Some(end) = printed.len().checked_sub(last.len()) else { return false };
+    let mut at = first.len();
+    is_at(first, 0)
+        && parts[1..parts.len() - 1].iter().all(|part| {
+            let found = (at..=end).find(|start| is_at(part, *start));
+            found.inspect(|start| at = start + part.len()).is_some()
+        })
+        && at <= end
+        && is_at(last, end)
+}
+
 /// Returns `true` if a command prints what the page shows. Every word must be the same, except sizes
 /// from 1 KiB on, which may differ by a hundredth: objects of a repository record the names of
 /// machine and user, process numbers and times, and are padded.
-pub(super) fn agree(page: &str, printed: &str) -> bool {
+fn agree_without_ellipsis(page: &str, printed: &str) -> bool {
     let (page, printed) = (comparable(page), comparable(printed));
     let (page, printed): (Vec<&str>, Vec<&str>) =
         (page.split(' ').collect(), printed.split(' ').collect());

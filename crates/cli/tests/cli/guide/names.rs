@@ -12,8 +12,11 @@ const HOST: &str = "laptop";
 pub(super) const FIRST_TIME: &str = "2026-11-22 07:30:00";
 const TIME_FORMAT: &str = "%Y-%m-%d %H:%M:%S";
 /// The lengths of ids, in hexadecimal digits: short ids, ids of snapshots, ids of repositories. A
-/// word of decimal digits alone is a number.
+/// word of decimal digits alone is a number, except behind [`ID_WORDS`].
 const ID_LENS: [usize; 3] = [8, 24, 32];
+/// Words behind which a number is an id. Those of other programs differ from run to run, and some have
+/// decimal digits alone.
+const ID_WORDS: [&str; 2] = ["snapshot ", "restic "];
 
 /// The names of one run, and those that stand for them in a page: home folder, host, ids in the
 /// order in which they appear, and times. A page therefore changes only where the program does.
@@ -22,24 +25,40 @@ pub(super) struct Names {
     host: String,
     /// The first eight digits of each id, of this run and in the page.
     ids: Vec<(String, String)>,
+    /// Other texts, such as addresses of servers, of this run and in the page.
+    texts: Vec<(String, String)>,
     /// The first time that was printed, in seconds since 1970.
     first_s: Option<i64>,
 }
 
 impl Names {
     pub(super) fn new(home: &str, host: &str) -> Names {
-        Names { home: home.to_owned(), host: host.to_owned(), ids: Vec::new(), first_s: None }
+        let (home, host) = (home.to_owned(), host.to_owned());
+        Names { home, host, ids: Vec::new(), texts: Vec::new(), first_s: None }
     }
 
-    /// Returns a command of the page with the ids of this run.
+    /// Lets `shown` stand in the page for `real`.
+    pub(super) fn replace(&mut self, real: &str, shown: &str) {
+        self.texts.push((real.to_owned(), shown.to_owned()));
+    }
+
+    /// Returns a command of the page with the ids and texts of this run.
     pub(super) fn real(&self, command: &str) -> String {
+        let mut command = command.to_owned();
+        for (real, shown) in &self.texts {
+            command = command.replace(shown, real);
+        }
+        let command = &command;
         let known = |word: &str| self.ids.iter().find(|(_, shown)| shown == word);
         words(command).map(|word| known(word).map_or(word, |(real, _)| real.as_str())).collect()
     }
 
     /// Returns output of this run as a page shows it.
     pub(super) fn shown(&mut self, output: &str) -> String {
-        let output = output.replace(&self.home, HOME);
+        let mut output = output.replace(&self.home, HOME);
+        for (real, shown) in &self.texts {
+            output = output.replace(real, shown);
+        }
         let mut shown = String::with_capacity(output.len());
         let mut rest = output.as_str();
         while !rest.is_empty() {
@@ -74,7 +93,8 @@ impl Names {
                     continue;
                 }
             }
-            if ID_LENS.contains(&word.len()) && is_hex(word) && !is_number(word) {
+            let is_id = !is_number(word) || ID_WORDS.iter().any(|before| shown.ends_with(before));
+            if ID_LENS.contains(&word.len()) && is_hex(word) && is_id {
                 let id = self.id(word);
                 // Containers are in folders named by two digits of their hashes.
                 if let Some(folder) = shown.strip_suffix('/')

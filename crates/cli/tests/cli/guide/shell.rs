@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -24,11 +25,14 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn start(home: &Path) -> Shell {
+    /// Starts a shell in the folder `home`. Programs in the folder `tools` come before those of the
+    /// system.
+    pub(super) fn start(home: &Path, tools: &Path) -> Shell {
         let library = tempfile::tempdir().expect("a temporary folder");
         let preloaded = build_fixed_random(library.path());
         let program = Path::new(env!("CARGO_BIN_EXE_cutpoint"));
-        let mut folders = vec![program.parent().expect("a folder").to_path_buf()];
+        let mut folders =
+            vec![tools.to_path_buf(), program.parent().expect("a folder").to_path_buf()];
         folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         let mut child = Command::new("bash")
             .args(["--noprofile", "--norc"])
@@ -40,6 +44,7 @@ impl Shell {
             .env("LC_ALL", "C")
             .env("TZ", "UTC")
             .env("LD_PRELOAD", preloaded)
+            .process_group(0)
             .env("RANDOM_SEED", "1")
             .env("CUTPOINT_PASSPHRASE", "correct horse battery staple")
             // The files of the pages have just been made, whereas those of a reader are older than
@@ -54,6 +59,17 @@ impl Shell {
         // Both outputs in one, in the order of a terminal.
         input.write_all(b"exec 2>&1\n").expect("bash reads");
         Shell { child, input: Some(input), output, _library: library }
+    }
+
+    /// Sets a variable of the environment.
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        let (output, code) = self.run(&format!("export {name}='{value}'"));
+        assert_eq!((output.as_str(), code.as_str()), ("", "0"), "{name} is set");
+    }
+
+    /// Returns the value of a variable of the environment.
+    pub(super) fn variable(&mut self, name: &str) -> String {
+        self.run(&format!("printf %s \"${name}\"")).0
     }
 
     /// Runs a command. Returns its output and its exit code.
@@ -79,8 +95,15 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The end of its input ends the shell.
+        // The end of its input ends the shell. Programs that a page has left running end, too.
         self.input = None;
+        if let Ok(id) = i32::try_from(self.child.id())
+            && let Some(group) = rustix::process::Pid::from_raw(id)
+            && self.child.try_wait().is_ok_and(|ended| ended.is_none())
+        {
+            let signal = rustix::process::Signal::TERM;
+            rustix::process::kill_process_group(group, signal).ok();
+        }
         self.output.read_to_end(&mut Vec::new()).ok();
         self.child.wait().ok();
     }
