@@ -215,7 +215,10 @@ fn names_machine(line: &str) -> bool {
     MACHINE_FOLDERS.iter().any(|folder| {
         let path = format!("/{folder}/");
         line.match_indices(&path).any(|(at, _)| {
-            !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || "_.-/$})".contains(c))
+            // Folders of programs in the home of root are those of any container.
+            !line[at + path.len()..].starts_with('.')
+                && !line[..at]
+                    .ends_with(|c: char| c.is_ascii_alphanumeric() || "_.-/$})".contains(c))
         })
     })
 }
@@ -240,6 +243,7 @@ mod tests {
         assert!(names_machine(&format!("\"/{folder}/x\"")));
         assert!(!names_machine(&format!("a.path()/{folder}/x")));
         assert!(!names_machine("home/me/docs"));
+        assert!(!names_machine("-v cache:/root/.cache/cutpoint"));
     }
 
     #[test]
