@@ -169,6 +169,10 @@ impl Core {
 
     /// Reads the payload of a stored block and decodes it.
     fn read_content(&self, stored: &Stored, content: &mut [u8]) -> Result<()> {
+        let is_plain = self.cipher.is_none() && stored.encoding == Encoding::Plain;
+        if is_plain && stored.payload_len as usize == content.len() {
+            return self.read_into(stored, content);
+        }
         let mut payload = self.read_payload(stored)?;
         self.decode(stored, &mut payload, content)
     }
@@ -180,11 +184,15 @@ impl Core {
             return Err(damaged(stored.place, "the payload is longer than a block"));
         }
         let mut payload = vec![0; len];
-        let name = names::segment(stored.place.segment);
-        self.folder
-            .read_at(&name, stored.payload_offset(), &mut payload)
-            .map_err(|error| Error::io(shown(stored.place), "cannot be read", error))?;
+        self.read_into(stored, &mut payload)?;
         Ok(payload)
+    }
+
+    /// Reads the payload of a stored block, which has the length of `payload`.
+    fn read_into(&self, stored: &Stored, payload: &mut [u8]) -> Result<()> {
+        let name = names::segment(stored.place.segment);
+        let read = self.folder.read_at(&name, stored.payload_offset(), payload);
+        read.map_err(|error| Error::io(shown(stored.place), "cannot be read", error))
     }
 
     /// Decodes the payload of a stored block.

@@ -140,7 +140,8 @@ impl Needs {
         wait_until(|| ready.status().is_ok_and(|status| status.success()), "PostgreSQL");
         shell.set("PGHOST", &folder);
         shell.set("PGUSER", "postgres");
-        shell.set("PATH", &format!("{}:{}", shell.variable("PATH"), programs.display()));
+        let path = format!("{}:{}", shell.variable("PATH"), programs.display());
+        shell.set("PATH", &path);
         Ok(())
     }
 
