@@ -86,8 +86,8 @@ impl Needs {
         let outcome = match need {
             "s3" => start_s3(shell, names),
             "sftp" => self.start_sftp(home, shell),
-            "postgresql" => self.start_postgresql(shell),
-            "mariadb" => self.start_mariadb(shell),
+            "postgresql" => self.start_postgresql(shell, names),
+            "mariadb" => self.start_mariadb(home),
             "fuse" => find("fusermount3").and_then(|_| match Path::new("/dev/fuse").exists() {
                 true => Ok(()),
                 false => Err("/dev/fuse".to_owned()),
@@ -116,7 +116,11 @@ impl Needs {
     }
 
     /// Starts a PostgreSQL server for this story alone.
-    fn start_postgresql(&mut self, shell: &mut Shell) -> Result<(), String> {
+    fn start_postgresql(
+        &mut self,
+        shell: &mut Shell,
+        names: &mut Names,
+    ) -> Result<(), String> {
         let folder = newest_folder("/usr/lib/postgresql").map(|version| version.join("bin"));
         let folder = folder.or_else(|| Some(find("initdb").ok()?.parent()?.to_path_buf()));
         let programs = folder.filter(|folder| folder.join("initdb").is_file()).ok_or("initdb")?;
@@ -138,6 +142,7 @@ impl Needs {
         let mut ready = Command::new(programs.join("pg_isready"));
         ready.arg("--quiet").arg("--host").arg(&folder);
         wait_until(|| ready.status().is_ok_and(|status| status.success()), "PostgreSQL");
+        names.replace(&folder, "/var/run/postgresql");
         shell.set("PGHOST", &folder);
         shell.set("PGUSER", "postgres");
         let path = format!("{}:{}", shell.variable("PATH"), programs.display());
@@ -146,7 +151,7 @@ impl Needs {
     }
 
     /// Starts a MariaDB server for this story alone.
-    fn start_mariadb(&mut self, shell: &mut Shell) -> Result<(), String> {
+    fn start_mariadb(&mut self, home: &Path) -> Result<(), String> {
         let (install, server) = (find("mariadb-install-db")?, find("mariadbd")?);
         find("mariadb-dump")?;
         let (place, user) = place_of("mysql")?;
@@ -162,7 +167,8 @@ impl Needs {
         command.args(["--no-defaults", "--skip-networking", "--innodb-buffer-pool-size=8M"]);
         command.arg(&datadir).arg(format!("--socket={}", socket.display()));
         self.serve(command, place, &socket);
-        shell.set("MYSQL_UNIX_PORT", &socket.to_string_lossy());
+        let client = format!("[client]\nsocket = {}\n", socket.display());
+        fs::write(home.join(".my.cnf"), client).expect("the file is written");
         Ok(())
     }
 
