@@ -169,6 +169,7 @@ impl Volume {
         if self.is_read_only {
             return Ok(());
         }
+        self.end_partial_if_any()?;
         self.write_checkpoint(self.checkpoints())
     }
 

@@ -9,6 +9,7 @@ mod decide;
 mod disk;
 mod flush;
 mod open;
+mod partial;
 mod pieces;
 mod read;
 mod space;
@@ -26,6 +27,7 @@ use self::checkpoint::{Checkpointer, Checkpoints};
 pub use self::create::{CreateOptions, DISK_NAME_DEFAULT, SEGMENT_SIZE_DEFAULT};
 pub use self::disk::Disk;
 pub use self::open::OpenOptions;
+use self::partial::Partial;
 pub use self::read::Extent;
 use self::space::Space;
 pub use self::statistics::Statistics;
@@ -74,6 +76,8 @@ pub struct Volume {
 struct State {
     tables: Tables,
     log: LogWriter,
+    /// The block that is being written in parts.
+    partial: Option<Partial>,
     /// The error after which nothing may be written.
     failure: Option<String>,
     /// The value of [`LogWriter::appended_bytes`] at the last checkpoint.
@@ -126,7 +130,7 @@ impl Volume {
 
     fn set(&self, change: impl FnOnce(&mut Settings)) -> Result<()> {
         {
-            let mut state = self.write_state()?;
+            let mut state = self.client_state()?;
             let mut settings = state.tables.catalog.settings;
             change(&mut settings);
             if settings == state.tables.catalog.settings {

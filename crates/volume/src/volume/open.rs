@@ -107,6 +107,7 @@ impl Volume {
             state: RwLock::new(State {
                 tables,
                 log,
+                partial: None,
                 failure: None,
                 checkpoint_at: 0,
                 compressor: Compressor::new(),

@@ -47,7 +47,11 @@ impl Disk {
             let state = self.volume().read_state();
             let view = self.view(&state)?;
             view.check_range(offset, buffer.len() as u64)?;
-            self.volume().read_pieces(&state.tables, view.layer, offset, buffer)
+            let read = self.volume().read_pieces(&state.tables, view.layer, offset, buffer);
+            if let Some(partial) = &state.partial {
+                partial.overlay(view.layer, offset, buffer);
+            }
+            read
         };
         read.map_err(|DamagedBlock { error, stored }| {
             if let Some(stored) = stored.filter(|_| error.kind() == Kind::Corrupt) {
@@ -64,6 +68,7 @@ impl Disk {
     ///
     /// Fails with [`Kind::Invalid`] behind the end of the disk, and if the tables cannot be read.
     pub fn extents(&self, offset: u64, len: u64, count_max: usize) -> Result<Vec<Extent>> {
+        self.volume().end_partial_if_any()?;
         let state = self.volume().read_state();
         let view = self.view(&state)?;
         view.check_range(offset, len)?;
@@ -236,6 +241,7 @@ impl Volume {
     /// Fails if there is no such disk or snapshot, and if the tables cannot be read.
     pub fn changed(self: &Arc<Self>, from: &str, to: &str) -> Result<Option<Vec<Range<u64>>>> {
         let (from, to) = (Disk::open(self, from)?, Disk::open(self, to)?);
+        self.end_partial_if_any()?;
         let state = self.read_state();
         let (old, new) = (from.view(&state)?, to.view(&state)?);
         let tables = &state.tables;

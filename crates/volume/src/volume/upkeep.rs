@@ -32,7 +32,9 @@ impl Volume {
             });
             while !is_asked_to_stop() {
                 let merged = self.merge_for(CLEAN_EVERY, is_asked_to_stop);
-                let cleaned = merged.and_then(|()| self.clean_if_due(&is_asked_to_stop));
+                // What a client leaves without a flush is not kept in memory for long.
+                let ended = merged.and_then(|()| self.end_partial_if_any());
+                let cleaned = ended.and_then(|()| self.clean_if_due(&is_asked_to_stop));
                 if let Err(error) = cleaned {
                     warn("cannot free dead segments", &error);
                     wait(CLEAN_EVERY, is_asked_to_stop);

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::decide::{Decision, Written};
+use super::partial::Partial;
 use super::pieces::{pieces, whole_blocks};
 use super::{Disk, State, Volume};
-use crate::error::Result;
+use crate::error::{Kind, Result};
 use crate::format::record::Body;
 use crate::format::span::{BlockId, LayerId, Span};
 use crate::keys::Fingerprint;
-use crate::tables::ZERO;
 use crate::zeros::is_zeros;
 
 impl Disk {
@@ -38,23 +38,31 @@ impl Disk {
                 let (part, behind) = rest.split_at(piece.range.len());
                 rest = behind;
                 let id = BlockId { layer: view.layer, block: piece.block };
+                if state.partial.as_ref().is_some_and(|partial| partial.id != id) {
+                    volume.end_partial(&mut state)?;
+                }
                 if part.len() == self.block_size() {
                     let fingerprint = fingerprints.next().flatten();
                     volume.write_block(&mut state, id, part, fingerprint)?;
+                    state.partial = None;
                     continue;
                 }
-                let before = volume.whole_block(&state.tables, view.layer, piece.block);
-                let mut block = match before.map_err(|damaged| damaged.error)? {
-                    Some(before) => before.to_vec(),
-                    None => vec![0; self.block_size()],
+                let mut partial = match state.partial.take() {
+                    Some(partial) => partial,
+                    None => {
+                        let before = volume.whole_block(&state.tables, view.layer, piece.block);
+                        let bytes = match before.map_err(|damaged| damaged.error)? {
+                            Some(before) => before.to_vec(),
+                            None => vec![0; self.block_size()],
+                        };
+                        Partial { id, bytes }
+                    }
                 };
-                block[piece.range].copy_from_slice(part);
-                let fingerprint = volume.fingerprint(&block);
-                volume.write_block(&mut state, id, &block, fingerprint)?;
-                // The next part of the block is often written next.
-                let seq = state.tables.lookup(view.layer, piece.block)?;
-                if seq != ZERO {
-                    volume.core.blocks.put(seq, block.into());
+                let is_end = piece.range.end == self.block_size();
+                partial.bytes[piece.range].copy_from_slice(part);
+                state.partial = Some(partial);
+                if is_end {
+                    volume.end_partial(&mut state)?;
                 }
             }
         }
@@ -99,7 +107,24 @@ impl Disk {
         let mut state = self.volume().write_state()?;
         let view = self.view(&state)?;
         view.check_range(offset, len)?;
-        self.volume().zero_blocks(&mut state, view.layer, blocks)
+        let is_freed = |partial: &Partial| {
+            partial.id.layer == view.layer && blocks.contains(&partial.id.block)
+        };
+        let frees_partial = state.partial.as_ref().is_some_and(is_freed);
+        // In a full storage, what is freed may be what the block needs.
+        let free = self.volume().core.folder.free_bytes();
+        let has_room = free.is_none_or(|free| free > 4 * self.block_size() as u64);
+        if !frees_partial && has_room {
+            match self.volume().end_partial(&mut state) {
+                Err(error) if error.kind() == Kind::Full => {}
+                ended => ended?,
+            }
+        }
+        self.volume().zero_blocks(&mut state, view.layer, blocks)?;
+        if frees_partial {
+            state.partial = None;
+        }
+        Ok(())
     }
 }
 
@@ -121,12 +146,12 @@ impl Volume {
     }
 
     /// Returns the fingerprint of a block, or `None` for zeros.
-    fn fingerprint(&self, block: &[u8]) -> Option<Fingerprint> {
+    pub(super) fn fingerprint(&self, block: &[u8]) -> Option<Fingerprint> {
         (!is_zeros(block)).then(|| self.core.keys.fingerprint(block))
     }
 
     /// Writes a block, whose fingerprint is `None` if it is zeros.
-    fn write_block(
+    pub(super) fn write_block(
         &self,
         state: &mut State,
         id: BlockId,

@@ -17,7 +17,7 @@ pub(crate) fn made_of(head: u8, middle: u8, tail: u8) -> Vec<u8> {
     bytes
 }
 
-fn statistics(volume: &Opened) -> Statistics {
+pub(crate) fn statistics(volume: &Opened) -> Statistics {
     volume.statistics().expect("statistics")
 }
 

@@ -15,6 +15,7 @@ mod model;
 mod mutants;
 mod nbd;
 mod nbd_clients;
+mod partial;
 mod random_input;
 mod space;
 mod support;
