@@ -14,7 +14,7 @@ use syn::visit::Visit;
 use crate::{cargo, output};
 
 /// For each crate of the workspace, the crates of the workspace that it may depend on.
-const CRATES: [(&str, &[&str]); 21] = [
+const CRATES: [(&str, &[&str]); 22] = [
     ("cutpoint-chunking", &[]),
     ("cutpoint-fingerprint", &[]),
     ("cutpoint-delta", &[]),
@@ -37,6 +37,10 @@ const CRATES: [(&str, &[&str]); 21] = [
     ("cutpoint-volume", &["cutpoint-delta", "cutpoint-fingerprint"]),
     ("cutpoint-terminal", &["cutpoint-backup", "cutpoint-estimate", "cutpoint-storage"]),
     (
+        "cutpoint-page",
+        &["cutpoint-backup", "cutpoint-repository", "cutpoint-storage", "cutpoint-terminal"],
+    ),
+    (
         "cutpoint",
         &[
             "cutpoint-backup",
@@ -44,6 +48,7 @@ const CRATES: [(&str, &[&str]); 21] = [
             "cutpoint-estimate",
             "cutpoint-image",
             "cutpoint-import",
+            "cutpoint-page",
             "cutpoint-repository",
             "cutpoint-storage",
             "cutpoint-terminal",
