@@ -38,6 +38,10 @@ const CRATES: [(&str, &[&str]); 22] = [
     ("cutpoint-nbdkit", &["cutpoint-volume"]),
     ("cutpoint-terminal", &["cutpoint-backup", "cutpoint-estimate", "cutpoint-storage"]),
     (
+        "cutpoint-page",
+        &["cutpoint-backup", "cutpoint-repository", "cutpoint-storage", "cutpoint-terminal"],
+    ),
+    (
         "cutpoint",
         &[
             "cutpoint-backup",
@@ -45,6 +49,7 @@ const CRATES: [(&str, &[&str]); 22] = [
             "cutpoint-estimate",
             "cutpoint-image",
             "cutpoint-import",
+            "cutpoint-page",
             "cutpoint-repository",
             "cutpoint-storage",
             "cutpoint-terminal",

@@ -83,8 +83,8 @@ fn part_waits_for_space_and_reads_and_trims_go_on() {
     folder.limit(Some(100));
     volume.flush().expect_err("the storage is full");
     assert_eq!(read(&volume, 1).expect("read")[..100], [7; 100]);
-    folder.limit(Some(200));
-    volume.trim(0, 4096).expect("a header of 128 bytes fits");
+    folder.limit(Some(300));
+    volume.trim(0, 4096).expect("two headers of 128 bytes fit");
     folder.limit(None);
     volume.flush().expect("flushed");
     let names = folder.names().expect("names");
