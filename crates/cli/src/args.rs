@@ -17,6 +17,7 @@ mod keeping;
 mod mount;
 mod program;
 mod restore;
+mod serve;
 mod settings;
 mod volume;
 mod volume_transfer;
@@ -48,6 +49,7 @@ pub(crate) use self::keeping::{Run, Schedule};
 pub(crate) use self::mount::Mount;
 pub(crate) use self::program::{Cache, Completions, Man, Shell, Version};
 pub(crate) use self::restore::Restore;
+pub(crate) use self::serve::Serve;
 pub(crate) use self::settings::{ConfigArgs, DeltaMode, Mode, Settings};
 pub(crate) use self::volume::Volume;
 #[cfg(feature = "volume")]
@@ -138,6 +140,7 @@ pub(crate) enum Command {
     Cat(Cat),
     Dump(Dump),
     Mount(Mount),
+    Serve(Serve),
     Find(Find),
     Stats(StatsArgs),
     Check(Check),

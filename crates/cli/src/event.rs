@@ -8,6 +8,8 @@ mod burst;
 mod difference;
 mod estimate;
 mod file;
+#[cfg(feature = "serve")]
+mod page;
 mod run;
 #[cfg(feature = "volume")]
 mod volume;
@@ -18,6 +20,8 @@ pub(crate) use cutpoint_terminal::event::{PathText, Phase, Progress, Unit};
 pub(crate) use difference::{Difference, DifferenceCounts};
 pub(crate) use estimate::{DefaultMode, Estimate};
 pub(crate) use file::File;
+#[cfg(feature = "serve")]
+pub(crate) use page::{Page, WebDav};
 pub(crate) use run::{Profile, Run, RunPart, ScheduleFile};
 #[cfg(feature = "volume")]
 pub(crate) use volume::{
@@ -119,6 +123,9 @@ pub(crate) enum Event<'a> {
         path: PathText,
         snapshot_count: u64,
     },
+    /// The page that shows the snapshots from now on.
+    #[cfg(feature = "serve")]
+    Page(Page),
 }
 
 /// The result of a command.
@@ -199,6 +206,9 @@ pub(crate) enum Summary<'a> {
     },
     /// Snapshots were shown as a folder, which has been unmounted.
     Mount { problem_count: u64, request_count: u64, fetched_bytes: u64, elapsed_ns: u64 },
+    /// Snapshots were shown as a page, which has ended.
+    #[cfg(feature = "serve")]
+    Serve { problem_count: u64, request_count: u64, fetched_bytes: u64, elapsed_ns: u64 },
     /// Snapshots were searched.
     Find { snapshot_count: u64, path_count: u64, match_count: u64, elapsed_ns: u64 },
     /// Unneeded containers were condemned and deleted, or would be.

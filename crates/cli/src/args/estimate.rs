@@ -62,8 +62,8 @@ pub(crate) struct Estimate {
     /// Keep temporary data in DIR
     ///
     /// The data of --as-versions takes as much space as the estimated repository. It has no name
-    /// and is gone at the end, however the command ends. Without --as-versions, no data is kept
-    /// unless this option is given.
+    /// and is gone at the end, however the command ends. Without --as-versions and --html, no data is
+    /// kept unless this option is given.
     #[arg(long, value_name = "DIR", conflicts_with = "no_default_mode")]
     pub(crate) scratch: Option<PathBuf>,
     /// Do not count what the default mode stores
@@ -101,6 +101,11 @@ pub(crate) struct Estimate {
         value_parser = number(COMPRESSION_LEVEL))]
     pub(crate) compression_level: Option<i32>,
     /// Write a self-contained HTML page to FILE
+    ///
+    /// It also shows what takes the space in the default mode: a map by path, growth over the
+    /// versions, and how much duplicates, delta encoding and compression save. For that, the data of the
+    /// default mode is kept until the end as with --as-versions. The page has the names of folders and of
+    /// large files in it.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }

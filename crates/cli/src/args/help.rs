@@ -37,6 +37,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "cat",
             "dump",
             "mount",
+            "serve",
             "restore",
             "run",
         ],

@@ -20,6 +20,8 @@ use crate::units::parse_threads_or_zero;
 Examples:
   cutpoint stats
   cutpoint stats --json --repo /mnt/disk/backup
+  cutpoint stats --html sizes.html
+      Writes a page: what takes the space, by path and time.
   cutpoint stats latest
   cutpoint stats latest:/home/me/photos
   cutpoint stats --bursts
@@ -30,6 +32,13 @@ pub(crate) struct StatsArgs {
     /// This is the default if the repository has the setting --delta burst.
     #[arg(long)]
     pub(crate) bursts: bool,
+    /// Write a self-contained HTML page to FILE
+    ///
+    /// Shows what takes the space: a map by path, growth over time, and how much duplicates, delta
+    /// encoding and compression save. Reads the trees of all snapshots. The page has the names of folders
+    /// and of large files in it.
+    #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
+    pub(crate) html: Option<PathBuf>,
     /// Measure this snapshot, or a path in it
     ///
     /// `cutpoint help selection` explains the names of snapshots and paths.

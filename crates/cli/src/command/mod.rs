@@ -35,6 +35,11 @@ mod restore;
 mod rewrite;
 mod run;
 mod schedule;
+#[cfg(feature = "serve")]
+mod serve;
+#[cfg(not(feature = "serve"))]
+#[path = "no_serve.rs"]
+mod serve;
 mod snapshots;
 mod stats;
 mod tag;
@@ -99,6 +104,7 @@ fn run_once(args: &Args, report: &Report) -> Result<Exit> {
         Command::Cat(cat) => cat::run(cat, global, report),
         Command::Dump(dump) => dump::run(dump, global, report),
         Command::Mount(mount) => mount::run(mount, global, report),
+        Command::Serve(serve) => serve::run(serve, global, report),
         Command::Find(find) => find::run(find, global, report),
         Command::Stats(args) => stats::run(args, global, report),
         Command::Check(check) => check::run(check, global, report),

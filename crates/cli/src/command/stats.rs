@@ -1,6 +1,7 @@
 //! `stats`: prints the size of the repository and the savings of each step, or the size of a
 //! snapshot.
 
+mod page;
 mod snapshot;
 
 use std::collections::HashSet;
@@ -12,7 +13,9 @@ use cutpoint_repository::index::Copies;
 use cutpoint_repository::read::StoredBurst;
 use cutpoint_repository::{Class, Fingerprint, ObjectName, Repository, View};
 use cutpoint_storage::ObjectKind;
+use cutpoint_terminal::OutputFile;
 
+pub(crate) use self::page::Monitor;
 use crate::args::{Global, StatsArgs};
 use crate::event::{BurstStats, Event, Stats, Summary};
 use crate::exit::Exit;
@@ -24,6 +27,7 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
     if let Some(name) = &args.snapshot {
         return snapshot::run(name, &args.selection, global, report);
     }
+    let html = args.html.as_deref().map(OutputFile::open).transpose()?;
     let mut session = Session::open(global, report)?;
     let view = session.view(report)?;
     let mut stats = Stats::default();
@@ -66,6 +70,10 @@ pub(crate) fn run(args: &StatsArgs, global: &Global, report: &Report) -> Result<
         report.event(&Event::Summary(Summary::Stats(stats)))?;
     } else {
         show(&stats, report)?;
+    }
+    if let Some(file) = html {
+        report.flush()?;
+        file.write(&page::html(&reader, global, report)?)?;
     }
     Ok(Exit::of_problems(report.problem_count()))
 }

@@ -24,6 +24,8 @@ const FEATURES: &[&str] = &[
     "rest",
     #[cfg(feature = "s3")]
     "s3",
+    #[cfg(feature = "serve")]
+    "serve",
     #[cfg(feature = "volume")]
     "volume",
 ];

@@ -227,7 +227,14 @@ fn table_is_printed_for_people() {
     let count =
         |name: &str| page.descendants().filter(|node| node.tag_name().name() == name).count();
     assert_eq!(count("tr"), 8, "five configurations and the default mode, with headings");
-    assert_eq!(count("rect"), 20, "four bars each");
+    let of_class = |wanted: &[&str]| {
+        let class = |node: &roxmltree::Node<'_, '_>| node.attribute("class").map(str::to_owned);
+        let is_wanted = |class: &String| wanted.contains(&class.split(' ').next().unwrap_or(""));
+        let rects = page.descendants().filter(|node| node.tag_name().name() == "rect");
+        rects.filter_map(|node| class(&node)).filter(is_wanted).count()
+    };
+    assert_eq!(of_class(&["one", "two", "three", "four"]), 20, "four bars each");
+    assert!(of_class(&["cell"]) > 0, "a map of the space");
     assert!(html.contains("prefers-color-scheme: dark"), "light and dark");
     let links = html.matches("http").count() - html.matches("http://www.w3.org/").count();
     assert_eq!(links, 0, "nothing is fetched");

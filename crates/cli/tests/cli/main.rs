@@ -41,6 +41,8 @@ mod sandbox;
 mod schema;
 mod secrets;
 mod select;
+#[cfg(feature = "serve")]
+mod serve;
 mod services;
 mod signals;
 mod source_command;

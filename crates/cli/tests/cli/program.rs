@@ -42,6 +42,7 @@ fn version_names_the_commit() {
             "mount" => cfg!(feature = "mount"),
             "rest" => cfg!(feature = "rest"),
             "s3" => cfg!(feature = "s3"),
+            "serve" => cfg!(feature = "serve"),
             "volume" => cfg!(feature = "volume"),
             _ => panic!("{feature}: unknown to this test and perhaps to `version`"),
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cutpoint_backup::save::{BackupMonitor, BackupOptions, Parent, Source, backup};
 use cutpoint_backup::source::WalkOptions;
 use cutpoint_repository::{
-    InitOptions, MemoryLimit, Repository, Secret, Statistics, TicketId, Unlock,
+    InitOptions, MemoryLimit, Reader, Repository, Secret, Statistics, TicketId, Unlock, View,
 };
 use cutpoint_storage::{Environment, Error, Kind, Result};
 
@@ -89,6 +89,19 @@ impl ScratchRepository {
             previous: None,
             sizes: StoredSizes::default(),
         })
+    }
+
+    /// Returns a reader of the backups; `None` if their data is not kept.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error of [`View::list`] or [`Reader::open`].
+    pub fn reader(&self) -> Result<Option<Reader>> {
+        if self.options.folder.is_none() {
+            return Ok(None);
+        }
+        let view = View::list(&self.repository)?;
+        Reader::open(Arc::clone(&self.repository), view).map(Some)
     }
 
     /// Makes a backup of `paths`, and compares it with the one before. `as_path` is the absolute path that

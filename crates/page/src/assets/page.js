@@ -33,6 +33,7 @@ async function show() {
   const mine = ++turn;
   const views = { '': overview, browse, find, space, diff: difference };
   const chosen = views[view] || overview;
+  if (view !== 'find' && document.activeElement !== text) text.value = '';
   document.querySelectorAll('nav a').forEach((link) => {
     const is = link.dataset.view === (view || 'overview');
     if (is) link.setAttribute('aria-current', 'page'); else link.removeAttribute('aria-current');

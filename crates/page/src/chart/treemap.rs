@@ -102,7 +102,8 @@ fn draw(
         if area.width < SIDE_MIN || area.height < SIDE_MIN {
             continue;
         }
-        let colour = colour.unwrap_or(number % COLOURS);
+        // The first level with several cells has the colours.
+        let colour = colour.or((cells.len() > 1).then_some(number % COLOURS));
         let link = link.map(|link| {
             let below = cell.names.iter().map(|name| format!("/{}", encoded(name)));
             format!("{link}{}", below.collect::<String>())
@@ -117,7 +118,7 @@ fn draw(
             && area.width * area.height >= INNER_AREA_MIN
             && area.height > HEAD_HEIGHT * 2.5
             && area.width > 60.0;
-        rectangle(svg, cell, area, (level, colour), is_open);
+        rectangle(svg, cell, area, (level, colour.unwrap_or(0)), is_open);
         if is_link {
             svg.push_str("</a>");
         }
@@ -129,7 +130,7 @@ fn draw(
                 width: area.width - 6.0,
                 height: area.height - HEAD_HEIGHT - 3.0,
             };
-            draw(svg, &self::cells(folder), inner, (level + 1, Some(colour), link.as_deref()));
+            draw(svg, &self::cells(folder), inner, (level + 1, colour, link.as_deref()));
         }
     }
 }

@@ -140,7 +140,9 @@ impl Search<'_> {
                     }
                 };
                 self.searched_count += 1;
-                if self.searched_count.is_multiple_of(NAMES_PER_LOOK) && self.told.elapsed() > REPORT_EVERY {
+                if self.searched_count.is_multiple_of(NAMES_PER_LOOK)
+                    && self.told.elapsed() > REPORT_EVERY
+                {
                     self.told = Instant::now();
                     self.line(&json!({ "searched": self.searched_count }))?;
                 }

@@ -120,8 +120,7 @@ fn previews_follow_the_content_and_not_the_name() {
 
 #[test]
 fn ranges_of_a_file_are_downloaded() {
-    let content: Vec<u8> =
-        (0..2_500_000_u32).map(|it| (it.wrapping_mul(7919) >> 8) as u8).collect();
+    let content: Vec<u8> = cutpoint_testing::SplitMix64::new(5).take(2_500_000);
     let answers = Answers::new(|scene| scene.write("file", &content));
     let address = answers.address("download", "/file");
     let whole = answers.served.get(&address);

@@ -39,11 +39,11 @@ fn fill(scene: &Scene) {
         "<script>alert(1)</script>",
     )
     .unwrap();
-    for (day, seed) in (0..6).zip(10..) {
-        scene.write("database.bin", noise(seed, 300_000 + seed as usize * 20_000));
+    for (number, day) in (0_usize..6).zip(0..) {
+        scene.write("database.bin", noise(10 + day, 500_000 + number * 20_000));
         let line = format!("fn main() {{\n    println!(\"{day}\");\n}}\n");
-        scene.write("projects/tool/main.rs", line.repeat(400 + day as usize * 30));
-        scene.back_up("laptop", day * 6 - 36);
+        scene.write("projects/tool/main.rs", line.repeat(400 + number * 30));
+        scene.back_up("laptop", i64::try_from(day).unwrap() * 6 - 36);
     }
     scene.back_up("server", -12);
 }
@@ -185,7 +185,8 @@ fn hostile_names_and_contents_are_inert(browser: &mut Browser, path: &str) {
         );
         assert_eq!(
             browser.evaluate("document.querySelectorAll('main img[src=x], main script').length"),
-            0
+            0,
+            "text"
         );
         assert_ne!(browser.evaluate("document.title"), "pwned", "{file}");
         browser.evaluate("document.querySelector('.details').remove(); 1");

@@ -8,11 +8,13 @@ use anyhow::{Context, Result};
 use cutpoint_backup::save::{BackupMonitor, BackupProgress};
 use cutpoint_backup::source::resolve;
 use cutpoint_estimate::{ScanCounts, ScratchBackup, ScratchOptions, ScratchRepository};
+use cutpoint_page::space::{Space, measure};
 use cutpoint_repository::MemoryLimit;
 use cutpoint_storage::{Error as StoreError, Kind};
 use cutpoint_terminal::Work;
 
 use crate::args::{Estimate, Global};
+use crate::command::stats::Monitor;
 use crate::exit::Failure;
 use crate::interrupt::{self, Interrupt};
 use crate::report::Report;
@@ -26,6 +28,8 @@ pub(super) struct Plan {
     /// The path that every version gets in its snapshot; `None` if all paths are saved in one run.
     as_path: Option<PathBuf>,
     options: ScratchOptions,
+    /// Set if what takes the space is measured at the end.
+    is_measured: bool,
 }
 
 /// A version, or all paths, and what its backup has stored.
@@ -41,6 +45,8 @@ pub(super) struct DefaultMode {
     pub(super) versions: Vec<Version>,
     /// Set if a signal has ended the run before the last backup was complete.
     pub(super) is_interrupted: bool,
+    /// What takes the space, if the backups were kept until it was measured.
+    pub(super) space: Option<Space>,
 }
 
 impl Plan {
@@ -75,7 +81,8 @@ impl Plan {
                 let message = "--as-versions: there is no folder for temporary files on a disk";
                 Failure::failed(message).with_remedy("name a folder by --scratch")
             })?),
-            (None, false) => None,
+            // The page shows what takes the space, which only kept data tells.
+            (None, false) => args.html.as_ref().and(temporary_folder.clone()),
         };
         let memory = global.load.memory_max.map(MemoryLimit::new).unwrap_or_default();
         let options = ScratchOptions {
@@ -85,7 +92,7 @@ impl Plan {
             threads: args.data.choice.threads.count(),
             walk: args.data.choice.exclusion.walk_options()?,
         };
-        Ok(Some(Plan { backups, as_path, options }))
+        Ok(Some(Plan { backups, as_path, options, is_measured: args.html.is_some() }))
     }
 
     /// Makes the backups of what was scanned, with `counts`. If one fails, also returns the results of
@@ -139,6 +146,12 @@ impl Plan {
             observer.complete.1.fetch_add(backup.statistics.size, Ordering::Relaxed);
             let path = self.as_path.as_ref().and(paths.first()).cloned();
             done.versions.push(Version { path, backup });
+        }
+        if self.is_measured
+            && let Some(reader) = repository.reader()?
+        {
+            let monitor = Monitor { report: observer.report, interrupt: observer.interrupt };
+            done.space = Some(measure(&reader, &monitor)?);
         }
         Ok(())
     }

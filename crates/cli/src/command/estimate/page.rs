@@ -54,7 +54,16 @@ pub(super) fn html(results: &Results<'_>, elapsed: Duration) -> Result<String> {
          <b>GB/s</b>: cutting and fingerprinting, CPU time of one thread, 10^9 bytes.</p>\n",
     );
     default_mode(&mut body, results)?;
-    Ok(page::page("cutpoint estimate", &body))
+    space(&mut body, results);
+    let style = format!("{}{}", cutpoint_page::chart::STYLE, cutpoint_page::report::STYLE);
+    Ok(page::styled("cutpoint estimate", &style, &body))
+}
+
+/// Appends what takes the space of the repository that the default mode makes.
+fn space(body: &mut String, results: &Results<'_>) {
+    let Some(space) = &results.default_mode.space else { return };
+    body.push_str("<h2>What takes the space, in the default mode</h2>\n");
+    cutpoint_page::report::sections(body, space);
 }
 
 /// Returns the bars of a configuration, in bytes.

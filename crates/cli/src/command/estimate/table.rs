@@ -119,7 +119,7 @@ fn print_lines<const N: usize>(
 /// Returns the table of the default mode. `read` is the size of all data without holes, of which the
 /// last row has the savings if it is that of the last backup.
 pub(super) fn default_mode_lines(default_mode: &DefaultMode, read: u64) -> Vec<[String; 6]> {
-    let DefaultMode { versions, is_interrupted } = default_mode;
+    let DefaultMode { versions, is_interrupted, .. } = default_mode;
     let mut lines = vec![DEFAULT_MODE_HEADINGS.map(str::to_owned)];
     for (number, version) in versions.iter().enumerate() {
         let statistics = &version.backup.statistics;
