@@ -85,8 +85,8 @@ platforms  cargo check for the platforms whose standard library is installed, al
            Nothing is linked or run. Not a step of check: each platform takes about a minute
 
 package  makes the files of a release in target/package, or those of one KIND: binary, tar, deb, rpm, sbom
-         for each target; oci, source, formula, sums once. Two builds of a commit are equal byte by
-         byte. Needs Python, which installs Zig, and the standard libraries of the targets (rustup).
+         for each target; oci, source, formula, sums once. They contain no times and paths of the
+         machine. Needs Python, which installs Zig, and the standard libraries of the targets (rustup).
          sign makes SHA256SUMS.sig with a key of OpenSSH. packaging/README.md has the rest
 
 oracle   makes the inputs of others' cut-point lists, checks their sums, and cuts them as each list

@@ -75,25 +75,22 @@ fn changes(release: &Release) -> String {
     )
 }
 
-/// Returns the licences in the format that Debian's tools read.
+/// Returns the licences in the format that Debian's tools read. Debian has the text of the longer one.
 fn copyright(parts: &Parts) -> String {
-    let indented = |name: &str| {
-        let text = parts.licences.get(name).map(|text| String::from_utf8_lossy(text).into_owned());
-        let text = text.unwrap_or_default();
-        let lines = text.lines().map(|line| match line.trim_end() {
-            "" => " .\n".to_owned(),
-            line => format!(" {line}\n"),
-        });
-        lines.collect::<String>()
-    };
+    let text = parts.licences.get("LICENSE-MIT").map(|text| String::from_utf8_lossy(text));
+    let text = text.unwrap_or_default();
+    let lines = text.lines().map(|line| match line.trim_end() {
+        "" => " .\n".to_owned(),
+        line => format!(" {line}\n"),
+    });
+    let expat: String = lines.collect();
     format!(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\
          Upstream-Name: cutpoint\nSource: {HOMEPAGE}\n\
          Comment: The program contains libraries; THIRD-PARTY.gz has their licences.\n\n\
          Files: *\nCopyright: the authors of Cutpoint\nLicense: Expat or Apache-2.0\n\n\
-         License: Expat\n{}\nLicense: Apache-2.0\n{}",
-        indented("LICENSE-MIT"),
-        indented("LICENSE-APACHE")
+         License: Expat\n{expat}\nLicense: Apache-2.0\n \
+         On Debian systems, /usr/share/common-licenses/Apache-2.0 has the text.\n"
     )
 }
 

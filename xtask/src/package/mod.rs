@@ -1,7 +1,7 @@
 //! `cargo xtask package`: what a release consists of, in `target/package`.
 //!
-//! Every file depends on the commit, `Cargo.lock`, `rust-toolchain.toml` and
-//! `packaging/requirements.txt` alone: two builds in two folders are equal byte by byte.
+//! Every file is to depend on the commit, which names all versions, and not on times and paths of the
+//! machine.
 
 mod archive;
 mod build;

@@ -71,7 +71,7 @@ pub fn create_private_folder(path: &Path, recursive: bool) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns no error, unlike on other systems.
+/// Never returns an error, because the system is not asked.
 pub fn hide_from_others(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
