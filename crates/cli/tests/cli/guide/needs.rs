@@ -116,11 +116,7 @@ impl Needs {
     }
 
     /// Starts a PostgreSQL server for this story alone.
-    fn start_postgresql(
-        &mut self,
-        shell: &mut Shell,
-        names: &mut Names,
-    ) -> Result<(), String> {
+    fn start_postgresql(&mut self, shell: &mut Shell, names: &mut Names) -> Result<(), String> {
         let folder = newest_folder("/usr/lib/postgresql").map(|version| version.join("bin"));
         let folder = folder.or_else(|| Some(find("initdb").ok()?.parent()?.to_path_buf()));
         let programs = folder.filter(|folder| folder.join("initdb").is_file()).ok_or("initdb")?;
@@ -145,7 +141,8 @@ impl Needs {
         names.replace(&folder, "/var/run/postgresql");
         shell.set("PGHOST", &folder);
         shell.set("PGUSER", "postgres");
-        shell.set("PATH", &format!("{}:{}", shell.variable("PATH"), programs.display()));
+        let path = format!("{}:{}", shell.variable("PATH"), programs.display());
+        shell.set("PATH", &path);
         Ok(())
     }
 
