@@ -64,9 +64,7 @@ def cpu(found):
 def memory(found):
     """Draws the peak memory of backups, the median of all sets."""
     numbers = rows(found, MEMORY)
-    medians = {
-        tool: statistics.median(filter(None, numbers[tool].values())) for tool in TOOLS if tool in numbers
-    }
+    medians = {tool: statistics.median(filter(None, numbers[tool].values())) for tool in TOOLS if tool in numbers}
     chart = charts.Chart(
         "Peak memory of a backup, MB\nThe median of all versioned sets. Shorter is better.",
         "Peak memory of backups by Cutpoint and other programs",

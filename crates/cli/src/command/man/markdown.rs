@@ -109,13 +109,13 @@ fn push_command(text: &mut String, command: &Command, level: usize) {
     }
 }
 
-fn is_listed(argument: &&Arg) -> bool {
+fn is_listed(argument: &Arg) -> bool {
     !argument.is_hide_set() && argument.get_id() != "help"
 }
 
 /// Lists the arguments of `command`, by their headings.
 fn push_arguments(text: &mut String, command: &Command) {
-    let arguments: Vec<&Arg> = command.get_arguments().filter(is_listed).collect();
+    let arguments: Vec<&Arg> = command.get_arguments().filter(|it| is_listed(it)).collect();
     let heading = |argument: &Arg| match argument.get_help_heading() {
         Some(heading) => heading.to_owned(),
         None if argument.is_positional() => "Arguments".to_owned(),
