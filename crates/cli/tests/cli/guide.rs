@@ -131,7 +131,9 @@ fn commands_outside_of_console_blocks_give_a_reason() {
                 Some(_) => false,
                 None => true,
             };
-            if is_command && !is_explained || line.starts_with("    cutpoint ") {
+            // An indented block says nothing.
+            let is_indented = fence.is_none() && line.starts_with("    cutpoint ");
+            if is_indented || is_command && !is_explained {
                 wrong.push(format!("{name}:{number}: {line}"));
             }
         }
